@@ -1,9 +1,9 @@
 //! The arguments of `pintle-agent`: the agent of one unit, the agent of one machine, and commands that inspect or
 //! repair their folders. `unit_program` and `machine_program` contain the processes.
 
-use crate::installed_programs::{self, hook_client};
+use crate::installed_programs::{self, require_hook_program};
 use crate::service::{Supervision, systemd};
-use crate::{fault, inspect, machine_program, unit_program};
+use crate::{fault, inspect, juju_exec, machine_program, unit_program};
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 use host::inherited;
@@ -67,6 +67,15 @@ enum Command {
         #[arg(value_name = "NAME")]
         name: String,
     },
+    /// Run commands in the context of a unit of this machine; juju-exec and juju-run are scripts that call this
+    #[command(hide = true)]
+    JujuExec {
+        #[command(flatten)]
+        data: Data,
+        /// The arguments of juju-exec
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
     /// Show the stored state of a unit
     Show(UnitFolder),
     /// Show what a unit waits for
@@ -97,7 +106,7 @@ struct UnitFolder {
 
 /// The whole program. It is compiled here, with the library, and not once more with the executable.
 pub fn main() -> ExitCode {
-    installed_programs::store_path();
+    installed_programs::resolve_agent_program();
     let result = match Arguments::parse().command {
         Command::Unit { dir } => {
             run_async(|level| unit_program::run(dir, level)).or_else(fault::as_exit_code)
@@ -114,8 +123,11 @@ pub fn main() -> ExitCode {
         Command::Enrol { controller, server_name, model, machine, name } => {
             run_async(|_| machine_program::enrol([controller, server_name, model, machine, name]))
         }
+        Command::JujuExec { data, words } => Ok(juju_exec::run(&data.folder, &words)),
         Command::Show(folder) => run_async(|_| run_and_print(inspect::show(&folder.path))),
-        Command::Why(folder) => run_async(|_| run_and_print(inspect::why(&folder.path, hook_client()))),
+        Command::Why(folder) => {
+            run_async(|_| run_and_print(inspect::why(&folder.path, require_hook_program())))
+        }
         Command::Resolve { folder, .. } => run_async(|_| unit_program::start_fresh(folder.path)),
     };
     result.unwrap_or_else(|error| {

@@ -43,7 +43,7 @@ const REMOVED_DIR: &str = "removed";
 const TOKEN_SET: &str = "token-set";
 /// The time limit for ending what a hook left running. It is killed at once; what takes longer hangs in a
 /// system call, possibly for ever, and must not delay the machine's other units.
-const LEFTOVERS_TIMEOUT: Duration = Duration::from_secs(10);
+const REMAINING_PROCESSES_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The units' folders under `<machine>/agents`.
 #[derive(Clone, Debug)]
@@ -174,13 +174,13 @@ impl Deployer {
         };
         if updated != known {
             write_atomic(&folder.file(AgentConfig::FILE), config::to_yaml(&updated).as_bytes())?;
-            service::reread_files(folder);
+            service::notify_of_changed_files(folder);
         }
         Ok(())
     }
 
     /// Whether the folder stores that the controller has accepted the unit's token.
-    pub fn is_token_noted(&self, folder: &UnitFolder) -> bool {
+    pub fn is_token_accepted(&self, folder: &UnitFolder) -> bool {
         folder.file(TOKEN_SET).exists()
     }
 
@@ -188,7 +188,7 @@ impl Deployer {
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn note_token_set(&self, folder: &UnitFolder) -> Result<()> {
+    pub fn store_token_accepted(&self, folder: &UnitFolder) -> Result<()> {
         Ok(write_atomic_unsynced(&folder.file(TOKEN_SET), b"")?)
     }
 
@@ -233,7 +233,10 @@ impl Deployer {
     async fn stop_processes(&self, folder: &UnitFolder) -> Result<()> {
         self.services.stop(folder).await?;
         for run in unfinished_runs(folder) {
-            if tokio::time::timeout(LEFTOVERS_TIMEOUT, kill_remaining_processes(&run)).await.is_err() {
+            if tokio::time::timeout(REMAINING_PROCESSES_TIMEOUT, kill_remaining_processes(&run))
+                .await
+                .is_err()
+            {
                 bail!("cannot stop {}: a killed hook does not end", run.display());
             }
         }

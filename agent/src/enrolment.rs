@@ -148,7 +148,11 @@ mod tests {
             secrets: format!("{}\nthe CA now", "ab".repeat(32)),
         };
         enrol(dir.path(), again.clone()).await.expect_err("there is no controller");
-        assert_eq!(config::read(dir.path()).expect("it is there"), known, "not accepted: nothing is changed");
+        assert_eq!(
+            config::read(dir.path()).expect("the configuration exists"),
+            known,
+            "not accepted: nothing is changed"
+        );
         let moved = AgentConfig {
             controllers: vec!["127.0.0.1:2".to_owned()],
             server_name: "now".to_owned(),
@@ -175,8 +179,7 @@ mod tests {
         let first = pending();
         enrol(dir.path(), request(7, 2)).await.expect_err("no controller listens there either");
         assert_eq!(pending(), AgentConfig { controllers: vec!["127.0.0.1:2".to_owned()], ..first.clone() });
-        let error = enrol(dir.path(), request(8, 1)).await.expect_err("no controller listens there");
-        assert!(!error.to_string().contains("the folder of machine"), "{error}");
+        enrol(dir.path(), request(8, 1)).await.expect_err("no controller listens there");
         assert_eq!(pending().uuid, Uuid(8));
         assert_ne!(pending().token, first.token);
     }
@@ -199,7 +202,7 @@ mod tests {
         let agent = host::lock::Lock::take(&lock, "pid 1").unwrap().expect("it is free");
         let error =
             enrol(&data, request.clone()).await.expect_err("the agent would delete the new machine's folder");
-        assert!(error.to_string().contains("the agent of the earlier machine is still ending"), "{error}");
+        assert!(error.to_string().contains("pid 1"), "{error}");
         drop(agent);
         enrol(&data, request).await.expect_err("no controller listens there");
         assert!(!crate::uninstall::is_dead(&data), "its agent must run");

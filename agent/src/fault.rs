@@ -15,7 +15,7 @@ const EXIT_FIRST: u8 = 80;
 /// A fault that the code has recognised, as part of an error.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("{}", api::text::fault::state(*.0))]
-pub struct Recognised(pub Fault);
+pub struct FaultContext(pub Fault);
 
 /// The exit code of an agent that ends because of this fault.
 pub fn exit_code(fault: Fault) -> u8 {
@@ -46,7 +46,7 @@ pub fn as_exit_code(error: anyhow::Error) -> Result<ExitCode> {
 /// The fault behind an error: one that was recognised, or a limit that a system call has reported.
 pub fn of_error(error: &anyhow::Error) -> Option<Fault> {
     let of_disk = || error.downcast_ref::<DiskError>().and_then(|failed| failed.fault);
-    let recognised = error.downcast_ref::<Recognised>().map(|recognised| recognised.0).or_else(of_disk);
+    let recognised = error.downcast_ref::<FaultContext>().map(|recognised| recognised.0).or_else(of_disk);
     let errno = |cause: &(dyn std::error::Error + 'static)| {
         let of_io = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error);
         of_io.or_else(|| cause.downcast_ref::<Errno>().map(|errno| *errno as i32))
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(of_error(&error(Errno::EMFILE)), Some(Fault::Limit(Limit::Descriptors)));
         assert_eq!(of_error(&error(Errno::EAGAIN)), Some(Fault::Limit(Limit::Processes)));
         assert_eq!(of_error(&error(Errno::ENOENT)), None);
-        let recognised = anyhow::anyhow!("its format is 2").context(Recognised(Fault::FolderFormat));
+        let recognised = anyhow::anyhow!("its format is 2").context(FaultContext(Fault::FolderFormat));
         assert_eq!(of_error(&recognised), Some(Fault::FolderFormat));
     }
 }

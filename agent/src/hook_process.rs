@@ -28,11 +28,13 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 use hook_client::shim;
 use serde::{Deserialize, Serialize};
 use state::charm::Charm;
+use state::terms::operation::Operation;
 use state::unit::dispatch::{CharmFiles, Dispatch, PathKind, dispatch};
 use state::unit::environment::{MachineFacts, environment};
-use state::unit::hook_context::{ActionWrites, HookContext, Level, ReportContent};
+use state::unit::hook_context::{
+    ActionWrites, HookContext, HookTrigger, Level, ReportContent, RunningCommands,
+};
 use state::unit::local::Run;
-use state::unit::operation::Operation;
 use state::unit::outcome::{Exit, HookResult, stream};
 use state::unit::record::RunReport;
 use std::cell::RefCell;
@@ -60,6 +62,8 @@ const RESULT_BYTES_MAX: usize = 64 << 10;
 /// Runs of a unit that never waits, after which the expired folders are deleted nevertheless.
 const ENDED_RUNS_MAX: usize = 4;
 
+/// The file of commands, in the folder of their run.
+const SCRIPT: &str = "commands";
 /// The file that holds what the installed charm declares.
 const DECLARED: &str = "charm.json";
 /// The charm of one unit, on this host.
@@ -170,9 +174,13 @@ impl HostCharms {
     }
 
     /// Starts the shim, at a closed gate, and stores what a later agent needs meanwhile.
-    async fn start(&self, run: &Run, context: &HookContext, program: &str) -> io::Result<HeldShim> {
+    async fn start(&self, run: &Run, context: &HookContext, program: &Path) -> io::Result<HeldShim> {
         let run_folder = self.folder.run(run.number);
         create_empty(&run_folder)?;
+        if let HookTrigger::Commands(RunningCommands { script, .. }) = &context.trigger {
+            let script = format!("#!/bin/bash\n{script}\n");
+            create_file(&run_folder.join(SCRIPT), script.as_bytes(), 0o700)?;
+        }
         let mut run_file = RunFile {
             operation: run.operation.to_string(),
             reason: run.reason.clone(),
@@ -184,11 +192,11 @@ impl HostCharms {
         run_file.context.id.clear();
         let lock = self.lock.borrow().upgrade().expect("hooks run under the machine's hook lock");
         let (gate, opener) = io::pipe()?;
-        let mut command = Command::new(crate::installed_programs::shim());
+        let mut command = Command::new(crate::installed_programs::hook_program());
         command
             .arg(shim::SHIM_ARGUMENT)
             .arg(&run_folder)
-            .arg(self.folder.charm().join(program))
+            .arg(program)
             .env_clear()
             .envs(environment(context, &self.host_environment))
             .current_dir(self.folder.charm())
@@ -199,7 +207,7 @@ impl HostCharms {
         let held = HeldShim { shim: tokio::process::Command::from(command).spawn()?, opener };
         // JSON is valid YAML; one value per line is readable
         let text = serde_json::to_string_pretty(&run_file).expect("contexts are plain data");
-        match create_file(&run_folder.join(CONTEXT_FILE), text.as_bytes()) {
+        match create_file(&run_folder.join(CONTEXT_FILE), text.as_bytes(), 0o600) {
             Ok(()) => Ok(held),
             Err(error) => {
                 held.close_gate().await;
@@ -279,8 +287,8 @@ impl HostCharms {
 }
 
 /// Creates a file that is read after it is complete, because the gate is opened later.
-fn create_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+fn create_file(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
     file.write_all(bytes)
 }
 
@@ -348,7 +356,8 @@ fn output_lines(run_folder: &Path, run: &Run, last_call: u32) -> Vec<RunReport> 
     let text = fs::read(run_folder.join(shim::OUTPUT)).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let hook = stream(&run.operation);
-    let mut lines: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("stderr: ")).collect();
+    let mut lines: Vec<&str> =
+        text.lines().filter_map(|line| shim::decode_entry(shim::STDERR, line)).collect();
     let left_out = lines.len().saturating_sub(OUTPUT_LINES_MAX);
     lines.drain(..left_out);
     let more = (left_out > 0).then(|| {

@@ -15,9 +15,10 @@ use api::text::cause::{Times, hint, sentence};
 use api::text::start_reason;
 use charms::yaml;
 use serde_json::json;
-use state::terms::cause::{Actor, Cause, Duty, Entity};
-use state::terms::health::Fault;
+use state::terms::cause::Cause;
+use state::terms::health::{Fault, UnitHealth};
 use state::terms::names::UnitName;
+use state::unit::agent_causes;
 use state::unit::local::{Local, Step};
 use state::unit::resolve::{self, Act, Now};
 use std::path::{Path, PathBuf};
@@ -42,16 +43,11 @@ pub async fn show(dir: &Path) -> Result<String> {
 
 /// The causes why the unit agent does not run. `client` is the program behind the hook tools.
 fn missing_agent_causes(folder: &UnitFolder, name: &UnitName, client: Result<PathBuf>) -> Vec<Cause> {
-    let entity = Entity::Unit(name.clone());
-    let missing = client.err().map(|error| {
-        Cause::new(entity.clone(), Duty::InstallHookTools, Actor::Operator).last_error(error.to_string())
-    });
+    let missing =
+        client.err().map(|error| agent_causes::missing_hook_tools(name).last_error(error.to_string()));
     let is_ending = [FINISHED, RECALLING].iter().any(|mark| folder.file(mark).exists());
-    let not_running = (!is_ending).then(|| {
-        let last = observation::last_line(folder, 0);
-        let duty = Duty::StartUnitAgent { machine: None };
-        Cause::new(entity, duty, Actor::OwnMachineAgent).last_error(last)
-    });
+    let not_running = (!is_ending)
+        .then(|| agent_causes::not_started(name, None).last_error(observation::last_line(folder, 0)));
     missing.into_iter().chain(not_running).collect()
 }
 
@@ -66,18 +62,13 @@ async fn obstacle(folder: &UnitFolder, name: &UnitName, is_running: bool) -> Opt
     // a full disk takes no lines, so that the last line of the log is about something else
     let last = fault.filter(|fault| !is_running && !matches!(fault, Fault::Limit(_)));
     let last = last.and_then(|_| observation::last_line(folder, 0));
-    let cause = |fault| {
-        let duty = Duty::ClearFault { fault, machine: None };
-        Cause::new(Entity::Unit(name.clone()), duty, Actor::Operator).last_error(last)
-    };
-    fault.map(cause)
+    let health = UnitHealth { fault, ..UnitHealth::default() };
+    Some(agent_causes::obstacle(name, None, &health)?.last_error(last))
 }
 
 /// The cause that names damaged files which were set aside.
 fn set_aside(folder: &UnitFolder, name: &UnitName) -> Option<Cause> {
-    let files = observation::observe(folder).set_aside;
-    let duty = |files| Duty::InspectSetAside { files, machine: None };
-    (!files.is_empty()).then(|| Cause::new(Entity::Unit(name.clone()), duty(files), Actor::Operator))
+    agent_causes::set_aside(name, None, observation::observe(folder).set_aside)
 }
 
 /// The cause of a unit whose machine is to be rebooted.
@@ -162,12 +153,17 @@ mod tests {
     use crate::service::AGENT_PID;
     use api::{AgentConfig, AgentKind};
     use host::process::Process;
+    use state::terms::cause::{Actor, Duty, Entity};
     use state::terms::names::Uuid;
+    use state::terms::operation::{Hook, Operation};
+    use state::terms::start_reason::StartReason;
     use state::unit::decision::REBOOT_DEADLINE_MS;
     use state::unit::local::{Event, Run};
-    use state::unit::operation::{Hook, Operation};
-    use state::unit::start_reason::StartReason;
     use std::sync::Arc;
+
+    fn of_web(duty: Duty, actor: Actor) -> Cause {
+        Cause::new(Entity::Unit(UnitName::new("web", 0)), duty, actor)
+    }
 
     #[tokio::test]
     async fn a_started_hook_is_running_only_while_its_agent_is_alive() {
@@ -175,7 +171,7 @@ mod tests {
         let folder = UnitFolder::new(dir.path().to_path_buf());
         let mut local = Local::new(Uuid(7), UnitName::new("web", 0));
         let journal = Journal::open(folder.clone(), 0, &local, true).await.expect("it is written");
-        let (operation, reason) = (Operation::Hook(Hook::Install), StartReason::CharmDeployed);
+        let (operation, reason) = (Operation::Hook(Hook::Install), StartReason::CharmInstalled);
         let run = Run {
             number: 1,
             operation,
@@ -193,20 +189,12 @@ mod tests {
 
         std::fs::write(folder.file("agent.log"), "started\nERROR the disk is full\n").expect("written");
         let output = why(Ok(client.clone())).await;
-        assert_eq!(
-            output.lines().count(),
-            2,
-            "without a view and an agent, only the absent agent is reported"
-        );
-        assert!(
-            output.contains("start the unit agent") && output.contains("ERROR the disk is full"),
-            "{output}"
-        );
-        let missing = why(none).await;
-        assert_eq!(missing.lines().count(), 4);
-        assert!(
-            missing.starts_with("unit web/0 waits for the operator") && missing.contains("it is missing")
-        );
+        let absent = of_web(Duty::StartUnitAgent { machine: None }, Actor::OwnMachineAgent)
+            .last_error("ERROR the disk is full".to_owned());
+        let expected_absent = text(std::slice::from_ref(&absent), &Now::hypothetical());
+        assert_eq!(output, expected_absent, "without a view, only the absent agent is reported");
+        let missing = of_web(Duty::InstallHookTools, Actor::Operator).last_error("it is missing".to_owned());
+        assert_eq!(why(none).await, text(&[missing, absent], &Now::hypothetical()));
         Process::this().write(&folder.file(AGENT_PID)).expect("written");
         assert_eq!(why(Ok(client)).await, expected);
     }
@@ -240,22 +228,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_memory_of_another_format_is_named_although_it_cannot_be_read() {
+    async fn a_state_of_another_format_is_named_although_it_cannot_be_read() {
         let (_dir, folder) = configured().await;
-        let state = std::fs::read_to_string(folder.file(journal::STATE)).expect("it is there");
+        let state = std::fs::read_to_string(folder.file(journal::STATE)).expect("the file exists");
         let body = state.split_once('\n').expect("a checksum").1.replacen("format: 1", "format: 2", 1);
         let newer = format!("# checksum {}\n{body}", host::digest::checksum(body.as_bytes()));
         std::fs::write(folder.file(journal::STATE), newer).expect("written");
         std::fs::write(folder.file("agent.log"), "ERROR its format is 2\nhint: update\n").expect("written");
-        let why = why(folder.root(), no_client()).await.expect("it is explained");
-        assert!(
-            why.contains("another version of Pintle wrote its folder; last error: ERROR its format is 2"),
-            "{why}"
-        );
-        assert!(
-            why.contains("install the version of pintle-agent that wrote state.yaml in agents/unit-web-0"),
-            "{why}"
-        );
+        let fault = Fault::FolderFormat;
+        let cause = of_web(Duty::ClearFault { fault, machine: None }, Actor::Operator)
+            .last_error("ERROR its format is 2".to_owned());
+        let why = why(folder.root(), no_client()).await.expect("the state is explained");
+        assert_eq!(why, text(&[cause], &Now::hypothetical()));
     }
 
     #[tokio::test]
@@ -264,12 +248,12 @@ mod tests {
         Process::this().write(&folder.file(AGENT_PID)).expect("written");
         let file = folder.file("journal.yaml.corrupt-1");
         std::fs::write(&file, "damaged").expect("written");
-        let named = why(folder.root(), no_client()).await.expect("it is explained");
-        assert!(named.contains("which were set aside: journal.yaml.corrupt-1\n"), "{named}");
-        assert!(named.contains("in agents/unit-web-0, and delete them"), "{named}");
-        std::fs::remove_file(file).expect("it is there");
-        let after = why(folder.root(), no_client()).await.expect("it is explained");
-        assert!(!after.contains("set aside"), "{after}");
+        let named = why(folder.root(), no_client()).await.expect("the state is explained");
+        std::fs::remove_file(file).expect("the damaged file exists");
+        let after = why(folder.root(), no_client()).await.expect("the state is explained");
+        let files = vec!["journal.yaml.corrupt-1".to_owned()];
+        let cause = of_web(Duty::InspectSetAside { files, machine: None }, Actor::Operator);
+        assert_eq!(named, after + &text(&[cause], &Now::hypothetical()));
     }
 
     #[tokio::test]
@@ -286,7 +270,7 @@ mod tests {
         assert_eq!(rebooting(&folder, &name, None, &now(REBOOT_DEADLINE_MS + 1)).duty, overdue);
         let past = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
         let request =
-            std::fs::File::options().write(true).open(dir.path().join("reboot")).expect("it is there");
+            std::fs::File::options().write(true).open(dir.path().join("reboot")).expect("the file exists");
         request.set_modified(past).expect("it is ours");
         let before = reboot::requested_ms(dir.path());
         reboot::request(dir.path(), "boot").expect("written");

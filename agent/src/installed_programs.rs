@@ -18,26 +18,27 @@ static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 
 /// Determines this program's path at its start. An upgrade renames a new program over this path, so that
 /// programs started afterwards are the new one.
-pub fn store_path() {
-    path();
+pub fn resolve_agent_program() {
+    agent_program();
 }
 
 /// This program's path, to start it again as an agent.
-pub fn path() -> &'static Path {
+pub fn agent_program() -> &'static Path {
     PROGRAM.get_or_init(|| std::env::current_exe().expect("the path of the program is available"))
 }
 
-/// The path of `pintle-hook`, which is installed beside this program, to start it as a shim. It may be missing.
-pub fn shim() -> PathBuf {
-    path().with_file_name("pintle-hook")
+/// The path of `pintle-hook`, the program behind every hook tool and the shim, which is installed beside this program. It
+/// may be missing.
+pub fn hook_program() -> PathBuf {
+    agent_program().with_file_name("pintle-hook")
 }
 
-/// The path of `pintle-hook`, the program behind every hook tool, which is installed beside this program.
+/// As [`hook_program`].
 ///
 /// # Errors
 /// If it is missing.
-pub fn hook_client() -> anyhow::Result<PathBuf> {
-    let client = shim();
+pub fn require_hook_program() -> anyhow::Result<PathBuf> {
+    let client = hook_program();
     if !client.is_file() {
         anyhow::bail!(
             "cannot start: {} is missing\nhint: install pintle-hook beside pintle-agent",

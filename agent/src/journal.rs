@@ -308,6 +308,6 @@ impl<F: FolderFiles> UnitStorage for Journal<F> {
     }
 
     async fn cache_view(&self, view: &Arc<Snapshot>) {
-        self.view.keep(&self.files, view).await;
+        self.view.store(&self.files, view).await;
     }
 }

@@ -1,4 +1,5 @@
-//! The paths of Juju that charms look for on a machine of its own: `/var/lib/juju`, and `jujud version` in its tools.
+//! The paths of Juju that charms look for on a machine of its own: `/var/lib/juju`, `jujud version` in its tools, and
+//! `/usr/bin/juju-exec`.
 //!
 //! A machine that is a folder of another host has no paths outside this folder. On other machines (containers and
 //! manually provisioned ones), whose folder is [`DATA_DIR`], `/var/lib/juju` is a link to it, because both have the same
@@ -9,15 +10,20 @@
 use crate::folder::{UnitFolder, public_dir};
 use anyhow::{Context, Result};
 use host::file::{ignore_not_found, write_atomic};
+use host::shell;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The folder of a machine that has a host of its own.
 pub const DATA_DIR: &str = "/var/lib/pintle";
 /// The folder that charms expect.
 const JUJU_DIR: &str = "/var/lib/juju";
+/// The folder in which a process outside of a hook finds `juju-exec`.
+const PROGRAMS_DIR: &str = "/usr/bin";
+/// The programs that run commands in the context of a unit; the second is its name up to Juju 2.9.
+pub const EXEC_NAMES: [&str; 2] = ["juju-exec", "juju-run"];
 
 /// Provides the paths for the machine of this name in the folder `data`. May be repeated.
 ///
@@ -27,24 +33,56 @@ pub fn provide(data: &Path, machine: &str) -> Result<()> {
     let tools = data.join("tools");
     let folder = tools.join(format!("machine-{}", machine.replace('/', "-")));
     public_dir(&tools).and_then(|()| public_dir(&folder)).with_context(|| folder.display().to_string())?;
-    let program = folder.join("jujud");
-    let script = jujud_script();
-    if fs::read_to_string(&program).ok().as_ref() != Some(&script) {
-        write_atomic(&program, script.as_bytes()).with_context(|| program.display().to_string())?;
-    }
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
+    write_script(&folder.join("jujud"), &jujud_script())?;
+    write_exec_scripts(&tools, data)?;
     if data == Path::new(DATA_DIR) {
         public_dir(data)?;
-        link_juju_dir(Path::new(JUJU_DIR), data)?;
+        create_link(Path::new(JUJU_DIR), data)?;
+        for name in EXEC_NAMES {
+            create_link(&Path::new(PROGRAMS_DIR).join(name), &exec_link_target(name))?;
+        }
     }
     Ok(())
 }
 
-/// Removes the link to the folder of a machine that is uninstalled.
+/// Writes `juju-exec` and `juju-run` of the machine in the folder `data` into a folder of tools.
 ///
 /// # Errors
-/// If it cannot be removed.
+/// If a file cannot be written.
+pub fn write_exec_scripts(tools: &Path, data: &Path) -> Result<()> {
+    let text = |path: &Path| path.display().to_string();
+    let start = ["exec".to_owned(), text(crate::installed_programs::agent_program()), "juju-exec".to_owned()];
+    let line = shell::line(&[&start[..], &["--data".to_owned(), text(data), "--".to_owned()]].concat());
+    for name in EXEC_NAMES {
+        let script = format!(
+            "#!/bin/sh\n# Provided by Pintle: runs commands in the context of a unit.\n{line} \"$@\"\n"
+        );
+        write_script(&tools.join(name), &script)?;
+    }
+    Ok(())
+}
+
+/// Writes a program that every user may run.
+fn write_script(program: &Path, script: &str) -> Result<()> {
+    if fs::read_to_string(program).ok().as_deref() != Some(script) {
+        write_atomic(program, script.as_bytes()).with_context(|| program.display().to_string())?;
+    }
+    Ok(fs::set_permissions(program, fs::Permissions::from_mode(0o755))?)
+}
+
+/// What a program in [`PROGRAMS_DIR`] is a link to: a path that does not have the name of the machine.
+fn exec_link_target(name: &str) -> PathBuf {
+    Path::new(DATA_DIR).join("tools").join(name)
+}
+
+/// Removes the links to the folder of a machine that is uninstalled.
+///
+/// # Errors
+/// If one cannot be removed.
 pub fn withdraw(data: &Path) -> io::Result<()> {
+    for name in EXEC_NAMES {
+        withdraw_link(&Path::new(PROGRAMS_DIR).join(name), &exec_link_target(name))?;
+    }
     withdraw_link(Path::new(JUJU_DIR), data)
 }
 
@@ -76,10 +114,10 @@ fn is_link_to(link: &Path, data: &Path) -> bool {
 }
 
 /// Creates the link unless something else has this name.
-fn link_juju_dir(link: &Path, data: &Path) -> Result<()> {
+fn create_link(link: &Path, data: &Path) -> Result<()> {
     if fs::symlink_metadata(link).is_ok() {
         if !is_link_to(link, data) {
-            tracing::warn!("{} exists: charms do not find their folders there", link.display());
+            tracing::warn!("{} exists and belongs to another program: it is left alone", link.display());
         }
         return Ok(());
     }
@@ -111,25 +149,23 @@ mod tests {
         assert!(version.ends_with('\n') && printed.status.success());
         let other = Command::new(&jujud).arg("machine").output().unwrap();
         assert_eq!(other.status.code(), Some(1));
-        assert_eq!(
-            String::from_utf8(other.stderr).unwrap(),
-            "ERROR jujud: only \"jujud version\" is available\n"
-        );
+        let refused = String::from_utf8(other.stderr).unwrap();
+        assert!(refused.starts_with("ERROR jujud: ") && refused.contains("\"jujud version\""), "{refused}");
     }
 
     #[test]
     fn a_folder_of_juju_is_left_alone_and_a_link_is_withdrawn() {
         let lib = tempfile::tempdir().unwrap();
         let (data, juju) = (lib.path().join("pintle"), lib.path().join("juju"));
-        link_juju_dir(&juju, &data).unwrap();
-        link_juju_dir(&juju, &data).unwrap();
+        create_link(&juju, &data).unwrap();
+        create_link(&juju, &data).unwrap();
         assert_eq!(fs::read_link(&juju).unwrap(), data);
         withdraw_link(&juju, &lib.path().join("other")).unwrap();
         assert!(is_link_to(&juju, &data), "it is the link of another machine");
         withdraw_link(&juju, &data).unwrap();
         assert!(fs::symlink_metadata(&juju).is_err());
         fs::create_dir(&juju).unwrap();
-        link_juju_dir(&juju, &data).unwrap();
+        create_link(&juju, &data).unwrap();
         withdraw_link(&juju, &data).unwrap();
         assert!(juju.is_dir());
     }

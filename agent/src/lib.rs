@@ -11,6 +11,7 @@
 //! * the loops: `unit_agent`, `machine_agent`, and their processes: `unit_program`, `machine_program`;
 //! * local files: `folder`, `juju_paths`, `folder_port`, `journal`, `view_cache`, `config`, `file_watch`, `clock`;
 //! * hooks: `hook_process`, `socket_dir`, `tool_socket`, `hook_session`;
+//! * commands beside the hooks: `juju_exec`, `requested_commands`;
 //! * how unit agents are kept running: `unit_supervisor`, `deployer`, `service`, `sd_notify`, `reboot`;
 //! * the start and the end of a machine: `enrolment`, `uninstall`;
 //! * output for the operator: `inspect`, `observation`, `fault`, `outage`.
@@ -34,6 +35,7 @@ pub mod hook_session;
 pub mod inspect;
 pub mod installed_programs;
 pub mod journal;
+pub mod juju_exec;
 mod juju_paths;
 pub mod machine_agent;
 pub mod machine_program;
@@ -41,6 +43,7 @@ pub mod observation;
 pub mod outage;
 pub mod ports;
 pub mod reboot;
+pub mod requested_commands;
 pub mod sd_notify;
 pub mod service;
 pub mod socket_dir;

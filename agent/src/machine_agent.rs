@@ -20,9 +20,10 @@ use api::{
 };
 use host::backoff::Backoff;
 use obstructed_recalls::ObstructedRecalls;
-use state::machine::plan::{DeployStep, Evidence, confirmations, evidence, is_dying_and_empty, plan};
+use state::machine::plan::{
+    DeployStep, Evidence, MachineStep, confirmations, evidence, is_dying_and_empty, machine_step, plan,
+};
 use state::terms::health::UnitHealth;
-use state::terms::life::Life;
 use state::terms::names::Uuid;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -112,7 +113,7 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
                     if !std::mem::replace(&mut was_connected, true) {
                         tracing::info!("connected to the controller");
                     }
-                    if let Some(line) = outage.ended(Channel::Watch, self.clock.since_boot_ms()) {
+                    if let Some(line) = outage.record_success(Channel::Watch, self.clock.since_boot_ms()) {
                         tracing::info!("{line}");
                     }
                     match self.run_watch(watch).await {
@@ -126,7 +127,7 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
             if error.code == ErrorCode::Removed {
                 return MachineAgentEnd::Dead;
             }
-            if let Some(line) = outage.failed(Channel::Watch, &error, self.clock.since_boot_ms()) {
+            if let Some(line) = outage.record_failure(Channel::Watch, &error, self.clock.since_boot_ms()) {
                 tracing::warn!("{line}");
             }
             tokio::select! {
@@ -280,17 +281,15 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
         self.api.handle(ReportDiskUsage { units, unknown_bytes }).await.ok();
     }
 
-    /// Reports a Dying machine without units as Dead (spec E.5). Returns whether the machine is Dead and has no
-    /// units.
+    /// Executes the step of an empty machine. Returns whether the machine is Dead and has no units.
     async fn is_dead(&self, view: &MachineView) -> Result<bool, ApiError> {
         // folders that cannot be listed may be there
         let has_folders = self.deployments.deployed().map_or(true, |deployed| !deployed.is_empty());
-        let is_empty = view.units.is_empty() && !has_folders;
-        if view.life == Life::Dying && is_empty {
-            self.api.handle(ReportMachineDead).await?;
+        match machine_step(view.life, view.units.len(), has_folders) {
+            Some(MachineStep::ReportDead) => self.api.handle(ReportMachineDead).await.map(|()| false),
+            Some(MachineStep::End) => Ok(true),
+            None => Ok(false),
         }
-        // a machine that was removed by force may be Dead before its units were recalled
-        Ok(view.life == Life::Dead && !has_folders)
     }
 
     /// Executes the plan. Returns true if a step failed and must be repeated.
@@ -311,11 +310,11 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
             self.refused_removals.borrow().iter().map(|unit| (*unit, Evidence::WasAttached)).collect();
         let mut found: BTreeMap<Uuid, Evidence> = refused;
         if let Some(shown) = view {
-            let is_machine_leaving = is_dying_and_empty(shown.life, shown.units.len());
+            let is_machine_departing = is_dying_and_empty(shown.life, shown.units.len());
             for (unit, folder) in deployed.iter().filter(|(unit, _)| !assigned.contains_key(unit)) {
                 let existence = self.api.handle(GetUnitExistence { unit: *unit }).await.ok();
                 let is_finished = self.deployments.is_finished(folder);
-                let is_name_needed = is_machine_leaving || self.is_name_assigned(shown, folder);
+                let is_name_needed = is_machine_departing || self.is_name_assigned(shown, folder);
                 found.insert(*unit, evidence(existence, is_finished, is_name_needed));
             }
         }
@@ -466,7 +465,7 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
     async fn set_token(&self, unit: Uuid, folder: &D::Folder, token: &str) -> Result<()> {
         self.api.handle(SetUnitToken { unit, token: token.to_owned() }).await?;
         self.units_with_token.borrow_mut().insert(unit);
-        self.deployments.note_token_set(folder).await
+        self.deployments.store_token_accepted(folder).await
     }
 
     /// Reports a recalled unit, whose record the controller then removes. A record that is removed already is

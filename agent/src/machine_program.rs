@@ -9,7 +9,7 @@ use crate::clock::HostClock;
 use crate::config;
 use crate::deployer::Deployer;
 use crate::file_watch::FileWatch;
-use crate::installed_programs::{self, EXIT_NOT_OWNER, EXIT_SIGNALLED, hook_client};
+use crate::installed_programs::{self, EXIT_NOT_OWNER, EXIT_SIGNALLED, require_hook_program};
 use crate::juju_paths::{self, DATA_DIR};
 use crate::machine_agent::{MachineAgent, MachineAgentEnd};
 use crate::sd_notify::{self, NotifyState};
@@ -33,7 +33,7 @@ async fn follow_log_level(dir: &Path, level: &Level, deployer: &Deployer) -> Inf
     loop {
         if level.read(&dir.join(LEVEL_FILE)) {
             // the unit agents also poll the file
-            deployer.deployed().unwrap_or_default().values().for_each(service::reread_files);
+            deployer.deployed().unwrap_or_default().values().for_each(service::notify_of_changed_files);
         }
         watch.changed().await;
     }
@@ -50,14 +50,14 @@ pub async fn install(data: PathBuf) -> Result<ExitCode> {
              hint: to run without systemd: pintle-agent machine --data DIR"
         );
     }
-    hook_client()?;
+    require_hook_program()?;
     let data = data.canonicalize().with_context(|| format!("cannot open the folder {}", data.display()))?;
     // An earlier machine agent is stopped first, because otherwise:
     // 1. It has deleted its folder.
     // 2. A service is installed for the next machine.
     // 3. It deletes its own service, which is now that of the next machine.
     systemd::stop_machine().await?;
-    systemd::install(Path::new("/"), installed_programs::path(), &data)?;
+    systemd::install(Path::new("/"), installed_programs::agent_program(), &data)?;
     systemd::start_installed().await?;
     Ok(ExitCode::SUCCESS)
 }
@@ -76,7 +76,7 @@ pub async fn resume_uninstall(data: PathBuf) -> Result<ExitCode> {
 /// # Errors
 /// If the enrolment is refused, the controller does not answer, or the folder belongs to another machine.
 pub async fn enrol([controller, server_name, model, machine, name]: [String; 5]) -> Result<ExitCode> {
-    hook_client()?;
+    require_hook_program()?;
     let mut secrets = String::new();
     std::io::Read::read_to_string(&mut std::io::stdin(), &mut secrets)?;
     let data = Path::new(DATA_DIR);
@@ -103,7 +103,7 @@ pub async fn run(dir: PathBuf, services: Supervision, level: Level) -> Result<Ex
     let dir = dir.canonicalize().with_context(|| format!("cannot open the folder {}", dir.display()))?;
     // without pintle-hook no unit agent would start; the agent of a Dead machine starts none
     if !uninstall::is_dead(&dir) {
-        hook_client()?;
+        require_hook_program()?;
     }
     let holder = format!("pid {}", std::process::id());
     let _lock = match Lock::take(&dir.join(uninstall::LOCK), &holder)? {

@@ -32,7 +32,7 @@ pub struct Outage {
 
 impl Outage {
     /// Notes a failed request. Returns a line for the log if the error is new.
-    pub fn failed(&mut self, channel: Channel, error: &ApiError, now_ms: u64) -> Option<String> {
+    pub fn record_failure(&mut self, channel: Channel, error: &ApiError, now_ms: u64) -> Option<String> {
         if self.errors.is_empty() {
             self.channel = channel;
             self.since_ms = now_ms;
@@ -46,7 +46,7 @@ impl Outage {
     }
 
     /// Notes a successful request. Returns a line for the log if it ends the outage.
-    pub fn ended(&mut self, channel: Channel, now_ms: u64) -> Option<String> {
+    pub fn record_success(&mut self, channel: Channel, now_ms: u64) -> Option<String> {
         if self.errors.is_empty() || channel != self.channel {
             return None;
         }
@@ -64,18 +64,21 @@ mod tests {
     #[test]
     fn each_error_is_logged_once_and_the_end_with_the_duration() {
         let mut outage = Outage::default();
-        assert_eq!(outage.ended(Channel::Watch, 5), None);
+        assert_eq!(outage.record_success(Channel::Watch, 5), None);
         let refused = ApiError::new(ErrorCode::Unreachable, "refused");
-        let other = ApiError::new(ErrorCode::Unreachable, "another CA").hint("look");
-        assert_eq!(outage.failed(Channel::Send, &refused, 1000).as_deref(), Some("refused; retrying"));
-        assert_eq!(outage.failed(Channel::Watch, &refused, 2000), None);
-        let line = outage.failed(Channel::Send, &other, 3000);
-        assert_eq!(line.as_deref(), Some("another CA; look; retrying"));
-        assert_eq!(outage.failed(Channel::Send, &refused, 4000), None);
-        assert_eq!(outage.ended(Channel::Watch, 4100), None, "sending still fails");
-        let end = outage.ended(Channel::Send, 4250);
-        assert_eq!(end.as_deref(), Some("the controller answers again after 3.2 s"));
-        assert!(outage.failed(Channel::Send, &refused, 5000).is_some());
+        let other = ApiError::new(ErrorCode::Unreachable, "other").hint("look");
+        assert_eq!(
+            outage.record_failure(Channel::Send, &refused, 1000).as_deref(),
+            Some("refused; retrying")
+        );
+        assert_eq!(outage.record_failure(Channel::Watch, &refused, 2000), None);
+        let line = outage.record_failure(Channel::Send, &other, 3000);
+        assert!(line.is_some_and(|line| line.starts_with("other; look;")), "the error with its hint");
+        assert_eq!(outage.record_failure(Channel::Send, &refused, 4000), None);
+        assert_eq!(outage.record_success(Channel::Watch, 4100), None, "sending still fails");
+        let end = outage.record_success(Channel::Send, 4250);
+        assert!(end.is_some_and(|end| end.contains("3.2 s")), "since the first failure");
+        assert!(outage.record_failure(Channel::Send, &refused, 5000).is_some());
     }
 
     #[test]
@@ -83,7 +86,11 @@ mod tests {
         let mut outage = Outage::default();
         let lines = (0..100u64)
             .filter_map(|n| {
-                outage.failed(Channel::Watch, &ApiError::new(ErrorCode::Unreachable, n.to_string()), n)
+                outage.record_failure(
+                    Channel::Watch,
+                    &ApiError::new(ErrorCode::Unreachable, n.to_string()),
+                    n,
+                )
             })
             .count();
         assert_eq!(lines, ERRORS_MAX);

@@ -1,18 +1,18 @@
 //! The interfaces through which the unit agent's loop and the machine agent's loop reach the host: disk, charm,
-//! clock and deployments.
+//! clock and deployments. (The ports of a unit's network are in `state::terms::port_range`.)
 //!
 //! The controller is the other interface (`api::UnitAgentRequests`, `api::MachineAgentRequests`). The simulator
-//! implements these traits, and nothing else of this crate.
+//! implements these traits and, for its disk, `FolderFiles` of `folder_port`.
 
 use commands::{SecretAnswer, SecretNeed};
 use state::charm::Charm;
 use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::health::{Fault, UnitHealth};
 use state::terms::names::{UnitName, Uuid};
+use state::terms::operation::CharmRef;
 use state::terms::settings::{Bag, BagChange};
 use state::unit::hook_context::HookContext;
 use state::unit::local::{Event, Local, Run};
-use state::unit::operation::CharmRef;
 use state::unit::outcome::HookResult;
 use state::unit::record::RunReport;
 use state::unit::snapshot::{BagRequest, Snapshot};
@@ -82,7 +82,7 @@ pub trait HookHost {
 }
 
 /// The charm of a unit: its folder and its processes.
-pub trait Charms {
+pub trait CharmHost {
     /// The hook lock, which is held during a run: one run at a time per machine, or per unit if `parallel`.
     /// Dropping it releases the lock, unless a hook's process still holds it.
     type Lock;
@@ -95,14 +95,14 @@ pub trait Charms {
     ///
     /// # Errors
     /// A message for the operator.
-    fn deploy(&self, charm: &CharmRef, archive: Vec<u8>) -> impl Future<Output = Result<(), String>>;
+    fn install(&self, charm: &CharmRef, archive: Vec<u8>) -> impl Future<Output = Result<(), String>>;
     /// Whether this charm is installed and undamaged, so that its archive need not be fetched.
-    fn is_deployed(&self, charm: &CharmRef) -> impl Future<Output = bool>;
-    /// The process of a run that waits at its gate: nothing of the charm runs before [`Charms::run`] opens the gate. If
+    fn is_installed(&self, charm: &CharmRef) -> impl Future<Output = bool>;
+    /// The process of a run that waits at its gate: nothing of the charm runs before [`CharmHost::run`] opens the gate. If
     /// it is dropped, or this agent dies, the process ends without an outcome.
     type Held;
     /// Starts the process of `run`, whose start may not be stored yet, at a closed gate. None if it cannot be started,
-    /// or has no program: [`Charms::run`] starts it then, or reports why not.
+    /// or has no program: [`CharmHost::run`] starts it then, or reports why not.
     fn hold(&self, run: &Run, context: &HookContext) -> impl Future<Output = Option<Self::Held>>;
     /// Runs the charm's program for `run`, whose start is stored, and answers its tool calls from `context`. `held` is
     /// its process, if it was started with the same context.
@@ -116,6 +116,9 @@ pub trait Charms {
     /// Continues a run that an earlier agent started: waits for its process if it is alive, else reads its
     /// outcome. `None` if neither exists; all processes of the run are dead then, and it must be repeated.
     fn reattach(&self, run: &Run, hook_host: &impl HookHost) -> impl Future<Output = Option<HookResult>>;
+    /// Ends the processes of a running action or of running commands, which a user has cancelled: asks them first, then
+    /// kills them. Completes when they have ended. [`CharmHost::run`] returns how the run has ended.
+    fn stop(&self, run: &Run) -> impl Future<Output = ()>;
     /// Deletes what the runs that have ended do not need any more. Called while nothing is to be done.
     fn clean_up(&self);
     /// Requests that the machine agent ends this boot. The request is executed later.
@@ -167,7 +170,7 @@ pub trait Deployments {
     /// The token in the folder.
     fn token(&self, folder: &Self::Folder) -> anyhow::Result<UnitToken>;
     /// Stores that the controller has accepted the token.
-    fn note_token_set(&self, folder: &Self::Folder) -> impl Future<Output = anyhow::Result<()>>;
+    fn store_token_accepted(&self, folder: &Self::Folder) -> impl Future<Output = anyhow::Result<()>>;
     /// Starts the unit agent, after its back-off, unless it runs or has finished. `assigned` means that the
     /// controller has assigned the unit to this machine: a recall that was started is cancelled.
     fn ensure_running(&self, unit: Uuid, folder: &Self::Folder, assigned: bool) -> anyhow::Result<()>;

@@ -37,6 +37,12 @@ pub fn socket_dir(folder: &UnitFolder) -> io::Result<PathBuf> {
     choose(folder, &bases, PATH_BYTES_MAX)
 }
 
+/// The folder of this unit's tool socket as its agent has chosen it.
+pub fn existing(folder: &UnitFolder) -> PathBuf {
+    let run = folder.file("run");
+    fs::read_link(&run).unwrap_or(run)
+}
+
 fn choose(folder: &UnitFolder, bases: &[PathBuf], path_bytes_max: usize) -> io::Result<PathBuf> {
     let run = folder.file("run");
     match fs::read_link(&run) {
@@ -198,6 +204,7 @@ mod tests {
         let max = limit(&base);
         let refused = choose(&folder, std::slice::from_ref(&base), max).unwrap_err().to_string();
         assert!(refused.contains(&format!("{}/pintle-", base.display())), "{refused}");
-        assert!(refused.contains("other users may replace folders in it"), "{refused}");
+        let refused = create(&base, &base.join("pintle-0/unit")).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
     }
 }

@@ -37,6 +37,12 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 /// The time limit for sending an answer: the largest takes milliseconds if the client reads it.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The number of requests of commands (juju-exec) that wait or run at the same time: a quarter of the connections, so that
+/// they never keep out the tools of a hook.
+const COMMANDS_WAITING_MAX: usize = CONNECTIONS_MAX / 4;
+/// The name that such a request has in its frame.
+pub const REQUEST_COMMANDS: &str = "run-commands";
+
 /// The size up to which a frame is received at once, as almost every frame is: 128 of them take 8 MiB.
 const SMALL_FRAME_BYTES: usize = 64 << 10;
 /// The memory for all larger requests in flight: one of the largest (17 MiB), or 17 without stdin. With the small
@@ -88,18 +94,30 @@ pub enum Gate {
 
 /// Listens at `path`, replacing an existing socket, and passes calls to the returned channel while the gate is
 /// open. Must be called within a tokio runtime, and ends with it.
-pub fn listen(path: &Path, gate: watch::Receiver<Gate>) -> io::Result<mpsc::Receiver<ToolCall>> {
+pub fn listen(path: &Path, gate: watch::Receiver<Gate>) -> io::Result<Calls> {
     ignore_not_found(std::fs::remove_file(path))?;
     let listener = UnixListener::bind(path)?;
     // one call waits while another one is answered; further calls wait at the socket
-    let (calls, receiver) = mpsc::channel(1);
-    tokio::spawn(accept(listener, calls, gate));
-    Ok(receiver)
+    let (calls, of_hook) = mpsc::channel(1);
+    let (commands, requested_commands) = mpsc::channel(COMMANDS_WAITING_MAX);
+    tokio::spawn(accept(listener, calls, commands, gate));
+    Ok(Calls { of_hook, requested_commands })
+}
+
+/// What arrives at the socket.
+pub struct Calls {
+    /// The tool calls of the running hook.
+    pub of_hook: mpsc::Receiver<ToolCall>,
+    /// The requests of `juju-exec`, which need no running hook.
+    pub requested_commands: mpsc::Receiver<ToolCall>,
 }
 
 /// What the connections of one socket share.
 struct Shared {
     calls: mpsc::Sender<ToolCall>,
+    commands: mpsc::Sender<ToolCall>,
+    /// One permit per request of commands that waits or runs.
+    commands_waiting: Semaphore,
     /// One permit per byte of the larger requests in flight.
     large_frames: Arc<Semaphore>,
     /// The one call that the session answers, or whose large answer is being sent.
@@ -107,11 +125,18 @@ struct Shared {
     silent: SilentConnections,
 }
 
-async fn accept(listener: UnixListener, calls: mpsc::Sender<ToolCall>, gate: watch::Receiver<Gate>) {
+async fn accept(
+    listener: UnixListener,
+    calls: mpsc::Sender<ToolCall>,
+    commands: mpsc::Sender<ToolCall>,
+    gate: watch::Receiver<Gate>,
+) {
     let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let large_frames = Arc::new(Semaphore::new(LARGE_FRAMES_BYTES_MAX));
     let shared = Arc::new(Shared {
         calls,
+        commands,
+        commands_waiting: Semaphore::new(COMMANDS_WAITING_MAX),
         large_frames,
         turn: Semaphore::new(1),
         silent: SilentConnections::default(),
@@ -182,6 +207,10 @@ async fn serve(mut stream: UnixStream, shared: &Shared, mut gate: watch::Receive
                 return Err(error);
             }
         };
+        if RequestFrame::decode(&frame).is_ok_and(|frame| frame.call.tool == REQUEST_COMMANDS.as_bytes()) {
+            drop(memory);
+            return run_commands(stream, shared, frame, peer.pid()).await;
+        }
         let decided = gate.wait_for(|gate| *gate != Gate::Undecided).await.map(|gate| *gate);
         let (reply, turn) = if RequestFrame::decode(&frame).is_err() {
             (bad_request("malformed request"), None)
@@ -215,6 +244,32 @@ async fn serve(mut stream: UnixStream, shared: &Shared, mut gate: watch::Receive
         drop(memory);
         let _turn = turn.filter(|_| reply.len() > SMALL_FRAME_BYTES);
         send(&mut stream, &reply).await?;
+    }
+}
+
+/// Passes on a request of commands, and answers when they have ended. A client that disconnects first is forgotten.
+async fn run_commands(
+    mut stream: UnixStream,
+    shared: &Shared,
+    frame: Vec<u8>,
+    pid: Option<i32>,
+) -> io::Result<()> {
+    let Ok(_waiting) = shared.commands_waiting.try_acquire() else {
+        return send(&mut stream, &bad_request("too many commands wait for this unit")).await;
+    };
+    let (answer, mut answered) = oneshot::channel();
+    if shared.commands.send(ToolCall { frame, pid, answer }).await.is_err() {
+        return Ok(());
+    }
+    let mut more = [0; 1];
+    tokio::select! {
+        biased;
+        reply = &mut answered => match reply {
+            Ok(reply) => send(&mut stream, &reply).await,
+            Err(_) => Ok(()),
+        },
+        // the client sends nothing while it waits
+        _ = stream.read(&mut more) => Ok(()),
     }
 }
 

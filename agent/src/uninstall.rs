@@ -47,7 +47,7 @@ pub fn note_dead(data: &Path) -> Result<()> {
 /// # Errors
 /// If a file cannot be deleted, or systemd refuses.
 pub async fn uninstall(data: &Path) -> Result<()> {
-    systemd::replace_with_removal(Path::new("/"), crate::installed_programs::path(), data)?;
+    systemd::replace_with_removal(Path::new("/"), crate::installed_programs::agent_program(), data)?;
     juju_paths::withdraw(data)?;
     remove(data)?;
     systemd::uninstall().await
@@ -222,7 +222,7 @@ mod tests {
         let data = parent.path().join("pintle");
         let _agent = take_lock(&data).unwrap();
         let error = clear_dead(&data).unwrap_err().to_string();
-        assert!(error.contains("the agent of the earlier machine is still ending"), "{error}");
+        assert!(error.contains(&format!("pid {}", std::process::id())), "{error}");
         resume_if(&data, true).unwrap_err();
         assert!(data.join("machine.pid").exists());
     }

@@ -11,26 +11,27 @@ mod end;
 mod fetch;
 mod leadership;
 mod lease;
-mod process_state;
 mod run_log;
 mod sender;
 mod shared;
+mod volatile_state;
 mod watcher;
 
 pub use end::UnitAgentEnd;
 pub use shared::Shared;
 
-use crate::ports::{Charms, Clock, DiskError, UnitStorage};
+use crate::ports::{CharmHost, Clock, DiskError, UnitStorage};
+use crate::requested_commands::RequestedCommands;
 use api::{FetchArchive, UnitAgentRequests};
 use leadership::claim_loop;
 use sender::Sender;
 use shared::LINK_BACKOFF;
 use state::charm::Charm;
+use state::terms::operation::{CharmRef, Operation};
 use state::unit::decision::{Act, Now};
 use state::unit::hook_context::HookContext;
 use state::unit::hook_context_builder::{self, ContextInput};
 use state::unit::local::{Event, Local, Run, Step};
-use state::unit::operation::{CharmRef, Operation};
 use state::unit::outcome::{self, Exit, FinishedRun, HookResult};
 use state::unit::resolve;
 use state::unit::snapshot::Snapshot;
@@ -47,6 +48,7 @@ pub struct UnitAgent<S, A, H, C> {
     /// What the loops share: the stored state, the view, and why the unit waits.
     pub shared: Shared<S, A, C>,
     charms: H,
+    commands: RequestedCommands,
 }
 
 /// The process of a run at its closed gate, and the context that it was started with.
@@ -55,12 +57,18 @@ struct HeldHook<P> {
     process: P,
 }
 
-impl<S: UnitStorage, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<S, A, H, C> {
+impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, A, H, C> {
     /// `ports` are the storage, the controller, the charm and the clock. `view` is the view that an earlier
     /// process cached.
     pub fn new(ports: (S, A, H, C), local: Local, view: Option<Arc<Snapshot>>) -> Self {
         let (storage, api, charms, clock) = ports;
-        UnitAgent { shared: Shared::new(storage, api, clock, local, view), charms }
+        let commands = RequestedCommands::default();
+        UnitAgent { shared: Shared::new(storage, api, clock, local, view), charms, commands }
+    }
+
+    /// Also runs the commands that processes on the machine request.
+    pub fn with_commands(self, commands: RequestedCommands) -> Self {
+        UnitAgent { commands, ..self }
     }
 
     /// Runs until the unit is finished or this agent must end.
@@ -69,6 +77,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<S, A, 
         let (acting, sending) = (pin!(self.run_actions()), pin!(sender.run()));
         let (watching, caching) = (pin!(watcher.run()), pin!(watcher.keep_cached()));
         let claiming = pin!(claim_loop(&self.shared));
+        let receiving = pin!(self.receive_commands());
         // the first loop that ends determines the result: no loop ends while the agent must run
         tokio::select! {
             biased;
@@ -77,6 +86,14 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<S, A, 
             end = watching => end,
             end = caching => end,
             end = claiming => end,
+            end = receiving => end,
+        }
+    }
+
+    async fn receive_commands(&self) -> UnitAgentEnd {
+        loop {
+            self.commands.receive(|| self.shared.local()).await;
+            self.shared.notify_act();
         }
     }
 
@@ -92,7 +109,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<S, A, 
         let is_charm_missing =
             hook_context_builder::charm_to_fetch(&self.shared.local(), self.charms.declared().as_deref())
                 .is_some();
-        Now { holds_hook_lock, is_charm_missing, ..self.shared.now() }
+        Now { holds_hook_lock, is_charm_missing, commands: self.commands.oldest(), ..self.shared.now() }
     }
 
     /// Decides and acts until the agent ends. Each decision is saved before it is executed.
@@ -175,10 +192,15 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<S, A, 
     /// The context of a run. None if it runs no program, or the view does not have what it is about.
     fn context(&self, run: &Run, declared: &Charm, view: &Snapshot) -> Option<HookContext> {
         let secret = format!("{:032x}", self.shared.clock.random_uuid().0);
+        let script = match &run.operation {
+            Operation::Commands(request) => self.commands.script(request),
+            _ => None,
+        };
         let input = ContextInput {
             declared,
             secret: &secret,
             is_leader: self.shared.is_leader(),
+            commands: script.as_deref(),
             message_text: api::text::status_message::words,
         };
         hook_context_builder::build(&self.shared.local(), view, run, &input)
@@ -199,6 +221,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<S, A, 
             }
             Operation::Hook(_)
             | Operation::Action { .. }
+            | Operation::Commands(_)
             | Operation::EnterScope { .. }
             | Operation::LeaveScope { .. }
             | Operation::Resync
@@ -225,7 +248,9 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<S, A, 
         // This is not a failure of the charm: the hook is started again with the new view.
         let Some(view) = shared.view() else {
             return match &run.operation {
-                Operation::Action { .. } => failed("the controller was restored while the action started"),
+                operation if operation.runs_once() => {
+                    failed("the controller was restored while the action started")
+                }
                 _ => HookResult::without_writes(Exit::Interrupted),
             };
         };
@@ -240,7 +265,26 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<S, A, 
             },
         };
         shared.set_executing(run);
-        self.charms.run(run, context, process, shared).await
+        self.until_end(run, self.charms.run(run, context, process, shared)).await
+    }
+
+    /// Waits until a run has ended, and ends its processes if a user cancels it meanwhile.
+    async fn until_end<T>(&self, run: &Run, running: impl Future<Output = T>) -> T {
+        if !run.operation.runs_once() {
+            return running.await;
+        }
+        let mut running = pin!(running);
+        let cancelled = self.shared.wait_for_fact(|facts| {
+            let view = facts.view.as_deref()?;
+            hook_context_builder::is_aborted(view, &run.operation).then_some(())
+        });
+        tokio::select! {
+            biased;
+            ended = &mut running => return ended,
+            () = cancelled => {}
+        }
+        tracing::info!("cancelled: its processes are being ended");
+        tokio::join!(running, self.charms.stop(run)).0
     }
 
     /// Continues a run that an earlier agent started, or notes that nothing of it is left.
@@ -249,7 +293,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<S, A, 
         let started_ms = shared.clock.since_boot_ms();
         shared.set_executing(run);
         let result = match run.operation.runs_charm() {
-            true => self.charms.reattach(run, shared).await,
+            true => self.until_end(run, self.charms.reattach(run, shared)).await,
             false => None,
         };
         match result {
@@ -284,6 +328,9 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<S, A, 
                 outcome::events(local, facts.view.as_deref(), &now, ended)
             })
             .await?;
+        if let Operation::Commands(request) = &run.operation {
+            self.commands.answer(request, &exit, run.number);
+        }
         let local = shared.local();
         let record = local.outbox.last().filter(|record| record.run == run.number);
         run_log::finished(&exit, duration_ms, record.map(|record| record.sequence));
@@ -297,14 +344,14 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<S, A, 
     /// Fetches and installs the charm. Retries until the controller answers, because an outage is not a failure
     /// of the charm.
     async fn deploy(&self, charm: &CharmRef) -> Result<(), String> {
-        if self.charms.is_deployed(charm).await {
-            return self.charms.deploy(charm, Vec::new()).await;
+        if self.charms.is_installed(charm).await {
+            return self.charms.install(charm, Vec::new()).await;
         }
         let mut backoff = LINK_BACKOFF;
         loop {
             let sha256 = charm.sha256.clone();
             match self.shared.api.handle(FetchArchive { sha256 }).await {
-                Ok(archive) => return self.charms.deploy(charm, archive.0).await,
+                Ok(archive) => return self.charms.install(charm, archive.0).await,
                 Err(error) if error.is_transient() => self.shared.pause(&mut backoff).await,
                 Err(error) => return Err(error.message),
             }

@@ -8,14 +8,15 @@
 use crate::clock::HostClock;
 use crate::config;
 use crate::deployer::{AGENT_LOCK, FINISHED};
-use crate::fault::{self, Recognised};
+use crate::fault::{self, FaultContext};
 use crate::file_watch;
 use crate::folder::{EXIT_DISK, UnitFolder, public_dir};
 use crate::hook_process::HostCharms;
-use crate::installed_programs::{EXIT_NOT_OWNER, EXIT_SIGNALLED, HOOK_PATH, hook_client};
+use crate::installed_programs::{EXIT_NOT_OWNER, EXIT_SIGNALLED, HOOK_PATH, require_hook_program};
 use crate::journal::{self, Journal, Loaded};
 use crate::juju_paths;
 use crate::reboot;
+use crate::requested_commands::RequestedCommands;
 use crate::sd_notify::{self, NotifyState};
 use crate::service::AGENT_PID;
 use crate::socket_dir::{SOCKET, socket_dir};
@@ -107,7 +108,7 @@ async fn load_state(folder: &UnitFolder, config: &AgentConfig) -> Result<Journal
                 folder.root().display(),
                 journal::FORMAT
             )
-            .context(Recognised(Fault::FolderFormat)));
+            .context(FaultContext(Fault::FolderFormat)));
         }
     };
     Ok(Journal::open(folder.clone(), index, &local, is_new).await?)
@@ -167,12 +168,13 @@ pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
             .collect(),
         ..MachineFacts::default()
     };
-    let charms = HostCharms::new(folder.clone(), host_environment, calls, gate);
+    let charms = HostCharms::new(folder.clone(), host_environment, calls.of_hook, gate);
     let clock = HostClock::new(&folder.machine().join(reboot::BOOT_FILE));
     let view = ViewCache::load(&folder).await;
     let view = view.filter(|view| view.unit.uuid == config.uuid);
     tracing::info!("{}: the agent starts; workflow {}", config.name, local.workflow());
-    let unit_agent = UnitAgent::new((journal, config.client()?, charms, clock), local, view.map(Arc::new));
+    let unit_agent = UnitAgent::new((journal, config.client()?, charms, clock), local, view.map(Arc::new))
+        .with_commands(RequestedCommands::new(calls.requested_commands, folder.clone()));
     let mut terminate = signal(SignalKind::terminate())?;
     sd_notify::send(NotifyState::Ready);
     let end = tokio::select! {
@@ -180,7 +182,7 @@ pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
         never = sd_notify::send_watchdog() => match never {},
         _ = terminate.recv() => {
             sd_notify::send(NotifyState::Stopping);
-            tracing::info!("{}: the agent was told to stop", config.name);
+            tracing::info!("{}: received SIGTERM, stopping", config.name);
             return Ok(ExitCode::from(EXIT_SIGNALLED));
         }
         () = until_config_changes(&folder, &config, &level, &mut hangup) => {
@@ -198,7 +200,7 @@ pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
             eprintln!("ERROR {}: this folder is a copy: {reason}", config.name);
             ExitCode::from(EXIT_NOT_OWNER)
         }
-        UnitAgentEnd::Forked(reason) => {
+        UnitAgentEnd::Diverged(reason) => {
             eprintln!("ERROR {}: {reason}", config.name);
             ExitCode::from(EXIT_NOT_OWNER)
         }
@@ -216,7 +218,7 @@ pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
 /// The error of a tool socket that has no folder: a limit, or a folder of another user.
 fn socket_error(error: std::io::Error) -> anyhow::Error {
     let limit = error.raw_os_error().and_then(fault::of_errno);
-    anyhow::Error::new(error).context(Recognised(limit.unwrap_or(Fault::SocketFolder)))
+    anyhow::Error::new(error).context(FaultContext(limit.unwrap_or(Fault::SocketFolder)))
 }
 
 /// Completes when the unit's configuration has changed or was deleted: without its folder an agent is useless,
@@ -231,13 +233,14 @@ async fn until_config_changes(folder: &UnitFolder, known: &AgentConfig, level: &
     }
 }
 
-/// Links every tool name to the one client (spec/hook-tools.md 1.1).
+/// Links every tool name to the one client (spec/hook-tools.md 1.1), except `juju-exec` and `juju-run`, which are scripts.
 fn link_tools(folder: &UnitFolder) -> Result<()> {
     let tools = folder.tools();
     public_dir(tools.parent().unwrap_or(&tools))?;
     public_dir(&tools)?;
-    let client = hook_client()?;
-    for name in commands::NAMES {
+    let client = require_hook_program()?;
+    juju_paths::write_exec_scripts(&tools, &folder.machine())?;
+    for name in commands::NAMES.iter().filter(|name| !juju_paths::EXEC_NAMES.contains(name)) {
         let link = tools.join(name);
         if std::fs::read_link(&link).ok().as_ref() != Some(&client) {
             let temporary = tools.join(format!(".{name}.new"));

@@ -145,11 +145,11 @@ impl Deployments for UnitSupervisor {
 
     fn token(&self, folder: &UnitFolder) -> Result<UnitToken> {
         let text = config::read(folder.root())?.token;
-        Ok(UnitToken { text, is_acknowledged: self.deployer.is_token_noted(folder) })
+        Ok(UnitToken { text, is_acknowledged: self.deployer.is_token_accepted(folder) })
     }
 
-    async fn note_token_set(&self, folder: &UnitFolder) -> Result<()> {
-        self.deployer.note_token_set(folder)
+    async fn store_token_accepted(&self, folder: &UnitFolder) -> Result<()> {
+        self.deployer.store_token_accepted(folder)
     }
 
     fn ensure_running(&self, unit: Uuid, folder: &UnitFolder, assigned: bool) -> Result<()> {
@@ -219,6 +219,7 @@ impl Deployments for UnitSupervisor {
         let path = self.deployer.quarantine(folder, unit).await?;
         self.starts.borrow_mut().remove(&unit);
         self.endings.lock().expect("no holder panics").remove(&unit);
+        self.exits.lock().expect("no holder panics").remove(&unit);
         Ok(path.display().to_string())
     }
 

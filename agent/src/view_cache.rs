@@ -15,7 +15,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 /// The file that holds everything of the view except its relations.
-pub const HEAD: &str = "view/unit.yaml";
+pub const VIEW_FILE: &str = "view/unit.yaml";
 
 /// The content of `view/unit.yaml`.
 #[derive(Serialize, Deserialize)]
@@ -25,7 +25,7 @@ struct ViewHead {
     view: Snapshot,
 }
 
-fn name(relation: RelationNumber) -> String {
+fn relation_file(relation: RelationNumber) -> String {
     format!("view/relation-{relation}.yaml")
 }
 
@@ -46,7 +46,7 @@ fn decode<T: for<'a> Deserialize<'a>>(file: &[u8]) -> Option<(String, T)> {
 }
 
 async fn read_head<F: FolderFiles>(files: &F) -> Option<ViewHead> {
-    Some(decode(&files.read(HEAD).await.ok()??)?.1)
+    Some(decode(&files.read(VIEW_FILE).await.ok()??)?.1)
 }
 
 /// The state of the folder, as far as this process has written it.
@@ -59,7 +59,7 @@ pub struct ViewCache {
 impl ViewCache {
     /// Writes the files that have changed. `unit.yaml` is written last, so that no crash leaves a mixture of
     /// views whose checksums match.
-    pub async fn keep<F: FolderFiles>(&self, files: &F, view: &Snapshot) {
+    pub async fn store<F: FolderFiles>(&self, files: &F, view: &Snapshot) {
         let before = match self.checksums.take() {
             Some(checksums) => checksums,
             None => read_head(files).await.map_or_else(BTreeMap::new, |head| head.relations),
@@ -68,15 +68,15 @@ impl ViewCache {
         for (relation, shown) in &view.relations {
             let (sum, file) = encode(shown);
             if before.get(relation) != Some(&sum) {
-                files.cache(&name(*relation), Some(&file)).await;
+                files.cache(&relation_file(*relation), Some(&file)).await;
             }
             relations.insert(*relation, sum);
         }
         let view = Snapshot { relations: BTreeMap::new(), ..view.clone() };
         let head = ViewHead { relations, view };
-        files.cache(HEAD, Some(&encode(&head).1)).await;
+        files.cache(VIEW_FILE, Some(&encode(&head).1)).await;
         for removed in before.keys().filter(|relation| !head.relations.contains_key(relation)) {
-            files.cache(&name(*removed), None).await;
+            files.cache(&relation_file(*removed), None).await;
         }
         self.checksums.replace(Some(head.relations));
     }
@@ -86,7 +86,7 @@ impl ViewCache {
         let head = read_head(files).await?;
         let mut view = head.view;
         for (relation, expected) in head.relations {
-            let (sum, shown) = decode::<RelationView>(&files.read(&name(relation)).await.ok()??)?;
+            let (sum, shown) = decode::<RelationView>(&files.read(&relation_file(relation)).await.ok()??)?;
             (sum == expected).then_some(())?;
             view.relations.insert(relation, shown);
         }

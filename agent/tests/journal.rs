@@ -7,10 +7,10 @@ use agent::folder_port::FolderFiles;
 use agent::journal::{self, JOURNAL, Journal, Loaded, STATE};
 use agent::ports::{DiskError, UnitStorage};
 use state::terms::names::{UnitName, Uuid};
+use state::terms::operation::{CharmRef, Hook, Operation};
+use state::terms::start_reason::StartReason;
 use state::unit::local::{Event, Local, Run};
-use state::unit::operation::{CharmRef, Hook, Operation};
 use state::unit::record::Outcome;
-use state::unit::start_reason::StartReason;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -145,7 +145,7 @@ fn every_flipped_byte_is_detected() {
         for at in 0..folder.0.borrow()[file].len() {
             for bit in [0x01, 0x80] {
                 let damaged = folder.clone();
-                damaged.0.borrow_mut().get_mut(file).expect("it is there")[at] ^= bit;
+                damaged.0.borrow_mut().get_mut(file).expect("the file exists")[at] ^= bit;
                 let what = format!("{file}, byte {at} ^ {bit:#x}");
                 let lost = is_corrupt(&damaged, &states, false, &what);
                 // only the last document can be a torn tail; damage before it is corruption
@@ -162,7 +162,7 @@ fn every_cut_is_survived() {
     for file in [STATE, JOURNAL] {
         for at in 0..folder.0.borrow()[file].len() {
             let damaged = folder.clone();
-            damaged.0.borrow_mut().get_mut(file).expect("it is there").truncate(at);
+            damaged.0.borrow_mut().get_mut(file).expect("the file exists").truncate(at);
             // a journal that is cut between two documents looks complete
             let silent = file == JOURNAL && (at == 0 || damaged.0.borrow()[file].ends_with(b"\n"));
             is_corrupt(&damaged, &states, silent, &format!("{file} cut at {at}"));

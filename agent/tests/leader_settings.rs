@@ -73,7 +73,9 @@ fn a_refused_change_fails_that_call_only() {
     let mut second = session(run.path(), &|| true);
     assert!(second.replay(&CallsFile::read(run.path()).expect("whole lines")), "the hook is the same");
     assert_eq!(printed(second.answer(&frame(2, "leader-get", &["a"]), None)), ok(""));
-    let again = second.answer(&frame(3, "leader-set", &["a=1"]), None).expect_err("it is asked again");
+    let again = second
+        .answer(&frame(3, "leader-set", &["a=1"]), None)
+        .expect_err("the call is sent to the controller");
     assert!(matches!(again, ControllerRequest::LeaderSettings { call: 3, .. }), "{again:?}");
 }
 

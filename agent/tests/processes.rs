@@ -9,7 +9,7 @@ use agent::deployer::Deployer;
 use agent::folder::UnitFolder;
 use agent::hook_process::{HostCharms, kill_remaining_processes};
 use agent::hook_session::{CallsFile, HookSession};
-use agent::ports::{Charms, HookHost};
+use agent::ports::{CharmHost, HookHost};
 use agent::service::Supervision;
 use agent::tool_socket::{Gate, closed_reply, listen};
 use api::{AgentConfig, AgentKind};
@@ -19,15 +19,15 @@ use hook_client::{CallHeader, HEADER_BYTES, encode_request, frame_length};
 use host::file::write_atomic_unsynced;
 use host::process::Process;
 use state::terms::names::Uuid;
+use state::terms::operation::{CharmRef, Hook, Operation};
 use state::terms::settings::{Bag, BagChange};
+use state::terms::start_reason::StartReason;
 use state::unit::environment::MachineFacts;
 use state::unit::hook_context::{self, HookContext, ReportContent};
 use state::unit::local::Run;
-use state::unit::operation::{CharmRef, Hook, Operation};
 use state::unit::outcome::Exit;
 use state::unit::record::RunReport;
 use state::unit::snapshot::BagRequest;
-use state::unit::start_reason::StartReason;
 use std::fs;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
@@ -43,7 +43,7 @@ const CONTEXT_ID: &str = "web/0-install-0123456789abcdef0123456789abcdef";
 fn started_run(at: &Path, boot: &str) -> Run {
     fs::create_dir_all(at).unwrap();
     let run_file = serde_json::json!({
-        "operation": "install", "reason": "charm-deployed", "position": null, "boot": boot,
+        "operation": "install", "reason": "charm-installed", "position": null, "boot": boot,
         "context_digest": host::digest::sha256(CONTEXT_ID.as_bytes()), "context": context(),
     });
     fs::write(at.join("context.yaml"), run_file.to_string()).unwrap();
@@ -52,7 +52,7 @@ fn started_run(at: &Path, boot: &str) -> Run {
         number: 1,
         operation,
         attempt: 1,
-        reason: StartReason::CharmDeployed,
+        reason: StartReason::CharmInstalled,
         position: None,
         leader_generation: None,
         episode: None,
@@ -220,7 +220,7 @@ async fn calls_that_are_queued_when_the_hook_ends_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("s");
     let (gate, opened) = watch::channel(Gate::Open);
-    let mut calls = listen(&socket, opened).unwrap();
+    let mut calls = listen(&socket, opened).unwrap().of_hook;
     let callers: Vec<_> = (0..5)
         .map(|number| {
             let socket = socket.clone();
@@ -327,8 +327,8 @@ async fn an_archive_with_another_digest_is_refused_before_it_is_unpacked() {
         revision: 0,
         endpoints: Default::default(),
     };
-    let refused = charms_of(unit.path()).deploy(&charm, b"another archive".to_vec()).await.unwrap_err();
-    assert!(refused.starts_with("charm download corrupted: the archive of local:web-0"), "{refused}");
+    let refused = charms_of(unit.path()).install(&charm, b"another archive".to_vec()).await.unwrap_err();
+    assert!(refused.contains(&charm.url) && refused.contains(&charm.sha256), "{refused}");
     assert_eq!(fs::read_dir(unit.path()).unwrap().count(), 0, "nothing is left");
 }
 
@@ -389,6 +389,35 @@ async fn only_the_end_of_a_hooks_output_is_reported_with_the_number_of_omitted_l
         other => panic!("{other:?}"),
     });
     let lines: Vec<(u32, &str)> = lines.collect();
-    assert_eq!(lines[0], (1, "70 earlier lines are omitted; they are in hooks/000001/output.log"));
+    let (call, omitted) = lines[0];
+    assert!(omitted.starts_with("70 ") && omitted.ends_with("hooks/000001/output.log"), "{omitted}");
+    assert_eq!(call, 1);
     assert_eq!((lines[1], lines[30], lines.len()), ((2, "line 71"), (31, "line 100"), 31));
+}
+
+/// Scenario 146: within ten seconds, also if a process of the group ignores SIGTERM.
+#[tokio::test(start_paused = true)]
+async fn the_process_group_of_a_cancelled_action_is_asked_to_end_and_then_killed() {
+    for ignores in ["", "trap '' TERM; "] {
+        let unit = tempfile::tempdir().unwrap();
+        let at = unit.path().join("hooks/000001");
+        let operation = Operation::Action { id: 7, name: "backup".into() };
+        let run = Run { operation, ..started_run(&at, &kernel_boot()) };
+        let mut leader = Command::new("/bin/sh");
+        let script = format!("{ignores}sleep 100 >/dev/null 2>&1 & echo $!; sleep 100; true");
+        leader.args(["-c", &script]).env("JUJU_CONTEXT_ID", CONTEXT_ID).process_group(0);
+        let mut leader = leader.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        let mut printed = std::io::BufReader::new(leader.stdout.take().unwrap());
+        std::io::BufRead::read_line(&mut printed, &mut line).unwrap();
+        let child = Process::find(line.trim().parse().unwrap()).expect("the child lives");
+        Process::find(leader.id() as i32).unwrap().write(&at.join(HOOK_PID)).unwrap();
+        // the shim reaps the leader
+        let reaped = std::thread::spawn(move || leader.wait().unwrap());
+
+        charms_of(unit.path()).stop(&run).await;
+
+        assert!(!child.is_alive(), "{child} runs beside the next hook");
+        assert_eq!(reaped.join().unwrap().signal(), Some(if ignores.is_empty() { 15 } else { 9 }));
+    }
 }

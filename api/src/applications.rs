@@ -5,10 +5,12 @@ use crate::request::requests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use state::charm::{Base, OptionType};
+use state::charm::OptionType;
 use state::terms::force::Force;
 use state::terms::names::UnitName;
 use std::collections::BTreeMap;
+
+pub use state::lifecycle::application::{Deploy, Refresh};
 
 requests! { ApplicationRequests {
     Deploy = post "/v1/models/{model}/deploy", Writer => DeployResponse;
@@ -60,27 +62,6 @@ pub struct ConfigChange {
     pub reset: Vec<String>,
 }
 
-/// Deploys an application.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Deploy {
-    /// The name of the application; none for the name of the charm.
-    pub application: Option<String>,
-    /// The digest of an uploaded charm archive; `NotFound` if the controller does not have it, or no longer.
-    pub sha256: String,
-    /// The number of units. Ignored for a subordinate charm, whose units are created with those of principals.
-    pub units: u32,
-    /// The name of the machine for the first unit; none to add a machine for each unit.
-    pub to: Option<String>,
-    /// The initial settings.
-    #[serde(default)]
-    pub config: BTreeMap<String, String>,
-    /// The operating system of the new machines for its units; none for that of the provider. A provider that does not
-    /// have it takes its own.
-    #[serde(default)]
-    pub base: Option<Base>,
-}
-
 /// The deployed application.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeployResponse {
@@ -126,21 +107,6 @@ pub struct ApplicationConfig {
     pub settings: BTreeMap<String, Setting>,
 }
 
-/// Changes the charm of an application.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Refresh {
-    /// The application.
-    pub application: String,
-    /// The digest of the new charm archive.
-    pub sha256: String,
-    /// Whether the charm is replaced even while a hook is in error (`--force-units`).
-    pub forced: bool,
-    /// Settings that are changed together with the charm.
-    #[serde(default)]
-    pub config: BTreeMap<String, String>,
-}
-
 /// The refreshed application.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RefreshResponse {
@@ -148,7 +114,4 @@ pub struct RefreshResponse {
     pub charm_url: String,
     /// The revision of the store that contains the change.
     pub revision: u64,
-    /// Warnings for the user, for example about settings that the new charm does not have.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub warnings: Vec<String>,
 }

@@ -13,7 +13,7 @@ use crate::request::{
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use state::documents::draft;
-use state::operations::action;
+use state::lifecycle::action;
 use state::terms::names::Uuid;
 use state::views::inline_settings;
 use std::error::Error;

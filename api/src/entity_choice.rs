@@ -1,11 +1,83 @@
-//! The entity that `why` explains, as a person names it.
+//! Entities as a person names them: a unit by its name or as a leader, and what `why` explains.
 //!
-//! [`parse`] is the only parser of what a person typed. Called by the command; the controller gets the type.
+//! The names are parsed here and in `state::terms::names` alone, where the command reads them or a request is decoded;
+//! behind that there are only types.
 
 use crate::relations::{Ends, RelationChoice};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use state::terms::names::{BadName, RelationNumber, UnitName};
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+/// Identifies a unit. Its text is `web/0`, or `web/leader` for the leader of an application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UnitChoice {
+    /// By its name.
+    Name(UnitName),
+    /// The leader of the application of this name.
+    LeaderOf(String),
+}
+
+impl UnitChoice {
+    /// The name of the application.
+    pub fn application(&self) -> &str {
+        match self {
+            UnitChoice::Name(name) => &name.application,
+            UnitChoice::LeaderOf(application) => application,
+        }
+    }
+}
+
+impl From<UnitName> for UnitChoice {
+    fn from(name: UnitName) -> UnitChoice {
+        UnitChoice::Name(name)
+    }
+}
+
+impl fmt::Display for UnitChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            UnitChoice::Name(name) => write!(f, "{name}"),
+            UnitChoice::LeaderOf(application) => write!(f, "{application}/leader"),
+        }
+    }
+}
+
+impl FromStr for UnitChoice {
+    type Err = BadName;
+    fn from_str(text: &str) -> Result<UnitChoice, BadName> {
+        match text.strip_suffix("/leader") {
+            Some(application) => Ok(UnitChoice::LeaderOf(application.to_owned())),
+            None => text.parse().map(UnitChoice::Name),
+        }
+    }
+}
+
+impl Serialize for UnitChoice {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for UnitChoice {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<UnitChoice, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+impl JsonSchema for UnitChoice {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "UnitChoice".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "format": "unit-name-or-leader"})
+    }
+}
 
 /// Identifies an entity of a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -87,10 +159,10 @@ fn number(word: &str) -> Option<RelationNumber> {
 }
 
 fn unit(text: &str) -> Result<EntityChoice, BadName> {
-    match text.strip_suffix("/leader") {
-        Some(application) => Ok(EntityChoice::LeaderOf(application.to_owned())),
-        None => text.parse().map(EntityChoice::Unit),
-    }
+    Ok(match text.parse()? {
+        UnitChoice::Name(name) => EntityChoice::Unit(name),
+        UnitChoice::LeaderOf(application) => EntityChoice::LeaderOf(application),
+    })
 }
 
 fn relation(text: &str) -> Result<EntityChoice, BadName> {

@@ -46,7 +46,7 @@ pub use changes::*;
 pub use client_file::*;
 pub use controller_info::*;
 pub use disk_usage::*;
-pub use entity_choice::EntityChoice;
+pub use entity_choice::{EntityChoice, UnitChoice};
 pub use log::*;
 pub use machine_agent::*;
 pub use machines::*;

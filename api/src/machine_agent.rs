@@ -4,11 +4,12 @@ use crate::request::requests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use state::charm::Base;
+pub use state::terms::assignment::{Assigned, Existence};
 use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::health::UnitHealth;
 use state::terms::names::Uuid;
 use state::terms::position::Position;
-pub use state::views::view::{Assigned, Existence, MachineView};
+pub use state::views::view::MachineView;
 use std::collections::BTreeMap;
 
 requests! { MachineAgentRequests {
@@ -21,7 +22,7 @@ requests! { MachineAgentRequests {
     ReportObstructedRecalls = post "/v1/models/{model}/machine-agents/{agent}/obstructed-recalls", MachineAgent => ();
     ReportDiskUsage = post "/v1/models/{model}/machine-agents/{agent}/disk-usage", MachineAgent => ();
     ReportMachineDead = post "/v1/models/{model}/machine-agents/{agent}/dead", MachineAgent => ();
-    ReportUninstalled = post "/v1/models/{model}/machine-agents/{agent}/uninstalled", LeavingMachineAgent => ();
+    ReportUninstalled = post "/v1/models/{model}/machine-agents/{agent}/uninstalled", UninstallingMachineAgent => ();
     Enrol = post "/v1/models/{model}/machine-agents/{agent}/enrol", Enrolment => ();
 } watch {
     WatchMachine = get "/v1/models/{model}/machine-agents/{agent}/watch", MachineAgent => MachineWatchEvent;

@@ -6,6 +6,7 @@ use crate::request::requests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use state::operations::dry_run::DryRun;
 use state::terms::force::Force;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
@@ -16,6 +17,7 @@ requests! { ModelRequests {
     ListModels = get "/v1/models", Reader => Vec<ModelInfo>;
     CreateModel = post "/v1/models", Admin => ModelInfo;
     DestroyModel = post "/v1/models/{model}/destroy", Admin => WriteResponse;
+    DryRunDestroyModel = post "/v1/models/{model}/dry-run-destroy", Reader => DryRun;
     GetModelConfig = get "/v1/models/{model}/model-config", Reader => BTreeMap<String, ModelSetting>;
     ConfigureModel = post "/v1/models/{model}/model-config", Writer => WriteResponse;
 } }
@@ -29,6 +31,15 @@ pub struct ListModels;
 #[serde(deny_unknown_fields)]
 pub struct DestroyModel {
     /// Whether it is destroyed by force.
+    #[serde(default)]
+    pub force: Force,
+}
+
+/// Simulates the destruction of a model; nothing is changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DryRunDestroyModel {
+    /// Whether it would be destroyed by force.
     #[serde(default)]
     pub force: Force,
 }

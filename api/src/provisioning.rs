@@ -5,9 +5,9 @@ use crate::request::requests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use state::charm::Base;
+use state::terms::assignment::Existence;
 use state::terms::names::Uuid;
 use state::terms::provider_kind::ProviderKind;
-use state::views::view::Existence;
 
 requests! { ProvisioningRequests {
     ListMachines = get "/v1/models/{model}/machines", Reader => Vec<MachineInfo>;

@@ -5,6 +5,7 @@ use crate::request::requests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use state::terms::force::Force;
+use state::terms::names::UnitName;
 
 pub use state::operations::dry_run::{DryRun, ExpectedHook};
 
@@ -28,7 +29,7 @@ pub struct DryRunRemoval {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum RemovalTarget {
     /// A unit.
-    Unit(String),
+    Unit(UnitName),
     /// An application.
     Application(String),
     /// A relation.

@@ -50,7 +50,7 @@ pub enum Caller {
     /// The agent of the machine that the path names. The handler checks what is assigned to the machine.
     MachineAgent,
     /// The agent of the machine that the path names, also after the machine was removed while the agent was away.
-    LeavingMachineAgent,
+    UninstallingMachineAgent,
     /// A machine with an enrolment token; the path names the machine.
     Enrolment,
     /// Users with the role read or a higher one.
@@ -238,7 +238,7 @@ pub trait Visitor<P> {
 ///
 /// ```text
 /// requests! { ActionRequests {
-///     GetAction = post "/v1/models/{model}/action", Reader => ActionInfo;
+///     GetAction = post "/v1/models/{model}/action", Reader => ActionDoc;
 /// } }
 /// ```
 macro_rules! requests {

@@ -7,8 +7,8 @@ use crate::request::requests;
 use crate::shared::Shared;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use state::charm::{Base, Role, Scope};
+use state::terms::activity::Activity;
 use state::terms::life::Life;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
 use state::terms::port_range::PortRange;
@@ -16,9 +16,9 @@ use state::terms::position::Position;
 use state::terms::status::{
     AgentStatus, InstanceStatus, MachineAgentStatus, ModelState, RelationState, WorkloadStatus,
 };
-use state::terms::status_message::StatusMessage;
-use state::unit::activity::Activity;
 use std::collections::BTreeMap;
+
+pub use state::terms::status_info::StatusInfo;
 
 requests! { StatusRequests {
     GetStatus = get "/v1/models/{model}/status", Reader => Status;
@@ -27,24 +27,6 @@ requests! { StatusRequests {
 /// Returns the status of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GetStatus;
-
-/// A status as it is shown. Derived statuses are computed already: an agent's error is shown as the workload
-/// status, and an application shows its worst unit (spec/uniter.md F.5).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "{S}Info")]
-pub struct StatusInfo<S> {
-    /// The status.
-    pub current: S,
-    /// The message.
-    #[serde(default, skip_serializing_if = "StatusMessage::is_empty")]
-    pub message: StatusMessage,
-    /// When the status was set.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub since_ms: Option<i64>,
-    /// Additional data of the status.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub data: BTreeMap<String, Value>,
-}
 
 /// A whole model at one revision, by names. The commands produce the text forms (spec/clients.md 2.4, 3.3).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -1,6 +1,8 @@
 //! English: the only module that turns the facts of the API into sentences, for the commands and for
 //! `pintle-agent why`.
 
+/// How actions have ended, in English.
+pub mod action;
 /// Causes and remedies in English.
 pub mod cause;
 /// The states of entities in English.

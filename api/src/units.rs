@@ -1,6 +1,7 @@
 //! Requests about units and the relation data that they see.
 
 use crate::changes::WriteResponse;
+use crate::entity_choice::UnitChoice;
 use crate::request::requests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,8 +23,8 @@ requests! { UnitRequests {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ShowUnit {
-    /// `web/0` or `web/leader`.
-    pub unit: String,
+    /// The unit.
+    pub unit: UnitChoice,
 }
 
 /// Resolves the error of a unit: its hook is run again or skipped. `Invalid` if the unit is not in error.
@@ -31,7 +32,7 @@ pub struct ShowUnit {
 #[serde(deny_unknown_fields)]
 pub struct ResolvedRequest {
     /// The unit.
-    pub unit: String,
+    pub unit: UnitChoice,
     /// Whether to run the hook again instead of skipping it.
     pub retry: bool,
 }
@@ -41,7 +42,7 @@ pub struct ResolvedRequest {
 #[serde(deny_unknown_fields)]
 pub struct RemoveUnit {
     /// The unit.
-    pub unit: String,
+    pub unit: UnitName,
     /// Whether it is removed by force.
     #[serde(default)]
     pub force: Force,

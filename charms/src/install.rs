@@ -218,7 +218,7 @@ fn write_manifest(manifest: &Manifest) -> String {
     manifest.iter().map(line).collect()
 }
 
-/// Reads what `write_manifest` wrote. Each line is one member, because `names` refuses control characters in paths.
+/// Reads what `write_manifest` wrote. Each line is one member, because `safe_paths` refuses control characters in paths.
 fn read_manifest(text: &str) -> Manifest {
     let member = |line: &str| match line.strip_prefix("#link ") {
         Some(link) => link

@@ -91,7 +91,7 @@ fn other_users_may_read_the_charm_whatever_the_umask_is() {
         .into_iter()
         .chain([("old", 0o755), ("revision", 0o644), (".juju-charm", 0o644)])
     {
-        let found = fs::metadata(charm.join(path)).expect("it is there").permissions().mode() & 0o777;
+        let found = fs::metadata(charm.join(path)).expect("the file exists").permissions().mode() & 0o777;
         assert_eq!(found, mode, "{path}: {found:o}");
     }
 }
@@ -189,7 +189,7 @@ fn a_failed_installation_leaves_the_old_revision_unchanged() {
         [&two.archive[1..], &two.archive[..two.archive.len() - 1], b"", &[&*two.archive, b"x"].concat()]
     {
         let refused = install(damaged, &two.sha256, &charm, 2).expect_err("another digest");
-        assert!(refused.to_string().starts_with("charm archive corrupted: expected sha256 "), "{refused}");
+        assert!(refused.to_string().contains(&two.sha256), "{refused}");
     }
     // A name that cannot be carried over fails the installation after unpacking.
     let not_utf8: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(b"\xff");

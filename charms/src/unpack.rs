@@ -90,7 +90,7 @@ fn extract(target: &Path, zip: &mut ZipReader, members: &[Member]) -> Result<Man
             let mut out = create(&root, &member.path, mode)?;
             let mut source = zip.by_index(member.index).map_err(io::Error::from)?.take(member.size + 1);
             let written = io::copy(&mut source, &mut out)?;
-            // `members` has bounded the sum of the declared sizes; this holds each member to its declared size.
+            // `archive_entries` has bounded the sum of the declared sizes; this holds each member to its declared size.
             if written != member.size {
                 let text = "is not as long as its header declares";
                 return Err(UnpackError::Unsafe(vec![Problem::new("charm archive", &member.path, text)]));

@@ -1,4 +1,4 @@
-//! Flags that several commands share: those of every command, of every removal, and of `--force`.
+//! Arguments that several commands share: the flags of every command, of every removal, and of `--force`; names of units.
 //!
 //! A flag of Juju that has no meaning in Pintle is accepted and hidden from the help if ignoring it is harmless. The
 //! command line as a whole and the arguments of each command are in [`crate::commands`].
@@ -6,7 +6,9 @@
 use crate::command_error::CommandError;
 use api::Force;
 use clap::Args;
+use state::terms::names::BadName;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 /// Flags that every command accepts.
 #[derive(Clone, Debug, Default, Args)]
@@ -68,4 +70,13 @@ impl ForceArguments {
             false => Ok(Force::of(self.force, self.no_wait)),
         }
     }
+}
+
+/// Parses the names of units.
+///
+/// # Errors
+/// If one is invalid: the first.
+pub fn parse_units<T: FromStr<Err = BadName>>(words: &[String]) -> Result<Vec<T>, CommandError> {
+    let units = words.iter().map(|word| word.parse());
+    units.collect::<Result<_, BadName>>().map_err(|bad| CommandError::usage(bad.to_string()))
 }

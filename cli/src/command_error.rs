@@ -74,16 +74,13 @@ mod tests {
 
     #[test]
     fn the_hint_is_printed_below_the_message() {
-        let failure = CommandError::new("cannot remove machine 3: unit web/0 is assigned to it");
-        assert_eq!(
-            failure.hint("remove the unit first, or use --force").text(),
-            "ERROR cannot remove machine 3: unit web/0 is assigned to it\n      \
-             remove the unit first, or use --force\n"
-        );
+        let (message, hint) = ("cannot remove machine 3: unit web/0 is assigned to it", "use --force");
+        let failure = CommandError::new(message).hint(hint);
+        assert_eq!(failure.text(), format!("ERROR {message}\n      {hint}\n"));
     }
 
     #[test]
     fn an_error_message_cannot_move_the_cursor() {
-        assert_eq!(CommandError::new("bad \u{1b}[2J name").text(), "ERROR bad \\u{1b}[2J name\n");
+        assert_eq!(CommandError::new("bad\u{1b}[2J").text(), "ERROR bad\\u{1b}[2J\n");
     }
 }

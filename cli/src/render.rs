@@ -167,8 +167,8 @@ mod tests {
     #[test]
     fn columns_are_padded_by_two_and_lines_end_without_blanks() {
         let table =
-            Table { right: &[1], rows: vec![row(["App", "Scale", "Message"]), row(["web", "1/2", ""])] };
-        assert_eq!(table.text(), "App  Scale  Message\nweb    1/2\n");
+            Table { right: &[1], rows: vec![row(["App", "00000", "Message"]), row(["w/0", "1/2", ""])] };
+        assert_eq!(table.text(), "App  00000  Message\nw/0    1/2\n");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod common;
 
+use api::text::status_message;
 use api::{Status, StatusInfo};
 use clap::Parser;
 use cli::commands::Arguments;
@@ -12,10 +13,10 @@ use common::fake::FakeController;
 use common::session::FakeSession;
 use common::{executing, info, info_of, sample};
 use serde_json::Value;
+use state::terms::hook_name::HookName;
 use state::terms::names::UnitName;
 use state::terms::status::{AgentStatus, WorkloadStatus};
 use state::terms::status_message::StatusMessage;
-use state::unit::hook_name::HookName;
 use std::time::{Duration, Instant};
 
 /// The sample with these statuses of ledger/0 and an idle subordinate.
@@ -111,5 +112,6 @@ async fn status_does_not_wait_for_a_failed_unit() {
     auditor.units.values_mut().for_each(|unit| unit.agent = executing(HookName::Install));
     let session = session_with(vec![failed, idle("later")]);
     run_command(&["config", "ledger", "port=81"], &session).await;
-    assert_eq!(shown_message(&session, STATUS).await, "hook failed: \"config-changed\"");
+    let failed = status_message::words(&StatusMessage::HookFailed { hook: HookName::ConfigChanged });
+    assert_eq!(shown_message(&session, STATUS).await, failed);
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use api::StatusInfo;
+use api::{ActionFailure, StatusInfo};
 use cli::commands::show_model;
 use cli::render::{application_config, status_json, task, unit};
 use cli::times::Zone;
@@ -22,7 +22,7 @@ fn jubilant_parses_every_document() {
     let (name, failed) = (sample_unit().name.to_string(), {
         let mut task = sample_task();
         task.status = ActionStatus::Failed;
-        task.message = "the book is frozen".to_owned();
+        task.failure = Some(ActionFailure::ActionFail { message: "the book is frozen".to_owned() });
         task.results.insert("return-code".to_owned(), json!(1));
         task
     });
@@ -46,5 +46,7 @@ fn jubilant_parses_every_document() {
     let output = output.expect("python3 is there: tests/prerequisites.sh");
     let stdout = String::from_utf8_lossy(&output.stdout);
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && stdout == "jubilant understands every document\n", "{stdout}{stderr}");
+    // the last line of the script
+    let read_all = stdout.lines().count() == 1 && stdout.starts_with("jubilant understands");
+    assert!(output.status.success() && read_all, "{stdout}{stderr}");
 }

@@ -6,13 +6,17 @@ use clap::Parser;
 use cli::command_error::CommandError;
 use cli::commands::Arguments;
 use cli::commands::Verb;
-use cli::commands::{cancel_task, constraints, destroy_model, operations, run, show_task, status, switch};
+use cli::commands::{
+    actions, cancel_task, constraints, destroy_model, exec, operations, run, show_task, status, switch,
+};
 use cli::data_dir::DataDir;
 use common::fake::FakeController;
 use common::sample_task;
 use common::session::FakeSession;
 use serde_json::{Value, json};
+use state::charm::Action;
 use std::os::unix::fs::PermissionsExt;
+use test_support::golden::compare;
 
 async fn run_command(
     words: &[&str],
@@ -21,8 +25,10 @@ async fn run_command(
 ) -> Result<(), CommandError> {
     match Arguments::try_parse_from(["juju"].iter().chain(words)).expect("a valid command line").verb {
         Verb::Run(args) => run::run(&args, session).await,
+        Verb::Exec(args) => exec::run(&args, session).await,
         Verb::CancelTask(args) => cancel_task::run(&args, session).await,
         Verb::ShowTask(args) => show_task::run(&args, session).await,
+        Verb::Actions(args) => actions::run(&args, session).await,
         Verb::Operations(args) => operations::list(&args, session).await,
         Verb::ShowOperation(args) => operations::show(&args, session).await,
         Verb::Status(args) => status::run(&args, session).await,
@@ -40,7 +46,7 @@ async fn a_background_task_is_reported_by_number_and_shown_later() {
     let session =
         FakeSession::new(FakeController { units, task: Some(sample_task()), ..FakeController::default() });
     run_command(&["run", "ledger/0", "post", "--background"], &session, None).await.expect("scheduled");
-    assert_eq!(session.printed().1, "Scheduled task 7\nCheck its state with: pintle show-task 7\n");
+    compare("commands/run_background.txt", &session.printed().1);
     run_command(&["show-task", "7", "--format", "json"], &session, None).await.expect("shown");
     let task: Value = serde_json::from_str(&session.printed().0).expect("JSON");
     // The task of spec/clients.md 2.4.
@@ -60,6 +66,35 @@ async fn show_task_shows_a_running_task_or_waits_for_it() {
     let failure =
         run_command(&["show-task", "7", "--wait", "20ms"], &session, None).await.expect_err("it never ends");
     assert!(failure.message.contains("timed out"), "{failure:?}");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn declared_actions_are_listed_with_their_schemas_on_request() {
+    let schema = json!({"type": "object", "properties": {"name": {"type": "string"}}});
+    let action = |description: &str| Action {
+        description: description.to_owned(),
+        parallel: false,
+        execution_group: String::new(),
+        schema: schema.clone(),
+    };
+    let declared =
+        [("backup".to_owned(), action("Back up the data.")), ("post".to_owned(), action(""))].into();
+    let session = FakeSession::new(FakeController { declared, ..FakeController::default() });
+    run_command(&["actions", "ledger"], &session, None).await.expect("listed");
+    let table = "Action  Description\nbackup  Back up the data.\npost    No description\n";
+    assert_eq!(session.printed().0, table);
+    run_command(&["actions", "ledger", "--schema", "--format", "json"], &session, None)
+        .await
+        .expect("listed");
+    let actions: Value = serde_json::from_str(&session.printed().0[table.len()..]).expect("JSON");
+    let shown = json!({
+        "type": "object", "properties": {"name": {"type": "string"}}, "description": "Back up the data."
+    });
+    assert_eq!(actions["backup"], shown);
+
+    let session = FakeSession::new(FakeController::default());
+    run_command(&["actions", "ledger"], &session, None).await.expect("there are none");
+    assert_eq!(session.printed().0, "");
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -118,7 +153,7 @@ async fn a_filter_without_matches_is_reported_and_is_not_an_error() {
     assert_eq!(run_command(&["status", "nosuch"], &session, None).await, Ok(()));
     let (stdout, stderr) = session.printed();
     assert!(stdout.starts_with("Model  Controller") && stdout.lines().count() == 2, "{stdout}");
-    assert_eq!(stderr, "Nothing matched specified filter.\n");
+    compare("commands/status_no_match.txt", &stderr);
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -130,10 +165,7 @@ async fn only_the_architecture_of_this_host_is_accepted_as_a_constraint() {
     assert_eq!(run_command(&["set-model-constraints", &own], &session, None).await, Ok(()));
     assert_eq!(session.printed().1, "");
     assert_eq!(run_command(&["set-model-constraints", "mem=8G"], &session, None).await, Ok(()));
-    assert_eq!(
-        session.printed().1,
-        "WARNING constraint \"mem\" has no effect: every machine runs on this host\n"
-    );
+    compare("commands/constraint_without_effect.txt", &session.printed().1);
     assert_eq!(
         run_command(&["set-model-constraints", "arch=vax"], &session, None)
             .await
@@ -212,4 +244,35 @@ async fn switch_changes_the_current_model_and_switches_back() {
             .contains("nosuch")
     );
     assert_eq!(current().as_deref(), Some("model: dev"));
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn commands_are_enqueued_for_each_unit_and_their_output_is_printed() {
+    let task = || {
+        let mut task = sample_task();
+        task.results = [("stdout", json!("out")), ("stderr", json!("bad\n")), ("return-code", json!(0))]
+            .map(|(key, value)| (key.to_owned(), value))
+            .into();
+        FakeController { units: vec!["ledger/0".to_owned()], task: Some(task), ..FakeController::default() }
+    };
+    let session = FakeSession::new(task());
+    let words = ["exec", "--unit", "ledger/0", "--", "echo", "a b", "-l"];
+    run_command(&words, &session, None).await.expect("it exits with 0");
+    assert_eq!(session.printed().0, "out\nbad\n");
+    assert_eq!(session.api.requests().last().map(String::as_str), Some("exec ledger/0 echo 'a b' -l"));
+
+    let session = FakeSession::new(task());
+    let words =
+        ["exec", "-m", "dev", "--format", "json", "--unit", "ledger/0", "--wait", "1.5s", "--", "ls $HOME"];
+    run_command(&words, &session, None).await.expect("it exits with 0");
+    let printed: Value = serde_json::from_str(&session.printed().0).expect("JSON");
+    assert_eq!(printed["ledger/0"]["results"], json!({"stdout": "out", "stderr": "bad\n", "return-code": 0}));
+
+    let session = FakeSession::new(task());
+    run_command(&["exec", "-u", "ledger/9", "true"], &session, None).await.expect("it is a remark");
+    assert_eq!(session.printed().0, "", "an unknown unit is no error");
+    let failure = run_command(&["exec", "true"], &session, None).await.expect_err("no target");
+    assert_eq!(failure.code, 2);
+    let failure = run_command(&["exec", "--machine", "0", "true"], &session, None).await;
+    assert_eq!(failure.expect_err("not offered").code, 2);
 }

@@ -29,14 +29,14 @@ pub fn machine_removed() -> ApiError {
 /// If it may not. The agent of a removed machine receives [`ErrorCode::Removed`]: it must uninstall itself.
 pub fn check(principal: &TokenHolder, caller: Caller) -> Result<(), ApiError> {
     let is_removed = matches!(principal, TokenHolder::RemovedMachine { .. });
-    if is_removed && caller != Caller::LeavingMachineAgent {
+    if is_removed && caller != Caller::UninstallingMachineAgent {
         return Err(machine_removed());
     }
     let has_role = |role: UserRole| matches!(principal, TokenHolder::User { role: own, .. } if *own >= role);
     let is_allowed = match caller {
         Caller::UnitAgent => matches!(principal, TokenHolder::Unit { .. }),
         Caller::MachineAgent => matches!(principal, TokenHolder::Machine { .. }),
-        Caller::LeavingMachineAgent => is_removed || matches!(principal, TokenHolder::Machine { .. }),
+        Caller::UninstallingMachineAgent => is_removed || matches!(principal, TokenHolder::Machine { .. }),
         Caller::Enrolment => matches!(principal, TokenHolder::EnrollingMachine { .. }),
         Caller::Reader => has_role(UserRole::Read),
         Caller::Writer => has_role(UserRole::Write),

@@ -17,9 +17,10 @@ mod tombstones;
 
 pub use archives::ARCHIVE_GRACE_MS;
 use archives::ArchiveScan;
-use batch::log_and_skip;
+use batch::{log_and_skip, next_page};
 use expiry::{ExpiryScan, ScanLimits};
 use logs::LogScan;
+use state::terms::force::Force;
 
 use crate::environment::Environment;
 use crate::session::Controller;
@@ -87,9 +88,9 @@ pub struct Janitor {
     retired_tokens: ExpiryScan,
     logs: BTreeMap<Uuid, LogScan>,
     actions: BTreeMap<Uuid, ExpiryScan>,
-    /// By model: the key of the last forced entity that was read.
-    /// The last content that was checked for an older key, by model.
+    /// By model: the key of the last content that was checked for an older key.
     sealed: BTreeMap<Uuid, String>,
+    /// By model: the key of the last forced entity that was read.
     forced: BTreeMap<Uuid, String>,
     /// By model: the key of the last unit that was read.
     units: BTreeMap<Uuid, String>,
@@ -146,7 +147,7 @@ impl Janitor {
             start_budget_timers(controller, model, self.units.entry(id).or_default()).await?;
             let destruction =
                 controller.read_available(move |reader| read(reader, &model.model_destruction())).await;
-            let destroyed_by_force = destruction.is_some_and(|destruction| destruction.forced_ms.is_some());
+            let destroyed_by_force = destruction.is_some_and(|destruction| destruction.force != Force::No);
             self.destroys_by_force |= destroyed_by_force;
             let forced = self.forced.entry(id).or_default();
             more |= force_batches(controller, model, destroyed_by_force, forced).await?;
@@ -259,14 +260,6 @@ async fn cleanup_batch<S: Store, E: Environment>(
         more |= log_and_skip("remove the relations of application", id, removed)?.is_some();
     }
     Ok(more)
-}
-
-/// Reads the next `limit` documents below a prefix and advances `after`. After the last page, `after` is empty and the
-/// next call starts again.
-fn next_page(reader: &dyn Reader, prefix: &str, after: &mut String, limit: usize) -> Vec<StoredDocument> {
-    let page = reader.scan(prefix, after, limit);
-    *after = page.last().filter(|_| page.len() == limit).map_or(String::new(), |last| last.key.clone());
-    page
 }
 
 /// Advances the timers of forced entities and runs one batch of each, the longest overdue first. Returns true if there

@@ -10,7 +10,7 @@
 //! 2. A renews, reads itself as the holder, and its claim is granted.
 //! 3. The transaction of B commits.
 
-use state::operations::leadership::LEASE_MS;
+use state::lifecycle::leadership::LEASE_MS;
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! The controller: the handlers of the API on top of the store port, and the HTTPS server in front of them.
 //!
 //! Reading order: `session` (the authenticated caller, and how its transitions run), `handlers` (one file per noun),
-//! `watches`; then the modules they use: `authorisation`, `leases`, `presence`, `status`, `why` (with `pending_since` and
+//! `watches`; then the modules they use: `authorisation`, `leases`, `presence`, `status`, `why` (with
 //! `commit_times`), `log`, `janitor` (with `force_timers`, `log_growth` and `archives`), `tokens`. All of these run without
 //! an async runtime, so that the simulator can drive them (design 14). Only `host_environment`, `check`, `installation`, `server`, `request_dispatch` and
 //! `store::sqlite` depend on the real host.
@@ -13,7 +13,6 @@ mod commit_times;
 pub mod environment;
 mod force_timers;
 pub mod handlers;
-pub mod hook_lock;
 pub mod host_environment;
 pub mod installation;
 pub mod janitor;
@@ -22,7 +21,6 @@ pub mod log;
 mod log_growth;
 mod lookup;
 pub mod openapi;
-mod pending_since;
 pub mod presence;
 pub mod program;
 pub mod request_dispatch;

@@ -1,18 +1,17 @@
 //! Looks up entities by the names that users give: models, units (`web/0`, `web/leader`) and removal targets.
 //!
-//! Each function returns a refusal if the name is invalid or the entity does not exist. Called by the user handlers.
+//! Each function returns a refusal if the entity does not exist. Called by the user handlers.
 
-use crate::status;
-use api::{RelationChoice, RemovalTarget};
+use api::{RelationChoice, RemovalTarget, UnitChoice};
 use state::documents::blockers::EntityId;
 use state::documents::draft::{Draft, Reader, read};
 use state::documents::prelude::{GLOBAL, Model};
 use state::documents::refusal::Refusal;
 use state::lifecycle::{application, machine, relation, unit};
+use state::status::relation::relation_of_number;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::refusal::EntityKind;
 use state::terms::refusal::application::ApplicationRefusal;
-use state::terms::refusal::unit::UnitRefusal;
 
 /// Returns the model of this name or uuid.
 pub(crate) fn find_model(reader: &dyn Reader, text: &str) -> Result<Model, Refusal> {
@@ -23,13 +22,16 @@ pub(crate) fn find_model(reader: &dyn Reader, text: &str) -> Result<Model, Refus
         .ok_or_else(|| Refusal::not_found(EntityKind::Model, text))
 }
 
-/// Returns the unit that `web/0` or `web/leader` names.
-pub(crate) fn find_unit(reader: &dyn Reader, model: Model, text: &str) -> Result<(Uuid, UnitName), Refusal> {
-    if let Some(application) = text.strip_suffix("/leader") {
-        return find_leader(reader, model, application);
+/// Returns the unit that a person chose.
+pub(crate) fn find_unit(
+    reader: &dyn Reader,
+    model: Model,
+    choice: &UnitChoice,
+) -> Result<(Uuid, UnitName), Refusal> {
+    match choice {
+        UnitChoice::Name(name) => Ok((unit::find(&mut { reader }, model, name)?, name.clone())),
+        UnitChoice::LeaderOf(application) => find_leader(reader, model, application),
     }
-    let name: UnitName = text.parse().map_err(|_| UnitRefusal::InvalidName { text: text.to_owned() })?;
-    Ok((unit::find(&mut { reader }, model, &name)?, name))
 }
 
 /// Returns the leader of the application of this name.
@@ -53,7 +55,7 @@ pub(crate) fn find_relation(
 ) -> Result<Uuid, Refusal> {
     match choice {
         RelationChoice::Number(number) => {
-            let found = status::relation_of_number(reader, model, *number);
+            let found = relation_of_number(reader, model, *number);
             found.ok_or_else(|| Refusal::not_found(EntityKind::Relation, number))
         }
         RelationChoice::Ends(ends) => {
@@ -71,10 +73,7 @@ pub(crate) fn entity(
 ) -> Result<EntityId, Refusal> {
     let mut documents = reader;
     Ok(match removed {
-        RemovalTarget::Unit(name) => {
-            let name: UnitName = name.parse().map_err(|_| UnitRefusal::InvalidName { text: name.clone() })?;
-            EntityId::Unit(unit::find(&mut documents, model, &name)?)
-        }
+        RemovalTarget::Unit(name) => EntityId::Unit(unit::find(&mut documents, model, name)?),
         RemovalTarget::Application(name) => {
             EntityId::Application(application::find(&mut documents, model, name)?)
         }

@@ -107,7 +107,7 @@ fn callers(caller: Caller) -> &'static str {
     match caller {
         Caller::UnitAgent => "the unit's agent",
         Caller::MachineAgent => "the machine's agent",
-        Caller::LeavingMachineAgent => {
+        Caller::UninstallingMachineAgent => {
             "the machine's agent, also after the machine was removed while it was away"
         }
         Caller::Enrolment => "a machine with an enrolment token, once",

@@ -4,11 +4,12 @@
 //! 15 s ([`api::PRESENCE_MS`]). An open stream is not a sign of life. The presence is in memory only: after a start of the controller
 //! every agent has the full time to report.
 
+use state::status::presence::{ExecutingRun, PresenceReader};
 use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::health::UnitHealth;
 use state::terms::names::Uuid;
-use state::unit::activity::Activity;
 use state::unit::resolve::is_reboot_overdue;
+use state::why::facts::CausePresence;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -58,17 +59,6 @@ pub struct ObservedHealth {
     health: UnitHealth,
     /// When it was reported, on the monotonic clock.
     reported_ms: u64,
-}
-
-/// The run that an agent executes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExecutingRun {
-    /// The number of the run.
-    pub run: u64,
-    /// The hook, action or other operation.
-    pub activity: Activity,
-    /// The start of the run, by the controller's wall clock.
-    pub since_ms: i64,
 }
 
 /// The presence of all agents.
@@ -221,22 +211,6 @@ impl Drop for StreamGuard {
     }
 }
 
-/// What the statuses are computed from beside documents: a snapshot, or one that records what is observed of it.
-pub trait PresenceReader {
-    /// See [`PresenceSnapshot::health`].
-    fn health(&self, unit: Uuid) -> Option<UnitHealth>;
-    /// See [`PresenceSnapshot::is_lost`].
-    fn is_lost(&self, agent: Uuid) -> bool;
-    /// See [`PresenceSnapshot::is_late`].
-    fn is_late(&self, agent: Uuid) -> bool;
-    /// See [`PresenceSnapshot::last_heartbeat_ms`].
-    fn last_heartbeat_ms(&self, agent: Uuid) -> i64;
-    /// See [`PresenceSnapshot::executing`].
-    fn executing(&self, agent: Uuid) -> Option<ExecutingRun>;
-    /// Whether a reboot that was requested at this time of the wall clock should have happened by now.
-    fn is_reboot_overdue(&self, requested_ms: Option<i64>) -> bool;
-}
-
 impl PresenceReader for PresenceSnapshot {
     fn health(&self, unit: Uuid) -> Option<UnitHealth> {
         self.health(unit)
@@ -255,6 +229,20 @@ impl PresenceReader for PresenceSnapshot {
     }
     fn is_reboot_overdue(&self, requested_ms: Option<i64>) -> bool {
         is_reboot_overdue(requested_ms, self.wall_ms)
+    }
+}
+
+impl CausePresence for PresenceSnapshot {
+    fn has_reported(&self, agent: Uuid) -> bool {
+        self.has_reported(agent)
+    }
+    fn obstructed_recalls(&self, machine: Uuid) -> Vec<(Uuid, String)> {
+        let presence = self.agents.get(&machine).into_iter();
+        let obstructed = presence.flat_map(|presence| &presence.obstructed_recalls);
+        obstructed.map(|(unit, why)| (*unit, why.clone())).collect()
+    }
+    fn wall_ms(&self) -> i64 {
+        self.wall_ms
     }
 }
 
@@ -301,17 +289,6 @@ impl PresenceSnapshot {
         (health != UnitHealth::default()).then_some(health)
     }
 
-    /// The time of the snapshot, on the wall clock.
-    pub fn wall_ms(&self) -> i64 {
-        self.wall_ms
-    }
-
-    /// Returns which recalls of a machine are obstructed, and by what.
-    pub fn obstructed_recalls(&self, machine: Uuid) -> impl Iterator<Item = (Uuid, &str)> {
-        let presence = self.agents.get(&machine).into_iter();
-        presence.flat_map(|presence| &presence.obstructed_recalls).map(|(unit, why)| (*unit, why.as_str()))
-    }
-
     /// Returns the run that an agent executes.
     pub fn executing(&self, agent: Uuid) -> Option<&ExecutingRun> {
         self.agents.get(&agent)?.executing.as_ref()
@@ -321,7 +298,8 @@ impl PresenceSnapshot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use state::unit::hook_name::HookName;
+    use state::terms::activity::Activity;
+    use state::terms::hook_name::HookName;
 
     #[test]
     fn an_agent_is_late_after_twenty_silent_seconds_and_lost_after_sixty() {

@@ -11,7 +11,6 @@ use crate::environment::Environment;
 use crate::force_timers::ForceTimers;
 use crate::leases::Leases;
 use crate::log_growth::LogGrowth;
-use crate::pending_since::PendingSince;
 use crate::presence::{Presence, PresenceSnapshot};
 use crate::status::StatusCaches;
 use crate::store::{self, RunError, Store, StoreError, unavailable};
@@ -24,6 +23,7 @@ use state::documents::prelude::{Model, TokenHolder};
 use state::documents::refusal::{Code, Refusal};
 use state::terms::names::Uuid;
 use state::terms::position::Position;
+use state::why::pending_since::PendingSince;
 use std::future::Future;
 use std::ops::Deref;
 use std::pin::pin;
@@ -168,7 +168,8 @@ impl<S: Store, E: Environment> Controller<S, E> {
         if let Some(model) = refusal.model.as_deref().copied().filter(|_| !refusal.blockers.is_empty()) {
             let (commit_times, blockers) = (self.commit_times.clone(), std::mem::take(&mut refusal.blockers));
             let completed = self.read(move |reader| {
-                let pending_since = PendingSince { reader, model, commit_times: &commit_times, now_ms };
+                let commit_time_ms = |revision| commit_times.time(revision);
+                let pending_since = PendingSince { reader, model, commit_time_ms: &commit_time_ms, now_ms };
                 blockers.into_iter().map(|blocker| pending_since.with_since(blocker)).collect()
             });
             refusal.blockers = completed.await;

@@ -13,8 +13,10 @@ use crate::session::Controller;
 use crate::store::{CommitChanges, Store};
 use api::error::{ApiError, ErrorCode};
 use api::{MachineView, MachineWatchEvent, UnitWatchEvent};
-use state::documents::draft::read;
+use state::agents::session;
+use state::documents::draft::Draft;
 use state::documents::prelude::{Kind, Model, Parts};
+use state::terms::assignment::Existence;
 use state::terms::names::Uuid;
 use state::terms::position::Position;
 use state::unit::snapshot::{Change, Delta};
@@ -124,31 +126,19 @@ impl<S: Store, E: Environment> UnitStream<S, E> {
         self.cursor.agent
     }
 
-    /// Checks that the unit exists and that no newer agent has attached.
+    /// Checks that the unit exists and that this session is still its newest.
     async fn check_epoch(&self) -> Result<(), ApiError> {
         let (model, unit, epoch) = (self.model, self.unit(), self.epoch);
-        let found = self.cursor.controller.read(move |reader| {
-            (read(reader, &model.session(unit)).map_or(0, |s| s.epoch), view::existence(reader, model, unit))
+        let controller = &self.cursor.controller;
+        let found = controller.read(move |reader| {
+            let mut draft = Draft::new(reader); // read only: it is never committed
+            (session::check_epoch(&mut draft, model, unit, epoch), view::existence(reader, model, unit))
         });
-        let (newest, existence) = found.await;
-        match existence {
-            view::Existence::Tombstone => Err(removed()),
-            view::Existence::Unknown => Err(unauthorised()),
-            view::Existence::Known(_) if newest < epoch => {
-                // the store was restored from a backup, see `state::operations::session`
-                let text = format!(
-                    "cannot continue with epoch {epoch}: this store has granted only {newest}; attach again"
-                );
-                Err(ApiError::new(ErrorCode::Gap, text))
-            }
-            view::Existence::Known(_) if newest != epoch || epoch == 0 => {
-                let text = format!(
-                    "a newer agent of this unit has attached (epoch {newest}, this agent has {epoch})"
-                );
-                Err(ApiError::new(ErrorCode::Fenced, text)
-                    .hint("stop this agent: it runs in a copy of the unit's folder"))
-            }
-            view::Existence::Known(_) => Ok(()),
+        match found.await {
+            (_, Existence::Tombstone) => Err(removed()),
+            (_, Existence::Unknown) => Err(unauthorised()),
+            (Err(refusal), Existence::Known(_)) => Err(controller.refusal_error(refusal).await),
+            (Ok(()), Existence::Known(_)) => Ok(()),
         }
     }
 

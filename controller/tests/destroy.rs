@@ -12,6 +12,7 @@ use state::documents::draft::read;
 use state::documents::prelude::{GLOBAL, TokenHolder};
 use state::terms::cause::{Actor, Count, Duty};
 use state::terms::life::Life;
+use state::terms::refusal::model::ModelRefusal;
 use std::collections::BTreeMap;
 use support::*;
 use test_support::memory_store::MemoryStore;
@@ -66,7 +67,7 @@ async fn a_model_that_is_being_removed_refuses_new_entities_and_why_names_its_bl
     ];
     for refusal in refusals {
         assert_eq!(refusal.code, ErrorCode::NotAlive);
-        assert_eq!(refusal.message, "cannot add to model dev: it is being removed");
+        assert_eq!(refusal.message, message(ModelRefusal::BeingRemoved { name: "dev".to_owned() }));
     }
     let after = fixture.admin.handle(GetStatus).await.expect("it exists").model.status.current;
     assert_eq!((before.as_str(), after.as_str()), ("available", "destroying"));
@@ -103,8 +104,8 @@ async fn force_destroys_a_model_without_agents_across_restarts() {
     }
     sweep(&fixture).await;
     assert_eq!(fixture.admin.handle(ListModels).await.expect("none is left"), []);
-    let gone = fixture.admin.handle(GetStatus).await.expect_err("it was removed");
-    assert_eq!(gone.code, ErrorCode::NotFound);
+    let removed = fixture.admin.handle(GetStatus).await.expect_err("it was removed");
+    assert_eq!(removed.code, ErrorCode::NotFound);
     assert!(fixture.controller.session(&token).await.is_err(), "the tokens of its agents were revoked");
     let left = fixture.controller.read(move |reader| {
         let own = reader.scan(&format!("{}/", model.0), "", usize::MAX).len();

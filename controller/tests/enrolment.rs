@@ -17,6 +17,7 @@ use state::operations::instance::ENROLMENT_MS;
 use state::terms::cause::Actor;
 use state::terms::names::Uuid;
 use state::terms::provider_kind::ProviderKind;
+use state::terms::refusal::instance::InstanceRefusal;
 use state::terms::status_message::StatusMessage;
 use support::*;
 use test_support::memory_store::MemoryStore;
@@ -169,7 +170,8 @@ async fn a_nonce_is_recorded_once_and_a_provisioning_error_is_shown_until_it_is_
     assert_eq!((shown().await.0.as_str(), due().await), ("pending", None));
     let healthy =
         fixture.admin.handle(RetryProvisioning { machine: "0".to_owned() }).await.expect_err("it has none");
-    assert_eq!(healthy.message, "machine 0 has no provisioning error");
+    let no_error = InstanceRefusal::NoProvisioningError { machine: "0".to_owned() };
+    assert_eq!(healthy.message, message(no_error));
 }
 
 #[tokio::test]

@@ -58,7 +58,7 @@ async fn force_waits_a_full_minute_when_the_clock_is_set_forward() {
     let mut janitor = Janitor::default();
     fixture
         .admin
-        .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::AfterWait })
+        .handle(RemoveUnit { unit: "web/0".parse().expect("a unit"), force: Force::AfterWait })
         .await
         .expect("the removal is accepted");
     sweep(&fixture, &mut janitor).await;
@@ -85,7 +85,7 @@ async fn force_starts_after_a_minute_when_the_clock_is_set_back() {
     let mut janitor = Janitor::default();
     fixture
         .admin
-        .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::AfterWait })
+        .handle(RemoveUnit { unit: "web/0".parse().expect("a unit"), force: Force::AfterWait })
         .await
         .expect("the removal is accepted");
     sweep(&fixture, &mut janitor).await;
@@ -107,7 +107,7 @@ async fn time_without_a_controller_does_not_count_for_force() {
     let (mut fixture, unit) = web().await;
     fixture
         .admin
-        .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::AfterWait })
+        .handle(RemoveUnit { unit: "web/0".parse().expect("a unit"), force: Force::AfterWait })
         .await
         .expect("the removal is accepted");
     sweep(&fixture, &mut Janitor::default()).await;
@@ -129,7 +129,7 @@ async fn the_elapsed_part_of_a_budget_is_kept_across_restarts() {
     budget(&fixture, "2h").await;
     fixture
         .admin
-        .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No })
+        .handle(RemoveUnit { unit: "web/0".parse().expect("a unit"), force: Force::No })
         .await
         .expect("the removal is accepted");
     // eight processes of 16 minutes each: each stores a checkpoint after an eighth of two hours
@@ -151,7 +151,7 @@ async fn a_forced_wait_completes_across_restarts_and_why_shows_the_remaining_tim
     let (mut fixture, unit) = web().await;
     fixture
         .admin
-        .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::AfterWait })
+        .handle(RemoveUnit { unit: "web/0".parse().expect("a unit"), force: Force::AfterWait })
         .await
         .expect("the removal is accepted");
     let left = async |fixture: &Fixture<MemoryStore, FakeEnvironment>| {
@@ -182,7 +182,7 @@ async fn force_timers_are_stored_in_batches() {
         let unit = format!("web/{at}");
         fixture
             .admin
-            .handle(RemoveUnit { unit: unit.to_owned(), force: Force::AfterWait })
+            .handle(RemoveUnit { unit: unit.parse().expect("a unit"), force: Force::AfterWait })
             .await
             .expect("the removal is accepted");
     }
@@ -206,7 +206,7 @@ async fn a_unit_with_a_budget_shows_when_force_starts() {
     budget(&fixture, "20s").await;
     fixture
         .admin
-        .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No })
+        .handle(RemoveUnit { unit: "web/0".parse().expect("a unit"), force: Force::No })
         .await
         .expect("the removal is accepted");
     let left = async || wait_left_ms(&fixture, ForcedBy::Budget).await;
@@ -236,7 +236,7 @@ async fn a_budget_counts_elapsed_time_only() {
     budget(&fixture, "2h").await;
     fixture
         .admin
-        .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No })
+        .handle(RemoveUnit { unit: "web/0".parse().expect("a unit"), force: Force::No })
         .await
         .expect("the removal is accepted");
     sweep(&fixture, &mut janitor).await;
@@ -271,7 +271,7 @@ async fn leftovers_that_cannot_be_deleted_do_not_block_force() {
     }
     fixture
         .admin
-        .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::AtOnce })
+        .handle(RemoveUnit { unit: "web/0".parse().expect("a unit"), force: Force::AtOnce })
         .await
         .expect("the removal is accepted");
     let mut janitor = Janitor::default();

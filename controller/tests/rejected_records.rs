@@ -26,7 +26,7 @@ async fn a_refused_scope_entry_is_delayed_and_an_accepted_one_is_not() {
         .admin
         .handle(SuspendRelation { relation: relation.0, message: "for a while".to_owned() })
         .await
-        .expect("it may be");
+        .expect("the relation can be suspended");
 
     let mut web = fixture.attach_agent("web/0").await;
     let before = newest_position(&fixture.controller).await.revision;

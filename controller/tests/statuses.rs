@@ -4,15 +4,16 @@ mod support;
 
 use api::{AddUnits, Claim, GetStatus, GetWhy, Handle, ReportPresence, ResolvedRequest, Watch, WatchMachine};
 use controller::presence::LOST_AFTER_MS;
-use controller::{Environment, Session, status as controller_status};
+use controller::{Environment, Session};
 use state::documents::draft::read;
 use state::documents::prelude::{StatusDoc, TokenHolder};
+use state::status::unit::next_act;
+use state::terms::hook_name::HookName;
 use state::terms::names::UnitName;
+use state::terms::operation::{CharmRef, Hook, Operation};
 use state::terms::status::{AgentStatus, WorkloadStatus};
 use state::terms::status_message::StatusMessage;
 use state::unit::hook_context::ReportContent;
-use state::unit::hook_name::HookName;
-use state::unit::operation::{CharmRef, Hook, Operation};
 use state::unit::record::{Outcome, RunReport};
 use state::unit::resolve::Act;
 use std::collections::BTreeSet;
@@ -109,7 +110,7 @@ async fn scenario_150_the_status_set_by_a_failed_hook_reappears_after_the_error(
     assert_eq!(unit_statuses(&fixture, "web/0").await, error);
     fixture
         .admin
-        .handle(ResolvedRequest { unit: "web/0".to_owned(), retry: false })
+        .handle(ResolvedRequest { unit: "web/0".parse().expect("a unit"), retry: false })
         .await
         .expect("it is in an error");
     let mut skipped = web.record(Operation::Hook(Hook::UpdateStatus));
@@ -195,8 +196,7 @@ async fn scenario_50_an_idle_unit_shows_the_hooks_that_were_skipped() {
         endpoints: BTreeSet::from(["db".to_owned()]),
     };
     web.commit(web.record(Operation::InstallCharm(charm))).await;
-    while let Some(Act::Start(run)) =
-        fixture.controller.read(move |reader| controller_status::next_act(reader, model, id)).await
+    while let Some(Act::Start(run)) = fixture.controller.read(move |reader| next_act(reader, model, id)).await
     {
         web.commit(web.record(run.operation)).await;
     }
@@ -209,7 +209,7 @@ async fn scenario_50_an_idle_unit_shows_the_hooks_that_were_skipped() {
     let mut failed = web.record(Operation::Hook(Hook::UpdateStatus));
     failed.outcome = Outcome::Failed { reason: "exit status 1".to_owned(), retry: None };
     web.commit(failed).await;
-    let resolved = ResolvedRequest { unit: "web/0".to_owned(), retry: false };
+    let resolved = ResolvedRequest { unit: "web/0".parse().expect("a unit"), retry: false };
     fixture.admin.handle(resolved).await.expect("it is in error");
     let mut skipped = web.record(Operation::Hook(Hook::UpdateStatus));
     skipped.outcome = Outcome::Skipped;

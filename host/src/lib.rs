@@ -1,5 +1,5 @@
 //! What the programs of Pintle share about the host they run on: processes and what they inherit, files, locks,
-//! digests, randomness, back-off and logs.
+//! digests, randomness, back-off, logs and the words of a shell.
 //!
 //! Each of these has one implementation, which is here. The crate does not depend on Pintle's concepts (models,
 //! units, the protocol). It has no async code, and it returns errors without interpreting them: callers decide
@@ -18,3 +18,4 @@ pub mod logging;
 pub mod process;
 pub mod random;
 pub mod restart;
+pub mod shell;

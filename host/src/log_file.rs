@@ -194,7 +194,7 @@ mod tests {
         for part in [&newest, &before] {
             assert!(part.len() as u64 <= LOG_BYTES_MAX + 2_000, "{}", part.len());
         }
-        assert!(newest.contains("\n2499 y") && newest.contains("test result: ok"), "stdout is the same file");
+        assert!(newest.contains("\n2499 y") && newest.contains("result: ok"), "stdout is the same file");
         let last_before = before.lines().last().and_then(|line| line.split(' ').next());
         let first = newest.split(' ').next().and_then(|number| number.parse::<u32>().ok()).expect("a line");
         assert_eq!(last_before, Some((first - 1).to_string().as_str()), "no line is lost");
@@ -243,7 +243,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("c.log");
         fs::write(&path, full()).expect("written");
-        // A folder at the temporary name cannot be replaced by a file, whoever asks for it.
+        // A folder at the temporary name cannot be replaced by a file, not even by root.
         fs::create_dir(with_suffix(&path, ".new")).expect("made");
         let log = open(&path).expect("opened");
         assert_eq!(log.metadata().expect("open").len(), LOG_BYTES_MAX);

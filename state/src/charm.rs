@@ -315,6 +315,16 @@ impl Charm {
         names.chain([JUJU_INFO.to_owned()]).collect()
     }
 
+    /// The base to request for an application of the charm: that of the user, or else the first one that the charm
+    /// declares and machines can have. None for any.
+    pub fn requested_base<'a>(
+        &'a self,
+        chosen: Option<&'a Base>,
+        can_have: impl Fn(&Base) -> bool,
+    ) -> Option<&'a Base> {
+        chosen.or_else(|| self.bases.iter().find(|base| can_have(base)))
+    }
+
     /// The preferred base of the charm; none if the charm does not declare any.
     pub fn base(&self) -> Option<&Base> {
         self.bases.first()
@@ -361,6 +371,17 @@ mod tests {
         for invalid in ["ubuntu", "@24.04", "ubuntu@", "ubuntu @24.04"] {
             assert_eq!(Base::parse(invalid), None, "{invalid}");
         }
+    }
+
+    #[test]
+    fn the_chosen_base_is_requested_or_else_the_first_that_machines_can_have() {
+        let base = |text: &str| Base::parse(text).expect("a base");
+        let charm = Charm { bases: vec![base("ubuntu@20.04"), base("ubuntu@24.04")], ..Charm::default() };
+        let chosen = base("debian@12");
+        let has = |wanted: &Base| *wanted == base("ubuntu@24.04");
+        assert_eq!(charm.requested_base(Some(&chosen), has), Some(&chosen));
+        assert_eq!(charm.requested_base(None, has), Some(&charm.bases[1]));
+        assert_eq!(charm.requested_base(None, |_| false), None);
     }
 
     #[test]

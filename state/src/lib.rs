@@ -3,22 +3,30 @@
 //! hash-ordered map. Time and identifiers are arguments. The same inputs therefore always give the same
 //! decision, which lets the simulator replay whole runs from a seed.
 //!
-//! Reading order: `terms` (the types that everything else imports) and `charm` (what a charm declares);
-//! `documents` (what the store holds); `lifecycle` and `operations` (the transitions over it); `views` (what
-//! the controller sends to agents) and `restore` (after a backup was restored); then `unit` (what one unit
-//! agent stores, observes and runs next) and `machine` (what the machine agent and the provisioner do).
+//! Reading order: `charm` (what a charm declares) and `terms` (the types that everything else imports); `unit`
+//! (what one unit agent stores, observes and runs next) and `machine` (what the machine agent and the provisioner
+//! do); `documents` (what the store holds); `lifecycle` (the transitions of entities), `agents` (what agents present
+//! with each request), `restore` (after a backup was restored), `views` (what the controller sends to agents) and
+//! `operations` (the other transitions); `status` and `why` (what people are shown).
+//!
+//! This is also the order of imports: a module imports only modules before it.
+//! `charm` < `terms` < `unit` < `machine` < `documents` < `lifecycle` < `agents` < `restore` < `views` < `operations`
+//! < `status` < `why`
 
 #![warn(missing_docs)]
 
+pub mod agents;
 pub mod charm;
 pub mod documents;
 pub mod lifecycle;
 pub mod machine;
 pub mod operations;
 pub mod restore;
+pub mod status;
 pub mod terms;
 pub mod unit;
 pub mod views;
+pub mod why;
 
 // the fixtures that other crates share with this one name it so
 #[cfg(test)]

@@ -104,7 +104,7 @@ impl Image {
         for entry in fs::read_dir(root.join(prefix)).expect("a folder").flatten() {
             let name = entry.file_name().into_string().expect("names are text");
             let path = if prefix.is_empty() { name } else { format!("{prefix}/{name}") };
-            let found = entry.metadata().expect("it is there");
+            let found = entry.metadata().expect("the file exists");
             let mode = found.permissions().mode() & 0o7777;
             let node = if found.is_dir() {
                 Node::Folder(mode)

@@ -1,9 +1,10 @@
 //! Drives a real Pintle on this host through its user interface: the `pintle` command, its output and the files on
 //! disk.
 //!
-//! It must never call product code directly. Shared by the demo and the end-to-end tests.
+//! It must never call product code directly; it reads causes as the type that the commands print. Shared by the demo and the end-to-end tests.
 
 use serde_json::Value;
+use state::terms::cause::Cause;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -102,6 +103,14 @@ impl Host {
     pub fn status(&self) -> Value {
         let text = self.ok(&["status", "--format", "json"]);
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("status is not JSON: {error}: {text}"))
+    }
+
+    /// Returns the causes of `pintle why ENTITY --format json`.
+    pub fn causes(&self, entity: &str) -> Vec<Cause> {
+        let text = self.ok(&["why", entity, "--format", "json"]);
+        let mut why: Value =
+            serde_json::from_str(&text).unwrap_or_else(|error| panic!("why is not JSON: {error}: {text}"));
+        serde_json::from_value(why["causes"].take()).unwrap_or_else(|error| panic!("{error}: {text}"))
     }
 
     /// Polls until `look` returns a value, and returns it. Panics with diagnostics after two minutes.

@@ -6,6 +6,7 @@
 use crate::host::Host;
 use crate::scene::{Scene, text};
 use serde_json::Value;
+use state::unit::retry::INTERRUPTED;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -47,7 +48,7 @@ fn effects(host: &Host, unit: &str) -> Value {
         let output = host.pintle(&["run", unit, "count", "--format", "json"]);
         let task: Value =
             serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
-        let died = task[unit]["message"] == "the agent stopped while the action ran";
+        let died = task[unit]["message"] == INTERRUPTED;
         assert!(died || output.code == 0, "{output:?}");
         (!died).then(|| task[unit]["results"]["hooks"].clone())
     })
@@ -115,8 +116,8 @@ pub fn two_units_live(scene: &Scene, first: &str, second: &str) {
     of_db.extend(["out-relation-departed", "out-relation-broken"]);
     until_ran(scene, db, &of_db);
     scene.until(format_args!("{web} is removed"), |host| {
-        let gone = host.status()["applications"][second].is_null() && host.unit_folder(web).is_none();
-        gone.then_some(())
+        let removed = host.status()["applications"][second].is_null() && host.unit_folder(web).is_none();
+        removed.then_some(())
     });
     // the action is a process of the charm as well, but not a hook
     let hooks_of_web: Vec<String> = ran(scene, web).into_iter().filter(|name| name != "count").collect();

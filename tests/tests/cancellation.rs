@@ -4,7 +4,7 @@
 //! branch that drops a value it has received, shows as an agent that never continues, or as an effect that occurs
 //! twice or never.
 
-use agent::ports::{Charms, Clock, DiskError, HookHost, UnitStorage};
+use agent::ports::{CharmHost, Clock, DiskError, HookHost, UnitStorage};
 use agent::unit_agent::UnitAgent;
 use api::error::ApiError;
 use api::{Deploy, Ends, Handle, InModel, Integrate, Request, Stream, UnitWatchEvent, Watch, WatchUnit};
@@ -15,9 +15,9 @@ use state::documents::draft::read;
 use state::documents::prelude::{Model, TokenHolder, UserRole};
 use state::lifecycle::application::register_archive;
 use state::terms::names::{UnitName, Uuid};
+use state::terms::operation::CharmRef;
 use state::unit::hook_context::{HookContext, Writes};
 use state::unit::local::{Event, Local, Run};
-use state::unit::operation::CharmRef;
 use state::unit::outcome::{Exit, HookResult};
 use state::unit::record::Outcome;
 use state::unit::snapshot::Snapshot;
@@ -167,7 +167,7 @@ impl UnitStorage for Disk {
     }
 }
 
-impl Charms for Disk {
+impl CharmHost for Disk {
     type Lock = ();
     async fn lock(&self, _: bool) {
         yield_now().await;
@@ -175,14 +175,14 @@ impl Charms for Disk {
     fn declared(&self) -> Option<Arc<Charm>> {
         self.charm.borrow().clone()
     }
-    async fn deploy(&self, charm: &CharmRef, _: Vec<u8>) -> Result<(), String> {
+    async fn install(&self, charm: &CharmRef, _: Vec<u8>) -> Result<(), String> {
         yield_now().await;
         let role = if charm.endpoints.contains("db") { Role::Requirer } else { Role::Provider };
         *self.charm.borrow_mut() = Some(Arc::new(declared(role)));
         yield_now().await;
         Ok(())
     }
-    async fn is_deployed(&self, _: &CharmRef) -> bool {
+    async fn is_installed(&self, _: &CharmRef) -> bool {
         self.charm.borrow().is_some()
     }
     type Held = u64;
@@ -211,6 +211,9 @@ impl Charms for Disk {
     async fn reattach(&self, _: &Run, _: &impl HookHost) -> Option<HookResult> {
         yield_now().await;
         None
+    }
+    async fn stop(&self, _: &Run) {
+        unreachable!("nobody here cancels an action");
     }
     fn clean_up(&self) {}
     async fn reboot(&self, _: &str) {
@@ -336,7 +339,7 @@ async fn run_scenario(awaits: u64) -> (bool, Vec<Vec<String>>) {
         admin.handle(deploy).await.expect("it deploys");
         let name = UnitName::new(name, 0);
         let key = MODEL.unit_name(&name);
-        let unit = controller.read(move |reader| read(reader, &key)).await.expect("it is there");
+        let unit = controller.read(move |reader| read(reader, &key)).await.expect("the unit exists");
         units.push(UnitSupervisor { name, unit, disk: Disk::default() });
     }
     admin

@@ -50,8 +50,8 @@ fn commands_on_a_copy_are_refused_and_a_new_identity_makes_it_a_system_of_its_ow
         let refused = copy.refused(words);
         assert!(refused.contains(&expected) && refused.contains("--new-identity"), "{words:?}: {refused}");
     }
-    assert!(copy.refused(&["up", "--moved"]).contains("the original still exists"));
-    assert!(host.refused(&["up", "--new-identity"]).contains("it is not a copy"));
+    assert!(copy.refused(&["up", "--moved"]).contains("--new-identity"), "the original still exists");
+    assert!(host.refused(&["up", "--new-identity"]).contains(text(&host.dir)), "the original is no copy");
     assert_eq!((host.agent_pid("db/0").expect("it runs"), hooks(&host, "db/0")), before);
 
     copy.ok(&["up", "--new-identity"]);
@@ -137,7 +137,7 @@ fn a_controller_restored_from_a_backup_receives_the_lost_records() {
             fs::copy(&file, store.join(file.file_name().expect("files have names"))).expect("a copy");
         }
     };
-    let generation = || fs::read_to_string(store.join("history.yaml")).expect("it exists");
+    let generation = || fs::read_to_string(store.join("generation.yaml")).expect("it exists");
     let recorded = generation();
     put_back(&older);
     // Nothing is decided for the operator: both ways out are named at once, and nothing is left running.

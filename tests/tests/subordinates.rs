@@ -1,6 +1,10 @@
 //! Tests principals and subordinates with the real programs (spec/uniter.md H.8, H.15).
 
+use api::text::refusal::message;
 use serde_json::Value;
+use state::terms::names::UnitName;
+use state::terms::refusal::unit::UnitRefusal;
+use state::terms::refusal::{EntityKind, RefusalReason};
 use tests::host::{Host, sample};
 use tests::scene::{Scene, hooks, scene, text};
 
@@ -21,7 +25,7 @@ fn below(host: &Host, principal: &str) -> Option<Value> {
     (!sub.is_null()).then_some(sub)
 }
 
-fn is_gone(host: &Host, application: &str) -> Option<()> {
+fn is_removed(host: &Host, application: &str) -> Option<()> {
     let there = host.status()["applications"][application].clone();
     there.is_null().then_some(())
 }
@@ -50,7 +54,8 @@ fn a_subordinate_is_created_and_removed_with_its_relation() {
     assert!(table.contains("subordinate"), "{table}");
     // 123
     let error = host.refused(&["remove-unit", "sub/0", "--no-prompt"]);
-    assert!(error.contains("cannot remove unit sub/0: it is a subordinate"), "{error}");
+    let refusal = UnitRefusal::Subordinate { unit: UnitName::new("sub", 0) };
+    assert!(error.contains(&message(&refusal.into())), "{error}");
     // 119: another principal gets its own subordinate
     host.ok(&["add-unit", "db", "--to", "0"]);
     host.until("the second principal has its own subordinate", |host| {
@@ -72,7 +77,7 @@ fn a_subordinate_is_created_and_removed_with_its_relation() {
     });
     let table = host.ok(&["status"]);
     assert!(!table.contains("sub/"), "{table}");
-    host.until("the principal was told", |host| {
+    host.until("the principal ran its hooks", |host| {
         let after = hooks(host, "db/0")[before..].to_vec();
         (after == ["db-relation-departed", "db-relation-broken"]).then_some(())
     });
@@ -87,8 +92,8 @@ fn removing_a_principal_removes_its_subordinate_first() {
     host.until_logged("host-relation-changed: db/0 is at 127.");
     host.ok(&["remove-relation", "db:db", "sub:db"]);
     host.until("the first relation is gone", |host| {
-        let gone = !host.ok(&["status", "--relations"]).contains("db:db");
-        gone.then_some(())
+        let removed = !host.ok(&["status", "--relations"]).contains("db:db");
+        removed.then_some(())
     });
     assert!(below(&host, "db/0").is_some());
     let folder = host.unit_folder("sub/0").expect("it is deployed");
@@ -96,7 +101,7 @@ fn removing_a_principal_removes_its_subordinate_first() {
     host.ok(&["remove-unit", "db/0", "--no-prompt"]);
     host.until("both are gone", |host| (host.unit("db/0").is_none() && !folder.exists()).then_some(()));
     host.ok(&["remove-application", "sub", "--no-prompt"]);
-    host.until("nothing holds the application", |host| is_gone(host, "sub"));
+    host.until("nothing holds the application", |host| is_removed(host, "sub"));
 }
 
 #[test]
@@ -112,10 +117,11 @@ fn a_relation_is_suspended_and_resumed() {
     // the reply to its settings has arrived: no hook is pending
     host.until_logged(r#"db-relation-changed: db/0 says {"color-seen":"green""#);
     let before = hooks(&host, "web/0").len();
-    host.ok(&["suspend-relation", &id, "--message", "db moves"]);
+    let why = "db moves";
+    host.ok(&["suspend-relation", &id, "--message", why]);
     host.until_status("web/0", "blocked", "needs a database");
     host.until("it is shown", |host| {
-        host.ok(&["status", "--relations"]).contains("suspended - db moves").then_some(())
+        host.ok(&["status", "--relations"]).contains(&format!("suspended - {why}")).then_some(())
     });
     let after = hooks(&host, "web/0")[before..].to_vec();
     assert_eq!(after, ["db-relation-departed", "db-relation-broken"]);
@@ -124,5 +130,6 @@ fn a_relation_is_suspended_and_resumed() {
     let again = hooks(&host, "web/0")[before + 2..].to_vec();
     assert_eq!(again[..3], ["db-relation-created", "db-relation-joined", "db-relation-changed"]);
     let error = host.refused(&["suspend-relation", "999"]);
-    assert!(error.contains("relation 999 not found"), "{error}");
+    let not_found = RefusalReason::NotFound { kind: EntityKind::Relation, name: "999".to_owned() };
+    assert!(error.contains(&message(&not_found)), "{error}");
 }

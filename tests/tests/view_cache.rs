@@ -2,7 +2,7 @@
 //! either a view that was stored completely, or none.
 
 use agent::folder_port::FolderFiles;
-use agent::view_cache::{HEAD, ViewCache};
+use agent::view_cache::{VIEW_FILE, ViewCache};
 use state::unit::snapshot::Snapshot;
 use std::future::Future;
 use std::path::Path;
@@ -38,7 +38,7 @@ fn views() -> [Snapshot; 2] {
 }
 
 fn files(root: &Path) -> Vec<String> {
-    let names = std::fs::read_dir(root.join("view")).expect("it is there").flatten();
+    let names = std::fs::read_dir(root.join("view")).expect("the folder exists").flatten();
     let mut names: Vec<_> = names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     names.sort();
     names
@@ -49,11 +49,11 @@ fn the_cached_view_has_one_file_per_relation_and_is_read_back_completely() {
     let dir = tempfile::tempdir().expect("a folder");
     let folder = Folder::new(dir.path().to_path_buf());
     let [first, second] = views();
-    now(ViewCache::default().keep(&folder, &first));
+    now(ViewCache::default().store(&folder, &first));
     assert_eq!(files(dir.path()), ["relation-1.yaml", "relation-2.yaml", "unit.yaml"]);
     assert_eq!(now(ViewCache::load(&folder)), Some(first));
     // another process continues, and also deletes files that it did not write
-    now(ViewCache::default().keep(&folder, &second));
+    now(ViewCache::default().store(&folder, &second));
     assert_eq!(files(dir.path()), ["relation-1.yaml", "relation-3.yaml", "unit.yaml"]);
     assert_eq!(now(ViewCache::load(&folder)), Some(second));
 }
@@ -63,9 +63,9 @@ fn a_view_with_a_damaged_file_is_not_loaded() {
     let dir = tempfile::tempdir().expect("a folder");
     let folder = Folder::new(dir.path().to_path_buf());
     let [_, second] = views();
-    now(ViewCache::default().keep(&folder, &second));
-    for name in [HEAD, "view/relation-1.yaml"] {
-        let whole = std::fs::read(folder.file(name)).expect("it is there");
+    now(ViewCache::default().store(&folder, &second));
+    for name in [VIEW_FILE, "view/relation-1.yaml"] {
+        let whole = std::fs::read(folder.file(name)).expect("the file exists");
         for at in 0..whole.len() {
             let mut flipped = whole.clone();
             flipped[at] ^= 0x20;
@@ -87,9 +87,9 @@ fn a_mixture_of_two_views_is_not_loaded() {
     let dir = tempfile::tempdir().expect("a folder");
     let folder = Folder::new(dir.path().to_path_buf());
     let [first, second] = views();
-    now(ViewCache::default().keep(&folder, &first));
-    let old = std::fs::read(folder.file("view/relation-1.yaml")).expect("it is there");
-    now(ViewCache::default().keep(&folder, &second));
+    now(ViewCache::default().store(&folder, &first));
+    let old = std::fs::read(folder.file("view/relation-1.yaml")).expect("the file exists");
+    now(ViewCache::default().store(&folder, &second));
     now(folder.cache("view/relation-1.yaml", Some(&old)));
     assert_eq!(now(ViewCache::load(&folder)), None);
 }

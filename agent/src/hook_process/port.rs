@@ -1,27 +1,28 @@
-//! Implements the port [`Charms`] for real agents: the charm's folder, and the runs of its hooks.
+//! Implements the port [`CharmHost`] for real agents: the charm's folder, and the runs of its hooks.
 //!
 //! Nothing else of `hook_process` uses this module, so that what runs a hook and what continues one do not depend on
 //! each other.
 
-use super::remaining_processes::{kill_remaining_processes, stop_for_reboot};
+use super::remaining_processes::{end_processes, kill_remaining_processes, stop_for_reboot};
 use super::run_folder::read_outcome;
-use super::{DECLARED, DeclaredFile, HeldShim, HostCharms};
+use super::{DECLARED, DeclaredFile, HeldShim, HostCharms, SCRIPT};
 use crate::fault;
 use crate::hook_session::{CallsFile, HookSession};
-use crate::ports::{Charms, HookHost};
+use crate::ports::{CharmHost, HookHost};
 use crate::reboot;
 use crate::tool_socket::Gate;
 use hook_client::shim;
 use host::file::{is_disk_full, write_atomic};
 use host::lock::Lock;
 use state::charm::Charm;
+use state::terms::operation::CharmRef;
 use state::unit::dispatch::{Dispatch, declares};
 use state::unit::hook_context::HookContext;
 use state::unit::local::Run;
-use state::unit::operation::CharmRef;
 use state::unit::outcome::{Exit, HookResult};
 use state::unit::record::RunReport;
 use std::fs;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,17 +31,19 @@ use std::time::Duration;
 const DISK_FULL_RETRY: Duration = Duration::from_millis(shim::DISK_FULL_RETRY_MS as u64);
 
 impl HostCharms {
-    /// The program of a hook or an action.
+    /// The path of the program of a run: that of the hook or the action in the charm, or the script of commands.
     ///
     /// # Errors
     /// How the run ends without one.
-    fn program_of(&self, context: &HookContext) -> Result<String, Exit> {
+    fn program_of(&self, run: &Run, context: &HookContext) -> Result<PathBuf, Exit> {
         if self.declared().is_some_and(|charm| !declares(&charm, &context.trigger)) {
             return Err(Exit::Missing);
         }
-        let path = context.trigger.dispatch_path().expect("hooks and actions have a path");
+        let Some(path) = context.trigger.dispatch_path() else {
+            return Ok(self.folder.run(run.number).join(SCRIPT));
+        };
         match self.program(&path) {
-            Dispatch::Run(program) => Ok(program),
+            Dispatch::Run(program) => Ok(self.folder.charm().join(program)),
             Dispatch::Missing => Err(Exit::Missing),
             Dispatch::Failed(why) => Err(Exit::Failed(why)),
         }
@@ -51,7 +54,7 @@ impl HostCharms {
     /// # Errors
     /// How the run ends without a process.
     async fn start_on_free_disk(&self, run: &Run, context: &HookContext) -> Result<HeldShim, Exit> {
-        let program = self.program_of(context)?;
+        let program = self.program_of(run, context)?;
         loop {
             match self.start(run, context, &program).await {
                 Ok(held) => return Ok(held),
@@ -71,7 +74,7 @@ impl HostCharms {
     }
 }
 
-impl Charms for HostCharms {
+impl CharmHost for HostCharms {
     type Lock = Rc<Lock>;
 
     async fn lock(&self, parallel: bool) -> Rc<Lock> {
@@ -83,14 +86,14 @@ impl Charms for HostCharms {
         self.declared.borrow().clone().filter(|_| self.folder.charm().is_dir())
     }
 
-    async fn is_deployed(&self, charm: &CharmRef) -> bool {
+    async fn is_installed(&self, charm: &CharmRef) -> bool {
         let known: Option<DeclaredFile> =
             fs::read(self.folder.file(DECLARED)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
         let same = known.is_some_and(|known| known.sha256 == charm.sha256);
         same && charms::verify(&self.folder.charm()).is_some_and(|differing| differing.is_empty())
     }
 
-    async fn deploy(&self, charm: &CharmRef, archive: Vec<u8>) -> Result<(), String> {
+    async fn install(&self, charm: &CharmRef, archive: Vec<u8>) -> Result<(), String> {
         if archive.is_empty() {
             return Ok(());
         }
@@ -123,7 +126,7 @@ impl Charms for HostCharms {
     type Held = HeldShim;
 
     async fn hold(&self, run: &Run, context: &HookContext) -> Option<HeldShim> {
-        let program = self.program_of(context).ok()?;
+        let program = self.program_of(run, context).ok()?;
         self.start(run, context, &program).await.ok()
     }
 
@@ -167,6 +170,10 @@ impl Charms for HostCharms {
         let result = self.resume_run(run, hook_host).await;
         self.gate.send_replace(Gate::Closed);
         result
+    }
+
+    async fn stop(&self, run: &Run) {
+        end_processes(&self.folder.run(run.number)).await;
     }
 
     fn clean_up(&self) {

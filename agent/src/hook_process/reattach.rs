@@ -3,7 +3,7 @@
 //! The result is the one the earlier agent would have stored: the recorded tool calls are replayed first. If
 //! they cannot be replayed exactly, the run is killed and repeated.
 //!
-//! Called by the unit agent through `Charms::reattach`.
+//! Called by the unit agent through `CharmHost::reattach`.
 
 use crate::clock::kernel_boot;
 use crate::hook_process::HostCharms;
@@ -20,7 +20,7 @@ use state::unit::record::RunReport;
 use std::rc::Rc;
 
 impl HostCharms {
-    /// See [`Charms::reattach`](crate::ports::Charms::reattach).
+    /// See [`CharmHost::reattach`](crate::ports::CharmHost::reattach).
     pub(super) async fn resume_run(&self, run: &Run, hook_host: &impl HookHost) -> Option<HookResult> {
         let run_folder = self.folder.run(run.number);
         // A shim holds the hook lock from before its pid file exists until it ends:

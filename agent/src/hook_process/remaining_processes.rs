@@ -10,6 +10,8 @@ use hook_client::shim;
 use host::process::Process;
 use nix::sys::signal::Signal;
 use std::path::Path;
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Polls of a shim whose hook was killed, 20 ms apart: 1 s, five times what the shim waits for the remaining
 /// output.
@@ -17,7 +19,13 @@ const SHIM_POLLS_MAX: u32 = 50;
 /// Polls of killed processes, 20 ms apart, after which a warning is logged: every 10 s.
 const KILL_POLLS_PER_WARNING: u32 = 500;
 
-/// Polls to wait for a process whose environment is still empty. An exec takes microseconds, and longer on a stopped or overloaded machine. A process without an environment
+/// The time between SIGTERM and SIGKILL for a cancelled process: half of the ten seconds within which it ends.
+const GRACE: Duration = Duration::from_secs(5);
+/// A killed process that has not ended after this time hangs in a system call; the agent of its unit continues without it.
+const END_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Polls to wait for a process whose environment is still empty. An exec takes microseconds, and longer on a stopped or
+/// overloaded machine. A process without an environment
 /// looks the same for ever, so it is ignored after 100 polls: 2 s.
 const EXEC_POLLS_MAX: u32 = 100;
 
@@ -70,6 +78,35 @@ pub(super) async fn stop_for_reboot(run_folder: &Path) {
     kill_remaining_processes(run_folder).await;
 }
 
+/// Ends the process group of a run that a user has cancelled: SIGTERM, and SIGKILL for what is left after
+/// [`GRACE`]. The shim continues, and stores how its program has ended.
+pub(super) async fn end_processes(run_folder: &Path) {
+    let context_digest = read_run_file(run_folder).map(|run_file| run_file.context_digest);
+    let (start, mut asked) = (Instant::now(), None);
+    while start.elapsed() < END_TIMEOUT {
+        match Process::read(&run_folder.join(shim::HOOK_PID)) {
+            None if read_outcome(run_folder).is_some() => return,
+            // the gate was opened, and the program has not started yet
+            None => {}
+            Some(hook) => match HookGroup::of_hook(hook, context_digest.as_deref()) {
+                HookGroup::Running(members) => {
+                    let how = match asked {
+                        None => Some(Signal::SIGTERM),
+                        Some(since) if Instant::now() - since < GRACE => None,
+                        Some(_) => Some(Signal::SIGKILL),
+                    };
+                    asked = asked.or(Some(Instant::now()));
+                    how.iter().for_each(|how| members.iter().for_each(|process| signal(process, *how)));
+                }
+                HookGroup::Unknown => {}
+                HookGroup::Ended => return,
+            },
+        }
+        tokio::time::sleep(PROCESS_POLL_INTERVAL).await;
+    }
+    tracing::error!("{}: a cancelled process does not end", run_folder.display());
+}
+
 /// The process group that a hook led. After the hook has ended, the kernel may reuse its number for another
 /// group: that group does not have the id of this run's context and is not touched.
 enum HookGroup {
@@ -106,8 +143,12 @@ impl HookGroup {
 }
 
 fn kill(process: &Process) {
-    if let Err(error) = process.signal(Signal::SIGKILL) {
-        tracing::warn!("cannot kill process {}: {error}", process.pid);
+    signal(process, Signal::SIGKILL);
+}
+
+fn signal(process: &Process, signal: Signal) {
+    if let Err(error) = process.signal(signal) {
+        tracing::warn!("cannot send {signal} to process {}: {error}", process.pid);
     }
 }
 

@@ -6,9 +6,9 @@
 use crate::fault;
 use hook_client::shim;
 use serde::{Deserialize, Serialize};
+use state::terms::start_reason::StartReason;
 use state::unit::hook_context::HookContext;
 use state::unit::outcome::Exit;
-use state::unit::start_reason::StartReason;
 use std::fs;
 use std::io;
 use std::path::Path;

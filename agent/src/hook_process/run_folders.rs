@@ -6,7 +6,7 @@
 //! action that failed and a hook that was killed for its own reboot are no error of the unit.
 
 use crate::folder::UnitFolder;
-use state::unit::operation::Operation;
+use state::terms::operation::Operation;
 use state::unit::outcome::Exit;
 use state::unit::run_retention::{RunFolder, expired};
 use std::cell::RefCell;
@@ -49,7 +49,7 @@ pub(super) fn is_failed_hook(operation: &Operation, exit: &Exit, requests_reboot
         Exit::Signal(_) | Exit::Failed(_) => true,
         Exit::Interrupted | Exit::Missing | Exit::Cancelled => false,
     };
-    has_failed && !requests_reboot && !matches!(operation, Operation::Action { .. })
+    has_failed && !requests_reboot && !operation.runs_once()
 }
 
 /// Marks the run of a failed hook. Without the mark, which a full disk prevents, its folder may be deleted earlier.
@@ -75,7 +75,7 @@ fn measure(run_folder: &Path) -> RunFolder {
 mod tests {
     use super::*;
     use hook_client::shim;
-    use state::unit::operation::Hook;
+    use state::terms::operation::Hook;
     use state::unit::run_retention::RUN_BYTES_MAX;
 
     #[test]

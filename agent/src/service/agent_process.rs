@@ -11,7 +11,7 @@ use std::time::Duration;
 /// The pid file of a unit agent, in the unit's folder.
 pub const AGENT_PID: &str = "agent.pid";
 /// How often an agent is polled that is not a child of this process.
-pub const REATTACHED_POLL_INTERVAL: Duration = Duration::from_millis(500);
+pub const NON_CHILD_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Completes when a unit agent has ended, with how it ended and the last line that it wrote.
 pub type AgentExit = Pin<Box<dyn Future<Output = EndedAgent> + Send>>;
@@ -31,7 +31,7 @@ pub fn running(folder: &UnitFolder) -> Option<Process> {
 }
 
 /// Notifies the agent of a unit, if it runs, that a file it reads has changed.
-pub fn reread_files(folder: &UnitFolder) {
+pub fn notify_of_changed_files(folder: &UnitFolder) {
     if let Some(agent) = running(folder)
         && let Err(error) = agent.signal(Signal::SIGHUP)
     {
@@ -43,7 +43,7 @@ pub fn reread_files(folder: &UnitFolder) {
 pub async fn wait_for_exit(process: Process, folder: UnitFolder) -> EndedAgent {
     let from = log_bytes(&folder);
     while process.is_alive() {
-        tokio::time::sleep(REATTACHED_POLL_INTERVAL).await;
+        tokio::time::sleep(NON_CHILD_POLL_INTERVAL).await;
     }
     EndedAgent { end: ProcessEnd::Unobserved, last_line: last_line(&folder, from) }
 }

@@ -27,7 +27,7 @@ const STOP_POLLS_MAX: u32 = 250;
 /// If the log cannot be opened or the program not be started.
 pub fn start(folder: &UnitFolder) -> Result<AgentExit> {
     let log = log_file::open(&folder.file(AGENT_LOG))?;
-    let mut command = Command::new(crate::installed_programs::path());
+    let mut command = Command::new(crate::installed_programs::agent_program());
     command
         .arg("unit")
         .arg("--dir")

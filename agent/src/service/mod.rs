@@ -7,7 +7,7 @@ mod agent_process;
 pub mod children;
 pub mod systemd;
 
-pub use agent_process::{AGENT_PID, AgentExit, EndedAgent, reread_files, running, wait_for_exit};
+pub use agent_process::{AGENT_PID, AgentExit, EndedAgent, notify_of_changed_files, running, wait_for_exit};
 
 use crate::folder::UnitFolder;
 use anyhow::Result;

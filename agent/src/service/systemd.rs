@@ -6,7 +6,7 @@
 //!
 //! Called by `deployer`, `uninstall` and `pintle-agent install`.
 
-use super::agent_process::{AgentExit, EndedAgent, REATTACHED_POLL_INTERVAL, running, wait_for_exit};
+use super::agent_process::{AgentExit, EndedAgent, NON_CHILD_POLL_INTERVAL, running, wait_for_exit};
 use crate::folder::UnitFolder;
 use anyhow::{Context, Result, bail};
 use host::file::{ignore_not_found, write_atomic, write_atomic_unsynced};
@@ -180,7 +180,7 @@ pub async fn stop_machine() -> Result<()> {
 /// # Errors
 /// If the file cannot be written, or systemctl fails.
 pub async fn prepare(data: &Path) -> Result<()> {
-    let program = crate::installed_programs::path();
+    let program = crate::installed_programs::agent_program();
     require_plain(program)?;
     require_plain(data)?;
     let (file, text) = (Path::new(BOOTED).join(TEMPLATE), unit_template(program, data));
@@ -220,7 +220,7 @@ pub(super) fn start(folder: &UnitFolder) -> AgentExit {
                 let ended = wait_for_exit(agent, folder.clone()).await;
                 return EndedAgent { end: last_end(&service).await, ..ended };
             }
-            tokio::time::sleep(REATTACHED_POLL_INTERVAL).await;
+            tokio::time::sleep(NON_CHILD_POLL_INTERVAL).await;
         }
         EndedAgent { end: last_end(&service).await, last_line: None }
     })

@@ -13,7 +13,7 @@ pub enum UnitAgentEnd {
     /// A newer agent serves the unit, so this folder is a copy. The text describes the newer agent.
     Copy(String),
     /// The records of the folder and of the controller have diverged.
-    Forked(String),
+    Diverged(String),
     /// The agent restarts and attaches again, to compare its disk with the replica. Either the store of the
     /// controller has changed generation, or the controller lacks records that this agent takes for
     /// acknowledged.
@@ -36,7 +36,7 @@ impl From<ApiError> for RequestError {
     fn from(error: ApiError) -> RequestError {
         match error.code {
             ErrorCode::Fenced => RequestError::End(UnitAgentEnd::Copy(error.message)),
-            ErrorCode::Forked => RequestError::End(UnitAgentEnd::Forked(error.message)),
+            ErrorCode::Forked => RequestError::End(UnitAgentEnd::Diverged(error.message)),
             ErrorCode::Removed => RequestError::End(UnitAgentEnd::Finished),
             ErrorCode::Gap => RequestError::End(UnitAgentEnd::AttachAgain(error.message)),
             ErrorCode::Unreachable

@@ -4,7 +4,6 @@
 
 use super::end::{RequestError, UnitAgentEnd};
 use super::lease::Lease;
-use super::process_state::ProcessState;
 use super::shared::{LINK_RETRY_FIRST_MS, LINK_RETRY_MAX_MS, Shared};
 use crate::ports::{Clock, UnitStorage};
 use api::{Claim, UnitAgentRequests};
@@ -41,7 +40,7 @@ pub(super) async fn claim_loop<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
         // a view without a leader may be older than the claim that was refused
         shared.clock.sleep_until(shared.clock.since_boot_ms() + LINK_RETRY_FIRST_MS).await;
         let timer = pin!(shared.clock.sleep_until(again_ms));
-        let free = pin!(shared.wait_for_fact(ProcessState::leadership_is_free));
+        let free = pin!(shared.wait_for_fact(|facts| facts.is_leadership_free().then_some(())));
         tokio::select! { biased; () = timer => {}, () = free => {} }
     }
 }

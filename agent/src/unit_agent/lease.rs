@@ -3,7 +3,7 @@
 //! A lease is valid only while it is guaranteed for 30 s more and both clocks agree. No I/O: the claim loop
 //! renews the lease.
 
-use state::operations::leadership::GrantedLease;
+use state::lifecycle::leadership::GrantedLease;
 
 /// `is-leader` guarantees leadership for this long.
 const REMAINING_MIN_MS: u64 = 30_000;

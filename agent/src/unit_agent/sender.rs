@@ -110,7 +110,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Sender<'_, S, A, C> {
             .await?;
         if let Some(sequence) = forked {
             let what = format!("record {sequence} of this folder is not the one the controller has");
-            return Err(RequestError::End(UnitAgentEnd::Forked(what)));
+            return Err(RequestError::End(UnitAgentEnd::Diverged(what)));
         }
         let mut facts = self.0.facts.borrow_mut();
         facts.epoch = Some(session.epoch);
@@ -130,7 +130,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Sender<'_, S, A, C> {
     /// needs to detect that it is closed, and after that, the session of another live agent.
     fn other_session(&self, error: ApiError) -> RequestError {
         let now = self.0.clock.since_boot_ms();
-        let since = *self.0.facts.borrow_mut().other_session_ms.get_or_insert(now);
+        let since = *self.0.facts.borrow_mut().attach_refused_since_ms.get_or_insert(now);
         if now - since < OTHER_SESSION_MS {
             RequestError::Retry(error)
         } else {
@@ -184,7 +184,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Sender<'_, S, A, C> {
             }
             answer => answer?,
         }
-        self.0.facts.borrow_mut().executing_shown = None;
+        self.0.facts.borrow_mut().acknowledged_activity = None;
         self.0.acknowledge(Event::ReportAcknowledged { run }).await;
         Ok(())
     }
@@ -194,7 +194,8 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Sender<'_, S, A, C> {
         let facts = self.0.facts.borrow();
         let Some(epoch) = facts.epoch else { return EarlyReport::Nothing };
         let activity = facts.executing.as_ref().map(|executing| executing.activity.clone());
-        let is_shown = activity == facts.executing_shown && !(activity.is_some() && facts.resend_executing);
+        let is_shown =
+            activity == facts.acknowledged_activity && !(activity.is_some() && facts.resend_activity);
         if facts.pending_reports.is_empty() && is_shown {
             return EarlyReport::Nothing;
         }
@@ -213,12 +214,12 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Sender<'_, S, A, C> {
     async fn send_report(&self, report: Report) -> Result<(), RequestError> {
         let (run, activity) = (report.run, report.executing.clone());
         let last = report.reports.last().map(|report| report.call);
-        let again = std::mem::take(&mut self.0.facts.borrow_mut().resend_executing);
+        let again = std::mem::take(&mut self.0.facts.borrow_mut().resend_activity);
         let answer = self.0.api.handle(report).await;
         let mut facts = self.0.facts.borrow_mut();
-        facts.resend_executing |= again && answer.is_err();
+        facts.resend_activity |= again && answer.is_err();
         answer?;
-        facts.executing_shown = activity;
+        facts.acknowledged_activity = activity;
         if facts.executing.as_ref().is_some_and(|executing| executing.run == run)
             && let Some(last) = last
         {

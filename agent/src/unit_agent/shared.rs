@@ -5,13 +5,13 @@
 //! stores. Nothing here decides or calls a loop: the loops use it.
 
 use super::lease::ClockReading;
-use super::process_state::{ProcessState, ReportedRun};
+use super::volatile_state::{ReportedRun, VolatileState};
 use crate::outage::Channel;
 use crate::ports::{Clock, DiskError, UnitStorage};
 use api::error::ApiError;
 use host::backoff::Backoff;
+use state::terms::activity::Activity;
 use state::terms::cause::Cause;
-use state::unit::activity::Activity;
 use state::unit::decision::Now;
 use state::unit::local::{Event, Local, Run};
 use state::unit::pending_reports::PendingReports;
@@ -39,7 +39,7 @@ pub struct Shared<S, A, C> {
     disk: Mutex<()>,
     /// The number of appends so far.
     saves: Cell<u64>,
-    pub(super) facts: RefCell<ProcessState>,
+    pub(super) facts: RefCell<VolatileState>,
     /// An input of `next` has changed.
     pub(super) act_changed: Notify,
     /// There may be something to send.
@@ -56,7 +56,7 @@ impl<S: UnitStorage, A, C: Clock> Shared<S, A, C> {
     pub(super) fn new(storage: S, api: A, clock: C, local: Local, view: Option<Arc<Snapshot>>) -> Self {
         let start = clock.since_boot_ms();
         let facts =
-            ProcessState { view, last_end_ms: start, agent_start_ms: start, ..ProcessState::default() };
+            VolatileState { view, last_end_ms: start, agent_start_ms: start, ..VolatileState::default() };
         Shared {
             storage,
             api,
@@ -122,6 +122,7 @@ impl<S: UnitStorage, A, C: Clock> Shared<S, A, C> {
             is_leader_known: facts.is_leader_known,
             idle_ms: since_boot_ms.saturating_sub(facts.last_end_ms),
             is_charm_missing: false,
+            commands: None,
         }
     }
 
@@ -209,6 +210,11 @@ impl<S: UnitStorage, A, C: Clock> Shared<S, A, C> {
         self.send_changed.notify_one();
     }
 
+    /// Notes that an input of `next` has changed.
+    pub(super) fn notify_act(&self) {
+        self.act_changed.notify_one();
+    }
+
     /// Waits until an input of `next` has changed, or until this many milliseconds since boot.
     pub(super) async fn wait_for_change(&self, until_ms: Option<u64>) {
         let changed = pin!(self.act_changed.notified());
@@ -222,7 +228,7 @@ impl<S: UnitStorage, A, C: Clock> Shared<S, A, C> {
     }
 
     /// Waits until `found` returns a value for the facts of this process.
-    pub(super) async fn wait_for_fact<T>(&self, found: impl Fn(&ProcessState) -> Option<T>) -> T {
+    pub(super) async fn wait_for_fact<T>(&self, found: impl Fn(&VolatileState) -> Option<T>) -> T {
         loop {
             let mut changed = pin!(self.view_changed.notified());
             changed.as_mut().enable();
@@ -242,7 +248,7 @@ impl<S: UnitStorage, A, C: Clock> Shared<S, A, C> {
     /// Notes that a request succeeded; logs the end of an outage.
     pub(super) fn note_success(&self, channel: Channel) {
         let now = self.clock.since_boot_ms();
-        if let Some(line) = self.facts.borrow_mut().outage.ended(channel, now) {
+        if let Some(line) = self.facts.borrow_mut().outage.record_success(channel, now) {
             tracing::info!("{line}");
         }
     }
@@ -250,7 +256,7 @@ impl<S: UnitStorage, A, C: Clock> Shared<S, A, C> {
     /// Notes that a request failed; logs each new cause of an outage.
     pub(super) fn note_failure(&self, channel: Channel, error: &ApiError) {
         let now = self.clock.since_boot_ms();
-        if let Some(line) = self.facts.borrow_mut().outage.failed(channel, error, now) {
+        if let Some(line) = self.facts.borrow_mut().outage.record_failure(channel, error, now) {
             tracing::warn!("{line}");
         }
     }

@@ -3,8 +3,8 @@
 //! The view is never applied across store generations: after a restore the agent attaches again first.
 
 use super::end::{RequestError, UnitAgentEnd};
-use super::process_state::ProcessState;
 use super::shared::{LINK_BACKOFF, Shared};
+use super::volatile_state::VolatileState;
 use crate::outage::Channel;
 use crate::ports::{Clock, UnitStorage};
 use api::error::{ApiError, ErrorCode};
@@ -31,7 +31,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Watcher<'_, S, A, C> {
                 Ok(watch) => {
                     backoff.reset();
                     self.0.note_success(Channel::Watch);
-                    self.0.facts.borrow_mut().resend_executing = true;
+                    self.0.facts.borrow_mut().resend_activity = true;
                     self.0.send_changed.notify_one();
                     self.watch(watch).await
                 }
@@ -81,7 +81,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Watcher<'_, S, A, C> {
             // attach only
             return Err(ApiError::new(ErrorCode::Gap, "the store of the controller has changed generation"));
         }
-        let life_of = |facts: &ProcessState| facts.view.as_ref().map(|view| view.unit.life);
+        let life_of = |facts: &VolatileState| facts.view.as_ref().map(|view| view.unit.life);
         let life_before = life_of(&self.0.facts.borrow());
         let applied = {
             let mut facts = self.0.facts.borrow_mut();

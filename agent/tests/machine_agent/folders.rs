@@ -88,7 +88,7 @@ fn a_token_is_replaced_only_if_its_file_is_absent_or_damaged() {
     set_mode(&file, 0o644);
     deployer.prepare(unit, &name).expect_err("the file is intact and cannot be used");
     set_mode(&file, 0o600);
-    assert_eq!(deployer.prepare(unit, &name).expect("it is there").token, token);
+    assert_eq!(deployer.prepare(unit, &name).expect("the folder exists").token, token);
     fs::write(&file, [0xff]).expect("written");
     assert_ne!(deployer.prepare(unit, &name).expect("it is created again").token, token);
 }
@@ -135,7 +135,7 @@ async fn folders_are_set_aside_up_to_the_bound() {
     deployer.prepare(Uuid(500), &name).expect("it is created");
     let refused =
         deployer.quarantine(&deployer.folder(&name), Uuid(500)).await.expect_err("there is no room");
-    assert!(refused.to_string().contains("delete those that are not needed"), "{refused}");
+    assert!(refused.to_string().contains(&format!("{QUARANTINED_MAX} folders")), "{refused}");
     assert!(deployer.folder(&name).file("agent.yaml").exists(), "it stays where it is");
     fs::remove_dir_all(machine.path().join("unknown").join(format!("unit-web-0-{}", Uuid(1))))
         .expect("deleted");

@@ -83,7 +83,7 @@ fn a_limit_of_descriptors_is_reported_as_such() {
     // the log of the agent and its configuration can still be opened, one after the other; the pipe of a start cannot
     let mut held: Vec<fs::File> = Vec::new();
     let limit = nix::sys::resource::Resource::RLIMIT_NOFILE;
-    nix::sys::resource::setrlimit(limit, 64, 64).expect("it may be lowered");
+    nix::sys::resource::setrlimit(limit, 64, 64).expect("the limit can be lowered");
     while let Ok(file) = fs::File::open("/dev/null") {
         held.push(file);
     }

@@ -300,7 +300,7 @@ async fn a_unit_token_is_sent_once_in_each_watch() {
     );
     let token = deployer.prepare(unit, &name).expect("it is created").token;
     let folder = deployer.folder(&name);
-    deployer.note_token_set(&folder).expect("written");
+    deployer.store_token_accepted(&folder).expect("written");
     // so that no agent is started here
     fs::write(folder.file("finished"), "").expect("written");
     let units = BTreeMap::from([(unit, Assigned { name, life: Life::Alive })]);
@@ -327,12 +327,12 @@ fn a_new_token_is_not_noted_as_set() {
     );
     let before = deployer.prepare(unit, &name).expect("it is created").token;
     let folder = deployer.folder(&name);
-    deployer.note_token_set(&folder).expect("written");
-    assert_eq!(deployer.prepare(unit, &name).expect("it is there").token, before);
-    assert!(deployer.is_token_noted(&folder));
+    deployer.store_token_accepted(&folder).expect("written");
+    assert_eq!(deployer.prepare(unit, &name).expect("the folder exists").token, before);
+    assert!(deployer.is_token_accepted(&folder));
     fs::write(folder.file("agent.yaml"), "\0").expect("written");
     assert_ne!(deployer.prepare(unit, &name).expect("it is created again").token, before);
-    assert!(!deployer.is_token_noted(&folder), "the controller would refuse its agent");
+    assert!(!deployer.is_token_accepted(&folder), "the controller would refuse its agent");
 }
 
 /// 1. web/0 is deployed here.
@@ -423,7 +423,7 @@ async fn a_recall_is_cancelled_if_the_unit_is_assigned_again() {
     );
     deployer.prepare(unit, &name).expect("it is created");
     let folder = deployer.folder(&name);
-    deployer.note_token_set(&folder).expect("written");
+    deployer.store_token_accepted(&folder).expect("written");
     deployer.stop(&folder).await.expect("nothing runs");
     let supervisor = UnitSupervisor::new(deployer.clone());
     supervisor.ensure_running(unit, &folder, false).expect("nothing is to be done");

@@ -6,11 +6,11 @@
 
 use super::{fault, refusal, start_reason};
 use crate::ago;
+use state::terms::activity::Activity;
 use state::terms::cause::{Actor, Cause, Duty, Entity, Host, RelationName, Remedy, Retry, Silence};
 use state::terms::force::{Force, ForcePhase, ForcedBy};
 use state::terms::names::UnitName;
 use state::terms::owner::Owner;
-use state::unit::activity::Activity;
 use state::unit::decision::REBOOT_DEADLINE_MS;
 
 /// The most relations that a sentence names; beyond them, only the fact that there are more.
@@ -205,14 +205,15 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
 /// An activity as the subject of a failure.
 fn operation(activity: &Activity) -> String {
     match activity {
-        Activity::Deploy => "the installation of its charm".to_owned(),
+        Activity::InstallCharm => "the installation of its charm".to_owned(),
         Activity::EnterScope { relation, .. } => format!("its entry into relation {relation}"),
         Activity::LeaveScope { relation } => format!("its departure from relation {relation}"),
         Activity::Hook { name, remote_unit: None } => format!("hook {name}"),
         Activity::Hook { name, remote_unit: Some(unit) } => format!("hook {name} for {unit}"),
         Activity::Action { name, .. } => format!("action {name}"),
+        Activity::Commands => "commands of juju-exec".to_owned(),
         Activity::Resync => "its resync".to_owned(),
-        Activity::Die => "the report that it is dead".to_owned(),
+        Activity::SetDead => "the report that it is dead".to_owned(),
     }
 }
 
@@ -334,10 +335,10 @@ fn remedy(remedy: &Remedy, times: &Times<'_>) -> String {
             Entity::Model(name) => format!("pintle destroy-model {name}"),
         },
         Remedy::ForceRemoveMachine { machine } => format!("pintle remove-machine --force {machine}"),
-        Remedy::AutomaticUnlessGone { forced: true, .. } => {
+        Remedy::AutomaticUnlessLost { forced: true, .. } => {
             "nothing to do; if its host no longer exists, force removes it within a minute".to_owned()
         }
-        Remedy::AutomaticUnlessGone { machine, forced: false } => {
+        Remedy::AutomaticUnlessLost { machine, forced: false } => {
             format!("nothing to do; if its host no longer exists: pintle remove-machine --force {machine}")
         }
         Remedy::DestroyByForce { model, forced } => match forced {

@@ -6,6 +6,7 @@
 mod agent;
 mod application;
 mod machine;
+mod problem;
 mod refusal_text;
 mod relation;
 mod secret;
@@ -93,17 +94,15 @@ fn action(reason: &ActionRefusal) -> RefusalText {
                 false => format!("charm {charm} has: {}", known.join(", ")),
             },
         ),
-        ActionRefusal::InvalidParameters { problem } => plain(problem.clone()),
+        ActionRefusal::InvalidParameters { problems } => {
+            plain(format!("validation failed: {}", problem::joined(problems, problem::parameter)))
+        }
         ActionRefusal::ParametersTooLarge { action, bytes, max } => plain(format!(
             "cannot enqueue action {action:?}: its parameters take {bytes} bytes, at most {max}"
         )),
         ActionRefusal::TooManyEnqueued { action, unit, max } => {
             plain(format!("cannot enqueue action {action:?}: {max} actions wait for unit {unit} already"))
         }
-        ActionRefusal::Started { id, unit } => with_hint(
-            format!("cannot cancel task {id}: it has started on unit {unit}"),
-            "only a task that has not started can be cancelled",
-        ),
         ActionRefusal::Finished { id, status } => {
             plain(format!("cannot cancel task {id}: it has {status} already"))
         }
@@ -124,7 +123,10 @@ fn model(reason: &ModelRefusal) -> RefusalText {
         ModelRefusal::PredecessorExists { name } => {
             with_hint(format!("model {name:?} already exists and is being removed"), removal(name))
         }
-        ModelRefusal::InvalidSetting { problem } => plain(problem.clone()),
+        ModelRefusal::InvalidSetting { setting, value, expected } => {
+            let expected = problem::setting_values(*expected);
+            plain(format!("option {setting:?} expected {expected}, got {value:?}"))
+        }
         ModelRefusal::BeingRemoved { name } => {
             with_hint(format!("cannot add to model {name}: it is being removed"), removal(name))
         }
@@ -149,9 +151,6 @@ fn scope(reason: &ScopeRefusal) -> RefusalText {
 
 fn unit(reason: &UnitRefusal) -> RefusalText {
     match reason {
-        UnitRefusal::InvalidName { text } => {
-            plain(format!("invalid unit name {text:?}: expected APPLICATION/NUMBER, for example web/0"))
-        }
         UnitRefusal::SubordinateApplication { application } => with_hint(
             format!("cannot add a unit to {application}: it is a subordinate application"),
             "integrate it with a principal application: each principal unit gets a subordinate",

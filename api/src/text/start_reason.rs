@@ -2,14 +2,14 @@
 //!
 //! Follows the operation, in parentheses or after a colon. Called by the sentence of a cause and by `pintle-agent why`.
 
-use state::unit::start_reason::StartReason;
+use state::terms::start_reason::StartReason;
 
 /// The reason as a part of a sentence: `settings changed`.
 pub fn words(reason: &StartReason) -> String {
     match reason {
         StartReason::NoCharm => "the unit has no charm yet",
         StartReason::CharmFolderLost => "the charm's folder was lost",
-        StartReason::CharmDeployed => "the charm is deployed",
+        StartReason::CharmInstalled => "the charm is deployed",
         StartReason::Refreshed { charm_url } => {
             return format!("the application was refreshed to {charm_url}");
         }

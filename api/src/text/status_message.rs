@@ -5,9 +5,9 @@
 use crate::text::cause::why_command;
 use crate::text::{fault, refusal};
 use state::terms::cause::Entity;
+use state::terms::hook_name::HookName;
 use state::terms::names::UnitName;
 use state::terms::status_message::StatusMessage;
-use state::unit::hook_name::HookName;
 use std::fmt::Display;
 
 /// The message: `hook failed: "install"`; empty if there is none.

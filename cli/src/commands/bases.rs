@@ -6,7 +6,7 @@ use crate::session::CommandSession;
 use crate::supervisor::provider::bases::{Bases, of_root};
 use crate::supervisor::settings::UpSettings;
 use api::{GetStatus, UserPort};
-use state::charm::Base;
+use state::charm::{Base, Charm};
 
 /// Parses the value of `--base`.
 ///
@@ -24,13 +24,13 @@ pub fn of_new_machine(dir: &DataDir, requested: Option<&Base>) -> Result<Option<
     Ok(of_root(Bases::of_settings(&UpSettings::read(dir)?, dir).choose(requested)))
 }
 
-/// The base to request for an application: that of `--base`, or else the first one of its charm that machines can have.
+/// The base to request for an application of a charm, with the bases that machines can have by the settings of `up`.
 ///
 /// # Errors
 /// If the settings of `up` cannot be read.
-pub fn requested(dir: &DataDir, flag: Option<&Base>, charm: &[Base]) -> Result<Option<Base>, CommandError> {
+pub fn requested(dir: &DataDir, flag: Option<&Base>, charm: &Charm) -> Result<Option<Base>, CommandError> {
     let bases = Bases::of_settings(&UpSettings::read(dir)?, dir);
-    Ok(flag.or_else(|| bases.first_of(charm)).cloned())
+    Ok(charm.requested_base(flag, |base| bases.has(base)).cloned())
 }
 
 /// The base of an existing machine; none if there is no such machine, or its base is unknown.
@@ -63,7 +63,7 @@ mod tests {
         let (flag, real) = (base("ubuntu@22.04/stable"), base("debian@12"));
         let warnings = warning(Some(&flag), Some(real.clone()));
         assert!(
-            warnings[0].starts_with("ubuntu@22.04 is not available: the machine is debian@12 ("),
+            warnings[0].starts_with("ubuntu@22.04 ") && warnings[0].contains("debian@12"),
             "{warnings:?}"
         );
         assert_eq!(warning(Some(&flag), Some(base("ubuntu@22.04"))), [""; 0]);
@@ -77,7 +77,8 @@ mod tests {
         let host = of_root(std::path::Path::new("/"));
         let wanted = Base::parse("nothing@1").expect("a base");
         assert_eq!(of_new_machine(&dir, Some(&wanted)).expect("settings"), host);
-        assert_eq!(requested(&dir, None, std::slice::from_ref(&wanted)).expect("settings"), None);
-        assert_eq!(requested(&dir, Some(&wanted), &[]).expect("settings"), Some(wanted));
+        let charm = Charm { bases: vec![wanted.clone()], ..Charm::default() };
+        assert_eq!(requested(&dir, None, &charm).expect("settings"), None);
+        assert_eq!(requested(&dir, Some(&wanted), &Charm::default()).expect("settings"), Some(wanted));
     }
 }

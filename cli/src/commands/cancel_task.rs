@@ -1,4 +1,4 @@
-//! `cancel-task N…`: cancels tasks that their units have not started.
+//! `cancel-task N…`: cancels tasks. One that has not started never runs; the process of one that runs is ended.
 //!
 //! The document of the cancelled tasks is Juju's. A task that cannot be cancelled is named with its reason, and the exit
 //! code is 1; the others are cancelled all the same.
@@ -8,7 +8,7 @@ use crate::commands::removal;
 use crate::render::{self, StructuredFormat, task};
 use crate::session::CommandSession;
 use crate::times::Zone;
-use api::{ActionInfo, CancelAction, UserPort};
+use api::{ActionDoc, CancelAction, UserPort};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -43,14 +43,14 @@ pub async fn run<A: UserPort>(
     removal::combine(failures)
 }
 
-fn document(task: &ActionInfo) -> Value {
+fn document(task: &ActionDoc) -> Value {
     let completed =
         task.completed_ms.map_or("n/a".to_owned(), |ms| Zone::new(true).log_time(ms, true, false));
     json!({
-        "action": task.action,
+        "action": task.name,
         "completed at": completed,
         "id": task.id.to_string(),
         "status": task.status.as_str(),
-        "unit": task.unit.to_string(),
+        "unit": task.unit_name.to_string(),
     })
 }

@@ -90,7 +90,7 @@ pub async fn run<A: UserPort>(args: &DeployArgs, session: &CommandSession<A>) ->
     let charm = source.charm.name.clone();
     let application = args.application.as_deref().unwrap_or(&charm).to_owned();
     let config = settings::from_flags(&args.config, Some(&application))?;
-    let base = bases::requested(&session.dir, args.base.as_ref(), &source.charm.bases)?;
+    let base = bases::requested(&session.dir, args.base.as_ref(), &source.charm)?;
     if args.base.is_some() {
         let real = match args.to.first() {
             Some(machine) => bases::of_machine(session, machine).await?,

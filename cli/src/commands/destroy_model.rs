@@ -9,10 +9,8 @@ use crate::data_dir::DataDir;
 use crate::session::{CommandSession, model_name};
 use crate::times::{self, Zone, now_ms};
 use api::error::ErrorCode;
-use api::{DRY_RUN_TARGETS_MAX, DryRun, DryRunRemoval, Force, GetStatus, RemovalTarget, Status, UserPort};
+use api::{DryRunDestroyModel, GetStatus, Status, UserPort};
 use clap::Args;
-use state::terms::cause::Entity;
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -41,17 +39,7 @@ pub async fn run<A: UserPort>(
     let force = args.removal.force.mode()?;
     let name = model_name(&args.name)?;
     if args.removal.dry_run {
-        let status = session.api.in_model(name).handle(GetStatus).await?;
-        let removed_last = RemovedLast::of(&status);
-        let is_part = status.applications.len() > DRY_RUN_TARGETS_MAX;
-        let removed = status.applications.into_keys().map(RemovalTarget::Application);
-        let mut dry_run = session
-            .api
-            .in_model(name)
-            .handle(DryRunRemoval { removed: removed.take(DRY_RUN_TARGETS_MAX).collect(), force })
-            .await?;
-        dry_run.truncated |= is_part;
-        add_removed_last(&mut dry_run, &removed_last, force);
+        let dry_run = session.api.in_model(name).handle(DryRunDestroyModel { force }).await?;
         let now = (now_ms(), &Zone::new(false));
         return session.output.print(&crate::render::dry_run::text(&dry_run, force, now));
     }
@@ -66,38 +54,6 @@ pub async fn run<A: UserPort>(
     session.output.warn(&changed.warnings);
     wait_until_removed(&uuid, &status.model.name, args.timeout, session).await?;
     switch::clear_current(dir, &status.model.name)
-}
-
-/// What is removed last: the model, and its machines, each with the units on it.
-struct RemovedLast {
-    model: Entity,
-    machines: BTreeMap<String, Vec<Entity>>,
-}
-
-impl RemovedLast {
-    fn of(status: &Status) -> RemovedLast {
-        let machines = status.machines.keys().map(|name| (name.clone(), Vec::new()));
-        let mut machines: BTreeMap<String, Vec<Entity>> = machines.collect();
-        for (name, unit) in status.applications.values().flat_map(|application| &application.units) {
-            machines.entry(unit.machine.clone()).or_default().push(Entity::Unit(name.clone()));
-        }
-        RemovedLast { model: Entity::Model(status.model.name.clone()), machines }
-    }
-}
-
-/// Adds the machines whose units are all removed, and the model if nothing remains in it. Machines that the dry run
-/// already lists are not added again.
-fn add_removed_last(dry_run: &mut DryRun, removed_last: &RemovedLast, force: Force) {
-    let all: BTreeSet<&Entity> =
-        dry_run.removed_eventually.iter().chain(&dry_run.removed_immediately).collect();
-    let are_removed = |units: &Vec<Entity>| units.iter().all(|unit| all.contains(unit));
-    let machines = removed_last.machines.iter().filter(|(_, units)| are_removed(units));
-    let machines: Vec<Entity> = machines.map(|(name, _)| Entity::Machine(name.clone())).collect();
-    let machines: Vec<Entity> = machines.into_iter().filter(|machine| !all.contains(machine)).collect();
-    let whole =
-        force != Force::No || dry_run.blockers.is_empty() && removed_last.machines.values().all(are_removed);
-    dry_run.removed_eventually.extend(machines);
-    dry_run.removed_eventually.extend(whole.then(|| removed_last.model.clone()));
 }
 
 /// The applications and machines that are removed with the model.

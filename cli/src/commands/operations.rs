@@ -6,7 +6,7 @@ use crate::command_error::CommandError;
 use crate::render::{self, StructuredFormat, Table, row, task};
 use crate::session::CommandSession;
 use crate::times::Zone;
-use api::{ActionInfo, GetAction, ListActions, UserPort};
+use api::{ActionDoc, GetAction, ListActions, UserPort};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Map, Value, json};
@@ -63,16 +63,16 @@ pub async fn list<A: UserPort>(
     let mut all = session.api.handle(ListActions).await?;
     let any = |words: &[String], text: &str| words.is_empty() || words.iter().any(|word| word == text);
     all.retain(|action| {
-        any(&args.apps, &action.unit.application)
-            && any(&args.units, &action.unit.to_string())
-            && any(&args.actions, &action.action)
+        any(&args.apps, &action.unit_name.application)
+            && any(&args.units, &action.unit_name.to_string())
+            && any(&args.actions, &action.name)
             && (args.status.is_empty() || args.status.contains(&action.status))
     });
     all.drain(..all.len().saturating_sub(args.limit));
     if let Some(format) = args.format {
         let operations: Map<String, Value> = all
             .iter()
-            .map(|action| (action.id.to_string(), document(action, |task| json!({ "unit": task.unit }))))
+            .map(|action| (action.id.to_string(), document(action, |task| json!({ "unit": task.unit_name }))))
             .collect();
         return session.output.print(&render::structured(&operations.into(), format)?);
     }
@@ -102,12 +102,12 @@ pub async fn show<A: UserPort>(
     session.output.print(&render::structured(&document(&action, task::document), args.format)?)
 }
 
-fn summary(action: &ActionInfo) -> String {
-    format!("{} run on {}", action.action, action.unit)
+fn summary(action: &ActionDoc) -> String {
+    format!("{} run on {}", action.name, action.unit_name)
 }
 
-fn document(action: &ActionInfo, render_task: impl Fn(&ActionInfo) -> Value) -> Value {
+fn document(action: &ActionDoc, render_task: impl Fn(&ActionDoc) -> Value) -> Value {
     let tasks = Map::from_iter([(action.id.to_string(), render_task(action))]);
     let timing = task::timing(action);
-    json!({ "summary": summary(action), "status": action.status.as_str(), "action": action.action, "timing": timing, "tasks": tasks })
+    json!({ "summary": summary(action), "status": action.status.as_str(), "action": action.name, "timing": timing, "tasks": tasks })
 }

@@ -55,7 +55,6 @@ pub async fn run<A: UserPort>(args: &RefreshArgs, session: &CommandSession<A>) -
         api::Refresh { application: args.application.clone(), sha256, forced: args.force_units, config };
     let refreshed = session.api.handle(refresh).await?;
     session.note_write(refreshed.revision);
-    session.output.warn(&refreshed.warnings);
     session.output.print_remark(&format!("Added charm \"{}\" to the model\n", refreshed.charm_url));
     Ok(())
 }

@@ -1,11 +1,12 @@
 //! `remove-unit UNIT…`, or `remove-unit APP --num-units N`: removes units.
 
-use crate::arguments::RemovalArguments;
+use crate::arguments::{RemovalArguments, parse_units};
 use crate::command_error::CommandError;
 use crate::commands::removal;
 use crate::session::CommandSession;
 use api::{GetStatus, RemovalTarget, UserPort};
 use clap::Args;
+use state::terms::names::UnitName;
 
 /// Arguments of `remove-unit`.
 #[derive(Debug, Args)]
@@ -25,7 +26,7 @@ pub async fn run<A: UserPort>(
     session: &CommandSession<A>,
 ) -> Result<(), CommandError> {
     let units = match (args.num_units, &args.units[..]) {
-        (None, units) => units.to_vec(),
+        (None, units) => parse_units(units)?,
         (Some(count), [application]) => newest(application, count, session).await?,
         (Some(_), _) => return Err(CommandError::usage("--num-units requires exactly one application")),
     };
@@ -36,7 +37,7 @@ pub async fn run<A: UserPort>(
     };
     let mut failures = Vec::new();
     for (unit, entity) in units.iter().zip(&entities) {
-        let answer = session.api.handle(api::RemoveUnit { unit: unit.to_owned(), force }).await;
+        let answer = session.api.handle(api::RemoveUnit { unit: unit.clone(), force }).await;
         failures.extend(removal::report(session, entity, force, answer));
     }
     removal::combine(failures)
@@ -47,12 +48,12 @@ async fn newest<A: UserPort>(
     application: &str,
     count: usize,
     session: &CommandSession<A>,
-) -> Result<Vec<String>, CommandError> {
+) -> Result<Vec<UnitName>, CommandError> {
     let status = session.api.handle(GetStatus).await?;
     let found = status.applications.get(application);
     let found = found.ok_or_else(|| CommandError::new(format!("application {application:?} not found")))?;
     let alive = found.units.iter().filter(|(_, unit)| unit.life.is_alive());
-    let units: Vec<String> = alive.rev().take(count).map(|(name, _)| name.to_string()).collect();
+    let units: Vec<UnitName> = alive.rev().take(count).map(|(name, _)| name.clone()).collect();
     if units.len() < count {
         let have = units.len();
         return Err(CommandError::new(format!(

@@ -1,8 +1,9 @@
 //! `resolved UNIT…`: lets units in error state continue, by default by running the failed hook again.
 
+use crate::arguments::parse_units;
 use crate::command_error::CommandError;
 use crate::session::CommandSession;
-use api::{GetStatus, ResolvedRequest, UserPort};
+use api::{GetStatus, ResolvedRequest, UnitChoice, UserPort};
 use clap::Args;
 use state::terms::status::WorkloadStatus;
 
@@ -21,21 +22,16 @@ pub struct ResolvedArgs {
 }
 
 pub async fn run<A: UserPort>(args: &ResolvedArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
-    let mut units = args.units.clone();
+    let mut units: Vec<UnitChoice> = parse_units(&args.units)?;
     if args.all {
         let status = session.api.handle(GetStatus).await?;
         let all = status.applications.into_values().flat_map(|app| app.units);
         let failed = all.filter(|(_, unit)| unit.workload.current == WorkloadStatus::Error);
-        units = failed.map(|(name, _)| name.to_string()).collect();
+        units = failed.map(|(name, _)| name.into()).collect();
     }
     for unit in units {
-        session.note_write(
-            session
-                .api
-                .handle(ResolvedRequest { unit: unit.to_owned(), retry: !args.no_retry })
-                .await?
-                .revision,
-        );
+        session
+            .note_write(session.api.handle(ResolvedRequest { unit, retry: !args.no_retry }).await?.revision);
     }
     Ok(())
 }

@@ -4,15 +4,13 @@
 //! unknown action and from a failed task by them.
 
 use crate::command_error::CommandError;
-use crate::render::{self, task};
+use crate::commands::task_results::{ResultFormat, ResultOptions, enqueued, finish};
+use crate::render::task;
 use crate::session::CommandSession;
-use crate::terminal_escape::safe_line;
-use crate::times::{self, Zone};
-use api::error::ErrorCode;
-use api::{ActionInfo, EnqueueActionResponse, GetAction, ListModels, UserPort, WaitForChange};
+use crate::times;
+use api::{UnitChoice, UserPort};
 use clap::Args;
-use serde_json::{Map, Value};
-use state::terms::names::UnitName;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -28,7 +26,7 @@ pub struct RunArgs {
     pub words: Vec<String>,
     /// Output format
     #[arg(long, value_enum, default_value = "plain")]
-    pub format: RunFormat,
+    pub format: ResultFormat,
     /// Longest time to wait for the results; by default 60s
     #[arg(long, value_parser = times::duration, value_name = "DURATION")]
     pub wait: Option<Duration>,
@@ -49,20 +47,10 @@ pub struct RunArgs {
     pub no_color: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum RunFormat {
-    /// The results as YAML, without the return code
-    Plain,
-    /// JSON
-    Json,
-    /// YAML
-    Yaml,
-}
-
 /// The parsed words of the command line.
 #[derive(Debug, PartialEq)]
 struct ActionRequest {
-    units: Vec<String>,
+    units: Vec<UnitChoice>,
     action: String,
     params: BTreeMap<String, Value>,
 }
@@ -76,60 +64,20 @@ pub async fn run<A: UserPort>(args: &RunArgs, session: &CommandSession<A>) -> Re
             action: request.action.clone(),
             params: request.params.clone(),
         };
-        match session.api.handle(run).await {
-            Ok(task) => {
-                session.note_write(task.revision);
-                tasks.push(task);
-            }
-            // Clients recognise an unknown unit by exit code 0 with nothing on stdout.
-            Err(error) if error.code == ErrorCode::NotFound => {
-                // An unknown model is an error, as in every command.
-                let models = session.api.handle(ListModels).await?;
-                if !models
-                    .iter()
-                    .any(|model| model.name == session.model || model.uuid.to_string() == session.model)
-                {
-                    return Err(error.into());
-                }
-                session.output.print_remark(&format!(
-                    "Operation failed to schedule any tasks:\n{}\n",
-                    safe_line(&error.message)
-                ));
-            }
-            Err(error) => return Err(error.into()),
-        }
+        tasks.extend(enqueued(session.api.handle(run).await, session).await?);
     }
-    if tasks.is_empty() {
-        return Ok(());
-    }
-    if args.background {
-        let ids: Vec<String> = tasks.iter().map(|task| task.id.to_string()).collect();
-        session.output.print_remark(&format!(
-            "Scheduled task {}\nCheck its state with: pintle show-task {}\n",
-            ids.join(", "),
-            ids[0]
-        ));
-        return Ok(());
-    }
-    let limit = args.wait.unwrap_or(WAIT_DEFAULT);
-    let done = tokio::time::timeout(limit, results(&tasks, args, session)).await.map_err(|_| {
-        let units: Vec<String> = tasks.iter().map(|task| format!("unit {}", task.unit)).collect();
-        let text = format!("timed out waiting for results from: {}", units.join(", "));
-        CommandError::new(text).hint(format!(
-            "the task keeps running; to wait for it: pintle show-task {} --wait 5m",
-            tasks[0].id
-        ))
-    })??;
-    print(&done, args, session)?;
-    task::failure(&done).map_or(Ok(()), Err)
+    let options = ResultOptions {
+        format: args.format,
+        wait: (!args.background).then_some(args.wait.unwrap_or(WAIT_DEFAULT)),
+        utc: args.utc,
+        plain: task::plain,
+    };
+    finish(&tasks, &options, session).await
 }
 
 /// Parses the words: units, then the action, then key=value pairs.
 fn parse_words(args: &RunArgs) -> Result<ActionRequest, CommandError> {
-    let is_unit = |word: &&String| {
-        word.parse::<UnitName>().is_ok() || word.split_once('/').is_some_and(|(_, unit)| unit == "leader")
-    };
-    let units: Vec<String> = args.words.iter().take_while(is_unit).cloned().collect();
+    let units: Vec<UnitChoice> = args.words.iter().map_while(|word| word.parse().ok()).collect();
     if units.is_empty() {
         let text = format!(
             "invalid unit name {:?}: expected APPLICATION/NUMBER or APPLICATION/leader, for example web/0",
@@ -137,8 +85,7 @@ fn parse_words(args: &RunArgs) -> Result<ActionRequest, CommandError> {
         );
         return Err(CommandError::usage(text));
     }
-    let applications = |unit: &String| unit.split('/').next().map(str::to_owned);
-    if units.iter().any(|unit| applications(unit) != applications(&units[0])) {
+    if units.iter().any(|unit| unit.application() != units[0].application()) {
         return Err(CommandError::usage("cannot run an action on units of different applications"));
     }
     let mut rest = args.words[units.len()..].iter();
@@ -199,71 +146,4 @@ fn insert_nested(params: &mut BTreeMap<String, Value>, key: &str, value: Value) 
     insert_nested(&mut below, inner, value)?;
     params.insert(first.to_owned(), Value::Object(below.into_iter().collect()));
     Ok(())
-}
-
-/// Waits until all tasks are completed; with the plain format it prints their log lines as they arrive.
-async fn results<A: UserPort>(
-    tasks: &[EnqueueActionResponse],
-    args: &RunArgs,
-    session: &CommandSession<A>,
-) -> Result<Vec<ActionInfo>, CommandError> {
-    let plain = args.format == RunFormat::Plain;
-    let zone = Zone::new(args.utc);
-    let mut done = Vec::new();
-    for enqueued in tasks {
-        if plain {
-            session.output.print_remark(&format!("Waiting for task {}...\n", enqueued.id));
-        }
-        let mut shown = 0;
-        let print_log = |task: &ActionInfo| {
-            for (ms, line) in task.log.iter().skip(shown).filter(|_| plain) {
-                session.output.print_remark(&format!(
-                    "{} {}\n",
-                    zone.log_time(*ms, false, false),
-                    safe_line(line)
-                ));
-            }
-            shown = task.log.len();
-        };
-        done.push(wait_for_task(enqueued.id, session, print_log).await?);
-    }
-    Ok(done)
-}
-
-/// Waits until the task is completed and returns it. Requests the task again after every change of the controller's
-/// store, and calls `observe` with each answer.
-///
-/// # Errors
-/// If the task does not exist, or the controller does not answer.
-pub async fn wait_for_task<A: UserPort>(
-    id: u64,
-    session: &CommandSession<A>,
-    mut observe: impl FnMut(&ActionInfo),
-) -> Result<ActionInfo, CommandError> {
-    let mut after = None;
-    loop {
-        after = Some(session.api.handle(WaitForChange { after }).await?);
-        let task = session.api.handle(GetAction { id }).await?;
-        observe(&task);
-        if task.status.is_final() {
-            return Ok(task);
-        }
-    }
-}
-
-fn print<A>(tasks: &[ActionInfo], args: &RunArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
-    let format = match args.format {
-        RunFormat::Plain => {
-            for task in tasks {
-                let heading = if tasks.len() > 1 { format!("{}:\n", task.unit) } else { String::new() };
-                session.output.print(&format!("{heading}{}", task::plain(task)?))?;
-            }
-            return Ok(());
-        }
-        RunFormat::Json => render::StructuredFormat::Json,
-        RunFormat::Yaml => render::StructuredFormat::Yaml,
-    };
-    let all: Map<String, Value> =
-        tasks.iter().map(|task| (task.unit.to_string(), task::document(task))).collect();
-    session.output.print(&render::structured(&all.into(), format)?)
 }

@@ -1,7 +1,7 @@
 //! `show-task N`: shows the status and the results of a task in the format of `run` (spec/clients.md 3.2).
 
 use crate::command_error::CommandError;
-use crate::commands::run::wait_for_task;
+use crate::commands::task_results::wait_for_task;
 use crate::render::{self, StructuredFormat, task};
 use crate::session::CommandSession;
 use crate::times;

@@ -1,5 +1,6 @@
 //! `show-unit UNIT…`: shows units and their relation data (spec/clients.md 3.5).
 
+use crate::arguments::parse_units;
 use crate::command_error::CommandError;
 use crate::render::unit::{ShowUnitFilter, document};
 use crate::render::{self, StructuredFormat};
@@ -35,8 +36,8 @@ pub async fn run<A: UserPort>(args: &ShowUnitArgs, session: &CommandSession<A>) 
         application_only: args.app,
     };
     let mut units = Map::new();
-    for unit in &args.units {
-        let unit = session.api.handle(api::ShowUnit { unit: unit.to_owned() }).await?;
+    for unit in parse_units(&args.units)? {
+        let unit = session.api.handle(api::ShowUnit { unit }).await?;
         units.insert(unit.name.to_string(), document(&unit, &filter));
     }
     session.output.print(&render::structured(&units.into(), args.format)?)

@@ -99,6 +99,7 @@ mod tests {
     use state::terms::cause::{Cause, Duty, Entity};
     use state::terms::life::Life;
     use state::terms::names::UnitName;
+    use test_support::golden::compare;
 
     #[test]
     fn each_cause_is_a_sentence_with_its_hint_below_it() {
@@ -112,16 +113,7 @@ mod tests {
             causes: vec![cause.since(36_005_000).last_error("exit status 1\nsecond line".to_owned())],
             more: true,
         };
-        let text = text(&why, 36_005_000 + 125_000, &Zone::new(true));
-        let lines: Vec<&str> = text.lines().collect();
-        assert_eq!((lines[0], lines.len()), ("application web: dying, 1 unit", 4), "{text}");
-        assert!(lines[1].starts_with("  unit web/0 waits for its agent to "), "{text}");
-        assert!(
-            lines[1].ends_with(", since 10:00:05Z (2m); last error: exit status 1 second line"),
-            "{text}"
-        );
-        assert!(lines[2].starts_with("    hint: ") && lines[2].contains("pintle resolved web/0"), "{text}");
-        assert_eq!(lines[3], "  and more");
+        compare("commands/why.txt", &text(&why, 36_005_000 + 125_000, &Zone::new(true)));
         let json = structured(&why, 0);
         assert_eq!(json["causes"][0]["actor"], serde_json::json!({ "unit-agent": "web/0" }));
         assert!(json["causes"][0]["message"].is_string() && json["causes"][0]["hint"].is_string(), "{json}");
@@ -132,6 +124,6 @@ mod tests {
         let entity = Entity::Application("web".to_owned());
         let now = EntityState::Application { units: 2 };
         let why = api::Why { entity, life: Life::Alive, now, causes: vec![], more: false };
-        assert_eq!(text(&why, 0, &Zone::new(true)), "application web: alive, 2 units\n  waits for nothing\n");
+        compare("commands/why_idle.txt", &text(&why, 0, &Zone::new(true)));
     }
 }

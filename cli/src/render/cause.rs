@@ -63,7 +63,8 @@ mod tests {
         let (lines, hint) = refusal_lines(&[removed_by_hand(0)], 0);
         assert_eq!((lines.len(), hint.as_deref()), (1, Some("pintle remove-unit web/0")));
         let (lines, hint) = refusal_lines(&[removed_by_hand(0), removed_by_hand(1)], 0);
-        assert_eq!((lines[3].as_str(), hint), ("  hint: pintle remove-unit web/1", None));
+        assert!(lines[3].starts_with("  hint: ") && lines[3].ends_with(" remove-unit web/1"), "{lines:?}");
+        assert_eq!(hint, None);
     }
 
     #[test]

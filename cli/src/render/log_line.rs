@@ -62,19 +62,16 @@ mod tests {
 
     #[test]
     fn a_line_break_in_a_text_does_not_forge_a_line_of_another_unit() {
+        let forged = "unit-web-0: 10:00:06 ERROR unit.web/0.juju-log forged";
         let line = LogLine {
             at_ms: 36_005_000,
             level: Level::Info,
             module: "unit.ledger/0.juju-log".to_owned(),
             entity: "unit-ledger-0".to_owned(),
-            text: "one\nunit-web-0: 10:00:06 ERROR unit.web/0.juju-log forged\r".to_owned(),
+            text: format!("one\n{forged}\r"),
         };
         let style = LogLineStyle { zone: Zone::new(true), date: false, millis: false, json: false };
-        assert_eq!(
-            text(&line, &style),
-            "unit-ledger-0: 10:00:05 INFO unit.ledger/0.juju-log one\n\
-             unit-ledger-0: 10:00:05 INFO unit.ledger/0.juju-log unit-web-0: 10:00:06 ERROR unit.web/0.juju-log \
-             forged\\u{d}\n"
-        );
+        let prefix = "unit-ledger-0: 10:00:05 INFO unit.ledger/0.juju-log";
+        assert_eq!(text(&line, &style), format!("{prefix} one\n{prefix} {forged}\\u{{d}}\n"));
     }
 }

@@ -5,10 +5,10 @@ use crate::times::Zone;
 use api::text::status_message::words;
 use api::{ApplicationStatus, MachineStatus, Shared, Status, StatusInfo, UnitStatus};
 use state::charm::{Base, Role, Scope};
+use state::terms::activity::Activity;
 use state::terms::names::UnitName;
 use state::terms::port_range::{PortRange, Protocol};
 use state::terms::status::{AgentStatus, InstanceStatus, RelationState, WorkloadStatus};
-use state::unit::activity::Activity;
 use std::collections::BTreeMap;
 
 /// Longest version in the App section; a longer one is truncated.
@@ -228,8 +228,8 @@ fn integrations(status: &Status) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use state::terms::hook_name::HookName;
     use state::terms::status_message::StatusMessage;
-    use state::unit::hook_name::HookName;
 
     #[test]
     fn ports_are_grouped_by_protocol() {
@@ -257,9 +257,10 @@ mod tests {
         };
         assert_eq!(message("ready", &Activity::hook(HookName::ConfigChanged)), "(config-changed) ready");
         assert_eq!(message("", &Activity::Action { id: 1, name: "post".to_owned() }), "(post)");
-        assert_eq!(message("ready", &Activity::Deploy), "ready");
+        assert_eq!(message("ready", &Activity::InstallCharm), "ready");
         let waits = info(AgentStatus::Allocating, StatusMessage::WaitingForMachine);
-        assert_eq!(unit_message(&of_charm(WorkloadStatus::Waiting, ""), &waits, None), "waiting for machine");
+        let why = words(&waits.message);
+        assert_eq!(unit_message(&of_charm(WorkloadStatus::Waiting, ""), &waits, None), why);
         assert_eq!(unit_message(&of_charm(WorkloadStatus::Waiting, "soon"), &waits, None), "soon");
     }
 }

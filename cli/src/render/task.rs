@@ -6,22 +6,24 @@ use crate::command_error::CommandError;
 use crate::render::yaml;
 use crate::terminal_escape;
 use crate::times::task_time;
-use api::ActionInfo;
+use api::ActionDoc;
 use api::error::{ApiError, ErrorCode};
+use api::text::action as text;
 use serde_json::{Map, Value};
 use state::terms::status::ActionStatus;
 
 /// The document below the name of the unit, for JSON and YAML.
-pub fn document(task: &ActionInfo) -> Value {
+pub fn document(task: &ActionDoc) -> Value {
     let mut map = Map::new();
     map.insert("id".into(), task.id.to_string().into());
-    map.insert("unit".into(), task.unit.to_string().into());
+    map.insert("unit".into(), task.unit_name.to_string().into());
     map.insert("status".into(), task.status.as_str().into());
-    if !task.message.is_empty() {
-        map.insert("message".into(), task.message.clone().into());
+    if let Some(message) = text::message(task) {
+        map.insert("message".into(), message.into());
     }
-    if !task.results.is_empty() {
-        map.insert("results".into(), Value::Object(task.results.clone().into_iter().collect()));
+    let results = text::results(task);
+    if !results.is_empty() {
+        map.insert("results".into(), Value::Object(results.into_iter().collect()));
     }
     if !task.log.is_empty() {
         let lines = task.log.iter().map(|(ms, text)| Value::from(format!("{} {text}", task_time(*ms))));
@@ -32,7 +34,7 @@ pub fn document(task: &ActionInfo) -> Value {
 }
 
 /// The times at which the task was enqueued, started and completed, as far as they are known.
-pub fn timing(task: &ActionInfo) -> Map<String, Value> {
+pub fn timing(task: &ActionDoc) -> Map<String, Value> {
     let times = [
         ("enqueued", Some(task.enqueued_ms)),
         ("started", task.started_ms),
@@ -45,21 +47,44 @@ pub fn timing(task: &ActionInfo) -> Map<String, Value> {
 ///
 /// # Errors
 /// If the results cannot be represented.
-pub fn plain(task: &ActionInfo) -> Result<String, CommandError> {
-    let mut text = String::new();
+pub fn plain(task: &ActionDoc) -> Result<String, CommandError> {
+    let mut plain = String::new();
     match task.status {
         ActionStatus::Failed => {
-            text = format!("Action id {} failed: {}\n", task.id, terminal_escape::safe_line(&task.message));
+            let message = text::message(task).unwrap_or_default();
+            plain = format!("Action id {} failed: {}\n", task.id, terminal_escape::safe_line(&message));
         }
-        ActionStatus::Cancelled => text = format!("Action id {} was cancelled\n", task.id),
-        ActionStatus::Pending | ActionStatus::Running | ActionStatus::Completed => {}
+        ActionStatus::Cancelled => plain = format!("Action id {} was cancelled\n", task.id),
+        ActionStatus::Aborted => plain = format!("Action id {} was aborted\n", task.id),
+        ActionStatus::Pending | ActionStatus::Running | ActionStatus::Aborting | ActionStatus::Completed => {}
     }
     let results: Map<String, Value> =
-        task.results.clone().into_iter().filter(|(key, _)| key != "return-code").collect();
+        text::results(task).into_iter().filter(|(key, _)| key != "return-code").collect();
     if !results.is_empty() {
-        text += &yaml(&results.into())?;
+        plain += &yaml(&results.into())?;
     }
-    Ok(text)
+    Ok(plain)
+}
+
+/// The plain format of commands: what they printed, stdout before stderr, each ended by a newline, and the message of
+/// commands that have no exit code.
+///
+/// # Errors
+/// Never; it is a plain format like [`plain`].
+pub fn printed(task: &ActionDoc) -> Result<String, CommandError> {
+    let mut plain = String::new();
+    for stream in ["stdout", "stderr"] {
+        let printed = task.results.get(stream).and_then(Value::as_str).unwrap_or_default();
+        plain += printed;
+        if !printed.is_empty() && !printed.ends_with('\n') {
+            plain.push('\n');
+        }
+    }
+    let message = text::message(task).filter(|_| !task.results.contains_key("return-code"));
+    if let Some(message) = message {
+        plain += &format!("{}\n", terminal_escape::safe_line(&message));
+    }
+    Ok(plain)
 }
 
 /// Converts the controller's error about an unknown action to one about the kind that the command uses (`task` or
@@ -74,20 +99,20 @@ pub fn unknown_task_error(error: ApiError, kind: &str, id: u64) -> CommandError 
 
 /// The failure of a task's process, if it did not exit with 0. A process that was killed or stopped with its agent
 /// has no return code.
-fn failure_text(task: &ActionInfo) -> Option<String> {
+fn failure_text(task: &ActionDoc) -> Option<String> {
     match task.results.get("return-code").and_then(Value::as_i64) {
         Some(0) => None,
         Some(code) => Some(format!("return code {code}")),
         None => {
-            let is_failure = matches!(task.status, ActionStatus::Failed | ActionStatus::Cancelled);
+            let is_failure = task.status.is_final() && task.status != ActionStatus::Completed;
             is_failure.then(|| "no return code".to_owned())
         }
     }
 }
 
 /// The error of `run` if processes failed. `None` if all exited with 0, even if `action-fail` was called.
-pub fn failure(tasks: &[ActionInfo]) -> Option<CommandError> {
-    let bad: Vec<(&ActionInfo, String)> =
+pub fn failure(tasks: &[ActionDoc]) -> Option<CommandError> {
+    let bad: Vec<(&ActionDoc, String)> =
         tasks.iter().filter_map(|task| Some((task, failure_text(task)?))).collect();
     let heading = match bad.len() {
         0 => return None,
@@ -97,6 +122,6 @@ pub fn failure(tasks: &[ActionInfo]) -> Option<CommandError> {
     let lines: Vec<String> =
         bad.iter().map(|(task, end)| format!(" - id \"{}\" with {end}", task.id)).collect();
     let help =
-        format!("for details: pintle show-task {}, pintle debug-log -i {}", bad[0].0.id, bad[0].0.unit);
+        format!("for details: pintle show-task {}, pintle debug-log -i {}", bad[0].0.id, bad[0].0.unit_name);
     Some(CommandError::new(format!("{heading}\n{}", lines.join("\n"))).hint(help))
 }

@@ -226,17 +226,20 @@ mod tests {
         let copied = Command::new("cp").arg("-a").arg(original.path()).arg(copy.path()).status();
         assert!(copied.expect("cp").success());
         check(&original).expect("the original");
-        let path = original.path().canonicalize().expect("it exists").display().to_string();
+        let path = original.path().canonicalize().expect("it exists");
         let refused = |purpose| establish(&copy, purpose).expect_err("a copy").message;
-        assert!(refused(CopyPurpose::Unknown).ends_with(&format!("it is a copy of {path}")));
-        assert!(refused(CopyPurpose::Moved).ends_with("the original still exists"));
+        let is_copy_of = |path: &Path, exists| Standing::Copy { original: path.to_path_buf(), exists };
+        assert_eq!(standing(&copy).expect("readable"), is_copy_of(&path, true));
+        assert!(refused(CopyPurpose::Unknown).ends_with(&path.display().to_string()));
+        refused(CopyPurpose::Moved);
         assert_eq!(check(&copy).expect_err("a copy").message, refused(CopyPurpose::Unknown));
 
         // the original is moved and keeps working; the copy cannot know where it is
         let moved = dir_of("d3");
         std::fs::rename(original.path(), moved.path()).expect("moved");
         check(&moved).expect("the same folder");
-        assert!(refused(CopyPurpose::Unknown).ends_with("which no longer exists there"));
+        assert_eq!(standing(&copy).expect("readable"), is_copy_of(&path, false));
+        refused(CopyPurpose::Unknown);
         Process::this().write(&copy.supervisor_lock()).expect("a process of the original");
         assert!(refused(CopyPurpose::Moved).contains(&format!("process {} ", std::process::id())));
         std::fs::remove_file(copy.supervisor_lock()).expect("it has ended");

@@ -2,7 +2,7 @@
 //!
 //! * Pid files name processes of the original, and links of the tool sockets lead to its folders.
 //! * The controller's identity, certificates and port, and the tokens of the operator, the machines and the units, would
-//!   let agents of the copy speak for those of the original.
+//!   authenticate agents of the copy as those of the original.
 //!
 //! The models, units and their state are kept. Every step can be repeated after an interruption. Called by `identity`.
 
@@ -64,7 +64,7 @@ pub fn forget_processes(dir: &DataDir) -> io::Result<()> {
     Ok(())
 }
 
-/// Replaces the identity of the controller and all tokens on disk. The controller learns the new tokens when it and its
+/// Replaces the identity of the controller and all tokens on disk. The controller reads the new tokens when it and its
 /// agents start, and forgets the old ones then.
 ///
 /// Returns the configurations of agents that are damaged and were left as they are: no agent starts with them.

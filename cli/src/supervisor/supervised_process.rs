@@ -1,6 +1,6 @@
 //! A supervised child process: restarted when it exits, with a bounded back-off ([`host::restart`]).
 //!
-//! One that refuses to serve at its first start ([`EXIT_REFUSED`]) is reported: whoever started it learns the reason at
+//! One that refuses to serve at its first start ([`EXIT_REFUSED`]) is reported: the program that started it has the reason at
 //! once. At a later start it is restarted like any other, because agents keep their units running meanwhile.
 //!
 //! Used by `supervise` for the controller, and by the `local` provider for machine agents.

@@ -6,6 +6,7 @@ use api::request::Message;
 use api::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use state::charm::Action;
 use state::terms::cause::Entity;
 use state::terms::names::UnitName;
 use state::terms::position::Position;
@@ -21,7 +22,9 @@ pub struct FakeController {
     /// Units on which `run` succeeds.
     pub units: Vec<String>,
     /// The completed action; `None`: actions never complete.
-    pub task: Option<ActionInfo>,
+    pub task: Option<ActionDoc>,
+    /// The actions that each charm declares.
+    pub declared: BTreeMap<String, Action>,
     /// Whether the controller already has the archive.
     pub has_archive: bool,
     /// Pages of the log, in order.
@@ -149,7 +152,7 @@ impl FakeClient {
             "Configure" => {
                 let Configure { application, change } = parsed(&body);
                 self.record(format!(
-                    "configure {} {application} {:?} {:?}",
+                    "configure {}/{application} {:?} {:?}",
                     self.model, change.set, change.reset
                 ));
                 json(changed())
@@ -174,35 +177,55 @@ impl FakeClient {
                 json(Why { entity, life: Default::default(), now, causes: vec![], more: false })
             }
             "EnqueueAction" => json(self.run(parsed(&body))?),
+            "EnqueueExec" => {
+                let EnqueueExec { unit, commands } = parsed(&body);
+                self.record(format!("exec {unit} {commands}"));
+                let name = unit.to_string();
+                if !self.units.contains(&name) {
+                    return Err(ApiError::new(ErrorCode::NotFound, format!("unit {name:?} not found")));
+                }
+                json(EnqueueActionResponse { id: 7, unit: name.parse().expect("a unit"), revision: 1 })
+            }
             "GetAction" => {
                 let GetAction { id } = parsed(&body);
                 self.require_known(&id.to_string())?;
                 json(match &self.task {
                     Some(task) => task.clone(),
-                    None => ActionInfo { status: ActionStatus::Running, ..super::sample_task() },
+                    None => ActionDoc { status: ActionStatus::Running, ..super::sample_task() },
                 })
             }
             "CancelAction" => {
                 let CancelAction { id } = parsed(&body);
                 self.record(format!("cancel {id}"));
                 self.require_known(&id.to_string())?;
-                let action = ActionInfo { id, status: ActionStatus::Cancelled, ..super::sample_task() };
+                let action = ActionDoc { id, status: ActionStatus::Cancelled, ..super::sample_task() };
                 json(CancelActionResponse { action, revision: 9 })
+            }
+            "GetDeclaredActions" => {
+                let GetDeclaredActions { application } = parsed(&body);
+                self.require_known(&application)?;
+                json(self.declared.clone())
             }
             "ListActions" => json(self.task.iter().cloned().collect::<Vec<_>>()),
             "DryRunRemoval" => {
                 let DryRunRemoval { removed, .. } = parsed(&body);
                 self.record(format!("dry run {removed:?}"));
                 if let [RemovalTarget::Unit(unit)] = &removed[..] {
-                    self.require_known(unit)?;
+                    self.require_known(&unit.to_string())?;
                 }
                 let dying = vec![Entity::Unit(UnitName::new("web", 9))];
                 json(DryRun { dying, ..DryRun::default() })
             }
+            "DryRunDestroyModel" => {
+                let DryRunDestroyModel { force } = parsed(&body);
+                self.record(format!("dry-run-model {force:?}"));
+                let removed_eventually = vec![Entity::Model("dev".to_owned())];
+                json(DryRun { removed_eventually, ..DryRun::default() })
+            }
             "RemoveUnit" => {
                 let RemoveUnit { unit, force } = parsed(&body);
                 self.record(format!("remove {unit} force={force:?}"));
-                self.require_known(&unit)?;
+                self.require_known(&unit.to_string())?;
                 json(changed())
             }
             "SuspendRelation" => {
@@ -238,13 +261,14 @@ impl FakeClient {
 
     fn run(&self, run: EnqueueAction) -> Result<EnqueueActionResponse, ApiError> {
         self.record(format!("run {} {} {:?}", run.unit, run.action, run.params));
-        if !self.units.contains(&run.unit) {
-            return Err(ApiError::new(ErrorCode::NotFound, format!("unit {:?} not found", run.unit)));
+        let name = run.unit.to_string();
+        if !self.units.contains(&name) {
+            return Err(ApiError::new(ErrorCode::NotFound, format!("unit {name:?} not found")));
         }
         if run.action != "post" {
             let text = format!("action {:?} of ledger (not found)", run.action);
             return Err(ApiError::new(ErrorCode::UnknownAction, text));
         }
-        Ok(EnqueueActionResponse { id: 7, unit: run.unit.parse().expect("a unit"), revision: 1 })
+        Ok(EnqueueActionResponse { id: 7, unit: name.parse().expect("a unit"), revision: 1 })
     }
 }

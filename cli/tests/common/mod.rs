@@ -7,14 +7,14 @@ pub mod session;
 use api::*;
 use serde_json::json;
 use state::charm::{Base, OptionType, Role, Scope};
+use state::terms::activity::Activity;
 use state::terms::disk_usage::UnitDiskUsage;
+use state::terms::hook_name::HookName;
 use state::terms::life::Life;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::position::Position;
 use state::terms::status::{ActionStatus, AgentStatus};
 use state::terms::status_message::StatusMessage;
-use state::unit::activity::Activity;
-use state::unit::hook_name::HookName;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::str::FromStr;
@@ -209,13 +209,15 @@ pub fn sample_config() -> ApplicationConfig {
 }
 
 /// Task 7 of spec/clients.md 2.4.
-pub fn sample_task() -> ActionInfo {
-    ActionInfo {
+pub fn sample_task() -> ActionDoc {
+    ActionDoc {
         id: 7,
-        unit: UnitName::new("ledger", 0),
-        action: "post".to_owned(),
+        unit: Uuid(70),
+        unit_name: UnitName::new("ledger", 0),
+        name: "post".to_owned(),
+        params: BTreeMap::new(),
         status: ActionStatus::Completed,
-        message: String::new(),
+        failure: None,
         results: BTreeMap::from([
             ("balance".to_owned(), json!("30")),
             ("nested".to_owned(), json!({ "a": "1" })),

@@ -1,42 +1,26 @@
-//! Handlers of actions: they enqueue actions and read their state. The unit agents run them.
+//! Handlers of actions and of commands (`exec`): they enqueue and cancel them, read their state, and list what a charm
+//! declares. The unit agents run them, and end the processes of cancelled ones.
 
 use crate::environment::Environment;
 use crate::lookup::find_unit;
 use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
-use api::text::refusal;
 use api::{
-    ActionInfo, CancelAction, CancelActionResponse, EnqueueAction, EnqueueActionResponse, GetAction, Handle,
-    ListActions,
+    CancelAction, CancelActionResponse, EnqueueAction, EnqueueActionResponse, EnqueueExec, GetAction,
+    GetDeclaredActions, Handle, ListActions,
 };
-use serde_json::Value;
+use state::charm::Action;
 use state::documents::draft::{Draft, read, read_all};
 use state::documents::prelude::{ActionDoc, Kind};
 use state::documents::refusal::Refusal;
-use state::operations::action;
+use state::lifecycle::{action, application};
 use state::terms::refusal::EntityKind;
 use std::collections::BTreeMap;
 
-fn action_info(mut doc: ActionDoc) -> ActionInfo {
-    if let Some(refusal) = &doc.refusal {
-        // as Juju shows it: an error that the action printed
-        let printed = doc.results.get("stderr").and_then(Value::as_str).unwrap_or_default();
-        let stderr = format!("{printed}ERROR {}\n", refusal::message(refusal));
-        doc.results.insert("stderr".to_owned(), stderr.into());
-    }
-    ActionInfo {
-        id: doc.id,
-        unit: doc.unit_name,
-        action: doc.name,
-        status: doc.status,
-        message: doc.message,
-        results: doc.results,
-        log: doc.log,
-        enqueued_ms: doc.enqueued_ms,
-        started_ms: doc.started_ms,
-        completed_ms: doc.completed_ms,
-    }
+/// What users receive of an action: all but its parameters.
+fn without_params(doc: ActionDoc) -> ActionDoc {
+    ActionDoc { params: BTreeMap::new(), ..doc }
 }
 
 impl<S: Store, E: Environment> Handle<EnqueueAction> for Authorised<S, E> {
@@ -52,6 +36,19 @@ impl<S: Store, E: Environment> Handle<EnqueueAction> for Authorised<S, E> {
     }
 }
 
+impl<S: Store, E: Environment> Handle<EnqueueExec> for Authorised<S, E> {
+    async fn handle(&self, exec: EnqueueExec) -> Result<EnqueueActionResponse, ApiError> {
+        let name = exec.unit;
+        let found = self.view(move |reader, model| Ok((model, find_unit(reader, model, &name)?)));
+        let (model, (id, unit)) = found.await?;
+        let now_ms = self.controller.environment.wall_ms();
+        let transition =
+            move |draft: &mut Draft<'_>| action::enqueue_exec(draft, model, id, &exec.commands, now_ms);
+        let committed = self.controller.run(transition).await?;
+        Ok(EnqueueActionResponse { id: committed.answer, unit, revision: committed.revision })
+    }
+}
+
 impl<S: Store, E: Environment> Handle<CancelAction> for Authorised<S, E> {
     async fn handle(&self, CancelAction { id }: CancelAction) -> Result<CancelActionResponse, ApiError> {
         let (model, now_ms) = (self.model().await?, self.controller.environment.wall_ms());
@@ -59,29 +56,46 @@ impl<S: Store, E: Environment> Handle<CancelAction> for Authorised<S, E> {
             .controller
             .run(move |draft: &mut Draft<'_>| action::cancel(draft, model, id, now_ms))
             .await?;
-        Ok(CancelActionResponse { action: action_info(committed.answer), revision: committed.revision })
+        Ok(CancelActionResponse { action: without_params(committed.answer), revision: committed.revision })
     }
 }
 
 impl<S: Store, E: Environment> Handle<GetAction> for Authorised<S, E> {
-    async fn handle(&self, GetAction { id }: GetAction) -> Result<ActionInfo, ApiError> {
+    async fn handle(&self, GetAction { id }: GetAction) -> Result<ActionDoc, ApiError> {
         let action = self.view(move |reader, model| {
             let doc =
                 read(reader, &model.action(id)).ok_or_else(|| Refusal::not_found(EntityKind::Task, id))?;
-            Ok(action_info(doc))
+            Ok(without_params(doc))
         });
         action.await
     }
 }
 
 impl<S: Store, E: Environment> Handle<ListActions> for Authorised<S, E> {
-    async fn handle(&self, _: ListActions) -> Result<Vec<ActionInfo>, ApiError> {
+    async fn handle(&self, _: ListActions) -> Result<Vec<ActionDoc>, ApiError> {
         let all = self.view(|reader, model| {
             let all = read_all::<ActionDoc>(reader, &model.prefix(Kind::Action)).into_iter();
             Ok(all
-                .map(|(_, doc)| ActionInfo { results: BTreeMap::new(), log: Vec::new(), ..action_info(doc) })
+                .map(|(_, doc)| ActionDoc {
+                    results: BTreeMap::new(),
+                    log: Vec::new(),
+                    ..without_params(doc)
+                })
                 .collect())
         });
         all.await
+    }
+}
+
+impl<S: Store, E: Environment> Handle<GetDeclaredActions> for Authorised<S, E> {
+    async fn handle(&self, get: GetDeclaredActions) -> Result<BTreeMap<String, Action>, ApiError> {
+        let declared = self.view(move |reader, model| {
+            let mut documents = reader;
+            let id = application::find(&mut documents, model, &get.application)?;
+            let (_, charm) = application::charm_of(&mut documents, model, id)
+                .ok_or_else(|| Refusal::not_found(EntityKind::ApplicationCharm, &get.application))?;
+            Ok(charm.actions.clone())
+        });
+        declared.await
     }
 }

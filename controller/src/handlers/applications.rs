@@ -5,7 +5,6 @@
 
 use crate::environment::{Environment, Uuids};
 use crate::handlers::changed;
-use crate::handlers::removal::force_request;
 use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
@@ -14,9 +13,9 @@ use api::{
     RemoveApplication, Setting, WriteResponse,
 };
 use state::documents::draft::{Draft, read};
-use state::documents::prelude::GLOBAL;
 use state::documents::refusal::Refusal;
 use state::lifecycle::application;
+use state::lifecycle::creation::Creation;
 use state::operations::force;
 use state::terms::refusal::EntityKind;
 
@@ -25,25 +24,13 @@ impl<S: Store, E: Environment> Handle<Deploy> for Authorised<S, E> {
         let model = self.model().await?;
         let (now_ms, ids) = (self.controller.environment.wall_ms(), Uuids::new(&self.controller.environment));
         let transition = move |draft: &mut Draft<'_>| {
-            let archive = draft.get(&GLOBAL.archive(&deploy.sha256));
-            let archive =
-                archive.ok_or_else(|| Refusal::not_found(EntityKind::CharmArchive, &deploy.sha256))?;
-            let name = deploy.application.clone().unwrap_or_else(|| archive.charm.name.clone());
-            let spec = application::Deploy {
-                name: name.clone(),
-                sha256: deploy.sha256.clone(),
-                units: deploy.units,
-                to: deploy.to.clone(),
-                config: deploy.config.clone(),
-                base: deploy.base.clone(),
-                now_ms,
-            };
-            Ok((name, application::deploy(draft, model, &spec, &mut ids.generator())?))
+            let creation = Creation { now_ms, ids: &mut ids.generator() };
+            application::deploy(draft, model, &deploy, creation)
         };
         let committed = self.controller.run(transition).await?;
-        let (name, done) = committed.answer;
+        let done = committed.answer;
         let mut deployed = DeployResponse {
-            application: name,
+            application: done.name,
             charm_url: done.url,
             charm_revision: done.revision,
             units: done.units.into_iter().map(|(_, name)| name).collect(),
@@ -61,21 +48,11 @@ impl<S: Store, E: Environment> Handle<Refresh> for Authorised<S, E> {
         let model = self.model().await?;
         let (now_ms, ids) = (self.controller.environment.wall_ms(), Uuids::new(&self.controller.environment));
         let transition = move |draft: &mut Draft<'_>| {
-            let id = application::find(draft, model, &refresh.application)?;
-            let spec = application::Refresh {
-                sha256: refresh.sha256.clone(),
-                forced: refresh.forced,
-                config: refresh.config.clone(),
-                now_ms,
-            };
-            application::refresh(draft, model, id, &spec, &mut ids.generator())
+            let creation = Creation { now_ms, ids: &mut ids.generator() };
+            application::refresh(draft, model, &refresh, creation)
         };
         let committed = self.controller.run(transition).await?;
-        Ok(RefreshResponse {
-            charm_url: committed.answer.url,
-            revision: committed.revision,
-            warnings: Vec::new(),
-        })
+        Ok(RefreshResponse { charm_url: committed.answer.url, revision: committed.revision })
     }
 }
 
@@ -120,14 +97,11 @@ impl<S: Store, E: Environment> Handle<Configure> for Authorised<S, E> {
 
 impl<S: Store, E: Environment> Handle<RemoveApplication> for Authorised<S, E> {
     async fn handle(&self, removal: RemoveApplication) -> Result<WriteResponse, ApiError> {
-        let (model, name) = (self.model().await?, removal.application);
-        let force = force_request(removal.force, self.controller.environment.wall_ms());
+        let RemoveApplication { application: name, force } = removal;
+        let (model, now_ms) = (self.model().await?, self.controller.environment.wall_ms());
         let transition = move |draft: &mut Draft<'_>| {
             let id = application::find(draft, model, &name)?;
-            match force {
-                Some(force) => force::application(draft, model, id, force).map(drop),
-                None => application::destroy(draft, model, id).map(drop),
-            }
+            force::application(draft, model, id, force, now_ms).map(drop)
         };
         self.remove(model, transition, force).await
     }

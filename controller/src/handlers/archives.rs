@@ -18,7 +18,7 @@ impl<S: Store, E: Environment> Handle<FindArchive> for Authorised<S, E> {
         let sha256 = find.sha256;
         let controller = &self.controller;
         let key = GLOBAL.archive(&sha256);
-        // The janitor must not remove what the client is told to be here. Once the archive is noted, its grace period
+        // The janitor must not remove an archive that the client is answered to be stored. Once the archive is noted, its grace period
         // protects it: reading the file, which may be large, does not keep the janitor out.
         let shared = controller.archives.lock.read().await;
         let Some(doc) = controller.read(move |reader| read(reader, &key)).await else { return Ok(None) };

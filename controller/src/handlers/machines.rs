@@ -2,7 +2,6 @@
 
 use crate::environment::{self, Environment};
 use crate::handlers::changed;
-use crate::handlers::removal::force_request;
 use crate::session::Authorised;
 use crate::store::Store;
 use crate::tokens;
@@ -47,16 +46,13 @@ impl<S: Store, E: Environment> Handle<RemoveMachine> for Authorised<S, E> {
     async fn handle(&self, removal: RemoveMachine) -> Result<WriteResponse, ApiError> {
         let model = self.model().await?;
         let RemoveMachine { machine: name, force, keep_instance } = removal;
-        let force = force_request(force, self.controller.environment.wall_ms());
+        let now_ms = self.controller.environment.wall_ms();
         let transition = move |draft: &mut Draft<'_>| {
             let id = machine::find(draft, model, &name)?;
             if keep_instance {
                 machine::keep_instance(draft, model, id)?;
             }
-            match force {
-                Some(force) => force::machine(draft, model, id, force),
-                None => machine::destroy(draft, model, id),
-            }
+            force::machine(draft, model, id, force, now_ms)
         };
         self.remove(model, transition, force).await
     }

@@ -2,7 +2,6 @@
 
 use crate::environment::{self, Environment};
 use crate::handlers::changed;
-use crate::handlers::removal::force_request;
 use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
@@ -58,7 +57,7 @@ impl<S: Store, E: Environment> Handle<DestroyModel> for Authorised<S, E> {
     async fn handle(&self, destroy: DestroyModel) -> Result<WriteResponse, ApiError> {
         let model = self.model().await?;
         let now_ms = self.controller.environment.wall_ms();
-        let force = force_request(destroy.force, now_ms);
+        let force = destroy.force;
         let transition = move |draft: &mut Draft<'_>| destruction::destroy(draft, model, force, now_ms);
         let committed = self.controller.run(transition).await?;
         // the janitor executes the destruction in batches

@@ -16,8 +16,8 @@ use state::documents::draft::{Draft, read, read_all};
 use state::documents::prelude::{Kind, MachineDoc, TokenHolder, last_id};
 use state::documents::refusal::Refusal;
 use state::documents::token;
-use state::lifecycle::{machine, unit};
-use state::operations::instance;
+use state::lifecycle::machine;
+use state::operations::instance::{self, Progress};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use state::terms::refusal::EntityKind;
@@ -59,29 +59,30 @@ impl<S: Store, E: Environment> Handle<ReportInstance> for Authorised<S, E> {
         let ReportInstance { machine: id, what } = report;
         let model = self.model().await?;
         let now_ms = self.controller.environment.wall_ms();
-        if what == ProvisioningReport::Absent {
-            let units = self
-                .controller
-                .read(move |reader| machine::units_without_instance(&mut { reader }, model, id));
-            for unit in units.await {
-                self.controller.run(move |draft| unit::remove(draft, model, unit, now_ms)).await?;
+        loop {
+            let what = what.clone();
+            let done = |answer: Uuid| (answer, Progress::Done);
+            let transition = move |draft: &mut Draft<'_>| match &what {
+                ProvisioningReport::Starting { provider, nonce } => {
+                    instance::reserve_nonce(draft, model, id, *provider, *nonce).map(done)
+                }
+                ProvisioningReport::Started { instance_id, address, base } => {
+                    instance::record_started(draft, model, id, instance_id, address)?;
+                    instance::record_base(draft, model, id, base.clone());
+                    Ok(done(id))
+                }
+                ProvisioningReport::Failed { message } => {
+                    instance::record_failure(draft, model, id, message, now_ms).map(|()| done(id))
+                }
+                ProvisioningReport::Absent => {
+                    instance::record_absent(draft, model, id, now_ms).map(|progress| (id, progress))
+                }
+            };
+            let (answer, progress) = self.controller.run(transition).await?.answer;
+            if progress == Progress::Done {
+                return Ok(answer);
             }
         }
-        let transition = move |draft: &mut Draft<'_>| match &what {
-            ProvisioningReport::Starting { provider, nonce } => {
-                instance::reserve_nonce(draft, model, id, *provider, *nonce)
-            }
-            ProvisioningReport::Started { instance_id, address, base } => {
-                instance::record_started(draft, model, id, instance_id, address)?;
-                instance::record_base(draft, model, id, base.clone());
-                Ok(id)
-            }
-            ProvisioningReport::Failed { message } => {
-                instance::record_failure(draft, model, id, message, now_ms).map(|()| id)
-            }
-            ProvisioningReport::Absent => machine::set_dead(draft, model, id).map(|()| id),
-        };
-        Ok(self.controller.run(transition).await?.answer)
     }
 }
 

@@ -2,9 +2,7 @@
 
 use crate::environment::{self, Environment};
 use crate::handlers::changed;
-use crate::handlers::removal::force_request;
 use crate::session::Authorised;
-use crate::status;
 use crate::store::Store;
 use api::error::ApiError;
 use api::{
@@ -16,13 +14,14 @@ use state::documents::prelude::Model;
 use state::documents::refusal::Refusal;
 use state::lifecycle::relation;
 use state::operations::force;
+use state::status::relation::relation_of_number;
 use state::terms::names::{RelationNumber, Uuid};
 use state::terms::refusal::EntityKind;
 
 impl<S: Store, E: Environment> Authorised<S, E> {
     /// Returns the relation with this number. An error if it does not exist.
     async fn relation(&self, model: Model, number: RelationNumber) -> Result<Uuid, ApiError> {
-        let found = self.controller.read(move |reader| status::relation_of_number(reader, model, number));
+        let found = self.controller.read(move |reader| relation_of_number(reader, model, number));
         match found.await {
             Some(id) => Ok(id),
             None => {
@@ -49,7 +48,7 @@ impl<S: Store, E: Environment> Handle<RemoveRelation> for Authorised<S, E> {
     async fn handle(&self, removal: RemoveRelation) -> Result<WriteResponse, ApiError> {
         let RemoveRelation { relation, force } = removal;
         let model = self.model().await?;
-        let force = force_request(force, self.controller.environment.wall_ms());
+        let now_ms = self.controller.environment.wall_ms();
         let found = match &relation {
             RelationChoice::Ends(_) => None,
             RelationChoice::Number(number) => Some(self.relation(model, *number).await?),
@@ -59,10 +58,7 @@ impl<S: Store, E: Environment> Handle<RemoveRelation> for Authorised<S, E> {
                 (RelationChoice::Ends(ends), _) => relation::find(draft, model, &ends.a, &ends.b)?,
                 (RelationChoice::Number(_), id) => id.expect("it was found above"),
             };
-            match force {
-                Some(force) => force::relation(draft, model, id, force).map(drop),
-                None => relation::destroy(draft, model, id).map(drop),
-            }
+            force::relation(draft, model, id, force, now_ms).map(drop)
         };
         self.remove(model, transition, force).await
     }

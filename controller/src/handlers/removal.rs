@@ -1,27 +1,19 @@
-//! The common part of all removals: force, waking the janitor, and the dry run of a removal.
+//! The common part of all removals: force, waking the janitor, and the dry runs of removals.
 
 use crate::environment::Environment;
 use crate::handlers::changed;
 use crate::lookup;
 use crate::session::Authorised;
 use crate::store::Store;
-use crate::why::{self, Facts};
+use crate::why::Sources;
 use api::error::ApiError;
-use api::{DryRun, DryRunRemoval, Force, Handle, WriteResponse};
-use state::documents::draft::{Draft, read};
+use api::{DryRun, DryRunDestroyModel, DryRunRemoval, Force, Handle, WriteResponse};
+use state::documents::draft::{Draft, Reader, read};
 use state::documents::prelude::Model;
 use state::documents::refusal::Refusal;
 use state::lifecycle::model;
-use state::operations::{dry_run, force};
-
-/// Converts the force mode of a request; none if the removal is not forced.
-pub(super) fn force_request(force: Force, now_ms: i64) -> Option<force::ForceRequest> {
-    match force {
-        Force::No => None,
-        Force::AfterWait => Some(force::ForceRequest { no_wait: false, now_ms }),
-        Force::AtOnce => Some(force::ForceRequest { no_wait: true, now_ms }),
-    }
-}
+use state::operations::dry_run;
+use state::why;
 
 impl<S: Store, E: Environment> Authorised<S, E> {
     /// Runs a removal. Wakes the janitor if the removal is forced without waiting, or if the model has a teardown
@@ -30,7 +22,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         &self,
         model: Model,
         transition: F,
-        force: Option<force::ForceRequest>,
+        force: Force,
     ) -> Result<WriteResponse, ApiError>
     where
         F: Fn(&mut Draft<'_>) -> Result<(), Refusal> + Send + Sync + 'static,
@@ -38,10 +30,40 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         let committed = self.controller.run(transition).await?;
         let config = self.controller.read(move |reader| read(reader, &model.model_config())).await;
         let has_budget = config.is_some_and(|config| model::teardown_budget_ms(&config).is_some());
-        if has_budget || force.is_some_and(|force| force.no_wait) {
+        if has_budget || force == Force::AtOnce {
             self.controller.sweep.notify_one();
         }
         Ok(changed(committed.revision))
+    }
+}
+
+impl<S: Store, E: Environment> Authorised<S, E> {
+    /// Simulates a removal with what the agents report, and completes its blockers: silent agents, and since when each
+    /// blocker waits.
+    async fn dry_run<F>(&self, simulate: F) -> Result<DryRun, ApiError>
+    where
+        F: FnOnce(&dyn Reader, Model, &dry_run::AgentReports<'_>) -> Result<DryRun, Refusal> + Send + 'static,
+    {
+        let (now_ms, times) = (self.controller.environment.wall_ms(), self.controller.commit_times.clone());
+        let (presence, timers) = (self.controller.presence_snapshot(), self.controller.force_timers.clone());
+        let dry_run = self.view(move |reader, model| {
+            let (presence, commit_times, force_timers) = (&presence, &*times, &*timers);
+            let sources = Sources { reader, model, presence, commit_times, force_timers, now_ms };
+            sources.with_facts(|facts| {
+                let reports = dry_run::AgentReports {
+                    is_lost: &|entity| why::silent_agent(facts, entity).is_some(),
+                    running_hook: &|id| presence.executing(id).map(|running| running.activity.clone()),
+                };
+                let mut result = simulate(reader, model, &reports)?;
+                let lost_agents = std::mem::take(&mut result.lost_agents);
+                let silent = lost_agents.into_iter().filter_map(|entity| why::silent_agent(facts, entity));
+                let (pending_since, blockers) = (facts.pending_since(), std::mem::take(&mut result.blockers));
+                let blocked = blockers.into_iter().map(|cause| pending_since.with_since(cause));
+                result.blockers = silent.chain(blocked).collect();
+                Ok(result)
+            })
+        });
+        dry_run.await
     }
 }
 
@@ -49,26 +71,21 @@ impl<S: Store, E: Environment> Handle<DryRunRemoval> for Authorised<S, E> {
     async fn handle(&self, removal: DryRunRemoval) -> Result<DryRun, ApiError> {
         let DryRunRemoval { removed: targets, force } = removal;
         let now_ms = self.controller.environment.wall_ms();
-        let (force, times) = (force_request(force, now_ms), self.controller.commit_times.clone());
-        let (presence, timers) = (self.controller.presence_snapshot(), self.controller.force_timers.clone());
-        let dry_run = self.view(move |reader, model| {
+        let dry_run = self.dry_run(move |reader, model, reports| {
             dry_run::require_count(targets.len())?;
             let entities = targets.iter().map(|target| lookup::entity(reader, model, target));
             let entities = entities.collect::<Result<Vec<_>, _>>()?;
-            let (presence, commit_times, force_timers) = (&presence, &*times, &*timers);
-            let facts = Facts { reader, model, presence, commit_times, force_timers, now_ms };
-            let reports = dry_run::AgentReports {
-                is_lost: &|entity| why::silent_agent(&facts, entity).is_some(),
-                running_hook: &|id| presence.executing(id).map(|running| running.activity.clone()),
-            };
-            let removal = dry_run::Removal { entities: &entities, force };
-            let mut result = dry_run::dry_run(reader, model, removal, &reports)?;
-            let lost_agents = std::mem::take(&mut result.lost_agents);
-            let silent = lost_agents.into_iter().filter_map(|entity| why::silent_agent(&facts, entity));
-            let (pending_since, blockers) = (facts.pending_since(), std::mem::take(&mut result.blockers));
-            let blocked = blockers.into_iter().map(|cause| pending_since.with_since(cause));
-            result.blockers = silent.chain(blocked).collect();
-            Ok(result)
+            dry_run::dry_run(reader, model, dry_run::Removal { entities: &entities, force, now_ms }, reports)
+        });
+        dry_run.await
+    }
+}
+
+impl<S: Store, E: Environment> Handle<DryRunDestroyModel> for Authorised<S, E> {
+    async fn handle(&self, destruction: DryRunDestroyModel) -> Result<DryRun, ApiError> {
+        let (force, now_ms) = (destruction.force, self.controller.environment.wall_ms());
+        let dry_run = self.dry_run(move |reader, model, reports| {
+            dry_run::dry_run_of_model(reader, model, force, now_ms, reports)
         });
         dry_run.await
     }

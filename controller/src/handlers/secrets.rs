@@ -8,9 +8,9 @@ use crate::session::Authorised;
 use crate::store::Store;
 use api::error::{ApiError, ErrorCode};
 use api::{Handle, OpenSecret, ReadSecret, SealSecret, SealedSecret};
+use state::agents::{secret_read, session};
 use state::documents::draft::{self, Draft};
 use state::documents::prelude::Model;
-use state::operations::{secret, session};
 use state::terms::names::Uuid;
 use state::terms::refusal::secret::{SecretLimit, SecretRefusal};
 use state::terms::secret::{CONTENT_BYTES_MAX, SEALED_BYTES_MAX, SecretContent, SecretId};
@@ -91,8 +91,9 @@ impl<S: Store, E: Environment> Handle<OpenSecret> for Authorised<S, E> {
 impl<S: Store, E: Environment> Handle<ReadSecret> for Authorised<S, E> {
     async fn handle(&self, request: ReadSecret) -> Result<SecretContent, ApiError> {
         let (model, unit) = self.unit()?;
-        let transition =
-            move |draft: &mut Draft<'_>| secret::consume(draft, model, unit, request.epoch, &request.read);
+        let transition = move |draft: &mut Draft<'_>| {
+            secret_read::consume(draft, model, unit, request.epoch, &request.read)
+        };
         let read = self.controller.run(transition).await?.answer;
         let sealed_for = SealedFor { model: model.0, secret: read.id, writer: read.content.sealed_for };
         self.unseal(sealed_for, &read.content.sealed).await

@@ -5,7 +5,6 @@
 
 use crate::authorisation;
 use crate::environment::{Environment, Uuids};
-use crate::presence::ExecutingRun;
 use crate::session::Authorised;
 use crate::store::{Compacted, Store};
 use crate::watches::UnitStream;
@@ -13,19 +12,20 @@ use api::error::{ApiError, ErrorCode};
 use api::{
     Archive, Attach, Claim, Commit, FetchArchive, Handle, Report, Watch, WatchUnit, WriteLeaderSettings,
 };
+use state::agents::session::{self, GrantedSession};
 use state::documents::application::may_read_archive;
 use state::documents::draft::{self, Draft, read};
 use state::documents::prelude::{GLOBAL, Model};
+use state::lifecycle::leadership::{self, GrantedLease};
 use state::operations::leader_settings;
-use state::operations::leadership::{self, GrantedLease};
 use state::operations::record_commit;
 use state::operations::run_reports::RejectedRecord;
-use state::operations::session::{self, GrantedSession};
 use state::restore::resync;
+use state::status::presence::ExecutingRun;
 use state::terms::leader_settings::LeaderSettingsView;
 use state::terms::names::Uuid;
+use state::terms::operation::Operation;
 use state::terms::position::Committed;
-use state::unit::operation::Operation;
 use state::unit::record::{CommitOutcome, DroppedWrite, Record};
 use state::unit::snapshot::{BagRequest, BagView};
 use state::views::view;

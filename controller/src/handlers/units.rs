@@ -6,7 +6,6 @@
 
 use crate::environment::{Environment, Uuids};
 use crate::handlers::changed;
-use crate::handlers::removal::force_request;
 use crate::lookup::find_unit;
 use crate::session::Authorised;
 use crate::status;
@@ -23,7 +22,6 @@ use state::lifecycle::{application, unit};
 use state::operations::force;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::position::Committed;
-use state::terms::refusal::unit::UnitRefusal;
 use state::terms::refusal::{AddedKind, EntityKind};
 use std::future::{Future, poll_fn};
 use std::task::Poll;
@@ -126,16 +124,12 @@ impl<S: Store, E: Environment> Handle<ResolvedRequest> for Authorised<S, E> {
 
 impl<S: Store, E: Environment> Handle<RemoveUnit> for Authorised<S, E> {
     async fn handle(&self, removal: RemoveUnit) -> Result<WriteResponse, ApiError> {
-        let (model, text) = (self.model().await?, removal.unit);
+        let RemoveUnit { unit: name, force } = removal;
+        let model = self.model().await?;
         let now_ms = self.controller.environment.wall_ms();
-        let force = force_request(removal.force, now_ms);
         let transition = move |draft: &mut Draft<'_>| {
-            let name: UnitName = text.parse().map_err(|_| UnitRefusal::InvalidName { text: text.clone() })?;
             let id = unit::find(draft, model, &name)?;
-            match force {
-                Some(force) => force::unit(draft, model, id, force).map(drop),
-                None => unit::destroy(draft, model, id, now_ms).map(drop),
-            }
+            force::unit(draft, model, id, force, now_ms).map(drop)
         };
         self.remove(model, transition, force).await
     }

@@ -1,11 +1,11 @@
 //! Removes charm archives that nothing uses.
 //!
 //! An archive is removed when it has had no use for [`ARCHIVE_GRACE_MS`] (`state::lifecycle::archive`), and no client has
-//! uploaded it or asked for it in that time: a client that was told that the archive is here is about to deploy it.
+//! uploaded it or asked for it in that time: a client with the answer that the archive is stored is about to deploy it.
 //!
 //! The order is: 1. the document is removed, in a transaction that a concurrent deployment conflicts with; 2. the file is
 //! deleted. A crash in between leaves a file without a document, which the next sweep deletes. An upload stores the file
-//! first and the document second; the lock of `Controller::archives` keeps the janitor out in between, and while a client is told
+//! first and the document second; the lock of `Controller::archives` keeps the janitor out in between, and while a client is answered
 //! that an archive is here.
 
 use super::batch::log_and_skip;

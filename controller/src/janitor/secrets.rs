@@ -3,7 +3,7 @@
 //! A content is sealed again with the newest key in a transaction of its own, which changes it only if it is still the
 //! same: a crash in the middle leaves each content sealed with a key that the key file has.
 
-use super::batch::log_and_skip;
+use super::batch::{log_and_skip, next_page};
 use crate::environment::Environment;
 use crate::secret_keys::{SealedFor, SecretKeys};
 use crate::session::Controller;
@@ -43,7 +43,7 @@ pub(super) async fn seal_again<S: Store, E: Environment>(
     let (page, last) = controller
         .read_available(move |reader| {
             let prefix = model.prefix(Kind::SecretContent);
-            let page = super::next_page(reader, &prefix, &mut from, CONTENTS_PER_SWEEP);
+            let page = next_page(reader, &prefix, &mut from, CONTENTS_PER_SWEEP);
             let contents = page.iter().filter_map(|stored| content(reader, stored)).collect::<Vec<_>>();
             (contents, from)
         })

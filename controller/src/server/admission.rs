@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// Descriptors that connections never use: the store (5 connections with database and WAL, shared memory, lock,
-/// `history.yaml`: 13), standard streams (3), the runtime (8), 1 + 8 listeners, 8 archives being read, 16 uploads, and
+/// `generation.yaml`: 13), standard streams (3), the runtime (8), 1 + 8 listeners, 8 archives being read, 16 uploads, and
 /// 7 for files that are read or replaced now and then.
 pub const DESCRIPTORS_RESERVED: u64 = 64;
 /// The smallest limit of descriptors with which the controller starts: the reserve, and as many connections.
@@ -414,9 +414,9 @@ mod tests {
     #[test]
     fn a_handshake_that_was_started_and_does_not_go_on_makes_room_soon() {
         let mut admission = Admission::new(LIMITS);
-        let (started, going_on) = (open(&mut admission, LOCAL, 0), open(&mut admission, LOCAL, 0));
+        let (started, continuing) = (open(&mut admission, LOCAL, 0), open(&mut admission, LOCAL, 0));
         admission.progress(started, Progress::HalfHello);
-        admission.progress(going_on, Progress::Hello);
+        admission.progress(continuing, Progress::Hello);
         assert_eq!(admission.admit(LOCAL, SILENT_MS), Admit::Wait { until_ms: Some(HALF_HELLO_MS) });
         assert_eq!(admission.admit(LOCAL, HALF_HELLO_MS), Admit::CloseFirst(started));
         admission.close(started);

@@ -1,11 +1,11 @@
 //! The status of an application: its charm, its relations and its units, and the worst status of these.
 
-use super::status_info::{status_info, stored_status_info};
 use super::unit::UnitPart;
 use api::{ApplicationStatus, RelatedApplication, StatusInfo};
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::prelude::{ApplicationDoc, Model, RelationDoc, last_id};
 use state::lifecycle::application;
+use state::status::application::worst;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use state::terms::status::WorkloadStatus;
@@ -51,7 +51,7 @@ pub(super) fn application_part(reader: &dyn Reader, model: Model, id: Uuid) -> O
     }
     let set = read(reader, &model.application_status(id));
     let is_status_set = set.is_some();
-    let unknown = || status_info(WorkloadStatus::Unknown, StatusMessage::Empty, Some(doc.created_ms));
+    let unknown = || StatusInfo::new(WorkloadStatus::Unknown, StatusMessage::Empty, Some(doc.created_ms));
     let status = ApplicationStatus {
         uuid: id,
         life: read(reader, &model.application_life(id)).unwrap_or(Life::Dying),
@@ -67,7 +67,7 @@ pub(super) fn application_part(reader: &dyn Reader, model: Model, id: Uuid) -> O
         subordinate: doc.subordinate,
         subordinate_to: subordinate_to.into_iter().collect(),
         workload_version: String::new(),
-        status: set.map_or_else(unknown, stored_status_info),
+        status: set.map_or_else(unknown, StatusInfo::from),
         relations,
         units: BTreeMap::new(),
     };
@@ -90,11 +90,4 @@ pub(super) fn with_units(part: &ApplicationPart, units: Vec<UnitPart>) -> (Strin
         status.status = worst.clone();
     }
     (part.name.clone(), status)
-}
-
-/// Returns the worst of these statuses; of equal ones the first.
-fn worst<'a>(
-    statuses: impl Iterator<Item = &'a StatusInfo<WorkloadStatus>>,
-) -> Option<&'a StatusInfo<WorkloadStatus>> {
-    statuses.min_by_key(|status| status.current)
 }

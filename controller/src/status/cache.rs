@@ -1,7 +1,7 @@
 //! The parts of one model's status, kept between requests.
 //!
 //! A part is the status of one unit, machine or relation, or what an application has beside its units. It is kept with
-//! everything that it was computed from: the documents that it read, the ranges that it listed, and what it was told of
+//! everything that it was computed from: the documents that it read, the ranges that it listed, and what it read of
 //! the presence of agents. Before a part is used again, all commits since the last request are compared with the former
 //! and the presence at this moment with the latter, so that a response is never older than its request: it is what a
 //! computation without a cache returns.
@@ -9,14 +9,16 @@
 //! Used by [`super::model_status`]; the handler passes the commits.
 
 use super::application::{self, ApplicationPart};
+use super::model::{ModelParts, ids, model_parts};
 use super::recorded::{Changed, Observation, Reads, RecordingPresence, RecordingReader};
 use super::unit::{self, UnitPart};
 use super::{machine, relation};
-use crate::presence::{PresenceReader, PresenceSnapshot};
+use crate::presence::PresenceSnapshot;
 use crate::store::{Position, Store};
-use api::{MachineStatus, ModelStatus, RelationStatus, Shared};
+use api::{MachineStatus, RelationStatus, Shared};
 use state::documents::draft::Reader;
 use state::documents::prelude::Model;
+use state::status::presence::PresenceReader;
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,22 +33,15 @@ pub struct StatusCache {
     position: Position,
     model: BTreeMap<(), Part<Option<ModelParts>>>,
     units: BTreeMap<Uuid, Part<Option<UnitPart>>>,
-    machines: BTreeMap<Uuid, Part<Option<(String, Shared<MachineStatus>)>>>,
+    machines: BTreeMap<Uuid, Part<Option<MachinePart>>>,
     applications: BTreeMap<Uuid, Part<Option<ApplicationPart>>>,
     /// The units of an application.
     members: BTreeMap<Uuid, Part<Arc<[Uuid]>>>,
     relations: BTreeMap<Uuid, Part<Option<RelationStatus>>>,
 }
 
-/// The model itself, and the entities in it.
-#[derive(Clone)]
-pub(super) struct ModelParts {
-    pub(super) status: ModelStatus,
-    pub(super) machines: Arc<[Uuid]>,
-    pub(super) applications: Arc<[Uuid]>,
-    /// In the order of their numbers.
-    pub(super) relations: Arc<[Uuid]>,
-}
+/// The name and the status of a machine.
+type MachinePart = (String, Shared<MachineStatus>);
 
 /// A value with what it was computed from.
 struct Part<T> {
@@ -92,7 +87,7 @@ impl StatusCache {
     }
 
     pub(super) fn model(&mut self, sources: &Sources<'_>) -> &Option<ModelParts> {
-        part(&mut self.model, (), sources, |reader, _| super::model_parts(reader, sources.model))
+        part(&mut self.model, (), sources, |reader, _| model_parts(reader, sources.model))
     }
 
     pub(super) fn unit(&mut self, id: Uuid, sources: &Sources<'_>) -> &Option<UnitPart> {
@@ -101,11 +96,7 @@ impl StatusCache {
         })
     }
 
-    pub(super) fn machine(
-        &mut self,
-        id: Uuid,
-        sources: &Sources<'_>,
-    ) -> &Option<(String, Shared<MachineStatus>)> {
+    pub(super) fn machine(&mut self, id: Uuid, sources: &Sources<'_>) -> &Option<MachinePart> {
         part(&mut self.machines, id, sources, |reader, presence| {
             machine::machine_status(reader, sources.model, presence, id)
         })
@@ -119,7 +110,7 @@ impl StatusCache {
 
     pub(super) fn members(&mut self, application: Uuid, sources: &Sources<'_>) -> Arc<[Uuid]> {
         let prefix = sources.model.units_of(application);
-        part(&mut self.members, application, sources, |reader, _| super::ids(reader, &prefix)).clone()
+        part(&mut self.members, application, sources, |reader, _| ids(reader, &prefix)).clone()
     }
 
     pub(super) fn relation(&mut self, id: Uuid, sources: &Sources<'_>) -> &Option<RelationStatus> {

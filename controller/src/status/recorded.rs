@@ -3,8 +3,9 @@
 //!
 //! Keys are recorded as hashes. Two keys with the same hash cost a computation without need, and never a wrong result.
 
-use crate::presence::{ExecutingRun, PresenceReader, PresenceSnapshot};
+use crate::presence::PresenceSnapshot;
 use state::documents::draft::{Reader, Revision, StoredDocument};
+use state::status::presence::{ExecutingRun, PresenceReader};
 use state::terms::health::UnitHealth;
 use state::terms::names::Uuid;
 use std::cell::RefCell;
@@ -103,7 +104,7 @@ impl Reader for RecordingReader<'_> {
     }
 }
 
-/// One thing that a part was told of the presence of an agent.
+/// One thing that a part has read of the presence of an agent.
 pub(super) enum Observation {
     Health(Uuid, Option<Box<UnitHealth>>),
     IsLost(Uuid, bool),

@@ -1,5 +1,5 @@
 //! Reads each document once that the status of many entities depends on: models, applications, relations, and the lives
-//! of the members of relations. A document that is read once is also parsed once, whoever reads it
+//! of the members of relations. A document that is read once is also parsed once, however many parts read it
 //! ([`state::documents::json_text`]).
 //!
 //! It lives as long as one request, over one revision. Documents of single units, which are the largest, pass through.

@@ -18,7 +18,7 @@ pub fn unit_info(reader: &dyn Reader, model: Model, id: Uuid) -> Option<UnitInfo
         .filter_map(|(key, ())| {
             let relation = last_id(&key)?;
             let held = read(reader, &model.relation(relation))?;
-            let own = relation::includes_unit(&held, &doc);
+            let own = doc.takes_part_in(&held);
             own.then(|| unit_relation(reader, model, id, &doc, relation, &held))
         })
         .collect();

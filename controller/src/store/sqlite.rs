@@ -8,7 +8,7 @@
 //! After a failed commit the state on disk is unknown, unless the disk is full. The engine then rejects all further
 //! requests ([`Sqlite::broken`]), and the process must exit.
 //!
-//! The folder also contains `store.lock` (the process that has the store open) and `history.yaml` (the store generation
+//! The folder also contains `store.lock` (the process that has the store open) and `generation.yaml` (the store generation
 //! and a revision that it has reached). With the latter, a database is refused that is missing, empty, truncated, of
 //! another store generation, or older than the recorded revision.
 //!

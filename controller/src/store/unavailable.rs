@@ -141,8 +141,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_ends_at_a_read_that_cannot_begin_and_others_do_not() {
-        let failed = answer(async { retry("too many open files".to_owned()).await }).await;
-        assert_eq!(failed, Err(Unavailable::CannotOpen("too many open files".to_owned())));
+        let why = "too many open files".to_owned();
+        let failed = answer(async { retry(why.clone()).await }).await;
+        assert_eq!(failed, Err(Unavailable::CannotOpen(why)));
         let damage = answer(async { damaged::<()>(vec!["m/unit/a".to_owned()]).await }).await;
         let error = ApiError::from(damage.expect_err("it is damaged"));
         assert!(error.message.contains("m/unit/a") && is_damage(&error), "{error:?}");

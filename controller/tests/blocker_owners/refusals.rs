@@ -8,7 +8,10 @@ use api::{
     RemoveApplication, RemoveMachine, RemoveRelation,
 };
 use state::terms::cause::{Actor, Cause, Duty, Entity, RelationName, Remedy};
-use state::unit::operation::{Hook, Operation};
+use state::terms::operation::{Hook, Operation};
+use state::terms::refusal::application::ApplicationRefusal;
+use state::terms::refusal::machine::MachineRefusal;
+use state::terms::refusal::relation::RelationRefusal;
 use state::unit::record::{Outcome, Record};
 use std::collections::BTreeMap;
 
@@ -28,7 +31,10 @@ async fn a_refusal_because_of_a_pending_removal_names_its_blockers() {
     let ends = api::Ends { a: "web".to_owned(), b: "db".to_owned() };
     let refused = fixture.admin.handle(Integrate(ends)).await.expect_err("it is still being removed");
     assert_eq!(refused.code, ErrorCode::AlreadyExists);
-    assert_eq!(refused.message, "relation db:server web:db already exists and is being removed");
+    assert_eq!(
+        refused.message,
+        message(RelationRefusal::PredecessorExists { ends: "db:server web:db".to_owned() })
+    );
     let relations = vec![RelationName { number: relation.0, ends: "db:server web:db".to_owned() }];
     let leave = Cause::of_unit_agent(&unit("web/0"), Duty::LeaveScopes { relations: relations.clone() });
     assert_eq!(refused.blockers, [leave.since(now(&fixture))]);
@@ -48,7 +54,7 @@ async fn a_refusal_because_of_a_pending_removal_names_its_blockers() {
         ..Deploy::default()
     };
     let refused = fixture.admin.handle(deploy).await.expect_err("it is still being removed");
-    assert_eq!(refused.message, "application \"web\" already exists and is being removed");
+    assert_eq!(refused.message, message(ApplicationRefusal::PredecessorExists { name: "web".to_owned() }));
     let terminate = Cause::of_unit_agent(&unit("web/0"), Duty::Terminate { relations });
     assert_eq!(refused.blockers, [terminate.since(removed_ms)]);
 }
@@ -66,7 +72,8 @@ async fn a_refused_removal_names_at_most_20_blockers_each_with_its_command() {
     };
     let by_hand = |unit| Cause::new(Entity::Unit(unit), Duty::Remove, Actor::Operator);
     let first = remove("0").await;
-    assert_eq!(first.message, "cannot remove machine 0: unit web/0 is assigned to it");
+    let alive = MachineRefusal::UnitsAlive { machine: "0".to_owned(), units: vec![unit("web/0")] };
+    assert_eq!(first.message, message(alive));
     assert_eq!(first.blockers, [by_hand(unit("web/0"))]);
     for _ in 0..20 {
         let add = AddUnits { application: "web".to_owned(), units: 1, to: Some("0".to_owned()) };
@@ -106,17 +113,15 @@ async fn each_of_several_blockers_has_its_own_remedy_and_time() {
     assert_eq!(of_second.since_ms, removed_ms);
     assert_eq!(of_second.remedy(), Remedy::Explain(Entity::Unit(unit("web/1"))));
     let of_first = cause_of(&refused.blockers, "unit web/0");
-    assert_eq!(of_first.last_error, Some("hook install: exit status 1".into()));
+    let last_error = Some(format!("{}: exit status 1", Operation::Hook(Hook::Install)).into());
+    assert_eq!(of_first.last_error, last_error);
     assert_eq!(of_first.remedy(), Remedy::ResolvedRequest { unit: unit("web/0") });
     assert_eq!(refused.hint, None);
 
     let removed = vec![api::RemovalTarget::Application("web".to_owned())];
     let response =
         fixture.admin.handle(DryRunRemoval { removed, force: Force::No }).await.expect("it exists");
-    assert_eq!(
-        cause_of(&response.blockers, "unit web/0").last_error,
-        Some("hook install: exit status 1".into())
-    );
+    assert_eq!(cause_of(&response.blockers, "unit web/0").last_error, last_error);
     assert!(response.blockers.iter().all(|one| one.since_ms.is_some()), "{response:?}");
 }
 

@@ -4,10 +4,10 @@ use crate::fixture::{cause_of, causes, machine_agent, now, unit};
 use crate::support::*;
 use api::{Claim, Force, Handle, RemoveApplication, RemoveUnit, ReportPresence};
 use state::documents::prelude::TokenHolder;
+use state::terms::activity::Activity;
 use state::terms::cause::{Actor, Cause, Duty, Entity, Remedy, Retry};
-use state::unit::activity::Activity;
-use state::unit::hook_name::HookName;
-use state::unit::operation::{CharmRef, Hook, Operation};
+use state::terms::hook_name::HookName;
+use state::terms::operation::{CharmRef, Hook, Operation};
 use state::unit::record::{Outcome, Record};
 use std::collections::BTreeSet;
 
@@ -85,7 +85,7 @@ async fn a_dying_unit_waits_since_its_removal_and_enters_no_relation() {
     fixture.advance(3_600_000);
     fixture
         .admin
-        .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No })
+        .handle(RemoveUnit { unit: "web/0".parse().expect("a unit"), force: Force::No })
         .await
         .expect("the removal is accepted");
     let removed_ms = now(&fixture);
@@ -124,7 +124,7 @@ async fn a_dead_unit_waits_for_its_recall_by_the_machine_agent() {
     let mut web = fixture.attach_agent("web/0").await;
     fixture
         .admin
-        .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No })
+        .handle(RemoveUnit { unit: "web/0".parse().expect("a unit"), force: Force::No })
         .await
         .expect("the removal is accepted");
     web.commit(web.record(Operation::SetDead)).await;

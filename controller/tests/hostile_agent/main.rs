@@ -21,9 +21,9 @@ use serde::de::DeserializeOwned;
 use state::documents::draft::read;
 use state::documents::prelude::{Kind, Parts, TokenHolder, UserRole};
 use state::terms::names::Uuid;
+use state::terms::operation::{Hook, Operation};
 use state::terms::status::{ActionStatus, WorkloadStatus};
 use state::terms::status_message::StatusMessage;
-use state::unit::operation::{Hook, Operation};
 use state::unit::record::RunReport;
 use state::unit::snapshot::BagRequest;
 use state::unit::writes::ReportContent;
@@ -122,12 +122,15 @@ async fn others_are_harmed(world: &World, controller: &Running) -> Result<(), St
     let admin = controller.session_for(admin).in_model("dev");
     admin.handle(GetStatus).await.map_err(failed("status"))?;
     admin.handle(GetWhy { entity: support::entity("web/0") }).await.map_err(failed("why"))?;
-    admin.handle(ShowUnit { unit: "web/0".to_owned() }).await.map_err(failed("show-unit"))?;
+    admin.handle(ShowUnit { unit: "web/0".parse().expect("a unit") }).await.map_err(failed("show-unit"))?;
     admin.handle(LogQuery::default()).await.map_err(failed("debug-log"))?;
     // a request for the hostile unit passes the numbers that it has named, which are bounded
     for (unit, expected) in [("web/1", 3..=3), ("web/0", 4..=4 + (1 << 20))] {
-        let run =
-            EnqueueAction { unit: unit.to_owned(), action: "backup".to_owned(), params: BTreeMap::new() };
+        let run = EnqueueAction {
+            unit: unit.parse().expect("a unit"),
+            action: "backup".to_owned(),
+            params: BTreeMap::new(),
+        };
         let id = admin.handle(run).await.map_err(failed("run"))?.id;
         if !expected.contains(&id) {
             return Err(format!("the next action of {unit} has number {id}, expected {expected:?}"));

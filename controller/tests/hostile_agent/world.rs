@@ -13,14 +13,14 @@ use state::charm::{Action, Charm, Endpoint, Role, Scope};
 use state::documents::draft::read;
 use state::documents::prelude::{LeaderWriteNumber, Model, TokenHolder};
 use state::operations::leader_settings::LeaderWrite;
+use state::terms::activity::Activity;
 use state::terms::member_version::Version;
 use state::terms::names::{UnitName, Uuid};
+use state::terms::operation::{CharmRef, ConfigDigest, Hook, Operation, RelationEvent, Timer};
 use state::terms::owner::Owner;
 use state::terms::position::Position;
 use state::terms::status::WorkloadStatus;
-use state::unit::activity::Activity;
 use state::unit::local::Local;
-use state::unit::operation::{CharmRef, ConfigDigest, Hook, Operation, RelationEvent, Timer};
 use state::unit::record::{Outcome, Record, RunReport};
 use state::unit::snapshot::BagRequest;
 use state::unit::writes::{BagWrites, Level, ReportContent};
@@ -142,8 +142,11 @@ impl World {
             places.push(place(fixture.unit(name).await, &agent));
         }
         for unit in ["web/1", "web/0"] {
-            let run =
-                EnqueueAction { unit: unit.to_owned(), action: "backup".to_owned(), params: BTreeMap::new() };
+            let run = EnqueueAction {
+                unit: unit.parse().expect("a unit"),
+                action: "backup".to_owned(),
+                params: BTreeMap::new(),
+            };
             admin.handle(run).await.expect("it is enqueued");
         }
         let (model, hostile, honest) = (fixture.model, places[0].clone(), places[1].clone());

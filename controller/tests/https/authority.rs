@@ -43,6 +43,7 @@ async fn every_request_is_allowed_for_exactly_its_callers() {
     let admins = [
         "CreateModel",
         "DestroyModel",
+        "EnqueueExec",
         "CreateEnrolmentToken",
         "ReportInstance",
         "GetMachineExistence",
@@ -61,7 +62,7 @@ async fn every_request_is_allowed_for_exactly_its_callers() {
             let may = match entry.caller {
                 Caller::UnitAgent => *who == "unit",
                 Caller::MachineAgent => *who == "machine",
-                Caller::LeavingMachineAgent => ["machine", "removed machine"].contains(who),
+                Caller::UninstallingMachineAgent => ["machine", "removed machine"].contains(who),
                 Caller::Enrolment => *who == "enrolling machine",
                 Caller::Reader => ["reader", "writer", "admin"].contains(who),
                 Caller::Writer => ["writer", "admin"].contains(who),

@@ -123,7 +123,8 @@ async fn a_killed_controller_restarts_at_the_same_address_and_watches_resume() {
     let next = next_delta(&mut watch).await;
     assert!(!next.full, "the watch resumes at its position");
     assert_eq!((next.position.revision, next.changes.len()), (revision, 1), "{:?}", next.changes);
-    let record = agent.record(state::unit::operation::Operation::Hook(state::unit::operation::Hook::Install));
+    let record =
+        agent.record(state::terms::operation::Operation::Hook(state::terms::operation::Hook::Install));
     agent.commit(record).await;
     assert_eq!(admin.handle(LogQuery::default()).await.expect("a page").lines.len(), 0);
     drop(watch);
@@ -140,7 +141,7 @@ async fn a_second_controller_on_the_same_folder_is_refused_and_the_holder_is_nam
     let second = second.expect("it runs");
     assert_eq!(second.status.code(), Some(1));
     let output = String::from_utf8_lossy(&second.stderr).into_owned();
-    assert!(output.contains("is in use by") && output.contains(&program.0.id().to_string()), "{output}");
+    assert!(output.contains("in use") && output.contains(&program.0.id().to_string()), "{output}");
     let stopped = program.signal(nix::sys::signal::Signal::SIGTERM);
     assert!(stopped.success(), "{stopped}");
 }

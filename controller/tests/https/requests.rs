@@ -61,8 +61,7 @@ async fn the_refusal_of_another_protocol_version_names_both_versions() {
     let token = served.user_token(78, UserRole::Read).await;
     for version in ["v0", "v2"] {
         let (status, answer) = served.raw("GET", &format!("/{version}/about"), Some(&token), "").await;
-        let text = format!("cannot serve protocol version {version}: this controller uses v1");
-        assert!(status == 404 && answer.contains(&text), "{status} {answer}");
+        assert!(status == 404 && answer.contains(version) && answer.contains("v1"), "{status} {answer}");
     }
 }
 
@@ -72,7 +71,7 @@ async fn oversized_and_invalid_bodies_are_refused_in_one_line() {
     let token = served.user_token(1, UserRole::Admin).await;
     let (status, answer) = served.raw("POST", "/v1/models/dev/deploy", Some(&token), "{\"sha256\": 1}").await;
     assert_eq!(status, 400);
-    assert!(answer.contains("invalid request body"), "{answer}");
+    assert!(answer.contains("integer `1`"), "the reason of serde: {answer}");
     let large = "x".repeat(5 << 20);
     let deploy = Deploy {
         application: Some(large),

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use api::{Force, GetWhy, Handle, RemoveApplication};
-use state::unit::operation::{Hook, Operation};
+use state::terms::operation::{Hook, Operation};
 
 #[tokio::test]
 async fn each_cause_of_a_dying_unit_is_listed_once() {

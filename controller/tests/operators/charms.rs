@@ -5,7 +5,8 @@ use api::{Handle, Refresh, ShowUnit};
 use state::charm::Charm;
 use state::documents::draft::Draft;
 use state::lifecycle::application::register_archive;
-use state::unit::operation::{CharmRef, Operation};
+use state::terms::operation::{CharmRef, Operation};
+use state::terms::refusal::application::ApplicationRefusal;
 use std::collections::BTreeMap;
 
 async fn register(
@@ -33,7 +34,13 @@ async fn a_refresh_to_a_charm_of_another_name_is_refused() {
     register(&fixture, "other", "other").await;
     register(&fixture, "newer", "web").await;
     let error = fixture.admin.handle(refresh("other")).await.expect_err("another charm");
-    assert_eq!(error.message, "cannot refresh web: it runs charm web, not other");
+    let name = str::to_owned;
+    let other = ApplicationRefusal::OtherCharm {
+        application: name("web"),
+        current: name("web"),
+        charm: name("other"),
+    };
+    assert_eq!(error.message, message(other));
     fixture.admin.handle(refresh("newer")).await.expect("the same charm");
 }
 
@@ -53,7 +60,12 @@ async fn a_unit_is_shown_with_the_charm_that_it_runs() {
     web.commit(record).await;
     fixture.admin.handle(refresh("newer")).await.expect("the request is accepted");
     let charm_url_of_unit = || async {
-        fixture.admin.handle(ShowUnit { unit: "web/0".to_owned() }).await.expect("it exists").charm_url
+        fixture
+            .admin
+            .handle(ShowUnit { unit: "web/0".parse().expect("a unit") })
+            .await
+            .expect("it exists")
+            .charm_url
     };
     assert_eq!(charm_url_of_unit().await, "local:web-0", "it has not taken the new one yet");
     let record = web.record(Operation::InstallCharm(charm("local:web-1")));

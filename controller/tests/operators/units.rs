@@ -1,9 +1,11 @@
 //! Units that one request adds: in batches, of which each is committed as a whole.
 
 use crate::support::*;
+use api::error::ErrorCode;
 use api::{AddUnits, Deploy, Handle};
 use controller::Controller;
 use controller::environment::uuid_v4;
+use controller::store::StoreError;
 use controller::store::sqlite::{Options, Sqlite};
 use state::documents::draft::read_all;
 use state::documents::invariants::violations;
@@ -45,7 +47,7 @@ async fn a_request_that_fails_in_between_leaves_whole_units() {
     let fixture = Fixture::new(Controller::new(store, FakeEnvironment::new(), uuid_v4(1))).await;
     fixture.deploy("web", 1).await;
     let error = fixture.admin.handle(web(1_000)).await.expect_err("the disk is full");
-    assert_eq!(error.message, "cannot write to the store: the disk is full; nothing was changed");
+    assert_eq!((error.code, error.message), (ErrorCode::Unavailable, StoreError::Full.to_string()));
     let model = fixture.model;
     let (units, violations) = fixture
         .controller

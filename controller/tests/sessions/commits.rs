@@ -6,9 +6,9 @@ use api::{Attach, Claim, Commit, GetStatus, Handle, Report, Watch, WatchUnit};
 use controller::store::Store;
 use state::documents::draft::read;
 use state::terms::names::Uuid;
+use state::terms::operation::{Hook, Operation, RelationEvent};
 use state::terms::status_message::StatusMessage;
 use state::unit::local::{Event, Local, RelationLocal};
-use state::unit::operation::{Hook, Operation, RelationEvent};
 use state::unit::record::Outcome;
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use crate::support::*;
 use api::{Claim, Handle};
 use state::documents::draft::{Reader, read};
 use state::documents::prelude::BagDoc;
-use state::operations::leadership::LEASE_MS;
+use state::lifecycle::leadership::LEASE_MS;
 use state::terms::settings::Bag;
 use state::unit::record::CommitOutcome;
 

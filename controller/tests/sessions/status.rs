@@ -8,12 +8,12 @@ use api::{
 };
 use controller::Environment;
 use controller::presence::LOST_AFTER_MS;
+use state::terms::activity::Activity;
 use state::terms::cause::{Duty, Remedy};
+use state::terms::hook_name::HookName;
+use state::terms::operation::{CharmRef, Hook, Operation};
 use state::terms::status::{ActionStatus, WorkloadStatus};
 use state::terms::status_message::StatusMessage;
-use state::unit::activity::Activity;
-use state::unit::hook_name::HookName;
-use state::unit::operation::{CharmRef, Hook, Operation};
 use state::unit::record::Outcome;
 use std::collections::BTreeSet;
 
@@ -74,7 +74,7 @@ async fn a_unit_is_idle_only_without_pending_work_and_lost_after_a_silent_minute
     );
     fixture
         .admin
-        .handle(ResolvedRequest { unit: "web/0".to_owned(), retry: true })
+        .handle(ResolvedRequest { unit: "web/0".parse().expect("a unit"), retry: true })
         .await
         .expect("it is in error");
     let (workload, agent, _) = status().await;
@@ -156,7 +156,7 @@ async fn an_action_is_running_once_its_unit_reports_it() {
     fixture.deploy("web", 1).await;
     let web = fixture.attach_agent("web/0").await;
     let run = |action: &str| EnqueueAction {
-        unit: "web/0".into(),
+        unit: "web/0".parse().expect("a unit"),
         action: action.into(),
         params: Default::default(),
     };

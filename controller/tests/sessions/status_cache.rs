@@ -12,13 +12,13 @@ use controller::status::{Sources, StatusCache, model_status};
 use controller::{Environment, Session};
 use state::documents::draft::{read, read_all};
 use state::documents::prelude::{Kind, UnitDoc, last_id};
+use state::terms::activity::Activity;
+use state::terms::hook_name::HookName;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
+use state::terms::operation::{CharmRef, Hook, Operation};
 use state::terms::position::Position;
 use state::terms::status::WorkloadStatus;
-use state::unit::activity::Activity;
 use state::unit::hook_context::ReportContent;
-use state::unit::hook_name::HookName;
-use state::unit::operation::{CharmRef, Hook, Operation};
 use state::unit::record::{Outcome, RunReport};
 use state::unit::resolve::Act;
 use std::collections::{BTreeMap, BTreeSet};
@@ -116,7 +116,7 @@ impl Walk {
             5 => self.fixture.controller.environment.step_wall_clock(number as i64 - 500),
             6 if number % 3 == 0 => {
                 let force = if number % 2 == 0 { Force::No } else { Force::AtOnce };
-                admin.handle(RemoveUnit { unit: name, force }).await.ok();
+                admin.handle(RemoveUnit { unit: name.parse().expect("a unit"), force }).await.ok();
             }
             7 if number % 4 == 0 => {
                 let remove = RemoveMachine {
@@ -150,7 +150,11 @@ impl Walk {
                 admin.handle(ConfigureModel { change: change.clone() }).await.ok();
                 admin.handle(Configure { application: unit.application, change }).await.ok();
             }
-            14 => drop(admin.handle(ResolvedRequest { unit: name, retry: number % 2 == 0 }).await),
+            14 => drop(
+                admin
+                    .handle(ResolvedRequest { unit: name.parse().expect("a unit"), retry: number % 2 == 0 })
+                    .await,
+            ),
             _ => self.act_as_agent(unit, kind, number).await,
         }
     }
@@ -174,9 +178,9 @@ impl Walk {
         };
         let epoch = agent.epoch;
         let is_alive = match kind {
-            15 => agent.api.handle(Claim { epoch, release: number % 3 == 0 }).await.is_ok(),
+            15 => agent.api.handle(Claim { epoch, release: number.is_multiple_of(3) }).await.is_ok(),
             16 => {
-                let executing = (number % 3 > 0).then(|| Activity::hook(HookName::UpdateStatus));
+                let executing = (!number.is_multiple_of(3)).then(|| Activity::hook(HookName::UpdateStatus));
                 let run = agent.sequence + 1;
                 let report = Report { epoch, run, reports: Vec::new(), executing, executing_for_ms: 5 };
                 agent.api.handle(report).await.is_ok()
@@ -217,7 +221,7 @@ impl Walk {
     async fn next(&self, name: &UnitName, agent: &MemoryAgent) -> Option<state::unit::record::Record> {
         let (unit, model) = (self.fixture.unit(&name.to_string()).await, self.fixture.model);
         let next =
-            self.fixture.controller.read(move |reader| controller::status::next_act(reader, model, unit));
+            self.fixture.controller.read(move |reader| state::status::unit::next_act(reader, model, unit));
         match next.await {
             None => {
                 let sha256 = name.application.clone();

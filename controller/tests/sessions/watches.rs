@@ -1,11 +1,16 @@
 //! The stream of a unit agent: which changes it gets, and from where it resumes.
 
 use crate::support::*;
+use api::error::ErrorCode;
 use api::{Stream, UnitWatchEvent, Watch, WatchUnit};
 use controller::store::Store;
+use state::documents::draft::Draft;
+use state::operations::force;
+use state::terms::force::Force;
 use state::terms::names::Uuid;
 use state::terms::owner::Owner;
 use state::terms::position::Position;
+use state::terms::refusal::session::SessionRefusal;
 use state::unit::snapshot::Change;
 
 #[tokio::test]
@@ -95,4 +100,21 @@ async fn unrelated_changes_are_not_sent_and_a_heartbeat_has_the_position() {
     assert!(position <= newest);
     fixture.advance(api::HEARTBEAT_MS);
     assert_eq!(watch.next().await, Ok(UnitWatchEvent::Heartbeat(newest)));
+}
+
+#[tokio::test]
+async fn the_stream_of_a_unit_that_is_removed_by_force_is_refused_for_that_reason() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let web = fixture.attach_agent("web/0").await;
+    let (model, unit) = (fixture.model, fixture.unit("web/0").await);
+    let force = move |draft: &mut Draft<'_>| force::unit(draft, model, unit, Force::AtOnce, 1).map(drop);
+    fixture.controller.run(force).await.expect("the forced removal is accepted");
+    // the first batch fences the agent and does nothing else
+    let fence = move |draft: &mut Draft<'_>| force::force_batch(draft, model, unit, 1).map(drop);
+    fixture.controller.run(fence).await.expect("it is due");
+    let refused =
+        web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.err().expect("it is fenced");
+    let reason = api::text::refusal::message(&SessionRefusal::RemovedByForce.into());
+    assert_eq!((refused.code, refused.message), (ErrorCode::Fenced, reason));
 }

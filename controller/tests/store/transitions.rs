@@ -14,6 +14,8 @@ mod retention;
 mod users;
 
 use controller::store::{ApplyError, Store};
+use state::agents::session;
+use state::agents::session::Attach;
 use state::charm::{Action, Base, Charm, ConfigOption, Endpoint, OptionType, Role, Scope};
 use state::documents::draft::{Draft, Reader, StoredDocument, Transaction, read};
 use state::documents::json_text::Text;
@@ -21,23 +23,23 @@ use state::documents::prelude::{ArchiveUse, Kind, LeaderWriteNumber, Model, Toke
 use state::documents::refusal::Refusal;
 use state::documents::token;
 use state::lifecycle::creation::Creation;
-use state::lifecycle::{application, archive, cleanup, machine, model, relation, scope, unit};
-use state::operations::force::{self, ForceRequest, ForceTimer};
+use state::lifecycle::{
+    action, application, archive, cleanup, leadership, machine, model, relation, scope, unit,
+};
+use state::operations::force::{self, ForceTimer};
 use state::operations::leader_settings::LeaderWrite;
 use state::operations::run_reports::RejectedRecord;
-use state::operations::session::Attach;
-use state::operations::{
-    action, destruction, instance, leader_settings, leadership, record_commit, session, tombstone_retention,
-};
+use state::operations::{destruction, instance, leader_settings, record_commit, tombstone_retention};
 use state::restore::resync;
 use state::restore::resync::ResyncProgress;
+use state::terms::activity::Activity;
+use state::terms::force::Force;
+use state::terms::hook_name::HookName;
 use state::terms::names::{UnitName, Uuid};
+use state::terms::operation::{CharmRef, Hook, LocalEndpoint, Operation};
 use state::terms::provider_kind::ProviderKind;
-use state::unit::activity::Activity;
 use state::unit::hook_context::{Level, ReportContent};
-use state::unit::hook_name::HookName;
 use state::unit::local::{Event, Local};
-use state::unit::operation::{CharmRef, Hook, LocalEndpoint, Operation};
 use state::unit::record::{Outcome, Record, RunReport};
 use state::unit::writes::{BagWrites, Writes};
 use std::collections::{BTreeMap, BTreeSet};
@@ -172,10 +174,14 @@ impl<S: Store> Fixture<'_, S> {
     async fn deploy(&mut self, name: &str, sha256: &str) {
         let ids = self.ids();
         let (name, sha256) = (name.into(), sha256.into());
-        let request =
-            application::Deploy { name, sha256, units: 1, now_ms: 1, ..application::Deploy::default() };
+        let request = application::Deploy {
+            application: Some(name),
+            sha256,
+            units: 1,
+            ..application::Deploy::default()
+        };
         self.call("application::deploy", move |draft| {
-            application::deploy(draft, MODEL, &request, &mut ids()).map(drop)
+            application::deploy(draft, MODEL, &request, Creation { now_ms: 1, ids: &mut ids() }).map(drop)
         })
         .await;
     }

@@ -4,8 +4,7 @@
 
 use api::error::ApiError;
 use api::{
-    AddUnits, Attach, Commit, Deploy, Ends, Handle, InModel, Integrate, Stream, UnitAgentRequests,
-    UnitWatchEvent,
+    Attach, Commit, Deploy, Ends, Handle, InModel, Integrate, Stream, UnitAgentRequests, UnitWatchEvent,
 };
 use controller::environment::{Environment, StoredArchive, uuid_v4};
 use controller::janitor::Janitor;
@@ -14,16 +13,17 @@ use controller::store::Store;
 use controller::tokens;
 use controller::{Controller, Session};
 use host::digest::sha256;
+use state::agents::session::GrantedSession;
 use state::charm::{Action, Charm, Endpoint, Role, Scope};
 use state::documents::draft::read;
 use state::documents::prelude::{GLOBAL, Model, TokenHolder, UserRole};
 use state::documents::token;
 use state::lifecycle::application::register_archive;
-use state::operations::session::GrantedSession;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
+use state::terms::operation::{Hook, LocalEndpoint, Operation};
 use state::terms::position::{Committed, Position};
+use state::terms::refusal::RefusalReason;
 use state::terms::settings::Bag;
-use state::unit::operation::{Hook, LocalEndpoint, Operation};
 use state::unit::record::{CommitOutcome, Outcome, Record};
 use state::unit::snapshot::Delta;
 use state::unit::writes::{BagWrites, Writes};
@@ -69,6 +69,11 @@ impl FakeEnvironment {
     pub fn step_wall_clock(&self, ms: i64) {
         self.stepped_ms.fetch_add(ms, Ordering::Relaxed);
     }
+}
+
+/// The message of a refusal, without its hint.
+pub fn message(reason: impl Into<RefusalReason>) -> String {
+    api::text::refusal::message(&reason.into())
 }
 
 impl Environment for FakeEnvironment {
@@ -179,15 +184,12 @@ impl<S: Store, E: Environment> Fixture<S, E> {
         let deploy = Deploy {
             application: None,
             sha256: name.to_owned(),
-            units: units.min(1),
+            units,
             to: None,
             config: BTreeMap::new(),
             ..Deploy::default()
         };
         self.admin.handle(deploy).await.expect("the deployment succeeds");
-        // The rest is added as a client does it: one transaction of `Deploy` creates only a batch of units.
-        let add = AddUnits { application: name.to_owned(), units: units.saturating_sub(1), to: None };
-        self.admin.handle(add).await.expect("the units are added");
     }
 
     /// Creates the relation between web and db.

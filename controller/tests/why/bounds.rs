@@ -3,9 +3,10 @@
 use crate::fixture::MemoryFixture;
 use crate::support::*;
 use api::error::ErrorCode;
-use api::{DryRunRemoval, Force, GetWhy, Handle, RemovalTarget, RemoveApplication};
+use api::{DryRunRemoval, EntityState, Force, GetWhy, Handle, RemovalTarget, RemoveApplication};
 use state::documents::draft::{Draft, Key};
-use state::terms::names::Uuid;
+use state::terms::cause::Count;
+use state::terms::names::{UnitName, Uuid};
 
 /// The number of entities of each kind that `why` examines.
 const ENTITIES_MAX: u128 = 1_000;
@@ -25,8 +26,9 @@ async fn why_and_dry_run_bound_their_answers_for_a_large_model() {
         fixture.controller.run(add).await.expect("written");
     }
     let why = fixture.admin.handle(GetWhy { entity: entity("model") }).await.expect("it exists");
-    assert_eq!(api::text::entity_state::words(&why.now), "1000 or more applications, 0 machines");
-    let units = |count| (0..count).map(|n| RemovalTarget::Unit(format!("web/{n}"))).collect::<Vec<_>>();
+    let applications = Count { number: 1000, more: true };
+    assert_eq!(why.now, EntityState::Model { applications, machines: Count { number: 0, more: false } });
+    let units = |count| (0..count).map(|n| RemovalTarget::Unit(UnitName::new("web", n))).collect::<Vec<_>>();
     let refused = fixture
         .admin
         .handle(DryRunRemoval { removed: units(21), force: Force::No })

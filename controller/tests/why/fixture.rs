@@ -2,9 +2,11 @@
 
 use crate::support::*;
 use api::{GetWhy, Handle};
-use controller::{Session, status};
+use controller::Session;
+use state::status::unit::next_act;
+use state::terms::activity::Activity;
 use state::terms::cause::{Cause, Duty};
-use state::unit::operation::{CharmRef, Operation};
+use state::terms::operation::{CharmRef, Operation};
 use state::unit::resolve::Act;
 use std::collections::BTreeSet;
 use test_support::memory_store::MemoryStore;
@@ -23,7 +25,7 @@ pub async fn run_until_idle(
 ) {
     let (id, model) = (fixture.unit(unit).await, fixture.model);
     loop {
-        match fixture.controller.read(move |reader| status::next_act(reader, model, id)).await {
+        match fixture.controller.read(move |reader| next_act(reader, model, id)).await {
             Some(Act::Start(run)) => agent.commit(agent.record(run.operation)).await,
             Some(Act::RecordOutcome(record)) => agent.commit(agent.record(record.operation)).await,
             Some(Act::Wait(_) | Act::Finish) => return,
@@ -49,10 +51,10 @@ pub async fn idle_agent(fixture: &MemoryFixture, unit: &str) -> Agent<Session<Me
 }
 
 /// Returns the unit's only pending operation and since when it is pending.
-pub async fn pending(fixture: &MemoryFixture, unit: &str) -> (String, Option<i64>) {
+pub async fn pending(fixture: &MemoryFixture, unit: &str) -> (Activity, Option<i64>) {
     let all = causes(fixture, unit).await;
     let next = all.into_iter().find_map(|cause| match cause.duty {
-        Duty::Start { activity, .. } => Some((activity.to_string(), cause.since_ms)),
+        Duty::Start { activity, .. } => Some((activity, cause.since_ms)),
         _ => None,
     });
     next.expect("the unit has a pending operation")

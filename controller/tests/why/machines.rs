@@ -178,7 +178,7 @@ async fn a_folder_that_keeps_the_tombstone_of_a_removed_unit_is_named() {
     fixture.admin.handle(set).await.expect("the token is stored");
     let agent = fixture.controller.session(&token).await.expect("the token is valid");
     agent.handle(ReportPresence).await.expect("it runs");
-    let remove = RemoveUnit { unit: "web/0".to_owned(), force: Force::No };
+    let remove = RemoveUnit { unit: "web/0".parse().expect("a unit"), force: Force::No };
     fixture.admin.handle(remove).await.expect("the unit never attached: it is removed");
     let named = async |entity: &str| {
         let found = causes(&fixture, entity).await.into_iter();

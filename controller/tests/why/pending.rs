@@ -9,13 +9,19 @@ use api::{
 use controller::Environment;
 use state::charm::{Charm, ConfigOption, OptionType};
 use state::lifecycle::application::register_archive;
+use state::terms::activity::Activity;
 use state::terms::cause::{Actor, Cause, Duty, Entity, RelationName};
+use state::terms::hook_name::{HookName, RelationEventName};
 use state::terms::names::UnitName;
-use state::unit::activity::Activity;
-use state::unit::hook_name::HookName;
-use state::unit::operation::{Hook, Operation};
+use state::terms::operation::{Hook, Operation};
 use state::unit::record::{Outcome, Record};
 use std::collections::BTreeMap;
+
+/// A hook of web for db/0.
+fn of_db(event: RelationEventName) -> Activity {
+    let name = HookName::Relation { endpoint: "db".to_owned(), event };
+    Activity::Hook { name, remote_unit: Some(UnitName::new("db", 0)) }
+}
 
 #[tokio::test]
 async fn an_operation_is_pending_since_the_commit_of_its_cause() {
@@ -52,15 +58,19 @@ async fn an_operation_is_pending_since_the_commit_of_its_cause() {
         .expect("it is set");
     let set_ms = now();
     hour();
-    assert_eq!(pending(&fixture, "paint/0").await, ("running config-changed hook".to_owned(), set_ms));
+    assert_eq!(pending(&fixture, "paint/0").await, (Activity::hook(HookName::ConfigChanged), set_ms));
     run_until_idle(&fixture, &mut paint, "paint/0").await;
 
-    let asked =
-        EnqueueAction { unit: "web/0".to_owned(), action: "backup".to_owned(), params: BTreeMap::new() };
+    let asked = EnqueueAction {
+        unit: "web/0".parse().expect("a unit"),
+        action: "backup".to_owned(),
+        params: BTreeMap::new(),
+    };
     fixture.admin.handle(asked).await.expect("it is enqueued");
     let asked_ms = now();
     hour();
-    assert_eq!(pending(&fixture, "web/0").await, ("running action backup".to_owned(), asked_ms));
+    let backup = Activity::Action { id: 1, name: "backup".to_owned() };
+    assert_eq!(pending(&fixture, "web/0").await, (backup, asked_ms));
     run_until_idle(&fixture, &mut web, "web/0").await;
 
     let (number, _) = fixture.integrate().await;
@@ -69,31 +79,25 @@ async fn an_operation_is_pending_since_the_commit_of_its_cause() {
     run_until_idle(&fixture, &mut db, "db/0").await;
     let entered_ms = now();
     hour();
-    assert_eq!(
-        pending(&fixture, "web/0").await,
-        ("running db-relation-joined hook for db/0".to_owned(), entered_ms)
-    );
+    assert_eq!(pending(&fixture, "web/0").await, (of_db(RelationEventName::Joined), entered_ms));
     run_until_idle(&fixture, &mut web, "web/0").await;
     let record = db.settings_record(number, "password", "x");
     db.commit(record).await;
     let written_ms = now();
     hour();
-    assert_eq!(
-        pending(&fixture, "web/0").await,
-        ("running db-relation-changed hook for db/0".to_owned(), written_ms)
-    );
+    assert_eq!(pending(&fixture, "web/0").await, (of_db(RelationEventName::Changed), written_ms));
     run_until_idle(&fixture, &mut web, "web/0").await;
 
     hour();
     fixture
         .admin
-        .handle(RemoveUnit { unit: "db/0".to_owned(), force: Force::No })
+        .handle(RemoveUnit { unit: "db/0".parse().expect("a unit"), force: Force::No })
         .await
         .expect("it is going");
     run_until_idle(&fixture, &mut db, "db/0").await;
     let died_ms = now();
     hour();
-    let departed = "running db-relation-departed hook for db/0".to_owned();
+    let departed = of_db(RelationEventName::Departed);
     assert_eq!(pending(&fixture, "web/0").await, (departed.clone(), died_ms));
     run_until_idle(&fixture, &mut web, "web/0").await;
 
@@ -106,12 +110,12 @@ async fn an_operation_is_pending_since_the_commit_of_its_cause() {
     hour();
     fixture
         .admin
-        .handle(ResolvedRequest { unit: "web/0".to_owned(), retry: true })
+        .handle(ResolvedRequest { unit: "web/0".parse().expect("a unit"), retry: true })
         .await
         .expect("it is in error");
     let resolved_ms = now();
     hour();
-    assert_eq!(pending(&fixture, "web/0").await, ("running update-status hook".to_owned(), resolved_ms));
+    assert_eq!(pending(&fixture, "web/0").await, (Activity::hook(HookName::UpdateStatus), resolved_ms));
 }
 
 #[tokio::test]
@@ -138,8 +142,11 @@ async fn why_names_the_hook_lock_holder_and_waiters_unless_hooks_run_in_parallel
     let add = AddUnits { application: "web".to_owned(), units: 1, to: Some("0".to_owned()) };
     fixture.admin.handle(add).await.expect("there is room");
     let (web, _other) = (idle_agent(&fixture, "web/0").await, idle_agent(&fixture, "web/1").await);
-    let backup =
-        |unit: &str| EnqueueAction { unit: unit.into(), action: "backup".into(), params: BTreeMap::new() };
+    let backup = |unit: &str| EnqueueAction {
+        unit: unit.parse().expect("a unit"),
+        action: "backup".into(),
+        params: BTreeMap::new(),
+    };
     let id = fixture.admin.handle(backup("web/0")).await.expect("it is enqueued").id;
     let next = fixture.admin.handle(backup("web/1")).await.expect("it is enqueued").id;
     let machine = async || {
@@ -226,7 +233,7 @@ async fn members_that_must_leave_a_relation_are_listed_with_the_time_of_the_requ
         .admin
         .handle(SuspendRelation { relation: number, message: "moves".to_owned() })
         .await
-        .expect("it may be");
+        .expect("the relation can be suspended");
     let since_ms = now();
     fixture.advance(5_000);
     let name = RelationName { number, ends: "db:server web:db".to_owned() };
@@ -262,13 +269,12 @@ async fn the_departures_of_a_dying_unit_are_pending_since_its_removal() {
     fixture.advance(60_000);
     fixture
         .admin
-        .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No })
+        .handle(RemoveUnit { unit: "web/0".parse().expect("a unit"), force: Force::No })
         .await
         .expect("the removal is accepted");
     let since_ms = Some(fixture.controller.environment.wall_ms());
     fixture.advance(5_000);
-    let departs = "running db-relation-departed hook for db/0".to_owned();
-    assert_eq!(pending(&fixture, "web/0").await, (departs, since_ms));
+    assert_eq!(pending(&fixture, "web/0").await, (of_db(RelationEventName::Departed), since_ms));
 }
 
 #[tokio::test]

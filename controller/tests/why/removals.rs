@@ -18,7 +18,7 @@ async fn a_forced_unit_shows_when_force_starts_and_is_removed_without_its_agent(
     let unit = fixture.unit("web/0").await;
     fixture
         .admin
-        .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::AfterWait })
+        .handle(RemoveUnit { unit: "web/0".parse().expect("a unit"), force: Force::AfterWait })
         .await
         .expect("the removal is accepted");
     let forced = async |entity: &str| {
@@ -54,7 +54,9 @@ async fn a_dry_run_lists_silent_agents_with_the_causes_of_why() {
     let fixture = Fixture::in_memory().await;
     fixture.deploy("web", 1).await;
     idle_agent(&fixture, "web/0").await;
-    for removed in [RemovalTarget::Unit("web/0".to_owned()), RemovalTarget::Application("web".to_owned())] {
+    for removed in
+        [RemovalTarget::Unit("web/0".parse().expect("a unit")), RemovalTarget::Application("web".to_owned())]
+    {
         let blocked = async |force| {
             let response =
                 fixture.admin.handle(DryRunRemoval { removed: vec![removed.clone()], force }).await;

@@ -32,6 +32,17 @@ pub const DISK_FULL_RETRY_MS: u32 = 500;
 /// the name of the stream and the newline.
 pub const ENTRY_BYTES_MAX: usize = LINE_BYTES_MAX * 6 + 16;
 
+/// The name of the standard output of a hook in the log of its output.
+pub const STDOUT: &str = "stdout";
+/// The name of the standard error of a hook in the log of its output.
+pub const STDERR: &str = "stderr";
+
+/// The line of an entry of the log, if the entry is of this stream: the inverse of [`encode_entry`] but for what that
+/// escapes.
+pub fn decode_entry<'a>(stream: &str, entry: &'a str) -> Option<&'a str> {
+    entry.strip_prefix(stream)?.strip_prefix(": ")
+}
+
 /// Encodes one line of output, with or without its newline, as an entry of the log: the name of its stream in front;
 /// control characters except the tab are escaped, because a terminal or a reader of lines could interpret them (security
 /// S42); bytes that are not UTF-8 are replaced. Returns the entry, cut off if the line is longer than

@@ -9,7 +9,7 @@ use crate::secret_uri::{self, not_found};
 use crate::tool::{Invocation, Need, SecretAnswer, SecretNeed, Tool, ToolError, ToolOutput, failed, usage};
 use crate::value::Value;
 use base64::prelude::{BASE64_STANDARD, Engine};
-use state::operations::secret::SecretRead;
+use state::agents::secret_read::SecretRead;
 use state::terms::secret::{SecretContent, SecretId};
 use state::unit::secrets::{SecretRemoval, SecretWrite};
 

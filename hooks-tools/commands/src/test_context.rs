@@ -6,8 +6,9 @@ mod hook_context;
 use crate::{CallOutcome, Inputs, ToolReply};
 pub use hook_context::context;
 use serde_json::Map;
+use state::terms::commands::Counterpart;
 use state::terms::names::UnitName;
-use state::unit::hook_context::{Counterpart, HookContext, HookTrigger, RunningAction};
+use state::unit::hook_context::{HookContext, HookTrigger, RunningAction};
 
 /// In db-relation-changed of mysql/0.
 pub fn relation_context() -> HookContext {

@@ -6,7 +6,7 @@ use crate::flags::{Flag, ParsedArguments};
 use crate::quote::quote_all;
 use crate::settings_file;
 use crate::value::Value;
-use state::operations::secret::SecretRead;
+use state::agents::secret_read::SecretRead;
 use state::terms::names::RelationNumber;
 use state::terms::owner::Owner;
 use state::terms::secret::{SecretContent, SecretId};

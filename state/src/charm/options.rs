@@ -4,6 +4,7 @@
 //! Values are strings, integers, floats and booleans, never anything else (spec/clients.md 4.4).
 
 use super::{Charm, ConfigOption, OptionType};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -13,6 +14,32 @@ pub type Settings = BTreeMap<String, Value>;
 
 /// A change of settings: the new value of an option, or none to return to the charm's default.
 pub type SettingsChange = BTreeMap<String, Option<Value>>;
+
+/// Why an option of a charm is not set or reset. The English is in `api::text::refusal`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum OptionProblem {
+    /// The charm does not declare the option.
+    Unknown {
+        /// The option.
+        option: String,
+    },
+    /// The value contains NUL.
+    ContainsNul {
+        /// The option.
+        option: String,
+    },
+    /// The value is not of the type of the option.
+    WrongType {
+        /// The option.
+        option: String,
+        /// Its type.
+        expected: OptionType,
+        /// The value.
+        value: String,
+    },
+}
 
 impl OptionType {
     /// The name of this type in config.yaml and in error messages.
@@ -40,13 +67,20 @@ impl OptionType {
 }
 
 /// Parses the value of option `name` from `text` of a command line. `Ok(None)` unsets the option: an empty text
-/// means that for every type except string. The error is for the user.
-pub fn parse_config_value(name: &str, option: &ConfigOption, text: &str) -> Result<Option<Value>, String> {
+/// means that for every type except string.
+///
+/// # Errors
+/// If the text is not of the option's type, or contains NUL.
+pub fn parse_config_value(
+    name: &str,
+    option: &ConfigOption,
+    text: &str,
+) -> Result<Option<Value>, OptionProblem> {
     if text.is_empty() && option.kind != OptionType::String {
         return Ok(None);
     }
     if text.contains('\0') {
-        return Err(format!("option {name:?} contains NUL, which no setting may contain"));
+        return Err(OptionProblem::ContainsNul { option: name.to_owned() });
     }
     let value = match option.kind {
         OptionType::String | OptionType::Secret => option.kind.coerce(&Value::from(text)),
@@ -59,20 +93,26 @@ pub fn parse_config_value(name: &str, option: &ConfigOption, text: &str) -> Resu
             _ => None,
         },
     };
-    value.map(Some).ok_or_else(|| expected(name, option.kind, &format!("{text:?}")))
+    value.map(Some).ok_or_else(|| OptionProblem::WrongType {
+        option: name.to_owned(),
+        expected: option.kind,
+        value: text.to_owned(),
+    })
 }
 
-fn expected(name: &str, kind: OptionType, got: &str) -> String {
-    format!("option {name:?} expected {}, got {got}", kind.name())
-}
-
-fn unknown(name: &str) -> String {
-    format!("unknown option {name:?}")
+fn unknown(name: &str) -> OptionProblem {
+    OptionProblem::Unknown { option: name.to_owned() }
 }
 
 /// The change that `pintle config APP a=1 b=2` requests. Several options are one change: if any is invalid,
 /// nothing is changed and the error lists every problem.
-pub fn parse_change(charm: &Charm, texts: &BTreeMap<String, String>) -> Result<SettingsChange, Vec<String>> {
+///
+/// # Errors
+/// One problem for each invalid option.
+pub fn parse_change(
+    charm: &Charm,
+    texts: &BTreeMap<String, String>,
+) -> Result<SettingsChange, Vec<OptionProblem>> {
     collect(texts.iter().map(|(name, text)| {
         let option = charm.config.get(name).ok_or_else(|| unknown(name))?;
         Ok((name.clone(), parse_config_value(name, option, text)?))
@@ -86,7 +126,7 @@ pub fn parse_change(charm: &Charm, texts: &BTreeMap<String, String>) -> Result<S
 pub fn reset_change<'a>(
     charm: &Charm,
     names: impl Iterator<Item = &'a str>,
-) -> Result<SettingsChange, Vec<String>> {
+) -> Result<SettingsChange, Vec<OptionProblem>> {
     collect(names.map(|name| match charm.config.contains_key(name) {
         true => Ok((name.to_owned(), None)),
         false => Err(unknown(name)),
@@ -95,13 +135,13 @@ pub fn reset_change<'a>(
 
 /// The whole change, or every problem in it.
 fn collect(
-    each: impl Iterator<Item = Result<(String, Option<Value>), String>>,
-) -> Result<SettingsChange, Vec<String>> {
+    each: impl Iterator<Item = Result<(String, Option<Value>), OptionProblem>>,
+) -> Result<SettingsChange, Vec<OptionProblem>> {
     let (mut change, mut problems) = (SettingsChange::new(), Vec::new());
     for item in each {
         match item {
             Ok((name, value)) => drop(change.insert(name, value)),
-            Err(message) => problems.push(message),
+            Err(problem) => problems.push(problem),
         }
     }
     if problems.is_empty() { Ok(change) } else { Err(problems) }
@@ -182,13 +222,18 @@ mod tests {
     fn all_errors_of_a_change_are_reported_together() {
         let change =
             texts(&[("port", "x"), ("colour", "red"), ("debug", "yes"), ("key", "plain"), ("name", "ok")]);
-        let problems = [
-            r#"unknown option "colour""#,
-            r#"option "debug" expected boolean, got "yes""#,
-            r#"option "key" expected secret, got "plain""#,
-            r#"option "port" expected int, got "x""#,
+        let wrong = |option: &str, expected, value: &str| OptionProblem::WrongType {
+            option: option.to_owned(),
+            expected,
+            value: value.to_owned(),
+        };
+        let problems = vec![
+            unknown("colour"),
+            wrong("debug", OptionType::Boolean, "yes"),
+            wrong("key", OptionType::Secret, "plain"),
+            wrong("port", OptionType::Int, "x"),
         ];
-        assert_eq!(parse_change(&charm(), &change), Err(problems.map(str::to_owned).to_vec()));
+        assert_eq!(parse_change(&charm(), &change), Err(problems));
     }
 
     #[test]
@@ -229,6 +274,6 @@ mod tests {
             reset_change(&charm(), ["port"].into_iter()),
             Ok(SettingsChange::from([("port".to_owned(), None)]))
         );
-        assert_eq!(reset_change(&charm(), ["x"].into_iter()), Err(vec![r#"unknown option "x""#.to_owned()]));
+        assert_eq!(reset_change(&charm(), ["x"].into_iter()), Err(vec![unknown("x")]));
     }
 }

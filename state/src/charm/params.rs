@@ -9,21 +9,95 @@
 //! the action still receives the value.
 
 use super::Action;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// The deepest nesting of a schema that is evaluated; the parser of actions.yaml has the same limit.
 const DEPTH_MAX: u32 = 64;
 
-/// The parameters that the action receives: `given` with the defaults of the schema inserted. The error names
-/// every invalid parameter and is for the user.
-pub fn validate(action: &Action, given: &Map<String, Value>) -> Result<Map<String, Value>, String> {
+/// A parameter that does not satisfy the schema of its action. The English is in `api::text::refusal`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub struct ParameterProblem {
+    /// Where the value is, from `(root)`: `(root).target.port`.
+    pub path: String,
+    /// The rule that it violates.
+    pub rule: ParameterRule,
+    /// The value.
+    pub given: Value,
+}
+
+/// A rule of a schema.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum ParameterRule {
+    /// The value is nested less deeply than `DEPTH_MAX`.
+    Depth,
+    /// The value is of this type, or of one of these.
+    Type(Value),
+    /// The value is one of these.
+    Enum(Vec<Value>),
+    /// A number is at least this; with `exclusive`, greater.
+    Minimum {
+        /// The bound.
+        bound: Value,
+        /// Whether the bound itself is refused.
+        exclusive: bool,
+    },
+    /// A number is at most this; with `exclusive`, less.
+    Maximum {
+        /// The bound.
+        bound: Value,
+        /// Whether the bound itself is refused.
+        exclusive: bool,
+    },
+    /// A text has at least so many letters, or a list so many items.
+    LengthMin {
+        /// The bound.
+        bound: Value,
+        /// Whether the value is a list.
+        items: bool,
+    },
+    /// A text has at most so many letters, or a list so many items.
+    LengthMax {
+        /// The bound.
+        bound: Value,
+        /// Whether the value is a list.
+        items: bool,
+    },
+    /// The value satisfies at least one of several schemas (`anyOf`).
+    AnyOf,
+    /// The value satisfies exactly one of several schemas (`oneOf`).
+    OneOf,
+    /// The object has this property.
+    Required {
+        /// The name of the property.
+        property: String,
+    },
+    /// The object has no property that the schema does not name, as this one.
+    NoAdditional {
+        /// The name of the property.
+        property: String,
+    },
+}
+
+/// The parameters that the action receives: `given` with the defaults of the schema inserted.
+///
+/// # Errors
+/// Every parameter that does not satisfy the schema.
+pub fn validate(
+    action: &Action,
+    given: &Map<String, Value>,
+) -> Result<Map<String, Value>, Vec<ParameterProblem>> {
     let mut value = Value::Object(given.clone());
     insert_defaults(&action.schema, &mut value, DEPTH_MAX);
     let mut wrong = Vec::new();
     check(&action.schema, &value, "(root)", &mut wrong, DEPTH_MAX);
     match (value, wrong.is_empty()) {
         (Value::Object(params), true) => Ok(params),
-        _ => Err(format!("validation failed: {}", wrong.join("; "))),
+        _ => Err(wrong),
     }
 }
 
@@ -44,24 +118,21 @@ fn insert_defaults(schema: &Value, value: &mut Value, depth: u32) {
     }
 }
 
-fn check(schema: &Value, value: &Value, path: &str, wrong: &mut Vec<String>, depth: u32) {
-    let mut report = |text: String| wrong.push(format!("{path} : {text}, given {value}"));
+fn check(schema: &Value, value: &Value, path: &str, wrong: &mut Vec<ParameterProblem>, depth: u32) {
+    let mut report = |rule| wrong.push(problem(path, rule, value));
     if depth == 0 {
-        return report("is nested too deeply".to_owned());
+        return report(ParameterRule::Depth);
     }
     if let Some(types) = schema.get("type").filter(|types| !has_type(types, value)) {
-        let one = types.as_str().map(str::to_owned);
-        let word = one.unwrap_or_else(|| types.to_string());
-        return report(format!("must be of type {word}"));
+        return report(ParameterRule::Type(types.clone()));
     }
     if let Some(Value::Array(choices)) =
         schema.get("enum").filter(|choices| !is_allowed_value(choices, value))
     {
-        let choices: Vec<String> = choices.iter().map(Value::to_string).collect();
-        report(format!("must match one of the enum values [{}]", choices.join(", ")));
+        report(ParameterRule::Enum(choices.clone()));
     }
-    for text in out_of_bounds(schema, value) {
-        report(text);
+    for rule in out_of_bounds(schema, value) {
+        report(rule);
     }
     for (key, exactly_one) in [("anyOf", false), ("oneOf", true)] {
         let Some(Value::Array(choices)) = schema.get(key) else {
@@ -69,8 +140,7 @@ fn check(schema: &Value, value: &Value, path: &str, wrong: &mut Vec<String>, dep
         };
         let valid = choices.iter().filter(|choice| is_valid(choice, value, depth)).count();
         if valid == 0 || (exactly_one && valid > 1) {
-            let how_many = if exactly_one { "one and only one" } else { "at least one" };
-            report(format!("must validate {how_many} schema ({key})"));
+            report(if exactly_one { ParameterRule::OneOf } else { ParameterRule::AnyOf });
         }
     }
     match value {
@@ -87,11 +157,15 @@ fn check(schema: &Value, value: &Value, path: &str, wrong: &mut Vec<String>, dep
     }
 }
 
+fn problem(path: &str, rule: ParameterRule, given: &Value) -> ParameterProblem {
+    ParameterProblem { path: path.to_owned(), rule, given: given.clone() }
+}
+
 fn check_object(
     schema: &Value,
     object: &Map<String, Value>,
     path: &str,
-    wrong: &mut Vec<String>,
+    wrong: &mut Vec<ParameterProblem>,
     depth: u32,
 ) {
     let given = Value::Object(object.clone());
@@ -99,7 +173,7 @@ fn check_object(
         schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
     {
         if !object.contains_key(name) {
-            wrong.push(format!("{path} : {name:?} property is missing and required, given {given}"));
+            wrong.push(problem(path, ParameterRule::Required { property: name.to_owned() }, &given));
         }
     }
     let properties = schema.get("properties").and_then(Value::as_object);
@@ -107,7 +181,7 @@ fn check_object(
         match (properties.and_then(|all| all.get(name)), schema.get("additionalProperties")) {
             (Some(property), _) => check(property, value, &format!("{path}.{name}"), wrong, depth - 1),
             (None, Some(Value::Bool(false))) => {
-                wrong.push(format!("{path} : additional property {name:?} is not allowed, given {given}"));
+                wrong.push(problem(path, ParameterRule::NoAdditional { property: name.clone() }, &given));
             }
             (None, Some(Value::Object(other))) => {
                 let other = Value::Object(other.clone());
@@ -150,44 +224,44 @@ fn is_allowed_value(choices: &Value, value: &Value) -> bool {
 }
 
 /// The numeric and length bounds of `schema` that `value` violates.
-fn out_of_bounds(schema: &Value, value: &Value) -> Vec<String> {
+fn out_of_bounds(schema: &Value, value: &Value) -> Vec<ParameterRule> {
     let mut wrong = Vec::new();
-    let bound = |key: &str| schema.get(key).and_then(Value::as_f64);
+    let bound = |key: &str| schema.get(key).and_then(|bound| Some((bound.as_f64()?, bound.clone())));
     // Draft 4 writes a bound and a boolean beside it, later drafts write the bound itself.
     let strict = |key: &str| schema.get(key).and_then(Value::as_bool).unwrap_or(false);
     if let Some(number) = value.as_f64() {
-        let low = (bound("minimum"), strict("exclusiveMinimum"), bound("exclusiveMinimum"));
-        let high = (bound("maximum"), strict("exclusiveMaximum"), bound("exclusiveMaximum"));
-        match low {
-            (Some(least), false, _) if number < least => {
-                wrong.push(format!("must be greater than or equal to {least}"))
+        let exclusive = strict("exclusiveMinimum");
+        match (bound("minimum"), bound("exclusiveMinimum")) {
+            (Some((least, bound)), _) if number < least || exclusive && number <= least => {
+                wrong.push(ParameterRule::Minimum { bound, exclusive });
             }
-            (Some(least), true, _) | (_, _, Some(least)) if number <= least => {
-                wrong.push(format!("must be greater than {least}"));
+            (_, Some((least, bound))) if number <= least => {
+                wrong.push(ParameterRule::Minimum { bound, exclusive: true });
             }
             _ => {}
         }
-        match high {
-            (Some(most), false, _) if number > most => {
-                wrong.push(format!("must be less than or equal to {most}"))
+        let exclusive = strict("exclusiveMaximum");
+        match (bound("maximum"), bound("exclusiveMaximum")) {
+            (Some((most, bound)), _) if number > most || exclusive && number >= most => {
+                wrong.push(ParameterRule::Maximum { bound, exclusive });
             }
-            (Some(most), true, _) | (_, _, Some(most)) if number >= most => {
-                wrong.push(format!("must be less than {most}"));
+            (_, Some((most, bound))) if number >= most => {
+                wrong.push(ParameterRule::Maximum { bound, exclusive: true });
             }
             _ => {}
         }
     }
     let length = match value {
-        Value::String(text) => Some((text.chars().count(), "minLength", "maxLength", "length")),
-        Value::Array(items) => Some((items.len(), "minItems", "maxItems", "number of items")),
+        Value::String(text) => Some((text.chars().count(), "minLength", "maxLength", false)),
+        Value::Array(all) => Some((all.len(), "minItems", "maxItems", true)),
         _ => None,
     };
-    if let Some((length, least, most, what)) = length {
-        if let Some(least) = bound(least).filter(|least| (length as f64) < *least) {
-            wrong.push(format!("{what} must be greater than or equal to {least}"));
+    if let Some((length, least, most, items)) = length {
+        if let Some((_, bound)) = bound(least).filter(|(least, _)| (length as f64) < *least) {
+            wrong.push(ParameterRule::LengthMin { bound, items });
         }
-        if let Some(most) = bound(most).filter(|most| (length as f64) > *most) {
-            wrong.push(format!("{what} must be less than or equal to {most}"));
+        if let Some((_, bound)) = bound(most).filter(|(most, _)| (length as f64) > *most) {
+            wrong.push(ParameterRule::LengthMax { bound, items });
         }
     }
     wrong
@@ -198,7 +272,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn run(schema: Value, given: Value) -> Result<Value, String> {
+    fn run(schema: Value, given: Value) -> Result<Value, Vec<ParameterProblem>> {
         let given = given.as_object().expect("parameters are a map").clone();
         validate(&Action { schema, ..Action::default() }, &given).map(Value::Object)
     }
@@ -227,25 +301,24 @@ mod tests {
 
     #[test]
     fn errors_name_the_path_and_the_value() {
-        let message = r#"validation failed: (root).amount : must be of type integer, given "x""#;
-        assert_eq!(run(schema(), json!({"mode": "fast", "amount": "x"})), Err(message.to_owned()));
-        let message = r#"validation failed: (root).target.port : must be of type integer, given "http""#;
-        assert_eq!(
-            run(schema(), json!({"mode": "fast", "target": {"port": "http"}})),
-            Err(message.to_owned())
-        );
+        let integer = || ParameterRule::Type("integer".into());
+        let wrong = problem("(root).amount", integer(), &"x".into());
+        assert_eq!(run(schema(), json!({"mode": "fast", "amount": "x"})), Err(vec![wrong]));
+        let wrong = problem("(root).target.port", integer(), &"http".into());
+        assert_eq!(run(schema(), json!({"mode": "fast", "target": {"port": "http"}})), Err(vec![wrong]));
     }
 
     #[test]
     fn all_errors_are_reported_together() {
-        let message = run(schema(), json!({"amount": 0, "target": 1})).expect_err("three mistakes");
-        for part in [
-            r#"(root) : "mode" property is missing and required"#,
-            "(root).amount : must be greater than or equal to 1, given 0",
-            "(root).target : must be of type object, given 1",
-        ] {
-            assert!(message.contains(part), "{part} in {message}");
-        }
+        let given = json!({"amount": 0, "target": 1});
+        let missing = ParameterRule::Required { property: "mode".to_owned() };
+        let minimum = ParameterRule::Minimum { bound: 1.into(), exclusive: false };
+        let expected = vec![
+            problem("(root)", missing, &given),
+            problem("(root).amount", minimum, &0.into()),
+            problem("(root).target", ParameterRule::Type("object".into()), &1.into()),
+        ];
+        assert_eq!(run(schema(), given), Err(expected));
     }
 
     #[test]
@@ -268,9 +341,9 @@ mod tests {
     fn unknown_parameters_are_accepted_unless_the_charm_forbids_them() {
         assert!(run(json!({"properties": {}}), json!({"extra": 1})).is_ok());
         let closed = json!({"properties": {}, "additionalProperties": false});
-        let message =
-            r#"validation failed: (root) : additional property "extra" is not allowed, given {"extra":1}"#;
-        assert_eq!(run(closed, json!({"extra": 1})), Err(message.to_owned()));
+        let rule = ParameterRule::NoAdditional { property: "extra".to_owned() };
+        let wrong = problem("(root)", rule, &json!({"extra": 1}));
+        assert_eq!(run(closed, json!({"extra": 1})), Err(vec![wrong]));
         let typed = json!({"additionalProperties": {"type": "string"}});
         assert!(run(typed, json!({"extra": 1})).is_err());
     }

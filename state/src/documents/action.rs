@@ -1,6 +1,6 @@
 //! Documents of actions, and the index of the actions that are not finished.
 //!
-//! `operations::action` writes them; the unit's view shows the unfinished ones to its agent.
+//! `lifecycle::action` writes them; the unit's view shows the unfinished ones to its agent.
 
 use crate::documents::draft::Key;
 use crate::documents::key::{Kind, Model};
@@ -11,8 +11,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// One action (a task) of one unit. It is kept after it has finished, until it is pruned.
+/// One action (a task) of one unit. It is kept after it has finished, until it is pruned. Users receive it as it is
+/// stored, without its parameters (spec/clients.md 2.4 "task").
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ActionDoc {
     /// The number of the task, unique in the model.
     pub id: u64,
@@ -20,20 +22,22 @@ pub struct ActionDoc {
     pub unit: Uuid,
     /// The name of the unit, which outlives the unit itself.
     pub unit_name: UnitName,
-    /// The name of the action in the charm.
+    /// The name of the action in the charm, or [`EXEC`](crate::terms::commands::EXEC).
     pub name: String,
     /// The parameters, with the defaults of the charm inserted.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub params: BTreeMap<String, Value>,
     /// The progress of the action.
     pub status: ActionStatus,
-    /// The message of `action-fail`, or why the action could not run; empty if there is none.
-    pub message: String,
-    /// What the action set with `action-set`, and `return-code`, `stdout` and `stderr` of its process.
-    pub results: BTreeMap<String, Value>,
-    /// Why the controller refused the writes of the action, which has failed for that reason.
+    /// Why the action has failed; none if it has not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub refusal: Option<RefusalReason>,
+    pub failure: Option<ActionFailure>,
+    /// What the action set with `action-set`: dotted keys are nested, values are strings. `return-code` (a number) once
+    /// the process has ended; `stdout` and `stderr` if they are not empty.
+    #[serde(default)]
+    pub results: BTreeMap<String, Value>,
     /// The lines of `action-log`, each with its time in milliseconds.
+    #[serde(default)]
     pub log: Vec<(i64, String)>,
     /// When the action was queued.
     pub enqueued_ms: i64,
@@ -43,13 +47,41 @@ pub struct ActionDoc {
     pub completed_ms: Option<i64>,
 }
 
+/// Why an action has failed. The English is in `api::text::action`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum ActionFailure {
+    /// The charm called `action-fail` with this message.
+    ActionFail {
+        /// The message of the charm.
+        message: String,
+    },
+    /// The process of the action failed.
+    Process {
+        /// What the agent reports: `exit status 1`.
+        reason: String,
+    },
+    /// The charm has no program for the action.
+    NoProgram,
+    /// The controller refused the writes of the action.
+    Refused {
+        /// Why.
+        refusal: Box<RefusalReason>,
+    },
+    /// A restored store had not recorded it, and the unit had passed its number: whether it ran is unknown.
+    Lost,
+    /// The unit was removed before it had finished the action.
+    UnitRemoved,
+}
+
 impl Model {
     /// The action of this number.
     pub fn action(&self, id: u64) -> Key<ActionDoc> {
         self.key_with_rest(Kind::Action, format_args!("{id:010}"))
     }
-    /// Index of the unfinished actions of a unit; true if the agent has started the action.
-    pub fn action_of(&self, unit: Uuid, id: u64) -> Key<bool> {
+    /// Index of the unfinished actions of a unit, with their status.
+    pub fn action_of(&self, unit: Uuid, id: u64) -> Key<ActionStatus> {
         self.key_with_rest(Kind::ActionOf, format_args!("{unit}/{id:010}"))
     }
     /// The prefix of [`Self::action_of`] for one unit.

@@ -12,6 +12,7 @@ use crate::terms::leader_settings::LeaderSettingsView;
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
 use crate::terms::settings::Bag;
+use crate::terms::unit_documents::CharmDoc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -29,45 +30,6 @@ pub struct ApplicationDoc {
     /// The operating system that the user requested for the machines of its units; none for any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requested_base: Option<Base>,
-}
-
-/// The charm of an application. It is a separate document, so that a refresh touches nothing else.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct CharmDoc {
-    /// The digest of the charm archive.
-    pub sha256: String,
-    /// The name of the charm.
-    pub name: String,
-    /// The charm URL: `local:web-3`.
-    pub url: String,
-    /// The revision of the charm in this model, from 0.
-    pub revision: u32,
-    /// Whether the refresh was made with `--force-units`, which replaces the charm even while a hook is in
-    /// error (spec A.6).
-    pub forced: bool,
-    /// The digests of the archives that were assigned before, newest last. A refresh may overtake a unit that
-    /// downloads or installs one of them. The view does not contain them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub previous: Vec<String>,
-}
-
-/// The most digests in [`CharmDoc::previous`]: as many refreshes may overtake one download.
-const PREVIOUS_ARCHIVES_MAX: usize = 8;
-
-impl CharmDoc {
-    /// Whether this archive is assigned to the application, or was recently.
-    pub fn assigns(&self, sha256: &str) -> bool {
-        self.sha256 == sha256 || self.previous.iter().any(|earlier| earlier == sha256)
-    }
-
-    /// The digests for the next charm's [`CharmDoc::previous`].
-    pub(crate) fn previous_of_next(&self) -> Vec<String> {
-        let mut previous = self.previous.clone();
-        previous.push(self.sha256.clone());
-        let surplus = previous.len().saturating_sub(PREVIOUS_ARCHIVES_MAX);
-        previous.split_off(surplus)
-    }
 }
 
 /// An uploaded charm archive.

@@ -3,7 +3,7 @@
 //!
 //! The functions return causes and never write. They contain no facts that are not in a document: the
 //! controller adds since when an undated duty waits, because it stores when documents were committed. Called by
-//! transitions for their refusals, by the controller's `why`, and by dry runs.
+//! transitions for their refusals, by `why`, and by dry runs.
 
 use crate::documents::effective_life::{self, Documents};
 use crate::documents::prelude::{Model, UnitDoc};

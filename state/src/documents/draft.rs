@@ -76,7 +76,7 @@ pub trait Reader {
     fn get(&self, key: &str) -> Option<StoredDocument>;
     /// The first `limit` documents whose key begins with `prefix` and is greater than `after`, in key order.
     fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<StoredDocument>;
-    /// Notes that a document is damaged: it appears as absent, so the result of whoever reads it must not be used.
+    /// Notes that a document is damaged: it appears as absent, so a result that depends on it must not be used.
     ///
     /// Panics unless the reader has documents from a disk: other documents are what this program wrote.
     fn note_damage(&self, key: &str, why: &str) {

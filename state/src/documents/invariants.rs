@@ -14,6 +14,7 @@ use crate::documents::prelude::{
 };
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
+use crate::terms::status::ActionStatus;
 use std::collections::BTreeSet;
 
 /// The invariants that the documents of one model violate, one line each; empty if all hold.
@@ -253,8 +254,7 @@ impl Check<'_> {
             });
             let related = self.get(&model.relation(relation));
             let part = related.as_ref().zip(doc.as_ref());
-            let part =
-                part.is_none_or(|(related, doc)| crate::lifecycle::relation::includes_unit(related, doc));
+            let part = part.is_none_or(|(related, doc)| doc.takes_part_in(related));
             self.require(part, || {
                 format!("I22: {} is in the scope of a relation to which it does not belong", entry.unit)
             });
@@ -368,10 +368,11 @@ impl Check<'_> {
             let same = self.get(&model.ports(id)).is_some_and(|ports| ports == open.ports);
             self.require(same, || format!("I22: {key} differs from the open ports of the unit"));
         }
-        for (key, _) in read_all::<bool>(self.reader, &model.prefix(Kind::ActionOf)) {
+        for (key, status) in read_all::<ActionStatus>(self.reader, &model.prefix(Kind::ActionOf)) {
             let action = last_number(&key).and_then(|id| self.get(&model.action(id)));
-            let waits =
-                action.is_some_and(|doc: ActionDoc| ids(&key) == [doc.unit] && doc.completed_ms.is_none());
+            let waits = action.is_some_and(|doc: ActionDoc| {
+                ids(&key) == [doc.unit] && doc.completed_ms.is_none() && doc.status == status
+            });
             self.require(waits, || format!("I22: {key} refers to no unfinished action"));
         }
         for Found { id, doc, .. } in self.all::<UnitDoc>(Kind::Unit) {

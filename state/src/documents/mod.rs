@@ -1,8 +1,8 @@
 //! The documents of the store, and how transitions read and write them (design 5).
 //!
 //! `draft` records every read of a transition as its precondition; `keys` re-exports the keys and types of
-//! all documents from one file per noun; `effective_life` derives lives from those above; `blockers` and `non_removal_causes` compute
-//! what an entity waits for; `invariants` and `typed` verify what is stored; `refusal` is the answer of a transition that is not allowed. Nothing here changes
+//! all documents from one file per noun; `effective_life` derives lives from those above; `blockers` computes
+//! what a removal waits for; `invariants` and `typed` verify what is stored; `refusal` is the answer of a transition that is not allowed. Nothing here changes
 //! the model: that is `lifecycle` and `operations`.
 
 pub mod action;
@@ -16,7 +16,6 @@ pub mod key;
 pub mod log;
 pub mod machine;
 pub mod model;
-pub mod non_removal_causes;
 pub mod prelude;
 pub mod principal;
 pub mod refusal;

@@ -2,6 +2,7 @@
 
 use crate::documents::draft::Key;
 use crate::documents::key::{Kind, Model};
+use crate::terms::force::Force;
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 use serde::{Deserialize, Serialize};
@@ -22,12 +23,12 @@ pub struct ModelDoc {
 pub struct DestructionDoc {
     /// When the destruction was requested.
     pub since_ms: i64,
+    /// Whether force was requested.
+    #[serde(default)]
+    pub force: Force,
     /// When force was requested; none if it was not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forced_ms: Option<i64>,
-    /// Whether force begins without a grace period (`--no-wait`).
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub no_wait: bool,
     /// What is destroyed next.
     pub phase: DestructionPhase,
 }

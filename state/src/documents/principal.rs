@@ -40,7 +40,7 @@ pub enum TokenHolder {
         /// When the token expires, in milliseconds of the wall clock.
         expires_ms: i64,
     },
-    /// The agent of a machine that was removed while it was away. The token grants one thing: to learn of the removal,
+    /// The agent of a machine that was removed while it was away. The token permits one thing: to fetch the removal,
     /// and to confirm it.
     #[serde(rename = "removed-machine")]
     RemovedMachine {

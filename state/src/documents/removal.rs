@@ -84,7 +84,7 @@ string_enum! {
     }
 }
 
-/// What remains of a removed entity, so that its agent learns of the removal from positive evidence (design 7).
+/// What remains of a removed entity, so that its agent has positive evidence of the removal (design 7).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TombstoneDoc {
     /// The kind of entity.

@@ -8,6 +8,7 @@ use crate::documents::prelude::*;
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 use crate::terms::port_range::Ports;
+use crate::terms::status::ActionStatus;
 use crate::terms::status::AgentStatus;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -53,7 +54,7 @@ pub fn fault(stored: &StoredDocument) -> Option<String> {
         Kind::Bag => parses::<BagDoc>(stored),
         Kind::Cleanup => parses::<Vec<String>>(stored),
         Kind::ForcedRemoval => parses::<ForcedRemovalDoc>(stored),
-        Kind::ActionOf => parses::<bool>(stored),
+        Kind::ActionOf => parses::<ActionStatus>(stored),
         Kind::Log => parses::<LogDoc>(stored),
         Kind::Action => parses::<ActionDoc>(stored),
         Kind::Secret => parses::<SecretDoc>(stored),

@@ -2,10 +2,11 @@
 
 use crate::documents::draft::Key;
 use crate::documents::key::{Kind, Model};
-use crate::documents::relation::SubordinateLink;
+use crate::documents::relation::{RelationDoc, SubordinateLink};
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
 use crate::terms::port_range::Ports;
+use crate::terms::unit_documents::ResolvedDoc;
 use crate::unit::local::Local;
 use crate::unit::record::{CommitOutcome, Record};
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,18 @@ pub struct UnitDoc {
     pub subordinate_link: Option<SubordinateLink>,
     /// When the unit was added.
     pub created_ms: i64,
+}
+
+impl UnitDoc {
+    /// Whether the unit takes part in a relation. A subordinate takes part in relations that create units of its
+    /// application only if the principal application is its own principal's.
+    pub fn takes_part_in(&self, relation: &RelationDoc) -> bool {
+        let principals = relation
+            .subordinate_link
+            .zip(self.subordinate_link)
+            .map(|(its, own)| (its.principal, own.principal));
+        relation.end_of(self.application).is_some() && principals.is_none_or(|(its, own)| its == own)
+    }
 }
 
 /// The session of the agent that acts for a unit. Each attach increments the epoch by compare-and-set (design
@@ -89,16 +102,6 @@ impl ReplicaDoc {
     pub fn is_last(&self, record: &Record) -> bool {
         record.sequence == self.local.sequence && record.digest() == self.local.digest
     }
-}
-
-/// A request to resolve the error of a unit (`pintle resolved`).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ResolvedDoc {
-    /// The error episode that it resolves; the request does not apply to a later one.
-    pub episode: u64,
-    /// Whether to run the failed hook again instead of skipping it.
-    pub retry: bool,
 }
 
 impl Model {

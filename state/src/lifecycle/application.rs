@@ -2,7 +2,7 @@
 //!
 //! Destroying an application writes one document, its life; the lives of its units and relations are derived
 //! from it. An application is never visible as Dead: it is Dying until its last unit and relation are removed,
-//! and removed in the same transaction as the last of them. Called by the operator handlers, by the janitor and
+//! and removed in the same transaction as the last of them. Called by the handlers of users, by the janitor and
 //! by the other lifecycle modules.
 
 use crate::charm::options::{self, Settings};
@@ -17,14 +17,16 @@ use crate::documents::prelude::{
 use crate::documents::refusal::Refusal;
 use crate::documents::sequence;
 use crate::lifecycle::creation::{Creation, require_count};
+use crate::lifecycle::leadership;
+use crate::lifecycle::secret;
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{archive, relation, unit};
-use crate::operations::{leadership, secret};
 use crate::terms::cause::Entity;
 use crate::terms::life::Life;
 use crate::terms::names::{NAME_LENGTH_MAX, UnitName, Uuid, is_application_name};
 use crate::terms::refusal::application::{ApplicationRefusal, ApplicationRequest};
 use crate::terms::refusal::{AddedKind, EntityKind};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -33,23 +35,42 @@ use std::sync::Arc;
 /// stay below 100. The janitor examines the rest in batches of the same size.
 const RELATIONS_PER_BATCH: usize = 4;
 
-/// A request to deploy an application.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Deploys an application.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
 pub struct Deploy {
-    /// The application's name.
-    pub name: String,
-    /// The SHA-256 digest of the charm archive, which must be registered ([`register_archive`]).
+    /// The name of the application; none for the name of the charm.
+    pub application: Option<String>,
+    /// The digest of an uploaded charm archive; `NotFound` if the controller does not have it, or no longer.
     pub sha256: String,
-    /// The number of units; ignored for a subordinate charm.
+    /// The number of units. Ignored for a subordinate charm, whose units are created with those of principals.
     pub units: u32,
-    /// The name of the machine of the first unit; the others, and the first if this is none, get a new machine each.
+    /// The name of the machine for the first unit; none to add a machine for each unit.
     pub to: Option<String>,
-    /// Configuration options in their textual form.
+    /// The initial settings.
+    #[serde(default)]
     pub config: BTreeMap<String, String>,
-    /// The operating system of the machines of its units; none for any.
+    /// The operating system of the new machines for its units; none for that of the provider. A provider that does not
+    /// have it takes its own.
+    #[serde(default)]
     pub base: Option<Base>,
-    /// The current time.
-    pub now_ms: i64,
+}
+
+/// Refreshes an application: its charm is replaced by another revision.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Refresh {
+    /// The application.
+    pub application: String,
+    /// The digest of the uploaded archive of the new charm.
+    pub sha256: String,
+    /// Whether units in error take the new charm, too (`--force-units`).
+    pub forced: bool,
+    /// Settings that are changed together with the charm.
+    #[serde(default)]
+    pub config: BTreeMap<String, String>,
 }
 
 /// The result of [`deploy`].
@@ -57,6 +78,8 @@ pub struct Deploy {
 pub struct Deployed {
     /// The new application.
     pub application: Uuid,
+    /// Its name.
+    pub name: String,
     /// The charm URL, `local:NAME-REVISION`.
     pub url: String,
     /// The revision of the charm.
@@ -106,46 +129,49 @@ pub(crate) fn require_alive(
 ///
 /// The name must be free. The name of a Dying application is not free; the refusal lists what that application
 /// waits for (I26; against scenario 177). A subordinate gets no units here.
+///
+/// # Errors
+/// If the model is not Alive, the archive is not registered, the name is invalid or taken, or a setting is invalid.
 pub fn deploy(
     draft: &mut Draft,
     model: Model,
     request: &Deploy,
-    ids: &mut dyn FnMut() -> Uuid,
+    mut creation: Creation<'_>,
 ) -> Result<Deployed, Refusal> {
+    let charm = registered_charm(draft, &request.sha256)?;
+    let name = request.application.clone().unwrap_or_else(|| charm.name.clone());
     crate::lifecycle::model::require_alive(draft, model)?;
     require_count(request.units, AddedKind::Units)?;
-    require_name_free(draft, model, &request.name)?;
-    let charm = registered_charm(draft, &request.sha256)?;
+    require_name_free(draft, model, &name)?;
     require_peers_within_limit(&charm)?;
     if charm.subordinate && request.to.is_some() {
-        return Err(ApplicationRefusal::SubordinatePlaced { application: request.name.clone() }.into());
+        return Err(ApplicationRefusal::SubordinatePlaced { application: name }.into());
     }
     let mut settings = Settings::new();
     change_settings(&charm, &mut settings, &request.config, &[])?;
 
-    let application = ids();
+    let application = (creation.ids)();
     let doc = ApplicationDoc {
-        name: request.name.clone(),
+        name: name.clone(),
         subordinate: charm.subordinate,
-        created_ms: request.now_ms,
+        created_ms: creation.now_ms,
         requested_base: request.base.clone(),
     };
     draft.put(&model.application(application), &doc);
     draft.put(&model.application_life(application), &Life::Alive);
-    draft.put(&model.application_name(&request.name), &application);
+    draft.put(&model.application_name(&name), &application);
     draft.put(&model.application_config(application), &settings);
     let charm_doc = charm_doc(draft, model, &request.sha256, &charm);
     draft.put(&model.application_charm(application), &charm_doc);
     archive::record_use(draft, model, application, &request.sha256);
-    let creation = Creation { now_ms: request.now_ms, ids: &mut *ids };
-    relation::add_peers(draft, model, application, &request.name, &charm, creation);
+    relation::add_peers(draft, model, application, &name, &charm, creation.reborrow());
 
     let requested = if charm.subordinate { 0 } else { request.units };
-    let creation = Creation { now_ms: request.now_ms, ids };
     let units = unit::add_batch(draft, model, application, requested, request.to.as_deref(), creation)?;
     let added = u32::try_from(units.len()).expect("at most as many as requested");
     Ok(Deployed {
         application,
+        name,
         url: charm_doc.url,
         revision: charm_doc.revision,
         units,
@@ -254,14 +280,17 @@ pub fn configure(
 ///
 /// Refused if the new charm lacks an endpoint that a relation uses. Options that the new charm lacks, or
 /// declares with another type, are dropped (spec/charms.md, lesson 7); new peer relations are created, with
-/// identifiers from `ids`. With `forced`, units in error take the new charm, too.
+/// identifiers from `creation`. With `forced`, units in error take the new charm, too.
+///
+/// # Errors
+/// If there is no such application or archive, the application is not Alive, or the charm does not fit.
 pub fn refresh(
     draft: &mut Draft,
     model: Model,
-    id: Uuid,
     request: &Refresh,
-    ids: &mut dyn FnMut() -> Uuid,
+    creation: Creation<'_>,
 ) -> Result<CharmDoc, Refusal> {
+    let id = find(draft, model, &request.application)?;
     let doc = require_alive(draft, model, id, ApplicationRequest::Refresh)?;
     let (current, before) = charm_of(draft, model, id)
         .ok_or_else(|| Refusal::not_found(EntityKind::ApplicationCharm, &doc.name))?;
@@ -294,22 +323,8 @@ pub fn refresh(
         draft.put(&model.application_charm(id), &next);
         archive::record_use(draft, model, id, &request.sha256);
     }
-    let creation = Creation { now_ms: request.now_ms, ids };
     relation::add_peers(draft, model, id, &doc.name, &charm, creation);
     Ok(next)
-}
-
-/// A request to refresh an application.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Refresh {
-    /// The SHA-256 digest of the charm archive, which must be registered ([`register_archive`]).
-    pub sha256: String,
-    /// Whether units in error take the new charm, too.
-    pub forced: bool,
-    /// Configuration options to set with the new charm, in their textual form.
-    pub config: BTreeMap<String, String>,
-    /// The current time.
-    pub now_ms: i64,
 }
 
 /// Refuses a charm that lacks an endpoint that a relation uses, or declares it differently.

@@ -2,7 +2,7 @@
 //! removed by the provisioner (spec E.5, seed 001).
 //!
 //! A machine with an Alive unit is never destroyed without force, and a machine with any unit is never Dead
-//! (I20). Called by the operator handlers, the machine agent's handlers, the provisioner's handlers, and by the
+//! (I20). Called by the handlers of users, the machine agent's handlers, the provisioner's handlers, and by the
 //! unit lifecycle.
 
 use crate::charm::Base;
@@ -172,18 +172,6 @@ pub fn set_dead(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal
     }
     draft.put(&model.machine_life(id), &Life::Dead);
     Ok(())
-}
-
-/// The units that can be removed without an agent, because the machine has no instance that could run one: they
-/// are Dying and were never attached. The caller removes each with
-/// [`unit::remove`](crate::lifecycle::unit::remove) in a transaction of its own; then the machine can be Dead.
-pub fn units_without_instance(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Uuid> {
-    if documents.document(&model.machine_life(id)) != Some(Life::Dying) {
-        return Vec::new();
-    }
-    let mut units = documents.ids(&model.machine_units(id), UNITS_MAX);
-    units.retain(|unit| documents.document(&model.session(*unit)).is_none());
-    units
 }
 
 /// Whether an agent has attached for any unit of this machine. Such a unit is removed only after its agent has

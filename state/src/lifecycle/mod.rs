@@ -1,16 +1,20 @@
 //! The lifecycles of models, machines, applications, units and relations: added, destroyed, Dead, removed (spec
-//! E).
+//! E); and what ends with a unit: its actions, its leadership, and the relations that it has to enter again.
 //!
 //! Each public function is a transition over a [`Draft`](crate::documents::draft::Draft). The removal of one
 //! entity can remove others in the same transaction, so the modules of applications, units and relations import
 //! each other; no other modules of this crate do.
 
+pub mod action;
 pub mod application;
 pub mod archive;
 pub mod cleanup;
 pub mod creation;
+pub mod leadership;
 pub mod machine;
 pub mod model;
+pub mod pending_reentry;
 pub mod relation;
 pub mod scope;
+pub(crate) mod secret;
 pub mod unit;

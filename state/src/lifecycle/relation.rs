@@ -1,7 +1,7 @@
 //! Relations: added between two compatible endpoints, left by units, removed with the last unit that leaves (spec E.2, A.12; seeds 000 and 001).
 //!
 //! A relation is never visible as Dead: it is Dying until its scope is empty, and removed in the same
-//! transaction as the last unit in it (I18). Called by the operator handlers, by the commit of unit records and
+//! transaction as the last unit in it (I18). Called by the handlers of users, by the commit of unit records and
 //! by forced removal.
 
 use crate::charm::{Charm, Endpoint, IntegrateEnd, JUJU_INFO, NoMatch, Role, Scope, endpoints};
@@ -16,8 +16,8 @@ use crate::documents::refusal::Refusal;
 use crate::documents::sequence;
 use crate::lifecycle::application;
 use crate::lifecycle::creation::Creation;
+use crate::lifecycle::pending_reentry;
 use crate::lifecycle::unit::Destroyed;
-use crate::restore::pending_reentry;
 use crate::terms::life::Life;
 use crate::terms::names::{EndpointName, RelationNumber, Uuid, is_application_name};
 use crate::terms::refusal::EntityKind;
@@ -138,14 +138,6 @@ pub fn container(scope: Scope, unit: Uuid, doc: &UnitDoc) -> Uuid {
         Scope::Global => Uuid(0),
         Scope::Container => doc.principal.unwrap_or(unit),
     }
-}
-
-/// Whether a unit takes part in a relation. A subordinate takes part in relations that create units of its
-/// application only if the principal application is its own principal's.
-pub fn includes_unit(relation: &RelationDoc, unit: &UnitDoc) -> bool {
-    let principals =
-        relation.subordinate_link.zip(unit.subordinate_link).map(|(its, own)| (its.principal, own.principal));
-    relation.end_of(unit.application).is_some() && principals.is_none_or(|(its, own)| its == own)
 }
 
 fn no_match(reason: NoMatch) -> RelationRefusal {

@@ -10,9 +10,9 @@ use crate::documents::effective_life;
 use crate::documents::prelude::{BagDoc, Model, ScopeDoc, last_id};
 use crate::documents::refusal::Refusal;
 use crate::lifecycle::creation::Creation;
-use crate::lifecycle::relation::{container, includes_unit};
+use crate::lifecycle::pending_reentry;
+use crate::lifecycle::relation::container;
 use crate::lifecycle::unit::add_subordinate;
-use crate::restore::pending_reentry;
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 use crate::terms::refusal::{EntityKind, ScopeRefusal};
@@ -75,7 +75,7 @@ fn enter_or_reenter(
     let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found(EntityKind::Unit, unit))?;
     let relation =
         draft.get(&model.relation(id)).ok_or_else(|| Refusal::not_found(EntityKind::Relation, id))?;
-    if !includes_unit(&relation, &doc) {
+    if !doc.takes_part_in(&relation) {
         return Err(ScopeRefusal::NotMember { unit: doc.name, ends: relation.key_text() }.into());
     }
     let container = container(relation.scope, unit, &doc);

@@ -3,7 +3,7 @@
 //!
 //! A unit name is never used again, a unit that is in a scope or has subordinates is never Dead (I20), and
 //! removing a unit removes or advances everything that only waited for it in the same transaction. Called by
-//! the operator handlers, the agents' handlers, the commit of records and forced removal.
+//! the handlers of users, the agents' handlers, the commit of records and forced removal.
 
 use crate::documents::blockers::{self, EntityId};
 use crate::documents::draft::Draft;
@@ -15,9 +15,10 @@ use crate::documents::refusal::Refusal;
 use crate::documents::{sequence, token};
 use crate::lifecycle::application;
 use crate::lifecycle::creation::Creation;
+use crate::lifecycle::pending_reentry;
+use crate::lifecycle::secret;
+use crate::lifecycle::{action, leadership};
 use crate::lifecycle::{machine, relation};
-use crate::operations::{action, leadership, secret};
-use crate::restore::pending_reentry;
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
 use crate::terms::refusal::EntityKind;
@@ -301,7 +302,7 @@ pub fn remove(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Result<
 }
 
 fn remove_documents(draft: &mut Draft, model: Model, id: Uuid, doc: &UnitDoc, now_ms: i64) {
-    action::fail_all(draft, model, id, &doc.name, now_ms);
+    action::fail_all(draft, model, id, now_ms);
     leadership::release(draft, model, id);
     token::revoke(draft, id);
     secret::remove_owner(draft, model, id);

@@ -1,13 +1,12 @@
-//! The decision table of the deployer, the part of the machine agent that starts and stops unit agents (spec
-//! F.2).
+//! The decision table of the machine agent: which units it deploys, starts, stops and recalls (spec F.2).
 //!
 //! [`plan`] compares the units that are assigned to the machine with the units that are deployed on it. A unit
 //! that is missing from the assignment is never taken for dead without evidence (design 7). The machine agent
 //! executes the steps and plans again after every change.
 
+use crate::terms::assignment::{Assigned, Existence};
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
-use crate::views::view::{Assigned, Existence};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is known about a unit that is deployed on this machine but not assigned to it.
@@ -40,6 +39,25 @@ pub enum Evidence {
 /// The unit is therefore quarantined. If a newer backup is restored in time, the unit is deployed again.
 pub fn is_dying_and_empty(life: Life, assigned: usize) -> bool {
     life != Life::Alive && assigned == 0
+}
+
+/// What a machine agent does when its machine is empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MachineStep {
+    /// Report that the machine is dead (spec E.5).
+    ReportDead,
+    /// End: the machine is Dead.
+    End,
+}
+
+/// The step of a machine with this life and number of assigned units; none while a folder of a unit is left. A machine
+/// that was removed by force may be Dead before its units were recalled.
+pub fn machine_step(life: Life, assigned: usize, has_folders: bool) -> Option<MachineStep> {
+    match (life, assigned, has_folders) {
+        (Life::Dying, 0, false) => Some(MachineStep::ReportDead),
+        (Life::Dead, _, false) => Some(MachineStep::End),
+        (Life::Alive | Life::Dying, _, false) | (_, _, true) => None,
+    }
 }
 
 /// Weighs the evidence about a unit that is deployed on this machine but not assigned to it. A tombstone counts
@@ -191,8 +209,20 @@ mod tests {
     #[test]
     fn only_a_dying_or_dead_machine_without_assigned_units_is_dying_and_empty() {
         let rows = [(Life::Alive, [false, false]), (Life::Dying, [true, false]), (Life::Dead, [true, false])];
-        for (life, leaving) in rows {
-            assert_eq!([0, 1].map(|assigned| is_dying_and_empty(life, assigned)), leaving, "{life:?}");
+        for (life, departing) in rows {
+            assert_eq!([0, 1].map(|assigned| is_dying_and_empty(life, assigned)), departing, "{life:?}");
+        }
+    }
+
+    #[test]
+    fn an_empty_dying_machine_reports_itself_dead_and_a_dead_machine_without_folders_ends() {
+        assert_eq!(machine_step(Life::Dying, 0, false), Some(MachineStep::ReportDead));
+        assert_eq!(machine_step(Life::Dead, 0, false), Some(MachineStep::End));
+        assert_eq!(machine_step(Life::Dead, 1, false), Some(MachineStep::End), "it was removed by force");
+        let waits =
+            [(Life::Alive, 0, false), (Life::Dying, 1, false), (Life::Dying, 0, true), (Life::Dead, 0, true)];
+        for (life, assigned, has_folders) in waits {
+            assert_eq!(machine_step(life, assigned, has_folders), None, "{life:?} {assigned} {has_folders}");
         }
     }
 

@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_instance_is_handed_over_once_its_agent_is_gone() {
+    fn a_kept_instance_is_handed_over_once_its_agent_is_uninstalled() {
         let wanted = |life| DesiredMachine {
             nonce: Some(NONCE),
             has_instance: true,

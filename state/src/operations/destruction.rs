@@ -19,8 +19,9 @@ use crate::documents::prelude::{
     DestructionDoc, DestructionPhase, GLOBAL, Kind, Model, TombstoneDoc, TombstoneKind, last_id,
 };
 use crate::documents::refusal::Refusal;
-use crate::lifecycle::{application, machine};
-use crate::operations::force::{self, ForceRequest};
+use crate::lifecycle::machine;
+use crate::operations::force;
+use crate::terms::force::Force;
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 use crate::terms::refusal::EntityKind;
@@ -36,12 +37,7 @@ const MACHINES_PER_BATCH: usize = 20;
 ///
 /// # Errors
 /// If the model does not exist.
-pub fn destroy(
-    draft: &mut Draft,
-    model: Model,
-    force: Option<ForceRequest>,
-    now_ms: i64,
-) -> Result<(), Refusal> {
+pub fn destroy(draft: &mut Draft, model: Model, force: Force, now_ms: i64) -> Result<(), Refusal> {
     if draft.get(&model.model()).is_none() {
         return Err(Refusal::not_found(EntityKind::Model, model.0));
     }
@@ -50,16 +46,15 @@ pub fn destroy(
         draft.put(&model.model_life(), &Life::Dying);
     }
     let before = known.clone().unwrap_or(DestructionDoc { since_ms: now_ms, ..DestructionDoc::default() });
-    let more = force.is_some_and(|force| before.forced_ms.is_none() || force.no_wait && !before.no_wait);
-    let next = match force {
+    let next = match (before.force, force) {
         // start again at the first application: what is destroyed already must be forced, too
-        Some(force) if more => DestructionDoc {
+        (Force::No, Force::AfterWait | Force::AtOnce) | (Force::AfterWait, Force::AtOnce) => DestructionDoc {
             since_ms: before.since_ms,
-            forced_ms: Some(force.now_ms),
-            no_wait: force.no_wait,
+            force,
+            forced_ms: Some(now_ms),
             phase: DestructionPhase::default(),
         },
-        Some(_) | None => before,
+        (_, Force::No) | (Force::AfterWait | Force::AtOnce, Force::AfterWait) | (Force::AtOnce, _) => before,
     };
     if known.as_ref() != Some(&next) {
         draft.put(&model.model_destruction(), &next);
@@ -76,12 +71,12 @@ pub fn destroy_batch(draft: &mut Draft, model: Model) -> Result<bool, Refusal> {
         return Ok(false);
     };
     let (applications, machines) = (model.prefix(Kind::Application), model.prefix(Kind::Machine));
-    let force = doc.forced_ms.map(|now_ms| ForceRequest { no_wait: doc.no_wait, now_ms });
+    let (force, forced_ms) = (doc.force, doc.forced_ms.unwrap_or(doc.since_ms));
     let phase = match &doc.phase {
         DestructionPhase::Applications { after } => {
             let page = draft.page_keys(&applications, after, APPLICATIONS_PER_BATCH);
             for id in page.iter().filter_map(|key| last_id(key)) {
-                destroy_application(draft, model, id, force)?
+                force::application(draft, model, id, force, forced_ms).map(drop)?;
             }
             match last_of_full_page(page, APPLICATIONS_PER_BATCH) {
                 Some(after) => DestructionPhase::Applications { after },
@@ -91,7 +86,7 @@ pub fn destroy_batch(draft: &mut Draft, model: Model) -> Result<bool, Refusal> {
         DestructionPhase::Machines { after } => {
             let page = draft.page_keys(&machines, after, MACHINES_PER_BATCH);
             for id in page.iter().filter_map(|key| last_id(key)) {
-                destroy_machine(draft, model, id, force)?
+                destroy_machine(draft, model, id, force, forced_ms)?
             }
             match last_of_full_page(page, MACHINES_PER_BATCH) {
                 Some(after) => DestructionPhase::Machines { after },
@@ -116,32 +111,19 @@ fn last_of_full_page(mut page: Vec<String>, per_page: usize) -> Option<String> {
     if page.len() == per_page { page.pop() } else { None }
 }
 
-fn destroy_application(
-    draft: &mut Draft,
-    model: Model,
-    id: Uuid,
-    force: Option<ForceRequest>,
-) -> Result<(), Refusal> {
-    match force {
-        Some(force) => force::application(draft, model, id, force).map(drop),
-        None => application::destroy(draft, model, id).map(drop),
-    }
-}
-
 /// Destroys a machine. Its units are Dying with their applications, so none of them blocks it.
 fn destroy_machine(
     draft: &mut Draft,
     model: Model,
     id: Uuid,
-    force: Option<ForceRequest>,
+    force: Force,
+    forced_ms: i64,
 ) -> Result<(), Refusal> {
-    match force {
-        Some(force) => force::machine(draft, model, id, force),
-        None => {
-            machine::set_dying(draft, model, id);
-            Ok(())
-        }
+    if force != Force::No {
+        return force::machine(draft, model, id, force, forced_ms);
     }
+    machine::set_dying(draft, model, id);
+    Ok(())
 }
 
 /// Removes a model without applications and machines.

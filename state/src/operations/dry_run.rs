@@ -2,23 +2,24 @@
 //! on which unit in which order, and what would block the rest.
 //!
 //! Nothing is stored. The dry run executes the real transitions, and the agents' real decisions with every hook
-//! a success, on a simulated reader above the store. Called by the operator handlers for `--dry-run`.
+//! a success, on a simulated reader above the store. Called by the handlers of users for `--dry-run`.
 
 mod affected;
 mod result;
 mod simulation;
+mod whole_model;
 
 use crate::documents::blockers::{BLOCKERS_MAX, EntityId, blockers};
 use crate::documents::draft::Reader;
 use crate::documents::prelude::Model;
 use crate::documents::refusal::Refusal;
-use crate::lifecycle::{application, machine, relation, unit};
-use crate::operations::force::{self, ForceRequest};
+use crate::operations::force;
+use crate::terms::activity::Activity;
 use crate::terms::cause::{self, Entity};
+use crate::terms::force::Force;
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
 use crate::terms::refusal::RefusalReason;
-use crate::unit::activity::Activity;
 use affected::{AffectedEntities, EntityLife, Lives, id_of, name};
 use simulation::{
     Participants, SimulatedReader, elected_units, finish_running, forced, leaderless_applications, simulate,
@@ -27,6 +28,7 @@ use simulation::{
 use std::collections::BTreeSet;
 
 pub use result::{DryRun, ExpectedHook};
+pub use whole_model::dry_run_of_model;
 
 /// The maximum number of entities of one request: each is removed in the same simulation.
 pub const TARGETS_MAX: usize = 20;
@@ -44,8 +46,10 @@ const ENTITIES_LISTED_MAX: usize = 200;
 pub struct Removal<'a> {
     /// The entities, at most [`TARGETS_MAX`] ([`require_count`]). They are removed one after the other.
     pub entities: &'a [EntityId],
-    /// How they are removed by force; none if they are not.
-    pub force: Option<ForceRequest>,
+    /// Whether they are removed by force.
+    pub force: Force,
+    /// The current time.
+    pub now_ms: i64,
 }
 
 /// Facts about agents that the store does not contain.
@@ -88,14 +92,13 @@ pub(crate) fn dry_run_within(
     reports: &AgentReports<'_>,
     documents_read_max: usize,
 ) -> Result<DryRun, Refusal> {
-    let Removal { entities, force } = removal;
+    let Removal { entities, force, now_ms } = removal;
     let affected = AffectedEntities::collect(reader, model, entities);
     let mut simulated = SimulatedReader::over(reader);
     // The hooks that are running now finish first. Beyond both limits they are ignored, because each takes a
     // whole view.
     // A unit that is removed immediately does not finish its hook.
-    let finishes_hook =
-        |id: &Uuid| !force.is_some_and(|force| force.no_wait) || !affected.is_removed_with(*id, entities);
+    let finishes_hook = |id: &Uuid| force != Force::AtOnce || !affected.is_removed_with(*id, entities);
     let running = affected.units.keys().filter(|id| finishes_hook(id));
     let running: Vec<(Uuid, Activity)> = running
         .filter_map(|id| Some((*id, (reports.running_hook)(*id)?)))
@@ -109,15 +112,11 @@ pub(crate) fn dry_run_within(
     simulated.documents_read.set(0);
     let start_changes = simulated.changes.clone();
     for entity in entities {
-        simulated.run(|draft| match (*entity, force) {
-            (EntityId::Unit(id), None) => unit::destroy(draft, model, id, 0).map(drop),
-            (EntityId::Unit(id), Some(force)) => force::unit(draft, model, id, force).map(drop),
-            (EntityId::Application(id), None) => application::destroy(draft, model, id).map(drop),
-            (EntityId::Application(id), Some(force)) => force::application(draft, model, id, force).map(drop),
-            (EntityId::Relation(id), None) => relation::destroy(draft, model, id).map(drop),
-            (EntityId::Relation(id), Some(force)) => force::relation(draft, model, id, force).map(drop),
-            (EntityId::Machine(id), None) => machine::destroy(draft, model, id),
-            (EntityId::Machine(id), Some(force)) => force::machine(draft, model, id, force),
+        simulated.run(|draft| match *entity {
+            EntityId::Unit(id) => force::unit(draft, model, id, force, now_ms).map(drop),
+            EntityId::Application(id) => force::application(draft, model, id, force, now_ms).map(drop),
+            EntityId::Relation(id) => force::relation(draft, model, id, force, now_ms).map(drop),
+            EntityId::Machine(id) => force::machine(draft, model, id, force, now_ms),
         })?;
     }
     let before = affected.lives(reader, model);
@@ -150,15 +149,15 @@ pub(crate) fn dry_run_within(
         .into_iter()
         .filter(|entity| (reports.is_lost)(*entity));
     match force {
-        None => result.lost_agents = lost_agents.collect(),
-        Some(_) => participants.absent = lost_agents.map(id_of).collect(),
+        Force::No => result.lost_agents = lost_agents.collect(),
+        Force::AfterWait | Force::AtOnce => participants.absent = lost_agents.map(id_of).collect(),
     }
     let changes_of_request = simulated.changes.clone();
     let (mut earlier, mut earlier_leaderless) = (DryRun::default(), BTreeSet::new());
     let is_dying_already =
         |entity: &EntityId| name(reader, model, *entity).is_some_and(|name| !was_alive(&name));
     // a forced removal of entities that are Dying already changes how these are removed
-    let changes_earlier_removal = force.is_some() && entities.iter().any(is_dying_already);
+    let changes_earlier_removal = force != Force::No && entities.iter().any(is_dying_already);
     if !changes_earlier_removal && before.values().any(|entity| entity.life != Life::Alive) {
         // effects of earlier removals are simulated alone, to be excluded from the result
         let mut earlier_simulation =
@@ -178,16 +177,16 @@ pub(crate) fn dry_run_within(
     }
     // a unit that would be removed with another entity, which is removed before it, is not forced with that
     // entity
-    for unit in affected.units.keys().filter(|_| force.is_none()) {
+    for unit in affected.units.keys().filter(|_| force == Force::No) {
         let exists = name(&simulated, model, EntityId::Unit(*unit)).is_some();
         if exists && departing.contains(&EntityId::Unit(*unit)) && result.blockers.len() < BLOCKERS_MAX {
             result.blockers.extend(blockers(&mut (&simulated as &dyn Reader), model, EntityId::Unit(*unit)));
         }
     }
-    if let Some(force) = force {
+    if force != Force::No {
         let requested: BTreeSet<Uuid> = entities.iter().copied().map(id_of).collect();
         let others = forced(reader, model).into_iter().filter(|id| !requested.contains(id)).collect();
-        if force.no_wait {
+        if force == Force::AtOnce {
             // without a grace period the removed units run nothing, and the others observe their removal
             simulated.changes = changes_of_request;
             let mut removed_names = BTreeSet::new();

@@ -1,59 +1,17 @@
-//! What becomes due of secrets, and what their hooks have reported (spec/uniter.md A.14).
+//! What becomes due of secrets, by the clock of the controller (spec/uniter.md A.14).
 //!
-//! The janitor marks what is due by the controller's clock, so that no agent decides by a clock of its own; the record of a
-//! secret hook removes the mark, so that the hook runs once. Called by the janitor and by the commit of records.
+//! The janitor marks what is due, so that no agent decides by a clock of its own; the record of a secret hook removes
+//! the mark (`agents::secret_writes`). Called by the janitor.
 
 use crate::documents::draft::{Draft, Key, Reader, read, read_all};
 use crate::documents::effective_life::Documents;
 use crate::documents::prelude::{GLOBAL, Kind, Model, SecretContentDoc};
-use crate::operations::secret::{SecretWriter, find, put};
+use crate::lifecycle::secret::{find, put};
 use crate::terms::names::Uuid;
-use crate::terms::secret::{RotatePolicy, SecretEvent, SecretId};
+use crate::terms::secret::SecretId;
 
 /// The most timers that one transaction handles: each reads three documents and writes three.
 const TIMERS_PER_BATCH: usize = 20;
-
-/// Stores that a secret hook of the unit has run, so that it does not run again.
-pub(crate) fn hook_done(
-    draft: &mut Draft,
-    model: Model,
-    writer: &SecretWriter,
-    (id, revision, event): (SecretId, u64, SecretEvent),
-) {
-    if event == SecretEvent::Changed {
-        let key = model.secrets_consumed(writer.unit);
-        let mut consumed = draft.get(&key).unwrap_or_default();
-        if let Some(entry) = consumed.get_mut(&id).filter(|entry| entry.reported < revision) {
-            entry.reported = revision;
-            draft.put(&key, &consumed);
-        }
-        return;
-    }
-    let Some(before) = draft.get(&model.secret(id)) else { return };
-    if ![writer.unit, writer.doc.application].contains(&before.owner.id) {
-        return;
-    }
-    let mut after = before.clone();
-    match event {
-        SecretEvent::Rotate => {
-            after.rotation_due = false;
-            let interval = after.rotate.and_then(RotatePolicy::interval_ms);
-            after.rotate_at_ms = interval.map(|interval| writer.at_ms.saturating_add(interval));
-        }
-        SecretEvent::Expired => {
-            if let Some(revision) = after.revisions.get_mut(&revision) {
-                revision.expiry_reported = true;
-            }
-        }
-        SecretEvent::Remove => {
-            if let Some(revision) = after.revisions.get_mut(&revision) {
-                revision.obsolete_reported = true;
-            }
-        }
-        SecretEvent::Changed => {}
-    }
-    put(draft, model, id, Some(&before), &after);
-}
 
 /// One sealed content of each model that has one: what a start looks at to find that a key is missing.
 pub fn sample_contents(reader: &dyn Reader) -> Vec<String> {

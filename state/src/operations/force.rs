@@ -22,7 +22,7 @@ use crate::documents::prelude::{ForcedKind, ForcedPhase, ForcedRemovalDoc, Model
 use crate::documents::refusal::Refusal;
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{application, machine, model, relation, unit};
-use crate::terms::force::ForcedBy;
+use crate::terms::force::{Force, ForcedBy};
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 
@@ -49,38 +49,33 @@ const CHECKPOINTS_PER_WAIT: i64 = 8;
 /// each.
 pub const CHECKPOINTS_PER_TRANSACTION: usize = 40;
 
-/// A request to remove an entity by force.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ForceRequest {
-    /// Whether the controller acts immediately, without a grace period (`--no-wait`).
-    pub no_wait: bool,
-    /// The current time.
-    pub now_ms: i64,
-}
-
-impl ForceRequest {
-    fn forced_doc(self, kind: ForcedKind) -> ForcedRemovalDoc {
-        let due_ms = if self.no_wait { self.now_ms } else { self.now_ms.saturating_add(GRACE_MS) };
-        let (since_ms, no_wait, by) = (self.now_ms, self.no_wait, ForcedBy::Operator);
-        ForcedRemovalDoc { kind, since_ms, due_ms, no_wait, by, phase: ForcedPhase::default(), waited_ms: 0 }
+/// The user's `remove-unit`, with or without force. A subordinate that is Alive is refused, as without force; one
+/// that is Dying is not.
+///
+/// # Errors
+/// As [`unit::destroy`].
+pub fn unit(
+    draft: &mut Draft,
+    model: Model,
+    id: Uuid,
+    force: Force,
+    now_ms: i64,
+) -> Result<Destroyed, Refusal> {
+    if force == Force::No {
+        return unit::destroy(draft, model, id, now_ms);
     }
-}
-
-/// The user's `remove-unit --force`. A subordinate that is Alive is refused, as without force; one that is
-/// Dying is not.
-pub fn unit(draft: &mut Draft, model: Model, id: Uuid, force: ForceRequest) -> Result<Destroyed, Refusal> {
     let doc = draft.get(&model.unit(id));
     let subordinate = doc.filter(|doc| doc.principal.is_some());
     let dying =
         subordinate.is_some_and(|doc| effective_life::unit_life_of(draft, model, id, &doc) != Life::Alive);
-    if !dying && unit::destroy(draft, model, id, force.now_ms)? == Destroyed::Removed {
+    if !dying && unit::destroy(draft, model, id, now_ms)? == Destroyed::Removed {
         return Ok(Destroyed::Removed);
     }
-    mark_forced(draft, model, id, force.forced_doc(ForcedKind::Unit));
+    mark_requested(draft, model, id, ForcedKind::Unit, force, now_ms);
     Ok(Destroyed::Dying)
 }
 
-/// The user's `remove-application --force`.
+/// The user's `remove-application`, with or without force.
 ///
 /// # Errors
 /// If the application never existed.
@@ -88,16 +83,17 @@ pub fn application(
     draft: &mut Draft,
     model: Model,
     id: Uuid,
-    force: ForceRequest,
+    force: Force,
+    now_ms: i64,
 ) -> Result<Destroyed, Refusal> {
     let destroyed = application::destroy(draft, model, id)?;
     if destroyed == Destroyed::Dying {
-        mark_forced(draft, model, id, force.forced_doc(ForcedKind::Application));
+        mark_requested(draft, model, id, ForcedKind::Application, force, now_ms);
     }
     Ok(destroyed)
 }
 
-/// The user's `remove-relation --force`.
+/// The user's `remove-relation`, with or without force.
 ///
 /// # Errors
 /// If it is a peer relation, or never existed.
@@ -105,27 +101,48 @@ pub fn relation(
     draft: &mut Draft,
     model: Model,
     id: Uuid,
-    force: ForceRequest,
+    force: Force,
+    now_ms: i64,
 ) -> Result<Destroyed, Refusal> {
     let destroyed = relation::destroy(draft, model, id)?;
     if destroyed == Destroyed::Dying {
-        mark_forced(draft, model, id, force.forced_doc(ForcedKind::Relation));
+        mark_requested(draft, model, id, ForcedKind::Relation, force, now_ms);
     }
     Ok(destroyed)
 }
 
-/// The user's `remove-machine --force`: its units are removed with it (spec E.5 last row).
+/// The user's `remove-machine`; with force, its units are removed with it (spec E.5 last row).
 ///
 /// # Errors
-/// If the machine never existed.
-pub fn machine(draft: &mut Draft, model: Model, id: Uuid, force: ForceRequest) -> Result<(), Refusal> {
+/// If the machine never existed; without force, as [`machine::destroy`].
+pub fn machine(draft: &mut Draft, model: Model, id: Uuid, force: Force, now_ms: i64) -> Result<(), Refusal> {
+    if force == Force::No {
+        return machine::destroy(draft, model, id);
+    }
     if draft.get(&model.machine_life(id)) == Some(Life::Alive) {
         draft.put(&model.machine_life(id), &Life::Dying);
     } else if draft.get(&model.machine(id)).is_none() {
         return machine::destroy(draft, model, id);
     }
-    mark_forced(draft, model, id, force.forced_doc(ForcedKind::Machine));
+    mark_requested(draft, model, id, ForcedKind::Machine, force, now_ms);
     Ok(())
+}
+
+/// Marks a Dying entity as requested by a user; changes nothing without force.
+fn mark_requested(draft: &mut Draft, model: Model, id: Uuid, kind: ForcedKind, force: Force, now_ms: i64) {
+    let due_ms = match force {
+        Force::No => return,
+        Force::AfterWait => now_ms.saturating_add(GRACE_MS),
+        Force::AtOnce => now_ms,
+    };
+    let (no_wait, phase) = (force == Force::AtOnce, ForcedPhase::default());
+    let by = ForcedBy::Operator;
+    mark_forced(
+        draft,
+        model,
+        id,
+        ForcedRemovalDoc { kind, since_ms: now_ms, due_ms, no_wait, by, phase, waited_ms: 0 },
+    );
 }
 
 /// Starts the timer of the model's teardown budget for a unit that is Dying: it is forced after `budget_ms`.
@@ -346,7 +363,7 @@ fn has_failed_in_destroyed_model(
     forced: &ForcedRemovalDoc,
 ) -> bool {
     let destruction = draft.get(&model.model_destruction());
-    let by_force = destruction.is_some_and(|destruction| destruction.forced_ms.is_some());
+    let by_force = destruction.is_some_and(|destruction| destruction.force != Force::No);
     by_force
         && forced.by == ForcedBy::Operator
         && draft.get(&model.replica(id)).is_some_and(|replica| replica.local.episode().is_some())

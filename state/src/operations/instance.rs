@@ -6,10 +6,10 @@
 
 use crate::charm::Base;
 use crate::documents::draft::Draft;
-use crate::documents::prelude::{GLOBAL, InstanceDoc, Model, ProvisioningErrorDoc, TokenHolder};
+use crate::documents::prelude::{GLOBAL, InstanceDoc, Model, ProvisioningErrorDoc, TokenHolder, last_id};
 use crate::documents::refusal::Refusal;
 use crate::documents::token;
-use crate::lifecycle::machine;
+use crate::lifecycle::{machine, unit};
 use crate::machine::provision::retry_after_ms;
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
@@ -95,6 +95,35 @@ pub fn record_failure(
     let error = ProvisioningErrorDoc { message, failures, since_ms, last_ms: now_ms, retry_ms };
     draft.put(&model.machine_provisioning_error(id), &error);
     Ok(())
+}
+
+/// Whether a report is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// A part is recorded: the caller repeats the transition.
+    Repeat,
+    /// It is recorded.
+    Done,
+}
+
+/// Records that a machine has no instance that could run an agent. A Dying machine becomes Dead after its units were
+/// removed that no agent has attached for. The removal of one unit may write half of what a transaction may, so each
+/// call removes one; the last call sets the machine Dead.
+///
+/// # Errors
+/// If the machine is Alive, does not exist, or has units that only their agents can remove.
+pub fn record_absent(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Result<Progress, Refusal> {
+    if draft.get(&model.machine_life(id)) == Some(Life::Dying) {
+        // Read untracked: the removal of a unit and the death of the machine check again what they depend on.
+        let units = draft.keys_untracked(&model.machine_units(id), machine::UNITS_MAX);
+        let mut units = units.iter().filter_map(|key| last_id(key));
+        if let Some(unit) = units.find(|unit| draft.get_untracked(&model.session(*unit)).is_none()) {
+            unit::remove(draft, model, unit, now_ms)?;
+            return Ok(Progress::Repeat);
+        }
+    }
+    machine::set_dead(draft, model, id)?;
+    Ok(Progress::Done)
 }
 
 /// The user's `retry-provisioning`: schedules the retry for now.

@@ -1,11 +1,11 @@
 //! The settings of an application that only its leader may write (leader-set), and that all its units read.
 
+use crate::agents::record_validation::require_run;
+use crate::agents::session;
 use crate::documents::draft::Draft;
 use crate::documents::prelude::{LeaderWriteNumber, Model};
 use crate::documents::refusal::Refusal;
-use crate::operations::leadership::is_leader;
-use crate::operations::record_validation::require_run;
-use crate::operations::session;
+use crate::lifecycle::leadership::is_leader;
 use crate::terms::leader_settings::LeaderSettingsView;
 use crate::terms::names::Uuid;
 use crate::terms::refusal::EntityKind;
@@ -50,7 +50,7 @@ pub fn write(
     if write.number < stored.number {
         return Ok(stored.view());
     }
-    if let Some(problem) = leader_settings::refusal_reason(&stored.values, &write.change) {
+    if let Some(problem) = leader_settings::problem(&stored.values, &write.change) {
         return Err(WriteRefusal::InvalidLeaderSettings { problem }.into());
     }
     if settings::apply(&mut stored.values, &write.change) {

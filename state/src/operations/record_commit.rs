@@ -17,29 +17,30 @@
 //! A refusal refuses all writes of its record; its reports, its outcome and the answer are stored all the same.
 //! Called by the unit agent's handlers.
 
+use crate::agents::record_validation::{require_lost_action, validate, validate_reports};
+use crate::agents::replica::{check_order, replica_or_empty, strip_own_bags};
+use crate::agents::secret_writes::{self, SecretWriter};
+use crate::agents::session;
 use crate::charm::JUJU_INFO;
 use crate::documents::draft::Draft;
 use crate::documents::prelude::{Model, OpenPortsDoc, ReplicaDoc, UnitDoc};
 use crate::documents::refusal::Refusal;
 use crate::lifecycle::creation::Creation;
 use crate::lifecycle::machine::UNITS_MAX;
-use crate::lifecycle::{archive, relation, scope, unit};
-use crate::operations::record_validation::{require_lost_action, validate, validate_reports};
-use crate::operations::replica::{check_order, replica_or_empty, strip_own_bags};
+use crate::lifecycle::{action, archive, leadership, relation, scope, unit};
+use crate::operations::run_reports;
 use crate::operations::run_reports::{RejectedRecord, ReportsOfRun};
-use crate::operations::secret::SecretWriter;
-use crate::operations::{action, due_secrets, leadership, run_reports, secret, session};
 use crate::restore::resync;
+use crate::terms::activity::Activity;
 use crate::terms::names::{RelationNumber, Uuid};
+use crate::terms::operation::{Hook, Operation, RelationEvent};
 use crate::terms::port_range::PortRange;
 use crate::terms::refusal::record::RecordRefusal;
 use crate::terms::refusal::write::WriteRefusal;
 use crate::terms::refusal::{EntityKind, RefusalReason};
 use crate::terms::settings;
-use crate::unit::activity::Activity;
 use crate::unit::hook_context::{ALL_ENDPOINTS, BagWrites, Ports};
 use crate::unit::local::{Event, Local, Step};
-use crate::unit::operation::{Hook, Operation, RelationEvent};
 use crate::unit::record::{CommitOutcome, DroppedWrite, Outcome, Record, RunReport};
 
 /// A record that is being committed, with its unit.
@@ -237,7 +238,7 @@ fn is_record_applied(draft: &mut Draft, model: Model, unit: Uuid, run: u64) -> b
 /// Whether the writes of the record are applied: its operation advanced, or was an action that succeeded.
 fn applies_writes(record: &Record) -> bool {
     match &record.operation {
-        Operation::Action { .. } => record.outcome == Outcome::Ok,
+        Operation::Action { .. } | Operation::Commands(_) => record.outcome == Outcome::Ok,
         Operation::InstallCharm(_)
         | Operation::EnterScope { .. }
         | Operation::LeaveScope { .. }
@@ -279,7 +280,8 @@ fn refusal_reason(
     }
     let secrets = &context.record.writes.secrets;
     if !secrets.is_empty()
-        && let Err(refusal) = secret::apply(draft, model, &context.secret_writer(), secrets, ids, dropped)
+        && let Err(refusal) =
+            secret_writes::apply(draft, model, &context.secret_writer(), secrets, ids, dropped)
     {
         return Ok(Some(*refusal.reason));
     }
@@ -293,6 +295,7 @@ fn refusal_reason(
         | Operation::LeaveScope { .. }
         | Operation::Hook(_)
         | Operation::Action { .. }
+        | Operation::Commands(_)
         | Operation::Resync => Ok(()),
     };
     Ok(done.err().map(|refusal| *refusal.reason))
@@ -369,13 +372,14 @@ fn apply_effects(
             relation::leave_scope(draft, model, context.id, known.uuid);
         }
         Operation::Hook(Hook::Secret { secret, revision, event, .. }) => {
-            due_secrets::hook_done(draft, model, &context.secret_writer(), (*secret, *revision, *event));
+            secret_writes::hook_done(draft, model, &context.secret_writer(), (*secret, *revision, *event));
         }
         Operation::Resync => finish_resync(draft, model, context, ids, dropped),
         Operation::InstallCharm(_)
         | Operation::EnterScope { .. }
         | Operation::Hook(_)
         | Operation::Action { .. }
+        | Operation::Commands(_)
         | Operation::SetDead => {}
     }
 }

@@ -6,14 +6,14 @@
 
 use crate::documents::draft::Draft;
 use crate::documents::prelude::{LogDoc, Model, ReportNumber, StatusDoc, UnitDoc};
+use crate::terms::activity::Activity;
+use crate::terms::hook_name::HookName;
 use crate::terms::names::Uuid;
+use crate::terms::operation::{Hook, Operation};
 use crate::terms::status::{AgentStatus, WorkloadStatus};
 use crate::terms::status_message::StatusMessage;
-use crate::unit::activity::Activity;
 use crate::unit::hook_context::{Level, ReportContent};
-use crate::unit::hook_name::HookName;
 use crate::unit::local::{Episode, FollowUp, Local};
-use crate::unit::operation::{Hook, Operation};
 use crate::unit::record::{DroppedWrite, Outcome, Record, RunReport};
 use serde_json::Value;
 use std::collections::BTreeMap;

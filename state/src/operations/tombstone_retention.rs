@@ -3,7 +3,7 @@
 //! A tombstone is the evidence on which an agent tears down a removed entity (design 7), so it is kept until that has
 //! happened: that of a unit until the agent of its machine has confirmed that no folder of the unit is left, or until
 //! the machine is removed, whose own tombstone covers its units. All others only answer repeated requests: the newest
-//! [`TOMBSTONES_MAX`] of each model are kept. The agent of a machine that was removed while it was away learns that from
+//! [`TOMBSTONES_MAX`] of each model are kept. The agent of a machine that was removed while it was away is answered from
 //! its token (`documents::token`).
 
 use crate::documents::draft::{Draft, Reader, read};

@@ -4,11 +4,11 @@
 //! The result is the events to journal so that both agree, or that two folders have written for one unit.
 //! Called by the unit agent.
 
-use crate::operations::session::GrantedSession;
+use crate::agents::session::GrantedSession;
 use crate::terms::names::RelationNumber;
+use crate::terms::operation::Operation;
 use crate::terms::settings::Bag;
 use crate::unit::local::{Event, Local, RelationLocal};
-use crate::unit::operation::Operation;
 use crate::unit::record::Outcome;
 use std::collections::BTreeMap;
 
@@ -83,7 +83,7 @@ fn found(local: &Local, replica: Option<&Local>) -> BTreeMap<RelationNumber, Bag
 mod tests {
     use crate::restore::reconciliation::*;
     use crate::terms::names::Uuid;
-    use crate::unit::operation::Hook;
+    use crate::terms::operation::Hook;
 
     /// A unit that has run `hooks` hooks, the last `unsent` of which were not acknowledged.
     fn after(hooks: u64, unsent: u64) -> Local {

@@ -10,13 +10,13 @@
 //! Called by the unit agent's handler for records. Must never enter a relation for a unit that is being removed
 //! (I21).
 
+use crate::agents::{replica, session};
 use crate::documents::draft::Draft;
 use crate::documents::prelude::{Model, last_id};
 use crate::documents::refusal::Refusal;
 use crate::lifecycle::creation::Creation;
+use crate::lifecycle::pending_reentry;
 use crate::lifecycle::{relation, scope, unit};
-use crate::operations::{replica, session};
-use crate::restore::pending_reentry;
 use crate::terms::names::{RelationNumber, Uuid};
 use crate::unit::local::{Local, RelationLocal};
 use crate::unit::record::{DroppedWrite, Record};

@@ -5,21 +5,21 @@
 //! this waits", from the unit's resolver through refusals and the API to the commands.
 //!
 //! Causes are computed on request, from documents and from the presence of agents; they are never stored
-//! (design 5). The English is in `api::text`. Causes are created in `documents::blockers`, `documents::non_removal_causes`,
-//! `unit::wait_reasons` and the controller's `why`.
+//! (design 5). The English is in `api::text`. Causes are created in `documents::blockers`, `unit::wait_reasons` and
+//! `why`.
 //!
 //! A new cause needs a variant of [`Duty`], its remedy in `remedy`, its sentence in `api::text::cause`, and the code that
 //! creates it.
 
 mod remedy;
 
+use crate::terms::activity::Activity;
 use crate::terms::failure_reason::FailureReason;
 use crate::terms::force::{Force, ForcePhase, ForcedBy};
 use crate::terms::health::{Fault, UnitAgentExit};
 use crate::terms::names::{EndpointName, RelationNumber, UnitName, Uuid};
 use crate::terms::owner::Owner;
-use crate::unit::activity::Activity;
-use crate::unit::start_reason::StartReason;
+use crate::terms::start_reason::StartReason;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 

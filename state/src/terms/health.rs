@@ -27,7 +27,7 @@ pub enum Limit {
     Inotify,
     /// The space of the file system (ENOSPC).
     DiskSpace,
-    /// The files of the file system.
+    /// The inodes of the file system.
     DiskFiles,
     /// The user's quota of the file system (EDQUOT).
     DiskQuota,

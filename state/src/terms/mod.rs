@@ -1,17 +1,23 @@
-//! The vocabulary of the project: names, positions, versions, owners, lives and statuses.
+//! The vocabulary of the project: names, positions, versions, owners, lives and statuses, and what an agent
+//! does (`operation`, `activity`) and why (`start_reason`).
 //!
 //! Everything here is a small value without decisions of its own. All other modules of this crate, and all
 //! other crates, use these types.
 
+pub mod activity;
+pub mod assignment;
 pub mod cause;
+pub mod commands;
 pub mod disk_usage;
 pub mod failure_reason;
 pub mod force;
 pub mod health;
+pub mod hook_name;
 pub mod leader_settings;
 pub mod life;
 pub mod member_version;
 pub mod names;
+pub mod operation;
 pub mod owner;
 pub mod port_range;
 pub mod position;
@@ -20,6 +26,9 @@ pub mod proxy;
 pub mod refusal;
 pub mod secret;
 pub mod settings;
+pub mod start_reason;
 pub mod status;
+pub mod status_info;
 pub mod status_message;
 pub mod string_enum;
+pub mod unit_documents;

@@ -113,6 +113,8 @@ string_enum! {
         Pending = "pending",
         /// The unit agent has started it.
         Running = "running",
+        /// A user cancelled it while it ran, and its process is being ended.
+        Aborting = "aborting",
         /// It finished with success.
         Completed = "completed",
         /// It finished with a failure, or the unit was removed before it could run.
@@ -120,6 +122,8 @@ string_enum! {
         /// A user cancelled it before the controller knew of its start. If the unit had started it already, its report
         /// or its record replaces this status.
         Cancelled = "cancelled",
+        /// A user cancelled it while it ran, and it has ended without success.
+        Aborted = "aborted",
     }
 }
 
@@ -137,8 +141,11 @@ impl ActionStatus {
     /// Whether nobody waits for the action any more.
     pub fn is_final(self) -> bool {
         match self {
-            ActionStatus::Pending | ActionStatus::Running => false,
-            ActionStatus::Completed | ActionStatus::Failed | ActionStatus::Cancelled => true,
+            ActionStatus::Pending | ActionStatus::Running | ActionStatus::Aborting => false,
+            ActionStatus::Completed
+            | ActionStatus::Failed
+            | ActionStatus::Cancelled
+            | ActionStatus::Aborted => true,
         }
     }
 }

@@ -3,16 +3,16 @@
 //!
 //! Messages are stored and sent as this type. Their English is in `api::text::status_message`; nothing parses it.
 
+use crate::terms::activity::Activity;
 use crate::terms::failure_reason::FailureReason;
 use crate::terms::health::{Fault, ProcessEnd, UnitHealth};
+use crate::terms::hook_name::HookName;
 use crate::terms::names::UnitName;
-use crate::unit::activity::Activity;
-use crate::unit::hook_name::HookName;
-use crate::unit::operation::Operation;
+use crate::terms::operation::Operation;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// The message of a status. Created in `operations::run_reports`, `lifecycle::unit` and the controller's `status`.
+/// The message of a status. Created in `operations::run_reports`, `lifecycle::unit` and `status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]

@@ -1,13 +1,15 @@
 //! Tests of actions: validated when they are enqueued, run at most once, cancelled with their unit.
 
-use crate::documents::prelude::{ActionDoc, StatusDoc};
+use crate::documents::prelude::{ActionDoc, ActionFailure, StatusDoc};
+use crate::lifecycle::action;
 use crate::lifecycle::unit;
-use crate::operations::action;
+use crate::terms::activity::Activity;
 use crate::terms::cause::Actor;
+use crate::terms::commands;
 use crate::terms::status::{ActionStatus, AgentStatus, WorkloadStatus};
 use crate::terms::status_message::StatusMessage;
 use crate::tests::*;
-use crate::unit::activity::Activity;
+use crate::unit::commands_context;
 use crate::unit::hook_context::ReportContent;
 use crate::unit::hook_context_builder;
 use crate::unit::record::RunReport;
@@ -22,7 +24,7 @@ fn enqueue(world: &mut World, unit: Uuid, name: &str, params: Value) -> Result<u
 }
 
 fn doc(world: &World, id: u64) -> ActionDoc {
-    read(world.reader(), &MODEL.action(id)).expect("it is there")
+    read(world.reader(), &MODEL.action(id)).expect("the action exists")
 }
 
 #[test]
@@ -101,15 +103,16 @@ fn a_failed_action_does_not_put_its_unit_into_error() {
     let record = agent.record(Operation::Action { id, name: "backup".into() }, failed);
     agent.commit(&mut world, record);
     assert_eq!(
-        (doc(&world, id).status, doc(&world, id).message.as_str()),
-        (ActionStatus::Failed, "exit status 1")
+        (doc(&world, id).status, doc(&world, id).failure),
+        (ActionStatus::Failed, Some(ActionFailure::Process { reason: "exit status 1".into() }))
     );
     assert_eq!(agent.local.episode(), None);
     let id = enqueue(&mut world, agent.unit, "backup", json!({})).expect("it fits");
     let mut record = agent.record(Operation::Action { id, name: "backup".into() }, Outcome::Ok);
     record.writes.action.failed = Some("no disk".into());
     agent.commit(&mut world, record);
-    assert_eq!((doc(&world, id).status, doc(&world, id).message.as_str()), (ActionStatus::Failed, "no disk"));
+    let no_disk = ActionFailure::ActionFail { message: "no disk".into() };
+    assert_eq!((doc(&world, id).status, doc(&world, id).failure), (ActionStatus::Failed, Some(no_disk)));
 }
 
 /// Scenarios 141 and 144: an action reports its own result and does not affect the status of its unit.
@@ -166,8 +169,8 @@ fn the_pending_actions_of_a_removed_unit_fail() {
     world.run(|draft, _| unit::destroy(draft, MODEL, unit, 60)).expect("the removal is accepted");
     let failed = doc(&world, 1);
     assert_eq!(
-        (failed.status, failed.message.as_str(), failed.completed_ms),
-        (ActionStatus::Failed, "unit web/0 was removed", Some(60))
+        (failed.status, failed.failure, failed.completed_ms),
+        (ActionStatus::Failed, Some(ActionFailure::UnitRemoved), Some(60))
     );
 }
 
@@ -188,12 +191,9 @@ fn an_action_whose_writes_are_refused_fails() {
     record.writes.action.results.insert("return-code".into(), 0.into());
     let refusal = agent.commit(&mut world, record).refusal.expect("it does not lead");
     let ended = doc(&world, id);
-    assert_eq!(
-        (ended.status, ended.message.as_str()),
-        (ActionStatus::Failed, "committing requested changes failed")
-    );
+    assert_eq!(ended.status, ActionStatus::Failed);
     assert_eq!(ended.results["return-code"], 1);
-    assert_eq!(ended.refusal, Some(refusal));
+    assert_eq!(ended.failure, Some(ActionFailure::Refused { refusal: Box::new(refusal) }));
     assert_eq!((agent.local.episode(), agent.local.last_action), (None, Some(id)), "the unit goes on");
 }
 
@@ -302,7 +302,7 @@ fn cancel(world: &mut World, id: u64) -> Result<ActionDoc, Refusal> {
 
 /// The numbers of the actions that the unit is shown.
 fn shown(world: &World, unit: Uuid) -> Vec<u64> {
-    let view = view::full_view(world.reader(), MODEL, unit).expect("it is there");
+    let view = view::full_view(world.reader(), MODEL, unit).expect("there is a view");
     Snapshot::from_full(view.delta).expect("a full view is complete").actions.keys().copied().collect()
 }
 
@@ -346,8 +346,8 @@ fn what_a_unit_had_started_before_it_was_cancelled_is_shown_as_it_really_ended()
         })
         .expect("no refusal");
     let running = doc(&world, id);
-    assert_eq!((running.status, running.completed_ms), (ActionStatus::Running, None));
-    assert_eq!(refused(cancel(&mut world, id)).0, Code::Busy);
+    assert_eq!((running.status, running.completed_ms), (ActionStatus::Aborting, None));
+    assert_eq!(cancel(&mut world, id).expect("the request is repeated").status, ActionStatus::Aborting);
     let record = agent.record(Operation::Action { id, name }, Outcome::Ok);
     agent.commit(&mut world, record);
     assert_eq!(doc(&world, id).status, ActionStatus::Completed);
@@ -361,7 +361,7 @@ fn an_action_that_is_cancelled_between_its_saved_start_and_its_program_does_not_
     let id = enqueue(&mut world, agent.unit, "backup", json!({"to": "/a"})).expect("it fits");
     let operation = Operation::Action { id, name: "backup".into() };
     let view = |world: &World| {
-        let view = view::full_view(world.reader(), MODEL, agent.unit).expect("it is there");
+        let view = view::full_view(world.reader(), MODEL, agent.unit).expect("there is a view");
         Snapshot::from_full(view.delta).expect("a full view is complete")
     };
     assert!(!hook_context_builder::is_cancelled(&view(&world), &operation));
@@ -382,4 +382,68 @@ fn the_record_of_a_cancelled_action_replaces_the_cancellation() {
     let record = agent.record(Operation::Action { id, name: "backup".into() }, Outcome::Ok);
     agent.commit(&mut world, record);
     assert_eq!(doc(&world, id).status, ActionStatus::Completed);
+}
+
+/// The view of a unit, as its agent receives it.
+fn view_of(world: &World, unit: Uuid) -> Snapshot {
+    let view = view::full_view(world.reader(), MODEL, unit).expect("the unit exists");
+    Snapshot::from_full(view.delta).expect("a full view is complete")
+}
+
+#[test]
+fn a_running_action_that_is_cancelled_is_shown_to_its_unit_as_aborting_until_its_record_ends_it() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    let unit = agent.unit;
+    let [failing, succeeding] =
+        [(); 2].map(|()| enqueue(&mut world, unit, "backup", json!({})).expect("it fits"));
+    for (id, outcome, ended) in [
+        (
+            failing,
+            Outcome::Failed { reason: "killed by signal 15".into(), retry: None },
+            ActionStatus::Aborted,
+        ),
+        (succeeding, Outcome::Ok, ActionStatus::Completed),
+    ] {
+        let operation = Operation::Action { id, name: "backup".into() };
+        let activity = Activity::from(&operation);
+        world
+            .run(|draft, _| {
+                action::set_running(draft, MODEL, unit, &activity, 95);
+                Ok(())
+            })
+            .expect("no refusal");
+        assert!(!hook_context_builder::is_aborted(&view_of(&world, unit), &operation));
+        let aborting = cancel(&mut world, id).expect("it runs");
+        assert_eq!((aborting.status, aborting.completed_ms), (ActionStatus::Aborting, None));
+        assert!(hook_context_builder::is_aborted(&view_of(&world, unit), &operation));
+        let record = agent.record(operation, outcome);
+        agent.commit(&mut world, record);
+        assert_eq!(doc(&world, id).status, ended);
+    }
+    assert_eq!(cancel(&mut world, failing).expect("the request is repeated").status, ActionStatus::Aborted);
+}
+
+#[test]
+fn commands_of_a_user_are_enqueued_beside_actions_and_need_no_declaration() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let agent = Agent::attach(&mut world, "web/0");
+    let mut exec =
+        |commands: &str| world.run(|draft, _| action::enqueue_exec(draft, MODEL, agent.unit, commands, 50));
+    let id = exec("echo hi").expect("it fits");
+    let too_large = exec(&"x".repeat(PARAMS_BYTES_MAX));
+    let refusal = refused(too_large).1;
+    assert!(
+        matches!(refusal, RefusalReason::Action(ActionRefusal::ParametersTooLarge { .. })),
+        "{refusal:?}"
+    );
+    let action = view_of(&world, agent.unit).actions.remove(&id).expect("it is shown");
+    assert_eq!(commands_context::of_action(&action), Some("echo hi"));
+    assert_eq!(
+        refused(enqueue(&mut world, agent.unit, commands::EXEC, json!({"command": "true"}))).0,
+        Code::UnknownAction,
+        "an action cannot be requested by that name"
+    );
 }

@@ -2,15 +2,17 @@
 
 use crate::documents::draft::Transaction;
 use crate::documents::prelude::{ArchiveUse, ForcedRemovalDoc, GLOBAL, Kind, ModelDoc, TombstoneDoc};
+use crate::lifecycle::creation::Creation;
 use crate::lifecycle::{archive, cleanup, machine, model, unit};
 use crate::operations::destruction;
-use crate::operations::force::{self, ForceRequest};
+use crate::operations::force;
+use crate::terms::force::Force;
 use crate::tests::*;
 
 const NOW: i64 = 1_000_000;
 
-fn destroy(world: &mut World, force: Option<ForceRequest>) {
-    world.run(|draft, _| destruction::destroy(draft, MODEL, force, NOW)).expect("the removal is accepted");
+fn destroy(world: &mut World, force: Force, now_ms: i64) {
+    world.run(|draft, _| destruction::destroy(draft, MODEL, force, now_ms)).expect("the removal is accepted");
 }
 
 /// Runs the janitor until nothing is left to do; returns the number of batches.
@@ -60,16 +62,18 @@ fn lives(world: &World, kind: Kind) -> Vec<Life> {
 #[test]
 fn a_model_that_is_being_destroyed_refuses_new_entities_with_a_reason() {
     let (mut world, ..) = full();
-    destroy(&mut world, None);
+    destroy(&mut world, Force::No, NOW);
     // no batch has run yet: everything in the model is still Alive
     assert_eq!(lives(&world, Kind::ApplicationLife), [Life::Alive; 3]);
-    let request = Deploy { name: "late".into(), sha256: "plain".into(), ..Deploy::default() };
-    let web: Uuid = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
-    let on: UnitDoc = read(world.reader(), &MODEL.unit(world.unit("web/0"))).expect("it is there");
+    let request = Deploy { application: Some("late".into()), sha256: "plain".into(), ..Deploy::default() };
+    let web: Uuid = read(world.reader(), &MODEL.application_name("web")).expect("the application exists");
+    let on: UnitDoc = read(world.reader(), &MODEL.unit(world.unit("web/0"))).expect("the unit exists");
     let on: crate::documents::prelude::MachineDoc =
         read(world.reader(), &MODEL.machine(on.machine)).expect("too");
     let answers = [
-        world.run(|draft, ids| application::deploy(draft, MODEL, &request, ids).map(drop)),
+        world.run(|draft, ids| {
+            application::deploy(draft, MODEL, &request, Creation { now_ms: 5, ids }).map(drop)
+        }),
         world.run(|draft, ids| unit::add(draft, MODEL, web, None, 1, ids).map(drop)),
         world.run(|draft, ids| unit::add(draft, MODEL, web, Some(&on.name), 1, ids).map(drop)),
         world.run(|draft, ids| machine::add(draft, MODEL, ids(), 1).map(drop)),
@@ -85,7 +89,7 @@ fn a_model_that_is_being_destroyed_refuses_new_entities_with_a_reason() {
 #[test]
 fn agents_remove_their_units_and_the_model_is_removed_last() {
     let (mut world, mut web, mut db) = full();
-    destroy(&mut world, None);
+    destroy(&mut world, Force::No, NOW);
     run_all_batches(&mut world);
     assert_eq!(lives(&world, Kind::ApplicationLife), [Life::Dying; 2], "plain had nothing and is gone");
     assert_eq!(lives(&world, Kind::MachineLife), [Life::Dying; 3]);
@@ -100,14 +104,14 @@ fn agents_remove_their_units_and_the_model_is_removed_last() {
     release(&mut world);
     run_all_batches(&mut world);
     assert!(read::<ModelDoc>(world.reader(), &MODEL.model()).is_none());
-    let again = world.run(|draft, _| destruction::destroy(draft, MODEL, None, NOW));
+    let again = world.run(|draft, _| destruction::destroy(draft, MODEL, Force::No, NOW));
     assert_eq!(refused(again).0, Code::NotFound);
 }
 
 #[test]
 fn a_removed_model_frees_its_name_and_leaves_only_a_tombstone() {
     let (mut world, mut web, mut db) = full();
-    destroy(&mut world, None);
+    destroy(&mut world, Force::No, NOW);
     run_all_batches(&mut world);
     web.finish(&mut world);
     db.finish(&mut world);
@@ -139,7 +143,7 @@ fn a_removed_model_frees_its_name_and_leaves_only_a_tombstone() {
 #[test]
 fn an_empty_model_is_removed_by_batches_alone() {
     let mut world = World::new();
-    destroy(&mut world, None);
+    destroy(&mut world, Force::No, NOW);
     run_all_batches(&mut world);
     assert!(read::<ModelDoc>(world.reader(), &MODEL.model()).is_none());
     assert_eq!(read::<Uuid>(world.reader(), &GLOBAL.model_name("dev")), None);
@@ -148,23 +152,23 @@ fn an_empty_model_is_removed_by_batches_alone() {
 #[test]
 fn force_does_the_pending_work_of_agents() {
     let (mut world, ..) = full();
-    destroy(&mut world, None);
+    destroy(&mut world, Force::No, NOW);
     run_all_batches(&mut world);
     let forced =
         |world: &World| read_all::<ForcedRemovalDoc>(world.reader(), &MODEL.prefix(Kind::ForcedRemoval));
     assert_eq!(forced(&world), [], "nobody asked for force");
-    destroy(&mut world, Some(ForceRequest { no_wait: false, now_ms: NOW }));
+    destroy(&mut world, Force::AfterWait, NOW);
     run_all_batches(&mut world);
     // web and db, and the three machines, which propagate force to their units
     let due: Vec<i64> = forced(&world).into_iter().map(|(_, doc)| doc.due_ms).collect();
     assert_eq!(due, [NOW + 60_000; 5]);
-    destroy(&mut world, Some(ForceRequest { no_wait: true, now_ms: NOW + 1 }));
+    destroy(&mut world, Force::AtOnce, NOW + 1);
     run_all_batches(&mut world);
     assert!(forced(&world).iter().all(|(_, doc)| doc.no_wait));
     // a weaker request does not undo a stronger one
     let before = world.documents.map.clone();
-    destroy(&mut world, None);
-    destroy(&mut world, Some(ForceRequest { no_wait: false, now_ms: NOW + 2 }));
+    destroy(&mut world, Force::No, NOW);
+    destroy(&mut world, Force::AfterWait, NOW + 2);
     assert_eq!(world.documents.map, before);
     for round in 0.. {
         assert!(round < 100, "force ends");
@@ -210,14 +214,12 @@ fn cost(documents: &Documents, transition: impl FnOnce(&mut Draft) -> Result<(),
 fn a_batch_costs_the_same_regardless_of_the_size_of_the_model() {
     let (mut few, mut many) = (wide(2), wide(26));
     let asked = |world: &World| {
-        cost(&world.documents, |draft| {
-            destruction::destroy(draft, MODEL, Some(ForceRequest { no_wait: true, now_ms: NOW }), NOW)
-        })
+        cost(&world.documents, |draft| destruction::destroy(draft, MODEL, Force::AtOnce, NOW))
     };
     assert_eq!(asked(&few), asked(&many));
     assert_eq!(asked(&few).1, 2, "its life, and that it is on its way");
     for world in [&mut few, &mut many] {
-        destroy(world, Some(ForceRequest { no_wait: true, now_ms: NOW }));
+        destroy(world, Force::AtOnce, NOW);
     }
     let batch_cost = |world: &World| {
         cost(&world.documents, |draft| destruction::destroy_batch(draft, MODEL).map(|more| assert!(more)))
@@ -228,9 +230,9 @@ fn a_batch_costs_the_same_regardless_of_the_size_of_the_model() {
     assert_eq!(lives(&many, Kind::MachineLife), [Life::Dying; 26]);
     // forced after they became Dying: the most that a batch of machines reads
     let mut late = wide(26);
-    destroy(&mut late, None);
+    destroy(&mut late, Force::No, NOW);
     run_all_batches(&mut late);
-    destroy(&mut late, Some(ForceRequest { no_wait: true, now_ms: NOW }));
+    destroy(&mut late, Force::AtOnce, NOW);
     run_all_batches(&mut late);
     assert_eq!(read_all::<ForcedRemovalDoc>(late.reader(), &MODEL.prefix(Kind::ForcedRemoval)).len(), 26);
 }

@@ -17,18 +17,21 @@ mod removal;
 mod subordinates;
 mod views;
 
+use crate::agents::session::{self, Attach};
 use crate::charm::{Action, Charm, ConfigOption, Endpoint, OptionType, Role, Scope};
 use crate::documents::draft::{Draft, Reader, Revision, StoredDocument, read, read_all};
 use crate::documents::invariants::violations;
 use crate::documents::prelude::{Kind, Model, UnitDoc, last_id};
 use crate::documents::refusal::{Code, Refusal};
 use crate::lifecycle::application::{self, Deploy};
+use crate::lifecycle::creation::Creation;
 use crate::lifecycle::{relation, unit};
 use crate::operations::record_commit;
-use crate::operations::session::{self, Attach};
 use crate::restore::resync;
+use crate::terms::assignment::Existence;
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
+use crate::terms::operation::{CharmRef, ConfigDigest, Hook, LocalEndpoint, Operation, RelationEvent};
 use crate::terms::position::Position;
 use crate::terms::refusal::action::ActionRefusal;
 use crate::terms::refusal::application::ApplicationRefusal;
@@ -41,7 +44,6 @@ use crate::terms::refusal::write::WriteRefusal;
 use crate::terms::refusal::{AddedKind, EntityKind, RefusalReason, ScopeRefusal};
 use crate::terms::settings::Bag;
 use crate::unit::local::{Event, Local};
-use crate::unit::operation::{CharmRef, ConfigDigest, Hook, LocalEndpoint, Operation, RelationEvent};
 use crate::unit::record::{CommitOutcome, DroppedWrite, Outcome, Record};
 use crate::unit::snapshot::{BagView, Change, Delta, Snapshot};
 use crate::views::decision_view::decision_view;
@@ -219,7 +221,7 @@ impl World {
                     assert_eq!(*shown, full.shown());
                     let expected = Snapshot::from_full(full.delta).expect("complete");
                     assert_eq!(*snapshot, expected, "the fold of deltas after {changed:?}");
-                    let decided = decision_view(&at, MODEL, *id).expect("it is there");
+                    let decided = decision_view(&at, MODEL, *id).expect("there is a view");
                     assert_eq!(decided, without_cold_data(expected), "the decision view after {changed:?}");
                 }
                 None => assert!(snapshot.removed, "a removed unit receives its tombstone"),
@@ -233,7 +235,7 @@ impl World {
             let id = last_id(&key).expect("an id");
             for bound in BOUNDS {
                 self.watched.entry((id, bound)).or_insert_with(|| {
-                    let full = view::full_view_within(&at, MODEL, id, bound).expect("it is there");
+                    let full = view::full_view_within(&at, MODEL, id, bound).expect("there is a view");
                     let shown = full.shown();
                     (Snapshot::from_full(full.delta).expect("complete"), shown)
                 });
@@ -252,8 +254,8 @@ impl World {
 
     pub fn deploy(&mut self, name: &str, charm: &str, units: u32) -> Uuid {
         let request =
-            Deploy { name: name.into(), sha256: charm.into(), units, now_ms: 5, ..Deploy::default() };
-        self.run(|draft, ids| application::deploy(draft, MODEL, &request, ids))
+            Deploy { application: Some(name.into()), sha256: charm.into(), units, ..Deploy::default() };
+        self.run(|draft, ids| application::deploy(draft, MODEL, &request, Creation { now_ms: 5, ids }))
             .expect("it deploys")
             .application
     }
@@ -271,13 +273,13 @@ impl World {
     }
 
     pub fn is_removed(&self, id: Uuid) -> bool {
-        view::existence(self.reader(), MODEL, id) == view::Existence::Tombstone
+        view::existence(self.reader(), MODEL, id) == Existence::Tombstone
     }
 
     pub fn life(&self, id: Uuid) -> Option<Life> {
         match view::existence(self.reader(), MODEL, id) {
-            view::Existence::Known(life) => Some(life),
-            view::Existence::Tombstone | view::Existence::Unknown => None,
+            Existence::Known(life) => Some(life),
+            Existence::Tombstone | Existence::Unknown => None,
         }
     }
 

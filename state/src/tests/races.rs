@@ -3,8 +3,8 @@
 
 use crate::lifecycle::application::Deploy;
 use crate::lifecycle::creation::Creation;
+use crate::lifecycle::leadership;
 use crate::lifecycle::{application, machine, scope, unit};
-use crate::operations::leadership;
 use crate::tests::relations::pair;
 use crate::tests::*;
 
@@ -30,7 +30,7 @@ fn excludes(base: &World, early: &Call, late: &Call, then: Option<Code>) {
 fn entering_a_scope_and_removing_the_relation_exclude_each_other() {
     let mut world = World::new();
     let (id, web, db) = pair(&mut world);
-    let app = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
+    let app = read(world.reader(), &MODEL.application_name("web")).expect("the application exists");
     world.run(|draft, ids| unit::add(draft, MODEL, app, None, 1, ids)).expect("alive");
     let late = Agent::attach(&mut world, "web/1").unit;
     let enter = call(move |draft, ids| {
@@ -56,7 +56,7 @@ fn entering_a_scope_and_removing_the_relation_exclude_each_other() {
 }
 
 #[test]
-fn one_of_the_last_two_leaving_units_removes_the_relation() {
+fn one_of_the_last_two_departing_units_removes_the_relation() {
     let mut world = World::new();
     let (id, web, db) = pair(&mut world);
     world.run(|draft, _| relation::destroy(draft, MODEL, id)).expect("the removal is accepted");
@@ -80,7 +80,7 @@ fn no_entity_is_added_to_one_that_is_being_removed() {
     let app = world.deploy("web", "web", 1);
     world.deploy("db", "db", 1);
     let unit = world.unit("web/0");
-    let machine = read(world.reader(), &MODEL.unit(unit)).expect("it is there").machine;
+    let machine = read(world.reader(), &MODEL.unit(unit)).expect("the unit exists").machine;
     let destroy = call(move |draft, _| application::destroy(draft, MODEL, app).map(|_| ()));
     let add = call(move |draft, ids| unit::add(draft, MODEL, app, None, 1, ids).map(|_| ()));
     excludes(&world, &destroy, &add, Some(Code::NotAlive));
@@ -109,8 +109,11 @@ fn names_leaders_and_relations_are_unique_under_concurrency() {
     let mut world = World::new();
     world.deploy("web", "web", 2);
     world.deploy("db", "db", 1);
-    let request = Deploy { name: "shop".into(), sha256: "web".into(), units: 1, ..Deploy::default() };
-    let deploy = call(move |draft, ids| application::deploy(draft, MODEL, &request, ids).map(|_| ()));
+    let request =
+        Deploy { application: Some("shop".into()), sha256: "web".into(), units: 1, ..Deploy::default() };
+    let deploy = call(move |draft, ids| {
+        application::deploy(draft, MODEL, &request, Creation { now_ms: 5, ids }).map(|_| ())
+    });
     excludes(&world, &deploy, &deploy, Some(Code::AlreadyExists));
     let relate = call(|draft, ids| relation::add(draft, MODEL, ["web", "db"], ids(), 1).map(|_| ()));
     excludes(&world, &relate, &relate, Some(Code::AlreadyExists));

@@ -5,9 +5,11 @@
 
 use crate::documents::prelude::{Kind, SessionDoc, last_number};
 use crate::lifecycle::creation::Creation;
+use crate::lifecycle::{action, leadership};
 use crate::lifecycle::{application, cleanup, machine, scope, unit};
-use crate::operations::force::{self, ForceRequest};
-use crate::operations::{action, leadership};
+use crate::operations::force;
+use crate::terms::force::Force;
+use crate::terms::status::ActionStatus;
 use crate::tests::*;
 use crate::unit::hook_context::{BagWrites, PortWrites};
 
@@ -47,7 +49,7 @@ fn step(world: &mut World, random: &mut Random, agents: &mut BTreeMap<Uuid, Agen
         agents.insert(id, agent);
         return acted;
     }
-    let doc = read(world.reader(), &MODEL.unit(id)).expect("it is there");
+    let doc = read(world.reader(), &MODEL.unit(id)).expect("the unit exists");
     let mut agent = Agent::attach(world, &doc.name.to_string());
     if agent.local.charm.is_none() {
         agent.start(world);
@@ -65,12 +67,13 @@ fn call(world: &mut World, random: &mut Random) -> Result<(), Refusal> {
         0 => {
             let at = random.below(5);
             let mut request = application::Deploy {
-                name: names[at].into(),
+                application: Some(names[at].into()),
                 sha256: ["web", "db", "shop", "db", "logging"][at].into(),
                 ..application::Deploy::default()
             };
             request.units = random.below(3) as u32;
-            world.run(|draft, ids| application::deploy(draft, MODEL, &request, ids))?;
+            world
+                .run(|draft, ids| application::deploy(draft, MODEL, &request, Creation { now_ms: 5, ids }))?;
         }
         1 | 2 => {
             let (left, right) = (names[random.below(5)], names[random.below(5)]);
@@ -168,24 +171,24 @@ fn force(world: &mut World, random: &mut Random) -> Result<(), Refusal> {
     let kind = [Kind::Unit, Kind::Application, Kind::Relation, Kind::Machine, Kind::Unit][random.below(5)];
     let id =
         random.pick(&ids(world, kind)).ok_or_else(|| Refusal::not_found(EntityKind::Unit, "to force"))?;
-    let force = ForceRequest { no_wait: random.below(2) == 0, now_ms: 1 };
+    let force = [Force::AtOnce, Force::AfterWait][random.below(2)];
     world.run(|draft, _| match kind {
         Kind::Application if random.below(4) > 0 => Ok(()),
-        Kind::Application => force::application(draft, MODEL, id, force).map(drop),
-        Kind::Relation => force::relation(draft, MODEL, id, force).map(drop),
-        Kind::Machine => force::machine(draft, MODEL, id, force),
+        Kind::Application => force::application(draft, MODEL, id, force, 1).map(drop),
+        Kind::Relation => force::relation(draft, MODEL, id, force, 1).map(drop),
+        Kind::Machine => force::machine(draft, MODEL, id, force, 1),
         _ if random.below(3) == 0 => {
             force::start_budget_timer(draft, MODEL, id, 1, 1);
             Ok(())
         }
-        _ => force::unit(draft, MODEL, id, force).map(drop),
+        _ => force::unit(draft, MODEL, id, force, 1).map(drop),
     })
 }
 
 /// One record of one unit's agent, at a valid or an invalid time.
 fn act(world: &mut World, random: &mut Random, agent: &mut Agent) -> bool {
     let known: Vec<RelationNumber> = agent.local.relations.keys().copied().collect();
-    let unit = read(world.reader(), &MODEL.unit(agent.unit)).expect("it is there");
+    let unit = read(world.reader(), &MODEL.unit(agent.unit)).expect("the unit exists");
     let failing = Outcome::Failed { reason: "exit status 1".into(), retry: None };
     match random.below(8) {
         0 | 1 => {
@@ -217,7 +220,8 @@ fn act(world: &mut World, random: &mut Random, agent: &mut Agent) -> bool {
             agent.commit(world, record).refusal.is_none()
         }
         6 => {
-            let next = read_all::<bool>(world.reader(), &MODEL.actions_of(agent.unit)).first().cloned();
+            let next =
+                read_all::<ActionStatus>(world.reader(), &MODEL.actions_of(agent.unit)).first().cloned();
             let id = next.and_then(|(key, _)| last_number(&key));
             id.is_some_and(|id| {
                 agent.done(world, Operation::Action { id, name: "backup".into() }).refusal.is_none()

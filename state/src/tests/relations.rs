@@ -85,8 +85,10 @@ fn scenario_162_an_empty_relation_is_removed_with_an_application_without_units()
 fn scenario_163_the_last_unit_of_the_other_application_removes_a_dying_application() {
     let mut world = World::new();
     let (id, mut web, mut db) = pair(&mut world);
-    let (app, number) =
-        (read(world.reader(), &MODEL.application_name("web")).expect("it is there"), world.number(id));
+    let (app, number) = (
+        read(world.reader(), &MODEL.application_name("web")).expect("the application exists"),
+        world.number(id),
+    );
     world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("the removal is accepted");
     assert_eq!(world.life(id), Some(Life::Dying), "derived from its application");
     web.finish(&mut world);
@@ -101,7 +103,7 @@ fn scenario_163_the_last_unit_of_the_other_application_removes_a_dying_applicati
 fn scenario_174_no_unit_enters_a_dying_relation() {
     let mut world = World::new();
     let (id, ..) = pair(&mut world);
-    let app = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
+    let app = read(world.reader(), &MODEL.application_name("web")).expect("the application exists");
     world.run(|draft, ids| unit::add(draft, MODEL, app, None, 1, ids)).expect("it is alive");
     let mut late = Agent::attach(&mut world, "web/1");
     late.start(&mut world);
@@ -245,19 +247,19 @@ fn relations_that_use_the_capacity_of_an_endpoint_are_named_with_what_frees_it()
     for name in ["db", "spare", "late"] {
         world.deploy(name, "db", 1);
     }
-    let going = world.integrate("one", "db").expect("below its limit");
+    let dying = world.integrate("one", "db").expect("below its limit");
     let stays = world.integrate("one", "spare").expect("below its limit");
     let mut agent = Agent::attach(&mut world, "one/0");
     agent.start(&mut world);
-    agent.enter(&mut world, going);
-    assert_eq!(destroy(&mut world, going), Ok(Destroyed::Dying));
+    agent.enter(&mut world, dying);
+    assert_eq!(destroy(&mut world, dying), Ok(Destroyed::Dying));
     let mut blockers = world.integrate("one", "late").expect_err("it has no capacity left").blockers;
     blockers.sort_by(|a, b| a.entity.cmp(&b.entity));
     let named = |id, ends: &str| RelationName { number: world.number(id), ends: ends.to_owned() };
-    let leave = Duty::LeaveScopes { relations: vec![named(going, "db:server one:db")] };
+    let leave = Duty::LeaveScopes { relations: vec![named(dying, "db:server one:db")] };
     let endpoint = "one:db".parse().expect("an endpoint");
     let used = Entity::Relation(named(stays, "one:db spare:server"));
-    let created_ms = read(world.reader(), &MODEL.relation(stays)).expect("it is there").created_ms;
+    let created_ms = read(world.reader(), &MODEL.relation(stays)).expect("the relation exists").created_ms;
     let free = Cause::new(used, Duty::FreeCapacity { endpoint }, Actor::Operator).since(created_ms);
     assert_eq!(blockers, [Cause::of_unit_agent(&UnitName::new("one", 0), leave), free]);
 }

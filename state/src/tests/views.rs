@@ -3,9 +3,11 @@
 //! That deltas add up to the full view is checked after every transaction of every test.
 
 use crate::documents::prelude::{BagDoc, ResolvedDoc};
+use crate::lifecycle::creation::Creation;
+use crate::lifecycle::leadership;
 use crate::lifecycle::{application, unit};
-use crate::operations::leadership;
 use crate::terms::owner::Owner;
+use crate::terms::start_reason::StartReason;
 use crate::terms::status_message::StatusMessage;
 use crate::tests::relations::pair;
 use crate::tests::*;
@@ -13,7 +15,6 @@ use crate::unit::hook_context::BagWrites;
 use crate::unit::hook_context_builder::{self, ContextInput};
 use crate::unit::local::Run;
 use crate::unit::snapshot::{BagRequest, BagView, Change, Snapshot};
-use crate::unit::start_reason::StartReason;
 use crate::views::view;
 use std::collections::BTreeSet;
 
@@ -28,7 +29,7 @@ fn write(world: &mut World, agent: &mut Agent, number: RelationNumber, value: &s
 fn one_settings_write_sends_one_change_to_each_observing_unit() {
     let mut world = World::new();
     let (id, mut web, db) = pair(&mut world);
-    let app = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
+    let app = read(world.reader(), &MODEL.application_name("web")).expect("the application exists");
     world.run(|draft, ids| unit::add(draft, MODEL, app, None, 1, ids)).expect("alive");
     world.deploy("plain", "plain", 1);
     let number = world.number(id);
@@ -54,7 +55,7 @@ fn one_settings_write_sends_one_change_to_each_observing_unit() {
 fn an_entry_shows_the_member_with_its_settings_immediately() {
     let mut world = World::new();
     let (id, _web, db) = pair(&mut world);
-    let app = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
+    let app = read(world.reader(), &MODEL.application_name("web")).expect("the application exists");
     world.run(|draft, ids| unit::add(draft, MODEL, app, None, 1, ids)).expect("alive");
     let mut late = Agent::attach(&mut world, "web/1");
     late.start(&mut world);
@@ -97,15 +98,15 @@ fn a_new_relation_is_sent_completely_and_a_removed_one_in_one_change() {
     world.run(|draft, _| relation::destroy(draft, MODEL, id)).expect("the removal is accepted");
     assert_eq!(world.sent[&shop].len(), 1, "its head is dying: {:?}", world.sent[&shop]);
     db.broken(&mut world, number);
-    let gone = Change::Relation { relation: number, head: None };
-    assert!(world.sent[&shop].contains(&gone), "{:?}", world.sent[&shop]);
+    let removed = Change::Relation { relation: number, head: None };
+    assert!(world.sent[&shop].contains(&removed), "{:?}", world.sent[&shop]);
 }
 
 #[test]
 fn a_unit_receives_its_effective_life_immediately() {
     let mut world = World::new();
     let (id, web, db) = pair(&mut world);
-    let app = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
+    let app = read(world.reader(), &MODEL.application_name("web")).expect("the application exists");
     world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("the removal is accepted");
     assert!(
         world.sent[&web.unit]
@@ -127,11 +128,12 @@ fn a_dying_unit_has_departed_for_all_others_before_its_own_agent_leaves() {
     let (id, mut web, db) = pair(&mut world);
     let number = world.number(id);
     world.run(|draft, _| unit::destroy(draft, MODEL, web.unit, 60)).expect("the removal is accepted");
-    let gone = Change::Member { relation: number, unit: "web/0".parse().expect("a name"), incarnation: None };
-    assert_eq!(world.sent[&db.unit], [gone]);
-    let seen = view::full_view(world.reader(), MODEL, db.unit).expect("it is there").shown();
+    let removed =
+        Change::Member { relation: number, unit: "web/0".parse().expect("a name"), incarnation: None };
+    assert_eq!(world.sent[&db.unit], [removed]);
+    let seen = view::full_view(world.reader(), MODEL, db.unit).expect("there is a view").shown();
     assert_eq!(seen.members, BTreeMap::new());
-    let own = view::full_view(world.reader(), MODEL, web.unit).expect("it is there").shown();
+    let own = view::full_view(world.reader(), MODEL, web.unit).expect("there is a view").shown();
     assert_eq!(own.members.len(), 1, "it departs from the other itself");
     web.leave(&mut world, id);
     assert_eq!(world.sent[&db.unit], [], "it has departed already");
@@ -156,8 +158,15 @@ fn config_charm_leader_and_resolved_are_one_change_each() {
     world.run(|draft, _| unit::resolved(draft, MODEL, unit, false)).expect("it is in error");
     assert_eq!(world.sent[&unit], [Change::Resolved(Some(ResolvedDoc { episode: 1, retry: false }))]);
     assert_eq!(world.sent[&other], []);
-    let request = application::Refresh { sha256: "web".into(), forced: true, ..Default::default() };
-    world.run(|draft, ids| application::refresh(draft, MODEL, app, &request, ids)).expect("the same charm");
+    let request = application::Refresh {
+        application: "web".into(),
+        sha256: "web".into(),
+        forced: true,
+        ..Default::default()
+    };
+    world
+        .run(|draft, ids| application::refresh(draft, MODEL, &request, Creation { now_ms: 5, ids }))
+        .expect("the same charm");
     assert!(matches!(&world.sent[&unit][..], [Change::Charm(view)] if view.charm.forced));
 }
 
@@ -168,11 +177,11 @@ fn a_removed_unit_receives_its_tombstone() {
     let (first, second) = (world.unit("web/0"), world.unit("web/1"));
     world.run(|draft, _| unit::destroy(draft, MODEL, first, 60)).expect("the removal is accepted");
     assert_eq!(world.sent[&first], [Change::Removed]);
-    let gone = Change::Status { unit: "web/0".parse().expect("a name"), status: None };
-    assert_eq!(world.sent[&second], [gone]);
+    let removed = Change::Status { unit: "web/0".parse().expect("a name"), status: None };
+    assert_eq!(world.sent[&second], [removed]);
     assert_eq!(view::full_view(world.reader(), MODEL, first), None);
-    assert_eq!(view::existence(world.reader(), MODEL, first), view::Existence::Tombstone);
-    assert_eq!(view::existence(world.reader(), MODEL, Uuid(1)), view::Existence::Unknown);
+    assert_eq!(view::existence(world.reader(), MODEL, first), Existence::Tombstone);
+    assert_eq!(view::existence(world.reader(), MODEL, Uuid(1)), Existence::Unknown);
 }
 
 #[test]
@@ -187,7 +196,7 @@ fn a_peer_observes_the_other_units_and_never_itself() {
         agent.enter(&mut world, ring);
     }
     for (unit, other) in [("web/0", "web/1"), ("web/1", "web/0")] {
-        let full = view::full_view(world.reader(), MODEL, world.unit(unit)).expect("it is there");
+        let full = view::full_view(world.reader(), MODEL, world.unit(unit)).expect("there is a view");
         let snapshot = Snapshot::from_full(full.delta).expect("complete");
         let members: Vec<String> =
             snapshot.relations[&number].members.keys().map(UnitName::to_string).collect();
@@ -201,7 +210,7 @@ fn the_units_of_a_dying_machine_are_dying() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let unit = world.unit("web/0");
-    let machine = read(world.reader(), &MODEL.unit(unit)).expect("it is there").machine;
+    let machine = read(world.reader(), &MODEL.unit(unit)).expect("the unit exists").machine;
     assert_eq!(world.life(unit), Some(Life::Alive));
     world
         .run(|draft, _| {
@@ -216,7 +225,7 @@ fn the_units_of_a_dying_machine_are_dying() {
 
 /// The units whose bags are omitted from a view with this bound of inline settings.
 fn omitted(world: &World, unit: Uuid, bound: usize) -> Vec<String> {
-    let full = view::full_view_within(world.reader(), MODEL, unit, bound).expect("it is there");
+    let full = view::full_view_within(world.reader(), MODEL, unit, bound).expect("there is a view");
     let bags = full.delta.changes.into_iter().filter_map(|change| match change {
         Change::Bag { owner: Owner::Unit(unit), bag: Some(bag), .. } => {
             assert!(bag.counter > 0, "the version is always included");
@@ -243,7 +252,7 @@ fn a_bag_can_be_fetched_only_by_units_that_observe_it() {
     let mut world = World::new();
     let (id, mut web, db) = pair(&mut world);
     world.deploy("plain", "plain", 1);
-    let app = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
+    let app = read(world.reader(), &MODEL.application_name("web")).expect("the application exists");
     world.run(|draft, ids| unit::add(draft, MODEL, app, None, 1, ids)).expect("alive");
     let number = world.number(id);
     write(&mut world, &mut web, number, "secret");
@@ -296,19 +305,20 @@ fn a_hook_reads_the_text_of_a_status_message_that_no_charm_has_set() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let web = Agent::attach(&mut world, "web/0");
-    let view = view::full_view(world.reader(), MODEL, web.unit).expect("it is there");
+    let view = view::full_view(world.reader(), MODEL, web.unit).expect("there is a view");
     let view = Snapshot::from_full(view.delta).expect("a full view is complete");
     let run = Run {
         number: 1,
         operation: Operation::Hook(Hook::Install),
         attempt: 1,
-        reason: StartReason::CharmDeployed,
+        reason: StartReason::CharmInstalled,
         position: None,
         leader_generation: None,
         episode: None,
     };
     let message_text = |message: &StatusMessage| format!("the text of {message:?}");
-    let input = ContextInput { declared: &super::web(), secret: "", is_leader: false, message_text };
+    let input =
+        ContextInput { declared: &super::web(), secret: "", is_leader: false, commands: None, message_text };
     let context = hook_context_builder::build(&web.local, &view, &run, &input).expect("a hook has a context");
-    assert_eq!(context.statuses.unit.message, "the text of WaitingForMachine");
+    assert_eq!(context.statuses.unit.message, message_text(&StatusMessage::WaitingForMachine));
 }

@@ -6,10 +6,10 @@
 use super::decision::{Act, Now};
 use super::hook_context_builder;
 use super::local::{Local, Run};
-use super::operation::{Hook, Operation};
 use super::snapshot::Snapshot;
-use super::start_reason::StartReason;
 use super::wait_reasons::{no_view_reason, wait};
+use crate::terms::operation::{Hook, Operation};
+use crate::terms::start_reason::StartReason;
 
 /// An operation to start.
 pub(super) struct ChosenOperation {

@@ -7,6 +7,7 @@ use super::local::{Event, Run};
 use super::record::Record;
 use super::snapshot::BagRequest;
 use crate::terms::cause::Cause;
+use crate::terms::commands::CommandsRequest;
 
 /// Relation hooks do not start on a view older than this, in milliseconds: three lost heartbeats and a reconnect
 /// (spec B.6.7).
@@ -50,6 +51,8 @@ pub struct Now {
     pub idle_ms: u64,
     /// Whether the charm of the stored state is missing from its folder.
     pub is_charm_missing: bool,
+    /// The oldest commands that a process on the machine has requested and that have not started.
+    pub commands: Option<CommandsRequest>,
 }
 
 impl Now {
@@ -69,6 +72,7 @@ impl Now {
             is_leader_known: true,
             idle_ms: 0,
             is_charm_missing: false,
+            commands: None,
         }
     }
 }

@@ -4,8 +4,8 @@
 //! controller replies at once. It changes only the `Local` that the caller passes in, which is a copy.
 
 use crate::terms::cause::Cause;
+use crate::terms::operation::Operation;
 use crate::unit::local::Local;
-use crate::unit::operation::Operation;
 use crate::unit::record::{Outcome, Record};
 use crate::unit::resolve::{Act, Now, next};
 use crate::unit::snapshot::Snapshot;

@@ -3,7 +3,8 @@
 //! The process has exactly these variables; it inherits nothing from the agent except [`KUBERNETES_VARIABLES`].
 //! The agent's hook process calls [`environment`] for every run.
 
-use super::hook_context::{Counterpart, HookContext, HookTrigger};
+use super::hook_context::{HookContext, HookTrigger};
+use crate::terms::commands::Counterpart;
 
 /// The facts of the agent and its machine, which are not part of the hook context.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -148,7 +149,7 @@ mod tests {
     use crate::terms::names::UnitName;
     use crate::terms::proxy::Proxy;
     use crate::tests::hook_context;
-    use crate::unit::hook_context::RunningAction;
+    use crate::unit::hook_context::{RunningAction, RunningCommands};
 
     fn context(trigger: HookTrigger) -> HookContext {
         let mut context = HookContext { trigger, ..hook_context::context() };
@@ -259,7 +260,7 @@ mod tests {
             ("JUJU_ACTION_TAG", "action-14"),
         ];
         assert_environment(HookTrigger::Action(action), &own);
-        assert_environment(HookTrigger::Commands(None), &[("JUJU_HOOK_NAME", "")]);
+        assert_environment(HookTrigger::Commands(RunningCommands::default()), &[("JUJU_HOOK_NAME", "")]);
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub use super::writes::{
     ALL_ENDPOINTS, ActionWrites, BagWrites, HOOK_WRITES_BYTES_MAX, Level, PortWrites, Ports, Reboot,
     ReportContent, TooLarge, WRITES_MAX, Writes,
 };
+use crate::terms::commands::Counterpart;
 pub use crate::terms::leader_settings::LEADER_SETTINGS_BYTES_MAX;
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
@@ -119,21 +120,17 @@ pub enum HookTrigger {
     },
     /// An action.
     Action(RunningAction),
-    /// Commands of an operator (juju-exec), optionally in the context of a relation.
-    Commands(Option<Counterpart>),
+    /// Commands of an operator or of a process (juju-exec).
+    Commands(RunningCommands),
 }
 
-/// The relation and the remote unit of a hook.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Counterpart {
-    /// The relation's number.
-    pub relation: RelationNumber,
-    /// The remote unit; `None` in created, broken and application-level changed.
-    pub unit: Option<UnitName>,
-    /// The remote application.
-    pub application: String,
-    /// The unit that departs, in departed only: the remote unit or this unit.
-    pub departing: Option<UnitName>,
+/// Commands in the context of a unit, optionally of a relation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunningCommands {
+    /// The relation and its remote unit.
+    pub about: Option<Counterpart>,
+    /// The script for bash.
+    pub script: String,
 }
 
 /// A Pebble notice.
@@ -402,7 +399,7 @@ impl HookTrigger {
     pub fn counterpart(&self) -> Option<&Counterpart> {
         match self {
             HookTrigger::Relation { about, .. } => Some(about),
-            HookTrigger::Commands(about) => about.as_ref(),
+            HookTrigger::Commands(running) => running.about.as_ref(),
             HookTrigger::Hook(_)
             | HookTrigger::Storage { .. }
             | HookTrigger::Secret { .. }

@@ -4,24 +4,29 @@
 //! (invariant I5). Data of other units is read from the view; data of this unit is read from its stored state, which
 //! is ahead of the view.
 
+use super::commands_context;
 use super::hook_context::{
-    Address, Counterpart, Device, Goal, GoalState, GoalStatus, HookContext, HookModel, HookRelation,
-    HookTrigger, Network, OmittedBags, RunningAction, Status, Statuses, Writes,
+    Address, Device, Goal, GoalState, GoalStatus, HookContext, HookModel, HookRelation, HookTrigger, Network,
+    OmittedBags, RunningAction, RunningCommands, Status, Statuses, Writes,
 };
 use super::local::{Local, RelationLocal, Run};
-use super::operation::{CharmRef, Hook, Operation, RelationEvent};
 use crate::charm::{Charm, Scope, options};
-use crate::documents::prelude::StatusDoc;
+use crate::terms::commands::{CommandsRequest, Counterpart};
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName};
+use crate::terms::operation::{CharmRef, Hook, Operation, RelationEvent};
 use crate::terms::owner::Owner;
 use crate::terms::secret::{SecretEvent, SecretId};
 use crate::terms::settings::{self, Bag};
 use crate::terms::status_message::StatusMessage;
+use crate::terms::unit_documents::StatusDoc;
 use crate::unit::secrets::{HookSecret, SecretView};
 use crate::unit::snapshot::{BagRequest, RelationView, Snapshot};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The middle part of the context id of commands (spec/hook-tools.md 4).
+const RUN_COMMANDS: &str = "run-commands";
 
 /// The inputs of a context besides the stored state and the view.
 #[derive(Clone, Debug)]
@@ -32,6 +37,8 @@ pub struct ContextInput<'a> {
     pub secret: &'a str,
     /// Whether the unit is the leader for at least another 30 s.
     pub is_leader: bool,
+    /// The commands that a process on the machine has requested, if the run is about them.
+    pub commands: Option<&'a str>,
     /// Returns the text of a status message, for status-get.
     pub message_text: fn(&StatusMessage) -> String,
 }
@@ -59,16 +66,22 @@ pub fn bag_to_fetch(local: &Local, view: &Snapshot, operation: &Operation) -> Op
     is_omitted.then_some(BagRequest { relation: known.uuid, owner, position: view.position })
 }
 
-/// Whether the operation is an action that the controller does not show any more: it was cancelled after the agent had
-/// decided to run it. Its parameters are gone with it.
+/// Whether the operation is an action that was cancelled after the agent had decided to run it: the controller shows it
+/// as being aborted, or does not show it any more, and then its parameters are not shown either.
 pub fn is_cancelled(view: &Snapshot, operation: &Operation) -> bool {
-    matches!(operation, Operation::Action { id, .. } if !view.actions.contains_key(id))
+    matches!(operation, Operation::Action { id, .. } if view.actions.get(id).is_none_or(|action| action.aborting))
+}
+
+/// Whether the process of a running operation must be ended: a user has cancelled the action, and the controller has
+/// received that it runs.
+pub fn is_aborted(view: &Snapshot, operation: &Operation) -> bool {
+    matches!(operation, Operation::Action { id, .. } if view.actions.get(id).is_some_and(|action| action.aborting))
 }
 
 /// Builds the context of `run`. Returns `None` if the operation does not execute a program of the charm, or is an action
 /// that was cancelled.
 pub fn build(local: &Local, view: &Snapshot, run: &Run, input: &ContextInput) -> Option<HookContext> {
-    let (trigger, middle) = trigger(local, view, &run.operation)?;
+    let (trigger, middle) = trigger(local, view, &run.operation, input)?;
     let about = trigger.counterpart().cloned();
     // only relations whose scope the unit has entered: a write in another one would be accepted here and dropped
     // later
@@ -118,7 +131,12 @@ fn own_secrets(view: &Snapshot) -> BTreeMap<SecretId, HookSecret> {
     view.secrets.iter().filter_map(owned).collect()
 }
 
-fn trigger(local: &Local, view: &Snapshot, operation: &Operation) -> Option<(HookTrigger, String)> {
+fn trigger(
+    local: &Local,
+    view: &Snapshot,
+    operation: &Operation,
+    input: &ContextInput,
+) -> Option<(HookTrigger, String)> {
     match operation {
         Operation::Hook(Hook::Relation { relation, event, .. }) => {
             let Operation::Hook(hook) = operation else { unreachable!("matched above") };
@@ -155,8 +173,19 @@ fn trigger(local: &Local, view: &Snapshot, operation: &Operation) -> Option<(Hoo
             let name = hook.name().to_string();
             Some((HookTrigger::Hook(name.clone()), name))
         }
+        Operation::Commands(CommandsRequest { about, .. }) => {
+            let is_known = about.as_ref().is_none_or(|about| local.relations.contains_key(&about.relation));
+            let script = input.commands.filter(|_| is_known)?.to_owned();
+            let running = RunningCommands { about: about.clone(), script };
+            Some((HookTrigger::Commands(running), RUN_COMMANDS.to_owned()))
+        }
         Operation::Action { id, name } => {
-            let params = view.actions.get(id)?.params.clone().into_iter().collect();
+            let action = view.actions.get(id)?;
+            if let Some(script) = commands_context::of_action(action) {
+                let running = RunningCommands { about: None, script: script.to_owned() };
+                return Some((HookTrigger::Commands(running), RUN_COMMANDS.to_owned()));
+            }
+            let params = action.params.clone().into_iter().collect();
             Some((
                 HookTrigger::Action(RunningAction { name: name.clone(), id: id.to_string(), params }),
                 name.clone(),

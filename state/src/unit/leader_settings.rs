@@ -8,20 +8,20 @@ use super::hook_context::{HookContext, TooLarge};
 use super::snapshot::Snapshot;
 use super::writes::size;
 use crate::terms::leader_settings::{LEADER_SETTINGS_BYTES_MAX, LeaderSettingsView};
+use crate::terms::refusal::write::LeaderSettingsProblem;
 use crate::terms::settings::{self, Bag, BagChange};
 
-/// Returns why `values` with `change` applied cannot be stored: they are too large, or contain NUL.
-pub fn refusal_reason(values: &Bag, change: &BagChange) -> Option<String> {
+/// Returns why `values` with `change` applied cannot be stored.
+pub fn problem(values: &Bag, change: &BagChange) -> Option<LeaderSettingsProblem> {
     if let Some((key, _)) = change.iter().find(|(key, value)| key.contains('\0') || value.contains('\0')) {
-        return Some(format!("leader setting {key:?} contains NUL, which no setting may contain"));
+        return Some(LeaderSettingsProblem::ContainsNul { key: key.clone() });
     }
     let mut after = values.clone();
     settings::apply(&mut after, change);
     let bytes = size(&after);
     // deleting is always possible
-    (bytes > LEADER_SETTINGS_BYTES_MAX && bytes >= size(values)).then(|| {
-        format!("leader settings of {bytes} bytes are too large: {LEADER_SETTINGS_BYTES_MAX} bytes at most")
-    })
+    (bytes > LEADER_SETTINGS_BYTES_MAX && bytes >= size(values))
+        .then_some(LeaderSettingsProblem::TooLarge { bytes, max: LEADER_SETTINGS_BYTES_MAX })
 }
 
 impl HookContext {
@@ -30,7 +30,7 @@ impl HookContext {
     /// # Errors
     /// [`TooLarge`] with the text for the charm.
     pub fn check_leader_settings(&self, change: &BagChange) -> Result<(), TooLarge> {
-        refusal_reason(&self.leader_settings, change).map_or(Ok(()), |reason| Err(TooLarge(reason)))
+        problem(&self.leader_settings, change).map_or(Ok(()), |problem| Err(TooLarge(problem.to_string())))
     }
 
     /// Applies a change that the controller has stored, so that this hook reads it.
@@ -82,15 +82,14 @@ mod tests {
     fn settings_at_the_limit_are_accepted_and_deleting_is_always_possible() {
         // {"a":"xxx"} has 8 bytes around the value
         let largest = "x".repeat(LEADER_SETTINGS_BYTES_MAX - 8);
-        assert_eq!(refusal_reason(&Bag::new(), &change("a", &largest)), None);
-        let refused =
-            refusal_reason(&Bag::new(), &change("a", &(largest.clone() + "x"))).expect("a byte more");
-        assert!(refused.contains("leader settings of 262145 bytes"), "{refused}");
+        assert_eq!(problem(&Bag::new(), &change("a", &largest)), None);
+        let too_much = LeaderSettingsProblem::TooLarge { bytes: 262_145, max: LEADER_SETTINGS_BYTES_MAX };
+        assert_eq!(problem(&Bag::new(), &change("a", &(largest.clone() + "x"))), Some(too_much));
         let mut too_large = Bag::from([("a".to_owned(), largest + "x"), ("b".to_owned(), "1".to_owned())]);
-        assert_eq!(refusal_reason(&too_large, &change("b", "")), None);
-        assert!(refusal_reason(&too_large, &change("c", "1")).is_some());
+        assert_eq!(problem(&too_large, &change("b", "")), None);
+        assert!(problem(&too_large, &change("c", "1")).is_some());
         settings::apply(&mut too_large, &change("a", ""));
-        assert_eq!(refusal_reason(&too_large, &change("c", "1")), None);
-        assert!(refusal_reason(&Bag::new(), &change("a", "\0")).is_some());
+        assert_eq!(problem(&too_large, &change("c", "1")), None);
+        assert!(problem(&Bag::new(), &change("a", "\0")).is_some());
     }
 }

@@ -7,17 +7,17 @@
 
 mod apply;
 
-use super::hook_name::HookName;
-use super::operation::{CharmRef, ConfigDigest, LocalEndpoint, Operation, Outcome, Timer};
-use super::start_reason::StartReason;
 use super::writes::{RunReport, Writes};
 use crate::terms::failure_reason::FailureReason;
+use crate::terms::hook_name::HookName;
 use crate::terms::member_version::Version;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
+use crate::terms::operation::{CharmRef, ConfigDigest, LocalEndpoint, Operation, Outcome, Timer};
 use crate::terms::port_range::Ports;
 use crate::terms::position::Position;
 use crate::terms::refusal::RefusalReason;
 use crate::terms::settings::{Bag, BagChange};
+use crate::terms::start_reason::StartReason;
 use crate::terms::status::WorkloadStatus;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

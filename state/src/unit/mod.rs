@@ -3,28 +3,27 @@
 //! Nothing here performs I/O: the agent process reads the clock, runs hooks and talks to the controller, and passes
 //! the facts in as arguments.
 //!
-//! Reading order: `operation` (what an agent can do), `activity` (what it reports while it does so), `snapshot` (the
-//! view that it receives), `local` (what it stores, with the only transitions of it), `record` (what it sends),
+//! Reading order: `terms::operation` (what an agent can do), `terms::activity` (what it reports while it does so),
+//! `snapshot` (the view that it receives), `local` (what it stores, with the only transitions of it), `record` (what it sends),
 //! `decision` and `resolve` (what it does next, in which order), `pending_operations`, `pending_relation_hook` and
-//! `retry` (which operation that is), `start_reason` (why), `wait_reasons` (what holds it back), `hook_context` and
+//! `retry` (which operation that is), `terms::start_reason` (why), `wait_reasons` and `agent_causes` (what holds it back), `hook_context` and
 //! `writes` (what a hook reads and writes), `leader_settings` (what it writes at once), `hook_context_builder`, `dispatch` and `environment` (how the hook's
-//! process receives that), `outcome` and `pending_reports` (what a finished run becomes), `run_retention` (how long its
+//! process receives that), `commands_context` (what runs beside the hooks), `outcome` and `pending_reports` (what a finished run becomes), `run_retention` (how long its
 //! folder is kept).
 
-pub mod activity;
+pub mod agent_causes;
 mod chosen_operation;
+pub mod commands_context;
 pub mod decision;
 pub mod dispatch;
 pub mod dry_run;
 pub mod environment;
 pub mod hook_context;
 pub mod hook_context_builder;
-pub mod hook_name;
 mod jitter;
 pub mod leader_settings;
 pub mod local;
 pub mod omitted_bags;
-pub mod operation;
 pub mod outcome;
 pub mod pending_operations;
 pub mod pending_relation_hook;
@@ -36,7 +35,6 @@ pub mod retry;
 pub mod run_retention;
 pub mod secrets;
 pub mod snapshot;
-pub mod start_reason;
 mod wait_reasons;
 pub mod workflow;
 mod write_buffer;

@@ -8,11 +8,11 @@ use super::decision::Now;
 use super::dispatch::missing_action;
 use super::hook_context::{Level, Reboot, ReportContent, Writes};
 use super::local::{Event, Local, Run, UnrecordedReport};
-use super::operation::{Hook, Operation};
 use super::pending_operations::addresses;
 use super::record::{Outcome, REPORTS_MAX, Record, RunReport};
 use super::retry;
 use super::snapshot::Snapshot;
+use crate::terms::operation::{Hook, Operation};
 use crate::unit::pending_reports::PendingReports;
 use std::collections::BTreeSet;
 
@@ -82,19 +82,19 @@ pub fn events(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Finished
 pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: FinishedRun) -> Option<Record> {
     let FinishedRun { run, result: HookResult { exit, writes, reports }, pending_reports } = ended;
     let operation = &run.operation;
-    let action = matches!(operation, Operation::Action { .. });
+    let runs_once = operation.runs_once();
     let last_line = match &exit {
         Exit::Code(_) | Exit::Signal(_) => last_stderr_line(&reports),
         Exit::Interrupted | Exit::Missing | Exit::Cancelled | Exit::Failed(_) => None,
     };
     let failed = |reason: String| {
-        let retry = if action { None } else { retry::retry_after(local, view, now, operation) };
+        let retry = if runs_once { None } else { retry::retry_after(local, view, now, operation) };
         Outcome::Failed { reason, retry }
     };
     let outcome = match exit {
         Exit::Interrupted => return None,
         Exit::Code(0) => Outcome::Ok,
-        Exit::Missing if action => failed(missing_action(&local.name)),
+        Exit::Missing if runs_once => failed(missing_action(&local.name)),
         Exit::Missing => Outcome::Missing,
         Exit::Cancelled => Outcome::Skipped,
         Exit::Code(code) => failed(format!("exit status {code}")),
@@ -209,11 +209,11 @@ fn refresh_addresses(local: &Local, view: Option<&Snapshot>, record: &mut Record
 mod tests {
     use super::*;
     use crate::terms::names::{UnitName, Uuid};
+    use crate::terms::start_reason::StartReason;
     use crate::terms::status::WorkloadStatus;
     use crate::unit::decision::Send;
     use crate::unit::local::Event;
     use crate::unit::resolve::next;
-    use crate::unit::start_reason::StartReason;
 
     #[test]
     fn a_record_states_the_number_of_lines_that_were_never_delivered() {
@@ -236,6 +236,7 @@ mod tests {
             is_leader_known: true,
             idle_ms: 0,
             is_charm_missing: false,
+            commands: None,
         };
         let report = |call: u32| {
             let what = ReportContent::Log { level: Level::Info, text: call.to_string() };
@@ -284,7 +285,7 @@ mod tests {
             number,
             operation: Operation::Hook(Hook::Install),
             attempt,
-            reason: StartReason::CharmDeployed,
+            reason: StartReason::CharmInstalled,
             position: None,
             leader_generation: None,
             episode: None,
@@ -326,7 +327,7 @@ mod tests {
             number: 1,
             operation,
             attempt: 1,
-            reason: StartReason::CharmDeployed,
+            reason: StartReason::CharmInstalled,
             position: None,
             leader_generation: None,
             episode: None,
@@ -354,7 +355,9 @@ mod tests {
         assert_eq!(exited(&[]), failure("exit status 1"));
         let long = "é".repeat(201);
         assert_eq!(exited(&[&long]).0, format!("exit status 1: {}", "é".repeat(200)));
-        assert_eq!(reason(install(), Exit::Signal(9), &["bye"]).0, "killed by signal 9: bye");
+        let killed = reason(install(), Exit::Signal(9), &[]).0;
+        assert!(killed.contains("signal 9"), "{killed}");
+        assert_eq!(reason(install(), Exit::Signal(9), &["bye"]).0, format!("{killed}: bye"));
         assert_eq!(
             reason(install(), Exit::Failed("no".to_owned()), &["bye"]).0,
             "no",

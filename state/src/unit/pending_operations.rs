@@ -8,15 +8,16 @@ use super::chosen_operation::{ChosenOperation, start};
 use super::decision::{Act, Now, is_link_fresh};
 use super::jitter::jitter;
 use super::local::{Episode, Event, FollowUp, Local, Run};
-use super::operation::{CharmRef, ConfigDigest, Hook, LocalEndpoint, Operation, RelationEvent};
 use super::pending_relation_hook::{PendingHook, ThisUnit, pending_hook};
 use super::record::{Outcome, Record, hex};
-use super::snapshot::{RelationView, Snapshot};
-use super::start_reason::StartReason;
+use super::snapshot::{ActionView, RelationView, Snapshot};
 use super::wait_reasons::{subordinate_reason, wait, wait_for_link, wait_reason};
 use crate::terms::cause::{Actor, Cause, Duty};
+use crate::terms::commands::EXEC;
 use crate::terms::names::RelationNumber;
+use crate::terms::operation::{CharmRef, ConfigDigest, Hook, LocalEndpoint, Operation, RelationEvent};
 use crate::terms::settings::Bag;
+use crate::terms::start_reason::StartReason;
 use sha2::{Digest, Sha256};
 
 /// An agent without a connection stops running update-status once its outbox has this many records: five hours of
@@ -60,7 +61,7 @@ pub(super) fn first_charm(local: &Local, view: &Snapshot, alive: bool) -> Option
 /// Runs the hook that the last operation has queued, except install on a unit that is being removed (spec A.7).
 pub(super) fn follow_up(local: &Local, view: &Snapshot, now: &Now, alive: bool) -> Option<ChosenOperation> {
     match local.follow_up? {
-        FollowUp::Install if alive => ChosenOperation::hook(Hook::Install, StartReason::CharmDeployed),
+        FollowUp::Install if alive => ChosenOperation::hook(Hook::Install, StartReason::CharmInstalled),
         FollowUp::Install => None,
         // leadership was lost before the hook could run: `leadership` removes it from the queue
         FollowUp::LeaderElected if now.leader_generation.is_none() => None,
@@ -206,6 +207,16 @@ pub(super) fn leader_settings_changed(
     ChosenOperation::hook(Hook::LeaderSettingsChanged { version }, StartReason::LeaderSettingsChanged)
 }
 
+/// The oldest action that has not run.
+fn oldest_action<'a>(local: &Local, view: &'a Snapshot) -> Option<(u64, &'a ActionView)> {
+    let has_run = |id: &u64| {
+        let same =
+            |record: &Record| matches!(&record.operation, Operation::Action { id: done, .. } if done == id);
+        local.outbox.iter().any(same) || local.last_action.is_some_and(|last| *id <= last)
+    };
+    view.actions.iter().find(|(id, _)| !has_run(id)).map(|(id, action)| (*id, action))
+}
+
 /// Runs the next action. `episode` is the open failure, which the action does not affect.
 pub(super) fn pending_action(
     local: &Local,
@@ -213,14 +224,9 @@ pub(super) fn pending_action(
     now: &Now,
     episode: Option<&Episode>,
 ) -> Option<Act> {
-    let has_run = |id: &u64| {
-        let same =
-            |record: &Record| matches!(&record.operation, Operation::Action { id: done, .. } if done == id);
-        local.outbox.iter().any(same) || local.last_action.is_some_and(|last| *id <= last)
-    };
-    let (id, action) = view.actions.iter().find(|(id, _)| !has_run(id))?;
+    let (id, action) = oldest_action(local, view)?;
     local.charm.as_ref()?;
-    let operation = Operation::Action { id: *id, name: action.name.clone() };
+    let operation = Operation::Action { id, name: action.name.clone() };
     if action.running {
         // An agent of this unit has started the action, and the stored state of that run is lost. The action may have
         // run, so it must not run again.
@@ -228,6 +234,17 @@ pub(super) fn pending_action(
         let record = local.record(operation, Outcome::Failed { reason, retry: None }, now.wall_ms);
         return Some(Act::RecordOutcome(record));
     }
+    Some(start_requested(local, view, now, operation, episode))
+}
+
+/// Starts what a user or a process has requested. `episode` is the open failure, which it does not affect.
+fn start_requested(
+    local: &Local,
+    view: &Snapshot,
+    now: &Now,
+    operation: Operation,
+    episode: Option<&Episode>,
+) -> Act {
     let run = Run {
         number: 0,
         operation,
@@ -237,9 +254,23 @@ pub(super) fn pending_action(
         leader_generation: None,
         episode: episode.cloned(),
     };
-    Some(start(local, Some(view), now, run))
+    start(local, Some(view), now, run)
 }
 
+/// Runs commands in any state of the workflow, as soon as the charm is on disk (spec A.2 row 12): those of a process on
+/// the machine, and those of a user if no action was enqueued before them.
+pub(super) fn commands(local: &Local, view: &Snapshot, now: &Now, episode: Option<&Episode>) -> Option<Act> {
+    if local.charm.is_none() || now.is_charm_missing {
+        return None;
+    }
+    if let Some(request) = &now.commands {
+        return Some(start_requested(local, view, now, Operation::Commands(request.clone()), episode));
+    }
+    oldest_action(local, view).filter(|(_, action)| action.name == EXEC)?;
+    pending_action(local, view, now, episode)
+}
+
+/// Runs an action between the hooks of a unit that is installed.
 pub(super) fn action(local: &Local, view: &Snapshot, now: &Now) -> Option<Act> {
     if !local.installed || local.follow_up.is_some() || local.removed {
         return None;

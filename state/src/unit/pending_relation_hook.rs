@@ -4,8 +4,8 @@
 //! never orders hooks across relations; `pending_operations` does that, and calls [`pending_hook`] for each relation.
 
 use super::local::RelationLocal;
-use super::operation::RelationEvent;
 use crate::terms::names::UnitName;
+use crate::terms::operation::RelationEvent;
 use crate::terms::owner::Owner;
 use crate::unit::snapshot::RelationView;
 
@@ -71,8 +71,8 @@ pub fn pending_hook(
 /// Returns a member that has departed, or that re-entered under another incarnation, which is another membership.
 fn departed_member(local: &RelationLocal, present: Option<&RelationView>) -> Option<UnitName> {
     let still = |unit: &UnitName| present.and_then(|view| view.members.get(unit).copied());
-    let gone = local.members.iter().find(|(unit, version)| still(unit) != Some(version.incarnation));
-    gone.map(|(unit, _)| unit.clone())
+    let departed = local.members.iter().find(|(unit, version)| still(unit) != Some(version.incarnation));
+    departed.map(|(unit, _)| unit.clone())
 }
 
 fn application_changed_event(local: &RelationLocal, view: &RelationView) -> Option<RelationEvent> {

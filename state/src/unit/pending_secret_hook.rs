@@ -7,13 +7,13 @@
 use super::chosen_operation::ChosenOperation;
 use super::decision::{Act, Now, is_link_fresh};
 use super::local::Local;
-use super::operation::Hook;
 use super::secrets::{ConsumedSecretView, OwnedSecretView};
 use super::snapshot::Snapshot;
-use super::start_reason::StartReason;
 use super::wait_reasons::wait_for_link;
 use crate::terms::cause::Cause;
+use crate::terms::operation::Hook;
 use crate::terms::secret::{SecretEvent, SecretId, SecretOwnerKind};
+use crate::terms::start_reason::StartReason;
 
 /// Runs the next secret hook: expired, rotate, changed, remove, each by the order of the ids.
 pub(super) fn secret_hook(

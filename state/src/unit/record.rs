@@ -6,10 +6,10 @@
 //! the other: the stored state its unsent records, and a resync record the stored state.
 
 pub use super::local::Record;
-use super::operation::{Hook, Operation};
-pub use super::operation::{Outcome, Timer};
 pub use super::writes::{REPORTS_MAX, RunReport};
 use crate::terms::names::{RelationNumber, UnitName};
+use crate::terms::operation::{Hook, Operation};
+pub use crate::terms::operation::{Outcome, Timer};
 use crate::terms::refusal::RefusalReason;
 use crate::terms::secret::SecretId;
 use serde::{Deserialize, Serialize};

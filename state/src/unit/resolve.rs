@@ -13,9 +13,9 @@ use super::decision::{is_first_claim_pending, last_heartbeat_ms};
 use super::local::{FollowUp, Local, Step};
 pub use super::pending_operations::config_digest;
 use super::pending_operations::{
-    action, config_changed, created, enter_scope, first_charm, follow_up, is_alive, leader_settings_changed,
-    leadership, lost_charm, relation_hook, shut_down, start_after_reboot, update_status, update_status_due,
-    upgrade,
+    action, commands, config_changed, created, enter_scope, first_charm, follow_up, is_alive,
+    leader_settings_changed, leadership, lost_charm, relation_hook, shut_down, start_after_reboot,
+    update_status, update_status_due, upgrade,
 };
 use super::pending_secret_hook::secret_hook;
 use super::retry::{after_failure, interrupted};
@@ -47,8 +47,8 @@ fn act(local: &Local, view: Option<&Snapshot>, now: &Now) -> Act {
             .store_generation
             .is_none_or(|store_generation| store_generation == view.position.store_generation)
     });
-    let is_gone = known.is_some_and(|view| view.removed || view.unit.life == Life::Dead);
-    if local.dead || is_gone {
+    let is_removed = known.is_some_and(|view| view.removed || view.unit.life == Life::Dead);
+    if local.dead || is_removed {
         return Act::Finish;
     }
     if let Some(until_ms) = reconcile_until_ms(local, now) {
@@ -99,6 +99,9 @@ fn idle(local: &Local, view: &Snapshot, now: &Now) -> Act {
     // the hook would not see the secrets that the last one has written
     if view.position.revision < local.secrets_revision {
         return wait(None, vec![stale_link_reason(local, now)]);
+    }
+    if let Some(act) = commands(local, view, now, None) {
+        return act;
     }
     lost_charm(local, view, now, alive)
         .or_else(|| start_after_reboot(local, now))

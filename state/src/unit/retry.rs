@@ -6,21 +6,24 @@
 //! retry never delivers older versions than the run before it. `resolve` calls this module for a unit that is not
 //! idle.
 
-use super::activity::Activity;
 use super::chosen_operation::{ChosenOperation, start};
 use super::decision::{Act, Now, RECONCILE_WAIT_MS, is_first_claim_pending, is_link_fresh};
 use super::jitter::jitter;
 use super::local::{Episode, INTERRUPTIONS_MAX, Local, Run};
-use super::operation::{Hook, Operation, RelationEvent};
-use super::pending_operations::{config_digest, is_alive, pending_action, wanted_charm};
+use super::pending_operations::{commands, config_digest, is_alive, pending_action, wanted_charm};
 use super::pending_relation_hook::{PendingHook, ThisUnit, pending_hook};
 use super::pending_secret_hook::is_due;
 use super::record::{Outcome, Record, Timer};
 use super::snapshot::{HOOK_RETRIES_DEFAULT, RelationView, Snapshot};
-use super::start_reason::StartReason;
 use super::wait_reasons::{stale_link_reason, unknown_leader_reason, wait, wait_reason};
+use crate::terms::activity::Activity;
 use crate::terms::cause::{Actor, Duty, Retry};
 use crate::terms::names::RelationNumber;
+use crate::terms::operation::{Hook, Operation, RelationEvent};
+use crate::terms::start_reason::StartReason;
+
+/// The message of an action whose agent stopped while it ran: an action is never run a second time.
+pub const INTERRUPTED: &str = "the agent stopped while it ran";
 
 /// The delay of the first retry in milliseconds. Each further delay is twice as long (spec A.8).
 pub const HOOK_RETRY_FIRST_MS: u64 = 5_000;
@@ -43,8 +46,8 @@ pub(super) fn interrupted(local: &Local, view: Option<&Snapshot>, now: &Now, run
         let outcome = Outcome::Failed { reason: reason.to_owned(), retry };
         Act::RecordOutcome(local.record(run.operation.clone(), outcome, now.wall_ms))
     };
-    if matches!(run.operation, Operation::Action { .. }) {
-        return failed("the agent stopped while the action ran", None);
+    if run.operation.runs_once() {
+        return failed(INTERRUPTED, None);
     }
     if let Some(instead) = record_without_running(local, view, now, &run.operation) {
         return instead;
@@ -113,6 +116,9 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
         if view.charm.charm.forced && attempted.is_some_and(|sha256| sha256 != wanted.sha256) {
             return run(Operation::InstallCharm(wanted), StartReason::ForcedRefresh, Some(episode.clone()));
         }
+        if let Some(commands) = commands(local, view, now, Some(episode)) {
+            return commands;
+        }
         if let Some(action) = pending_action(local, view, now, Some(episode)) {
             return action;
         }
@@ -133,7 +139,7 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
         (None, None) => Retry::Exhausted,
     };
     let actor = match &episode.operation {
-        Operation::Hook(_) | Operation::Action { .. } => Actor::Charm,
+        Operation::Hook(_) | Operation::Action { .. } | Operation::Commands(_) => Actor::Charm,
         Operation::InstallCharm(_) => Actor::Operator,
         Operation::EnterScope { .. }
         | Operation::LeaveScope { .. }
@@ -225,7 +231,10 @@ fn record_without_running(
         | Operation::LeaveScope { .. }
         | Operation::Resync
         | Operation::SetDead => Some(record(operation.clone(), Outcome::Ok)),
-        Operation::InstallCharm(_) | Operation::Action { .. } | Operation::Hook(_) => None,
+        Operation::InstallCharm(_)
+        | Operation::Action { .. }
+        | Operation::Commands(_)
+        | Operation::Hook(_) => None,
     }
 }
 
@@ -291,6 +300,7 @@ fn refresh(operation: &Operation, local: &Local, view: Option<&Snapshot>, now: &
         | Operation::EnterScope { .. }
         | Operation::LeaveScope { .. }
         | Operation::Action { .. }
+        | Operation::Commands(_)
         | Operation::Resync
         | Operation::SetDead => operation.clone(),
     }
@@ -350,6 +360,7 @@ mod tests {
             is_leader_known: false,
             idle_ms: 0,
             is_charm_missing: false,
+            commands: None,
         };
         let Act::Wait(waits) = next(&local, None, &now).act else { panic!("the leader is not known yet") };
         assert_eq!(waits.until_ms, Some(62_000), "the agent waits no longer for the first claim");

@@ -7,7 +7,6 @@
 
 use super::secrets::SecretView;
 use crate::charm::{Charm, Scope};
-use crate::documents::prelude::{CharmDoc, ResolvedDoc, StatusDoc};
 use crate::terms::leader_settings::LeaderSettingsView;
 use crate::terms::life::Life;
 use crate::terms::member_version::Version;
@@ -18,6 +17,8 @@ use crate::terms::position::Position;
 use crate::terms::proxy::Proxies;
 use crate::terms::secret::SecretId;
 use crate::terms::settings::Bag;
+use crate::terms::status::ActionStatus;
+use crate::terms::unit_documents::{CharmDoc, ResolvedDoc, StatusDoc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -104,8 +105,23 @@ pub struct ActionView {
     /// Whether an agent of this unit has started the action.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub running: bool,
+    /// Whether a user has cancelled the action after it was started: its process is to be ended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub aborting: bool,
     /// The action's parameters.
     pub params: BTreeMap<String, Value>,
+}
+
+impl ActionView {
+    /// The view of an action that has not finished, with its status in the index of its unit.
+    pub fn new(name: String, params: BTreeMap<String, Value>, status: ActionStatus) -> ActionView {
+        ActionView {
+            name,
+            running: status != ActionStatus::Pending,
+            aborting: status == ActionStatus::Aborting,
+            params,
+        }
+    }
 }
 
 /// A relation of the unit's application, without its members and bags.

@@ -3,7 +3,7 @@
 //! The stored state determines it. It is for display only and decides nothing.
 
 use super::local::Local;
-use super::operation::{Hook, Operation};
+use crate::terms::operation::{Hook, Operation};
 
 /// The workflow state of seed 004, which the stored state determines.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +68,7 @@ fn hook_name(operation: &Operation) -> String {
         | Operation::EnterScope { .. }
         | Operation::LeaveScope { .. }
         | Operation::Action { .. }
+        | Operation::Commands(_)
         | Operation::Resync
         | Operation::SetDead => operation.to_string(),
     }

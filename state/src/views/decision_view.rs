@@ -9,11 +9,11 @@
 
 use crate::documents::draft::{Reader, read, read_all};
 use crate::documents::prelude::{Model, RelationDoc, last_id, last_number, leader_settings_of};
-use crate::lifecycle::relation;
 use crate::terms::leader_settings::LeaderSettingsView;
 use crate::terms::names::Uuid;
 use crate::terms::position::Position;
 use crate::terms::settings::Bag;
+use crate::terms::status::ActionStatus;
 use crate::unit::snapshot::{BagView, Change, RelationView, Snapshot};
 use crate::views::view::UnitViewReader;
 use serde::Deserialize;
@@ -34,7 +34,7 @@ pub fn decision_view(reader: &dyn Reader, model: Model, unit: Uuid) -> Option<Sn
     let doc = read(reader, &model.unit(unit))?;
     let view_reader = UnitViewReader { reader, model, unit, doc: &doc };
     let mut actions = BTreeMap::new();
-    for (key, _) in read_all::<bool>(reader, &model.actions_of(unit)) {
+    for (key, _) in read_all::<ActionStatus>(reader, &model.actions_of(unit)) {
         if let Some(Change::Action { id, action: Some(action) }) =
             last_number(&key).map(|id| view_reader.action(id))
         {
@@ -45,7 +45,7 @@ pub fn decision_view(reader: &dyn Reader, model: Model, unit: Uuid) -> Option<Sn
     for (key, ()) in read_all(reader, &model.relations_of(doc.application)) {
         let id = last_id(&key)?;
         let relation: RelationDoc = read(reader, &model.relation(id))?;
-        if relation::includes_unit(&relation, &doc) {
+        if doc.takes_part_in(&relation) {
             relations.insert(relation.number, relation_versions(&view_reader, id, &relation));
         }
     }
@@ -79,7 +79,8 @@ fn leader_settings_version(reader: &dyn Reader, model: Model, application: Uuid)
 /// A relation with its members and the versions of its bags.
 fn relation_versions(view_reader: &UnitViewReader<'_>, id: Uuid, relation: &RelationDoc) -> RelationView {
     let head = view_reader.head(id, relation);
-    let members = view_reader.members(&head).map(|entry| (entry.unit, entry.incarnation)).collect();
+    let members =
+        view_reader.members(&head).into_iter().map(|entry| (entry.unit, entry.incarnation)).collect();
     let stored = read_all::<BagHead>(view_reader.reader, &view_reader.model.bags(id));
     let bag = |bag: BagHead| {
         let owner = view_reader.owner(&head, bag.owner, bag.container)?;

@@ -8,7 +8,6 @@ use crate::documents::draft::{Reader, read, read_all};
 use crate::documents::prelude::{
     BagDoc, Kind, Model, OpenPortsDoc, Parts, RelationDoc, last_id, leader_settings_of, secret_of_key,
 };
-use crate::lifecycle::relation;
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::unit::snapshot::{Change, RelationHead};
@@ -192,10 +191,7 @@ fn relation_changes(
     let mut whole = BTreeSet::new();
     for id in again {
         let relation = read(view_reader.reader, &view_reader.model.relation(id));
-        match (
-            shown.relation(id),
-            relation.filter(|doc: &RelationDoc| relation::includes_unit(doc, view_reader.doc)),
-        ) {
+        match (shown.relation(id), relation.filter(|doc: &RelationDoc| view_reader.doc.takes_part_in(doc))) {
             (Some((number, before)), Some(doc)) => {
                 let head = view_reader.head(id, &doc);
                 if head != *before {

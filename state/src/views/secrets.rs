@@ -5,7 +5,7 @@
 use crate::documents::draft::read;
 use crate::documents::effective_life::Documents;
 use crate::documents::prelude::{SecretDoc, SecretGrantDoc};
-use crate::operations::secret;
+use crate::lifecycle::secret;
 use crate::terms::secret::{SecretId, SecretOwnerKind};
 use crate::unit::secrets::{ConsumedSecretView, HookSecret, OwnedSecretView, SecretScope, SecretView};
 use crate::unit::snapshot::Change;

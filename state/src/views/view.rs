@@ -10,10 +10,11 @@ use crate::charm::Scope;
 use crate::documents::draft::{Reader, read, read_all};
 use crate::documents::effective_life::{self, Documents};
 use crate::documents::prelude::{
-    ActionDoc, ApplicationDoc, BagDoc, Model, OpenPortsDoc, RelationDoc, ScopeDoc, SessionDoc, UnitDoc,
-    last_id, last_number, leader_settings_of,
+    ApplicationDoc, BagDoc, Model, OpenPortsDoc, RelationDoc, ScopeDoc, SessionDoc, UnitDoc, last_id,
+    last_number, leader_settings_of,
 };
 use crate::lifecycle::{application, machine, relation};
+use crate::terms::assignment::{Assigned, Existence};
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::owner::Owner;
@@ -177,14 +178,14 @@ pub fn full_view_within(
     ];
     let secrets = view_reader.secrets().into_iter();
     changes.extend(secrets.map(|(id, secret)| Change::Secret { id, secret: Some(Box::new(secret)) }));
-    for (key, _) in read_all::<bool>(reader, &model.actions_of(unit)) {
+    for (key, _) in read_all::<crate::terms::status::ActionStatus>(reader, &model.actions_of(unit)) {
         changes.extend(last_number(&key).map(|id| view_reader.action(id)));
     }
     let mut applications = BTreeSet::from([doc.application]);
     for (key, ()) in read_all(reader, &model.relations_of(doc.application)) {
         let id = last_id(&key)?;
         let relation = read(reader, &model.relation(id))?;
-        if !relation::includes_unit(&relation, &doc) {
+        if !doc.takes_part_in(&relation) {
             continue;
         }
         applications.insert(relation.other_end(doc.application).application);
@@ -210,7 +211,7 @@ pub fn bag(reader: &dyn Reader, model: Model, unit: Uuid, request: &BagRequest) 
     let doc = read(reader, &model.unit(unit))?;
     let view_reader = UnitViewReader { reader, model, unit, doc: &doc };
     let relation: RelationDoc = read(reader, &model.relation(request.relation))?;
-    if !relation::includes_unit(&relation, &doc) {
+    if !doc.takes_part_in(&relation) {
         return None;
     }
     let head = view_reader.head(request.relation, &relation);
@@ -271,13 +272,11 @@ impl UnitViewReader<'_> {
         Some(GrantView { holder: grant.holder_name, generation: grant.generation })
     }
 
-    /// An action that is pending or running; none for one that has finished.
+    /// An action that has not finished; none for one that has.
     pub fn action(&self, id: u64) -> Change {
-        let running = read(self.reader, &self.model.action_of(self.unit, id));
-        let doc = read(self.reader, &self.model.action(id)).zip(running);
-        let shown =
-            |(doc, running): (ActionDoc, bool)| ActionView { name: doc.name, running, params: doc.params };
-        Change::Action { id, action: doc.map(shown) }
+        let status = read(self.reader, &self.model.action_of(self.unit, id));
+        let doc = read(self.reader, &self.model.action(id)).zip(status);
+        Change::Action { id, action: doc.map(|(doc, status)| ActionView::new(doc.name, doc.params, status)) }
     }
 
     /// The workload status of a unit. The caller must ensure that the viewing unit sees its application.
@@ -403,13 +402,13 @@ impl UnitViewReader<'_> {
     }
 
     /// The members of a relation that the unit observes and that are Alive.
-    pub fn members(&self, head: &RelationHead) -> impl Iterator<Item = ScopeDoc> {
+    pub fn members(&self, head: &RelationHead) -> Vec<ScopeDoc> {
         let present = read_all(self.reader, &self.model.scopes_in(head.uuid, self.container(head.scope)));
         let is_alive = |key: &str| last_id(key).is_some_and(|unit| self.is_alive_member(unit));
-        let observed = present.into_iter().filter(move |(key, entry): &(String, ScopeDoc)| {
-            is_alive(key) && self.observes(head, &entry.unit)
-        });
-        observed.map(|(_, entry)| entry)
+        let observed = present
+            .into_iter()
+            .filter(|(key, entry): &(String, ScopeDoc)| is_alive(key) && self.observes(head, &entry.unit));
+        observed.map(|(_, entry)| entry).collect()
     }
 
     /// A relation with its members and bags: a relation that becomes visible is sent whole.
@@ -451,16 +450,6 @@ pub struct MachineView {
 /// the same time.
 const RECALLS_SHOWN_MAX: usize = 100;
 
-/// A unit that is assigned to a machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Assigned {
-    /// The name of the unit.
-    pub name: UnitName,
-    /// The effective life. Dead: its agent has finished and is to be recalled.
-    pub life: Life,
-}
-
 /// The machine and its units at the revision of the reader; none for a machine that does not exist. The store
 /// generation of the position is nil, because a reader contains revisions only; the caller sets it.
 pub fn machine(reader: &dyn Reader, model: Model, id: Uuid) -> Option<MachineView> {
@@ -483,19 +472,6 @@ pub fn machine(reader: &dyn Reader, model: Model, id: Uuid) -> Option<MachineVie
         units,
         recalls: recalls.iter().filter_map(|stored| last_id(&stored.key)).collect(),
     })
-}
-
-/// What the store has about the UUID of an entity (design 7).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Existence {
-    /// It exists, with this life; for units and relations the effective life.
-    Known(Life),
-    /// It was removed, in this store generation. This is positive evidence.
-    Tombstone,
-    /// Nothing is recorded about it. This is never a reason to tear anything down.
-    Unknown,
 }
 
 /// The existence of a unit, machine, application or relation.

@@ -35,7 +35,7 @@ const ROUNDS: usize = 300;
 const ADDED_UNITS: u32 = 1_000;
 const ADDED_ROUNDS: usize = 9;
 
-/// Both sides of a relation; `told` and `seen` are the files their stamps go to.
+/// Writes a charm folder with this dispatch script.
 fn charm(dir: &Path, name: &str, endpoint: &str, body: &str) -> PathBuf {
     let folder = dir.join(name);
     fs::create_dir_all(&folder).expect("it is our folder");

@@ -91,8 +91,9 @@ fn main() {
             (ran("db-relation-departed") && ran("db-relation-broken")).then_some(())
         });
         host.until("web is gone", |host| {
-            let gone = host.status()["applications"]["web"].is_null() && host.unit_folder("web/0").is_none();
-            gone.then_some(())
+            let removed =
+                host.status()["applications"]["web"].is_null() && host.unit_folder("web/0").is_none();
+            removed.then_some(())
         });
         print!("{}", host.ok(&["status"]));
     });

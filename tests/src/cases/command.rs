@@ -11,6 +11,7 @@ use api::text::refusal::failure;
 use state::charm::Scope;
 use state::documents::prelude::ResolvedDoc;
 use state::terms::cause::{Cause, Duty, Retry};
+use state::terms::commands::{COMMAND, CommandsRequest, EXEC};
 use state::terms::life::Life;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
 use state::terms::owner::Owner;
@@ -160,9 +161,19 @@ fn machine(world: &mut World, words: &[&str]) -> Done {
             world.leases += 1;
             world.lease = Some(world.leases);
         }
-        ["action", id, name, running @ ..] if matches!(running, [] | ["running"]) => {
-            let (name, running) = ((*name).to_owned(), !running.is_empty());
-            world.view.actions.insert(parse(id)?, ActionView { name, running, params: BTreeMap::new() });
+        ["action", id, name, status @ ..] if matches!(status, [] | ["running"] | ["aborting"]) => {
+            let (name, running, aborting) = ((*name).to_owned(), !status.is_empty(), *status == ["aborting"]);
+            let action = ActionView { name, running, aborting, params: BTreeMap::new() };
+            world.view.actions.insert(parse(id)?, action);
+        }
+        ["exec", id, status @ ..] if matches!(status, [] | ["aborting"]) => {
+            let (name, aborting) = (EXEC.to_owned(), *status == ["aborting"]);
+            let params = BTreeMap::from([(COMMAND.to_owned(), "true".into())]);
+            let action = ActionView { name, running: aborting, aborting, params };
+            world.view.actions.insert(parse(id)?, action);
+        }
+        ["commands", "requested"] => {
+            world.commands = Some(CommandsRequest { id: Uuid(u128::from(world.local.run)), about: None });
         }
         ["remove", "action", id] => {
             world.view.actions.remove(&parse(id)?);

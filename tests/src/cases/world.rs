@@ -9,14 +9,15 @@
 
 use super::controller::Controller;
 use super::view;
-use state::operations::session::GrantedSession;
+use state::agents::session::GrantedSession;
 use state::restore::reconciliation::{Reconciliation, reconcile};
+use state::terms::commands::CommandsRequest;
 use state::terms::names::Uuid;
+use state::terms::operation::Operation;
 use state::terms::refusal::RefusalReason;
 use state::terms::settings::Bag;
 use state::unit::hook_context::Writes;
 use state::unit::local::{Event, Local, Run};
-use state::unit::operation::Operation;
 use state::unit::outcome::{self, Exit, FinishedRun, HookResult};
 use state::unit::pending_reports::PendingReports;
 use state::unit::record::{Outcome, Record};
@@ -68,6 +69,8 @@ pub struct World {
     pub during: BTreeMap<String, Vec<String>>,
     /// The exit that the shim of an orphaned hook has stored for the next agent.
     pub orphan: Option<Exit>,
+    /// The commands that a process on the machine has requested.
+    pub commands: Option<CommandsRequest>,
     /// Whether the charm is missing from its folder.
     pub charm_lost: bool,
     /// The refusal of the next record that may be refused.
@@ -122,6 +125,7 @@ impl World {
             writes: BTreeMap::new(),
             during: BTreeMap::new(),
             orphan: None,
+            commands: None,
             charm_lost: false,
             refusal: None,
             reply_lost: false,
@@ -190,6 +194,7 @@ impl World {
             is_leader_known: true,
             idle_ms: self.clock_ms - process.last_end_ms,
             is_charm_missing: self.charm_lost && self.local.charm.is_some(),
+            commands: self.commands.clone(),
         }
     }
 
@@ -284,6 +289,9 @@ impl World {
     fn start_run(&mut self, run: Run) {
         let text = run.operation.to_string();
         self.local.apply(&Event::Started(run.clone()));
+        if matches!(run.operation, Operation::Commands(_)) {
+            self.commands = None;
+        }
         if let Some(process) = &mut self.process {
             process.orphan_missing = false;
         }

@@ -19,7 +19,7 @@ pub fn trace(folder: &Path, program: &str, arguments: &[&str]) -> Vec<Op> {
     let run = Command::new("strace").args(strace).arg(program).args(arguments).output().expect("strace runs");
     let text = String::from_utf8(run.stderr).expect("strace writes text");
     assert!(run.status.success(), "{program} {arguments:?}: {}: {text}", run.status);
-    let root = folder.canonicalize().expect("it is there").to_str().expect("text").to_owned();
+    let root = folder.canonicalize().expect("the folder exists").to_str().expect("text").to_owned();
     let mut reader =
         Reader { root, files: BTreeMap::new(), image: start, ops: Vec::new(), inodes: NEW_INODES };
     for line in text.lines() {

@@ -1,7 +1,7 @@
 //! The order of a charm's hooks in one relation (spec A.11).
 
+use state::terms::operation::{Hook, Operation, RelationEvent};
 use state::unit::local::Local;
-use state::unit::operation::{Hook, Operation, RelationEvent};
 
 /// Checks a hook that is about to start.
 pub fn check(local: &Local, operation: &Operation) -> Result<(), String> {

@@ -3,11 +3,12 @@
 use super::bounds::{Bounds, Violation};
 use super::documents::{Documents, MODEL};
 use super::steps::{EPOCH, RELATION, State};
+use state::agents::session::{self, Attach};
 use state::charm::{Charm, Endpoint, Role, Scope};
 use state::documents::draft::{Draft, read};
 use state::documents::refusal::Refusal;
+use state::lifecycle::creation::Creation;
 use state::lifecycle::{application, model, relation};
-use state::operations::session::{self, Attach};
 use state::terms::names::{UnitName, Uuid};
 use state::unit::local::{Event, Local};
 
@@ -37,10 +38,9 @@ pub fn start(bounds: &Bounds) -> Result<State, Violation> {
             Ok(())
         });
         let deploy = application::Deploy {
-            name: name.into(),
+            application: Some(name.into()),
             sha256: name.into(),
             units: bounds.units,
-            now_ms: 1,
             ..application::Deploy::default()
         };
         run(&mut |draft| {
@@ -48,7 +48,7 @@ pub fn start(bounds: &Bounds) -> Result<State, Violation> {
                 ids += 1;
                 Uuid(ids)
             };
-            application::deploy(draft, MODEL, &deploy, &mut fresh).map(drop)
+            application::deploy(draft, MODEL, &deploy, Creation { now_ms: 1, ids: &mut fresh }).map(drop)
         });
     }
     run(&mut |draft| relation::add(draft, MODEL, ["web", "db"], RELATION, 1).map(drop));

@@ -7,8 +7,9 @@ use state::documents::draft::{Draft, read};
 use state::documents::prelude::Kind;
 use state::documents::refusal::{Code, Refusal};
 use state::lifecycle::{application, relation, unit};
-use state::operations::force::{self, ForceRequest};
+use state::operations::force;
 use state::operations::record_commit;
+use state::terms::force::Force;
 use state::terms::life::Life;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::refusal::EntityKind;
@@ -50,6 +51,7 @@ fn now(leader_generation: Option<u64>) -> Now {
         is_leader_known: true,
         idle_ms: 0,
         is_charm_missing: false,
+        commands: None,
     }
 }
 
@@ -108,8 +110,7 @@ impl State {
             Command::ForceUnit(name) => {
                 let name: UnitName = name.parse().expect("a unit's name");
                 let unit = read(&self.documents, &MODEL.unit_name(&name)).ok_or_else(none)?;
-                let force = ForceRequest { no_wait: true, now_ms: 1 };
-                self.documents.run(|draft| force::unit(draft, MODEL, unit, force)).map(drop)
+                self.documents.run(|draft| force::unit(draft, MODEL, unit, Force::AtOnce, 1)).map(drop)
             }
             Command::RemoveApplication(name) => {
                 let id = find(name).ok_or_else(none)?;

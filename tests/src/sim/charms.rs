@@ -11,16 +11,16 @@ use crate::sim::fact::Fact;
 use crate::sim::mutants::Mutant;
 use crate::sim::script;
 use crate::sim::world::{Command, World};
-use agent::ports::{Charms, HookHost};
+use agent::ports::{CharmHost, HookHost};
 use commands::{CallOutcome, Inputs, Need, ToolReply};
 use hook_process::{HookProcess, ServingGuard};
 use state::charm::Charm;
 use state::terms::names::Uuid;
+use state::terms::operation::CharmRef;
 use state::terms::position::Position;
 use state::terms::settings::Bag;
 use state::unit::hook_context::{HookContext, Reboot};
 use state::unit::local::Run;
-use state::unit::operation::CharmRef;
 use state::unit::outcome::{Exit, HookResult};
 use state::unit::record::RunReport;
 use state::unit::snapshot::BagRequest;
@@ -239,7 +239,7 @@ fn number_reports(
     new
 }
 
-impl Charms for SimCharms {
+impl CharmHost for SimCharms {
     type Lock = Arc<OwnedMutexGuard<()>>;
 
     async fn lock(&self, parallel: bool) -> Self::Lock {
@@ -254,9 +254,9 @@ impl Charms for SimCharms {
         self.state().charm.as_ref().map(|(_, charm)| charm.clone())
     }
 
-    async fn deploy(&self, charm: &CharmRef, archive: Vec<u8>) -> Result<(), String> {
+    async fn install(&self, charm: &CharmRef, archive: Vec<u8>) -> Result<(), String> {
         self.world.pause().await;
-        if self.is_deployed(charm).await {
+        if self.is_installed(charm).await {
             return Ok(());
         }
         if self.location.machine.is_full(self.world.now_ms()) {
@@ -268,7 +268,7 @@ impl Charms for SimCharms {
         Ok(())
     }
 
-    async fn is_deployed(&self, charm: &CharmRef) -> bool {
+    async fn is_installed(&self, charm: &CharmRef) -> bool {
         self.state().charm.as_ref().is_some_and(|(sha256, _)| *sha256 == charm.sha256)
     }
 
@@ -368,6 +368,10 @@ impl Charms for SimCharms {
         }
         self.world.trace(|| format!("{}: re-attaches run {}", self.location.name, run.number));
         Some(self.serve(process, context, all, hook_host).await)
+    }
+
+    async fn stop(&self, _: &Run) {
+        self.kill_process();
     }
 
     fn clean_up(&self) {}

@@ -12,8 +12,8 @@ use agent::folder_port::FolderFiles;
 use agent::journal::{self, Journal, Loaded};
 use agent::ports::{DiskError, UnitStorage};
 use state::terms::names::{UnitName, Uuid};
+use state::terms::operation::Operation;
 use state::unit::local::{Event, Local, Step};
-use state::unit::operation::Operation;
 use state::unit::snapshot::Snapshot;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -91,7 +91,7 @@ impl Disk {
         let cut = self.world.below(1_000) as usize;
         let mut state = self.state();
         state.view = if cut < 500 { state.older_view.take() } else { None };
-        if let Some(view) = state.files.get_mut(agent::view_cache::HEAD) {
+        if let Some(view) = state.files.get_mut(agent::view_cache::VIEW_FILE) {
             view.truncate(cut);
         }
         if self.world.profile().has(Mutant::RenameIsNotSynced)
@@ -195,7 +195,7 @@ impl Disk {
             Some((events, after)) => {
                 // the mutant has acknowledged them already
                 if !self.world.profile().has(Mutant::AcknowledgesBeforeSync) {
-                    self.world.note(Fact::Recorded {
+                    self.world.note(Fact::EventsPersisted {
                         folder: self.location.folder,
                         unit: self.location.unit,
                         events,
@@ -226,7 +226,7 @@ impl Disk {
         if let Some((events, after)) = in_flight
             && *after == local
         {
-            self.world.note(Fact::Recorded {
+            self.world.note(Fact::EventsPersisted {
                 folder: self.location.folder,
                 unit: self.location.unit,
                 events,
@@ -286,7 +286,11 @@ impl Disk {
         state.acknowledged = Some(after);
         state.has_run_hooks |= events.iter().any(|event| matches!(event, Event::Started(_)));
         drop(state);
-        self.world.note(Fact::Recorded { folder: self.location.folder, unit: self.location.unit, events });
+        self.world.note(Fact::EventsPersisted {
+            folder: self.location.folder,
+            unit: self.location.unit,
+            events,
+        });
     }
 
     async fn append_typed(&self, events: &[Event], after: &Arc<Local>) -> Result<(), DiskError> {
@@ -297,7 +301,7 @@ impl Disk {
             if let Some((_, after)) = synced {
                 self.state().acknowledged = Some(after);
             }
-            self.world.note(Fact::Recorded {
+            self.world.note(Fact::EventsPersisted {
                 folder: self.location.folder,
                 unit: self.location.unit,
                 events,
@@ -317,7 +321,7 @@ impl Disk {
             if profile.has(Mutant::FailedSyncIsAccepted) {
                 self.state().in_flight = None;
                 let (folder, unit) = (self.location.folder, self.location.unit);
-                self.world.note(Fact::Recorded { folder, unit, events });
+                self.world.note(Fact::EventsPersisted { folder, unit, events });
                 return Ok(());
             }
             return Err(DiskError::new("the sync failed"));

@@ -13,7 +13,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub enum Fact {
     /// These events are durable. The agent received the acknowledgement unless it crashed first.
-    Recorded { folder: Uuid, unit: Uuid, events: Arc<[Event]> },
+    EventsPersisted { folder: Uuid, unit: Uuid, events: Arc<[Event]> },
     /// An agent started and loaded this state.
     Loaded { folder: Uuid, local: Box<Local> },
     /// The folder is new or was damaged: its journal starts here, with this state.

@@ -4,13 +4,14 @@ use super::secrets::Secrets;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
+use state::terms::commands::Counterpart;
 use state::terms::life::Life;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
 use state::terms::status::WorkloadStatus;
 use state::unit::hook_context::{
-    ALL_ENDPOINTS, Address, CloudCredential, CloudSpec, Counterpart, Device, Goal, GoalState, GoalStatus,
-    HookContext, HookModel, HookRelation, HookTrigger, Network, OmittedBags, Ports, RunningAction, Status,
-    Statuses, Writes,
+    ALL_ENDPOINTS, Address, CloudCredential, CloudSpec, Device, Goal, GoalState, GoalStatus, HookContext,
+    HookModel, HookRelation, HookTrigger, Network, OmittedBags, Ports, RunningAction, Status, Statuses,
+    Writes,
 };
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -4,11 +4,12 @@ use super::difference::difference;
 use super::fixture::{self, Source, part};
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use state::terms::commands::Counterpart;
 use state::terms::names::{RelationNumber, UnitName};
 use state::terms::proxy::{Proxies, Proxy};
 use state::unit::dispatch::{CharmFiles, Dispatch, PathKind, dispatch, missing_action};
 use state::unit::environment::{MachineFacts, environment};
-use state::unit::hook_context::{Counterpart, HookContext, HookTrigger, Notice, RunningAction};
+use state::unit::hook_context::{HookContext, HookTrigger, Notice, RunningAction, RunningCommands};
 use std::collections::BTreeMap;
 
 #[derive(Deserialize)]
@@ -103,7 +104,10 @@ impl HookKind {
             };
             return Ok(match self.kind.starts_with("relation-") {
                 true => HookTrigger::Relation { hook: format!("{}-{}", there.endpoint, self.kind), about },
-                false => HookTrigger::Commands(Some(about)),
+                false => HookTrigger::Commands(RunningCommands {
+                    about: Some(about),
+                    ..RunningCommands::default()
+                }),
             });
         }
         if let Some(id) = &self.storage_id {
@@ -144,7 +148,7 @@ impl HookKind {
                 id: self.id.clone().unwrap_or_default(),
                 params: Map::new(),
             }),
-            "juju-exec" | "exec" | "run-commands" => HookTrigger::Commands(None),
+            "juju-exec" | "exec" | "run-commands" => HookTrigger::Commands(RunningCommands::default()),
             hook => HookTrigger::Hook(hook.to_owned()),
         })
     }

@@ -7,7 +7,7 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 use commands::{SecretAnswer, SecretNeed};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use state::operations::secret::SecretRead;
+use state::agents::secret_read::SecretRead;
 use state::terms::secret::{RotatePolicy, SecretContent, SecretId, SecretOwnerKind};
 use state::unit::hook_context::HookContext;
 use state::unit::hook_context_builder::utc;

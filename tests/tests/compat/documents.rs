@@ -12,9 +12,10 @@ use serde_json::Value;
 use state::documents::prelude::*;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
+use state::terms::operation::Operation;
 use state::terms::port_range::Ports;
+use state::terms::status::ActionStatus;
 use state::unit::hook_context::ReportContent;
-use state::unit::operation::Operation;
 use state::unit::record::Outcome;
 use std::fs;
 use std::path::Path;
@@ -26,7 +27,7 @@ types! { made_documents, loads_documents:
     ApplicationDoc CharmDoc ArchiveDoc
     UnitDoc StatusDoc SessionDoc ReplicaDoc ResolvedDoc Ports OpenPortsDoc GrantDoc LeaderSettingsDoc
     RelationDoc SuspendedDoc ScopeDoc BagDoc
-    ActionDoc LogDoc
+    ActionDoc ActionStatus LogDoc
     SecretDoc SecretContentDoc OwnedSecretsDoc ConsumedSecretsDoc
     ForcedRemovalDoc TombstoneDoc
     Life

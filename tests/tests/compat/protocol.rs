@@ -170,6 +170,6 @@ fn what_the_other_program_cannot_read_or_does_not_send_is_found() {
     assert_eq!(found(object(&["a"], "string"), object(&["a"], "integer")), 1);
     assert_eq!(found(choice(&["x"]), choice(&["x", "y"])), 1, "an unknown word");
     assert_eq!(found(choice(&["x", "y"]), choice(&["x"])), 1, "a word that is gone");
-    let gone = json!({"paths": {"/v1/x": {}}});
-    assert_eq!(differences(&document(json!({})), &gone).len(), 1);
+    let removed = json!({"paths": {"/v1/x": {}}});
+    assert_eq!(differences(&document(json!({})), &removed).len(), 1);
 }

@@ -8,9 +8,9 @@ use agent::folder::UnitFolder;
 use agent::journal::{self, Loaded};
 use agent::view_cache::ViewCache;
 use api::AgentConfig;
+use state::terms::operation::Operation;
 use state::unit::hook_context::ReportContent;
 use state::unit::local::Event;
-use state::unit::operation::Operation;
 use state::unit::record::Outcome;
 use state::unit::snapshot::Snapshot;
 use tempfile::TempDir;
@@ -36,7 +36,7 @@ pub fn make() -> Samples {
     let ((dir, folder), mut maker) = (folder(), Maker::default());
     crash_scenarios::begin(dir.path());
     let view = Maker::default().values::<Snapshot>().remove(0);
-    wait(ViewCache::default().keep(&folder, &view));
+    wait(ViewCache::default().store(&folder, &view));
     let mut made = samples::read(dir.path());
     // the sample ends where the reserve of the file begins
     let journal = made.get_mut(journal::JOURNAL).expect("the journal is there");

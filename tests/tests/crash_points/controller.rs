@@ -7,7 +7,7 @@ use tests::scene::scene_with_restarting_controller;
 /// Renames, writes of the store's database and of the mark of how far it has come, syncs, whatever is sent, and writes
 /// of the store's log: the fewest first.
 const CALLS: [&str; 7] = ["rename", "page", "mark", "fsync", "fdatasync", "send", "log"];
-/// A start marks, syncs and renames history.yaml, checks the rest, and answers the agents that wait.
+/// A start marks, syncs and renames generation.yaml, checks the rest, and answers the agents that wait.
 const START_CALLS: [(&str, usize); 6] =
     [("mark", 1), ("fsync", 1), ("rename", 1), ("fsync", 2), ("log", 1), ("send", 1)];
 /// Calls before the first crash: of its first start, of operators' requests, and of what agents send.

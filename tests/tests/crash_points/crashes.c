@@ -124,7 +124,7 @@ static int meet_write(int fd) {
     ssize_t length = readlink(link, path, sizeof path - 1);
     char *name = length > 0 ? strrchr(path, '/') : 0;
     static const char *const files[][2] = {{"/journal.yaml", "append"}, {"/calls.yaml", "note"},
-        {"/store.sqlite-wal", "log"}, {"/store.sqlite", "page"}, {"/history.yaml", "mark"}};
+        {"/store.sqlite-wal", "log"}, {"/store.sqlite", "page"}, {"/generation.yaml", "mark"}};
     for (size_t i = 0; name && i < sizeof files / sizeof *files; i++)
         if (!strcmp(name, files[i][0]) || (end_is_open(files[i][0]) && !strncmp(name, files[i][0], strlen(files[i][0]))))
             return meet(files[i][1]);

@@ -27,7 +27,7 @@ type Constant = (&'static str, &'static str, Print);
 
 const ADMISSION: &str = "controller/src/server/admission.rs";
 const UPLOAD: &str = "controller/src/server/upload.rs";
-const VALIDATION: &str = "state/src/operations/record_validation.rs";
+const VALIDATION: &str = "state/src/agents/record_validation.rs";
 const SECRET: &str = "state/src/terms/secret.rs";
 const WRITER: &str = "controller/src/store/sqlite/writer.rs";
 const LOG_FILE: &str = "host/src/log_file.rs";
@@ -129,11 +129,11 @@ const ROWS: &[(&str, &[Constant])] = &[
             ("controller/src/janitor.rs", "ACTIONS_BYTES_MAX", Bytes),
         ],
     ),
-    ("unfinished actions", &[("state/src/operations/action.rs", "ENQUEUED_MAX", Count)]),
+    ("unfinished actions", &[("state/src/lifecycle/action.rs", "ENQUEUED_MAX", Count)]),
     (
         "charm archives",
         &[
-            ("state/src/documents/application.rs", "PREVIOUS_ARCHIVES_MAX", Count),
+            ("state/src/terms/unit_documents.rs", "PREVIOUS_ARCHIVES_MAX", Count),
             ("controller/src/janitor/archives.rs", "ARCHIVE_GRACE_MS", Time),
         ],
     ),

@@ -2,7 +2,9 @@
 //! mount namespace, so that the mount is invisible to other processes and disappears with the test.
 
 use super::namespace::again_in;
-use super::obstacles::until_named;
+use super::obstacles::until_fault;
+use api::text::fault;
+use state::terms::health::{Fault, Limit};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
@@ -74,8 +76,8 @@ fn a_unit_on_a_full_disk_waits_for_room_and_repeats_nothing() {
         scene.ok(&["config", "db", "say=second"]);
         let outcome = run.join("outcome");
         assert!(!outcome.exists(), "there is no room for it");
-        let (wrong, remedy) = ("the disk of its folder is full", "free disk space in agents/unit-db-0");
-        until_named(&scene, &folder, wrong, remedy);
+        let full = Fault::Limit(Limit::DiskSpace);
+        until_fault(&scene, &folder, full);
         assert_eq!(ran(&scene, "db/0"), hooks, "what has ended is not run again");
         free(&folder);
         hooks.push("config-changed");
@@ -90,12 +92,10 @@ fn a_unit_on_a_full_disk_waits_for_room_and_repeats_nothing() {
         scene.until("the log reports that the disk is full", |_| {
             let logs = [folder.join("agent.log"), machine_log.clone()];
             let written = logs.map(|log| fs::read_to_string(log).unwrap_or_default()).concat();
-            (written.contains("No space left on device")
-                || written.contains("the disk of its folder is full"))
-            .then_some(())
+            (written.contains("(os error 28)") || written.contains(fault::state(full))).then_some(())
         });
         assert_eq!(ran(&scene, "db/0"), hooks, "it has not started");
-        until_named(&scene, &folder, wrong, remedy);
+        until_fault(&scene, &folder, full);
         let unit = scene.unit("db/0").expect("it is deployed");
         assert_ne!(unit["workload-status"]["current"], "error", "a full disk is not the charm's failure");
         free(&folder);

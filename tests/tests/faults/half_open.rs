@@ -4,6 +4,8 @@
 use crate::proxy::lead_agent;
 use crate::stalling_proxy::{ConnectionMode, StallingProxy};
 use api::WATCH_SILENCE_MS;
+use state::terms::activity::Activity;
+use state::terms::hook_name::HookName;
 use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -93,7 +95,7 @@ fn stalled_connections_are_given_up_and_each_record_takes_effect_once() {
         // shown only after the response to the request that reports it: its connection is idle, the next request uses it
         scene.until(format_args!("{unit} is shown to run it"), |host| {
             let shown = &host.unit(unit)?["juju-status"]["message"];
-            (shown == "running config-changed hook").then_some(())
+            (*shown == Activity::hook(HookName::ConfigChanged).to_string()).then_some(())
         });
     }
     db.stall();

@@ -2,7 +2,13 @@
 //! `pintle-agent why`, and the unit goes on once the remedy is applied.
 
 use super::namespace::again_in;
+use api::text::cause::{Times, hint, sentence};
+use api::text::status_message;
 use host::lock::Lock;
+use state::terms::cause::{Actor, Cause, Duty, Entity};
+use state::terms::health::{Fault, ProcessEnd};
+use state::terms::names::UnitName;
+use state::terms::status_message::StatusMessage;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,23 +31,44 @@ fn idle_in(scene: Scene) -> (Scene, PathBuf) {
 /// What `pintle-agent why` prints of a unit's folder.
 fn agent_why(folder: &Path) -> String {
     let shown = Command::new(programs().join("pintle-agent")).arg("why").arg(folder).output();
-    let shown = shown.expect("it is there");
+    let shown = shown.expect("pintle-agent was built");
     assert!(shown.status.success(), "{shown:?}");
     String::from_utf8_lossy(&shown.stdout).into_owned()
 }
 
-/// Waits until all three name the obstacle: `why` with its remedy, `status` as the agent's message.
-pub fn until_named(scene: &Scene, folder: &Path, wrong: &str, remedy: &str) {
-    scene.until(format_args!("why names {wrong}"), |host| {
-        let why = host.ok(&["why", "db/0"]);
-        (why.contains(wrong) && why.contains(remedy)).then_some(())
+/// Waits until all three name the obstacle: `why`, `status` as the agent's message, and `pintle-agent why` with the
+/// remedy. Returns the cause.
+pub fn until_named(scene: &Scene, folder: &Path, is_named: impl Fn(&Duty) -> bool) -> Cause {
+    let cause = scene.until("why names the obstacle", |host| {
+        host.causes("db/0").into_iter().find(|cause| is_named(&cause.duty))
     });
-    let why = scene.ok(&["why", "db/0"]);
-    assert!(!why.contains("charm to finish") && !why.contains("kill the process"), "{why}");
-    scene.until("status names it", |host| agent_message(host).contains(wrong).then_some(()));
-    assert!(scene.ok(&["status", "--no-settle"]).contains(wrong), "the table shows it, too");
-    let local = agent_why(folder);
-    assert!(local.contains(wrong) && local.contains(remedy), "{local}");
+    let all = scene.causes("db/0");
+    assert!(all.iter().all(|cause| !matches!(cause.duty, Duty::Finish { .. })), "no hook runs: {all:?}");
+    let unit = UnitName::new("db", 0);
+    // the agent names no machine: its output is read on that machine
+    let (message, here) = match cause.duty.clone() {
+        Duty::ClearFault { fault, .. } => {
+            (StatusMessage::Fault { fault, unit }, Duty::ClearFault { fault, machine: None })
+        }
+        Duty::InspectSetAside { files, .. } => (
+            StatusMessage::FilesSetAside { files: files.clone(), unit },
+            Duty::InspectSetAside { files, machine: None },
+        ),
+        other => panic!("no obstacle: {other:?}"),
+    };
+    let message = status_message::words(&message);
+    scene.until("status names it", |host| (agent_message(host) == message).then_some(()));
+    assert!(scene.ok(&["status", "--no-settle"]).contains(&message), "the table shows it, too");
+    let here = Cause::new(cause.entity.clone(), here, cause.actor.clone());
+    let (local, times) = (agent_why(folder), Times { now_ms: 0, time_of_day: None });
+    assert!(local.contains(&sentence(&here, &times)) && local.contains(&hint(&here, &times)), "{local}");
+    cause
+}
+
+/// Waits until all three name this fault.
+pub fn until_fault(scene: &Scene, folder: &Path, expected: Fault) -> Cause {
+    let is_fault = |duty: &Duty| matches!(duty, Duty::ClearFault { fault, .. } if *fault == expected);
+    until_named(scene, folder, is_fault)
 }
 
 fn agent_message(host: &Host) -> String {
@@ -54,13 +81,12 @@ pub fn until_well(scene: &Scene, folder: &Path, hooks_before: &[&str]) {
     scene.ok(&["config", "db", "say=again"]);
     until_ran(scene, "db/0", &[hooks_before, &["config-changed"]].concat());
     scene.until("nothing is wrong", |host| {
-        let why = host.ok(&["why", "db/0"]);
-        (!why.contains("operator") && !why.contains("restart") && agent_message(host).is_empty())
-            .then_some(())
+        let is_obstacle = |cause: &Cause| {
+            cause.actor == Actor::Operator || matches!(cause.duty, Duty::RestartUnitAgent { .. })
+        };
+        (!host.causes("db/0").iter().any(is_obstacle) && agent_message(host).is_empty()).then_some(())
     });
-    scene.until("its folder shows the same", |_| {
-        agent_why(folder).contains("idle, waits for nothing").then_some(())
-    });
+    scene.until("its folder shows the same", |_| agent_why(folder).starts_with("db/0: idle,").then_some(()));
 }
 
 #[test]
@@ -74,16 +100,11 @@ fn a_folder_of_a_newer_version_is_named_until_that_version_is_back() {
     let newer = format!("# checksum {}\n{newer}", host::digest::checksum(newer.as_bytes()));
     fs::write(folder.join("state.yaml"), &newer).expect("it is ours");
     scene.ok(&["up"]);
-    until_named(
-        &scene,
-        &folder,
-        "another version of Pintle wrote its folder",
-        "install the version of pintle-agent",
-    );
+    until_fault(&scene, &folder, Fault::FolderFormat);
     let why = scene.ok(&["why", "db/0"]);
-    assert!(why.contains("its format is 2"), "the last error of the agent: {why}");
+    assert!(why.contains("format is 2"), "the last error of the agent: {why}");
     assert_eq!(
-        fs::read_to_string(folder.join("state.yaml")).expect("it is there"),
+        fs::read_to_string(folder.join("state.yaml")).expect("the file exists"),
         newer,
         "it was not changed"
     );
@@ -98,10 +119,15 @@ fn a_damaged_journal_that_was_set_aside_is_named_until_it_is_deleted() {
     scene.ok(&["down"]);
     fs::write(folder.join("state.yaml"), "# checksum 0\nnothing: 0\n").expect("it is ours");
     scene.ok(&["up"]);
-    let (wrong, file) = ("damaged files", folder.join("state.yaml.corrupt-1"));
+    let file = folder.join("state.yaml.corrupt-1");
+    let named = || {
+        until_named(&scene, &folder, |duty| match duty {
+            Duty::InspectSetAside { files, .. } => files.contains(&"state.yaml.corrupt-1".to_owned()),
+            _ => false,
+        });
+    };
     scene.until("it is set aside", |_| file.exists().then_some(()));
-    until_named(&scene, &folder, wrong, "and delete them");
-    assert!(scene.ok(&["why", "db/0"]).contains("state.yaml.corrupt-1"));
+    named();
     // the controller holds this in memory only: the machine agent reports it to the next one again
     let controller = scene.pid(&scene.dir.join("controller.pid")).expect("it runs");
     scene.kill(controller);
@@ -109,8 +135,7 @@ fn a_damaged_journal_that_was_set_aside_is_named_until_it_is_deleted() {
         let pid = scene.pid(&scene.dir.join("controller.pid")).filter(|pid| *pid != controller);
         pid.filter(|_| scene.pintle(&["status"]).code == 0)
     });
-    until_named(&scene, &folder, wrong, "and delete them");
-    assert!(scene.ok(&["why", "db/0"]).contains("state.yaml.corrupt-1"));
+    named();
     // the remedy: read the files, and delete them
     for name in ["state.yaml.corrupt-1", "journal.yaml.corrupt-1"] {
         fs::remove_file(folder.join(name)).ok();
@@ -135,7 +160,7 @@ fn a_socket_folder_of_another_user_is_named_until_it_is_removed() {
     let chown = Command::new("chown").args(["-h", "65534", text(&run)]).status();
     assert!(chown.is_ok_and(|status| status.success()));
     scene.ok(&["up"]);
-    until_named(&scene, &folder, "the folder of its tool socket belongs to another user", "and remove it");
+    until_fault(&scene, &folder, Fault::SocketFolder);
     // the remedy
     fs::remove_dir_all(&run).expect("root may");
     until_well(&scene, &folder, &STARTED);
@@ -146,18 +171,24 @@ fn an_agent_that_ends_by_itself_again_and_again_is_named_with_its_end_and_its_la
     let (scene, folder) = idle();
     scene.ok(&["down"]);
     let config = folder.join("agent.yaml");
-    let known = fs::read_to_string(&config).expect("it is there");
+    let known = fs::read_to_string(&config).expect("the file exists");
     let tools = folder.join("../../tools/unit-db-0");
     fs::remove_dir_all(&tools).expect("it was there");
     fs::write(&tools, "no folder").expect("it is ours");
     scene.ok(&["up"]);
-    let named = scene.until("why names the end", |host| {
-        let why = host.ok(&["why", "db/0"]);
-        (why.contains("restart the unit agent, which ended") && why.contains("times")).then_some(why)
+    scene.until("why and status name the end", |host| {
+        let ended = |cause: Cause| match cause.duty {
+            Duty::RestartUnitAgent { exit, .. } if exit.count > 1 => Some((exit, cause.last_error)),
+            _ => None,
+        };
+        let (exit, last_error) = host.causes("db/0").into_iter().find_map(ended)?;
+        assert_eq!((&exit.end, last_error.is_some()), (&ProcessEnd::Code(1), true), "{exit:?}");
+        let (end, unit) = (exit.end, UnitName::new("db", 0));
+        let message = status_message::words(&StatusMessage::AgentEnded { end, count: exit.count, unit });
+        // the agent may have ended once more in between
+        (agent_message(host) == message).then_some(())
     });
-    assert!(named.contains("with exit code 1") && named.contains("last error:"), "{named}");
-    assert!(agent_message(&scene).contains("the unit agent ended"), "{}", agent_message(&scene));
-    assert_eq!(fs::read_to_string(&config).expect("it is there"), known);
+    assert_eq!(fs::read_to_string(&config).expect("the file exists"), known);
     fs::remove_file(&tools).expect("it is ours");
     until_well(&scene, &folder, &STARTED);
 }
@@ -189,7 +220,7 @@ fn a_reboot_that_does_not_come_is_named_and_comes_when_the_lock_is_free() {
     let lock = lock.expect("hooks of this machine hold the one of the machine");
     fs::remove_file(&hold).expect("the hook made it");
     scene.until("why names the reboot", |host| {
-        host.ok(&["why", "peer/0"]).contains("reboot the machine").then_some(())
+        host.causes("peer/0").iter().any(|cause| cause.duty == Duty::Reboot).then_some(())
     });
     // since eleven minutes, for the agent
     let request = machine.join("reboot");
@@ -201,9 +232,11 @@ fn a_reboot_that_does_not_come_is_named_and_comes_when_the_lock_is_free() {
         .and_then(|file| file.set_modified(before))
         .expect("it is ours");
     let overdue = agent_why(&folder);
+    let by_hand = Duty::RebootByHand { machine: Some("0".to_owned()) };
+    let by_hand = Cause::new(Entity::Unit(UnitName::new("peer", 0)), by_hand, Actor::Operator);
+    let times = Times { now_ms: 0, time_of_day: None };
     assert!(
-        overdue.contains("did not happen within 10 minutes")
-            && overdue.contains("a hook that runs delays it"),
+        overdue.contains(&sentence(&by_hand, &times)) && overdue.contains(&hint(&by_hand, &times)),
         "{overdue}"
     );
     // the remedy: end what delays it
@@ -230,7 +263,7 @@ fn without_inotify_the_agents_of_a_machine_go_on_by_polling() {
         fs::write(machine.join("log-level"), "debug").expect("it is ours");
         scene.until("the level is followed", |_| {
             let log = fs::read_to_string(folder.join("agent.log")).unwrap_or_default();
-            log.contains("the log level is now").then_some(())
+            log.contains("log level").then_some(())
         });
         scene.kill(scene.agent_pid("db/0").expect("it runs"));
         until_well(&scene, &folder, &STARTED);

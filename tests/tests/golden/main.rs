@@ -1,27 +1,30 @@
 //! Compares one example of each family of messages with its text in `tests/golden/`. All other tests assert on types.
 //! The expected texts are written by hand from words.md, "Messages".
 
+mod actions;
+mod charm_problems;
 mod refusals;
+mod store;
 
 use api::text::cause::{Times, hint, sentence};
 use api::text::{entity_state, status_message};
 use api::{DryRun, EntityState, ExpectedHook, HookLock, StatusInfo};
 use cli::times::Zone;
+use state::terms::activity::Activity;
 use state::terms::cause::{Actor, Cause, Count, Duty, Entity, Host, RelationName, Retry, Silence};
 use state::terms::force::{Force, ForcePhase, ForcedBy};
 use state::terms::health::{Fault, Limit, ProcessEnd, UnitAgentExit, UnitHealth};
+use state::terms::hook_name::HookName;
 use state::terms::names::{UnitName, Uuid};
+use state::terms::operation::{Hook, Operation, RelationEvent};
 use state::terms::owner::Owner;
+use state::terms::start_reason::StartReason;
 use state::terms::status::{
     AgentStatus, InstanceStatus, MachineAgentStatus, ModelState, RelationState, WorkloadStatus,
 };
 use state::terms::status_message::StatusMessage;
-use state::unit::activity::Activity;
-use state::unit::hook_name::HookName;
-use state::unit::operation::{Hook, Operation, RelationEvent};
-use state::unit::start_reason::StartReason;
 use std::collections::BTreeSet;
-use std::path::Path;
+use test_support::golden::compare;
 
 /// The time at which the messages are rendered.
 const NOW_MS: i64 = 1_000_000;
@@ -239,16 +242,6 @@ fn each_fault_names_what_is_wrong_and_the_setting_as_in_the_golden_file() {
     compare("faults.txt", &texts.join("\n"));
 }
 
-/// Compares a text with a golden file.
-fn compare(name: &str, text: &str) {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(name);
-    if std::env::var_os("UPDATE").is_some() {
-        std::fs::write(&file, text).expect("the golden file is writable");
-    }
-    let expected = std::fs::read_to_string(&file).expect("the golden file is there");
-    assert_eq!(text, expected, "see {}; UPDATE=1 rewrites it", file.display());
-}
-
 #[test]
 fn each_state_renders_as_in_the_golden_file() {
     let web = |number| UnitName::new("web", number);
@@ -327,8 +320,8 @@ fn each_status_has_the_word_of_the_golden_file() {
 fn next_reason(reason: &StartReason) -> Option<StartReason> {
     Some(match reason {
         StartReason::NoCharm => StartReason::CharmFolderLost,
-        StartReason::CharmFolderLost => StartReason::CharmDeployed,
-        StartReason::CharmDeployed => StartReason::Refreshed { charm_url: "local:web-1".to_owned() },
+        StartReason::CharmFolderLost => StartReason::CharmInstalled,
+        StartReason::CharmInstalled => StartReason::Refreshed { charm_url: "local:web-1".to_owned() },
         StartReason::Refreshed { .. } => StartReason::ForcedRefresh,
         StartReason::ForcedRefresh => StartReason::CharmReplaced,
         StartReason::CharmReplaced => StartReason::UpgradePending,

@@ -1,24 +1,27 @@
 //! The text of each refusal: its code, its message and its hint.
 
-use crate::compare;
 use api::text::refusal::{dropped, text};
+use state::charm::OptionType;
+use state::charm::options::OptionProblem;
+use state::charm::params::{ParameterProblem, ParameterRule};
 use state::terms::life::Life;
 use state::terms::names::{EndpointName, UnitName, Uuid};
 use state::terms::refusal::action::ActionRefusal;
 use state::terms::refusal::application::{ApplicationRefusal, ApplicationRequest};
 use state::terms::refusal::instance::InstanceRefusal;
 use state::terms::refusal::machine::MachineRefusal;
-use state::terms::refusal::model::ModelRefusal;
+use state::terms::refusal::model::{ModelRefusal, SettingValues};
 use state::terms::refusal::record::{Counter, RecordRefusal};
 use state::terms::refusal::relation::{RelationRefusal, SuspensionRequest};
 use state::terms::refusal::secret::{SecretLimit, SecretRefusal};
 use state::terms::refusal::session::SessionRefusal;
 use state::terms::refusal::unit::UnitRefusal;
-use state::terms::refusal::write::WriteRefusal;
+use state::terms::refusal::write::{LeaderSettingsProblem, WriteRefusal};
 use state::terms::refusal::{AddedKind, EntityKind, RefusalReason, ScopeRefusal};
 use state::terms::secret::SecretId;
 use state::terms::status::{ActionStatus, WorkloadStatus};
 use state::unit::record::DroppedWrite;
+use test_support::golden::compare;
 
 /// Defines a function that returns examples of an enum, each with its name. The match names all variants, so that a new
 /// one must have an example to compile.
@@ -55,6 +58,29 @@ fn ends() -> String {
     own("db:server web:db")
 }
 
+fn wrong(path: &str, rule: ParameterRule, given: impl Into<serde_json::Value>) -> ParameterProblem {
+    ParameterProblem { path: own(path), rule, given: given.into() }
+}
+
+/// A parameter for each rule but [`ParameterRule::Type`].
+fn all_rules() -> Vec<ParameterProblem> {
+    let (bound, property) = (|| 2.into(), || own("to"));
+    vec![
+        wrong("(root).a", ParameterRule::Depth, 1),
+        wrong("(root).b", ParameterRule::Enum(vec!["x".into(), 5.into()]), 1),
+        wrong("(root).c", ParameterRule::Minimum { bound: bound(), exclusive: false }, 1),
+        wrong("(root).d", ParameterRule::Minimum { bound: bound(), exclusive: true }, 2),
+        wrong("(root).e", ParameterRule::Maximum { bound: bound(), exclusive: false }, 3),
+        wrong("(root).f", ParameterRule::Maximum { bound: bound(), exclusive: true }, 2),
+        wrong("(root).g", ParameterRule::LengthMin { bound: bound(), items: false }, "x"),
+        wrong("(root).h", ParameterRule::LengthMax { bound: bound(), items: true }, vec![1, 2, 3]),
+        wrong("(root).i", ParameterRule::AnyOf, 1),
+        wrong("(root).j", ParameterRule::OneOf, 1),
+        wrong("(root)", ParameterRule::Required { property: property() }, serde_json::Value::Null),
+        wrong("(root)", ParameterRule::NoAdditional { property: property() }, serde_json::Value::Null),
+    ]
+}
+
 fn endpoint() -> EndpointName {
     EndpointName { application: own("web"), endpoint: own("db") }
 }
@@ -62,10 +88,10 @@ fn endpoint() -> EndpointName {
 examples! { action: ActionRefusal {
     Unknown { action: own("restore"), unit: web(), charm: own("web"), known: vec![own("backup"), own("dump")] },
     Unknown { action: own("restore"), unit: web(), charm: own("web"), known: Vec::new() },
-    InvalidParameters { problem: own("validation failed: (root).to : must be of type string, given 5") },
+    InvalidParameters { problems: vec![wrong("(root).to", ParameterRule::Type("string".into()), 5)] },
+    InvalidParameters { problems: all_rules() },
     ParametersTooLarge { action: own("backup"), bytes: 70_000, max: 65_536 },
     TooManyEnqueued { action: own("backup"), unit: web(), max: 20 },
-    Started { id: 2, unit: web() },
     Finished { id: 2, status: ActionStatus::Completed },
 } }
 
@@ -80,7 +106,11 @@ examples! { application: ApplicationRefusal {
     PredecessorExists { name: own("web") },
     NeedsKubernetes { charm: own("web") },
     TooManyPeers { charm: own("web"), peers: 9, max: 8 },
-    InvalidSettings { problems: vec![own("unknown option \"colour\""), own("option \"port\" expected int, got \"x\"")] },
+    InvalidSettings { problems: vec![
+        OptionProblem::Unknown { option: own("colour") },
+        OptionProblem::ContainsNul { option: own("title") },
+        OptionProblem::WrongType { option: own("port"), expected: OptionType::Int, value: own("x") },
+    ] },
     OtherCharm { application: own("web"), current: own("web"), charm: own("db") },
     SubordinateChanged { application: own("web") },
     TooManyRelations { application: own("web") },
@@ -115,7 +145,13 @@ examples! { model: ModelRefusal {
     NameTooLong { length: 300, max: 63 },
     AlreadyExists { name: own("dev") },
     PredecessorExists { name: own("dev") },
-    InvalidSetting { problem: own("option \"parallel\" expected true or false, got \"x\"") },
+    InvalidSetting { setting: own("http-proxy"), value: own("\0"), expected: SettingValues::Text },
+    InvalidSetting { setting: own("provisioner-harvest-mode"), value: own("x"), expected: SettingValues::HarvestMode },
+    InvalidSetting { setting: own("parallel"), value: own("x"), expected: SettingValues::Boolean },
+    InvalidSetting { setting: own("max-hook-retries"), value: own("x"), expected: SettingValues::Retries },
+    InvalidSetting { setting: own("update-status-hook-interval"), value: own("x"), expected: SettingValues::Interval },
+    InvalidSetting { setting: own("teardown-budget"), value: own("x"), expected: SettingValues::Budget },
+    InvalidSetting { setting: own("teardown-budget"), value: own("9999h"), expected: SettingValues::BelowOneYear },
     BeingRemoved { name: own("dev") },
 } }
 
@@ -185,7 +221,6 @@ examples! { session: SessionRefusal {
 } }
 
 examples! { unit: UnitRefusal {
-    InvalidName { text: own("web") },
     SubordinateApplication { application: own("logging") },
     SubordinateNotRemoved { unit: web(), life: Life::Dying },
     Subordinate { unit: web() },
@@ -203,7 +238,8 @@ examples! { write: WriteRefusal {
     NotLeader { unit: web(), leader: Some(web()) },
     UnknownEndpoint { unit: web(), endpoint: own("nosuch") },
     LeaderOnly {},
-    InvalidLeaderSettings { problem: own("leader setting \"a\" contains NUL, which no setting may contain") },
+    InvalidLeaderSettings { problem: LeaderSettingsProblem::ContainsNul { key: own("a") } },
+    InvalidLeaderSettings { problem: LeaderSettingsProblem::TooLarge { bytes: 262_145, max: 262_144 } },
     PortConflict {
         unit: web(),
         range: "80/tcp".parse().expect("a range"),

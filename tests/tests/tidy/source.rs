@@ -43,26 +43,58 @@ pub fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Identifiers, and every other character that is not white space as a token of its own.
+/// One token of a source.
+pub enum Token {
+    /// An identifier, or any other character that is not white space.
+    Code(String),
+    /// What stands between the quotes of a string literal, and its line in the file.
+    Text(String, usize),
+}
+
+/// Identifiers, and every other character that is not white space as a token of its own. Strings are left out.
 pub fn tokens(text: &str) -> Vec<String> {
+    let code = |token| match token {
+        Token::Code(code) => Some(code),
+        Token::Text(..) => None,
+    };
+    tokens_and_strings(text).into_iter().filter_map(code).collect()
+}
+
+/// The tokens of a source with its string literals.
+pub fn tokens_and_strings(text: &str) -> Vec<Token> {
     let chars: Vec<char> = text.chars().collect();
     let (mut found, mut at) = (Vec::new(), 0);
+    // an end beyond the text belongs to a string that is not closed
+    let string = |from: usize, end: usize| {
+        let quoted: String = chars[from..end.min(chars.len())].iter().collect();
+        let inner = quoted.trim_start_matches(['r', 'b', 'c', '#']).trim_end_matches('#');
+        let line = chars[..from].iter().filter(|c| **c == '\n').count() + 1;
+        Token::Text(inner.trim_matches('"').to_owned(), line)
+    };
     while at < chars.len() {
         let next = chars.get(at + 1).copied();
         match chars[at] {
             '/' if next == Some('/') => at = skip_line(&chars, at),
             '/' if next == Some('*') => at = skip_block_comment(&chars, at),
-            '"' => at = skip_string(&chars, at),
+            '"' => {
+                let end = skip_string(&chars, at);
+                found.push(string(at, end));
+                at = end;
+            }
             '\'' => at = skip_quote(&chars, at),
-            'r' | 'b' | 'c' if raw_hashes(&chars, at).is_some() => at = skip_raw_string(&chars, at),
+            'r' | 'b' | 'c' if raw_hashes(&chars, at).is_some() => {
+                let end = skip_raw_string(&chars, at);
+                found.push(string(at, end));
+                at = end;
+            }
             first if first.is_alphanumeric() || first == '_' => {
                 let end = end_of_word(&chars, at);
-                found.push(chars[at..end].iter().collect());
+                found.push(Token::Code(chars[at..end].iter().collect()));
                 at = end;
             }
             space if space.is_whitespace() => at += 1,
             other => {
-                found.push(other.to_string());
+                found.push(Token::Code(other.to_string()));
                 at += 1;
             }
         }

@@ -3,7 +3,10 @@
 //!
 //! A word matches a whole part of an identifier or file name, in snake and in camel case: `said` matches `is_said` and
 //! `RunSaid`, but not `aside`. Words and phrases that also have a legitimate meaning (`place`, `line`, `is about to`)
-//! are not listed.
+//! are not listed. Of the glossary of words.md these are not: `cast` (a pointer's method), `settle` (`--no-settle` is a
+//! flag), `waits` and `written` (what a unit waits for, what is written), `words` (the words of a command line, or of a
+//! status in English), `note` and `note_x` (a program keeps a fact in memory; the variants `Act::Note` and `Act::Settle`
+//! that the glossary means do not exist any more).
 
 use super::source::{Source, sources, tokens};
 use std::collections::BTreeMap;
@@ -20,6 +23,7 @@ const REPLACED: &[(&str, &str)] = &[
     ("bond", "subordinate link"),
     ("bonds", "subordinate links"),
     ("brought", "manually provisioned"),
+    ("crowd", "machine full"),
     ("conversation", "hook session"),
     ("conversations", "hook sessions"),
     ("crowded", "machine full"),
@@ -31,6 +35,8 @@ const REPLACED: &[(&str, &str)] = &[
     ("foretell", "dry_run"),
     ("foretold", "dry_run"),
     ("glance", "get_untracked"),
+    ("going", "departing"),
+    ("gone", "removed, departed, lost"),
     ("heed", "observe"),
     ("heeded", "observed"),
     ("heeds", "observes"),
@@ -42,7 +48,10 @@ const REPLACED: &[(&str, &str)] = &[
     ("invitations", "enrolment tokens"),
     ("invited", "manually provisioned"),
     ("manager", "the noun of what it does"),
+    ("leaving", "departing"),
     ("mortal", "crashing"),
+    ("near", "affected entities"),
+    ("notices", "sd_notify"),
     ("of_a_question", "hypothetical"),
     ("outside", "environment"),
     ("outward", "hook host"),
@@ -50,6 +59,7 @@ const REPLACED: &[(&str, &str)] = &[
     ("owed", "pending"),
     ("owes", "pending"),
     ("owing", "pending"),
+    ("play", "simulation of the removal"),
     ("restate", "resync"),
     ("restated", "resynced"),
     ("restatement", "resync"),
@@ -89,7 +99,9 @@ const REPLACED: &[(&str, &str)] = &[
 /// The phrase of a comment or string literal, in lower case, and what to use instead.
 const REPLACED_PHRASES: &[(&str, &str)] = &[
     ("a legal beginning", "the initial transitions are accepted"),
+    ("and it is told", "has received"),
     ("as force would", "as a forced removal does"),
+    ("asked again", "is requested again"),
     ("been told", "has received"),
     ("being taken away", "is being terminated"),
     ("by force it may", "the forced removal is accepted"),
@@ -98,6 +110,8 @@ const REPLACED_PHRASES: &[(&str, &str)] = &[
     ("for who was", "the unit or agent that is meant"),
     ("is taken away", "is terminated"),
     ("it is about to\"", "the unit has a pending operation"),
+    ("it is there\"", "what exists"),
+    ("it may be\"", "what is possible"),
     ("it may go", "the removal is accepted"),
     ("it was meant", "its nonce was reserved"),
     ("its last word", "its last report"),
@@ -105,8 +119,12 @@ const REPLACED_PHRASES: &[(&str, &str)] = &[
     ("nothing ends on it", "no unit is left on it"),
     ("of its own wish", "at its own request"),
     ("refused call", "failed call"),
+    ("speak for", "authenticate as"),
+    ("speaks for", "authenticates as"),
     ("taken itself away", "is uninstalled"),
     ("they fit", "the endpoints are compatible"),
+    ("who is alive", "the unit or agent that is meant"),
+    ("who is going", "the unit or agent that is meant"),
     ("whoever is", "the thing of the system that is meant"),
 ];
 

@@ -104,7 +104,7 @@ pub(super) fn write(reason: &WriteRefusal) -> String {
             format!("cannot write application settings: {unit} is not the leader ({leader})")
         }
         WriteRefusal::LeaderOnly => "not the leader".to_owned(),
-        WriteRefusal::InvalidLeaderSettings { problem } => problem.clone(),
+        WriteRefusal::InvalidLeaderSettings { problem } => problem.to_string(),
         WriteRefusal::UnknownEndpoint { unit, endpoint } => {
             format!("cannot open ports (unit \"{unit}\"): endpoint \"{endpoint}\" not found")
         }

@@ -1,5 +1,6 @@
 //! Refusals of requests about applications, in English.
 
+use crate::text::refusal::problem::{self, joined};
 use crate::text::refusal::refusal_text::{RefusalText, plain, with_hint};
 use state::terms::refusal::application::{ApplicationRefusal, ApplicationRequest};
 
@@ -36,7 +37,7 @@ pub(super) fn text(reason: &ApplicationRefusal) -> RefusalText {
         ApplicationRefusal::TooManyPeers { charm, peers, max } => {
             plain(format!("cannot use charm {charm}: it has {peers} peer relations, at most {max}"))
         }
-        ApplicationRefusal::InvalidSettings { problems } => plain(problems.join("; ")),
+        ApplicationRefusal::InvalidSettings { problems } => plain(joined(problems, problem::option)),
         ApplicationRefusal::OtherCharm { application, current, charm } => with_hint(
             format!("cannot refresh {application}: it runs charm {current}, not {charm}"),
             "deploy another charm as another application",

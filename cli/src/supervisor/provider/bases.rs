@@ -123,11 +123,9 @@ impl Bases {
         found.map_or(&self.default, |found| &found.root)
     }
 
-    /// The first of these bases that a machine can have.
-    pub fn first_of<'a>(&self, wanted: &'a [Base]) -> Option<&'a Base> {
-        wanted
-            .iter()
-            .find(|base| of_root(self.choose(Some(base))).is_some_and(|found| found.is_same_release(base)))
+    /// Whether a machine can have this base.
+    pub fn has(&self, base: &Base) -> bool {
+        of_root(self.choose(Some(base))).is_some_and(|found| found.is_same_release(base))
     }
 }
 
@@ -157,9 +155,9 @@ mod tests {
         let made = make("ubuntu@22.04").expect("it is that");
         assert_eq!((made.base.to_string().as_str(), &made.root), ("ubuntu@22.04", &root));
         let refused = make("ubuntu@24.04").expect_err("it is another").message;
-        assert!(refused.ends_with("as ubuntu@24.04: its os-release says ubuntu@22.04"), "{refused}");
+        assert!(refused.contains("ubuntu@24.04: ") && refused.ends_with("ubuntu@22.04"), "{refused}");
         fs::remove_file(root.join("usr/lib/systemd/systemd")).expect("removed");
-        assert!(make("ubuntu@22.04").expect_err("it cannot boot").message.ends_with("it has no systemd"));
+        assert!(make("ubuntu@22.04").expect_err("it cannot boot").message.ends_with("systemd"));
         for wrong in ["ubuntu", "ubuntu@22.04", "ubuntu=x", "@1=x", "ubuntu@22.04="] {
             assert!(BaseSource::parse(wrong).is_err(), "{wrong}");
         }
@@ -175,7 +173,7 @@ mod tests {
         crate::supervisor::host_programs::run("tar", &["-cf", &to, "-C", &from, "."]).expect("packed");
         let source = |base: &str| BaseSource::parse(&format!("{base}={to}")).expect("parses");
         let refused = source("ubuntu@24.04").make(&dir, &|_| {}).expect_err("it is another").message;
-        assert!(refused.ends_with("its os-release says ubuntu@22.04"), "{refused}");
+        assert!(refused.ends_with("ubuntu@22.04"), "{refused}");
         let made = source("ubuntu@22.04").make(&dir, &|_| {}).expect("unpacked");
         assert_eq!(made.root, own_folder(&dir).join("bases/ubuntu@22.04"));
         assert_eq!(of_root(&made.root), Some(made.base));
@@ -197,8 +195,7 @@ mod tests {
         assert_eq!(bases.choose(None), folder.path().join("22.04"), "no other one was created");
         assert_eq!(bases.choose(Some(&base("ubuntu@24.04/stable"))), folder.path().join("24.04"));
         assert_eq!(bases.choose(Some(&base("debian@12"))), folder.path().join("22.04"));
-        let wanted = [base("ubuntu@20.04"), base("ubuntu@24.04")];
-        assert_eq!(bases.first_of(&wanted), Some(&wanted[1]));
+        assert!(!bases.has(&base("ubuntu@20.04")) && bases.has(&base("ubuntu@24.04")));
         fs::create_dir_all(own_folder(&dir).join("base")).expect("created");
         assert_eq!(Bases::of_settings(&settings, &dir).default, own_folder(&dir).join("base"));
     }

@@ -182,7 +182,7 @@ mod tests {
         local.start(Uuid(7)).await.expect("started");
         let first = newest(&pids, None).await;
         assert_eq!(local.running_address(Uuid(7)).as_deref(), Some("127.0.0.1"));
-        fs::remove_dir_all(dir.machines().join(Uuid(7).to_string())).expect("it is there");
+        fs::remove_dir_all(dir.machines().join(Uuid(7).to_string())).expect("the folder exists");
         assert_eq!(local.running_address(Uuid(7)), None);
         local.create(&spec).expect("made");
         local.start(Uuid(7)).await.expect("started");

@@ -119,10 +119,10 @@ mod tests {
                 };
                 let listed = names.iter().map(OsString::from).collect();
                 remove_in_order(Path::new("/m"), listed, cut_off).expect_err("it was cut off");
-                let is_gone = |name: &str| removed.contains(&Path::new("/m").join(name));
-                assert!(!is_gone(Instance::FILE), "cut off after {cut} of {names:?}: {removed:?}");
+                let is_removed = |name: &str| removed.contains(&Path::new("/m").join(name));
+                assert!(!is_removed(Instance::FILE), "cut off after {cut} of {names:?}: {removed:?}");
                 assert!(
-                    cut == 3 || !is_gone(AgentConfig::FILE),
+                    cut == 3 || !is_removed(AgentConfig::FILE),
                     "cut off after {cut} of {names:?}: {removed:?}"
                 );
             }

@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn a_mount_path_is_canonical_and_has_no_special_characters() {
         let folder = tempfile::tempdir().expect("a folder");
-        let real = folder.path().canonicalize().expect("it is there").join("real");
+        let real = folder.path().canonicalize().expect("the folder exists").join("real");
         fs::create_dir(&real).expect("made");
         symlink(&real, folder.path().join("link")).expect("made");
         assert_eq!(mount_path(&folder.path().join("link")), Ok(real.clone()));

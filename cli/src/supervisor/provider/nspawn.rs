@@ -71,7 +71,7 @@ const START_CHECK_AFTER: Duration = Duration::from_millis(300);
 /// Shortest time between two starts of the same machine.
 const RESTART_INTERVAL_MIN: Duration = Duration::from_secs(5);
 /// Interval between two checks of a container that an earlier supervisor started.
-const REATTACHED_POLL_INTERVAL: Duration = Duration::from_millis(300);
+const NON_CHILD_POLL_INTERVAL: Duration = Duration::from_millis(300);
 
 /// Shell script that writes `PID STARTTIME` of its own process and then becomes systemd-nspawn, so that the container
 /// is found even if the supervisor dies directly after starting it.
@@ -320,7 +320,7 @@ impl Nspawn {
             let ended = self.ended.clone();
             tokio::spawn(async move {
                 while running.is_alive() {
-                    tokio::time::sleep(REATTACHED_POLL_INTERVAL).await;
+                    tokio::time::sleep(NON_CHILD_POLL_INTERVAL).await;
                 }
                 ended.notify_one();
             });

@@ -1,6 +1,6 @@
 //! The damaged documents of a store: which are known, and which a search cannot find.
 //!
-//! A document whose row does not match its checksum is never served. What reads it is told so by name, and its name is
+//! A document whose row does not match its checksum is never served. A reader gets its name instead, and its name is
 //! logged once. All rows are verified when the store is opened, because a row with a damaged key is found only then:
 //! a search for the document that it was would report an absence, which nothing may be concluded from (design 7).
 
@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// A row that does not contain what was written.
 pub(super) struct DamagedRow {
-    /// The key of the document that the row contained; none if it cannot be told.
+    /// The key of the document that the row contained; none if it cannot be determined.
     pub key: Option<String>,
     /// Whether the row is stored under another key.
     pub is_misplaced: bool,
@@ -30,7 +30,7 @@ pub(super) struct DamagedDocuments {
 }
 
 impl DamagedDocuments {
-    /// Verifies all documents, and logs those that are damaged. An error if it cannot be told which: anything might be
+    /// Verifies all documents, and logs those that are damaged. An error if they cannot be determined: anything might be
     /// missing then.
     pub(super) fn find(connection: &Connection) -> Result<DamagedDocuments, String> {
         let mut damaged_documents = DamagedDocuments::default();

@@ -61,7 +61,7 @@ impl Options {
     }
 }
 
-/// Why a store was not opened. Its documents were not changed.
+/// Why a store was not opened. What an operator has to decide about was not changed by a single byte.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another process has the store open.
@@ -128,17 +128,12 @@ pub(super) fn open(folder: &Path, options: &Options) -> Result<OpenStore, OpenEr
     if is_recorded && !options.restored {
         absence(&file).map_or(Ok(()), |why| Err(refused(why.to_owned())))?;
     }
-    if let Some(found) = other_version(&file).map_err(unreadable)? {
+    if let Some(found) = read_only(&file, other_version).map_err(unreadable)?.flatten() {
         return Err(OpenError::OtherVersion { file, found });
     }
-    let connection = connect(&file, options).map_err(unreadable)?;
-    if let Some(why) = unsound(&connection).map_err(unreadable)? {
-        return Err(refused(damaged(&why)));
-    }
-    let damaged_documents = DamagedDocuments::find(&connection).map_err(|why| refused(damaged(&why)))?;
-    let newest = newest_revision(&connection).map_err(unreadable)?;
-    let stored = generation(&connection, CURRENT).map_err(|why| refused(damaged(&why)))?;
-    let replaced = generation(&connection, REPLACED).map_err(|why| refused(damaged(&why)))?;
+    // What is refused is not changed, not even by a checkpoint: it may be the only copy.
+    let identity = read_only(&file, identity).map_err(unreadable)?.unwrap_or(Ok(Identity::default()));
+    let Identity { stored, replaced, newest } = identity.map_err(|why| refused(damaged(&why)))?;
     let continued = match (stored, recorded) {
         _ if options.restored => None,
         (None, None) if !is_recorded => None,
@@ -156,6 +151,11 @@ pub(super) fn open(folder: &Path, options: &Options) -> Result<OpenStore, OpenEr
             return Err(refused(format!("it is of store generation {stored}, but {recorded} is recorded")));
         }
     };
+    let connection = connect(&file, options).map_err(unreadable)?;
+    if let Some(why) = unsound(&connection).map_err(unreadable)? {
+        return Err(refused(damaged(&why)));
+    }
+    let damaged_documents = DamagedDocuments::find(&connection).map_err(|why| refused(damaged(&why)))?;
     let store_generation = continued.unwrap_or(options.new_generation);
     if continued.is_none() {
         let replaced = recorded.map(|at| at.store_generation);
@@ -213,24 +213,50 @@ fn lock(folder: &Path) -> Result<Lock, OpenError> {
     }
 }
 
-/// Returns the version of an existing database if it differs from [`VERSION`], without changing it. Version 0 is a
-/// database without tables.
-fn other_version(file: &Path) -> rusqlite::Result<Option<i64>> {
+/// Reads an existing database without changing it; none if there is no file.
+fn read_only<T>(
+    file: &Path,
+    read: impl Fn(&Connection) -> rusqlite::Result<T>,
+) -> rusqlite::Result<Option<T>> {
     if !file.exists() {
         return Ok(None);
     }
-    let version = |flags| {
-        let connection = Connection::open_with_flags(file, flags)?;
-        connection.query_row("PRAGMA user_version", [], |row| row.get(0))
-    };
-    let version = match version(OpenFlags::SQLITE_OPEN_READ_ONLY) {
+    let with = |flags| read(&Connection::open_with_flags(file, flags)?);
+    match with(OpenFlags::SQLITE_OPEN_READ_ONLY) {
         // A process died while it created the database: only a connection that may write can roll that back.
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::ReadOnly) => {
-            version(OpenFlags::SQLITE_OPEN_READ_WRITE)?
+            with(OpenFlags::SQLITE_OPEN_READ_WRITE).map(Some)
         }
-        other => other?,
-    };
-    Ok(Some(version).filter(|version| ![0, VERSION].contains(version)))
+        other => other.map(Some),
+    }
+}
+
+/// Returns the version of a database.
+fn version(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.query_row("PRAGMA user_version", [], |row| row.get(0))
+}
+
+/// Returns the version of a database if it differs from [`VERSION`]. Version 0 is a database without tables.
+fn other_version(connection: &Connection) -> rusqlite::Result<Option<i64>> {
+    Ok(Some(version(connection)?).filter(|version| ![0, VERSION].contains(version)))
+}
+
+/// Which store a database is, and how far it has come.
+#[derive(Default)]
+struct Identity {
+    stored: Option<Uuid>,
+    replaced: Option<Uuid>,
+    newest: Revision,
+}
+
+/// Reads which store a database of [`VERSION`] is; nothing from one without tables.
+fn identity(connection: &Connection) -> rusqlite::Result<Result<Identity, String>> {
+    if version(connection)? == 0 {
+        return Ok(Ok(Identity::default()));
+    }
+    let newest = newest_revision(connection)?;
+    let both = generation(connection, CURRENT).and_then(|now| Ok((now, generation(connection, REPLACED)?)));
+    Ok(both.map(|(stored, replaced)| Identity { stored, replaced, newest }))
 }
 
 fn connect(file: &Path, options: &Options) -> rusqlite::Result<Connection> {
@@ -245,8 +271,7 @@ fn connect(file: &Path, options: &Options) -> rusqlite::Result<Connection> {
         connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))?;
     }
     let transaction = Transaction::new_unchecked(&connection, TransactionBehavior::Immediate)?;
-    let version: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    if version == 0 {
+    if version(&transaction)? == 0 {
         transaction.execute_batch(TABLES)?;
     }
     transaction.commit()?;
@@ -254,7 +279,7 @@ fn connect(file: &Path, options: &Options) -> rusqlite::Result<Connection> {
 }
 
 /// The name of the current store generation in the table `meta`, and of the one that it replaced.
-pub(super) const CURRENT: &str = "history";
+pub(super) const CURRENT: &str = "store_generation";
 const REPLACED: &str = "replaced";
 
 /// Reads a store generation from the database.
@@ -276,7 +301,7 @@ fn start_generation(connection: &Connection, new: Uuid, recorded: Option<Uuid>) 
     transaction.commit()
 }
 
-/// The file `history.yaml`: the store generation and a revision that it has reached. It is synced only when it is
+/// The file `generation.yaml`: the store generation and a revision that it has reached. It is synced only when it is
 /// created, and written after each commit: if the file lags behind, it may fail to detect an older copy, but it never
 /// reports one falsely.
 pub(super) struct GenerationFile {
@@ -286,15 +311,13 @@ pub(super) struct GenerationFile {
 
 impl GenerationFile {
     pub(super) fn path(folder: &Path) -> PathBuf {
-        folder.join("history.yaml")
+        folder.join("generation.yaml")
     }
 
     /// Reads the file that the previous process left; none if it is absent or unreadable.
     pub(super) fn load(folder: &Path) -> Option<Position> {
         let text = std::fs::read_to_string(GenerationFile::path(folder)).ok()?;
-        let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-        let store_generation = field("history:")?.parse().ok()?;
-        Some(Position { store_generation, revision: field("revision:")?.parse().ok()? })
+        serde_yaml::from_str(&text).ok()
     }
 
     /// Replaces the file atomically and syncs the folder, which also makes the database's directory entry durable.
@@ -313,6 +336,6 @@ impl GenerationFile {
 fn text(generation: Uuid, revision: Revision) -> String {
     format!(
         "# A database with an older revision than this is an older copy, which the controller refuses.\n\
-         history: {generation}\nrevision: {revision:<20}\n"
+         store_generation: {generation}\nrevision: {revision:<20}\n"
     )
 }

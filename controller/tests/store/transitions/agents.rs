@@ -103,6 +103,8 @@ pub(super) async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
             })
             .await;
     }
+    let exec = move |draft: &mut Draft<'_>| action::enqueue_exec(draft, MODEL, unit, "true", 1).map(drop);
+    fixture.call("action::enqueue_exec", exec).await;
     fixture.call("action::cancel", move |draft| action::cancel(draft, MODEL, 2, 2).map(drop)).await;
     fixture
         .call("action::start", move |draft| {

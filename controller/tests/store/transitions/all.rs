@@ -27,7 +27,7 @@ fn transitions() -> BTreeSet<&'static str> {
         "session::check_epoch",
     ];
     let mut found = BTreeSet::new();
-    for room in ["documents", "lifecycle", "operations", "restore"] {
+    for room in ["documents", "lifecycle", "agents", "restore", "operations"] {
         let dir = format!("{}/../state/src/{room}", env!("CARGO_MANIFEST_DIR"));
         for entry in std::fs::read_dir(dir).expect("the rooms of the core are there").flatten() {
             let path = entry.path();
@@ -38,7 +38,7 @@ fn transitions() -> BTreeSet<&'static str> {
             for item in text.split("\npub fn ").skip(1) {
                 let head = item.split('{').next().unwrap_or_default();
                 let name = format!("{file}::{}", head.split(['(', '<']).next().unwrap_or_default());
-                if head.contains("draft: &mut Draft") && !PARTS.contains(&name.as_str()) {
+                if head.contains("draft: &mut ") && !PARTS.contains(&name.as_str()) {
                     found.insert(&*name.leak());
                 }
             }

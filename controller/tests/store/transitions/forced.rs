@@ -30,7 +30,7 @@ pub(super) async fn force_removal<S: Store>(fixture: &mut Fixture<'_, S>) {
             })
             .await;
     }
-    let force = ForceRequest { no_wait: true, now_ms: 9 };
+    let force = Force::AtOnce;
     fixture.call("unit::destroy", move |draft| unit::destroy(draft, MODEL, front, 60).map(drop)).await;
     fixture
         .call("force::start_budget_timer", move |draft| {
@@ -48,16 +48,16 @@ pub(super) async fn force_removal<S: Store>(fixture: &mut Fixture<'_, S>) {
             Ok(())
         })
         .await;
-    fixture.call("force::unit", move |draft| force::unit(draft, MODEL, front, force).map(drop)).await;
+    fixture.call("force::unit", move |draft| force::unit(draft, MODEL, front, force, 9).map(drop)).await;
     fixture
-        .call("force::relation", move |draft| force::relation(draft, MODEL, Uuid(70), force).map(drop))
+        .call("force::relation", move |draft| force::relation(draft, MODEL, Uuid(70), force, 9).map(drop))
         .await;
     fixture
         .call("force::application", move |draft| {
-            force::application(draft, MODEL, application, force).map(drop)
+            force::application(draft, MODEL, application, force, 9).map(drop)
         })
         .await;
-    fixture.call("force::machine", move |draft| force::machine(draft, MODEL, machine, force)).await;
+    fixture.call("force::machine", move |draft| force::machine(draft, MODEL, machine, force, 9)).await;
     // the unit is fenced, leaves its scopes, is set Dead and removed; then the application, the relation and the
     // machine
     for (id, batches) in

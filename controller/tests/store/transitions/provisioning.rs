@@ -53,7 +53,11 @@ pub(super) async fn provision<S: Store>(fixture: &mut Fixture<'_, S>) {
         })
         .await;
     fixture.call("machine::destroy", move |draft| machine::destroy(draft, MODEL, manual)).await;
-    fixture.call("machine::set_dead", move |draft| machine::set_dead(draft, MODEL, manual)).await;
+    fixture
+        .call("instance::record_absent", move |draft| {
+            instance::record_absent(draft, MODEL, manual, 3).map(drop)
+        })
+        .await;
     fixture
         .call("instance::record_agent_uninstalled", move |draft| {
             instance::record_agent_uninstalled(draft, MODEL, manual)

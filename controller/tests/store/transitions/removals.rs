@@ -84,16 +84,19 @@ pub(super) async fn destroy_model<S: Store>(fixture: &mut Fixture<'_, S>) {
     fixture.call("model::create", move |draft| model::create(draft, other.0, "other", 1)).await;
     let (ids, request) = (
         fixture.ids(),
-        application::Deploy { name: "web".into(), sha256: "w2".into(), ..application::Deploy::default() },
+        application::Deploy {
+            application: Some("web".into()),
+            sha256: "w2".into(),
+            ..application::Deploy::default()
+        },
     );
     fixture
         .call("application::deploy", move |draft| {
-            application::deploy(draft, other, &request, &mut ids()).map(drop)
+            application::deploy(draft, other, &request, Creation { now_ms: 1, ids: &mut ids() }).map(drop)
         })
         .await;
     fixture.call("machine::add", move |draft| machine::add(draft, other, on, 1).map(drop)).await;
-    let force = ForceRequest { no_wait: true, now_ms: 9 };
-    for force in [None, Some(force)] {
+    for force in [Force::No, Force::AtOnce] {
         fixture.call("destruction::destroy", move |draft| destruction::destroy(draft, other, force, 9)).await;
     }
     // first the application, then an empty batch, then the machine
@@ -109,6 +112,6 @@ pub(super) async fn destroy_model<S: Store>(fixture: &mut Fixture<'_, S>) {
     fixture
         .call("destruction::destroy_batch", move |draft| destruction::destroy_batch(draft, other).map(drop))
         .await;
-    let gone = fixture.store.read(move |reader| reader.get(other.model().text()).is_none()).await;
-    assert!(gone, "nothing was left in it");
+    let removed = fixture.store.read(move |reader| reader.get(other.model().text()).is_none()).await;
+    assert!(removed, "nothing was left in it");
 }

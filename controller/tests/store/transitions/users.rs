@@ -50,11 +50,11 @@ pub(super) async fn build<S: Store>(fixture: &mut Fixture<'_, S>) {
         .await;
     fixture.call("machine::add", |draft| machine::add(draft, MODEL, Uuid(60), 1).map(drop)).await;
     let request =
-        application::Refresh { sha256: "w2".into(), forced: false, config: BTreeMap::new(), now_ms: 2 };
+        application::Refresh { application: "web".into(), sha256: "w2".into(), ..Default::default() };
     let ids = fixture.ids();
     fixture
         .call("application::refresh", move |draft| {
-            application::refresh(draft, MODEL, web, &request, &mut ids()).map(drop)
+            application::refresh(draft, MODEL, &request, Creation { now_ms: 2, ids: &mut ids() }).map(drop)
         })
         .await;
 }

@@ -1,6 +1,6 @@
 //! Tests of what a call sends: arguments, names, variables, working directory.
 
-use super::{Folder, NOTHING, PROGRAM, assert_error, run_answered};
+use super::{EMPTY_REPLY, Folder, PROGRAM, assert_error, run_answered};
 use hook_client::{ReplyFrame, RequestFrame};
 use std::ffi::OsStr;
 use std::fs;
@@ -43,9 +43,9 @@ fn the_exit_code_is_that_of_the_reply() {
 fn every_call_has_a_different_id() {
     let folder = Folder::new();
     let mut command = folder.tool("is-leader");
-    let (_, first) = run_answered(&folder, &mut command, &NOTHING);
+    let (_, first) = run_answered(&folder, &mut command, &EMPTY_REPLY);
     fs::remove_file(folder.socket()).unwrap();
-    let (_, second) = run_answered(&folder, &mut command, &NOTHING);
+    let (_, second) = run_answered(&folder, &mut command, &EMPTY_REPLY);
     let id = |frame: &[u8]| RequestFrame::decode(frame).unwrap().call.call_id;
     assert_ne!(id(&first), id(&second));
 }
@@ -54,7 +54,7 @@ fn every_call_has_a_different_id() {
 fn the_tools_name_may_be_the_first_argument() {
     let folder = Folder::new();
     let mut command = folder.tool("pintle-hook");
-    let (_, frame) = run_answered(&folder, command.args(["config-get", "--all"]), &NOTHING);
+    let (_, frame) = run_answered(&folder, command.args(["config-get", "--all"]), &EMPTY_REPLY);
     let request = RequestFrame::decode(&frame).unwrap();
     assert_eq!(request.call.tool, b"config-get");
     assert_eq!(request.args.collect::<Vec<_>>(), [b"--all"]);

@@ -1,6 +1,6 @@
 //! Tests of connecting to the agent, and of repeating a call while the agent restarts.
 
-use super::{AsBstr, Folder, NOTHING, accept, answer, assert_error, file, receive, run};
+use super::{AsOsStr, EMPTY_REPLY, Folder, accept, answer, assert_error, file, receive, run};
 use hook_client::{ReplyFrame, RequestFrame};
 use std::fs;
 use std::io::Write;
@@ -21,7 +21,7 @@ fn only_unix_sockets_are_dialled() {
 const AT_ONCE: Duration = Duration::from_secs(15);
 
 #[test]
-fn a_socket_whose_folder_is_gone_fails_at_once() {
+fn a_socket_whose_folder_does_not_exist_fails_at_once() {
     let folder = Folder::new();
     let path = folder.0.join("gone/agent.socket");
     let started = Instant::now();
@@ -54,7 +54,7 @@ fn a_socket_path_of_107_bytes_is_dialled_and_a_longer_one_refused() {
     let (output, ()) = run(command.env("JUJU_AGENT_SOCKET_ADDRESS", &longest), || {
         let mut connection = accept(&listener);
         receive(&mut connection);
-        answer(&mut connection, &NOTHING);
+        answer(&mut connection, &EMPTY_REPLY);
     });
     assert_eq!(output.status.code(), Some(0));
     drop(listener); // nothing listens on the path cut to 107 bytes
@@ -82,8 +82,8 @@ fn a_call_whose_connection_is_lost_is_repeated_with_the_same_id() {
         answer(&mut connection, &ReplyFrame::Done { code: 0, stdout: b"whole", stderr: b"" });
         frames
     });
-    assert_eq!(output.stdout.as_bstr(), "whole");
-    assert_eq!(output.stderr.as_bstr(), "");
+    assert_eq!(output.stdout.as_os_str(), "whole");
+    assert_eq!(output.stderr.as_os_str(), "");
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(frames.len(), 4);
     assert!(frames.iter().all(|frame| *frame == frames[0]));
@@ -105,7 +105,7 @@ fn a_call_survives_a_restart_of_the_agent_and_keeps_its_stdin() {
         fs::remove_file(folder.socket()).unwrap();
         let mut connection = accept(&folder.listen());
         let last = receive(&mut connection);
-        answer(&mut connection, &NOTHING);
+        answer(&mut connection, &EMPTY_REPLY);
         (first, last)
     });
     assert_eq!(output.status.code(), Some(0));

@@ -1,4 +1,4 @@
-//! Tests of the real `pintle-hook` program against a real socket. Each test is the agent.
+//! Tests of the real `pintle-hook` program against a real socket. Each test acts as the agent.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -95,7 +95,7 @@ fn answer(connection: &mut UnixStream, reply: &ReplyFrame<'_>) {
 }
 
 /// A reply of success without output.
-const NOTHING: ReplyFrame<'_> = ReplyFrame::Done { code: 0, stdout: b"", stderr: b"" };
+const EMPTY_REPLY: ReplyFrame<'_> = ReplyFrame::Done { code: 0, stdout: b"", stderr: b"" };
 
 /// Runs the tool while `serve` is its agent.
 fn run<T: Send>(command: &mut Command, serve: impl FnOnce() -> T + Send) -> (Output, T) {
@@ -120,18 +120,18 @@ fn run_answered(folder: &Folder, command: &mut Command, reply: &ReplyFrame<'_>) 
 /// Requires exit code 1, no stdout, and exactly `ERROR line` on stderr.
 fn assert_error(output: &Output, line: impl AsRef<[u8]>) {
     let line = [b"ERROR ", line.as_ref(), b"\n"].concat();
-    assert_eq!(output.stderr.as_bstr(), line.as_bstr());
-    assert_eq!(output.stdout.as_bstr(), "");
+    assert_eq!(output.stderr.as_os_str(), line.as_os_str());
+    assert_eq!(output.stdout.as_os_str(), "");
     assert_eq!(output.status.code(), Some(1));
 }
 
 /// Bytes that a failed assertion prints readably.
-trait AsBstr {
-    fn as_bstr(&self) -> &OsStr;
+trait AsOsStr {
+    fn as_os_str(&self) -> &OsStr;
 }
 
-impl<T: AsRef<[u8]> + ?Sized> AsBstr for T {
-    fn as_bstr(&self) -> &OsStr {
+impl<T: AsRef<[u8]> + ?Sized> AsOsStr for T {
+    fn as_os_str(&self) -> &OsStr {
         OsStr::from_bytes(self.as_ref())
     }
 }
@@ -144,6 +144,6 @@ fn file(folder: &Folder, text: &[u8]) -> File {
 }
 
 /// The error for a listener whose reply is invalid.
-fn no_agent(socket: &Path) -> String {
+fn not_an_agent_error(socket: &Path) -> String {
     format!("dial unix {}: the listener is not a unit agent", socket.display())
 }

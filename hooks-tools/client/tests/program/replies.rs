@@ -1,6 +1,6 @@
 //! Tests of printing a reply, whatever its size, and of refusing an invalid reply.
 
-use super::{AsBstr, Folder, accept, answer, assert_error, no_agent, receive, run, run_answered};
+use super::{AsOsStr, Folder, accept, answer, assert_error, not_an_agent_error, receive, run, run_answered};
 use hook_client::ReplyFrame;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -46,7 +46,10 @@ fn a_reply_in_single_bytes_is_printed_completely() {
             thread::yield_now();
         }
     });
-    assert_eq!((output.stdout.as_bstr(), output.stderr.as_bstr()), ("value\n".as_ref(), "note\n".as_ref()));
+    assert_eq!(
+        (output.stdout.as_os_str(), output.stderr.as_os_str()),
+        ("value\n".as_ref(), "note\n".as_ref())
+    );
 }
 
 #[test]
@@ -98,7 +101,7 @@ fn an_invalid_reply_is_an_error_and_the_call_is_not_repeated() {
             receive(&mut connection);
             connection.write_all(bytes).unwrap();
         });
-        assert_error(&output, no_agent(&folder.socket()));
+        assert_error(&output, not_an_agent_error(&folder.socket()));
         listener.set_nonblocking(true).unwrap();
         assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
     }

@@ -1,6 +1,8 @@
 //! Tests of stdin, which is read only if the agent requires it.
 
-use super::{Folder, NOTHING, accept, answer, assert_error, file, no_agent, receive, run, run_answered};
+use super::{
+    EMPTY_REPLY, Folder, accept, answer, assert_error, file, not_an_agent_error, receive, run, run_answered,
+};
 use hook_client::{HEADER_BYTES, ReplyFrame, RequestFrame};
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -10,7 +12,7 @@ fn stdin_is_not_read_unless_the_agent_requires_it() {
     let folder = Folder::new();
     let mut stdin = file(&folder, b"the loop's next line\n");
     let mut command = folder.tool("juju-log");
-    run_answered(&folder, command.stdin(stdin.try_clone().unwrap()), &NOTHING);
+    run_answered(&folder, command.stdin(stdin.try_clone().unwrap()), &EMPTY_REPLY);
     // The tool's stdin shares the position of this file.
     assert_eq!(stdin.stream_position().unwrap(), 0);
 }
@@ -28,7 +30,7 @@ fn a_call_that_needs_stdin_is_sent_again_with_all_of_it() {
             let first = receive(&mut connection);
             answer(&mut connection, &ReplyFrame::NeedStdin);
             let second = receive(&mut connection);
-            answer(&mut connection, &NOTHING);
+            answer(&mut connection, &EMPTY_REPLY);
             (first, second)
         });
         assert_eq!(output.status.code(), Some(0));
@@ -60,7 +62,7 @@ fn a_second_request_for_stdin_is_an_invalid_reply() {
             answer(&mut connection, &ReplyFrame::NeedStdin);
         }
     });
-    assert_error(&output, no_agent(&folder.socket()));
+    assert_error(&output, not_an_agent_error(&folder.socket()));
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use crate::documents::blockers::EntityId;
 use crate::terms::cause::{Cause, Entity};
 use crate::terms::names::UnitName;
-use crate::unit::operation::Hook;
+use crate::terms::operation::Hook;
 use serde::{Deserialize, Serialize};
 
 /// The result of a dry run, if every hook succeeds.

@@ -137,7 +137,7 @@ pub enum Remedy {
         machine: String,
     },
     /// Nothing. If the host of the machine no longer exists, force removes the machine within a minute.
-    AutomaticUnlessGone {
+    AutomaticUnlessLost {
         /// The machine.
         machine: String,
         /// Whether force has been requested already.
@@ -256,7 +256,7 @@ impl Cause {
             }
             Duty::ReportUnstartedDead | Duty::ReleaseInstance => self.provisioning_remedy(Remedy::Automatic),
             Duty::Uninstall { forced } => self
-                .provisioning_remedy(Remedy::AutomaticUnlessGone { machine: self.name(), forced: *forced }),
+                .provisioning_remedy(Remedy::AutomaticUnlessLost { machine: self.name(), forced: *forced }),
             Duty::StartInstance { retry_ms } | Duty::ReachInstance { retry_ms } => {
                 Remedy::RetryProvisioning { machine: self.name(), retry_ms: Some(*retry_ms) }
             }

@@ -1,5 +1,6 @@
 //! Why an action is not enqueued or not cancelled.
 
+use crate::charm::params::ParameterProblem;
 use crate::terms::names::UnitName;
 use crate::terms::refusal::code::Code;
 use crate::terms::status::ActionStatus;
@@ -23,8 +24,8 @@ pub enum ActionRefusal {
     },
     /// The parameters do not satisfy the schema of the action.
     InvalidParameters {
-        /// What the validator found: a text for people.
-        problem: String,
+        /// Each parameter that does not.
+        problems: Vec<ParameterProblem>,
     },
     /// The parameters are too large.
     ParametersTooLarge {
@@ -44,13 +45,6 @@ pub enum ActionRefusal {
         /// The most that are allowed.
         max: usize,
     },
-    /// The action was started, so that it cannot be cancelled.
-    Started {
-        /// The number of the task.
-        id: u64,
-        /// The unit.
-        unit: UnitName,
-    },
     /// The action has ended, so that it cannot be cancelled.
     Finished {
         /// The number of the task.
@@ -68,7 +62,7 @@ impl ActionRefusal {
             ActionRefusal::InvalidParameters { .. }
             | ActionRefusal::ParametersTooLarge { .. }
             | ActionRefusal::Finished { .. } => Code::Invalid,
-            ActionRefusal::TooManyEnqueued { .. } | ActionRefusal::Started { .. } => Code::Busy,
+            ActionRefusal::TooManyEnqueued { .. } => Code::Busy,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Why a request about an application is refused.
 
+use crate::charm::options::OptionProblem;
 use crate::terms::refusal::code::Code;
 use serde::{Deserialize, Serialize};
 
@@ -72,7 +73,7 @@ pub enum ApplicationRefusal {
     /// Settings do not fit the options of the charm.
     InvalidSettings {
         /// What the validator found, one text for people for each setting.
-        problems: Vec<String>,
+        problems: Vec<OptionProblem>,
     },
     /// A refresh would replace the charm by another one.
     OtherCharm {

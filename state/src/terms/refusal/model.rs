@@ -32,14 +32,39 @@ pub enum ModelRefusal {
     },
     /// A setting is invalid.
     InvalidSetting {
-        /// What the validator found: a text for people.
-        problem: String,
+        /// The name of the setting.
+        setting: String,
+        /// The value.
+        value: String,
+        /// What the setting accepts.
+        expected: SettingValues,
     },
     /// Nothing is added to a model that is being removed.
     BeingRemoved {
         /// The name of the model.
         name: String,
     },
+}
+
+/// The values that a model setting accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum SettingValues {
+    /// A text without NUL.
+    Text,
+    /// `none`, `unknown`, `destroyed` or `all`.
+    HarvestMode,
+    /// `true` or `false`.
+    Boolean,
+    /// A number or `unlimited`.
+    Retries,
+    /// A duration, or 0 for never.
+    Interval,
+    /// A duration, or `off`.
+    Budget,
+    /// A duration below a year.
+    BelowOneYear,
 }
 
 impl ModelRefusal {

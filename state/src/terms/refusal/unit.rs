@@ -10,11 +10,6 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum UnitRefusal {
-    /// A text is not the name of a unit.
-    InvalidName {
-        /// The text.
-        text: String,
-    },
     /// Units of a subordinate application are added by relations only.
     SubordinateApplication {
         /// The application.
@@ -70,9 +65,7 @@ impl UnitRefusal {
     /// The code of this refusal.
     pub fn code(&self) -> Code {
         match self {
-            UnitRefusal::InvalidName { .. } | UnitRefusal::Alive { .. } | UnitRefusal::NoError { .. } => {
-                Code::Invalid
-            }
+            UnitRefusal::Alive { .. } | UnitRefusal::NoError { .. } => Code::Invalid,
             UnitRefusal::SubordinateApplication { .. } | UnitRefusal::Subordinate { .. } => Code::Forbidden,
             UnitRefusal::SubordinateNotRemoved { .. } | UnitRefusal::Dead { .. } => Code::NotAlive,
             UnitRefusal::HasSubordinates { .. }

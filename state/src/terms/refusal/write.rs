@@ -4,6 +4,7 @@ use crate::terms::names::UnitName;
 use crate::terms::port_range::PortRange;
 use crate::terms::refusal::code::Code;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// Why the conditional writes of a record, or a change of the leader settings, are refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,8 +29,8 @@ pub enum WriteRefusal {
     LeaderOnly,
     /// The leader settings are too large or contain NUL.
     InvalidLeaderSettings {
-        /// What the validator found: a text for people.
-        problem: String,
+        /// What is wrong with them.
+        problem: LeaderSettingsProblem,
     },
     /// Another unit of the machine has opened the ports.
     PortConflict {
@@ -42,6 +43,38 @@ pub enum WriteRefusal {
         /// The ports of the other unit.
         other_range: PortRange,
     },
+}
+
+/// Why leader settings are not stored. Its text is what `leader-set` prints.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum LeaderSettingsProblem {
+    /// A setting contains NUL.
+    ContainsNul {
+        /// The name of the setting.
+        key: String,
+    },
+    /// All settings together are too large.
+    TooLarge {
+        /// Their bytes.
+        bytes: usize,
+        /// The most bytes that are allowed.
+        max: usize,
+    },
+}
+
+impl fmt::Display for LeaderSettingsProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LeaderSettingsProblem::ContainsNul { key } => {
+                write!(f, "leader setting {key:?} contains NUL, which no setting may contain")
+            }
+            LeaderSettingsProblem::TooLarge { bytes, max } => {
+                write!(f, "leader settings of {bytes} bytes are too large: {max} bytes at most")
+            }
+        }
+    }
 }
 
 impl WriteRefusal {

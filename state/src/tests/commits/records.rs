@@ -3,13 +3,13 @@
 use crate::documents::prelude::{BagDoc, ReplicaDoc, StatusDoc};
 use crate::lifecycle::{application, unit};
 use crate::terms::failure_reason::FailureReason;
+use crate::terms::hook_name::HookName;
 use crate::terms::status::AgentStatus;
 use crate::terms::status_message::StatusMessage;
 use crate::tests::commits::fixture::{change, hook, log, of_charm, status};
 use crate::tests::relations::pair;
 use crate::tests::*;
 use crate::unit::hook_context::BagWrites;
-use crate::unit::hook_name::HookName;
 use crate::unit::record::REPORTS_MAX;
 
 #[test]
@@ -113,12 +113,12 @@ fn a_resolved_request_belongs_to_one_failure_and_is_deleted_with_it() {
     };
     fail(&mut agent, &mut world);
     resolved(&mut world).expect("it is in error");
-    let mark = |world: &World| read(world.reader(), &MODEL.resolved(unit));
-    assert_eq!(mark(&world).map(|mark| (mark.episode, mark.retry)), Some((1, true)));
+    let resolved_mark = |world: &World| read(world.reader(), &MODEL.resolved(unit));
+    assert_eq!(resolved_mark(&world).map(|mark| (mark.episode, mark.retry)), Some((1, true)));
     fail(&mut agent, &mut world);
-    assert!(mark(&world).is_some(), "a retry within the episode keeps it");
+    assert!(resolved_mark(&world).is_some(), "a retry within the episode keeps it");
     agent.done(&mut world, Operation::Hook(Hook::Install));
-    assert_eq!(mark(&world), None);
+    assert_eq!(resolved_mark(&world), None);
     assert_eq!(refused(resolved(&mut world)), no_error());
 }
 
@@ -163,6 +163,6 @@ fn the_largest_record_fits_one_transaction() {
     }
     record.reports = (0..REPORTS_MAX as u32).map(|call| log(call, "x")).collect();
     assert_eq!(web.commit(&mut world, record), CommitOutcome::default());
-    let app = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
+    let app = read(world.reader(), &MODEL.application_name("web")).expect("the application exists");
     world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("one document");
 }

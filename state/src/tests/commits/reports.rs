@@ -1,15 +1,15 @@
 //! Statuses and log lines of runs, with and without a record.
 
 use crate::documents::prelude::{BagDoc, LogDoc, ReplicaDoc, StatusDoc};
-use crate::operations::leadership;
+use crate::lifecycle::leadership;
+use crate::terms::activity::Activity;
+use crate::terms::hook_name::HookName;
 use crate::terms::status::{AgentStatus, WorkloadStatus};
 use crate::terms::status_message::StatusMessage;
 use crate::tests::commits::fixture::{change, hook, log, of_charm, report, run_report, status};
 use crate::tests::relations::pair;
 use crate::tests::*;
-use crate::unit::activity::Activity;
 use crate::unit::hook_context::{BagWrites, Level, ReportContent};
-use crate::unit::hook_name::HookName;
 
 #[test]
 fn statuses_and_log_lines_are_stored_once_and_in_order() {

@@ -1,12 +1,12 @@
 //! Resyncs: their transactions, and the runs that continue across one.
 
 use crate::documents::prelude::BagDoc;
+use crate::terms::start_reason::StartReason;
 use crate::terms::status::{AgentStatus, WorkloadStatus};
 use crate::tests::commits::fixture::{change, of_charm, report, run_report, status};
 use crate::tests::*;
 use crate::unit::hook_context::{BagWrites, ReportContent};
 use crate::unit::local::Run;
-use crate::unit::start_reason::StartReason;
 
 #[test]
 fn a_resync_of_any_number_of_relations_fits_into_its_transactions() {
@@ -37,7 +37,9 @@ fn a_resync_of_any_number_of_relations_fits_into_its_transactions() {
 
     let again = Agent::attach(&mut older, "web/0");
     // and resumed before the unit observes it
-    older.run(|draft, _| relation::suspend(draft, MODEL, entered[7], "", 1)).expect("it may be");
+    older
+        .run(|draft, _| relation::suspend(draft, MODEL, entered[7], "", 1))
+        .expect("the relation can be suspended");
     let mut resync = web.record(Operation::Resync, Outcome::Ok);
     resync.resync_local = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
     assert_eq!(again.send(&mut older, &resync), Ok(CommitOutcome::default()));

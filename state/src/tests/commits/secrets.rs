@@ -1,8 +1,9 @@
 //! Secrets: who reads and changes them, and which hooks are due.
 
+use crate::agents::secret_read::{self, ReadableSecret, SecretRead};
 use crate::documents::prelude::SecretDoc;
 use crate::operations::due_secrets;
-use crate::operations::secret::{self, ReadableSecret, SecretRead};
+
 use crate::terms::refusal::secret::SecretRefusal;
 use crate::terms::secret::{RotatePolicy, SecretEvent, SecretId, SecretOwnerKind};
 use crate::tests::commits::fixture::hook;
@@ -26,7 +27,7 @@ fn write(world: &mut World, agent: &mut Agent, write: SecretWrite) -> CommitOutc
 
 fn read_secret(world: &mut World, agent: &Agent, request: &SecretRead) -> Result<ReadableSecret, Refusal> {
     let (unit, epoch) = (agent.unit, agent.epoch);
-    world.run(|draft, _| secret::consume(draft, MODEL, unit, epoch, request))
+    world.run(|draft, _| secret_read::consume(draft, MODEL, unit, epoch, request))
 }
 
 fn by_id(peek: bool, refresh: bool) -> SecretRead {

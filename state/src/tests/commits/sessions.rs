@@ -11,7 +11,7 @@ fn an_older_epoch_is_fenced_and_a_repeated_attach_is_not_a_new_one() {
     let attached = |world: &mut World, nonce| {
         world
             .run(|draft, _| session::attach(draft, MODEL, old.unit, attach(nonce, 0), GENERATION))
-            .expect("it is there")
+            .expect("the unit exists")
             .epoch
     };
     assert_eq!(attached(&mut world, 1), old.epoch + 1);
@@ -49,8 +49,16 @@ fn after_a_restore_the_first_folder_that_attaches_continues() {
     };
     let copy = attach(&mut world, 20, 1, before).expect("the first that comes");
     assert_eq!(copy.epoch, 2);
-    assert_eq!(refused(attach(&mut world, 30, 2, before)).0, Code::Fenced, "as high, of a lost history");
-    assert_eq!(refused(attach(&mut world, 30, 3, before)).0, Code::Fenced, "higher, of a lost history");
+    assert_eq!(
+        refused(attach(&mut world, 30, 2, before)).0,
+        Code::Fenced,
+        "as high, of a lost store generation"
+    );
+    assert_eq!(
+        refused(attach(&mut world, 30, 3, before)).0,
+        Code::Fenced,
+        "higher, of a lost store generation"
+    );
     assert_eq!(attach(&mut world, 20, 1, before).expect("its reply was lost"), copy);
     assert_eq!(attach(&mut world, 21, 2, Some(restored)).expect("it starts again").epoch, 3);
     assert_eq!(attach(&mut world, 22, 0, None).expect("its folder was lost").epoch, 4);

@@ -1,9 +1,9 @@
 //! The writes of a record: bags, ports, and what is dropped or refused.
 
 use crate::documents::prelude::{BagDoc, LeaderWriteNumber};
+use crate::lifecycle::leadership;
 use crate::lifecycle::unit;
 use crate::operations::leader_settings::{self, LeaderWrite};
-use crate::operations::leadership;
 use crate::terms::leader_settings::LeaderSettingsView;
 use crate::tests::commits::fixture::{change, hook};
 use crate::tests::relations::pair;
@@ -20,7 +20,7 @@ fn only_the_leader_writes_the_applications_bag() {
     let mut record = hook(&web);
     record.writes.bags.insert(number, BagWrites { application: change("b", "2"), ..BagWrites::default() });
     assert_eq!(web.commit(&mut world, record), CommitOutcome::default());
-    let app = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
+    let app = read(world.reader(), &MODEL.application_name("web")).expect("the application exists");
     let bag: BagDoc = read(world.reader(), &MODEL.bag(id, app)).expect("its bag");
     assert_eq!((bag.counter, bag.values["b"].as_str(), bag.owner.as_str()), (1, "2", "web"));
     assert_eq!(world.sent[&db.unit].len(), 1, "one bag is one change: {:?}", world.sent[&db.unit]);

@@ -2,7 +2,8 @@
 
 use crate::lifecycle::{model, unit};
 use crate::operations::force::{self, ForceTimer, GRACE_MS};
-use crate::tests::force::fixture::{NOW, force_unit, forced, related_units, sweep, wait};
+use crate::terms::force::Force;
+use crate::tests::force::fixture::{NOW, force_unit, forced, related_units, sweep};
 use crate::tests::*;
 
 #[test]
@@ -80,7 +81,7 @@ fn force_requested_by_a_person_remains_when_the_budget_is_reset() {
             Ok(())
         })
         .expect("no refusal");
-    force_unit(&mut world, web.unit, wait(NOW));
+    force_unit(&mut world, web.unit, Force::AfterWait, NOW);
     sweep(&mut world, NOW + GRACE_MS);
     assert_eq!(world.life(web.unit), Some(Life::Dead));
 }
@@ -103,11 +104,11 @@ fn force_requested_by_a_person_does_not_delay_the_budget() {
     world.run(|draft, _| start_and_store_timer(draft)).expect("no refusal");
     for now_ms in [NOW + 3_590_000, NOW + 7_000_000, NOW - 7_000_000] {
         let mut world = world.copy();
-        force_unit(&mut world, web.unit, wait(now_ms));
+        force_unit(&mut world, web.unit, Force::AfterWait, now_ms);
         let forced = read(world.reader(), &MODEL.forced_removal(web.unit)).expect("it is waited for");
         assert_eq!(forced.due_ms, now_ms + 10_000);
         assert_eq!(forced.due_ms - force::timer_started_ms(&forced) - forced.waited_ms, 10_000);
-        force_unit(&mut world, web.unit, wait(now_ms - 10_000));
+        force_unit(&mut world, web.unit, Force::AfterWait, now_ms - 10_000);
         assert_eq!(read(world.reader(), &MODEL.forced_removal(web.unit)), Some(forced), "a second request");
     }
 }

@@ -4,8 +4,8 @@ use crate::documents::prelude::{ForcedKind, ForcedPhase, ForcedRemovalDoc};
 use crate::lifecycle::machine;
 use crate::operations::destruction;
 use crate::operations::force::{GRACE_MS, elapsed_ms};
-use crate::terms::force::ForcedBy;
-use crate::tests::force::fixture::{NOW, force_unit, related_units, sweep, wait};
+use crate::terms::force::{Force, ForcedBy};
+use crate::tests::force::fixture::{NOW, force_unit, related_units, sweep};
 use crate::tests::*;
 
 fn fail(world: &mut World, agent: &mut Agent) {
@@ -15,7 +15,9 @@ fn fail(world: &mut World, agent: &mut Agent) {
 }
 
 fn destroy_with_force(world: &mut World) {
-    world.run(|draft, _| destruction::destroy(draft, MODEL, Some(wait(NOW)), NOW)).expect("the model exists");
+    world
+        .run(|draft, _| destruction::destroy(draft, MODEL, Force::AfterWait, NOW))
+        .expect("the model exists");
     while world.run(|draft, _| destruction::destroy_batch(draft, MODEL)).expect("it is never refused") {}
 }
 
@@ -43,7 +45,7 @@ fn a_unit_in_error_keeps_its_grace_period_if_its_model_is_not_destroyed() {
     let mut world = World::new();
     let (_, mut web, _) = related_units(&mut world);
     fail(&mut world, &mut web);
-    force_unit(&mut world, web.unit, wait(NOW));
+    force_unit(&mut world, web.unit, Force::AfterWait, NOW);
     sweep(&mut world, NOW + GRACE_MS - 1);
     assert_eq!(world.life(web.unit), Some(Life::Dying), "an operator may still resolve it");
 }

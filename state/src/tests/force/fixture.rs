@@ -2,16 +2,11 @@
 
 use crate::documents::prelude::{ForcedRemovalDoc, Kind, ScopeDoc};
 use crate::lifecycle::unit::Destroyed;
-use crate::operations::force::{self, ForceRequest};
+use crate::operations::force;
+use crate::terms::force::Force;
 use crate::tests::*;
 
 pub const NOW: i64 = 1_000_000;
-
-pub fn wait(now_ms: i64) -> ForceRequest {
-    ForceRequest { no_wait: false, now_ms }
-}
-
-pub const AT_ONCE: ForceRequest = ForceRequest { no_wait: true, now_ms: NOW };
 
 /// Runs the janitor at one time, batch after batch, until nothing is left to do; returns the number of batches.
 pub fn sweep(world: &mut World, now_ms: i64) -> usize {
@@ -63,6 +58,8 @@ pub fn members(world: &World, relation: Uuid) -> Vec<String> {
     all.into_iter().map(|(_, entry)| entry.unit.to_string()).collect()
 }
 
-pub fn force_unit(world: &mut World, id: Uuid, force: ForceRequest) -> Destroyed {
-    world.run(|draft, _| force::unit(draft, MODEL, id, force)).expect("it may be forced")
+pub fn force_unit(world: &mut World, id: Uuid, force: Force, now_ms: i64) -> Destroyed {
+    world
+        .run(|draft, _| force::unit(draft, MODEL, id, force, now_ms))
+        .expect("the forced removal is accepted")
 }

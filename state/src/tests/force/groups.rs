@@ -4,10 +4,11 @@ use crate::documents::prelude::{GLOBAL, TokenHolder};
 use crate::documents::token;
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{machine, unit};
-use crate::operations::force::{self, ForceRequest, GRACE_MS};
+use crate::operations::force::{self, GRACE_MS};
 use crate::operations::{destruction, instance};
+use crate::terms::force::Force;
 use crate::terms::provider_kind::ProviderKind;
-use crate::tests::force::fixture::{AT_ONCE, NOW, forced, members, related_units, started, sweep, wait};
+use crate::tests::force::fixture::{NOW, forced, members, related_units, started, sweep};
 use crate::tests::*;
 
 #[test]
@@ -26,8 +27,8 @@ fn i27_an_application_without_agents_is_removed_in_bounded_batches() {
         let mut agent = started(&mut world, &format!("web/{number}"));
         agent.enter(&mut world, id);
     }
-    let destroyed = world.run(|draft, _| force::application(draft, MODEL, app, wait(NOW)));
-    assert_eq!(destroyed.expect("it may be forced"), Destroyed::Dying);
+    let destroyed = world.run(|draft, _| force::application(draft, MODEL, app, Force::AfterWait, NOW));
+    assert_eq!(destroyed.expect("the forced removal is accepted"), Destroyed::Dying);
     sweep(&mut world, NOW + GRACE_MS);
     sweep(&mut world, NOW + 2 * GRACE_MS);
     sweep(&mut world, NOW + 2 * GRACE_MS);
@@ -39,7 +40,9 @@ fn i27_an_application_without_agents_is_removed_in_bounded_batches() {
 fn the_members_of_a_forced_relation_are_removed_from_its_scope() {
     let mut world = World::new();
     let (id, web, db) = related_units(&mut world);
-    world.run(|draft, _| force::relation(draft, MODEL, id, wait(NOW))).expect("it may be forced");
+    world
+        .run(|draft, _| force::relation(draft, MODEL, id, Force::AfterWait, NOW))
+        .expect("the forced removal is accepted");
     sweep(&mut world, NOW + GRACE_MS - 1);
     assert_eq!(members(&world, id).len(), 2);
     sweep(&mut world, NOW + GRACE_MS);
@@ -57,10 +60,12 @@ fn the_units_of_a_forced_machine_are_forced_too() {
     let mut world = World::new();
     let app = world.deploy("web", "web", 1);
     let first = started(&mut world, "web/0");
-    let on = read(world.reader(), &MODEL.unit(first.unit)).expect("it is there").machine;
+    let on = read(world.reader(), &MODEL.unit(first.unit)).expect("the unit exists").machine;
     world.run(|draft, ids| unit::add(draft, MODEL, app, Some("0"), 1, ids)).expect("there is room");
     let second = world.unit("web/1");
-    world.run(|draft, _| force::machine(draft, MODEL, on, AT_ONCE)).expect("it may be forced");
+    world
+        .run(|draft, _| force::machine(draft, MODEL, on, Force::AtOnce, NOW))
+        .expect("the forced removal is accepted");
     assert_eq!(world.life(second), Some(Life::Dying), "derived at once");
     sweep(&mut world, NOW);
     assert!(world.is_removed(first.unit) && world.is_removed(second));
@@ -74,26 +79,28 @@ fn the_units_of_a_forced_machine_are_forced_too() {
 #[test]
 fn a_manually_provisioned_machine_that_never_returns_is_removed_by_force() {
     let mut world = World::new();
-    let mut bring = |wait: ForceRequest| {
+    let mut bring = |(force, now_ms): (Force, i64)| {
         let id = world.run(|draft, ids| {
             let id = ids();
             machine::add_manual(draft, MODEL, id, 1).map(|_| id)
         });
         let id = id.expect("it is a person's");
-        world.run(|draft, _| force::machine(draft, MODEL, id, wait)).expect("it may be forced");
-        let mut gone = Vec::new();
+        world
+            .run(|draft, _| force::machine(draft, MODEL, id, force, now_ms))
+            .expect("the forced removal is accepted");
+        let mut removed = Vec::new();
         for at in [NOW, NOW + GRACE_MS, NOW + 2 * GRACE_MS] {
             sweep(&mut world, at);
-            gone.push(world.is_removed(id));
+            removed.push(world.is_removed(id));
         }
-        gone
+        removed
     };
     assert_eq!(
-        bring(AT_ONCE),
+        bring((Force::AtOnce, NOW)),
         [false, true, true],
         "its agent, if it lives, has a minute to take itself away"
     );
-    assert_eq!(bring(wait(NOW)), [false, false, true]);
+    assert_eq!(bring((Force::AfterWait, NOW)), [false, false, true]);
 }
 
 #[test]
@@ -118,7 +125,9 @@ fn a_kept_instance_whose_agent_never_returns_is_handed_over_by_force() {
     };
     world.run(|draft, _| set(draft)).expect("it exists");
     world.run(|draft, _| machine::keep_instance(draft, MODEL, id)).expect("it has one");
-    world.run(|draft, _| force::machine(draft, MODEL, id, AT_ONCE)).expect("it may be forced");
+    world
+        .run(|draft, _| force::machine(draft, MODEL, id, Force::AtOnce, NOW))
+        .expect("the forced removal is accepted");
     let left =
         |world: &World| read(world.reader(), &MODEL.machine(id)).map(|machine| machine.agent_uninstalled);
     sweep(&mut world, NOW);
@@ -127,7 +136,7 @@ fn a_kept_instance_whose_agent_never_returns_is_handed_over_by_force() {
     assert_eq!((left(&world), forced(&world)), (Some(true), 0));
     world.run(|draft, _| machine::remove(draft, MODEL, id)).expect("it is Dead");
     // the model is removed, and the tombstones in it; the token is the evidence for the agent, should it come back
-    world.run(|draft, _| destruction::destroy(draft, MODEL, None, NOW)).expect("it is alive");
+    world.run(|draft, _| destruction::destroy(draft, MODEL, Force::No, NOW)).expect("it is alive");
     while world.run(|draft, _| destruction::destroy_batch(draft, MODEL)).expect("it is empty") {}
     let holder = |world: &World| read(world.reader(), &GLOBAL.token("t0"));
     assert_eq!(holder(&world), Some(TokenHolder::RemovedMachine { model: MODEL, machine: id }));
@@ -149,7 +158,9 @@ fn a_manually_provisioned_machine_that_never_returns_is_removed_after_a_second_w
     };
     let (lost, at_work) = (world.run(add).expect("it is alive"), world.run(add).expect("it is alive"));
     for id in [lost, at_work] {
-        world.run(|draft, _| force::machine(draft, MODEL, id, AT_ONCE)).expect("it may be forced");
+        world
+            .run(|draft, _| force::machine(draft, MODEL, id, Force::AtOnce, NOW))
+            .expect("the forced removal is accepted");
     }
     // one agent is fast: it has finished before force begins, and uninstalls itself
     world.run(|draft, _| machine::set_dead(draft, MODEL, at_work)).expect("no unit is on it");
@@ -157,8 +168,10 @@ fn a_manually_provisioned_machine_that_never_returns_is_removed_after_a_second_w
     sweep(&mut world, NOW + GRACE_MS - 1);
     assert_eq!([lost, at_work].map(|id| world.life(id)), [Some(Life::Dead); 2], "both have their time");
     // a repeated request does not delay it
-    let again = ForceRequest { no_wait: true, now_ms: NOW + GRACE_MS - 1 };
-    world.run(|draft, _| force::machine(draft, MODEL, lost, again)).expect("it may be forced");
+    let again_ms = NOW + GRACE_MS - 1;
+    world
+        .run(|draft, _| force::machine(draft, MODEL, lost, Force::AtOnce, again_ms))
+        .expect("the forced removal is accepted");
     sweep(&mut world, NOW + GRACE_MS - 1);
     world
         .run(|draft, _| machine::remove(draft, MODEL, at_work))

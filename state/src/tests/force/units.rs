@@ -3,11 +3,10 @@
 use crate::documents::prelude::{BagDoc, ForcedRemovalDoc};
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{application, cleanup, machine, unit};
-use crate::operations::force::{self, ForceRequest, GRACE_MS};
+use crate::operations::force::{self, GRACE_MS};
 use crate::restore::reconciliation::{Reconciliation, reconcile};
-use crate::tests::force::fixture::{
-    AT_ONCE, NOW, force_unit, forced, members, related_units, started, sweep, wait,
-};
+use crate::terms::force::Force;
+use crate::tests::force::fixture::{NOW, force_unit, forced, members, related_units, started, sweep};
 use crate::tests::*;
 use crate::unit::snapshot::Change;
 use crate::unit::writes::BagWrites;
@@ -16,7 +15,7 @@ use crate::unit::writes::BagWrites;
 fn scenario_87_a_unit_without_agent_leaves_its_scopes_by_force_and_is_removed() {
     let mut world = World::new();
     let (id, web, db) = related_units(&mut world);
-    assert_eq!(force_unit(&mut world, web.unit, wait(NOW)), Destroyed::Dying);
+    assert_eq!(force_unit(&mut world, web.unit, Force::AfterWait, NOW), Destroyed::Dying);
     sweep(&mut world, NOW + GRACE_MS - 1);
     assert_eq!(world.life(web.unit), Some(Life::Dying), "its agent has its time");
     assert_eq!(members(&world, id).len(), 2);
@@ -39,8 +38,8 @@ fn scenarios_81_and_83_an_agent_that_returns_is_fenced_and_writes_nothing() {
     let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
     let record = web.record(Operation::Hook(Hook::UpdateStatus), failed);
     web.commit(&mut world, record);
-    force_unit(&mut world, web.unit, wait(NOW));
-    let on = read(world.reader(), &MODEL.unit(web.unit)).expect("it is there").machine;
+    force_unit(&mut world, web.unit, Force::AfterWait, NOW);
+    let on = read(world.reader(), &MODEL.unit(web.unit)).expect("the unit exists").machine;
     assert!(machine::has_attached_unit(world.reader(), MODEL, on), "an agent is to end it");
     // the agent is fenced first: the first batch that is due does only that
     world.run(|draft, _| force::force_batch(draft, MODEL, web.unit, NOW + GRACE_MS)).expect("it is due");
@@ -74,7 +73,7 @@ fn news(world: &World, unit: Uuid) -> Vec<Change> {
 fn i24_survivors_see_what_a_graceful_removal_shows() {
     let mut graceful = World::new();
     let (_, mut web, db) = related_units(&mut graceful);
-    let app: Uuid = read(graceful.reader(), &MODEL.application_name("web")).expect("it is there");
+    let app: Uuid = read(graceful.reader(), &MODEL.application_name("web")).expect("the application exists");
     graceful.run(|draft, _| application::destroy(draft, MODEL, app)).expect("the removal is accepted");
     assert!(!news(&graceful, db.unit).is_empty(), "a unit that is being removed has departed");
     let mut by_force = graceful.copy();
@@ -93,7 +92,7 @@ fn i24_survivors_see_what_a_graceful_removal_shows() {
     shown.extend(news(&graceful, db.unit));
 
     let mut seen = Vec::new();
-    force_unit(&mut by_force, web.unit, AT_ONCE);
+    force_unit(&mut by_force, web.unit, Force::AtOnce, NOW);
     seen.extend(news(&by_force, db.unit));
     while !by_force.is_removed(web.unit) {
         by_force.run(|draft, _| force::force_batch(draft, MODEL, web.unit, NOW)).expect("it is due");
@@ -118,7 +117,7 @@ fn a_unit_whose_many_relations_are_removed_with_it_leaves_them_in_bounded_batche
     for id in others.iter().copied().chain([web]) {
         world.run(|draft, _| application::destroy(draft, MODEL, id)).expect("the removal is accepted");
     }
-    force_unit(&mut world, agent.unit, AT_ONCE);
+    force_unit(&mut world, agent.unit, Force::AtOnce, NOW);
     // the bounds of every transaction are asserted when it is committed
     let batches = sweep(&mut world, NOW);
     assert!(batches > 12 / 3, "not in one: {batches}");
@@ -136,9 +135,9 @@ fn a_forced_principal_is_removed_after_its_subordinates() {
     web.enter(&mut world, id);
     let mut logging = started(&mut world, "logging/0");
     logging.enter(&mut world, id);
-    let answer = world.run(|draft, _| force::unit(draft, MODEL, logging.unit, AT_ONCE));
+    let answer = world.run(|draft, _| force::unit(draft, MODEL, logging.unit, Force::AtOnce, NOW));
     assert_eq!(refused(answer).0, Code::Forbidden, "scenario 123 holds by force too");
-    force_unit(&mut world, web.unit, wait(NOW));
+    force_unit(&mut world, web.unit, Force::AfterWait, NOW);
     sweep(&mut world, NOW + GRACE_MS);
     assert_eq!((world.life(logging.unit), world.life(web.unit)), (Some(Life::Dead), Some(Life::Dying)));
     sweep(&mut world, NOW + 2 * GRACE_MS);
@@ -156,11 +155,11 @@ fn a_later_no_wait_advances_force_and_repeated_force_never_delays_it() {
         read(world.reader(), &MODEL.forced_removal(web.unit))
             .map(|doc: ForcedRemovalDoc| (doc.due_ms, doc.no_wait))
     };
-    force_unit(&mut world, web.unit, wait(NOW));
+    force_unit(&mut world, web.unit, Force::AfterWait, NOW);
     assert_eq!(due(&world), Some((NOW + GRACE_MS, false)));
-    force_unit(&mut world, web.unit, wait(NOW + 30_000));
+    force_unit(&mut world, web.unit, Force::AfterWait, NOW + 30_000);
     assert_eq!(due(&world), Some((NOW + GRACE_MS, false)));
-    force_unit(&mut world, web.unit, ForceRequest { no_wait: true, now_ms: NOW + 31_000 });
+    force_unit(&mut world, web.unit, Force::AtOnce, NOW + 31_000);
     assert_eq!(due(&world), Some((NOW + 31_000, true)));
     sweep(&mut world, NOW + 31_000);
     assert!(world.is_removed(web.unit));
@@ -186,7 +185,9 @@ fn a_bag_that_was_lost_with_its_folder_and_its_relation_is_recovered_from_a_rest
             web.commit(&mut world, record);
         }
         let mut older = world.copy();
-        world.run(|draft, _| force::relation(draft, MODEL, id, AT_ONCE)).expect("it may be forced");
+        world
+            .run(|draft, _| force::relation(draft, MODEL, id, Force::AtOnce, NOW))
+            .expect("the forced removal is accepted");
         sweep(&mut world, NOW);
         assert!(world.is_removed(id));
         while world.run(|draft, _| Ok(cleanup::clean_batch(draft, MODEL, id))).expect("no refusal") {}

@@ -1,6 +1,8 @@
 //! Applications: deployment, refresh, configuration and destruction.
 
 use crate::charm::Base;
+use crate::charm::OptionType;
+use crate::charm::options::OptionProblem;
 use crate::documents::prelude::{MachineDoc, UnitDoc};
 use crate::lifecycle::application::{self, Deploy, Refresh};
 use crate::lifecycle::creation::require_count;
@@ -8,6 +10,7 @@ use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{machine, model, unit};
 use crate::operations::destruction;
 use crate::terms::cause::{Actor, Entity};
+use crate::terms::force::Force;
 use crate::tests::lifecycle::fixture::{destroy_unit, machine_of};
 use crate::tests::*;
 
@@ -18,7 +21,8 @@ fn a_deploy_creates_units_machines_and_peer_relations_in_one_transaction() {
     world.deploy("web", "web", 2);
     assert_eq!(world.documents.revision, before + 1);
     let (first, second) = (world.unit("web/0"), world.unit("web/1"));
-    let view = view::machine(world.reader(), MODEL, machine_of(&world, second)).expect("it is there");
+    let view =
+        view::machine(world.reader(), MODEL, machine_of(&world, second)).expect("the machine has a view");
     assert_eq!((view.name.as_str(), view.address.as_str(), view.life), ("1", "127.0.1.1", Life::Alive));
     assert_ne!(machine_of(&world, first), machine_of(&world, second));
     let peer: Option<Uuid> = read(world.reader(), &MODEL.relation_key("web:ring"));
@@ -29,9 +33,10 @@ fn a_deploy_creates_units_machines_and_peer_relations_in_one_transaction() {
 fn units_beyond_one_transaction_are_left_to_the_caller() {
     let mut world = World::new();
     let request =
-        Deploy { name: "web".into(), sha256: "web".into(), units: 50, now_ms: 1, ..Deploy::default() };
-    let deployed =
-        world.run(|draft, ids| application::deploy(draft, MODEL, &request, ids)).expect("it deploys");
+        Deploy { application: Some("web".into()), sha256: "web".into(), units: 50, ..Deploy::default() };
+    let deployed = world
+        .run(|draft, ids| application::deploy(draft, MODEL, &request, Creation { now_ms: 5, ids }))
+        .expect("it deploys");
     assert!(deployed.units.len() > 1);
     assert_eq!(deployed.units.len() + deployed.units_remaining as usize, 50);
 }
@@ -41,8 +46,10 @@ fn only_the_first_unit_of_a_deployment_goes_to_the_machine_that_it_names() {
     let mut world = World::new();
     world.run(|draft, _| machine::add(draft, MODEL, Uuid(900), 1)).expect("it is added");
     let (name, to) = ("web".to_owned(), Some("0".to_owned()));
-    let request = Deploy { name, sha256: "web".into(), units: 2, to, ..Deploy::default() };
-    world.run(|draft, ids| application::deploy(draft, MODEL, &request, ids)).expect("it deploys");
+    let request = Deploy { application: Some(name), sha256: "web".into(), units: 2, to, ..Deploy::default() };
+    world
+        .run(|draft, ids| application::deploy(draft, MODEL, &request, Creation { now_ms: 5, ids }))
+        .expect("it deploys");
     assert_eq!(machine_of(&world, world.unit("web/0")), Uuid(900));
     assert_ne!(machine_of(&world, world.unit("web/1")), Uuid(900));
 }
@@ -51,8 +58,9 @@ fn only_the_first_unit_of_a_deployment_goes_to_the_machine_that_it_names() {
 fn one_request_adds_at_most_a_thousand_units_or_machines() {
     let mut world = World::new();
     let mut deploy = |units| {
-        let request = Deploy { name: "web".into(), sha256: "web".into(), units, ..Deploy::default() };
-        world.run(|draft, ids| application::deploy(draft, MODEL, &request, ids))
+        let request =
+            Deploy { application: Some("web".into()), sha256: "web".into(), units, ..Deploy::default() };
+        world.run(|draft, ids| application::deploy(draft, MODEL, &request, Creation { now_ms: 5, ids }))
     };
     let too_many = |kind| reason(RefusalReason::TooManyAdded { count: 1_001, kind, max: 1_000 });
     assert_eq!(refused(deploy(1_001)), too_many(AddedKind::Units));
@@ -70,9 +78,11 @@ fn unit_and_charm_numbers_are_never_reused() {
     assert_eq!(destroy_unit(&mut world, first), Destroyed::Removed);
     let (_, name) = world.run(|draft, ids| unit::add(draft, MODEL, app, None, 9, ids)).expect("it is added");
     assert_eq!(name.to_string(), "web/1");
-    let request = Refresh { sha256: "web".into(), forced: true, ..Refresh::default() };
-    let charm =
-        world.run(|draft, ids| application::refresh(draft, MODEL, app, &request, ids)).expect("same charm");
+    let request =
+        Refresh { application: "web".into(), sha256: "web".into(), forced: true, ..Refresh::default() };
+    let charm = world
+        .run(|draft, ids| application::refresh(draft, MODEL, &request, Creation { now_ms: 5, ids }))
+        .expect("same charm");
     assert_eq!((charm.url.as_str(), charm.forced), ("local:web-0", true));
 }
 
@@ -114,13 +124,18 @@ fn scenarios_173_and_177_a_dying_application_accepts_nothing_new_and_keeps_its_n
     let answer = world.run(|draft, ids| unit::add(draft, MODEL, app, None, 1, ids));
     assert_eq!(refused(answer).0, Code::NotAlive);
     assert_eq!(refused(world.integrate("web", "db")).0, Code::NotAlive);
-    let request = Deploy { name: "web".into(), sha256: "web".into(), units: 1, ..Deploy::default() };
-    let refusal = world.run(|draft, ids| application::deploy(draft, MODEL, &request, ids)).expect_err("void");
+    let request =
+        Deploy { application: Some("web".into()), sha256: "web".into(), units: 1, ..Deploy::default() };
+    let refusal = world
+        .run(|draft, ids| application::deploy(draft, MODEL, &request, Creation { now_ms: 5, ids }))
+        .expect_err("void");
     assert_eq!(refusal.code(), Code::AlreadyExists);
     assert_eq!(refusal.blockers[0].entity, Entity::Unit(agent.local.name.clone()));
     assert_eq!(refusal.blockers[0].actor, Actor::UnitAgent(agent.local.name.clone()));
     agent.finish(&mut world);
-    world.run(|draft, ids| application::deploy(draft, MODEL, &request, ids)).expect("the name is free");
+    world
+        .run(|draft, ids| application::deploy(draft, MODEL, &request, Creation { now_ms: 5, ids }))
+        .expect("the name is free");
     assert_eq!(
         read::<UnitDoc>(world.reader(), &MODEL.unit(world.unit("web/1"))).expect("a new one").name.number,
         1
@@ -148,13 +163,15 @@ fn new_machines_have_the_requested_base_of_the_application() {
     let mut world = World::new();
     let base = Base::parse("ubuntu@22.04");
     let request = Deploy {
-        name: "web".into(),
+        application: Some("web".into()),
         sha256: "web".into(),
         units: 1,
         base: base.clone(),
         ..Deploy::default()
     };
-    let app = world.run(|draft, ids| application::deploy(draft, MODEL, &request, ids)).expect("deployed");
+    let app = world
+        .run(|draft, ids| application::deploy(draft, MODEL, &request, Creation { now_ms: 5, ids }))
+        .expect("deployed");
     world.run(|draft, ids| unit::add(draft, MODEL, app.application, None, 1, ids)).expect("added");
     world.deploy("db", "db", 1);
     let requested = ["0", "1", "2"].map(|name| {
@@ -178,12 +195,11 @@ fn config_is_parsed_by_type_and_all_or_nothing() {
     answer.expect("both fit");
     assert_eq!(config, BTreeMap::from([("port".to_owned(), 8080.into()), ("title".to_owned(), "x".into())]));
     let (answer, same) = set(&[("port", "many"), ("title", "y"), ("colour", "red")], &["size"]);
-    let problems = [
-        "unknown option \"colour\"",
-        "option \"port\" expected int, got \"many\"",
-        "unknown option \"size\"",
-    ];
-    let invalid = ApplicationRefusal::InvalidSettings { problems: problems.map(str::to_owned).to_vec() };
+    let unknown = |option: &str| OptionProblem::Unknown { option: option.to_owned() };
+    let (option, expected, value) = ("port".to_owned(), OptionType::Int, "many".to_owned());
+    let problems =
+        vec![unknown("colour"), OptionProblem::WrongType { option, expected, value }, unknown("size")];
+    let invalid = ApplicationRefusal::InvalidSettings { problems };
     assert_eq!((refused(answer), same), (reason(invalid), config));
     let (answer, config) = set(&[], &["port"]);
     answer.expect("it is an option");
@@ -206,8 +222,11 @@ fn a_refresh_keeps_compatible_settings_and_breaks_no_relation() {
     for (sha256, charm) in [("next", next), ("broken", broken)] {
         world.upload(sha256, charm);
     }
-    let request = |sha256: &str| Refresh { sha256: sha256.into(), ..Refresh::default() };
-    let answer = world.run(|draft, ids| application::refresh(draft, MODEL, app, &request("broken"), ids));
+    let request =
+        |sha256: &str| Refresh { application: "web".into(), sha256: sha256.into(), ..Refresh::default() };
+    let answer = world.run(|draft, ids| {
+        application::refresh(draft, MODEL, &request("broken"), Creation { now_ms: 5, ids })
+    });
     assert_eq!(
         refused(answer),
         reason(ApplicationRefusal::BreaksRelation {
@@ -216,7 +235,7 @@ fn a_refresh_keeps_compatible_settings_and_breaks_no_relation() {
         })
     );
     let charm = world
-        .run(|draft, ids| application::refresh(draft, MODEL, app, &request("next"), ids))
+        .run(|draft, ids| application::refresh(draft, MODEL, &request("next"), Creation { now_ms: 5, ids }))
         .expect("it fits");
     assert_eq!(charm.url, "local:web-1");
     let kept: BTreeMap<String, serde_json::Value> =
@@ -228,7 +247,7 @@ fn a_refresh_keeps_compatible_settings_and_breaks_no_relation() {
 #[test]
 fn deploy_and_refresh_limit_peer_relations_to_what_one_transaction_can_leave() {
     let mut world = World::new();
-    let app = world.deploy("web", "web", 1);
+    world.deploy("web", "web", 1);
     let with_peers = |count: usize| {
         let mut charm = web();
         charm.endpoints.extend((1..count).map(|n| endpoint(&format!("ring-{n}"), Role::Peer, "ring")));
@@ -238,19 +257,29 @@ fn deploy_and_refresh_limit_peer_relations_to_what_one_transaction_can_leave() {
         world.upload(sha256, charm);
     }
     let too_many = reason(ApplicationRefusal::TooManyPeers { charm: "web".to_owned(), peers: 9, max: 8 });
-    let request = Deploy { name: "other".into(), sha256: "nine".into(), ..Deploy::default() };
-    assert_eq!(refused(world.run(|draft, ids| application::deploy(draft, MODEL, &request, ids))), too_many);
+    let request = Deploy { application: Some("other".into()), sha256: "nine".into(), ..Deploy::default() };
+    assert_eq!(
+        refused(world.run(|draft, ids| application::deploy(
+            draft,
+            MODEL,
+            &request,
+            Creation { now_ms: 5, ids }
+        ))),
+        too_many
+    );
     let mut refresh = |sha256: &str| {
-        let request = Refresh { sha256: sha256.into(), ..Refresh::default() };
-        world.run(|draft, ids| application::refresh(draft, MODEL, app, &request, ids))
+        let request = Refresh { application: "web".into(), sha256: sha256.into(), ..Refresh::default() };
+        world.run(|draft, ids| application::refresh(draft, MODEL, &request, Creation { now_ms: 5, ids }))
     };
     assert_eq!(refused(refresh("nine")), too_many);
     refresh("eight").expect("a unit can leave them");
     assert_eq!(refused(refresh("nine")), too_many);
     let (name, to) = ("other".to_owned(), Some("0".to_owned()));
-    let request = Deploy { name, sha256: "eight".into(), units: 50, to, ..Deploy::default() };
-    let deployed =
-        world.run(|draft, ids| application::deploy(draft, MODEL, &request, ids)).expect("it deploys");
+    let request =
+        Deploy { application: Some(name), sha256: "eight".into(), units: 50, to, ..Deploy::default() };
+    let deployed = world
+        .run(|draft, ids| application::deploy(draft, MODEL, &request, Creation { now_ms: 5, ids }))
+        .expect("it deploys");
     assert!(!deployed.units.is_empty(), "the unit with a machine of its own is among them");
 }
 
@@ -260,8 +289,16 @@ fn invalid_names_and_unknown_archives_are_refused() {
     world.deploy("web", "web", 0);
     let mut deploy = |name: &str, sha256: &str, to: Option<&str>| {
         let to = to.map(str::to_owned);
-        let request = Deploy { name: name.into(), sha256: sha256.into(), units: 1, to, ..Deploy::default() };
-        refused(world.run(|draft, ids| application::deploy(draft, MODEL, &request, ids)))
+        let request = Deploy {
+            application: Some(name.into()),
+            sha256: sha256.into(),
+            units: 1,
+            to,
+            ..Deploy::default()
+        };
+        refused(
+            world.run(|draft, ids| application::deploy(draft, MODEL, &request, Creation { now_ms: 5, ids })),
+        )
     };
     assert_eq!(
         deploy("web", "web", None),
@@ -275,7 +312,7 @@ fn invalid_names_and_unknown_archives_are_refused() {
     assert_eq!(deploy("other", "web", Some("4")), not_found(EntityKind::Machine, "4"));
     let answer = world.run(|draft, _| model::create(draft, Uuid(8), "dev", 1));
     assert_eq!(refused(answer), reason(ModelRefusal::AlreadyExists { name: "dev".to_owned() }));
-    world.run(|draft, _| destruction::destroy(draft, MODEL, None, 2)).expect("it is there");
+    world.run(|draft, _| destruction::destroy(draft, MODEL, Force::No, 2)).expect("the model exists");
     let answer = world.run(|draft, _| model::create(draft, Uuid(8), "dev", 1));
     assert_eq!(refused(answer), reason(ModelRefusal::PredecessorExists { name: "dev".to_owned() }));
 }

@@ -60,7 +60,7 @@ fn a_unit_that_leaves_several_relations_is_one_blocker_and_blockers_are_bounded(
         agent.start(&mut world);
         of.iter().for_each(|relation| drop(agent.enter(&mut world, *relation)));
     }
-    let db = read(world.reader(), &MODEL.application_name("db")).expect("it is there");
+    let db = read(world.reader(), &MODEL.application_name("db")).expect("the application exists");
     world.run(|draft, _| application::destroy(draft, MODEL, db)).expect("the removal is accepted");
     let blockers_of = |world: &World, entity| {
         let all = blockers(&mut world.reader(), MODEL, entity).into_iter();

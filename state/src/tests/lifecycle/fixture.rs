@@ -5,7 +5,7 @@ use crate::lifecycle::unit::Destroyed;
 use crate::tests::*;
 
 pub fn machine_of(world: &World, unit: Uuid) -> Uuid {
-    read(world.reader(), &MODEL.unit(unit)).expect("it is there").machine
+    read(world.reader(), &MODEL.unit(unit)).expect("the unit exists").machine
 }
 
 pub fn destroy_unit(world: &mut World, id: Uuid) -> Destroyed {

@@ -2,7 +2,7 @@
 
 use crate::documents::prelude::GLOBAL;
 use crate::lifecycle::{machine, unit};
-use crate::operations::instance;
+use crate::operations::instance::{self, Progress};
 use crate::terms::provider_kind::ProviderKind;
 use crate::tests::lifecycle::fixture::{destroy_unit, machine_of};
 use crate::tests::*;
@@ -47,6 +47,31 @@ fn scenarios_170_and_171_a_dying_machine_is_dead_after_its_last_unit() {
     let (unit, id) = (world.unit("db/0"), machine_of(&world, world.unit("db/0")));
     destroy_unit(&mut world, unit);
     assert_eq!(world.life(id), Some(Life::Dying));
+}
+
+#[test]
+fn a_dying_machine_without_an_instance_is_dead_after_its_units_that_no_agent_attached_for() {
+    let mut world = World::new();
+    let web = world.deploy("web", "web", 1);
+    let id = machine_of(&world, world.unit("web/0"));
+    let unit = |world: &mut World| {
+        world.run(|draft, ids| unit::add(draft, MODEL, web, Some("0"), 1, ids)).expect("it is alive").0
+    };
+    let (never, attached) = (unit(&mut world), unit(&mut world));
+    let mut agent = Agent::attach(&mut world, "web/2");
+    agent.start(&mut world);
+    let absent = |world: &mut World| world.run(|draft, _| instance::record_absent(draft, MODEL, id, 9));
+    assert_eq!(refused(absent(&mut world)), reason(MachineRefusal::Alive { machine: "0".to_owned() }));
+    world.run(|draft, _| application::destroy(draft, MODEL, web)).expect("nothing refers to it");
+    world.run(|draft, _| machine::destroy(draft, MODEL, id)).expect("its units are Dying");
+    assert_eq!(absent(&mut world), Ok(Progress::Repeat));
+    assert_eq!(absent(&mut world), Ok(Progress::Repeat));
+    assert!(world.is_removed(never) && !world.is_removed(attached));
+    let assigned = MachineRefusal::UnitsAssigned { machine: "0".to_owned() };
+    assert_eq!(refused(absent(&mut world)), reason(assigned));
+    agent.finish(&mut world);
+    assert_eq!(absent(&mut world), Ok(Progress::Done));
+    assert_eq!(world.life(id), Some(Life::Dead));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::unit::snapshot::Change;
 fn model_settings_have_defaults_and_types() {
     let mut world = World::new();
     let view = |world: &World| {
-        let view = model::model_view(&mut world.reader(), MODEL).expect("it is there");
+        let view = model::model_view(&mut world.reader(), MODEL).expect("there is a view");
         (view.update_status_ms, view.hook_retries_max)
     };
     assert_eq!(view(&world), (300_000, Some(10)));
@@ -30,7 +30,8 @@ fn model_settings_have_defaults_and_types() {
 fn units_see_the_proxies_of_the_model_as_they_are_set_and_reset() {
     let mut world = World::new();
     world.deploy("plain", "plain", 1);
-    let proxies = |world: &World| model::model_view(&mut world.reader(), MODEL).expect("it is there").proxies;
+    let proxies =
+        |world: &World| model::model_view(&mut world.reader(), MODEL).expect("there is a view").proxies;
     assert_eq!(proxies(&world), Proxies::default());
     let names = Proxies::SETTINGS.into_iter();
     let set = names.map(|name| (name.to_owned(), format!("to-{name}"))).collect();
@@ -51,7 +52,10 @@ fn units_see_the_proxies_of_the_model_as_they_are_set_and_reset() {
     };
     assert_eq!(proxies(&world), expected);
     let shown = world.sent[&world.unit("plain/0")].last().cloned();
-    assert!(matches!(shown, Some(Change::Model(view)) if view.proxies == expected), "it is told at once");
+    assert!(
+        matches!(shown, Some(Change::Model(view)) if view.proxies == expected),
+        "the change is sent in the same commit"
+    );
     let all = Proxies::SETTINGS.map(str::to_owned);
     let reset = world.run(|draft, _| model::configure(draft, MODEL, &BTreeMap::new(), &all));
     assert_eq!((reset, proxies(&world)), (Ok(vec![]), Proxies::default()));

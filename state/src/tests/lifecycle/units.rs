@@ -3,9 +3,9 @@
 use crate::documents::draft::WRITES_MAX;
 use crate::lifecycle::application;
 use crate::lifecycle::creation::Creation;
+use crate::lifecycle::leadership;
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{machine, unit};
-use crate::operations::leadership;
 use crate::tests::lifecycle::fixture::{destroy_unit, machine_of};
 use crate::tests::*;
 
@@ -152,7 +152,8 @@ fn a_dying_unit_never_deployed_is_removed_without_an_agent() {
     assert_eq!(refused(world.run(|draft, _| unit::remove(draft, MODEL, unit, 60))).0, Code::Busy);
     world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("the removal is accepted");
     assert!(!machine::has_attached_unit(world.reader(), MODEL, machine_of(&world, unit)));
-    let view = view::machine(world.reader(), MODEL, machine_of(&world, unit)).expect("it is there");
+    let view =
+        view::machine(world.reader(), MODEL, machine_of(&world, unit)).expect("the machine has a view");
     assert_eq!(view.units[&unit].life, Life::Dying);
     world.run(|draft, _| unit::remove(draft, MODEL, unit, 60)).expect("no operation has started");
     assert!(world.is_removed(unit) && world.is_removed(app));
@@ -166,7 +167,7 @@ fn leadership_is_granted_renewed_transferred_and_released() {
     let [first, second] = [agents[0].unit, agents[1].unit];
     let claim = |world: &mut World, unit, over| {
         let granted = world.run(|draft, _| leadership::claim(draft, MODEL, unit, over)).expect("a unit");
-        let application = read(world.reader(), &MODEL.unit(unit)).expect("it is there").application;
+        let application = read(world.reader(), &MODEL.unit(unit)).expect("the unit exists").application;
         let leader = read(world.reader(), &MODEL.leader(application)).expect("there is one");
         assert!(granted.is_none_or(|lease| lease.generation == leader.generation && leader.holder == unit));
         (granted.is_some(), leader.holder_name.number, leader.generation)

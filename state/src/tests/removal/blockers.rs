@@ -3,8 +3,9 @@
 use crate::documents::blockers::EntityId;
 use crate::lifecycle::application;
 use crate::operations::dry_run::{self, AgentReports, DryRun, Removal};
-use crate::operations::force::{self, ForceRequest};
+use crate::operations::force;
 use crate::terms::cause::{Cause, Duty, RelationName};
+use crate::terms::force::Force;
 use crate::tests::removal::fixture::{
     ALL_PRESENT, dry_run_alone, dry_run_together, dry_run_within, hooks, names, related_units,
 };
@@ -15,9 +16,11 @@ fn a_dry_run_names_what_would_block_the_removal() {
     let mut world = World::new();
     let (_, mut shop, _) = related_units(&mut world);
     let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
-    let record = shop.record(Operation::Hook(Hook::UpdateStatus), failed);
+    let operation = Operation::Hook(Hook::UpdateStatus);
+    let last_error = format!("{operation}: exit status 1");
+    let record = shop.record(operation, failed);
     shop.commit(&mut world, record);
-    let app: Uuid = read(world.reader(), &MODEL.application_name("shop")).expect("it is there");
+    let app: Uuid = read(world.reader(), &MODEL.application_name("shop")).expect("the application exists");
     let result = dry_run_alone(&world, EntityId::Application(app));
     assert!(
         hooks(&result).iter().all(|hook| !hook.starts_with("shop/0")),
@@ -25,8 +28,8 @@ fn a_dry_run_names_what_would_block_the_removal() {
         result.hooks
     );
     assert_eq!(result.blockers[0].entity.to_string(), "unit shop/0");
-    assert_eq!(result.blockers[0].last_error, Some("hook update-status: exit status 1".into()));
-    let unknown = dry_run_together(world.reader(), MODEL, &[EntityId::Unit(Uuid(404))], None);
+    assert_eq!(result.blockers[0].last_error, Some(last_error.into()));
+    let unknown = dry_run_together(world.reader(), MODEL, &[EntityId::Unit(Uuid(404))], Force::No);
     assert_eq!(unknown.expect_err("nobody").code(), Code::NotFound);
     world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("the removal is accepted");
     assert!(
@@ -43,12 +46,11 @@ fn a_dry_run_with_force_includes_what_the_controller_does_for_failed_units() {
     let record = shop.record(Operation::Hook(Hook::UpdateStatus), failed());
     shop.commit(&mut world, record);
     let before = world.documents.map.clone();
-    let machine = read(world.reader(), &MODEL.unit(shop.unit)).expect("it is there").machine;
-    let answer = dry_run_together(world.reader(), MODEL, &[EntityId::Machine(machine)], None);
+    let machine = read(world.reader(), &MODEL.unit(shop.unit)).expect("the unit exists").machine;
+    let answer = dry_run_together(world.reader(), MODEL, &[EntityId::Machine(machine)], Force::No);
     let alive = MachineRefusal::UnitsAlive { machine: "0".to_owned(), units: vec![UnitName::new("shop", 0)] };
     assert_eq!(refused(answer), reason(alive));
-    for no_wait in [false, true] {
-        let force = Some(ForceRequest { no_wait, now_ms: 1 });
+    for force in [Force::AfterWait, Force::AtOnce] {
         for entity in [EntityId::Machine(machine), EntityId::Unit(shop.unit)] {
             let result = dry_run_together(world.reader(), MODEL, &[entity], force)
                 .expect("the forced removal is accepted");
@@ -66,17 +68,19 @@ fn a_dry_run_with_force_includes_what_the_controller_does_for_failed_units() {
     assert_eq!(world.documents.map, before);
 
     // what another request has forced is not part of this prediction
-    let asked = ForceRequest { no_wait: false, now_ms: 1 };
+    let asked = Force::AfterWait;
     let record = db.record(Operation::Hook(Hook::UpdateStatus), failed());
     db.commit(&mut world, record);
-    world.run(|draft, _| force::unit(draft, MODEL, db.unit, asked)).expect("the forced removal is accepted");
-    let result = dry_run_together(world.reader(), MODEL, &[EntityId::Unit(shop.unit)], Some(asked))
+    world
+        .run(|draft, _| force::unit(draft, MODEL, db.unit, asked, 1))
+        .expect("the forced removal is accepted");
+    let result = dry_run_together(world.reader(), MODEL, &[EntityId::Unit(shop.unit)], asked)
         .expect("the removal is accepted");
     assert_eq!(
         (names(&result.removed_eventually), result.truncated),
         (vec!["machine 0".to_owned(), "unit shop/0".to_owned()], false)
     );
-    let removal = Removal { entities: &[EntityId::Unit(shop.unit)], force: Some(asked) };
+    let removal = Removal { entities: &[EntityId::Unit(shop.unit)], force: asked, now_ms: 1 };
     assert!(
         dry_run_within(world.reader(), MODEL, removal, 0).expect("the removal is accepted").truncated,
         "the action ends early with this reason"
@@ -90,7 +94,7 @@ fn no_wait_skips_the_hooks_of_the_removed_units_only() {
     let mut world = World::new();
     let (id, shop, _) = related_units(&mut world);
     let number = world.number(id);
-    let force = Some(ForceRequest { no_wait: true, now_ms: 1 });
+    let force = Force::AtOnce;
     let result = dry_run_together(world.reader(), MODEL, &[EntityId::Unit(shop.unit)], force)
         .expect("the removal is accepted");
     let related = |result: &DryRun| -> Vec<String> {
@@ -132,19 +136,20 @@ fn no_wait_skips_the_hooks_of_the_removed_units_only() {
 fn a_dry_run_names_silent_agents_as_blockers() {
     let mut world = World::new();
     let (id, shop, db) = related_units(&mut world);
-    let [shop_on, db_on] = [shop.unit, db.unit]
-        .map(|unit| EntityId::Machine(read(world.reader(), &MODEL.unit(unit)).expect("it is there").machine));
+    let [shop_on, db_on] = [shop.unit, db.unit].map(|unit| {
+        EntityId::Machine(read(world.reader(), &MODEL.unit(unit)).expect("the unit exists").machine)
+    });
     let simulate = |entity, force, silent: &[EntityId]| {
         let reports = AgentReports { is_lost: &|one| silent.contains(&one), ..ALL_PRESENT };
-        dry_run::dry_run(world.reader(), MODEL, Removal { entities: &[entity], force }, &reports)
+        dry_run::dry_run(world.reader(), MODEL, Removal { entities: &[entity], force, now_ms: 1 }, &reports)
             .expect("the removal is accepted")
     };
     let [of_shop, of_db] = [shop.unit, db.unit].map(EntityId::Unit);
     let all = [shop_on, of_shop, db_on, of_db];
-    let app: Uuid = read(world.reader(), &MODEL.application_name("shop")).expect("it is there");
+    let app: Uuid = read(world.reader(), &MODEL.application_name("shop")).expect("the application exists");
     for entity in [of_shop, EntityId::Application(app)] {
-        let quiet = simulate(entity, None, &[]);
-        let result = simulate(entity, None, &all);
+        let quiet = simulate(entity, Force::No, &[]);
+        let result = simulate(entity, Force::No, &all);
         assert!(
             quiet.lost_agents.is_empty()
                 && result.hooks == quiet.hooks
@@ -157,11 +162,11 @@ fn a_dry_run_names_silent_agents_as_blockers() {
         };
         assert_eq!(result.lost_agents, expected, "db/0 leaves only a relation that ends");
     }
-    let ends = simulate(EntityId::Relation(id), None, &all).lost_agents;
+    let ends = simulate(EntityId::Relation(id), Force::No, &all).lost_agents;
     assert_eq!(ends.len(), 2);
     assert!(ends.contains(&of_shop) && ends.contains(&of_db), "{ends:?}");
-    for no_wait in [false, true] {
-        let forced = simulate(of_shop, Some(ForceRequest { no_wait, now_ms: 1 }), &[of_shop]);
+    for force in [Force::AfterWait, Force::AtOnce] {
+        let forced = simulate(of_shop, force, &[of_shop]);
         assert_eq!((forced.lost_agents, forced.blockers.len()), (vec![], 1));
         let relations = vec![RelationName { number: world.number(id), ends: "db:server shop:db".to_owned() }];
         let duty = Duty::Terminate { relations };

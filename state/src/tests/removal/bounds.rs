@@ -2,6 +2,7 @@
 
 use crate::documents::blockers::EntityId;
 use crate::operations::dry_run::{Removal, require_count};
+use crate::terms::force::Force;
 use crate::tests::removal::fixture::{dry_run_alone, dry_run_together, dry_run_within, related_units};
 use crate::tests::*;
 use std::cell::Cell;
@@ -33,19 +34,19 @@ fn a_dry_run_of_a_large_model_is_bounded_and_reports_that_it_is_truncated() {
     for entity in [EntityId::Application(web), EntityId::Relation(relation)] {
         let counted = CountingReader { documents: &many, read: Cell::new(0) };
         // a simulation that ends before its first step
-        dry_run_within(&counted, MODEL, Removal { entities: &[entity], force: None }, 0)
+        dry_run_within(&counted, MODEL, Removal { entities: &[entity], force: Force::No, now_ms: 1 }, 0)
             .expect("the removal is accepted");
         // 5,000 entries to find 500 units, each examined three times with about 10 reads
         let most = 5_000 + 3 * 500 * 10;
         assert!(counted.read.get() < most, "{entity:?}: {}", counted.read.get());
         assert!(
-            dry_run_together(&many, MODEL, &[entity], None).expect("the removal is accepted").truncated,
+            dry_run_together(&many, MODEL, &[entity], Force::No).expect("the removal is accepted").truncated,
             "{entity:?}"
         );
     }
     let (few, web, _) = bounds::with_units(3);
     assert!(
-        !dry_run_together(&few, MODEL, &[EntityId::Application(web)], None)
+        !dry_run_together(&few, MODEL, &[EntityId::Application(web)], Force::No)
             .expect("the removal is accepted")
             .truncated
     );
@@ -56,7 +57,7 @@ fn a_simulation_stops_at_its_read_limit_and_reports_that_it_is_truncated() {
     let mut world = World::new();
     let (_, shop, _) = related_units(&mut world);
     let whole = dry_run_alone(&world, EntityId::Unit(shop.unit));
-    let removal = Removal { entities: &[EntityId::Unit(shop.unit)], force: None };
+    let removal = Removal { entities: &[EntityId::Unit(shop.unit)], force: Force::No, now_ms: 1 };
     let part = dry_run_within(world.reader(), MODEL, removal, 150).expect("the removal is accepted");
     assert_eq!((whole.truncated, part.truncated), (false, true));
     assert!(part.hooks.len() < whole.hooks.len(), "{:?}", part.hooks);

@@ -2,8 +2,8 @@
 
 use crate::documents::blockers::EntityId;
 use crate::operations::dry_run::{self, AgentReports, DryRun, Removal};
-use crate::operations::force::ForceRequest;
 use crate::terms::cause::Entity;
+use crate::terms::force::Force;
 use crate::terms::member_version::Version;
 use crate::tests::*;
 
@@ -14,9 +14,9 @@ pub fn dry_run_together(
     reader: &dyn Reader,
     model: Model,
     entities: &[EntityId],
-    force: Option<ForceRequest>,
+    force: Force,
 ) -> Result<DryRun, Refusal> {
-    dry_run::dry_run(reader, model, Removal { entities, force }, &ALL_PRESENT)
+    dry_run::dry_run(reader, model, Removal { entities, force, now_ms: 1 }, &ALL_PRESENT)
 }
 
 pub fn dry_run_within(
@@ -29,7 +29,7 @@ pub fn dry_run_within(
 }
 
 pub fn dry_run_alone(world: &World, entity: EntityId) -> DryRun {
-    dry_run_together(world.reader(), MODEL, &[entity], None).expect("the removal is accepted")
+    dry_run_together(world.reader(), MODEL, &[entity], Force::No).expect("the removal is accepted")
 }
 
 pub fn hooks(result: &DryRun) -> Vec<String> {

@@ -1,17 +1,17 @@
 //! The hooks that a dry run predicts are those that then run.
 
 use crate::documents::blockers::EntityId;
+use crate::lifecycle::leadership;
 use crate::lifecycle::machine;
 use crate::operations::dry_run::{self, AgentReports, DryRun, Removal};
-use crate::operations::force::ForceRequest;
-use crate::operations::leadership;
+use crate::terms::activity::Activity;
+use crate::terms::force::Force;
+use crate::terms::hook_name::{HookName, RelationEventName};
 use crate::terms::member_version::Version;
 use crate::tests::removal::fixture::{
     ALL_PRESENT, dry_run_alone, dry_run_together, hooks, names, related_units,
 };
 use crate::tests::*;
-use crate::unit::activity::Activity;
-use crate::unit::hook_name::HookName;
 use crate::unit::resolve::{Act, Now, next};
 
 #[test]
@@ -57,7 +57,7 @@ fn a_dry_run_predicts_the_next_leader() {
     let claim = |draft: &mut Draft| leadership::claim(draft, MODEL, shop.unit, false).map(drop);
     world.run(|draft, _| claim(draft)).expect("nobody leads");
     assert_eq!(elected(&world), [""; 0], "nobody is left");
-    let application = read(world.reader(), &MODEL.unit(shop.unit)).expect("it is there").application;
+    let application = read(world.reader(), &MODEL.unit(shop.unit)).expect("the unit exists").application;
     let add = |world: &mut World| {
         world.run(|draft, ids| unit::add(draft, MODEL, application, None, 1, ids)).expect("it is alive")
     };
@@ -147,7 +147,7 @@ fn a_dry_run_omits_removals_that_were_requested_before() {
     let mut world = World::new();
     let (id, shop, mut db) = related_units(&mut world);
     let number = world.number(id);
-    let app: Uuid = read(world.reader(), &MODEL.application_name("shop")).expect("it is there");
+    let app: Uuid = read(world.reader(), &MODEL.application_name("shop")).expect("the application exists");
     world.run(|draft, ids| unit::add(draft, MODEL, app, None, 1, ids)).expect("it is alive");
     let mut other = Agent::attach(&mut world, "shop/1");
     other.start(&mut world);
@@ -174,8 +174,7 @@ fn a_dry_run_omits_removals_that_were_requested_before() {
     // by force, the result differs: it is predicted completely, and the running hook is interrupted
     let what = Activity::from(&decides(&world, &mut other).expect("it goes"));
     let running = |id: Uuid| (id == other.unit).then(|| what.clone());
-    for no_wait in [false, true] {
-        let force = Some(ForceRequest { no_wait, now_ms: 1 });
+    for force in [Force::AfterWait, Force::AtOnce] {
         let asked = &[EntityId::Unit(other.unit)][..];
         let result =
             dry_run_together(world.reader(), MODEL, asked, force).expect("the forced removal is accepted");
@@ -185,9 +184,13 @@ fn a_dry_run_omits_removals_that_were_requested_before() {
             result.removed_eventually
         );
         let reports = AgentReports { is_lost: &|_| false, running_hook: &running };
-        let runs = dry_run::dry_run(world.reader(), MODEL, Removal { entities: asked, force }, &reports)
-            .expect("the same");
-        assert_eq!((runs.skipped_hooks.is_empty(), runs.skipped_hooks), (!no_wait, result.skipped_hooks));
+        let runs =
+            dry_run::dry_run(world.reader(), MODEL, Removal { entities: asked, force, now_ms: 1 }, &reports)
+                .expect("the same");
+        assert_eq!(
+            (runs.skipped_hooks.is_empty(), runs.skipped_hooks),
+            (force == Force::AfterWait, result.skipped_hooks)
+        );
     }
     let all = dry_run_alone(&world, EntityId::Application(app));
     assert!(!names(&all.dying).contains(&"unit shop/1".to_owned()), "{:?}", all.dying);
@@ -201,7 +204,7 @@ fn a_dry_run_omits_removals_that_were_requested_before() {
 /// The next step of the unit's agent.
 fn decides(world: &World, agent: &mut Agent) -> Option<Operation> {
     loop {
-        let view = view::full_view(world.reader(), MODEL, agent.unit).expect("it is there");
+        let view = view::full_view(world.reader(), MODEL, agent.unit).expect("there is a view");
         let view = Snapshot::from_full(view.delta).expect("complete");
         let now = Now { boot: "b".to_owned(), ..Now::hypothetical() };
         match next(&agent.local, Some(&view), &now).act {
@@ -227,17 +230,26 @@ fn a_dry_run_finishes_running_hooks_first() {
         let reports =
             AgentReports { running_hook: &|id| (id == running).then(|| what.clone()), ..ALL_PRESENT };
         hooks(
-            &dry_run::dry_run(world.reader(), MODEL, Removal { entities: &[entity], force: None }, &reports)
-                .expect("the removal is accepted"),
+            &dry_run::dry_run(
+                world.reader(),
+                MODEL,
+                Removal { entities: &[entity], force: Force::No, now_ms: 1 },
+                &reports,
+            )
+            .expect("the removal is accepted"),
         )
     };
     let (is_install, is_joined) = (
         |one: &Operation| matches!(one, Operation::Hook(Hook::Install)),
-        |one: &Operation| Activity::from(one).to_string() == "running server-relation-joined hook for shop/0",
+        |one: &Operation| {
+            let event = RelationEventName::Joined;
+            let name = HookName::Relation { endpoint: "server".to_owned(), event };
+            Activity::from(one) == Activity::Hook { name, remote_unit: Some(UnitName::new("shop", 0)) }
+        },
     );
     while let Some(operation) = decides(&world, &mut shop) {
         if is_install(&operation) {
-            assert_eq!(simulate(&world, EntityId::Unit(shop.unit), (db.unit, Activity::Die)), [""; 0]);
+            assert_eq!(simulate(&world, EntityId::Unit(shop.unit), (db.unit, Activity::SetDead)), [""; 0]);
             let result =
                 simulate(&world, EntityId::Unit(shop.unit), (shop.unit, Activity::hook(HookName::Install)));
             assert_eq!(result, ["shop/0 remove"]);

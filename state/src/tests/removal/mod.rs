@@ -5,3 +5,4 @@ mod blockers;
 mod bounds;
 mod fixture;
 mod hooks;
+mod models;

@@ -33,7 +33,7 @@ pub fn destroy(world: &mut World, id: Uuid) -> Destroyed {
 }
 
 pub fn shown(world: &World, unit: Uuid) -> Snapshot {
-    let view = view::full_view(world.reader(), MODEL, unit).expect("it is there");
+    let view = view::full_view(world.reader(), MODEL, unit).expect("there is a view");
     Snapshot::from_full(view.delta).expect("complete")
 }
 
@@ -43,5 +43,5 @@ pub fn head(world: &World, unit: Uuid, relation: Uuid) -> RelationHead {
 }
 
 pub fn document(world: &World, id: Uuid) -> UnitDoc {
-    read(world.reader(), &MODEL.unit(id)).expect("it is there")
+    read(world.reader(), &MODEL.unit(id)).expect("the unit exists")
 }

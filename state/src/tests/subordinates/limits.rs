@@ -1,5 +1,6 @@
 //! Limits: full machines, and the capacity of endpoints.
 
+use crate::lifecycle::creation::Creation;
 use crate::lifecycle::machine::UNITS_MAX;
 use crate::lifecycle::{application, machine, unit};
 use crate::tests::relations::limit_reached;
@@ -32,14 +33,14 @@ fn a_full_machine_of_dying_units_is_destroyed_in_one_transaction() {
     let apps: Vec<Uuid> = (0..UNITS_MAX)
         .map(|n| {
             let request = Deploy {
-                name: format!("w{n}"),
+                application: Some(format!("w{n}")),
                 sha256: "plain".into(),
                 units: 1,
                 to: (n > 0).then(|| "0".to_owned()),
                 ..Deploy::default()
             };
             world
-                .run(|draft, ids| application::deploy(draft, MODEL, &request, ids))
+                .run(|draft, ids| application::deploy(draft, MODEL, &request, Creation { now_ms: 5, ids }))
                 .expect("room")
                 .application
         })

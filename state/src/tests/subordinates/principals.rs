@@ -40,7 +40,7 @@ fn scenario_118_a_principal_that_enters_creates_its_subordinate() {
 fn a_dying_principal_is_a_blocker_beside_its_subordinate_until_it_waits_only_for_that() {
     let mut world = World::new();
     let (id, mut web, _logging) = qs(&mut world);
-    let app = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
+    let app = read(world.reader(), &MODEL.application_name("web")).expect("the application exists");
     let on = document(&world, web.unit).machine;
     world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("the removal is accepted");
     world.run(|draft, _| machine::destroy(draft, MODEL, on)).expect("what is on it goes");
@@ -124,7 +124,7 @@ fn scenario_120_a_principal_is_dead_only_after_its_subordinate_is_removed() {
     let (id, mut web, mut logging) = qs(&mut world);
     world.run(|draft, _| unit::destroy(draft, MODEL, web.unit, 60)).expect("the removal is accepted");
     assert_eq!(world.life(logging.unit), Some(Life::Dying), "I23, at the same revision");
-    assert!(!world.sent[&logging.unit].is_empty(), "and it is told");
+    assert!(!world.sent[&logging.unit].is_empty(), "a delta is sent to the subordinate");
     web.leave(&mut world, id);
     let refusal = UnitRefusal::HasSubordinates { unit: web0() };
     assert_eq!(web.done(&mut world, Operation::SetDead).refusal, Some(refusal.into()));
@@ -181,7 +181,7 @@ fn scenario_122_a_subordinate_remains_alive_while_one_relation_exists() {
     let mut shop = started(&mut world, "shop/0");
     shop.enter(&mut world, info);
     shop.enter(&mut world, logs);
-    let app = read(world.reader(), &MODEL.application_name("logging")).expect("it is there");
+    let app = read(world.reader(), &MODEL.application_name("logging")).expect("the application exists");
     assert_eq!(read_all::<()>(world.reader(), &MODEL.units_of(app)).len(), 1, "one of an application");
     let logging = world.unit("logging/0");
     assert_eq!(destroy(&mut world, info), Destroyed::Dying);
@@ -207,7 +207,7 @@ fn scenario_123_a_subordinate_is_not_removed_by_itself() {
 fn scenario_124_a_subordinate_application_is_removed_after_its_units() {
     let mut world = World::new();
     let (id, mut web, mut logging) = qs(&mut world);
-    let app = read(world.reader(), &MODEL.application_name("logging")).expect("it is there");
+    let app = read(world.reader(), &MODEL.application_name("logging")).expect("the application exists");
     world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("the removal is accepted");
     assert_eq!((world.life(id), world.life(logging.unit)), (Some(Life::Dying), Some(Life::Dying)));
     assert_eq!(world.life(web.unit), Some(Life::Alive));

@@ -6,12 +6,12 @@
 
 use super::{Episode, Event, FollowUp, Local, RelationLocal, Run, Step, UNRECORDED_RUNS_MAX};
 use crate::terms::failure_reason::FailureReason;
+use crate::terms::hook_name::HookName;
 use crate::terms::names::RelationNumber;
+use crate::terms::operation::{Hook, Operation, RelationEvent};
 use crate::terms::refusal::RefusalReason;
 use crate::terms::settings::{self, BagChange};
 use crate::unit::hook_context::ReportContent;
-use crate::unit::hook_name::HookName;
-use crate::unit::operation::{Hook, Operation, RelationEvent};
 use crate::unit::record::{Outcome, Record, Timer};
 use std::collections::BTreeMap;
 
@@ -155,7 +155,7 @@ impl Local {
                 self.step = episode.map_or(Step::Idle, Step::Failed);
             }
             // a refusal ends the action and does not put the unit into error (spec A.16)
-            Some(_) if matches!(record.operation, Operation::Action { .. }) => {
+            Some(_) if record.operation.runs_once() => {
                 self.advance(&record, None);
                 self.step = episode.map_or(Step::Idle, Step::Failed);
             }
@@ -185,7 +185,7 @@ impl Local {
     fn apply_outcome(&mut self, record: &Record, episode: Option<Episode>) {
         match &record.outcome {
             // the failure of an action does not put the unit into error (spec A.16)
-            _ if matches!(record.operation, Operation::Action { .. }) => {
+            _ if record.operation.runs_once() => {
                 if record.outcome == Outcome::Ok {
                     self.publish(record);
                 }
@@ -308,7 +308,7 @@ impl Local {
             Operation::LeaveScope { relation, .. } => {
                 self.relations.remove(relation);
             }
-            Operation::Resync => {}
+            Operation::Resync | Operation::Commands(_) => {}
             Operation::Action { id, .. } => self.last_action = self.last_action.max(Some(*id)),
             Operation::SetDead => self.dead = true,
             Operation::Hook(hook) => self.advance_hook(hook),
@@ -391,9 +391,9 @@ impl Local {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::terms::hook_name::RelationEventName;
     use crate::terms::names::{UnitName, Uuid};
-    use crate::unit::hook_name::RelationEventName;
-    use crate::unit::operation::LocalEndpoint;
+    use crate::terms::operation::LocalEndpoint;
     use std::collections::BTreeSet;
 
     #[test]

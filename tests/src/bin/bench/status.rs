@@ -9,13 +9,14 @@ use api::{AddUnits, Attach, Commit, Handle};
 use controller::host_environment::HostEnvironment;
 use controller::installation::Installation;
 use controller::store::sqlite::{Options, Sqlite};
-use controller::{Controller, Environment, server, status};
+use controller::{Controller, Environment, server};
 use state::documents::draft::{read, read_all};
 use state::documents::prelude::{Kind, Model, ReplicaDoc, StatusDoc, TokenHolder, UnitDoc, last_id};
+use state::status::unit::next_act;
 use state::terms::names::{UnitName, Uuid};
+use state::terms::operation::{CharmRef, Operation};
 use state::terms::status::WorkloadStatus;
 use state::terms::status_message::StatusMessage;
-use state::unit::operation::{CharmRef, Operation};
 use state::unit::record::{Outcome, Record};
 use state::unit::resolve::Act;
 use state::unit::writes::Writes;
@@ -176,7 +177,7 @@ async fn run_first_hooks(controller: &std::sync::Arc<BenchController>) -> Uuid {
         };
         previous_digest = record.digest();
         agent.handle(Commit { epoch, record }).await.expect("it is the next one");
-        let next = controller.read(move |reader| status::next_act(reader, MODEL, unit)).await;
+        let next = controller.read(move |reader| next_act(reader, MODEL, unit)).await;
         let Some(Act::Start(run)) = next else { return unit };
         operation = run.operation;
     }

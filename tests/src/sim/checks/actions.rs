@@ -7,9 +7,9 @@ use crate::sim::fact::Fact;
 use state::documents::draft::{read, read_all};
 use state::documents::prelude::{ActionDoc, Kind, Parts};
 use state::terms::names::Uuid;
+use state::terms::operation::Operation;
 use state::terms::status::ActionStatus;
 use state::unit::local::{Event, Local};
-use state::unit::operation::Operation;
 use std::collections::BTreeSet;
 
 /// The actions that started and those that finished, by folder.
@@ -25,7 +25,7 @@ impl Check for Actions {
     }
 
     fn observe(&mut self, fact: &Fact, found: &mut Vec<String>) {
-        let Fact::Recorded { folder: unit, events, .. } = fact else { return };
+        let Fact::EventsPersisted { folder: unit, events, .. } = fact else { return };
         for event in events.iter() {
             let (operation, seen, again) = match event {
                 Event::Started(run) => (&run.operation, &mut self.started, "is started again"),
@@ -65,7 +65,7 @@ impl Check for Actions {
     }
 
     fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
-        for (key, _) in read_all::<bool>(end.reader, &end.model.prefix(Kind::ActionOf)) {
+        for (key, _) in read_all::<ActionStatus>(end.reader, &end.model.prefix(Kind::ActionOf)) {
             found.push(format!("{key}: the action is still pending at rest"));
         }
         for (key, doc) in read_all::<ActionDoc>(end.reader, &end.model.prefix(Kind::Action)) {

@@ -6,8 +6,8 @@ use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read_all};
 use state::documents::prelude::{Kind, Model, ReplicaDoc, last_id};
 use state::terms::names::Uuid;
+use state::terms::operation::Operation;
 use state::unit::local::Event;
-use state::unit::operation::Operation;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
@@ -25,7 +25,7 @@ impl Check for AppliedOnce {
     }
 
     fn observe(&mut self, fact: &Fact, _found: &mut Vec<String>) {
-        let Fact::Recorded { unit, events, .. } = fact else { return };
+        let Fact::EventsPersisted { unit, events, .. } = fact else { return };
         for event in events.iter() {
             if let Event::Finished(record) = event {
                 self.journaled.entry((*unit, record.sequence)).or_default().insert(record.digest());

@@ -59,7 +59,7 @@ impl Check for Authority {
                 });
                 self.versions.extend(versions);
             }
-            Fact::Recorded { events, .. } => {
+            Fact::EventsPersisted { events, .. } => {
                 let records = events.iter().filter_map(|event| match event {
                     Event::Finished(record) => Some(record),
                     _ => None,

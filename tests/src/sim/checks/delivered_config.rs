@@ -6,9 +6,9 @@ use crate::sim::script::LEVEL;
 use state::documents::draft::{Reader, Revision, read};
 use state::documents::prelude::{Kind, Model, last_id};
 use state::terms::names::Uuid;
+use state::terms::operation::{Hook, Operation};
 use state::terms::position::Position;
 use state::unit::local::{Event, Local};
-use state::unit::operation::{Hook, Operation};
 use state::unit::record::{Outcome, Record};
 use std::collections::BTreeMap;
 
@@ -53,7 +53,7 @@ impl Check for DeliveredConfig {
         {
             found.extend(self.stale_read((*folder, *run), text));
         }
-        let Fact::Recorded { folder, unit, events } = fact else { return };
+        let Fact::EventsPersisted { folder, unit, events } = fact else { return };
         for event in events.iter() {
             let Event::Started(run) = event else { continue };
             self.runs.extend(run.position.map(|position| (*folder, (*unit, run.number, position))));

@@ -7,8 +7,8 @@ use crate::sim::script::{COUNTER, SETTINGS};
 use state::documents::draft::{Reader, read};
 use state::documents::prelude::Model;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
+use state::terms::operation::{Hook, Operation, RelationEvent};
 use state::unit::local::Local;
-use state::unit::operation::{Hook, Operation, RelationEvent};
 use state::unit::record::{Outcome, Record};
 use std::collections::BTreeMap;
 

@@ -5,6 +5,7 @@
 use super::check::{Check, Commit, FinalState, kind_of};
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::prelude::{GLOBAL, Kind, Model, TokenHolder, last_id};
+use state::terms::force::Force;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 
@@ -35,7 +36,7 @@ impl Check for DestroyedModel {
                 && let Some(id) = last_id(&change.key)
                 && commit.changes.entries.iter().any(|e| e.key == commit.model.model_destruction().text())
                 && read(commit.reader, &commit.model.model_destruction())
-                    .is_some_and(|d| d.forced_ms.is_some())
+                    .is_some_and(|d| d.force != Force::No)
                 && read(commit.reader, &commit.model.application(id)).is_some()
                 && read(commit.reader, &commit.model.forced_removal(id)).is_none()
             {

@@ -21,7 +21,7 @@ impl Check for DurableEvents {
 
     fn observe(&mut self, fact: &Fact, found: &mut Vec<String>) {
         match fact {
-            Fact::Recorded { folder, events, .. } => {
+            Fact::EventsPersisted { folder, events, .. } => {
                 if let Some((_, since)) = self.0.get_mut(folder) {
                     since.push(events.clone());
                 }

@@ -7,9 +7,9 @@ use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read};
 use state::documents::prelude::{Kind, Model};
 use state::terms::names::Uuid;
+use state::terms::operation::Operation;
 use state::terms::status::ActionStatus;
 use state::unit::local::Event;
-use state::unit::operation::Operation;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
@@ -39,7 +39,7 @@ impl Check for FailedActions {
                     self.journal_starts.insert(unit, u32::MAX / 2);
                 }
             }
-            Fact::Recorded { folder, events, .. } => {
+            Fact::EventsPersisted { folder, events, .. } => {
                 for event in events.iter() {
                     match event {
                         Event::Started(run) => {

@@ -9,8 +9,8 @@ use state::documents::draft::{Reader, read, read_all};
 use state::documents::prelude::{Kind, Model, last_id};
 use state::terms::life::Life;
 use state::terms::names::{RelationNumber, Uuid};
+use state::terms::operation::{Hook, Operation, RelationEvent};
 use state::unit::local::{Event, Local, Run};
-use state::unit::operation::{Hook, Operation, RelationEvent};
 use state::unit::record::Record;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -85,7 +85,7 @@ impl Check for FirstHooks {
                 (progress.received_ms, progress.entering) = (None, None);
                 progress.entered.clear();
             }
-            Fact::Recorded { folder, events, .. } => {
+            Fact::EventsPersisted { folder, events, .. } => {
                 for event in events.iter() {
                     match event {
                         Event::Started(run)

@@ -5,7 +5,7 @@
 use super::check::{Check, Commit, kind_of};
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::prelude::{ForcedRemovalDoc, Kind, Model, last_id};
-use state::terms::force::ForcedBy;
+use state::terms::force::{Force, ForcedBy};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,7 +76,7 @@ impl Check for ForceGrace {
                     let session = read(commit.reader, &commit.model.session(id));
                     let fenced = session.is_some_and(|session| session.epoch > 0 && session.nonce == Uuid(0));
                     let destruction = read(commit.reader, &commit.model.model_destruction());
-                    if destruction.is_some_and(|destruction| destruction.forced_ms.is_some()) {
+                    if destruction.is_some_and(|destruction| destruction.force != Force::No) {
                         continue;
                     }
                     let Some(since_ms) = self.marked.get(&id).filter(|_| fenced) else { continue };

@@ -5,8 +5,8 @@ use super::check::{Check, FinalState};
 use super::running_agent::RunningAgent;
 use crate::sim::fact::Fact;
 use state::terms::names::Uuid;
+use state::terms::operation::{Hook, Operation, RelationEvent};
 use state::unit::local::{Event, FollowUp, Local};
-use state::unit::operation::{Hook, Operation, RelationEvent};
 use state::unit::record::Record;
 use std::collections::BTreeMap;
 
@@ -145,7 +145,7 @@ impl Check for Hooks {
     }
 
     fn observe(&mut self, fact: &Fact, _found: &mut Vec<String>) {
-        let Fact::Recorded { folder, events, .. } = fact else { return };
+        let Fact::EventsPersisted { folder, events, .. } = fact else { return };
         for event in events.iter() {
             let (boot, sequence) = match event {
                 Event::RebootRequested(boot) => (boot, None),

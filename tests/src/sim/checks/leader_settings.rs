@@ -31,7 +31,9 @@ impl Check for LeaderSettings {
             && what == LEADER_KEY
             && !self.stored.contains(text)
         {
-            found.push(format!("{folder}: run {run} was told that {text:?} is stored, and it is not"));
+            found.push(format!(
+                "{folder}: the call of run {run} that stores {text:?} succeeded, and nothing was stored"
+            ));
         }
     }
 

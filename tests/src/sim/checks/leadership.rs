@@ -8,8 +8,8 @@ use state::documents::draft::{Reader, read};
 use state::documents::prelude::{GrantDoc, Kind, Model, last_id};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
+use state::terms::operation::{Hook, Operation};
 use state::unit::local::{FollowUp, Local};
-use state::unit::operation::{Hook, Operation};
 use state::unit::record::Record;
 use std::collections::BTreeMap;
 

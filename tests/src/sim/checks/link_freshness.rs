@@ -6,8 +6,8 @@
 use super::check::Check;
 use crate::sim::fact::Fact;
 use state::terms::names::Uuid;
+use state::terms::operation::{Hook, Operation};
 use state::unit::local::Event;
-use state::unit::operation::{Hook, Operation};
 use std::collections::BTreeMap;
 
 /// Three lost heartbeats and a reconnect (30 s), and one second between the decision and the start of the hook:
@@ -19,7 +19,7 @@ struct Folder {
     /// When this process of the agent last received an event of its stream.
     received_ms: Option<u64>,
     /// The run of a relation hook that was decided and has not started its process.
-    started_run: Option<u64>,
+    decided_run: Option<u64>,
     /// Whether a run has started and not finished.
     has_open_run: bool,
     /// Whether the agent was frozen or its folder damaged: it may now start what it decided before.
@@ -53,21 +53,21 @@ impl Check for LinkFreshness {
             Fact::StreamReceived { folder } => self.folder(*folder).received_ms = Some(now_ms),
             Fact::Loaded { folder, .. } => {
                 let progress = self.folder(*folder);
-                (progress.received_ms, progress.started_run) = (None, None);
+                (progress.received_ms, progress.decided_run) = (None, None);
             }
             Fact::JournalStarted { folder, .. } => {
                 *self.folder(*folder) = Folder { is_late: true, ..Folder::default() };
             }
             Fact::Frozen { folder } => self.folder(*folder).is_late = true,
             Fact::Copied { copy, .. } => self.folder(*copy).is_late = true,
-            Fact::Recorded { folder, events, .. } => {
+            Fact::EventsPersisted { folder, events, .. } => {
                 let progress = self.folder(*folder);
                 for event in events.iter() {
                     match event {
                         Event::Started(run) => {
                             let of_relation = matches!(run.operation, Operation::Hook(Hook::Relation { .. }));
                             let decided = run.attempt == 1 && !progress.has_open_run;
-                            progress.started_run = (of_relation && decided).then_some(run.number);
+                            progress.decided_run = (of_relation && decided).then_some(run.number);
                             progress.has_open_run = true;
                         }
                         Event::Finished(_) => progress.has_open_run = false,
@@ -80,11 +80,12 @@ impl Check for LinkFreshness {
                 let progress = self.folder(*folder);
                 let late = std::mem::take(&mut progress.is_late);
                 let silent_ms = progress.received_ms.map(|received_ms| now_ms - received_ms);
-                let is_checked = progress.started_run.take() == Some(*run) && !late;
+                let is_checked = progress.decided_run.take() == Some(*run) && !late;
                 if is_checked && silent_ms.is_none_or(|silent_ms| silent_ms > SILENT_MS) {
-                    found.push(format!(
-                        "{folder}: the relation hook of run {run} starts after {silent_ms:?} ms of a silent link"
-                    ));
+                    let silence = silent_ms.map_or("no event was received".to_owned(), |silent_ms| {
+                        format!("the last event was received {silent_ms} ms earlier")
+                    });
+                    found.push(format!("{folder}: the relation hook of run {run} starts although {silence}"));
                 }
             }
             _ => {}

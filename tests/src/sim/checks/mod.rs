@@ -2,7 +2,10 @@
 //!
 //! A check observes what became durable in the units' folders, which hooks ran, and every commit of the store. At
 //! the end it sees the whole system at rest. A check must not change the run. The name of a check is the name of
-//! its file; mutants name the check that must detect them. `check` is the interface of a check.
+//! its file; mutants name the check that must detect them.
+//!
+//! Four files are no checks: `check` is the interface of a check, and `running_agent`, `stuck_system` and `done_records`
+//! are what several checks observe.
 
 mod actions;
 mod applied_once;
@@ -169,7 +172,7 @@ impl Checks {
                 self.done_records.folder_copied(*folder, *copy);
                 self.for_each(|check, _| check.folder_copied(*folder, *copy));
             }
-            Fact::Recorded { folder, events, .. } => {
+            Fact::EventsPersisted { folder, events, .. } => {
                 for event in events.iter() {
                     self.event(*folder, event);
                 }

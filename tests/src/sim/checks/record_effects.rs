@@ -7,11 +7,11 @@ use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::prelude::{Kind, Model, ReplicaDoc, ReportNumber, last_id};
 use state::terms::names::Uuid;
+use state::terms::operation::Operation;
 use state::terms::status::{ActionStatus, AgentStatus};
 use state::terms::status_message::StatusMessage;
 use state::unit::hook_context::{ALL_ENDPOINTS, PortWrites, Ports, ReportContent};
 use state::unit::local::Event;
-use state::unit::operation::Operation;
 use state::unit::record::{Outcome, Record};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -85,7 +85,7 @@ impl Check for RecordEffects {
     }
 
     fn observe(&mut self, fact: &Fact, _found: &mut Vec<String>) {
-        let Fact::Recorded { unit, events, .. } = fact else { return };
+        let Fact::EventsPersisted { unit, events, .. } = fact else { return };
         for (at, event) in events.iter().enumerate() {
             if let Event::Finished(record) = event {
                 self.journaled.entry((*unit, record.sequence)).or_default().push((events.clone(), at));
@@ -167,8 +167,12 @@ impl Check for RecordEffects {
                 let succeeded = record.outcome == Outcome::Ok
                     && record.writes.action.failed.is_none()
                     && replica.outcome.refusal.is_none();
-                let expected = if succeeded { ActionStatus::Completed } else { ActionStatus::Failed };
-                if let Some(doc) = ended.filter(|doc| doc.status != expected) {
+                let is_expected = |status| match status {
+                    ActionStatus::Completed => succeeded,
+                    ActionStatus::Failed | ActionStatus::Aborted => !succeeded,
+                    _ => false,
+                };
+                if let Some(doc) = ended.filter(|doc| !is_expected(doc.status)) {
                     let (outcome, status) = (&record.outcome, &doc.status);
                     found.push(format!(
                         "{name}: action {id} finished with {outcome:?}, but its status is {status}"

@@ -12,14 +12,15 @@ use state::documents::prelude::{Kind, last_id};
 use state::terms::life::Life;
 use state::terms::member_version::Version;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
+use state::terms::operation::{Hook, Operation, RelationEvent};
+use state::terms::start_reason::StartReason;
 use state::unit::local::{Event, Local, Run};
-use state::unit::operation::{Hook, Operation, RelationEvent};
 use state::unit::record::Record;
-use state::unit::start_reason::StartReason;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Which hooks of one relation a unit has run.
 #[derive(Clone, Default)]
-struct MemberHooks {
+struct RelationProgress {
     /// A restored store assigns relation numbers again, so a number may identify another relation.
     uuid: Uuid,
     /// Whether it is a peer relation.
@@ -38,7 +39,7 @@ struct MemberHooks {
 
 #[derive(Default)]
 pub struct RelationHooks {
-    by_unit: BTreeMap<Uuid, BTreeMap<RelationNumber, MemberHooks>>,
+    by_unit: BTreeMap<Uuid, BTreeMap<RelationNumber, RelationProgress>>,
     /// The store was restored: its counters may be lower than before (I47).
     was_restored: bool,
     /// Relations that were suspended at some time.
@@ -53,52 +54,55 @@ pub struct RelationHooks {
     failed: BTreeSet<Uuid>,
 }
 
-impl MemberHooks {
+impl RelationProgress {
     fn apply(&mut self, event: &RelationEvent, restored: bool) -> Vec<&'static str> {
         let mut wrong = Vec::new();
-        let mut hold = |holds: bool, what| {
-            if !holds {
+        let mut require = |is_met: bool, what| {
+            if !is_met {
                 wrong.push(what);
             }
         };
-        hold(!self.broken, "no hook follows relation-broken");
+        require(!self.broken, "no hook follows relation-broken");
         if let Some(pending) = &self.pending_changed {
             let is_expected = matches!(event, RelationEvent::Changed { unit, .. } if unit == pending);
-            hold(is_expected, "relation-changed follows its relation-joined directly");
+            require(is_expected, "relation-changed follows its relation-joined directly");
         }
-        hold(self.created != matches!(event, RelationEvent::Created), "relation-created runs first and once");
+        require(
+            self.created != matches!(event, RelationEvent::Created),
+            "relation-created runs first and once",
+        );
         match event {
             RelationEvent::Created => self.created = true,
             RelationEvent::Joined { unit, version } => {
                 self.joined.insert(unit.clone(), version.incarnation);
                 let was_member = self.members.insert(unit.clone(), None).is_some();
-                hold(!was_member, "relation-joined runs once per member");
+                require(!was_member, "relation-joined runs once per member");
                 self.pending_changed = Some(unit.clone());
             }
             RelationEvent::Changed { unit, version } => {
                 let joined = self.joined.get(unit).is_none_or(|joined| *joined == version.incarnation);
-                hold(joined, "a member that left and rejoined departs and joins again");
+                require(joined, "a member that left and rejoined departs and joins again");
                 let seen = self.members.insert(unit.clone(), Some(*version));
-                hold(seen.is_some(), "relation-changed runs only for joined members");
+                require(seen.is_some(), "relation-changed runs only for joined members");
                 let newer = restored || seen.flatten().is_none_or(|seen| seen < *version);
-                hold(newer, "each relation-changed delivers a newer version (I6)");
+                require(newer, "each relation-changed delivers a newer version (I6)");
                 self.pending_changed = None;
             }
             RelationEvent::Departed { unit, .. } => {
                 let seen = self.members.remove(unit);
-                hold(
+                require(
                     seen.is_some_and(|seen| seen.is_some()),
                     "relation-departed runs only after relation-joined and relation-changed",
                 );
             }
             RelationEvent::Broken => {
-                hold(self.members.is_empty(), "all members depart before relation-broken");
-                hold(!self.is_peer, "relation-broken does not run for a peer relation");
+                require(self.members.is_empty(), "all members depart before relation-broken");
+                require(!self.is_peer, "relation-broken does not run for a peer relation");
                 self.broken = true;
             }
             RelationEvent::ApplicationChanged { application, counter } => {
                 let seen = self.applications.insert(application.clone(), *counter).unwrap_or(0);
-                hold(
+                require(
                     restored || seen < *counter,
                     "each relation-changed delivers newer application settings (I6)",
                 );
@@ -109,7 +113,7 @@ impl MemberHooks {
 }
 
 impl RelationHooks {
-    /// Reports a violation if a unit that knows of its own removal names the other unit as the departing one. A
+    /// Reports a violation if a unit that has received its own removal names the other unit as the departing one. A
     /// hook that failed or was interrupted runs again unchanged.
     fn wrong_departing_unit(&self, folder: Uuid, unit: Uuid, run: &Run) -> Option<String> {
         let Operation::Hook(Hook::Relation {
@@ -140,7 +144,7 @@ impl Check for RelationHooks {
                 // a relation that a restored store recreated starts again, and so does one that was suspended
                 let again = self.was_restored || self.suspended.contains(uuid);
                 if known.uuid != *uuid || (known.broken && again) {
-                    *known = MemberHooks { uuid: *uuid, ..MemberHooks::default() };
+                    *known = RelationProgress { uuid: *uuid, ..RelationProgress::default() };
                 }
                 known.is_peer = local_endpoint.peer;
             }
@@ -170,7 +174,7 @@ impl Check for RelationHooks {
     }
 
     fn observe(&mut self, fact: &Fact, found: &mut Vec<String>) {
-        let Fact::Recorded { folder, unit, events } = fact else { return };
+        let Fact::EventsPersisted { folder, unit, events } = fact else { return };
         for event in events.iter() {
             match event {
                 Event::Started(run) => found.extend(self.wrong_departing_unit(*folder, *unit, run)),
@@ -257,7 +261,7 @@ impl Check for RelationHooks {
             };
             let members = local.members.iter().map(|(name, version)| (name.clone(), seen(name, *version)));
             let joined = local.members.iter().map(|(name, version)| (name.clone(), version.incarnation));
-            let relation = MemberHooks {
+            let relation = RelationProgress {
                 joined: joined.collect(),
                 uuid: local.uuid,
                 is_peer: local.local_endpoint.peer,

@@ -17,7 +17,7 @@ impl Check for Restart {
     fn observe(&mut self, fact: &Fact, found: &mut Vec<String>) {
         match fact {
             Fact::OnlyRestarts => self.only_restarts = true,
-            Fact::Recorded { folder: unit, events, .. } if self.only_restarts => {
+            Fact::EventsPersisted { folder: unit, events, .. } if self.only_restarts => {
                 for event in events.iter() {
                     if let Event::Started(run) = event {
                         found.push(format!(

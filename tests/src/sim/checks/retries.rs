@@ -8,8 +8,8 @@ use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read};
 use state::documents::prelude::{Kind, Model, last_id};
 use state::terms::names::Uuid;
+use state::terms::operation::{Hook, Operation};
 use state::unit::local::{Event, Local, Run};
-use state::unit::operation::{Hook, Operation};
 use state::unit::record::{Outcome, Record, Timer};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -172,7 +172,7 @@ impl Check for Retries {
                     self.failed_runs.get_mut(folder).and_then(|failure| failure.due_ms.as_mut());
                 failed_runs.into_iter().for_each(|due_ms| *due_ms = (*due_ms).max(now_ms + DELAY_MS_MAX));
             }
-            Fact::Recorded { folder, unit, events } => {
+            Fact::EventsPersisted { folder, unit, events } => {
                 found.extend(events.iter().filter_map(|event| self.event((*folder, *unit), event)));
             }
             _ => {}

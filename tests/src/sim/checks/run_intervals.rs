@@ -6,10 +6,10 @@
 use super::check::Check;
 use crate::sim::fact::Fact;
 use state::terms::names::Uuid;
+use state::terms::operation::{Hook, Operation, RelationEvent};
+use state::terms::start_reason::StartReason;
 use state::unit::local::{Event, INTERRUPTIONS_MAX, Run, Step};
-use state::unit::operation::{Hook, Operation, RelationEvent};
 use state::unit::record::Outcome;
-use state::unit::start_reason::StartReason;
 use std::collections::BTreeMap;
 
 #[derive(Default)]
@@ -31,7 +31,7 @@ impl RunIntervals {
                 let again = open.operation.is_same_as(&run.operation)
                     && run.attempt == open.attempt + 1
                     && run.attempt <= INTERRUPTIONS_MAX;
-                (!again && !relation_is_gone(&open, run)).then(|| {
+                (!again && !is_relation_removed(&open, run)).then(|| {
                     format!(
                         "{unit}: run {} of {} has not finished, but {} (attempt {}) starts",
                         open.number, open.operation, run.operation, run.attempt
@@ -78,7 +78,7 @@ impl RunIntervals {
 
 /// Whether an interrupted relation-joined is not repeated because its relation is gone: the unit continues with
 /// the departed hooks of the other members and with relation-broken (H.115).
-fn relation_is_gone(open: &Run, next: &Run) -> bool {
+fn is_relation_removed(open: &Run, next: &Run) -> bool {
     use Hook::Relation;
     match (&open.operation, &next.operation) {
         (
@@ -112,7 +112,7 @@ impl Check for RunIntervals {
             Fact::HookEnded { folder: unit, run } if self.running.get(unit) == Some(run) => {
                 self.running.remove(unit);
             }
-            Fact::Recorded { folder: unit, events, .. } => {
+            Fact::EventsPersisted { folder: unit, events, .. } => {
                 found.extend(events.iter().filter_map(|event| self.event(*unit, event)));
             }
             Fact::JournalStarted { folder, local } => {

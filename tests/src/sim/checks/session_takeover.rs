@@ -33,7 +33,7 @@ impl Check for SessionTakeover {
 
     fn observe(&mut self, fact: &Fact, _found: &mut Vec<String>) {
         match fact {
-            Fact::Recorded { folder, events, .. } => {
+            Fact::EventsPersisted { folder, events, .. } => {
                 for event in events.iter() {
                     if let Event::Attaching { nonce } = event {
                         self.nonces.entry(*nonce).or_default().insert(*folder);

@@ -7,10 +7,10 @@ use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read};
 use state::documents::prelude::{Kind, Model, ReportNumber, last_id};
 use state::terms::names::Uuid;
+use state::terms::operation::Operation;
 use state::terms::status_message::StatusMessage;
 use state::unit::hook_context::ReportContent;
 use state::unit::local::{Event, Local};
-use state::unit::operation::Operation;
 use state::unit::record::{Outcome, Record, RunReport};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -61,7 +61,7 @@ impl Check for StatusDelivery {
         if let Fact::HookSetStatus { folder, run, message } = fact {
             self.answered_statuses.insert(*folder, (*run, message.clone()));
         }
-        let Fact::Recorded { folder, events, .. } = fact else { return };
+        let Fact::EventsPersisted { folder, events, .. } = fact else { return };
         for event in events.iter() {
             // a folder that was lost numbers its runs from 1 again
             if matches!(event, Event::Started(_)) {

@@ -5,9 +5,9 @@
 use super::check::{Check, FinalState};
 use crate::sim::fact::Fact;
 use state::terms::names::Uuid;
+use state::terms::operation::{Hook, Operation};
 use state::terms::position::Position;
 use state::unit::local::{Event, Run};
-use state::unit::operation::{Hook, Operation};
 use state::unit::snapshot::Snapshot;
 use state::views::view;
 use std::collections::BTreeMap;
@@ -55,7 +55,7 @@ impl Check for ViewFold {
                 self.newest.remove(unit);
                 self.running.remove(unit);
             }
-            Fact::Recorded { folder: unit, events, .. } => {
+            Fact::EventsPersisted { folder: unit, events, .. } => {
                 let began = events.iter().filter_map(|event| match event {
                     Event::Started(run) => Some(run),
                     _ => None,

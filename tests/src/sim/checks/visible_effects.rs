@@ -10,8 +10,8 @@ use crate::sim::script::{COUNTER, FAILED_HOOK_KEY};
 use state::documents::draft::{Reader, read};
 use state::documents::prelude::{BagDoc, Kind, Model, last_id};
 use state::terms::names::{RelationNumber, Uuid};
+use state::terms::operation::Operation;
 use state::unit::local::Local;
-use state::unit::operation::Operation;
 use state::unit::record::{Outcome, Record};
 use std::collections::BTreeMap;
 

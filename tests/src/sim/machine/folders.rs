@@ -92,7 +92,7 @@ impl Deployments for Folders {
         Ok(UnitToken { text: deployed.token.clone(), is_acknowledged: deployed.token_set })
     }
 
-    async fn note_token_set(&self, name: &UnitName) -> anyhow::Result<()> {
+    async fn store_token_accepted(&self, name: &UnitName) -> anyhow::Result<()> {
         self.world.pause().await;
         self.machine.state().deployed.get_mut(name).into_iter().for_each(|entry| entry.token_set = true);
         Ok(())

@@ -13,9 +13,9 @@ use api::{
     SealSecret, SealedSecret, Stream, UnitWatchEvent, Watch, WatchUnit, WriteLeaderSettings,
 };
 use controller::store::Store;
+use state::agents::session::GrantedSession;
 use state::documents::prelude::{Model, TokenHolder};
-use state::operations::leadership::GrantedLease;
-use state::operations::session::GrantedSession;
+use state::lifecycle::leadership::GrantedLease;
 use state::terms::leader_settings::LeaderSettingsView;
 use state::terms::names::Uuid;
 use state::terms::position::{Committed, Position};

@@ -4,8 +4,8 @@ use super::archive::charm;
 use super::requests::SimOperator;
 use crate::sim::network::SimSession;
 use api::{
-    AddUnits, CancelAction, ConfigChange, Configure, Deploy, EnqueueAction, Handle, ListActions, Refresh,
-    UploadArchive,
+    AddUnits, CancelAction, ConfigChange, Configure, Deploy, EnqueueAction, EnqueueExec, Handle, ListActions,
+    Refresh, UploadArchive,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -76,13 +76,22 @@ impl SimOperator {
         self.request(call).await;
     }
 
-    /// Runs an action of a random unit.
+    /// Runs an action of a random unit, or commands in its context.
     pub(super) async fn run_action(&self) {
         let Some(unit) = self.random_unit().await else { return };
+        if self.world.chance_of(300) {
+            self.trace(format!("exec {unit}"));
+            let exec = |session: SimSession| {
+                let exec = EnqueueExec { unit: unit.parse().expect("a unit"), commands: "true".to_owned() };
+                async move { session.handle(exec).await }
+            };
+            self.request(exec).await;
+            return;
+        }
         self.trace(format!("run {unit} act"));
         let call = |session: SimSession| {
             let params = BTreeMap::<_, Value>::new();
-            let run = EnqueueAction { unit: unit.clone(), action: "act".to_owned(), params };
+            let run = EnqueueAction { unit: unit.parse().expect("a unit"), action: "act".to_owned(), params };
             async move { session.handle(run).await }
         };
         self.request(call).await;

@@ -39,7 +39,7 @@ impl SimOperator {
         self.trace(format!("remove-unit {unit}, force {force:?}"));
         let call = |session: SimSession| {
             let unit = unit.clone();
-            async move { session.handle(RemoveUnit { unit: unit.to_owned(), force }).await }
+            async move { session.handle(RemoveUnit { unit: unit.parse().expect("a unit"), force }).await }
         };
         self.request(call).await;
     }
@@ -94,7 +94,9 @@ impl SimOperator {
             self.trace(format!("remove-unit {unit}"));
             let call = |session: SimSession| {
                 let unit = unit.to_string();
-                async move { session.handle(RemoveUnit { unit: unit.to_owned(), force: Force::No }).await }
+                async move {
+                    session.handle(RemoveUnit { unit: unit.parse().expect("a unit"), force: Force::No }).await
+                }
             };
             self.request(call).await;
         }
@@ -106,9 +108,10 @@ impl SimOperator {
             let what = what.clone();
             async move {
                 match what {
-                    SimRemoval::Unit(unit) => {
-                        session.handle(RemoveUnit { unit: unit.to_owned(), force }).await.map(drop)
-                    }
+                    SimRemoval::Unit(unit) => session
+                        .handle(RemoveUnit { unit: unit.parse().expect("a unit"), force })
+                        .await
+                        .map(drop),
                     SimRemoval::Application(name) => session
                         .handle(RemoveApplication { application: name.to_owned(), force })
                         .await

@@ -59,7 +59,7 @@ impl SimOperator {
         let retry = self.world.chance_of(500);
         let call = |session: SimSession| {
             let unit = unit.to_string();
-            async move { session.handle(ResolvedRequest { unit: unit.to_owned(), retry }).await }
+            async move { session.handle(ResolvedRequest { unit: unit.parse().expect("a unit"), retry }).await }
         };
         if self.request(call).await.is_some() {
             self.trace(format!("resolved {unit}, retry {retry}"));

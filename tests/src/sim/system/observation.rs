@@ -11,7 +11,7 @@ use state::unit::local::Event;
 
 impl System {
     pub(super) fn observe(&mut self, fact: Fact) {
-        if let Fact::Recorded { folder, events, .. } = &fact {
+        if let Fact::EventsPersisted { folder, events, .. } = &fact {
             self.changed_ms = self.world.now_ms();
             let name =
                 |at| self.fleet.folder(at).map_or(String::new(), |folder| folder.location.name.to_string());

@@ -25,8 +25,9 @@ use crate::process::ProcessStart;
 use files::{PathBuffer, RunFolder, is_disk_full, join};
 use output::{Output, OutputBuffers};
 
-/// Set in the environment of an action, whose output is also a result and is therefore kept unmodified as well.
-const ACTION_VARIABLE: &[u8] = b"JUJU_ACTION_UUID";
+/// Empty or not set in the environment of an action or of commands, whose output is also a result and is therefore kept
+/// unmodified as well.
+const HOOK_VARIABLE: &[u8] = b"JUJU_HOOK_NAME";
 /// How long the output is read after the hook's process has ended, and again after the end of one of its two streams,
 /// because its children may keep the pipes open for ever.
 const DRAIN_TIMEOUT_MS: u64 = 100;
@@ -148,9 +149,9 @@ fn supervise(
         child::wait(pid)?;
         return Err(errno.into());
     }
-    let is_action = process.variable(ACTION_VARIABLE).is_some();
+    let is_hook = process.variable(HOOK_VARIABLE).is_some();
     let mut output = Output::new(run_folder, [stdout, stderr], &mut buffers.output);
-    if is_action {
+    if !is_hook {
         output.keep_unmodified();
     }
     let end = read_until_end(pid, ends, &mut output);

@@ -4,7 +4,7 @@
 //! never blocks (I39).
 
 use hook_client::shim::{
-    ENTRY_BYTES_MAX, LINE_BYTES_MAX, OUTPUT, OUTPUT_BYTES_MAX, STREAM_BYTES_MAX, encode_entry,
+    ENTRY_BYTES_MAX, LINE_BYTES_MAX, OUTPUT, OUTPUT_BYTES_MAX, STDERR, STDOUT, STREAM_BYTES_MAX, encode_entry,
 };
 
 use super::files::RunFolder;
@@ -35,7 +35,7 @@ impl<'a> Output<'a> {
     /// `pipes` are stdout and stderr of the hook.
     pub fn new(run_folder: RunFolder, [stdout, stderr]: [Fd; 2], buffers: &'a mut OutputBuffers) -> Self {
         let OutputBuffers { lines: [first, second], entry } = buffers;
-        let streams = [Stream::new("stdout", stdout, first), Stream::new("stderr", stderr, second)];
+        let streams = [Stream::new(STDOUT, stdout, first), Stream::new(STDERR, stderr, second)];
         Output { log: Log { run_folder, file: None, bytes: 0, dropped: 0, entry }, streams }
     }
 
@@ -180,7 +180,7 @@ impl Log<'_> {
         if self.dropped > 0 {
             let mut digits = Digits::default();
             let dropped = decimal(self.dropped as u64, &mut digits);
-            let pieces = [&b"stderr: "[..], dropped, b" more bytes of output were discarded\n"];
+            let pieces = [STDERR.as_bytes(), b": ", dropped, b" more bytes of output were discarded\n"];
             // The last line of a log on a full disk is lost.
             let _ = self.file().and_then(|file| kernel::write_pieces(file, &pieces));
         }

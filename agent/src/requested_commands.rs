@@ -1,0 +1,147 @@
+//! The commands that processes on the machine have requested from a unit agent (juju-exec), until they have run.
+//!
+//! They are queued in the order of their requests and kept in memory alone: commands never run twice, so nothing is lost
+//! with this process that may run again. A process that has disconnected before its commands start is forgotten, one
+//! that disconnects later ends nothing.
+//!
+//! The tool socket passes the requests on; the unit agent runs them; `juju_exec` is the client.
+
+use crate::folder::UnitFolder;
+use crate::tool_socket::{ToolCall, bad_request, encode};
+use hook_client::{ReplyFrame, RequestFrame};
+use state::terms::commands::CommandsRequest;
+use state::unit::commands_context::{ContextProblem, RequestedRelation, relation_context};
+use state::unit::local::Local;
+use state::unit::outcome::Exit;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use tokio::sync::{Mutex, mpsc, oneshot};
+
+/// The largest part of each stream that is returned, in bytes; all of it is what the shim keeps.
+const STREAM_BYTES_MAX: usize = hook_client::shim::STREAM_BYTES_MAX;
+
+struct Waiting {
+    request: CommandsRequest,
+    script: Arc<str>,
+    answer: oneshot::Sender<Vec<u8>>,
+}
+
+/// The queue of one unit agent.
+#[derive(Default)]
+pub struct RequestedCommands {
+    /// `None`: nothing can be requested.
+    calls: Option<(Mutex<mpsc::Receiver<ToolCall>>, UnitFolder)>,
+    waiting: RefCell<VecDeque<Waiting>>,
+}
+
+impl RequestedCommands {
+    /// The queue of the requests that this channel delivers, for the unit in this folder.
+    pub fn new(calls: mpsc::Receiver<ToolCall>, folder: UnitFolder) -> RequestedCommands {
+        RequestedCommands { calls: Some((Mutex::new(calls), folder)), ..RequestedCommands::default() }
+    }
+
+    /// Waits for a request and adds it to the queue, or answers why it cannot run.
+    pub async fn receive(&self, local: impl Fn() -> Arc<Local>) {
+        let Some((calls, _)) = &self.calls else { return std::future::pending().await };
+        let Some(call) = calls.lock().await.recv().await else { return std::future::pending().await };
+        match decode(&call.frame) {
+            Ok((relation, script)) => match relation_context(&local(), &relation) {
+                Ok(about) => {
+                    let request = CommandsRequest { id: crate::clock::random_uuid(), about };
+                    let waiting = Waiting { request, script: script.into(), answer: call.answer };
+                    self.waiting.borrow_mut().push_back(waiting);
+                }
+                Err(problem) => drop(call.answer.send(failed(&problem_text(&problem)))),
+            },
+            Err(why) => drop(call.answer.send(bad_request(why))),
+        }
+    }
+
+    /// The oldest request whose process still waits.
+    pub fn oldest(&self) -> Option<CommandsRequest> {
+        let mut waiting = self.waiting.borrow_mut();
+        waiting.retain(|waiting| !waiting.answer.is_closed());
+        waiting.front().map(|waiting| waiting.request.clone())
+    }
+
+    /// The script of a request.
+    pub fn script(&self, request: &CommandsRequest) -> Option<Arc<str>> {
+        let waiting = self.waiting.borrow();
+        waiting.iter().find(|waiting| waiting.request.id == request.id).map(|waiting| waiting.script.clone())
+    }
+
+    /// Answers a request whose commands have ended, with what they printed into the folder of run `run`.
+    pub fn answer(&self, request: &CommandsRequest, exit: &Exit, run: u64) {
+        let Some((_, folder)) = &self.calls else { return };
+        let mut waiting = self.waiting.borrow_mut();
+        let Some(at) = waiting.iter().position(|waiting| waiting.request.id == request.id) else { return };
+        let Some(waiting) = waiting.remove(at) else { return };
+        let read = |name: &str| {
+            let mut bytes = std::fs::read(folder.run(run).join(name)).unwrap_or_default();
+            bytes.truncate(STREAM_BYTES_MAX);
+            bytes
+        };
+        let (stdout, mut stderr) = (read("stdout"), read("stderr"));
+        let (code, why) = match exit {
+            Exit::Code(code) => (u8::try_from(*code).unwrap_or(1), None),
+            Exit::Signal(signal) => {
+                // as a shell reports it
+                (u8::try_from(128 + signal).unwrap_or(1), Some(format!("killed by signal {signal}")))
+            }
+            Exit::Failed(why) => (1, Some(why.clone())),
+            Exit::Interrupted => (1, Some("the commands were interrupted and do not run again".to_owned())),
+            Exit::Cancelled | Exit::Missing => (1, Some("the commands did not run".to_owned())),
+        };
+        if let Some(why) = why {
+            stderr.extend(format!("ERROR {why}\n").into_bytes());
+        }
+        waiting.answer.send(encode(ReplyFrame::Done { code, stdout: &stdout, stderr: &stderr })).ok();
+    }
+}
+
+/// The parts of a request, as `juju_exec` sends them: empty texts stand for what was not given.
+pub fn arguments(relation: &RequestedRelation, script: &str) -> [String; 5] {
+    let text = |given: &Option<String>| given.clone().unwrap_or_default();
+    let force = if relation.force { "force" } else { "" };
+    let remote = [text(&relation.relation), text(&relation.remote_unit), text(&relation.remote_application)];
+    let [number, unit, application] = remote;
+    [number, unit, application, force.to_owned(), script.to_owned()]
+}
+
+fn decode(frame: &[u8]) -> Result<(RequestedRelation, String), &'static str> {
+    let frame = RequestFrame::decode(frame).map_err(|_| "malformed request")?;
+    let texts: Result<Vec<String>, _> = frame.args.map(|arg| String::from_utf8(arg.to_vec())).collect();
+    let texts = texts.map_err(|_| "the commands are not UTF-8 text")?;
+    let [relation, unit, application, force, script] =
+        <[String; 5]>::try_from(texts).map_err(|_| "malformed request")?;
+    let given = |text: String| Some(text).filter(|text| !text.is_empty());
+    let relation = RequestedRelation {
+        relation: given(relation),
+        remote_unit: given(unit),
+        remote_application: given(application),
+        force: !force.is_empty(),
+    };
+    Ok((relation, script))
+}
+
+fn failed(why: &str) -> Vec<u8> {
+    let stderr = format!("ERROR {why}\n");
+    encode(ReplyFrame::Done { code: 1, stdout: b"", stderr: stderr.as_bytes() })
+}
+
+/// The words of Juju (spec/hook-tools.md 6).
+fn problem_text(problem: &ContextProblem) -> String {
+    match problem {
+        ContextProblem::UnitWithoutRelation(unit) => {
+            format!("remote unit: {unit}, provided without a relation")
+        }
+        ContextProblem::InvalidRelation(_) => "invalid relation id".to_owned(),
+        ContextProblem::InvalidUnit(unit) => format!("{unit:?} is not a valid remote unit"),
+        ContextProblem::NotAMember(unit) => format!("remote unit {unit:?} not found in the relation"),
+        ContextProblem::SeveralMembers(units) => {
+            let names: Vec<String> = units.iter().map(ToString::to_string).collect();
+            format!("unable to determine remote-unit, please disambiguate: [{}]", names.join(" "))
+        }
+    }
+}

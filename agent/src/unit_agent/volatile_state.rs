@@ -1,0 +1,85 @@
+//! Facts that only the running process of a unit agent needs: the view, the session, the lease and the run in progress.
+//!
+//! They are lost when the process ends. Everything that must survive is in the stored state.
+
+use super::lease::{ClockReading, Lease};
+use crate::outage::Outage;
+use state::terms::activity::Activity;
+use state::terms::position::Position;
+use state::unit::pending_reports::PendingReports;
+use state::unit::snapshot::Snapshot;
+use std::sync::Arc;
+
+/// The run in progress, as it is reported to the controller.
+#[derive(Clone, Debug)]
+pub(super) struct ReportedRun {
+    pub(super) run: u64,
+    pub(super) activity: Activity,
+    pub(super) since_ms: u64,
+}
+
+/// Facts that only this process needs; they are lost when it ends.
+#[derive(Debug, Default)]
+pub(super) struct VolatileState {
+    /// The current view.
+    pub(super) view: Option<Arc<Snapshot>>,
+    /// The epoch of the open session.
+    pub(super) epoch: Option<u64>,
+    /// The position of the store when this session was opened. The stored state may depend on anything up to it: in
+    /// an older, cached view everything newer would look deleted.
+    pub(super) attached_at: Option<Position>,
+    /// When the last message of the watch was received.
+    pub(super) last_contact_ms: Option<u64>,
+    pub(super) outage: Outage,
+    pub(super) lease: Option<Lease>,
+    /// Whether a claim was answered, so that it is known whether this unit leads.
+    pub(super) is_leader_known: bool,
+    /// Whether the started run was found to have neither a process nor an outcome.
+    pub(super) orphan_missing: bool,
+    /// When the last run of this process ended, since the boot.
+    pub(super) last_end_ms: u64,
+    /// When this process started, since the boot.
+    pub(super) agent_start_ms: u64,
+    /// The run in progress.
+    pub(super) executing: Option<ReportedRun>,
+    /// Since when attaching is refused because another session is open.
+    pub(super) attach_refused_since_ms: Option<u64>,
+    /// What the run in progress has reported and the controller has not acknowledged.
+    pub(super) pending_reports: PendingReports,
+    /// The activity that the controller last acknowledged.
+    pub(super) acknowledged_activity: Option<Activity>,
+    /// The link was down since the activity was sent: a restarted controller does not have it, so it is sent
+    /// again.
+    pub(super) resend_activity: bool,
+}
+
+impl VolatileState {
+    /// The generation of the lease, while it is valid.
+    pub(super) fn leader_generation(&self, now: ClockReading) -> Option<u64> {
+        self.lease.filter(|lease| lease.is_valid(now)).map(|lease| lease.granted.generation)
+    }
+
+    /// Whether the view is at least as new as what the stored state may depend on.
+    pub(super) fn is_current(&self) -> bool {
+        match (&self.view, self.attached_at) {
+            (Some(view), Some(at)) => {
+                view.position.store_generation == at.store_generation && view.position.revision >= at.revision
+            }
+            (None, _) | (_, None) => false,
+        }
+    }
+
+    /// Whether no unit leads, so that a claim before the next renewal is useful: neither does the view show a leader,
+    /// nor does this unit hold a lease that is not in the view yet.
+    pub(super) fn is_leadership_free(&self) -> bool {
+        self.lease.is_none() && self.view.as_ref().is_some_and(|view| view.leader.is_none())
+    }
+
+    /// Drops the lease if the view shows a later grant.
+    pub(super) fn drop_superseded_lease(&mut self, view: &Snapshot) {
+        let superseded = |lease: &mut Lease| {
+            view.leader.as_ref().is_some_and(|grant| grant.generation > lease.granted.generation)
+        };
+        self.lease.take_if(superseded);
+    }
+}

@@ -1,0 +1,82 @@
+//! `exec --unit UNIT… -- COMMAND`: runs commands in the context of units and prints what they print (spec/clients.md
+//! 2.5, 3.7).
+//!
+//! One word is a line for the shell; several words are a program and its arguments, which are quoted. The commands are
+//! tasks beside the actions of their units: `show-task`, `operations` and `cancel-task` know them.
+
+use crate::command_error::CommandError;
+use crate::commands::task_results::{ResultFormat, ResultOptions, enqueued, finish};
+use crate::render::task;
+use crate::session::CommandSession;
+use crate::times;
+use api::{EnqueueExec, GetStatus, UnitChoice, UserPort};
+use clap::Args;
+use host::shell;
+use std::time::Duration;
+
+/// Default of `--wait`, as in Juju.
+const WAIT_DEFAULT: Duration = Duration::from_secs(300);
+
+/// Arguments of `exec`.
+#[derive(Debug, Args)]
+pub struct ExecArgs {
+    /// One line for the shell, or a program and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    pub words: Vec<String>,
+    /// Units, separated by commas (web/0, web/leader)
+    #[arg(short, long, value_delimiter = ',', value_name = "UNIT")]
+    pub unit: Vec<UnitChoice>,
+    /// Applications, separated by commas: all of their units
+    #[arg(short, long, alias = "app", value_delimiter = ',', value_name = "APPLICATION")]
+    pub application: Vec<String>,
+    /// Output format
+    #[arg(long, value_enum, default_value = "plain")]
+    pub format: ResultFormat,
+    /// Longest time to wait for the results; by default 5m
+    #[arg(long, value_parser = times::duration, value_name = "DURATION")]
+    pub wait: Option<Duration>,
+    /// Do not wait for the results
+    #[arg(long, conflicts_with = "wait")]
+    pub background: bool,
+    #[arg(long, hide = true)]
+    pub machine: Option<String>,
+    #[arg(long, hide = true)]
+    pub utc: bool,
+    #[arg(long, hide = true)]
+    pub color: bool,
+    #[arg(long, hide = true)]
+    pub no_color: bool,
+}
+
+pub async fn run<A: UserPort>(args: &ExecArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+    if args.machine.is_some() {
+        return Err(CommandError::usage("not offered here: exec --machine")
+            .hint("run commands in the context of a unit of the machine: pintle exec --unit UNIT"));
+    }
+    let mut units = args.unit.clone();
+    if !args.application.is_empty() {
+        let status = session.api.handle(GetStatus).await?;
+        for name in &args.application {
+            let application = status.applications.get(name);
+            let application =
+                application.ok_or_else(|| CommandError::new(format!("application {name:?} not found")))?;
+            units.extend(application.units.keys().cloned().map(UnitChoice::from));
+        }
+    }
+    if units.is_empty() {
+        return Err(CommandError::usage("no target: expected --unit UNIT or --application APPLICATION"));
+    }
+    let commands = shell::line(&args.words);
+    let mut tasks = Vec::new();
+    for unit in units {
+        let answer = session.api.handle(EnqueueExec { unit, commands: commands.clone() }).await;
+        tasks.extend(enqueued(answer, session).await?);
+    }
+    let options = ResultOptions {
+        format: args.format,
+        wait: (!args.background).then_some(args.wait.unwrap_or(WAIT_DEFAULT)),
+        utc: args.utc,
+        plain: task::printed,
+    };
+    finish(&tasks, &options, session).await
+}

@@ -1,0 +1,45 @@
+//! A model as it is shown, and the entities in it.
+
+use api::ModelStatus;
+use state::documents::draft::{Reader, read};
+use state::documents::prelude::{Kind, Model, last_id};
+use state::status::model::model_state;
+use state::status::relation::relations;
+use state::terms::names::Uuid;
+use std::sync::Arc;
+
+/// The model itself, and the entities in it.
+#[derive(Clone)]
+pub(super) struct ModelParts {
+    pub(super) status: ModelStatus,
+    pub(super) machines: Arc<[Uuid]>,
+    pub(super) applications: Arc<[Uuid]>,
+    /// In the order of their numbers.
+    pub(super) relations: Arc<[Uuid]>,
+}
+
+/// Returns the model itself and its entities; none if it does not exist.
+pub(super) fn model_parts(reader: &dyn Reader, model: Model) -> Option<ModelParts> {
+    let doc = read(reader, &model.model())?;
+    let relations = relations(reader, model).into_iter();
+    Some(ModelParts {
+        status: ModelStatus {
+            uuid: model.0,
+            life: read(reader, &model.model_life()).unwrap_or_default(),
+            controller: "here".to_owned(),
+            cloud: "local".to_owned(),
+            region: "local".to_owned(),
+            version: api::JUJU_VERSION.to_owned(),
+            status: model_state(reader, model, &doc),
+            name: doc.name,
+        },
+        machines: ids(reader, &model.prefix(Kind::Machine)),
+        applications: ids(reader, &model.prefix(Kind::Application)),
+        relations: relations.map(|(id, _)| id).collect(),
+    })
+}
+
+/// Returns the ids at the end of all keys below a prefix.
+pub(super) fn ids(reader: &dyn Reader, prefix: &str) -> Arc<[Uuid]> {
+    reader.scan(prefix, "", usize::MAX).iter().filter_map(|stored| last_id(&stored.key)).collect()
+}

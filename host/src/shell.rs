@@ -1,0 +1,36 @@
+//! Words of a command line as one line for a shell.
+//!
+//! Used by `juju exec` and by `juju-exec` on a machine, which run one word as it is and quote several (spec/hook-tools.md
+//! 6).
+
+/// Returns the line for these words: one word as it is, several quoted where the shell would interpret them.
+pub fn line(words: &[String]) -> String {
+    match words {
+        [line] => line.clone(),
+        words => words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" "),
+    }
+}
+
+fn quote(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-+=:,./@%^".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_word_is_a_line_and_several_are_quoted() {
+        let line = |words: &[&str]| line(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        assert_eq!(line(&["echo $HOME; ls"]), "echo $HOME; ls");
+        assert_eq!(
+            line(&["JUJU_DISPATCH_PATH=hooks/start", "/a/dispatch"]),
+            "JUJU_DISPATCH_PATH=hooks/start /a/dispatch"
+        );
+        assert_eq!(line(&["echo", "it's", "", "a b", "$x"]), r"echo 'it'\''s' '' 'a b' '$x'");
+    }
+}

@@ -1,0 +1,377 @@
+//! Validates what the agent of a unit sends before any of it is stored: every number, name and status is compared
+//! with what the controller has granted, or with what the protocol makes possible (I30; spec/security.md).
+//!
+//! An agent is not trusted: a person who controls one unit can send any record with its token. A value that no correct
+//! agent sends is refused as invalid, and nothing is written. The bounds leave room for an agent after the restore
+//! of a backup, which has passed numbers that the restored store does not contain: see
+//! [`resync`](crate::restore::resync) and [`action`](crate::lifecycle::action).
+//!
+//! Called by the commit of records and of early reports, by resyncs and by sessions. It reads no documents, because
+//! the largest records take nearly all reads of a transaction.
+
+use crate::documents::prelude::{ReplicaDoc, UnitDoc};
+use crate::documents::refusal::Refusal;
+use crate::terms::names::Uuid;
+use crate::terms::operation::{Hook, Operation};
+use crate::terms::refusal::record::{Counter, RecordRefusal};
+use crate::terms::settings;
+use crate::terms::status::WorkloadStatus;
+use crate::unit::hook_context::ReportContent;
+use crate::unit::local::Local;
+use crate::unit::record::{REPORTS_MAX, Record, RunReport};
+use crate::unit::writes::TEXT_BYTES_MAX;
+use serde::Serialize;
+use serde_json::Value;
+
+/// No number in a message of an agent is larger, and no negative one smaller: 2^53, up to which every JSON reader
+/// is exact. As milliseconds it is the year 287396, so that sums and differences of times never overflow.
+pub const NUMBER_MAX: u64 = 1 << 53;
+
+/// The largest run and sequence number: the ten digits of the keys of log lines. A run a second takes 317 years.
+pub const RUN_MAX: u64 = 9_999_999_999;
+
+/// How far the number of a run may be ahead of the last one that was recorded. Every attempt at an operation has
+/// a number; an attempt without a record was interrupted, and only a reboot that its hook requests can interrupt
+/// it without limit: 2^20 are a reboot a second for 12 days. It also is what an agent may have run since the
+/// backup of a restored store before it resynchronises.
+pub const RUNS_AHEAD_MAX: u64 = 1 << 20;
+
+/// How far the numbers of a resync record may be ahead of the store: what a unit has run since the backup. A run a
+/// second takes 3 years; sequence numbers are not larger than run numbers.
+pub const RESYNC_AHEAD_MAX: u64 = 100_000_000;
+
+/// How many actions a restored store may have lost: one a second for 12 days.
+pub const ACTIONS_LOST_MAX: u64 = 1 << 20;
+
+/// How many sessions of one unit a restored store may have lost: one a second for 12 days.
+pub const SESSIONS_LOST_MAX: u64 = 1 << 20;
+
+/// The most relations in the state of one unit: it is stored as one document, and each takes 200 bytes of a
+/// transaction's 1 MiB.
+const RELATIONS_MAX: usize = (1 << 20) / 200;
+
+/// The most bytes of a line or a status message: agents truncate them to half of it, and append how many bytes are
+/// missing.
+const REPORT_BYTES_MAX: usize = 2 * TEXT_BYTES_MAX;
+
+/// The letters of an invalid name that a refusal contains: enough to recognise it.
+const NAME_SHOWN: usize = 40;
+
+/// Refuses a record that no correct agent sends; applying it would violate what `Local` asserts, or affect other
+/// entities than the unit.
+pub(crate) fn validate(
+    unit: Uuid,
+    doc: &UnitDoc,
+    stored: &ReplicaDoc,
+    record: &Record,
+) -> Result<(), Refusal> {
+    require_numbers(record)?;
+    let resync = record.resync_local.as_deref();
+    if resync.is_some() != (record.operation == Operation::Resync) {
+        return Err(RecordRefusal::ResyncStateMisplaced.into());
+    }
+    let ahead = if resync.is_some() { RESYNC_AHEAD_MAX } else { RUNS_AHEAD_MAX };
+    require_ahead(Counter::Run, record.run, stored.local.run, ahead)?;
+    require_ahead(Counter::Record, record.sequence, stored.local.sequence, ahead)?;
+    require_reports(&record.reports)?;
+    require_settings(record)?;
+    if let Some(published) = resync {
+        require_published(unit, doc, stored, published)?;
+    }
+    match &record.operation {
+        Operation::Hook(Hook::Relation { relation, endpoint, .. }) => {
+            match stored.local.relations.get(relation) {
+                None => Err(RecordRefusal::ScopeNeverEntered { relation: *relation }.into()),
+                Some(known) if known.local_endpoint.endpoint != *endpoint => {
+                    let entered = known.local_endpoint.endpoint.clone();
+                    let (relation, endpoint) = (*relation, endpoint.clone());
+                    Err(RecordRefusal::OtherEndpoint { relation, endpoint, entered }.into())
+                }
+                Some(_) => Ok(()),
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a run that is too far ahead of `last_run`, the last run that was recorded.
+pub(crate) fn require_run(last_run: u64, run: u64) -> Result<(), Refusal> {
+    require_ahead(Counter::Run, run, last_run, RUNS_AHEAD_MAX)
+}
+
+/// Refuses an early report that no correct agent sends. `last_run` is the last run that was recorded.
+pub(crate) fn validate_reports(last_run: u64, run: u64, reports: &[RunReport]) -> Result<(), Refusal> {
+    require_run(last_run, run)?;
+    require_numbers(&reports)?;
+    require_reports(reports)
+}
+
+/// Refuses an action that was never queued for the unit. After a restore the unit may record one that the store
+/// has lost, whose number is not far ahead of `last`, the last number that was granted in the model.
+pub(crate) fn require_lost_action(id: u64, last: u64) -> Result<(), Refusal> {
+    if id > last.saturating_add(ACTIONS_LOST_MAX) {
+        return Err(RecordRefusal::ActionNeverQueued { id }.into());
+    }
+    Ok(())
+}
+
+/// Refuses the state of a resync record that is not a published state of the unit.
+fn require_published(
+    unit: Uuid,
+    doc: &UnitDoc,
+    stored: &ReplicaDoc,
+    published: &Local,
+) -> Result<(), Refusal> {
+    let is_own = published.unit == unit && published.name == doc.name;
+    if !is_own || !published.outbox.is_empty() || !published.unrecorded_reports.is_empty() {
+        return Err(RecordRefusal::StateNotPublished.into());
+    }
+    require_ahead(Counter::Run, published.run, stored.local.run, RESYNC_AHEAD_MAX)?;
+    if published.relations.len() > RELATIONS_MAX {
+        let count = published.relations.len();
+        return Err(RecordRefusal::TooManyRelations { count, max: RELATIONS_MAX }.into());
+    }
+    let has_pending_hook_of_no_member = published
+        .relations
+        .values()
+        .any(|known| known.pending_changed.as_ref().is_some_and(|unit| !known.members.contains_key(unit)));
+    if has_pending_hook_of_no_member {
+        return Err(RecordRefusal::PendingHookOfNoMember.into());
+    }
+    if let Some((status, message)) = &published.status {
+        require_status(*status)?;
+        require_text(message)?;
+    }
+    require_text(&published.workload_version)
+}
+
+/// Refuses a number that is further ahead of the last one than the protocol makes possible.
+fn require_ahead(counter: Counter, number: u64, last: u64, ahead: u64) -> Result<(), Refusal> {
+    let max = last.saturating_add(ahead).min(RUN_MAX);
+    if number > max {
+        return Err(RecordRefusal::TooFarAhead { counter, number, last, max }.into());
+    }
+    Ok(())
+}
+
+/// Refuses reports that no correct agent sends.
+fn require_reports(reports: &[RunReport]) -> Result<(), Refusal> {
+    if reports.len() > REPORTS_MAX {
+        return Err(RecordRefusal::TooManyReports { count: reports.len(), max: REPORTS_MAX }.into());
+    }
+    for RunReport { call, what, .. } in reports {
+        // the highest number is that of the status which the agent sets after the run
+        if *call == u32::MAX {
+            return Err(RecordRefusal::CallTooLarge { call: *call, max: u32::MAX - 1 }.into());
+        }
+        match what {
+            ReportContent::UnitStatus { status, message }
+            | ReportContent::ApplicationStatus { status, message } => {
+                require_status(*status)?;
+                require_text(message)?;
+            }
+            ReportContent::Output { hook, text, .. } => {
+                if hook.len() > 255 || hook.contains(char::is_control) {
+                    let name = hook.chars().take(NAME_SHOWN).collect();
+                    return Err(RecordRefusal::InvalidHookName { name }.into());
+                }
+                require_text(text)?;
+            }
+            ReportContent::Log { text, .. }
+            | ReportContent::ActionLog(text)
+            | ReportContent::WorkloadVersion(text) => require_text(text)?,
+        }
+    }
+    Ok(())
+}
+
+/// Refuses relation settings that the hook tools refuse, wherever a record has them.
+fn require_settings(record: &Record) -> Result<(), Refusal> {
+    let written = record.writes.bags.values().flat_map(|writes| [&writes.unit, &writes.application]);
+    let entered = match &record.operation {
+        Operation::EnterScope { settings, .. } => Some(settings),
+        _ => None,
+    };
+    let relations = record.resync_local.iter().flat_map(|local| local.relations.values());
+    let published = relations.flat_map(|relation| {
+        let pending = relation.pending_application_writes.as_ref().map(|(_, change)| change);
+        [Some(&relation.bag), relation.lost_bag_changes.as_ref(), pending].into_iter().flatten()
+    });
+    match written.chain(entered).chain(published).find_map(settings::key_with_nul) {
+        Some(key) => {
+            let key = key.chars().take(NAME_SHOWN).collect();
+            Err(RecordRefusal::NulInSetting { key }.into())
+        }
+        None => Ok(()),
+    }
+}
+
+/// Refuses a status that charms cannot set.
+fn require_status(status: WorkloadStatus) -> Result<(), Refusal> {
+    match status {
+        WorkloadStatus::Blocked
+        | WorkloadStatus::Maintenance
+        | WorkloadStatus::Waiting
+        | WorkloadStatus::Active => Ok(()),
+        WorkloadStatus::Error | WorkloadStatus::Terminated | WorkloadStatus::Unknown => {
+            Err(RecordRefusal::ReservedStatus { status }.into())
+        }
+    }
+}
+
+fn require_text(text: &str) -> Result<(), Refusal> {
+    if text.len() > REPORT_BYTES_MAX {
+        let bytes = text.len();
+        return Err(RecordRefusal::TextTooLong { bytes, max: REPORT_BYTES_MAX }.into());
+    }
+    Ok(())
+}
+
+/// Refuses a message with a number beyond [`NUMBER_MAX`], wherever it is: a field that is added later is checked,
+/// too.
+fn require_numbers(message: &impl Serialize) -> Result<(), Refusal> {
+    let message = serde_json::to_value(message).expect("messages are plain data");
+    match first_too_large(&message) {
+        Some(number) => {
+            Err(RecordRefusal::NumberOutOfRange { number: number.to_string(), max: NUMBER_MAX }.into())
+        }
+        None => Ok(()),
+    }
+}
+
+fn first_too_large(value: &Value) -> Option<&serde_json::Number> {
+    match value {
+        Value::Number(number) => {
+            let size = number.as_u64().or_else(|| number.as_i64().map(i64::unsigned_abs));
+            size.is_some_and(|size| size > NUMBER_MAX).then_some(number)
+        }
+        Value::Array(items) => items.iter().find_map(first_too_large),
+        Value::Object(fields) => fields.values().find_map(first_too_large),
+        Value::Null | Value::Bool(_) | Value::String(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::documents::refusal::Code;
+    use crate::terms::names::UnitName;
+    use crate::terms::operation::LocalEndpoint;
+    use crate::terms::refusal::RefusalReason;
+    use crate::terms::settings::BagChange;
+    use crate::unit::hook_context::Level;
+    use crate::unit::record::{CommitOutcome, Outcome};
+    use crate::unit::writes::BagWrites;
+
+    fn unit() -> (UnitDoc, ReplicaDoc) {
+        let name = UnitName::new("web", 0);
+        let doc = UnitDoc {
+            name: name.clone(),
+            application: Uuid(2),
+            machine: Uuid(3),
+            principal: None,
+            subordinate_link: None,
+            created_ms: 1,
+        };
+        let stored = ReplicaDoc {
+            outcome: CommitOutcome::default(),
+            assigned_archive: None,
+            local: Local::new(Uuid(1), name),
+        };
+        (doc, stored)
+    }
+
+    /// The refusal of the first record of a unit after `change`.
+    fn refusal(change: impl FnOnce(&mut Record)) -> Option<RefusalReason> {
+        let (doc, stored) = unit();
+        let mut record = stored.local.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok, 5);
+        change(&mut record);
+        let refused = validate(Uuid(1), &doc, &stored, &record).err()?;
+        assert_eq!(refused.code(), Code::Invalid);
+        Some(*refused.reason)
+    }
+
+    fn report(what: ReportContent) -> impl FnOnce(&mut Record) {
+        |record| record.reports.push(RunReport { call: 1, at_ms: 5, what })
+    }
+
+    #[test]
+    fn numbers_are_bounded_by_what_the_protocol_makes_possible() {
+        assert_eq!(refusal(|_| ()), None);
+        assert_eq!(refusal(|record| record.run = RUNS_AHEAD_MAX), None);
+        let (number, max) = (RUNS_AHEAD_MAX + 1, RUNS_AHEAD_MAX);
+        let too_far = RecordRefusal::TooFarAhead { counter: Counter::Run, number, last: 0, max };
+        assert_eq!(refusal(|record| record.run = number), Some(too_far.into()));
+        let out_of_range = RecordRefusal::NumberOutOfRange { number: i64::MIN.to_string(), max: NUMBER_MAX };
+        assert_eq!(refusal(|record| record.at_ms = i64::MIN), Some(out_of_range.into()));
+        assert!(refusal(|record| record.episode = Some(1 << 62)).is_some(), "in every field");
+    }
+
+    /// A charm could not be given such a setting: an argument and a variable end at NUL.
+    #[test]
+    fn relation_settings_with_nul_are_refused_wherever_a_record_has_them() {
+        let bag = |key: &str, value: &str| BagChange::from([(key.to_owned(), value.to_owned())]);
+        let written = |bags: BagWrites| refusal(|record| drop(record.writes.bags.insert(1, bags)));
+        let unit = |unit| BagWrites { unit, ..BagWrites::default() };
+        assert_eq!(written(unit(bag("a", "b\n"))), None);
+        let refused = RecordRefusal::NulInSetting { key: "a".to_owned() };
+        assert_eq!(written(unit(bag("a", "b\0"))), Some(refused.into()));
+        assert!(written(unit(bag("a\0", ""))).is_some());
+        assert!(written(BagWrites { application: bag("a", "\0"), ..BagWrites::default() }).is_some());
+        let entered = |settings| {
+            refusal(|record| {
+                record.operation = Operation::EnterScope {
+                    relation: 1,
+                    uuid: Uuid(5),
+                    local_endpoint: LocalEndpoint {
+                        endpoint: "db".to_owned(),
+                        interface: "pg".to_owned(),
+                        peer: false,
+                        implicit: false,
+                        remote_application: "db".to_owned(),
+                    },
+                    settings,
+                };
+            })
+        };
+        assert_eq!(entered(bag("a", "b")), None);
+        assert!(entered(bag("a", "\0")).is_some());
+    }
+
+    #[test]
+    fn a_resync_may_be_ahead_of_the_store_by_what_a_unit_runs_in_years() {
+        let resync = |ahead: u64| {
+            refusal(|record| {
+                record.operation = Operation::Resync;
+                record.sequence = ahead;
+                let (_, stored) = unit();
+                record.resync_local = Some(Box::new(Local { run: ahead, ..stored.local }));
+            })
+        };
+        assert_eq!(resync(RESYNC_AHEAD_MAX), None);
+        assert!(resync(RESYNC_AHEAD_MAX + 1).is_some());
+    }
+
+    #[test]
+    fn an_action_that_a_restore_lost_has_a_number_soon_after_the_last_one() {
+        assert_eq!(require_lost_action(7 + ACTIONS_LOST_MAX, 7), Ok(()));
+        let refused = require_lost_action(u64::MAX, 7).expect_err("it was never queued");
+        assert_eq!(*refused.reason, RecordRefusal::ActionNeverQueued { id: u64::MAX }.into());
+    }
+
+    #[test]
+    fn statuses_and_names_are_those_that_the_hook_tools_accept() {
+        let status = |status| ReportContent::UnitStatus { status, message: String::new() };
+        assert_eq!(refusal(report(status(WorkloadStatus::Active))), None);
+        let reserved = RecordRefusal::ReservedStatus { status: WorkloadStatus::Terminated };
+        assert_eq!(refusal(report(status(WorkloadStatus::Terminated))), Some(reserved.into()));
+        let output = |hook: &str| ReportContent::Output {
+            hook: hook.to_owned(),
+            level: Level::Info,
+            text: "text".to_owned(),
+        };
+        assert_eq!(refusal(report(output("install"))), None);
+        assert!(refusal(report(output("install\nunit-web-1"))).is_some());
+        assert!(refusal(report(ReportContent::ActionLog("x".repeat(REPORT_BYTES_MAX + 1)))).is_some());
+    }
+}

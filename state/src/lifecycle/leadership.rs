@@ -1,0 +1,91 @@
+//! Leadership: which unit holds the grant of its application, and the generation of that grant (design 13).
+//!
+//! A grant contains no times. The caller counts the lease and passes as an argument whether the grant may be
+//! taken over. At most one unit of an application holds the grant. Called by the unit agent's handlers and when
+//! a unit is Dead or removed.
+
+use crate::documents::draft::Draft;
+use crate::documents::prelude::{GrantDoc, Model, UnitDoc};
+use crate::documents::refusal::Refusal;
+use crate::documents::sequence;
+use crate::terms::life::Life;
+use crate::terms::names::Uuid;
+use crate::terms::refusal::EntityKind;
+use crate::terms::refusal::unit::UnitRefusal;
+use serde::{Deserialize, Serialize};
+
+/// The length of a lease of the leadership: after a claim, no other unit becomes the leader for this long (design 13).
+pub const LEASE_MS: u64 = 60_000;
+
+/// The leadership that a claim was granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct GrantedLease {
+    /// The generation of the leadership.
+    pub generation: u64,
+    /// How long it lasts, from the time at which the unit *sent* the claim (design 13).
+    pub lease_ms: u64,
+}
+
+/// Claims the leadership of its application for a unit, or renews its claim.
+///
+/// Returns none if another unit is the leader. A free grant is granted immediately. A grant of another unit is
+/// taken over only if `may_take_over`: the caller, which counts the lease, has found it expired. A new holder gets
+/// a new generation. The caller must have checked the epoch ([`crate::agents::session::check_epoch`]) in the
+/// same draft. Refused if the unit is Dead.
+pub fn claim(
+    draft: &mut Draft,
+    model: Model,
+    unit: Uuid,
+    may_take_over: bool,
+) -> Result<Option<GrantedLease>, Refusal> {
+    let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found(EntityKind::Unit, unit))?;
+    if draft.get(&model.unit_life(unit)) == Some(Life::Dead) {
+        return Err(UnitRefusal::Dead { unit: doc.name }.into());
+    }
+    let key = model.leader(doc.application);
+    match draft.get(&key) {
+        Some(held) if held.holder == unit => Ok(Some(granted(&held))),
+        Some(_) if !may_take_over => Ok(None),
+        Some(_) | None => {
+            let generation = sequence::take(draft, model, &generation_sequence(doc.application)) + 1;
+            let grant = GrantDoc { holder: unit, holder_name: doc.name, generation };
+            draft.put(&key, &grant);
+            Ok(Some(granted(&grant)))
+        }
+    }
+}
+
+fn granted(grant: &GrantDoc) -> GrantedLease {
+    GrantedLease { generation: grant.generation, lease_ms: LEASE_MS }
+}
+
+/// Releases the leadership of a unit, because its agent returned the grant or because it is Dead or removed.
+/// The next claim is granted immediately.
+pub fn release(draft: &mut Draft, model: Model, unit: Uuid) {
+    let Some(doc) = draft.get(&model.unit(unit)) else {
+        return;
+    };
+    let key = model.leader(doc.application);
+    if draft.get(&key).is_some_and(|grant| grant.holder == unit) {
+        draft.remove(&key);
+    }
+}
+
+/// Whether the unit holds the grant of its application in this transaction. If `generation` is given, it must
+/// be that of the grant: the unit may have lost and regained the leadership meanwhile (design 13).
+pub(crate) fn is_leader(
+    draft: &mut Draft,
+    model: Model,
+    unit: Uuid,
+    doc: &UnitDoc,
+    generation: Option<u64>,
+) -> bool {
+    let grant = draft.get(&model.leader(doc.application)).filter(|grant| grant.holder == unit);
+    grant.is_some_and(|grant| generation.is_none_or(|generation| generation == grant.generation))
+}
+
+/// The sequence that numbers the grants of an application; it outlives each grant.
+pub(crate) fn generation_sequence(application: Uuid) -> String {
+    format!("leader/{application}")
+}

@@ -1,0 +1,63 @@
+//! The dry run of the destruction of a model: its applications are removed together, then its machines, then the model.
+
+use crate::documents::blockers::EntityId;
+use crate::documents::draft::{Reader, read, read_all};
+use crate::documents::prelude::{ApplicationDoc, Kind, MachineDoc, Model, last_id};
+use crate::documents::refusal::Refusal;
+use crate::operations::dry_run::result::DryRun;
+use crate::operations::dry_run::{AgentReports, Removal, TARGETS_MAX, dry_run};
+use crate::terms::cause::Entity;
+use crate::terms::force::Force;
+use crate::terms::names::Uuid;
+use crate::terms::refusal::EntityKind;
+use std::collections::BTreeSet;
+
+/// Returns the effects of the destruction of a model. Of more than [`TARGETS_MAX`] applications the first ones by name
+/// are simulated.
+///
+/// # Errors
+/// If the model does not exist.
+pub fn dry_run_of_model(
+    reader: &dyn Reader,
+    model: Model,
+    force: Force,
+    now_ms: i64,
+    reports: &AgentReports<'_>,
+) -> Result<DryRun, Refusal> {
+    let doc = read(reader, &model.model()).ok_or_else(|| Refusal::not_found(EntityKind::Model, model.0))?;
+    let mut applications: Vec<(String, Uuid)> =
+        read_all::<ApplicationDoc>(reader, &model.prefix(Kind::Application))
+            .into_iter()
+            .filter_map(|(key, application)| Some((application.name, last_id(&key)?)))
+            .collect();
+    applications.sort();
+    let is_part = applications.len() > TARGETS_MAX;
+    let entities = applications.iter().take(TARGETS_MAX).map(|(_, id)| EntityId::Application(*id));
+    let entities: Vec<EntityId> = entities.collect();
+    let mut result = dry_run(reader, model, Removal { entities: &entities, force, now_ms }, reports)?;
+    result.truncated |= is_part;
+    let listed: BTreeSet<&Entity> =
+        result.removed_eventually.iter().chain(&result.removed_immediately).collect();
+    let (mut emptied, mut is_empty) = (Vec::new(), true);
+    let mut machines: Vec<(String, Uuid)> = read_all::<MachineDoc>(reader, &model.prefix(Kind::Machine))
+        .into_iter()
+        .filter_map(|(key, machine)| Some((machine.name, last_id(&key)?)))
+        .collect();
+    machines.sort();
+    for (name, id) in machines {
+        let units = read_all::<()>(reader, &model.machine_units(id));
+        let units = units.iter().filter_map(|(key, ())| read(reader, &model.unit(last_id(key)?)));
+        if units.into_iter().all(|unit| listed.contains(&Entity::Unit(unit.name))) {
+            emptied.push(Entity::Machine(name));
+        } else {
+            is_empty = false;
+        }
+    }
+    emptied.retain(|machine| !listed.contains(machine));
+    // by force everything is removed in the end, whatever blocks it
+    if force != Force::No || is_empty && !is_part && result.blockers.is_empty() {
+        emptied.push(Entity::Model(doc.name));
+    }
+    result.removed_eventually.extend(emptied);
+    Ok(result)
+}

@@ -1,0 +1,108 @@
+//! The statuses of a machine's agent and of its instance.
+
+use crate::documents::draft::{Reader, read};
+use crate::documents::prelude::{GLOBAL, MachineDoc, Model, TokenHolder};
+use crate::status::presence::PresenceReader;
+use crate::terms::life::Life;
+use crate::terms::names::Uuid;
+use crate::terms::status::{InstanceStatus, MachineAgentStatus};
+use crate::terms::status_info::StatusInfo;
+use crate::terms::status_message::StatusMessage;
+
+/// The state of a machine's agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MachineAgent {
+    /// The agent has not been started yet: it has no token.
+    Pending,
+    /// The provider failed, and the agent has not reported since.
+    Failed,
+    /// The agent reports regularly.
+    Present,
+    /// The agent has been silent for longer than one interval of its reports.
+    Late,
+    /// The agent has been silent for so long that it is shown as lost.
+    Lost,
+}
+
+/// Returns the state of a machine's agent.
+pub fn machine_agent(
+    reader: &dyn Reader,
+    model: Model,
+    presence: &dyn PresenceReader,
+    id: Uuid,
+) -> MachineAgent {
+    let holder = read(reader, &GLOBAL.token_of(id)).and_then(|hash| read(reader, &GLOBAL.token(&hash)));
+    let error = read(reader, &model.machine_provisioning_error(id));
+    // The token is stored before the instance starts, and that counts as a heartbeat, so it proves nothing.
+    if error.is_some_and(|error| presence.last_heartbeat_ms(id) <= error.last_ms) {
+        MachineAgent::Failed
+    } else if !matches!(holder, Some(TokenHolder::Machine { .. })) {
+        MachineAgent::Pending
+    } else if presence.is_lost(id) {
+        MachineAgent::Lost
+    } else if presence.is_late(id) {
+        MachineAgent::Late
+    } else {
+        MachineAgent::Present
+    }
+}
+
+/// The statuses of a machine.
+pub struct MachineStatuses {
+    /// The status of its agent.
+    pub agent: StatusInfo<MachineAgentStatus>,
+    /// The status of its instance.
+    pub instance: StatusInfo<InstanceStatus>,
+}
+
+/// The statuses of a machine with this document and life.
+pub fn statuses(
+    reader: &dyn Reader,
+    model: Model,
+    presence: &dyn PresenceReader,
+    id: Uuid,
+    doc: &MachineDoc,
+    life: Life,
+) -> MachineStatuses {
+    let created = Some(doc.created_ms);
+    let silent = || Some(presence.last_heartbeat_ms(id));
+    let error = read(reader, &model.machine_provisioning_error(id));
+    let failed = error.as_ref().map(|error| error.since_ms);
+    let (agent, instance) = match (life, machine_agent(reader, model, presence, id)) {
+        (Life::Dead, _) => (
+            StatusInfo::new(MachineAgentStatus::Stopped, StatusMessage::Empty, None),
+            InstanceStatus::Stopped,
+        ),
+        (Life::Alive | Life::Dying, MachineAgent::Pending) => (
+            StatusInfo::new(MachineAgentStatus::Pending, StatusMessage::Empty, created),
+            InstanceStatus::Pending,
+        ),
+        (Life::Alive | Life::Dying, MachineAgent::Failed) => {
+            (StatusInfo::new(MachineAgentStatus::Down, StatusMessage::Empty, failed), InstanceStatus::Pending)
+        }
+        (Life::Alive | Life::Dying, MachineAgent::Lost) => (
+            StatusInfo::new(MachineAgentStatus::Down, StatusMessage::AgentNotCommunicating, silent()),
+            InstanceStatus::Running,
+        ),
+        (Life::Alive | Life::Dying, MachineAgent::Late) => (
+            StatusInfo::new(MachineAgentStatus::Started, StatusMessage::AgentLate, silent()),
+            InstanceStatus::Running,
+        ),
+        (Life::Alive | Life::Dying, MachineAgent::Present) => (
+            StatusInfo::new(MachineAgentStatus::Started, StatusMessage::Empty, created),
+            InstanceStatus::Running,
+        ),
+    };
+    let message = match instance {
+        InstanceStatus::Running => StatusMessage::InstanceRunning,
+        InstanceStatus::Pending | InstanceStatus::Stopped | InstanceStatus::ProvisioningError => {
+            StatusMessage::Empty
+        }
+    };
+    let mut instance = StatusInfo::new(instance, message, created);
+    if let Some(error) = error {
+        let message = StatusMessage::OfProvider(error.message);
+        instance = StatusInfo::new(InstanceStatus::ProvisioningError, message, Some(error.since_ms));
+    }
+    MachineStatuses { agent, instance }
+}

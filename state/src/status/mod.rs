@@ -1,0 +1,13 @@
+//! The statuses of entities, computed from documents and from the presence of agents.
+//!
+//! Everything is a pure function of a reader and a [`PresenceReader`](presence::PresenceReader), so that the
+//! controller can keep a status as long as what was read of both is the same. Nothing is stored. The names and texts
+//! are those that clients of Juju match (spec/clients.md 2.4, 3.4; uniter.md F.5). Called by the controller's `status`
+//! and by `why`.
+
+pub mod application;
+pub mod machine;
+pub mod model;
+pub mod presence;
+pub mod relation;
+pub mod unit;

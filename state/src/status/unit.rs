@@ -1,0 +1,190 @@
+//! The statuses of a unit: what its charm has reported, and what its agent does or will do next.
+
+use crate::documents::draft::{Reader, read};
+use crate::documents::prelude::{Model, ReplicaDoc, ReportNumber, UnitDoc};
+use crate::status::machine::{MachineAgent, machine_agent};
+use crate::status::presence::PresenceReader;
+use crate::terms::activity::Activity;
+use crate::terms::names::Uuid;
+use crate::terms::status::{AgentStatus, WorkloadStatus};
+use crate::terms::status_info::StatusInfo;
+use crate::terms::status_message::StatusMessage;
+use crate::unit::local::Local;
+use crate::unit::resolve::{Act, Now, next};
+use crate::unit::snapshot::Snapshot;
+use crate::views::decision_view::decision_view;
+use crate::views::view;
+
+/// Returns a unit's workload status; until a hook sets one, what the unit waits for (spec C.4, scenario 178).
+fn workload_status(
+    reader: &dyn Reader,
+    model: Model,
+    presence: &dyn PresenceReader,
+    id: Uuid,
+    doc: &UnitDoc,
+) -> StatusInfo<WorkloadStatus> {
+    let status = read(reader, &model.unit_status(id)).unwrap_or_default();
+    let is_initial = status.number == ReportNumber::default();
+    let shown = StatusInfo::from(status);
+    if is_initial && reader.get(model.session(id).text()).is_some() {
+        StatusInfo { message: StatusMessage::AgentInitialising, ..shown }
+    } else if is_initial && machine_agent(reader, model, presence, doc.machine) == MachineAgent::Present {
+        StatusInfo { message: StatusMessage::InstallingAgent, ..shown }
+    } else {
+        shown
+    }
+}
+
+/// The statuses of a unit.
+pub struct UnitStatuses {
+    /// The workload status.
+    pub workload: StatusInfo<WorkloadStatus>,
+    /// The status of the agent.
+    pub agent: StatusInfo<AgentStatus>,
+    /// The run that the agent executes or will start next.
+    pub activity: Option<Activity>,
+}
+
+impl UnitStatuses {
+    fn new(workload: StatusInfo<WorkloadStatus>, agent: StatusInfo<AgentStatus>) -> UnitStatuses {
+        UnitStatuses { workload, agent, activity: None }
+    }
+
+    fn executing(
+        workload: StatusInfo<WorkloadStatus>,
+        activity: Activity,
+        since_ms: Option<i64>,
+    ) -> UnitStatuses {
+        let message = StatusMessage::Executing(activity.clone());
+        let agent = StatusInfo::new(AgentStatus::Executing, message, since_ms);
+        UnitStatuses { workload, agent, activity: Some(activity) }
+    }
+}
+
+/// Returns the workload and agent status of a unit. An error of the agent is shown as the workload status (F.5). If the
+/// agent is lost, both statuses are unknown, except where the last reported one remains true.
+pub fn statuses(
+    reader: &dyn Reader,
+    model: Model,
+    presence: &dyn PresenceReader,
+    id: Uuid,
+    doc: &UnitDoc,
+) -> UnitStatuses {
+    let workload = workload_status(reader, model, presence, id, doc);
+    let agent = read(reader, &model.agent_status(id)).map(StatusInfo::from).unwrap_or_default();
+    // the message of a unit that is lost together with its machine names the machine (F.4)
+    let lost_with = || {
+        let is_lost = machine_agent(reader, model, presence, doc.machine) == MachineAgent::Lost;
+        let machine = is_lost.then(|| read(reader, &model.machine(doc.machine))).flatten()?;
+        Some((
+            StatusMessage::MachineNotCommunicating { machine: machine.name },
+            Some(presence.last_heartbeat_ms(doc.machine)),
+        ))
+    };
+    let health = presence.health(id).filter(|_| workload.current != WorkloadStatus::Terminated);
+    let failure = health.as_ref().and_then(|health| StatusMessage::of_failed_agent(health, &doc.name));
+    if let Some(message) = failure.filter(|_| lost_with().is_none()) {
+        let since_ms = health.as_ref().and_then(|health| health.exit.as_ref()).map(|exit| exit.since_ms);
+        let workload = if agent.current == AgentStatus::Error { as_workload(agent) } else { workload };
+        return UnitStatuses::new(workload, StatusInfo::new(AgentStatus::Failed, message, since_ms));
+    }
+    if reader.get(model.session(id).text()).is_none() {
+        let agent = StatusInfo { current: AgentStatus::Allocating, ..agent };
+        return match lost_with() {
+            Some((message, since_ms)) => UnitStatuses::new(
+                StatusInfo { message: message.clone(), since_ms, ..workload },
+                StatusInfo { message, since_ms, ..agent },
+            ),
+            None => UnitStatuses::new(workload, agent),
+        };
+    }
+    let failed = agent.current == AgentStatus::Error;
+    if presence.is_lost(id) {
+        let (message, silent, since_ms) = match lost_with() {
+            Some((message, since_ms)) => (message.clone(), message, since_ms),
+            None => {
+                let message = StatusMessage::AgentLost { unit: doc.name.clone() };
+                (message, StatusMessage::AgentNotCommunicating, Some(presence.last_heartbeat_ms(id)))
+            }
+        };
+        // An error that an operator must resolve and a terminated workload remain true (scenario 185).
+        let workload = match workload.current {
+            _ if failed => as_workload(agent),
+            WorkloadStatus::Terminated => workload,
+            _ => StatusInfo::new(WorkloadStatus::Unknown, message, since_ms),
+        };
+        return UnitStatuses::new(workload, StatusInfo::new(AgentStatus::Lost, silent, since_ms));
+    }
+    if let Some(running) = presence.executing(id) {
+        return UnitStatuses::executing(workload, running.activity, Some(running.since_ms));
+    }
+    let since_ms = agent.since_ms;
+    let workload = if failed { as_workload(agent) } else { workload };
+    let replica = read(reader, &model.replica(id));
+    let act = replica.as_ref().and_then(|replica: &ReplicaDoc| {
+        let view = decision_view(reader, model, id)?;
+        Some(next_act_in(&replica.local, view))
+    });
+    match act {
+        Some(Act::Start(run)) => UnitStatuses::executing(workload, Activity::from(&run.operation), since_ms),
+        // attached, but no run has completed yet: the agent downloads the charm
+        None => UnitStatuses::new(
+            workload,
+            StatusInfo::new(AgentStatus::Allocating, StatusMessage::Empty, since_ms),
+        ),
+        Some(Act::Reboot) => {
+            let message = match presence.is_reboot_overdue(since_ms) {
+                true => StatusMessage::RebootOverdue { unit: doc.name.clone() },
+                false => StatusMessage::Empty,
+            };
+            UnitStatuses::new(workload, StatusInfo::new(AgentStatus::Rebooting, message, since_ms))
+        }
+        Some(Act::Wait(_) | Act::Finish) => {
+            let files = health.map(|health| health.set_aside).unwrap_or_default();
+            let message = match files.is_empty() {
+                true => replica.map(skipped_hooks).unwrap_or_default(),
+                false => StatusMessage::FilesSetAside { files, unit: doc.name.clone() },
+            };
+            UnitStatuses::new(workload, StatusInfo::new(AgentStatus::Idle, message, since_ms))
+        }
+        Some(
+            Act::Reattach(_)
+            | Act::AcquireHookLock
+            | Act::FetchBag(_)
+            | Act::RecordOutcome(_)
+            | Act::PersistEvent(_),
+        ) => UnitStatuses::new(
+            workload,
+            StatusInfo::new(AgentStatus::Executing, StatusMessage::Empty, since_ms),
+        ),
+    }
+}
+
+/// Returns the message about the hooks that an operator has skipped; empty if there are none (spec A.8).
+fn skipped_hooks(replica: ReplicaDoc) -> StatusMessage {
+    StatusMessage::of_skipped_hooks(&replica.local.skipped)
+}
+
+/// The error of an agent as it is shown: as the workload status.
+fn as_workload(agent: StatusInfo<AgentStatus>) -> StatusInfo<WorkloadStatus> {
+    let StatusInfo { current: _, message, since_ms, data } = agent;
+    StatusInfo { current: WorkloadStatus::Error, message, since_ms, data }
+}
+
+/// Returns what the unit's agent would do next if it had received every change of the model. This is the agent's own
+/// decision function, applied to the replica of its state. A unit is idle only if the result is to wait. None if the
+/// controller has no replica yet.
+pub fn next_act(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Act> {
+    let local = read(reader, &model.replica(id))?.local;
+    let view = view::full_view(reader, model, id)?;
+    let snapshot = Snapshot::from_full(view.delta).expect("the controller computes full views");
+    Some(next_act_in(&local, snapshot))
+}
+
+/// What a unit with this state and this view would do next.
+fn next_act_in(local: &Local, mut view: Snapshot) -> Act {
+    view.position.store_generation = local.store_generation.unwrap_or_default();
+    let leader = view.leader.as_ref().filter(|grant| grant.holder == local.name);
+    let now = Now { leader_generation: leader.map(|grant| grant.generation), ..Now::hypothetical() };
+    next(local, Some(&view), &now).act
+}

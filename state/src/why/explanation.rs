@@ -1,0 +1,76 @@
+//! The answer to "why": what an entity waits for, and its state.
+
+use crate::terms::activity::Activity;
+use crate::terms::cause::{Cause, Count, Entity};
+use crate::terms::life::Life;
+use crate::terms::names::UnitName;
+use crate::terms::status::{AgentStatus, WorkloadStatus};
+use crate::terms::status_info::StatusInfo;
+use serde::{Deserialize, Serialize};
+
+/// Everything that an entity waits for, computed on request (design 5).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Why {
+    /// The entity.
+    pub entity: Entity,
+    /// Its effective life.
+    pub life: Life,
+    /// Its state.
+    pub now: EntityState,
+    /// What it waits for; empty if nothing.
+    pub causes: Vec<Cause>,
+    /// Whether there are more causes.
+    #[serde(default)]
+    pub more: bool,
+}
+
+/// The state of an entity, by its kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum EntityState {
+    /// A unit.
+    Unit {
+        /// Its workload status.
+        workload: StatusInfo<WorkloadStatus>,
+        /// The status of its agent.
+        agent: StatusInfo<AgentStatus>,
+    },
+    /// An application.
+    Application {
+        /// The number of its units.
+        units: usize,
+    },
+    /// A relation.
+    Relation {
+        /// The number of units in its scope.
+        units_in_scope: usize,
+    },
+    /// A machine.
+    Machine {
+        /// The number of its units.
+        units: usize,
+        /// Who holds its hook lock; none if the lock is free.
+        hook_lock: Option<HookLock>,
+    },
+    /// A model.
+    Model {
+        /// Its applications.
+        applications: Count,
+        /// Its machines.
+        machines: Count,
+    },
+}
+
+/// The hook lock of a machine while a unit holds it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct HookLock {
+    /// The unit that holds it.
+    pub holder: UnitName,
+    /// What that unit runs.
+    pub running: Activity,
+    /// The units that wait for it.
+    pub waiters: Vec<UnitName>,
+}

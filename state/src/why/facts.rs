@@ -1,0 +1,85 @@
+//! What the explanations of all entities share: the documents, presence and times at one moment, and what holds for
+//! every kind of entity.
+
+use crate::documents::blockers::{self, EntityId};
+use crate::documents::draft::{Reader, Revision, read};
+use crate::documents::effective_life;
+use crate::documents::prelude::{ForcedRemovalDoc, Model};
+use crate::lifecycle::model;
+use crate::operations::force;
+use crate::status::presence::PresenceReader;
+use crate::terms::cause::{Actor, Cause, Duty, Entity, deduplicate};
+use crate::terms::force::ForcePhase;
+use crate::terms::life::Life;
+use crate::terms::names::Uuid;
+use crate::why::pending_since::PendingSince;
+
+/// Causes in one answer. Users act on the first ones; the answer states that there are more.
+pub(crate) const CAUSES_MAX: usize = 20;
+
+/// Everything needed to explain an entity: documents, presence and times at one moment.
+pub struct Facts<'a> {
+    /// The documents.
+    pub reader: &'a dyn Reader,
+    /// The model of all entities.
+    pub model: Model,
+    /// The presence of the agents.
+    pub presence: &'a dyn CausePresence,
+    /// When a revision was committed, by the wall clock; none if that is not recorded yet.
+    pub commit_time_ms: &'a dyn Fn(Revision) -> Option<i64>,
+    /// How long the forced removal of an entity still waits; negative if it is overdue.
+    pub force_remaining_ms: &'a dyn Fn(Uuid, &ForcedRemovalDoc) -> i64,
+    /// The wall clock.
+    pub now_ms: i64,
+}
+
+/// What causes depend on beside documents and what statuses depend on.
+pub trait CausePresence: PresenceReader {
+    /// Whether the agent has sent a request since the controller started.
+    fn has_reported(&self, agent: Uuid) -> bool;
+    /// The removed units of which a folder is left on a machine, and what prevents its deletion.
+    fn obstructed_recalls(&self, machine: Uuid) -> Vec<(Uuid, String)>;
+    /// The time of the presence, by the wall clock.
+    fn wall_ms(&self) -> i64;
+}
+
+impl Facts<'_> {
+    /// Returns the blockers of the entity's removal, with the time of each.
+    pub(crate) fn blockers(&self, entity: EntityId) -> Vec<Cause> {
+        let all = blockers::blockers(&mut { self.reader }, self.model, entity).into_iter();
+        all.map(|blocker| self.pending_since().with_since(blocker)).collect()
+    }
+
+    /// Returns when the controller starts to act in place of the entity's agents, if it is removed by force.
+    pub(crate) fn forced_removal_cause(&self, id: Uuid, entity: Entity) -> Option<Cause> {
+        let forced = read(self.reader, &self.model.forced_removal(id)).or_else(|| self.budget_timer(id))?;
+        let remaining_ms = (self.force_remaining_ms)(id, &forced);
+        let has_started = forced.no_wait || remaining_ms <= 0;
+        let phase = match has_started {
+            true => ForcePhase::Acting,
+            false => ForcePhase::Waiting { left_ms: remaining_ms },
+        };
+        let duty = Duty::ForceRemoval { by: forced.by, phase };
+        Some(Cause::new(entity, duty, Actor::Janitor).since(forced.since_ms))
+    }
+
+    /// Returns the force timer of a Dying unit that the janitor has not visited yet.
+    fn budget_timer(&self, id: Uuid) -> Option<ForcedRemovalDoc> {
+        let config = read(self.reader, &self.model.model_config())?;
+        let budget_ms = model::teardown_budget_ms(&config)?;
+        let dying = effective_life::unit_life(&mut { self.reader }, self.model, id) == Some(Life::Dying);
+        dying.then(|| force::budget_timer(budget_ms, self.now_ms))
+    }
+
+    /// Computes since when something is pending.
+    pub fn pending_since(&self) -> PendingSince<'_> {
+        let Facts { reader, model, commit_time_ms, now_ms, .. } = *self;
+        PendingSince { reader, model, commit_time_ms, now_ms }
+    }
+}
+
+/// Removes duplicates. Returns whether there are more causes than an answer contains, so that the search can stop.
+pub(crate) fn deduplicate_and_check_full(causes: &mut Vec<Cause>) -> bool {
+    deduplicate(causes);
+    causes.len() > CAUSES_MAX
+}

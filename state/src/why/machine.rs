@@ -1,0 +1,96 @@
+//! Explains a machine: its blockers, its provider, and the actor that must start its agent.
+
+use crate::documents::blockers::EntityId;
+use crate::documents::draft::{read, read_all};
+use crate::status::machine::{MachineAgent, machine_agent};
+use crate::terms::cause::{Actor, Cause, Duty, Entity, Silence};
+use crate::terms::life::Life;
+use crate::terms::names::Uuid;
+use crate::why::explanation::{EntityState, HookLock, Why};
+use crate::why::facts::Facts;
+use crate::why::hook_lock;
+use crate::why::non_removal_causes;
+
+/// Explains the machine of this name.
+pub(crate) fn explain(facts: &Facts<'_>, id: Uuid, name: &str) -> Why {
+    let life = read(facts.reader, &facts.model.machine_life(id)).unwrap_or(Life::Dead);
+    let mut causes = facts.blockers(EntityId::Machine(id));
+    causes.extend(silent_or_failed_agent(facts, id));
+    causes.extend(obstructed_recalls(facts, id, name));
+    if causes.iter().all(|cause| cause.last_error.is_none()) {
+        causes.extend(non_removal_causes::provisioning(facts.reader, facts.model, id, name, false));
+    }
+    if life == Life::Dying {
+        let missing_instance = non_removal_causes::missing_instance(facts.reader, facts.model, id);
+        causes.extend(missing_instance.map(|cause| facts.pending_since().with_since(cause)));
+    }
+    // Only the provider removes a Dead machine, unless its instance is kept (cargo sim 58).
+    let is_instance_kept =
+        || read(facts.reader, &facts.model.machine(id)).is_some_and(|doc| doc.manual || doc.keep_instance);
+    let entity = Entity::Machine(name.to_owned());
+    let forced = facts.forced_removal_cause(id, entity.clone());
+    causes.extend(forced.filter(|_| life != Life::Dead || is_instance_kept()));
+    Why { entity, life, now: machine_now(facts, id), causes, more: false }
+}
+
+/// Returns a cause for each removed unit of which a folder is left on the machine.
+pub(crate) fn obstructed_recalls(facts: &Facts<'_>, id: Uuid, name: &str) -> Vec<Cause> {
+    let cause = |(unit, why): (Uuid, String)| {
+        // a recall that was confirmed since is obstructed no more
+        read(facts.reader, &facts.model.recall(id, unit))?;
+        let unit = read(facts.reader, &facts.model.tombstone(unit))?.name.parse().ok()?;
+        let cause =
+            Cause::new(Entity::Machine(name.to_owned()), Duty::DeleteFolder { unit }, Actor::Operator);
+        Some(cause.last_error(why))
+    };
+    facts.presence.obstructed_recalls(id).into_iter().filter_map(cause).collect()
+}
+
+fn machine_now(facts: &Facts<'_>, id: Uuid) -> EntityState {
+    let units = read_all::<()>(facts.reader, &facts.model.machine_units(id)).len();
+    let held = hook_lock::holder(facts.reader, facts.model, facts.presence, id);
+    let hook_lock = held.map(|(holder, executing)| HookLock {
+        holder,
+        running: executing.activity,
+        waiters: hook_lock::waiters(facts.reader, facts.model, facts.presence, id),
+    });
+    EntityState::Machine { units, hook_lock }
+}
+
+/// Returns the cause for a machine whose agent was present and is silent now.
+pub(crate) fn silent_agent(facts: &Facts<'_>, id: Uuid) -> Option<Cause> {
+    let agent = machine_agent(facts.reader, facts.model, facts.presence, id);
+    let is_silent = matches!(agent, MachineAgent::Late | MachineAgent::Lost);
+    silent_or_failed_agent(facts, id).filter(|_| is_silent)
+}
+
+/// Returns the cause for a machine whose agent does not report; none if the machine is Dead.
+pub(crate) fn silent_or_failed_agent(facts: &Facts<'_>, id: Uuid) -> Option<Cause> {
+    let doc = read(facts.reader, &facts.model.machine(id))?;
+    let life = read(facts.reader, &facts.model.machine_life(id)).filter(|life| *life != Life::Dead)?;
+    let silent = |agent| {
+        let (actor, host) = non_removal_causes::host(facts.reader, facts.model, id, &doc);
+        let duty = Duty::RunMachineAgent { agent, host };
+        let cause = Cause::new(Entity::Machine(doc.name.clone()), duty, actor);
+        Some(cause.since(facts.presence.last_heartbeat_ms(id)))
+    };
+    match machine_agent(facts.reader, facts.model, facts.presence, id) {
+        MachineAgent::Present if facts.presence.has_reported(id) => None,
+        MachineAgent::Present => silent(Silence::NotReported),
+        MachineAgent::Late => silent(Silence::Late),
+        MachineAgent::Lost => silent(Silence::Lost),
+        MachineAgent::Failed => {
+            let is_alive = life == Life::Alive;
+            non_removal_causes::provisioning(facts.reader, facts.model, id, &doc.name, is_alive)
+        }
+        // the agent of a machine that is being removed is no longer started
+        MachineAgent::Pending if life != Life::Alive => None,
+        MachineAgent::Pending if doc.manual => non_removal_causes::enrolment(facts.reader, facts.model, id),
+        MachineAgent::Pending => {
+            let (_, host) = non_removal_causes::host(facts.reader, facts.model, id, &doc);
+            let duty = Duty::RunMachineAgent { agent: Silence::NotStarted, host };
+            let cause = Cause::new(Entity::Machine(doc.name.clone()), duty, Actor::Supervisor);
+            Some(cause.since(doc.created_ms))
+        }
+    }
+}

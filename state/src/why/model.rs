@@ -1,0 +1,87 @@
+//! Explains a whole model: the blockers of all removals in it, followed by the errors and silent agents of the rest.
+
+use crate::documents::blockers::EntityId;
+use crate::documents::draft::read;
+use crate::documents::effective_life;
+use crate::documents::prelude::{Kind, last_id};
+use crate::documents::refusal::Refusal;
+use crate::status::machine::{MachineAgent, machine_agent};
+use crate::terms::cause::{Cause, Count, Entity};
+use crate::terms::life::Life;
+use crate::terms::names::Uuid;
+use crate::terms::refusal::EntityKind;
+use crate::why::explanation::{EntityState, Why};
+use crate::why::facts::{Facts, deduplicate_and_check_full};
+use crate::why::non_removal_causes;
+use crate::why::{machine, unit};
+
+/// Entities of each kind that are examined: some 10 reads each.
+const ENTITIES_MAX: usize = 1_000;
+
+/// Explains the whole model.
+pub(crate) fn explain(facts: &Facts<'_>) -> Result<Why, Refusal> {
+    let not_found = || Refusal::not_found(EntityKind::Model, facts.model.0);
+    let doc = read(facts.reader, &facts.model.model()).ok_or_else(not_found)?;
+    let ids = |kind: Kind| -> Vec<Uuid> {
+        let page = facts.reader.scan(&facts.model.prefix(kind), "", ENTITIES_MAX);
+        page.iter().filter_map(|stored| last_id(&stored.key)).collect()
+    };
+    let (applications, machines) = (ids(Kind::Application), ids(Kind::Machine));
+    let (units, relations) = (ids(Kind::Unit), ids(Kind::Relation));
+    let count = |ids: &[Uuid]| Count { number: ids.len(), more: ids.len() == ENTITIES_MAX };
+    let remaining = (count(&applications), count(&machines));
+    let now = EntityState::Model { applications: remaining.0, machines: remaining.1 };
+    let all = applications.into_iter().map(EntityId::Application);
+    let all = all.chain(units.iter().copied().map(EntityId::Unit));
+    let all = all.chain(relations.iter().copied().map(EntityId::Relation));
+    let all = all.chain(machines.iter().copied().map(EntityId::Machine));
+    let mut causes = Vec::new();
+    causes.extend(non_removal_causes::destruction(
+        facts.reader,
+        facts.model,
+        &doc.name,
+        remaining.0,
+        remaining.1,
+    ));
+    for entity in all {
+        causes.extend(facts.blockers(entity));
+        if deduplicate_and_check_full(&mut causes) {
+            break;
+        }
+    }
+    let of_machine = |id: Uuid| {
+        let doc = read(facts.reader, &facts.model.machine(id));
+        let obstructed =
+            doc.into_iter().flat_map(move |doc| machine::obstructed_recalls(facts, id, &doc.name));
+        machine::silent_or_failed_agent(facts, id).into_iter().chain(obstructed)
+    };
+    let stalled = machines.into_iter().flat_map(of_machine);
+    let suspended =
+        relations.into_iter().filter_map(|id| non_removal_causes::suspended(facts.reader, facts.model, id));
+    let stalled = stalled.chain(suspended).chain(units.into_iter().flat_map(|id| stalled_unit(facts, id)));
+    for cause in stalled {
+        if deduplicate_and_check_full(&mut causes) {
+            break;
+        }
+        causes.push(cause);
+    }
+    let life = read(facts.reader, &facts.model.model_life()).unwrap_or(Life::Dying);
+    Ok(Why { entity: Entity::Model(doc.name), life, now, causes, more: false })
+}
+
+/// Returns the causes of an Alive unit whose agent is in error or silent. A unit that is silent together with its
+/// machine is omitted, because the machine's own cause is listed (F.4).
+fn stalled_unit(facts: &Facts<'_>, id: Uuid) -> Vec<Cause> {
+    let Some(doc) = read(facts.reader, &facts.model.unit(id)) else { return Vec::new() };
+    let attached = facts.reader.get(facts.model.session(id).text()).is_some();
+    let replica = read(facts.reader, &facts.model.replica(id));
+    let failed = replica.is_some_and(|replica| replica.local.episode().is_some());
+    let silent = !attached || facts.presence.is_late(id);
+    let alive = effective_life::unit_life_of(&mut { facts.reader }, facts.model, id, &doc) == Life::Alive;
+    let agent = || machine_agent(facts.reader, facts.model, facts.presence, doc.machine);
+    let is_only_unit_silent = || silent && agent() != MachineAgent::Lost;
+    if !alive || !failed && !is_only_unit_silent() {
+        return Vec::new();
+    }
+    unit::explain(facts, id).map_or(Vec::new(), |why| why.causes)
+}

@@ -1,0 +1,187 @@
+//! Explains a unit: its agent, the hook that runs, and the next operation of its agent.
+
+use crate::documents::blockers::EntityId;
+use crate::documents::draft::{read, read_all};
+use crate::documents::effective_life;
+use crate::documents::prelude::{UnitDoc, last_id};
+use crate::documents::refusal::Refusal;
+use crate::status::presence::ExecutingRun;
+use crate::status::unit::{UnitStatuses, next_act, statuses};
+use crate::terms::activity::Activity;
+use crate::terms::cause::{Actor, Cause, Duty, Entity};
+use crate::terms::life::Life;
+use crate::terms::names::Uuid;
+use crate::terms::refusal::EntityKind;
+use crate::terms::status::AgentStatus;
+use crate::terms::status_info::StatusInfo;
+use crate::unit::agent_causes;
+use crate::unit::local::Run;
+use crate::unit::resolve::{Act, fetch_reason, requested_reboot_reason};
+use crate::why::explanation::{EntityState, Why};
+use crate::why::facts::Facts;
+use crate::why::hook_lock;
+use crate::why::machine;
+use crate::why::non_removal_causes;
+
+/// Explains a unit.
+pub(crate) fn explain(facts: &Facts<'_>, id: Uuid) -> Result<Why, Refusal> {
+    let doc =
+        read(facts.reader, &facts.model.unit(id)).ok_or_else(|| Refusal::not_found(EntityKind::Unit, id))?;
+    let UnitStatuses { workload, agent, .. } = statuses(facts.reader, facts.model, facts.presence, id, &doc);
+    let entity = Entity::Unit(doc.name.clone());
+    let machine = machine_name(facts, &doc);
+    let attached = is_attached(facts, id);
+    let life = effective_life::unit_life_of(&mut { facts.reader }, facts.model, id, &doc);
+    let health = facts.presence.health(id).filter(|_| life != Life::Dead).unwrap_or_default();
+    let obstacle = agent_causes::obstacle(&doc.name, Some(&machine), &health);
+    let silent = silent_agent(facts, id, &doc);
+    let is_silent = silent.is_some();
+    let mut causes: Vec<Cause> = Vec::new();
+    match (obstacle, facts.presence.executing(id).filter(|_| attached && !facts.presence.is_lost(id))) {
+        // what the machine agent observes is the cause of the rest: silence, and a run that does not finish
+        (Some(obstacle), _) => causes.push(obstacle),
+        (None, running) => {
+            causes.extend(silent);
+            if !attached && life == Life::Alive {
+                causes.push(unattached(facts, &doc, &machine));
+            }
+            // the unit does nothing else before its current run has finished, whatever its life
+            match running {
+                Some(running) => causes.push(finishing(facts, &doc, &machine, running)),
+                None => causes.extend(next(facts, id, &doc, &agent, is_silent)),
+            }
+        }
+    }
+    // the agent's next operation is more precise than the blockers of the unit itself
+    let blockers = facts.blockers(EntityId::Unit(id)).into_iter();
+    let blockers: Vec<Cause> =
+        blockers.filter(|blocker| causes.is_empty() || blocker.entity != entity).collect();
+    causes.splice(0..0, blockers);
+    if life == Life::Alive {
+        causes.extend(suspended_relations(facts, &doc));
+    }
+    // if the unit waits for its machine's agent, the machine's cause is the root cause and is listed first
+    let lost = attached && life != Life::Dead && facts.presence.is_lost(id);
+    let by_machine = Actor::MachineAgent(machine.clone());
+    if lost || causes.iter().any(|cause| cause.actor == by_machine) {
+        causes.splice(0..0, machine::silent_or_failed_agent(facts, doc.machine));
+    }
+    causes.extend(facts.forced_removal_cause(id, entity.clone()));
+    causes.extend(agent_causes::set_aside(&doc.name, Some(&machine), health.set_aside));
+    Ok(Why { entity, life, now: EntityState::Unit { workload, agent }, causes, more: false })
+}
+
+fn machine_name(facts: &Facts<'_>, doc: &UnitDoc) -> String {
+    read(facts.reader, &facts.model.machine(doc.machine)).map_or(String::new(), |machine| machine.name)
+}
+
+fn is_attached(facts: &Facts<'_>, id: Uuid) -> bool {
+    facts.reader.get(facts.model.session(id).text()).is_some()
+}
+
+/// Returns the cause for a unit whose agent was present and is silent now; none for a Dead unit, whose agent is not
+/// expected to report again.
+pub(crate) fn silent_agent(facts: &Facts<'_>, id: Uuid, doc: &UnitDoc) -> Option<Cause> {
+    let life = effective_life::unit_life_of(&mut { facts.reader }, facts.model, id, doc);
+    if !facts.presence.is_late(id) || !is_attached(facts, id) || life == Life::Dead {
+        return None;
+    }
+    let lost = facts.presence.is_lost(id);
+    let (machine, subordinate) = (machine_name(facts, doc), doc.principal.is_some());
+    let cause = Cause::of_unit_agent(&doc.name, Duty::Respond { machine, lost, subordinate });
+    Some(cause.since(facts.presence.last_heartbeat_ms(id)))
+}
+
+/// Returns the cause for a unit whose agent has never attached.
+fn unattached(facts: &Facts<'_>, doc: &UnitDoc, machine: &str) -> Cause {
+    let cause = match machine::silent_or_failed_agent(facts, doc.machine) {
+        None => Cause::of_unit_agent(&doc.name, Duty::Attach { machine: machine.to_owned() }),
+        Some(_) => agent_causes::not_started(&doc.name, Some(machine)),
+    };
+    cause.since(doc.created_ms)
+}
+
+fn finishing(facts: &Facts<'_>, doc: &UnitDoc, machine: &str, running: ExecutingRun) -> Cause {
+    let duty = Duty::Finish {
+        activity: running.activity,
+        run: running.run,
+        machine: machine.to_owned(),
+        lock_waiters: hook_lock::waiters(facts.reader, facts.model, facts.presence, doc.machine),
+    };
+    Cause::new(Entity::Unit(doc.name.clone()), duty, Actor::Charm).since(running.since_ms)
+}
+
+/// Returns the causes for the next operation of the unit's agent, or for what the agent waits for.
+fn next(
+    facts: &Facts<'_>,
+    id: Uuid,
+    doc: &UnitDoc,
+    agent: &StatusInfo<AgentStatus>,
+    silent: bool,
+) -> Vec<Cause> {
+    let single = |cause: Cause| vec![cause];
+    match next_act(facts.reader, facts.model, id) {
+        Some(Act::Wait(wait)) => {
+            let with_since = |cause: Cause| {
+                let since_ms = cause.since_ms.or(agent.since_ms);
+                cause.since(since_ms)
+            };
+            wait.causes.into_iter().map(with_since).collect()
+        }
+        Some(Act::Start(run)) => single(starting(facts, id, doc, run, silent)),
+        Some(Act::FetchBag(request)) => single(fetch_reason(&doc.name, &request).since(agent.since_ms)),
+        Some(Act::Reboot) => rebooting(facts, doc, agent.since_ms),
+        Some(
+            Act::Finish
+            | Act::Reattach(_)
+            | Act::AcquireHookLock
+            | Act::RecordOutcome(_)
+            | Act::PersistEvent(_),
+        )
+        | None => Vec::new(),
+    }
+}
+
+/// Returns the cause for a pending run: it waits for the hook lock, or only for the agent.
+fn starting(facts: &Facts<'_>, id: Uuid, doc: &UnitDoc, run: Run, silent: bool) -> Cause {
+    let activity = Activity::from(&run.operation);
+    let holder = hook_lock::holder(facts.reader, facts.model, facts.presence, doc.machine);
+    if let Some((holder, running)) = holder.filter(|_| run.operation.runs_charm()) {
+        let ExecutingRun { activity: running, since_ms, .. } = running;
+        let duty = Duty::ReleaseHookLock { activity, running, holder: holder.clone() };
+        let cause = Cause::new(Entity::Unit(doc.name.clone()), duty, Actor::UnitAgent(holder));
+        return cause.since(since_ms);
+    }
+    let since_ms = facts.pending_since().since_ms(id, doc, &run.operation);
+    let duty = Duty::Start { activity, reason: run.reason, silent };
+    Cause::of_unit_agent(&doc.name, duty).since(since_ms)
+}
+
+/// Returns the causes for a unit whose machine is to be rebooted: the hook that runs on it, which delays the reboot,
+/// then the reboot itself.
+fn rebooting(facts: &Facts<'_>, doc: &UnitDoc, since_ms: Option<i64>) -> Vec<Cause> {
+    let machine = machine_name(facts, doc);
+    let holder = hook_lock::holder(facts.reader, facts.model, facts.presence, doc.machine);
+    let delays = holder.map(|(holder, running)| {
+        let duty = Duty::Finish {
+            activity: running.activity,
+            run: running.run,
+            machine: machine.clone(),
+            lock_waiters: vec![doc.name.clone()],
+        };
+        Cause::new(Entity::Unit(holder), duty, Actor::Charm).since(running.since_ms)
+    });
+    let now_ms = facts.presence.wall_ms();
+    let reboot = requested_reboot_reason(&doc.name, Some(&machine), since_ms, now_ms);
+    delays.into_iter().chain([reboot]).collect()
+}
+
+fn suspended_relations(facts: &Facts<'_>, doc: &UnitDoc) -> Vec<Cause> {
+    let related = read_all::<()>(facts.reader, &facts.model.relations_of(doc.application));
+    let related = related.iter().filter_map(|(key, ())| last_id(key));
+    let own = related.filter(|id| {
+        let relation = read(facts.reader, &facts.model.relation(*id));
+        relation.is_some_and(|relation| doc.takes_part_in(&relation))
+    });
+    own.filter_map(|id| non_removal_causes::suspended(facts.reader, facts.model, id)).collect()
+}

@@ -1,0 +1,48 @@
+//! Why actions have failed: the message, and the results as Juju shows them.
+
+use crate::compare;
+use api::text::action::{message, results};
+use api::{ActionDoc, ActionFailure};
+use serde_json::json;
+use state::terms::names::{UnitName, Uuid};
+use state::terms::refusal::write::WriteRefusal;
+use state::terms::status::ActionStatus;
+use std::collections::BTreeMap;
+
+/// Returns the example after `failure`; none after the last. A new one must be named here to compile.
+fn next_failure(failure: &ActionFailure) -> Option<ActionFailure> {
+    Some(match failure {
+        ActionFailure::ActionFail { .. } => ActionFailure::Process { reason: "exit status 1".to_owned() },
+        ActionFailure::Process { .. } => ActionFailure::NoProgram,
+        ActionFailure::NoProgram => {
+            ActionFailure::Refused { refusal: Box::new(WriteRefusal::LeaderOnly.into()) }
+        }
+        ActionFailure::Refused { .. } => ActionFailure::Lost,
+        ActionFailure::Lost => ActionFailure::UnitRemoved,
+        ActionFailure::UnitRemoved => return None,
+    })
+}
+
+#[test]
+fn each_failure_of_an_action_renders_as_in_the_golden_file() {
+    let first = ActionFailure::ActionFail { message: "no disk".to_owned() };
+    let text = |failure: ActionFailure| {
+        let action = ActionDoc {
+            id: 3,
+            unit: Uuid(1),
+            unit_name: UnitName::new("web", 0),
+            name: "backup".to_owned(),
+            params: BTreeMap::new(),
+            status: ActionStatus::Failed,
+            failure: Some(failure.clone()),
+            results: BTreeMap::from([("stderr".to_owned(), json!("printed\n"))]),
+            log: Vec::new(),
+            enqueued_ms: 1,
+            started_ms: None,
+            completed_ms: Some(2),
+        };
+        let message = message(&action).expect("it has failed");
+        format!("{failure:?}: {message}\n    {}\n", json!(results(&action)))
+    };
+    compare("actions.txt", &std::iter::successors(Some(first), next_failure).map(text).collect::<String>());
+}

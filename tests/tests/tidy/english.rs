@@ -1,0 +1,183 @@
+//! Tests assert on types: no test outside `tests/tests/golden` compares our own English.
+//!
+//! The rule finds string literals of three or more words in the compared values of an assertion macro, and in the
+//! arguments of `contains`, `starts_with` and `ends_with`, in test code. The message of an assertion is not compared and
+//! may be a sentence. What remains is listed in [`EXCEPTIONS`], each with its reason: mostly fixed texts of Juju, on
+//! which charms and clients rely.
+
+use super::source::{Source, Token, sources, tokens_and_strings};
+
+/// The file or folder, how the literal begins, and why a test may compare it.
+const EXCEPTIONS: &[(&str, &str, &str)] = &[
+    (
+        "hooks-tools/commands/src/",
+        "",
+        "texts of Juju's hook tools, and of Go's flags and YAML in them: charms read them (spec/hook-tools.md)",
+    ),
+    ("state/src/terms/port_range.rs", "", "texts of Juju's open-port: charms read them (spec/hook-tools.md)"),
+    (
+        "agent/tests/",
+        "ERROR bad request: ",
+        "how Juju's tool client reports a failed call (spec/hook-tools.md)",
+    ),
+    (
+        "agent/tests/",
+        "ERROR cannot write relation settings",
+        "Juju's text for relation-set (spec/hook-tools.md)",
+    ),
+    ("tests/tests/system.rs", "ERROR bad request: ", "how Juju's tool client reports a failed call"),
+    ("tests/tests/system.rs", "ERROR JUJU_CONTEXT_ID not set", "Juju's text (spec/hook-tools.md)"),
+    (
+        "cli/tests/commands.rs",
+        "id \\\"7\\\" with return code 3",
+        "Juju's text of a failed task, which jubilant reads",
+    ),
+    ("tests/src/cases/", "", "commands of the language of the cases, not assertions"),
+];
+
+/// The macros that compare, and how many of their arguments are compared values.
+const MACROS: &[(&str, usize)] = &[
+    ("assert", 1),
+    ("assert_eq", 2),
+    ("assert_ne", 2),
+    ("debug_assert", 1),
+    ("ensure", 1),
+    ("matches", 2),
+    ("prop_assert", 1),
+    ("prop_assert_eq", 2),
+];
+
+/// The methods that compare a part of a text.
+const METHODS: &[&str] = &["contains", "starts_with", "ends_with", "strip_prefix", "strip_suffix"];
+
+/// Whether a literal is English: three words, or more.
+fn is_english(literal: &str) -> bool {
+    let is_word = |part: &&str| {
+        // a placeholder is data
+        let part = part.trim_matches(|c: char| c.is_ascii_punctuation() && c != '{');
+        part.len() > 1 && part.chars().all(|c| c.is_alphabetic() || c == '\'' || c == '-')
+    };
+    // an escaped line break separates words
+    let literal = literal.replace("\\n", " ").replace("\\t", " ");
+    literal.split_whitespace().filter(is_word).count() >= 3
+}
+
+/// The test code of a source: the whole file in a folder of tests, else what follows `#[cfg(test)]`.
+fn test_code(source: &Source) -> &str {
+    let path = &source.path;
+    let is_test = path.starts_with("tests/") || path.contains("/tests/") || path.ends_with("tests.rs");
+    match source.text.find("#[cfg(test)]") {
+        _ if path.starts_with("tests/tests/golden/") => "",
+        _ if is_test => &source.text,
+        Some(from) => &source.text[from..],
+        None => "",
+    }
+}
+
+/// What an open bracket decides about the literals in it.
+enum Bracket {
+    /// So many arguments are compared values.
+    Compares(usize),
+    /// The arguments of another function, which are its input.
+    Input,
+    /// The message of an `expect`.
+    Message,
+    /// The bracket around it decides: an array, a tuple, `Some(...)`, `format!(...)`.
+    Inherits,
+}
+
+impl Bracket {
+    /// What the bracket that follows these two tokens decides.
+    fn after(before: &str, last: &str) -> Bracket {
+        let is_name = last.chars().all(|c| c.is_alphanumeric() || c == '_');
+        let of_macro = MACROS.iter().find(|(name, _)| before == *name && last == "!");
+        match of_macro {
+            Some((_, compared)) => Bracket::Compares(*compared),
+            None if before == "." && METHODS.contains(&last) => Bracket::Compares(1),
+            // a constructor, or no function at all
+            None if !is_name || last.starts_with(char::is_uppercase) || last == "from" => Bracket::Inherits,
+            None if last.starts_with("expect") => Bracket::Message,
+            None => Bracket::Input,
+        }
+    }
+}
+
+/// The literals of English that are compared, each with its line. What the same text gives as input is not English of
+/// our own but data of the test, and may come back.
+fn compared(text: &str) -> Vec<(usize, String)> {
+    // the open brackets, each with the number of commas that were passed in it
+    let mut open: Vec<(Bracket, usize)> = Vec::new();
+    let mut found = Vec::new();
+    let mut input = Vec::new();
+    let mut last = [String::new(), String::new()];
+    for token in tokens_and_strings(text) {
+        let code = match token {
+            Token::Text(literal, line) => {
+                let deciding = open.iter().rev().find(|(bracket, _)| !matches!(bracket, Bracket::Inherits));
+                let is_argument =
+                    matches!(deciding, Some((Bracket::Compares(count), passed)) if passed < count);
+                let is_operand = last[1] == "=" && ["=", "!"].contains(&last[0].as_str());
+                match deciding {
+                    _ if !is_english(&literal) => (),
+                    _ if is_argument || is_operand => found.push((line, literal)),
+                    None | Some((Bracket::Input, _)) => input.push(literal),
+                    Some(_) => (),
+                }
+                String::from("\"")
+            }
+            Token::Code(code) => {
+                match code.as_str() {
+                    "(" => open.push((Bracket::after(&last[0], &last[1]), 0)),
+                    "[" | "{" => open.push((Bracket::Inherits, 0)),
+                    ")" | "]" | "}" => drop(open.pop()),
+                    "," => open.last_mut().into_iter().for_each(|(_, passed)| *passed += 1),
+                    _ => (),
+                }
+                code
+            }
+        };
+        last = [std::mem::take(&mut last[1]), code];
+    }
+    found.retain(|(_, literal)| !input.iter().any(|input: &String| input.contains(literal)));
+    found
+}
+
+#[test]
+fn tests_compare_no_english_of_our_own() {
+    let mut violations = String::new();
+    let mut used = vec![false; EXCEPTIONS.len()];
+    for source in sources() {
+        let code = test_code(&source);
+        let before = source.text[..source.text.len() - code.len()].matches('\n').count();
+        for (line, literal) in compared(code) {
+            let fits = |(path, start, _): &&(&str, &str, &str)| {
+                source.path.starts_with(path) && literal.starts_with(start)
+            };
+            match EXCEPTIONS.iter().position(|exception| fits(&exception)) {
+                Some(at) => used[at] = true,
+                None => violations += &format!("{}:{}: {literal}\n", source.path, before + line),
+            }
+        }
+    }
+    assert!(violations.is_empty(), "compare the type, the code or the exit status instead:\n{violations}");
+    for ((path, start, _), used) in EXCEPTIONS.iter().zip(used) {
+        assert!(used, "no test in {path} compares {start:?} any more: remove the exception");
+    }
+}
+
+#[test]
+fn compared_literals_are_found_and_messages_of_assertions_are_not() {
+    let found = |text: &str| compared(text).into_iter().map(|(line, _)| line).collect::<Vec<_>>();
+    assert_eq!(found("assert_eq!(f(a, b), \"web is gone\");"), [1]);
+    assert_eq!(found("\nassert_eq!(x,\n [\"it is\", \"the unit waits\"]);"), [3]);
+    assert_eq!(found("assert!(text.contains(\"web is gone\"), \"a reason of a test\");"), [1]);
+    assert_eq!(found("let is = text.starts_with(r#\"web is gone\"#);"), [1]);
+    assert_eq!(found("assert!(matches!(x, Some(\"web is gone\")));"), [1]);
+    assert_eq!(found("assert_eq!(a, b, \"{}\", why(\"the reason of a test\"));"), [0; 0]);
+    assert_eq!(found("assert!(x.is_ok(), \"the reason of a test\");"), [0; 0]);
+    assert_eq!(found("assert_eq!(f(\"the input of a test\").expect(\"it is there\"), Some(1));"), [0; 0]);
+    assert_eq!(found("lines.find(|line| *line == \"web is gone\")"), [1]);
+    assert_eq!(found("f(\"web is gone\"); assert_eq!(x, \"web is gone\");"), [0; 0], "data of the test");
+    assert_eq!(found("f(\"web is gone\"); // assert_eq!(x, \"web is gone\")"), [0; 0]);
+    assert_eq!(found("assert_eq!(x, \"web/0 logging/0 db/0\");"), [0; 0], "names are no words");
+}

@@ -1,0 +1,78 @@
+//! The modules of the core form an order: each imports only those before it.
+//!
+//! A decision in one room can then be read without the rooms above it, and no two rooms have to change together.
+
+use super::modules::{Uses, uses};
+use super::source::{root, sources};
+use std::fs;
+
+/// The rooms of `state/src`, from the one that imports nothing to those that nothing in the core imports.
+const ROOMS: [&str; 12] = [
+    "charm",
+    "terms",
+    "unit",
+    "machine",
+    "documents",
+    "lifecycle",
+    "agents",
+    "restore",
+    "views",
+    "operations",
+    "status",
+    "why",
+];
+
+/// The room of a file, by its place in the order; none for the root and the tests of the core.
+fn room(file: &str) -> Option<usize> {
+    let below = file.strip_prefix("state/src/")?;
+    let name = below.split('/').next().unwrap_or_default().trim_end_matches(".rs");
+    ROOMS.iter().position(|room| *room == name)
+}
+
+/// The imports of a file of a later room, a line each.
+fn upward_imports(uses: &Uses) -> Vec<String> {
+    let pairs = uses.iter().flat_map(|(file, used)| used.iter().map(move |other| (file, other)));
+    let is_upward = |(file, other): &(&String, &String)| match (room(file), room(other)) {
+        (Some(importer), Some(imported)) => importer < imported,
+        (None, _) | (_, None) => false,
+    };
+    pairs.filter(is_upward).map(|(file, other)| format!("{file} imports {other}")).collect()
+}
+
+#[test]
+fn rooms_of_the_core_import_only_rooms_before_them() {
+    let found = upward_imports(&uses(&sources()));
+    assert!(
+        found.is_empty(),
+        "against the order {}:\n{}\nhint: move what the lower room needs into it, or into one below both",
+        ROOMS.join(", "),
+        found.join("\n")
+    );
+}
+
+#[test]
+fn every_module_of_the_core_is_a_room_and_the_order_is_documented() {
+    let library = fs::read_to_string(root().join("state/src/lib.rs")).expect("the core has a root");
+    let mut declared: Vec<&str> =
+        library.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')).collect();
+    let mut rooms = ROOMS.to_vec();
+    declared.sort_unstable();
+    rooms.sort_unstable();
+    assert_eq!(declared, rooms, "each module of state/src/lib.rs has a place in the order");
+    let order = ROOMS.map(|room| format!("`{room}`")).join(" < ");
+    let map = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("there is a map");
+    for (name, text) in [("ARCHITECTURE.md", &map), ("state/src/lib.rs", &library)] {
+        let text = text.replace("//! ", "").replace('\n', " ");
+        assert!(text.contains(&order), "{name} does not contain the order {order}");
+    }
+}
+
+#[test]
+fn an_upward_import_is_found() {
+    let uses = |from: &str, to: &str| Uses::from([(from.to_owned(), [to.to_owned()].into())]);
+    let (low, high) = ("state/src/terms/life.rs", "state/src/unit/local.rs");
+    assert_eq!(upward_imports(&uses(low, high)).len(), 1);
+    assert_eq!(upward_imports(&uses(high, low)).len(), 0);
+    assert_eq!(upward_imports(&uses("state/src/tests/views.rs", high)).len(), 0);
+    assert_eq!(upward_imports(&uses("state/src/charm/options.rs", "state/src/why/mod.rs")).len(), 1);
+}
