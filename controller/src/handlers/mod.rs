@@ -21,6 +21,7 @@ mod secrets;
 mod status;
 pub mod unit_agent;
 mod units;
+mod user_secrets;
 mod why;
 
 use crate::environment::Environment;

@@ -7,7 +7,9 @@ use crate::quote::quote;
 use crate::settings_file;
 use crate::tool::{Invocation, ToolError, usage};
 use base64::prelude::{BASE64_STANDARD, Engine};
-use state::terms::secret::{CONTENT_BYTES_MAX, SecretContent};
+use state::terms::secret::{
+    CONTENT_BYTES_MAX, SecretContent, ValueSource, is_content_key, split_pair, value_source,
+};
 use std::collections::BTreeMap;
 
 /// Reads the pairs of the arguments and those of `--file`, which override them.
@@ -17,10 +19,9 @@ use std::collections::BTreeMap;
 pub fn read(call: &Invocation, words: &[String]) -> Result<SecretContent, ToolError> {
     let mut content = BTreeMap::new();
     for word in words {
-        // the padding of base64 is no separator
-        let separator = word.trim_end_matches('=').find('=').filter(|at| *at > 0);
-        let Some(at) = separator else { return usage(format!("key value {} not valid", quote(word))) };
-        insert(call, &mut content, &word[..at], &word[at + 1..])?;
+        let pair = split_pair(word);
+        let Some((key, value)) = pair else { return usage(format!("key value {} not valid", quote(word))) };
+        insert(call, &mut content, key, value)?;
     }
     if let Some(path) = call.parsed.text("file") {
         let bytes = as_usage(call.content(path))?;
@@ -44,27 +45,13 @@ fn insert(
     key: &str,
     value: &str,
 ) -> Result<(), ToolError> {
-    let (key, encoded) = if let Some(key) = key.strip_suffix("#file") {
-        let bytes = as_usage(call.content(value)).map_err(|error| match error {
-            ToolError::Usage(reason) => {
-                ToolError::Usage(format!("reading content for secret key {}: {reason}", quote(key)))
-            }
-            other => other,
-        })?;
-        if bytes.len() > CONTENT_BYTES_MAX {
-            return usage(format!(
-                "secret content in file {} too large: {} bytes",
-                quote(value),
-                bytes.len()
-            ));
-        }
-        (key, BASE64_STANDARD.encode(bytes))
-    } else if let Some(key) = key.strip_suffix("#base64") {
-        (key, value.to_owned())
-    } else {
-        (key, BASE64_STANDARD.encode(value))
+    let (key, source) = value_source(key, value);
+    let encoded = match source {
+        ValueSource::Text(value) => BASE64_STANDARD.encode(value),
+        ValueSource::Base64(value) => value.to_owned(),
+        ValueSource::File(path) => BASE64_STANDARD.encode(file(call, key, path)?),
     };
-    if !is_key(key) {
+    if !is_content_key(key) {
         return usage(format!("key {} not valid", quote(key)));
     }
     if encoded.len() > CONTENT_BYTES_MAX {
@@ -78,32 +65,25 @@ fn insert(
     Ok(())
 }
 
+/// The value of a key that is in a file.
+fn file<'a>(call: &'a Invocation, key: &str, path: &str) -> Result<&'a [u8], ToolError> {
+    let bytes = as_usage(call.content(path)).map_err(|error| match error {
+        ToolError::Usage(reason) => {
+            ToolError::Usage(format!("reading content for secret key {}: {reason}", quote(key)))
+        }
+        other => other,
+    })?;
+    if bytes.len() > CONTENT_BYTES_MAX {
+        let bytes = bytes.len();
+        return usage(format!("secret content in file {} too large: {bytes} bytes", quote(path)));
+    }
+    Ok(bytes)
+}
+
 /// A file that cannot be read is a usage error here.
 fn as_usage<T>(read: Result<T, ToolError>) -> Result<T, ToolError> {
     read.map_err(|error| match error {
         ToolError::Failed(reason) => ToolError::Usage(reason),
         other => other,
     })
-}
-
-/// `^[a-z](-?[a-z0-9]){2,}$`
-fn is_key(key: &str) -> bool {
-    let is_letter = |c: char| c.is_ascii_lowercase();
-    let is_inner = |c: char| is_letter(c) || c.is_ascii_digit();
-    let letters = key.chars().filter(|c| *c != '-').count();
-    letters >= 3
-        && key.starts_with(is_letter)
-        && key.ends_with(is_inner)
-        && !key.contains("--")
-        && key.chars().all(|c| c == '-' || is_inner(c))
-}
-
-#[test]
-fn keys_have_three_letters_or_digits_and_single_hyphens() {
-    for key in ["abc", "a-b-c", "a1-2", "private-key"] {
-        assert!(is_key(key), "{key}");
-    }
-    for key in ["ab", "a-b", "1bc", "-abc", "abc-", "a--bc", "a_bc", "Abc", "", "aéc"] {
-        assert!(!is_key(key), "{key}");
-    }
 }

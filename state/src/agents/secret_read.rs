@@ -7,7 +7,7 @@ use crate::agents::session;
 use crate::documents::draft::Draft;
 use crate::documents::prelude::{Model, SecretContentDoc};
 use crate::documents::refusal::Refusal;
-use crate::lifecycle::secret::{find, labelled, may_read, require_bytes, track};
+use crate::lifecycle::secret::{find, labelled, may_read, prune, put, require_bytes, track};
 use crate::terms::names::Uuid;
 use crate::terms::refusal::EntityKind;
 use crate::terms::refusal::secret::{SecretLimit, SecretRefusal};
@@ -91,9 +91,16 @@ pub fn consume(
         if before.is_none() && consumed.len() >= CONSUMED_MAX {
             return Err(SecretRefusal::TooMany { what: SecretLimit::Consumed, max: CONSUMED_MAX }.into());
         }
-        track(draft, model, unit, id, before.map(|entry| entry.revision), entry.revision);
+        let tracked = before.map(|entry| entry.revision);
+        let left = tracked.filter(|left| *left != entry.revision);
+        track(draft, model, unit, id, tracked, entry.revision);
         consumed.insert(id, entry);
         draft.put(&key, &consumed);
+        if let Some(left) = left {
+            let mut after = secret.clone();
+            prune(draft, model, id, &mut after, left);
+            put(draft, model, id, Some(&secret), &after);
+        }
     }
     Ok(ReadableSecret { id, revision, content })
 }

@@ -10,12 +10,10 @@ use crate::documents::prelude::{
 };
 use crate::documents::refusal::Refusal;
 use crate::lifecycle::leadership;
-use crate::lifecycle::secret::{change_metadata, grant, new_secret, put, remove, require_bytes, track};
+use crate::lifecycle::secret::{change_metadata, grant, new_secret, put, remove, set_label, track};
 use crate::terms::names::{RelationNumber, Uuid};
-use crate::terms::refusal::secret::{SecretLimit, SecretRefusal};
-use crate::terms::secret::{
-    LABEL_BYTES_MAX, RotatePolicy, SECRETS_MAX, SecretEvent, SecretId, SecretOwnerKind, SecretReader,
-};
+use crate::terms::refusal::secret::SecretRefusal;
+use crate::terms::secret::{RotatePolicy, SecretEvent, SecretId, SecretOwnerKind, SecretReader};
 use crate::unit::local::Local;
 use crate::unit::record::DroppedWrite;
 use crate::unit::secrets::{AccessChange, SecretRemoval, SecretWrite, SecretWrites};
@@ -104,10 +102,8 @@ fn changed_secret(
     };
     require_owner(draft, model, writer, &after)?;
     let owner = after.owner.id;
-    if !indexes.contains_key(&owner) {
-        indexes.insert(owner, draft.get(&model.secrets_of(owner)).unwrap_or_default());
-    }
-    let owned = indexes.entry(owner).or_default();
+    let owned =
+        indexes.entry(owner).or_insert_with(|| draft.get(&model.secrets_of(owner)).unwrap_or_default());
     if write.removed == Some(SecretRemoval::All) {
         owned.remove(&id);
         let (content, removed_revisions) = (None, Vec::new());
@@ -120,17 +116,7 @@ fn changed_secret(
             tracks_latest: false,
         }));
     }
-    if let Some(label) = &write.label {
-        require_bytes(label, LABEL_BYTES_MAX)?;
-        if !label.is_empty() && owned.iter().any(|(other, taken)| *other != id && taken == label) {
-            return Err(SecretRefusal::LabelExists { label: label.clone() }.into());
-        }
-        after.label.clone_from(label);
-    }
-    owned.insert(id, after.label.clone());
-    if owned.len() > SECRETS_MAX {
-        return Err(SecretRefusal::TooMany { what: SecretLimit::Secrets, max: SECRETS_MAX }.into());
-    }
+    set_label(owned, id, &mut after, write.label.as_deref())?;
     let content = change_metadata(&mut after, writer.unit, writer.at_ms, write)?;
     for change in &write.access {
         change_access(draft, model, writer.local, &mut after, change)?;

@@ -18,3 +18,4 @@ pub mod relation;
 pub mod scope;
 pub(crate) mod secret;
 pub mod unit;
+pub mod user_secret;

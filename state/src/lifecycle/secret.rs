@@ -9,16 +9,18 @@
 use crate::documents::draft::Draft;
 use crate::documents::effective_life::Documents;
 use crate::documents::prelude::{
-    Model, RevisionDoc, SecretContentDoc, SecretDoc, SecretGrantDoc, SecretOwner, UnitDoc,
+    Model, OwnedSecretsDoc, RevisionDoc, SecretContentDoc, SecretDoc, SecretGrantDoc, SecretOwner, UnitDoc,
 };
 use crate::documents::refusal::Refusal;
 use crate::terms::names::Uuid;
 use crate::terms::refusal::secret::{SecretLimit, SecretRefusal};
 use crate::terms::secret::{
-    DESCRIPTION_BYTES_MAX, GRANTS_MAX, REVISIONS_MAX, SEALED_BYTES_MAX, SecretId, SecretOwnerKind,
+    DESCRIPTION_BYTES_MAX, GRANTS_MAX, LABEL_BYTES_MAX, REVISIONS_MAX, SEALED_BYTES_MAX, SECRETS_MAX,
+    SecretId, SecretOwnerKind,
 };
 use crate::unit::secrets::SecretWrite;
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 /// The secret, if its owner exists.
 ///
@@ -34,7 +36,7 @@ pub(crate) fn find(documents: &mut impl Documents, model: Model, id: SecretId) -
     secret.ok_or_else(|| not_found(id))
 }
 
-fn not_found(id: SecretId) -> Refusal {
+pub(crate) fn not_found(id: impl Display) -> Refusal {
     SecretRefusal::NotFound { name: id.to_string() }.into()
 }
 
@@ -76,6 +78,27 @@ pub(crate) fn track(
         draft.remove(&model.secret_tracker(id, before, unit));
     }
     draft.put(&model.secret_tracker(id, now, unit), &());
+}
+
+/// Sets the label of a secret, and enters the secret into the index of its owner.
+pub(crate) fn set_label(
+    owned: &mut OwnedSecretsDoc,
+    id: SecretId,
+    secret: &mut SecretDoc,
+    label: Option<&str>,
+) -> Result<(), Refusal> {
+    if let Some(label) = label {
+        require_bytes(label, LABEL_BYTES_MAX)?;
+        if !label.is_empty() && owned.iter().any(|(other, taken)| *other != id && taken == label) {
+            return Err(SecretRefusal::LabelExists { label: label.to_owned() }.into());
+        }
+        label.clone_into(&mut secret.label);
+    }
+    owned.insert(id, secret.label.clone());
+    if owned.len() > SECRETS_MAX {
+        return Err(SecretRefusal::TooMany { what: SecretLimit::Secrets, max: SECRETS_MAX }.into());
+    }
+    Ok(())
 }
 
 /// A secret without revisions.
@@ -158,6 +181,16 @@ pub(crate) fn grant(secret: &mut SecretDoc, reader: Uuid, grant: SecretGrantDoc)
         return Err(SecretRefusal::TooMany { what: SecretLimit::Grants, max: GRANTS_MAX }.into());
     }
     Ok(())
+}
+
+/// Removes a revision of a user's secret that is not the newest, if the user wants this and no unit reads it any more.
+pub(crate) fn prune(draft: &mut Draft, model: Model, id: SecretId, secret: &mut SecretDoc, revision: u64) {
+    let is_unused = secret.auto_prune
+        && revision != secret.newest()
+        && draft.first(&model.secret_trackers(id, revision), &[]).is_none();
+    if is_unused && secret.revisions.remove(&revision).is_some() {
+        draft.remove(&model.secret_content(id, revision));
+    }
 }
 
 /// Stores the metadata of a secret, and its timer.

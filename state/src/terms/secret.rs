@@ -4,7 +4,7 @@
 //! controller and receive from it. It is never stored, and `Debug` does not show it. What is stored is sealed: text that
 //! only the controller can open.
 
-use crate::terms::names::{BadName, UnitName};
+use crate::terms::names::{BadName, UnitName, Uuid};
 use crate::terms::string_enum::string_enum;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::collections::BTreeMap;
@@ -101,6 +101,81 @@ impl schemars::JsonSchema for SecretId {
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({"type": "string", "pattern": "^[0-9a-v]{20}$"})
     }
+}
+
+/// The URI of a secret, in any form of Juju: `secret:ID`, `ID`, `secret://MODEL/ID` or `secret:MODEL/ID`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SecretUri {
+    /// The model, if the URI names it.
+    pub model: Option<Uuid>,
+    /// The secret.
+    pub id: SecretId,
+}
+
+/// Why a text is no URI of a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadSecretUri<'a> {
+    /// It has this scheme.
+    Scheme(&'a str),
+    /// It has no id of a secret, or another model than a uuid.
+    Invalid,
+}
+
+impl SecretUri {
+    /// Parses a URI.
+    ///
+    /// # Errors
+    /// If the text is none.
+    pub fn parse(text: &str) -> Result<SecretUri, BadSecretUri<'_>> {
+        let rest = match text.split_once(':') {
+            Some(("secret", rest)) => rest.strip_prefix("//").unwrap_or(rest),
+            Some((scheme, _)) => return Err(BadSecretUri::Scheme(scheme)),
+            None => text,
+        };
+        let (model, id) = match rest.split_once('/') {
+            Some((model, id)) => (Some(model.parse().map_err(|_| BadSecretUri::Invalid)?), id),
+            None => (None, rest),
+        };
+        Ok(SecretUri { model, id: id.parse().map_err(|_| BadSecretUri::Invalid)? })
+    }
+}
+
+/// Where the value of a key comes from, in an argument `KEY=VALUE` of a command or a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ValueSource<'a> {
+    /// `key=value`: the value itself.
+    Text(&'a str),
+    /// `key#base64=value`: the value in base64.
+    Base64(&'a str),
+    /// `key#file=path`: the file that contains the value.
+    File(&'a str),
+}
+
+/// Splits `KEY=VALUE`; none if there is no key. The padding of base64 is no separator.
+pub fn split_pair(word: &str) -> Option<(&str, &str)> {
+    let at = word.trim_end_matches('=').find('=').filter(|at| *at > 0)?;
+    Some((&word[..at], &word[at + 1..]))
+}
+
+/// The key without its suffix, and where its value comes from.
+pub fn value_source<'a>(key: &'a str, value: &'a str) -> (&'a str, ValueSource<'a>) {
+    match (key.strip_suffix("#file"), key.strip_suffix("#base64")) {
+        (Some(key), _) => (key, ValueSource::File(value)),
+        (None, Some(key)) => (key, ValueSource::Base64(value)),
+        (None, None) => (key, ValueSource::Text(value)),
+    }
+}
+
+/// Whether a content may have this key: `^[a-z](-?[a-z0-9]){2,}$`.
+pub fn is_content_key(key: &str) -> bool {
+    let is_letter = |c: char| c.is_ascii_lowercase();
+    let is_inner = |c: char| is_letter(c) || c.is_ascii_digit();
+    let letters = key.chars().filter(|c| *c != '-').count();
+    letters >= 3
+        && key.starts_with(is_letter)
+        && key.ends_with(is_inner)
+        && !key.contains("--")
+        && key.chars().all(|c| c == '-' || is_inner(c))
 }
 
 /// The content of one revision: base64 by key. `Debug` shows the keys only.
@@ -218,5 +293,37 @@ mod tests {
     fn content_is_not_shown() {
         let content = SecretContent(BTreeMap::from([("password".to_owned(), "czNjcmV0".to_owned())]));
         assert_eq!(format!("{content:?}"), r#"SecretContent(["password"])"#);
+    }
+
+    #[test]
+    fn all_forms_of_a_uri_name_the_same_secret() {
+        let id = "9m4e2mr0ui3e8a215n4g";
+        let model = "5f3a1c2e-7d64-4a0b-9c11-0e6b8f2d9a10";
+        for text in [id.to_owned(), format!("secret:{id}"), format!("secret:{model}/{id}")] {
+            assert_eq!(SecretUri::parse(&text).expect("a URI").id, id.parse().expect("an id"), "{text}");
+        }
+        let full = format!("secret://{model}/{id}");
+        assert_eq!(SecretUri::parse(&full).expect("a URI").model, Some(model.parse().expect("a uuid")));
+        assert_eq!(SecretUri::parse("secret:x"), Err(BadSecretUri::Invalid));
+        assert_eq!(SecretUri::parse("http:x"), Err(BadSecretUri::Scheme("http")));
+        assert!(SecretUri::parse(&format!("secret:x/{id}")).is_err() && SecretUri::parse("").is_err());
+    }
+
+    #[test]
+    fn keys_have_three_letters_or_digits_and_single_hyphens() {
+        for key in ["abc", "a-b-c", "a1-2", "private-key"] {
+            assert!(is_content_key(key), "{key}");
+        }
+        for key in ["ab", "a-b", "1bc", "-abc", "abc-", "a--bc", "a_bc", "Abc", "", "aéc"] {
+            assert!(!is_content_key(key), "{key}");
+        }
+    }
+
+    #[test]
+    fn the_padding_of_base64_belongs_to_the_value() {
+        assert_eq!(split_pair("data#base64=AA=="), Some(("data#base64", "AA==")));
+        assert_eq!((split_pair("data"), split_pair("=x"), split_pair("data==")), (None, None, None));
+        assert_eq!(value_source("data#base64", "AA=="), ("data", ValueSource::Base64("AA==")));
+        assert_eq!(value_source("data#file", "p"), ("data", ValueSource::File("p")));
     }
 }

@@ -33,6 +33,7 @@ pub mod record;
 pub mod resolve;
 pub mod retry;
 pub mod run_retention;
+mod secret_buffer;
 pub mod secrets;
 pub mod snapshot;
 mod wait_reasons;

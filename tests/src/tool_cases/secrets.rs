@@ -2,7 +2,6 @@
 //!
 //! A sealed content is its JSON here, so that an effect can show it.
 
-use super::fixture::part;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use commands::{SecretAnswer, SecretNeed};
 use serde::Deserialize;
@@ -55,7 +54,7 @@ struct FixtureAccess {
 
 impl Secrets {
     pub fn of(fixture: &Value) -> Result<Secrets, String> {
-        part(fixture, "secrets")
+        serde_json::from_value(fixture.clone()).map_err(|error| format!("cannot read secrets: {error}"))
     }
 
     /// The secrets of the unit and its application, as a view shows them.

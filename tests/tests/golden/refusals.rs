@@ -259,6 +259,8 @@ examples! { secret: SecretRefusal {
     TooMany { what: SecretLimit::Revisions, max: 200 },
     Sealed { id: SecretId::from_bits(0) },
     Empty {},
+    BadContent { key: own("a_b") },
+    OfCharm { id: SecretId::from_bits(0) },
     UnknownReader { name: own("web") },
 } }
 

@@ -20,6 +20,10 @@ pub(super) fn text(reason: &SecretRefusal) -> String {
             format!("cannot open the content of secret {id}: its key is missing or the content is damaged")
         }
         SecretRefusal::Empty => "empty secret value not valid".to_owned(),
+        SecretRefusal::BadContent { key } => format!("key {key:?} not valid, or its value is not in base64"),
+        SecretRefusal::OfCharm { id } => {
+            format!("cannot change secret {id}: it belongs to an application or a unit")
+        }
         SecretRefusal::UnknownReader { name } => format!("application {name:?} not found"),
     }
 }

@@ -59,6 +59,16 @@ pub enum SecretRefusal {
     },
     /// A user's secret without content.
     Empty,
+    /// A key of a content is not valid, or its value is not in base64.
+    BadContent {
+        /// The key.
+        key: String,
+    },
+    /// A charm owns the secret, so that users do not change it.
+    OfCharm {
+        /// The id.
+        id: SecretId,
+    },
     /// An application or unit that was named for a grant does not exist.
     UnknownReader {
         /// Its name.
@@ -94,7 +104,10 @@ impl SecretRefusal {
             | SecretRefusal::UnknownReader { .. } => Code::NotFound,
             SecretRefusal::PermissionDenied | SecretRefusal::NotLeader { .. } => Code::Forbidden,
             SecretRefusal::LabelExists { .. } | SecretRefusal::Exists { .. } => Code::AlreadyExists,
-            SecretRefusal::TooMany { .. } | SecretRefusal::Empty => Code::Invalid,
+            SecretRefusal::TooMany { .. }
+            | SecretRefusal::Empty
+            | SecretRefusal::OfCharm { .. }
+            | SecretRefusal::BadContent { .. } => Code::Invalid,
             SecretRefusal::Sealed { .. } => Code::Busy,
         }
     }
