@@ -148,11 +148,11 @@ impl SecretKeys {
         self.file().keys.iter().any(|key| key_id(sealed) == Some(&key.id))
     }
 
-    /// Seals a content; none if there is no key.
-    pub fn seal(&self, sealed_for: SealedFor, content: &SecretContent) -> Option<String> {
+    /// Seals a content with random bits that seal no other; none if there is no key.
+    pub fn seal(&self, sealed_for: SealedFor, content: &SecretContent, salt: [u128; 2]) -> Option<String> {
         let file = self.file();
         let newest = file.keys.last()?;
-        let salt = [host::random::bits().to_be_bytes(), host::random::bits().to_be_bytes()].concat();
+        let salt = salt.map(u128::to_be_bytes).concat();
         let mut sealed = serde_json::to_vec(content).ok()?;
         content_key(newest, &salt)?
             .seal_in_place_append_tag(nonce(), Aad::from(sealed_for.authenticated()), &mut sealed)
@@ -218,10 +218,10 @@ mod tests {
     #[test]
     fn a_content_is_opened_for_what_it_was_sealed_for_only() {
         let keys = SecretKeys::in_memory(1);
-        let sealed = keys.seal(sealed_for(3), &content()).unwrap();
+        let sealed = keys.seal(sealed_for(3), &content(), [1, 2]).unwrap();
         assert!(!sealed.contains("czNjcmV0") && !sealed.contains("password"));
         assert_ne!(
-            keys.seal(sealed_for(3), &content()).unwrap(),
+            keys.seal(sealed_for(3), &content(), [1, 3]).unwrap(),
             sealed,
             "each content has a key of its own"
         );
@@ -239,11 +239,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("secret-keys.yaml");
         let keys = SecretKeys::open(path.clone()).unwrap();
-        assert_eq!(keys.seal(sealed_for(3), &content()), None, "there is no key yet");
+        assert_eq!(keys.seal(sealed_for(3), &content(), [1, 2]), None, "there is no key yet");
         keys.rotate().unwrap();
-        let first = keys.seal(sealed_for(3), &content()).unwrap();
+        let first = keys.seal(sealed_for(3), &content(), [1, 2]).unwrap();
         keys.rotate().unwrap();
-        let second = keys.seal(sealed_for(3), &content()).unwrap();
+        let second = keys.seal(sealed_for(3), &content(), [1, 2]).unwrap();
         assert!(!keys.is_newest(&first) && keys.is_newest(&second));
         let read = SecretKeys::open(path.clone()).unwrap();
         for sealed in [first, second] {

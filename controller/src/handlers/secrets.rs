@@ -35,8 +35,9 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         content: &SecretContent,
     ) -> Result<String, ApiError> {
         let keys = self.secret_keys()?;
+        let salt = [self.controller.environment.random(), self.controller.environment.random()];
         let bytes: usize = content.0.iter().map(|(key, value)| key.len() + value.len()).sum();
-        let sealed = (bytes <= CONTENT_BYTES_MAX).then(|| keys.seal(sealed_for, content)).flatten();
+        let sealed = (bytes <= CONTENT_BYTES_MAX).then(|| keys.seal(sealed_for, content, salt)).flatten();
         match sealed.filter(|sealed| sealed.len() <= SEALED_BYTES_MAX) {
             Some(sealed) => Ok(sealed),
             None => {

@@ -50,7 +50,8 @@ pub(super) async fn seal_again<S: Store, E: Environment>(
         .await;
     *after = last;
     for (key, content) in page {
-        let Some(sealed) = sealed_again(keys, model, &key, &content) else { continue };
+        let salt = [controller.environment.random(), controller.environment.random()];
+        let Some(sealed) = sealed_again(keys, model, (&key, &content), salt) else { continue };
         let transition = move |draft: &mut Draft<'_>| {
             let key = Key::<SecretContentDoc>::new(key.clone());
             if draft.get(&key).as_ref() == Some(&content) {
@@ -68,11 +69,16 @@ fn content(reader: &dyn Reader, stored: &StoredDocument) -> Option<(String, Secr
 }
 
 /// The content sealed with the newest key; none if it is, or cannot be opened.
-fn sealed_again(keys: &SecretKeys, model: Model, key: &str, content: &SecretContentDoc) -> Option<String> {
+fn sealed_again(
+    keys: &SecretKeys,
+    model: Model,
+    (key, content): (&str, &SecretContentDoc),
+    salt: [u128; 2],
+) -> Option<String> {
     if keys.is_newest(&content.sealed) {
         return None;
     }
     let secret = secret_of_key(Parts::of(key)?.rest)?;
     let sealed_for = SealedFor { model: model.0, secret, writer: content.sealed_for };
-    keys.seal(sealed_for, &keys.unseal(sealed_for, &content.sealed)?)
+    keys.seal(sealed_for, &keys.unseal(sealed_for, &content.sealed)?, salt)
 }
