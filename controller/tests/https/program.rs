@@ -158,15 +158,18 @@ async fn a_missing_key_of_secrets_is_named_at_start_and_everything_else_is_serve
     let mode = std::fs::metadata(&keys).expect("it was made").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     assert!(!keys.starts_with(folder.path().join("controller/store")), "a copy of the store has no key");
-    let door = client::Controller::from(&file(folder.path()));
-    let admin = Client::user(&door).expect("a good file").in_model("dev");
+    // a client of its own for each process: the connections of the others are closed
+    let admin = || {
+        let door = client::Controller::from(&file(folder.path()));
+        Client::user(&door).expect("a good file").in_model("dev")
+    };
     let content = SecretContent(BTreeMap::from([("password".to_owned(), "czNjcmV0".to_owned())]));
     let add = |name: &str| AddSecret {
         name: name.to_owned(),
         description: String::new(),
         content: content.clone(),
     };
-    admin.handle(add("first")).await.expect("it is added");
+    admin().handle(add("first")).await.expect("it is added");
     let reveal = || RevealSecret { secret: "first".to_owned(), revision: None };
 
     let kept = std::fs::read(&keys).expect("it is there");
@@ -174,10 +177,11 @@ async fn a_missing_key_of_secrets_is_named_at_start_and_everything_else_is_serve
     std::fs::remove_file(&keys).expect("it is there");
     let program = Program::start(folder.path());
     assert!(names_keys(&program), "{:?}", program.1);
-    assert_eq!(admin.handle(ListSecrets).await.expect("metadata is served").len(), 1);
+    let user = admin();
+    assert_eq!(user.handle(ListSecrets).await.expect("metadata is served").len(), 1);
     for error in [
-        admin.handle(add("second")).await.expect_err("nothing can be sealed"),
-        admin.handle(reveal()).await.expect_err("nothing can be opened"),
+        user.handle(add("second")).await.expect_err("nothing can be sealed"),
+        user.handle(reveal()).await.expect_err("nothing can be opened"),
     ]
     .map(|error| error.code)
     {
@@ -204,6 +208,6 @@ async fn a_missing_key_of_secrets_is_named_at_start_and_everything_else_is_serve
     assert!(rotate().expect("it ran").status.success());
     let program = Program::start(folder.path());
     assert!(!names_keys(&program), "{:?}", program.1);
-    assert_eq!(admin.handle(reveal()).await, Ok(content.clone()));
+    assert_eq!(admin().handle(reveal()).await, Ok(content.clone()));
     program.signal(nix::sys::signal::Signal::SIGTERM);
 }

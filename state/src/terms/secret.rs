@@ -4,7 +4,7 @@
 //! controller and receive from it. It is never stored, and `Debug` does not show it. What is stored is sealed: text that
 //! only the controller can open.
 
-use crate::terms::names::{BadName, UnitName, Uuid};
+use crate::terms::names::{BadName, UnitName, Uuid, serde_as_text};
 use crate::terms::string_enum::string_enum;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::collections::BTreeMap;
@@ -81,27 +81,7 @@ impl fmt::Debug for SecretId {
     }
 }
 
-impl Serialize for SecretId {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
-    }
-}
-
-impl<'de> Deserialize<'de> for SecretId {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<SecretId, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
-    }
-}
-
-#[cfg(feature = "schema")]
-impl schemars::JsonSchema for SecretId {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "SecretId".into()
-    }
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({"type": "string", "pattern": "^[0-9a-v]{20}$"})
-    }
-}
+serde_as_text! { SecretId "secret-id" }
 
 /// The URI of a secret, in any form of Juju: `secret:ID`, `ID`, `secret://MODEL/ID` or `secret:MODEL/ID`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
