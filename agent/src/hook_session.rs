@@ -21,9 +21,8 @@ use state::terms::secret::SecretId;
 use state::terms::settings::{Bag, BagChange};
 use state::unit::hook_context::{HookContext, Level, Reboot, ReportContent, Writes};
 use state::unit::record::RunReport;
-use state::unit::secrets::SecretWrite;
 use state::unit::snapshot::BagRequest;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -180,6 +179,7 @@ impl<'a> HookSession<'a> {
         self.context.restrict_leadership(call.is_leader);
         if let Some(effect) = &call.effect {
             self.context.writes.secrets.extend(effect.secrets.clone());
+            self.context.writes.secrets.retain(|secret, _| !effect.dropped.contains(secret));
             if effect.printed.is_none() {
                 return;
             }
@@ -281,7 +281,18 @@ impl<'a> HookSession<'a> {
             (reply.code, reply.stderr) = (failed.code, failed.stderr);
         }
         if commands::is_confidential(&tool) {
-            return Ok(self.store_confidential(id, pid, tool, (at_ms, is_leader), &before, reply));
+            let (call, code) = (self.last_call + 1, reply.code);
+            let line = ConfidentialCall {
+                call,
+                id,
+                at_ms,
+                pid,
+                confidential_tool: tool,
+                is_leader,
+                code,
+                effect: None,
+            };
+            return Ok(self.store_confidential(line, before, &reply));
         }
         let changes = self.context.writes != before || inputs.leader_write == Some(Ok(()));
         let answer_bytes = reply.stdout.len() + reply.stderr.len();
@@ -330,44 +341,31 @@ impl<'a> HookSession<'a> {
     /// Stores the effect of a call that may concern the content of a secret, and answers it.
     fn store_confidential(
         &mut self,
-        id: String,
-        pid: Option<i32>,
-        tool: String,
-        (at_ms, is_leader): (i64, bool),
-        before: &Writes,
-        reply: ToolReply,
+        mut line: ConfidentialCall,
+        before: Writes,
+        reply: &ToolReply,
     ) -> Vec<u8> {
-        let is_changed = |secret: &SecretId, write: &SecretWrite| before.secrets.get(secret) != Some(write);
-        let mut secrets = self.context.writes.secrets.clone();
-        secrets.retain(|secret, write| is_changed(secret, write));
-        let mut effect = None;
-        if !secrets.is_empty() {
+        let after = &self.context.writes.secrets;
+        let mut secrets = after.clone();
+        secrets.retain(|secret, write| before.secrets.get(secret) != Some(write));
+        let dropped: BTreeSet<SecretId> =
+            before.secrets.keys().filter(|secret| !after.contains_key(secret)).copied().collect();
+        if !secrets.is_empty() || !dropped.is_empty() {
             // secret-get prints a content, and may change which revision the unit reads: it is answered anew
-            let printed = (tool != "secret-get").then(|| String::from_utf8_lossy(&reply.stdout).into_owned());
-            effect = Some(SecretEffect { printed, secrets });
+            let is_repeatable = line.confidential_tool != "secret-get";
+            let printed = is_repeatable.then(|| String::from_utf8_lossy(&reply.stdout).into_owned());
+            line.effect = Some(SecretEffect { printed, secrets, dropped });
         }
-        let has_effect = effect.is_some();
-        let is_repeatable = effect.as_ref().is_some_and(|effect| effect.printed.is_some());
-        let call = self.last_call + 1;
-        let line = ConfidentialCall {
-            call,
-            id: id.clone(),
-            at_ms,
-            pid,
-            confidential_tool: tool,
-            is_leader,
-            code: reply.code,
-            effect,
-        };
-        let bytes_max = if has_effect { CALLS_WITH_EFFECT_BYTES_MAX } else { CALLS_BYTES_MAX };
+        let bytes_max = if line.effect.is_some() { CALLS_WITH_EFFECT_BYTES_MAX } else { CALLS_BYTES_MAX };
         if let Err(error) = self.calls.append(&line, bytes_max) {
-            return self.refuse_unstored(before.clone(), &error);
+            return self.refuse_unstored(before, &error);
         }
-        self.last_call = call;
-        if is_repeatable {
-            self.answered.insert(id, (reply.code, TextOrBytes::new(&reply.stdout), TextOrBytes::new(b"")));
+        self.last_call = line.call;
+        if line.effect.is_some_and(|effect| effect.printed.is_some()) {
+            let answer = (reply.code, TextOrBytes::new(&reply.stdout), TextOrBytes::new(b""));
+            self.answered.insert(line.id, answer);
         }
-        done(&reply)
+        done(reply)
     }
 
     /// Refuses a call that cannot be stored: it must have no effect, because a later agent could not repeat it.

@@ -5,10 +5,11 @@
 
 use host::file::ignore_not_found;
 use serde::{Deserialize, Serialize};
+use state::terms::secret::SecretId;
 use state::terms::settings::Bag;
 use state::unit::secrets::SecretWrites;
 use state::unit::snapshot::BagRequest;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -136,6 +137,9 @@ pub(super) struct SecretEffect {
     /// None if it contains the content of a secret.
     pub(super) printed: Option<String>,
     pub(super) secrets: SecretWrites,
+    /// Secrets that the hook had created and removes again.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(super) dropped: BTreeSet<SecretId>,
 }
 
 /// A bag that was omitted from the view and that a tool has read, as `calls.yaml` stores it: every later read

@@ -172,9 +172,9 @@ async fn a_missing_key_of_secrets_is_named_at_start_and_everything_else_is_serve
     admin().handle(add("first")).await.expect("it is added");
     let reveal = || RevealSecret { secret: "first".to_owned(), revision: None };
 
-    let kept = std::fs::read(&keys).expect("it is there");
+    let kept = std::fs::read(&keys).expect("it exists");
     program.signal(nix::sys::signal::Signal::SIGKILL);
-    std::fs::remove_file(&keys).expect("it is there");
+    std::fs::remove_file(&keys).expect("it exists");
     let program = Program::start(folder.path());
     assert!(names_keys(&program), "{:?}", program.1);
     let user = admin();

@@ -33,8 +33,8 @@ pub enum Fact {
     HookRead { folder: Uuid, run: u64, what: String, text: String },
     /// A hook wrote a value that it reads back later.
     HookWrote { folder: Uuid, run: u64, what: String, text: String },
-    /// A hook writes this content of a secret, which is stored if the hook succeeds.
-    SecretWritten { secret: SecretId, content: String },
+    /// A hook writes this content of a secret, which is stored if the hook succeeds; or a user does, of any secret.
+    SecretWritten { secret: Option<SecretId>, content: String },
     /// A hook asks for the content of a secret.
     SecretRequested { folder: Uuid, secret: SecretId },
     /// The hook received the content that it asked for.

@@ -63,6 +63,7 @@ async fn work(
     let uses_secrets = world.chance_of(world.profile().hook_uses_secrets);
     if uses_secrets {
         secret_script::follow_hook(world, process, context).await?;
+        secret_script::read_of_user(world, process, context).await?;
     }
     let led = process.call("leader-get", &[LEADER_KEY]).await?;
     note_read(world, process, LEADER_KEY.to_owned(), &led);

@@ -9,6 +9,8 @@ use crate::sim::world::World;
 use state::terms::secret::{SecretEvent, SecretId};
 use state::unit::hook_context::{HookContext, HookTrigger};
 
+/// The configuration option that names a secret of a user.
+pub const TOKEN: &str = "token";
 /// The setting with the id of a unit's secret.
 const SECRET: &str = "secret";
 /// The key of the content.
@@ -27,12 +29,12 @@ pub async fn change_own(world: &World, process: &HookProcess, context: &HookCont
             let Some(id) = uri.strip_prefix("secret:").and_then(|id| id.parse().ok()) else {
                 return Some(());
             };
-            world.note(Fact::SecretWritten { secret: id, content });
+            world.note(Fact::SecretWritten { secret: Some(id), content });
             id
         }
         Some(id) if world.chance_of(500) => {
             process.call("secret-set", &[id.as_str(), &pair]).await?;
-            world.note(Fact::SecretWritten { secret: *id, content });
+            world.note(Fact::SecretWritten { secret: Some(*id), content });
             *id
         }
         Some(id) if world.chance_of(100) => {
@@ -66,6 +68,15 @@ pub async fn follow_hook(world: &World, process: &HookProcess, context: &HookCon
         read(world, process, context, id).await?;
     }
     Some(())
+}
+
+/// Reads the secret of a user that the configuration names, if there is one.
+pub async fn read_of_user(world: &World, process: &HookProcess, context: &HookContext) -> Option<()> {
+    let uri = process.call("config-get", &[TOKEN]).await?;
+    match String::from_utf8_lossy(&uri.stdout).trim().trim_start_matches("secret:").parse() {
+        Ok(id) => read(world, process, context, id).await,
+        Err(_) => Some(()),
+    }
 }
 
 /// Reads the secret that a member of a relation has published, if there is one.

@@ -8,7 +8,7 @@ use state::documents::prelude::{Kind, Model, Parts, SecretDoc, UnitDoc, last_id,
 use state::terms::life::Life;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::operation::{Hook, Operation};
-use state::terms::secret::{SecretEvent, SecretId};
+use state::terms::secret::{SecretEvent, SecretId, SecretOwnerKind};
 use state::unit::local::Local;
 use state::unit::record::{Outcome, Record};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +21,8 @@ pub struct Secrets {
     lost: BTreeMap<(UnitName, SecretId), u64>,
     /// By folder: the number of commits when a hook asked for a secret.
     requested: BTreeMap<(Uuid, SecretId), u64>,
-    written: BTreeSet<(SecretId, String)>,
+    /// By secret; none for those of users.
+    written: BTreeSet<(Option<SecretId>, String)>,
     /// The secret-changed hooks that count as done, by folder.
     reported: BTreeSet<(Uuid, SecretId, u64)>,
 }
@@ -34,8 +35,11 @@ fn readable(reader: &dyn Reader, model: Model) -> BTreeSet<(UnitName, SecretId)>
         let id =
             Parts::of(&key).and_then(|parts| secret_of_key(parts.rest)).expect("keys are what was written");
         let owner = secret.owner.id;
-        let owner_exists = reader.get(model.unit(owner).text()).is_some()
-            || reader.get(model.application(owner).text()).is_some();
+        let owner_exists = match secret.owner.kind {
+            SecretOwnerKind::Unit => reader.get(model.unit(owner).text()).is_some(),
+            SecretOwnerKind::Application => reader.get(model.application(owner).text()).is_some(),
+            SecretOwnerKind::Model => true,
+        };
         for (key, unit) in units.iter().filter(|_| owner_exists) {
             let names = [last_id(key).expect("keys are what was written"), unit.application];
             let granted = names.iter().filter_map(|name| secret.grants.get(name)).any(|grant| {
@@ -77,7 +81,8 @@ impl Check for Secrets {
                 if !self.readable.contains(&pair) && !lost_later {
                     found.push(format!("{unit} reads {secret} without a permission"));
                 }
-                if !self.written.contains(&(*secret, content.clone())) {
+                let writers = [Some(*secret), None];
+                if !writers.iter().any(|of| self.written.contains(&(*of, content.clone()))) {
                     found.push(format!("{unit} reads {content:?} of {secret}, which nobody has written"));
                 }
             }
