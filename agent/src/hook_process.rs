@@ -331,6 +331,7 @@ async fn request_of_tool(
         ControllerRequest::LeaderSettings { call, change } => {
             session.note_leader_write(hook_host.write_leader_settings(run, call, &change).await);
         }
+        ControllerRequest::Secret(need) => session.note_secret(hook_host.request_secret(&need).await),
     }
 }
 

@@ -15,14 +15,15 @@ pub use calls_file::{
     AnsweredCall, CALLS_BYTES_MAX, CALLS_WITH_EFFECT_BYTES_MAX, CallsFile, CallsLine, FetchedBagLine,
     TextOrBytes,
 };
-use calls_file::{AppendError, CALLS};
-use commands::{CallOutcome, Inputs, Need, ToolReply};
+use calls_file::{AppendError, CALLS, ConfidentialCall, SecretEffect};
+use commands::{CallOutcome, Inputs, Need, SecretAnswer, SecretNeed, ToolReply};
 use hook_client::{ReplyFrame, RequestFrame};
+use state::terms::secret::SecretId;
 use state::terms::settings::{Bag, BagChange};
 use state::unit::hook_context::{HookContext, Level, Reboot, ReportContent, Writes};
 use state::unit::record::RunReport;
 use state::unit::snapshot::BagRequest;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -51,6 +52,8 @@ pub enum ControllerRequest {
         /// The change.
         change: BagChange,
     },
+    /// Seal, open or read the content of a secret.
+    Secret(SecretNeed),
 }
 
 /// The exit code of a tool that failed.
@@ -72,6 +75,8 @@ pub struct HookSession<'a> {
     fetch_error: Option<String>,
     /// The controller's answer to the change of the leader settings that the next call needs.
     leader_write: Option<Result<(), String>>,
+    /// The controller's answer about the secret that the next call needs.
+    secret: Option<Result<SecretAnswer, String>>,
     /// Whether it was logged that the file of the calls is full: this is logged once.
     is_full: bool,
 }
@@ -98,6 +103,7 @@ impl<'a> HookSession<'a> {
             is_leader,
             fetch_error: None,
             leader_write: None,
+            secret: None,
             is_full: false,
         }
     }
@@ -119,6 +125,10 @@ impl<'a> HookSession<'a> {
         lines.iter().all(|line| {
             let answered = match line {
                 CallsLine::Call(answered) => answered,
+                CallsLine::Confidential(call) => {
+                    self.replay_confidential(call);
+                    return true;
+                }
                 CallsLine::Bag(FetchedBagLine { fetched, values, .. }) => {
                     self.context.insert_bag(fetched, values.clone());
                     return true;
@@ -135,6 +145,8 @@ impl<'a> HookSession<'a> {
             let leader_write = if answered.code == 0 { Ok(()) } else { Err(String::new()) };
             let inputs = Inputs {
                 leader_write: Some(leader_write),
+                secret: None,
+                now_ms: answered.at_ms,
                 stdin: answered.stdin.as_ref().map(bytes),
                 files: files
                     .map(|(path, found)| (path.clone(), found.as_ref().map(bytes).map_err(Clone::clone)))
@@ -144,7 +156,9 @@ impl<'a> HookSession<'a> {
                 CallOutcome::Reply(reply) => reply,
                 // the file has no such bag: it could not be fetched, and the call failed
                 CallOutcome::Need(Need::Bag(_)) => ToolReply { code: EXIT_FAILED, ..ToolReply::default() },
-                CallOutcome::Need(Need::Stdin | Need::File(_) | Need::LeaderSettings(_)) => return false,
+                CallOutcome::Need(
+                    Need::Stdin | Need::File(_) | Need::LeaderSettings(_) | Need::Secret(_),
+                ) => return false,
             };
             if !matches!(answered.stdout, TextOrBytes::Digest { .. }) {
                 self.answered.insert(
@@ -158,6 +172,26 @@ impl<'a> HookSession<'a> {
             let is_same_code = reply.code == answered.code || reply.output_file.is_some();
             is_same_code && answered.stdout.is(&reply.stdout)
         })
+    }
+
+    /// Repeats the effect of a call whose inputs are not stored.
+    fn replay_confidential(&mut self, call: &ConfidentialCall) {
+        self.last_call = call.call;
+        self.context.restrict_leadership(call.is_leader);
+        if let Some(effect) = &call.effect {
+            self.context.writes.secrets.extend(effect.secrets.clone());
+            self.context.writes.secrets.retain(|secret, _| !effect.dropped.contains(secret));
+            if effect.printed.is_none() {
+                return;
+            }
+            let printed = TextOrBytes::new(effect.printed.as_deref().unwrap_or_default().as_bytes());
+            self.answered.insert(call.id.clone(), (call.code, printed, TextOrBytes::new(b"")));
+        }
+    }
+
+    /// Adds the controller's answer about a secret that a call needs.
+    pub fn note_secret(&mut self, answer: Result<SecretAnswer, String>) {
+        self.secret = Some(answer);
     }
 
     /// Adds the bag that a call needs, or the reason why it cannot be fetched. The bag is stored before
@@ -187,7 +221,7 @@ impl<'a> HookSession<'a> {
     ///
     /// # Errors
     /// The request to the controller that the call needs: the caller makes it, passes the answer to
-    /// [`HookSession::insert_bag`] or [`HookSession::note_leader_write`], and calls again.
+    /// [`HookSession::insert_bag`], [`HookSession::note_leader_write`] or [`HookSession::note_secret`], and calls again.
     pub fn answer(&mut self, frame: &[u8], pid: Option<i32>) -> Result<Vec<u8>, ControllerRequest> {
         let Ok(request) = RequestFrame::decode(frame) else {
             return Ok(bad_request("malformed request"));
@@ -213,8 +247,11 @@ impl<'a> HookSession<'a> {
         let mut inputs = Inputs {
             stdin: request.stdin.map(<[u8]>::to_vec),
             leader_write: self.leader_write.take(),
+            secret: self.secret.take(),
+            now_ms: crate::clock::wall_ms(),
             ..Inputs::default()
         };
+        let at_ms = inputs.now_ms;
         let mut reply = loop {
             match commands::call(&mut self.context, &tool, &args, &inputs) {
                 CallOutcome::Reply(reply) => break reply,
@@ -231,6 +268,7 @@ impl<'a> HookSession<'a> {
                 CallOutcome::Need(Need::LeaderSettings(change)) => {
                     return Err(ControllerRequest::LeaderSettings { call: self.last_call + 1, change });
                 }
+                CallOutcome::Need(Need::Secret(need)) => return Err(ControllerRequest::Secret(need)),
                 CallOutcome::Need(Need::File(path)) => {
                     let found = read_file(&absolute(&cwd, &path));
                     inputs.files.insert(path, found);
@@ -243,13 +281,27 @@ impl<'a> HookSession<'a> {
             let failed = ToolReply::error(EXIT_FAILED, &reason);
             (reply.code, reply.stderr) = (failed.code, failed.stderr);
         }
+        if commands::is_confidential(&tool) {
+            let (call, code) = (self.last_call + 1, reply.code);
+            let line = ConfidentialCall {
+                call,
+                id,
+                at_ms,
+                pid,
+                confidential_tool: tool,
+                is_leader,
+                code,
+                effect: None,
+            };
+            return Ok(self.store_confidential(line, before, &reply));
+        }
         let changes = self.context.writes != before || inputs.leader_write == Some(Ok(()));
         let answer_bytes = reply.stdout.len() + reply.stderr.len();
         let has_effect = changes || !reply.reports.is_empty();
         let mut call = AnsweredCall {
             call: self.last_call + 1,
             id: id.clone(),
-            at_ms: crate::clock::wall_ms(),
+            at_ms,
             pid,
             tool,
             args: args.into_iter().map(TextOrBytes::from_vec).collect(),
@@ -276,14 +328,7 @@ impl<'a> HookSession<'a> {
         let only_logs = reply.reports.iter().all(ReportContent::is_log_line);
         let bytes_max = if changes || !only_logs { CALLS_WITH_EFFECT_BYTES_MAX } else { CALLS_BYTES_MAX };
         if let Err(error) = self.calls.append(&call, bytes_max) {
-            // a call that is not stored must have no effect, because a later agent could not repeat it
-            self.context.writes = before;
-            let is_full = matches!(error, AppendError::Full);
-            if !(is_full && self.is_full) {
-                tracing::error!("cannot append to {CALLS}: {error}");
-            }
-            self.is_full |= is_full;
-            return Ok(done(&ToolReply::error(EXIT_FAILED, &format!("cannot store the call: {error}"))));
+            return Ok(self.refuse_unstored(before, &error));
         }
         self.last_call = call.call;
         if call.failed.is_none() && !matches!(call.stdout, TextOrBytes::Digest { .. }) {
@@ -292,6 +337,47 @@ impl<'a> HookSession<'a> {
         let answer = done(&reply);
         self.add_reports(call.at_ms, reply.reports);
         Ok(answer)
+    }
+
+    /// Stores the effect of a call that may concern the content of a secret, and answers it.
+    fn store_confidential(
+        &mut self,
+        mut line: ConfidentialCall,
+        before: Writes,
+        reply: &ToolReply,
+    ) -> Vec<u8> {
+        let after = &self.context.writes.secrets;
+        let mut secrets = after.clone();
+        secrets.retain(|secret, write| before.secrets.get(secret) != Some(write));
+        let dropped: BTreeSet<SecretId> =
+            before.secrets.keys().filter(|secret| !after.contains_key(secret)).copied().collect();
+        if !secrets.is_empty() || !dropped.is_empty() {
+            // secret-get prints a content, and may change which revision the unit reads: it is answered anew
+            let is_repeatable = line.confidential_tool != "secret-get";
+            let printed = is_repeatable.then(|| String::from_utf8_lossy(&reply.stdout).into_owned());
+            line.effect = Some(SecretEffect { printed, secrets, dropped });
+        }
+        let bytes_max = if line.effect.is_some() { CALLS_WITH_EFFECT_BYTES_MAX } else { CALLS_BYTES_MAX };
+        if let Err(error) = self.calls.append(&line, bytes_max) {
+            return self.refuse_unstored(before, &error);
+        }
+        self.last_call = line.call;
+        if line.effect.is_some_and(|effect| effect.printed.is_some()) {
+            let answer = (reply.code, TextOrBytes::new(&reply.stdout), TextOrBytes::new(b""));
+            self.answered.insert(line.id, answer);
+        }
+        done(reply)
+    }
+
+    /// Refuses a call that cannot be stored: it must have no effect, because a later agent could not repeat it.
+    fn refuse_unstored(&mut self, before: Writes, error: &AppendError) -> Vec<u8> {
+        self.context.writes = before;
+        let is_full = matches!(error, AppendError::Full);
+        if !(is_full && self.is_full) {
+            tracing::error!("cannot append to {CALLS}: {error}");
+        }
+        self.is_full |= is_full;
+        done(&ToolReply::error(EXIT_FAILED, &format!("cannot store the call: {error}")))
     }
 
     /// Adds the reports of a call, without log lines below [`LEVEL_STORED`], and passes them to `on_report`.

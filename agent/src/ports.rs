@@ -4,6 +4,7 @@
 //! The controller is the other interface (`api::UnitAgentRequests`, `api::MachineAgentRequests`). The simulator
 //! implements these traits and, for its disk, `FolderFiles` of `folder_port`.
 
+use commands::{SecretAnswer, SecretNeed};
 use state::charm::Charm;
 use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::health::{Fault, UnitHealth};
@@ -73,6 +74,11 @@ pub trait HookHost {
         call: u32,
         change: &BagChange,
     ) -> impl Future<Output = Result<(), String>>;
+    /// Makes a request about a secret to the controller, for a tool call. Waits a bounded time for the controller.
+    ///
+    /// # Errors
+    /// A message for the charm.
+    fn request_secret(&self, need: &SecretNeed) -> impl Future<Output = Result<SecretAnswer, String>>;
 }
 
 /// The charm of a unit: its folder and its processes.

@@ -91,7 +91,9 @@ impl RequestedCommands {
                 (u8::try_from(128 + signal).unwrap_or(1), Some(format!("killed by signal {signal}")))
             }
             RunExit::Failed(why) => (1, Some(refusal::failure(why))),
-            RunExit::Interrupted => (1, Some("the commands were interrupted and do not run again".to_owned())),
+            RunExit::Interrupted => {
+                (1, Some("the commands were interrupted and do not run again".to_owned()))
+            }
             RunExit::Cancelled | RunExit::Missing => (1, Some("the commands did not run".to_owned())),
         };
         if let Some(why) = why {

@@ -52,6 +52,7 @@ fn bag_request(request: ControllerRequest) -> BagRequest {
     match request {
         ControllerRequest::Bag(request) => request,
         ControllerRequest::LeaderSettings { change, .. } => panic!("{change:?}"),
+        ControllerRequest::Secret(need) => panic!("{need:?}"),
     }
 }
 

@@ -13,6 +13,7 @@ use agent::ports::{CharmHost, HookHost};
 use agent::service::Supervision;
 use agent::tool_socket::{ContextState, closed_reply, listen};
 use api::{AgentConfig, AgentKind};
+use commands::{SecretAnswer, SecretNeed};
 use hook_client::shim::{HOOK_PID, OUTCOME, OUTPUT, SHIM_PID};
 use hook_client::{CallHeader, HEADER_BYTES, encode_request, frame_length};
 use host::file::write_atomic_unsynced;
@@ -157,6 +158,9 @@ impl HookHost for NoRequests {
     }
     async fn write_leader_settings(&self, _: u64, _: u32, change: &BagChange) -> Result<(), String> {
         panic!("{change:?}")
+    }
+    async fn request_secret(&self, need: &SecretNeed) -> Result<SecretAnswer, String> {
+        panic!("{need:?}")
     }
 }
 

@@ -19,6 +19,7 @@ use crate::provisioning::ProvisioningRequests;
 use crate::relations::RelationRequests;
 use crate::removal::RemovalRequests;
 use crate::request::{Entry, Handle, InModel, Request, Visitor, Watch, WatchRequest};
+use crate::secrets::SecretRequests;
 use crate::status::StatusRequests;
 use crate::unit_agent::UnitAgentRequests;
 use crate::units::UnitRequests;
@@ -40,7 +41,7 @@ macro_rules! nouns {
 nouns! {
     UnitAgentRequests MachineAgentRequests AboutRequests DiskUsageRequests ChangeRequests ModelRequests ArchiveRequests
     ApplicationRequests UnitRequests RelationRequests RemovalRequests StatusRequests LogRequests WhyRequests
-    ActionRequests MachineRequests ProvisioningRequests
+    ActionRequests SecretRequests MachineRequests ProvisioningRequests
 }
 
 /// All requests, those of agents first.
@@ -77,7 +78,7 @@ ports! {
     /// The requests of a user, through the command-line client.
     UserPort: InModel, AboutRequests, DiskUsageRequests, ChangeRequests, ModelRequests, ArchiveRequests, ApplicationRequests,
         UnitRequests, RelationRequests, RemovalRequests, StatusRequests, LogRequests, WhyRequests, ActionRequests,
-        MachineRequests;
+        SecretRequests, MachineRequests;
     /// The requests of the provisioner.
     ProvisionerPort: InModel, ProvisioningRequests, Handle<ListModels>, Handle<GetModelConfig>, Handle<WaitForChange>;
 }

@@ -4,6 +4,7 @@ use crate::archives::Archive;
 use crate::request::requests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use state::agents::secret_read::SecretRead;
 pub use state::agents::session::Attach;
 use state::agents::session::GrantedSession;
 use state::lifecycle::leadership::GrantedLease;
@@ -11,6 +12,7 @@ use state::operations::leader_settings::LeaderWrite;
 use state::terms::activity::Activity;
 use state::terms::leader_settings::LeaderSettingsView;
 use state::terms::position::{Committed, Position};
+use state::terms::secret::{SecretContent, SecretId};
 use state::unit::record::{CommitOutcome, Record, RunReport};
 use state::unit::snapshot::{BagRequest, BagView, Delta};
 
@@ -22,6 +24,9 @@ requests! { UnitAgentRequests {
     WriteLeaderSettings = post "/v1/models/{model}/unit-agents/{agent}/leader-settings", UnitAgent => LeaderSettingsView;
     BagRequest = post "/v1/models/{model}/unit-agents/{agent}/bag", UnitAgent => Option<BagView>;
     FetchArchive = post "/v1/models/{model}/unit-agents/{agent}/archive", UnitAgent => Archive;
+    SealSecret = post "/v1/models/{model}/unit-agents/{agent}/seal-secret", UnitAgent => SealedSecret;
+    OpenSecret = post "/v1/models/{model}/unit-agents/{agent}/open-secret", UnitAgent => SecretContent;
+    ReadSecret = post "/v1/models/{model}/unit-agents/{agent}/read-secret", UnitAgent => SecretContent;
 } watch {
     WatchUnit = post "/v1/models/{model}/unit-agents/{agent}/watch", UnitAgent => UnitWatchEvent;
 } }
@@ -68,6 +73,47 @@ pub struct WriteLeaderSettings {
     pub epoch: u64,
     /// The change.
     pub write: LeaderWrite,
+}
+
+/// Seals the content of a secret for a write of a running hook. Nothing is stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SealSecret {
+    /// The epoch of the session.
+    pub epoch: u64,
+    /// The secret; none for a new one, whose id is returned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<SecretId>,
+    /// The content.
+    pub content: SecretContent,
+}
+
+/// A sealed content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SealedSecret {
+    /// The secret.
+    pub secret: SecretId,
+    /// Text that only the controller can open, and only for this secret and unit.
+    pub sealed: String,
+}
+
+/// Opens a content that was sealed for this unit, which a running hook has written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OpenSecret {
+    /// The epoch of the session.
+    pub epoch: u64,
+    /// The secret.
+    pub secret: SecretId,
+    /// The sealed content.
+    pub sealed: String,
+}
+
+/// Reads the content of a secret. The first read fixes the revision that later ones return.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReadSecret {
+    /// The epoch of the session.
+    pub epoch: u64,
+    /// Which secret, and how.
+    pub read: SecretRead,
 }
 
 /// Returns the charm archive of this digest. The caller verifies the digest.

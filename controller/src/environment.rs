@@ -3,6 +3,7 @@
 //! It provides clocks, randomness, one timer and the charm archives. Handlers must use nothing else of the host, so
 //! that the simulator can replace it (design 14). `host_environment` implements it for the real controller.
 
+use crate::secret_keys::SecretKeys;
 use api::error::{ApiError, ErrorCode};
 use state::charm::Charm;
 use state::terms::names::Uuid;
@@ -53,6 +54,10 @@ pub trait Environment: Send + Sync + 'static {
     fn archives(&self) -> impl Future<Output = Vec<String>> + Send;
     /// Deletes the file of an archive. A failure is logged; the file is deleted later.
     fn delete_archive(&self, sha256: &str) -> impl Future<Output = ()> + Send;
+    /// The keys with which contents of secrets are sealed; none if there are no secrets here.
+    fn secret_keys(&self) -> Option<&SecretKeys> {
+        None
+    }
     /// Returns the most bytes of settings that are inlined in a unit's view; other settings are fetched on demand
     /// (design 9). The simulator uses a smaller bound.
     fn inline_settings_bytes_max(&self) -> usize {

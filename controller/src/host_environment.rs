@@ -5,6 +5,7 @@
 //! verified again on each read.
 
 use crate::environment::{Environment, StoredArchive};
+use crate::secret_keys::SecretKeys;
 use api::error::{ApiError, ErrorCode};
 use host::digest::{is_sha256, sha256};
 use host::file::{ignore_not_found, is_temporary, sync_folder, write_atomic};
@@ -29,6 +30,7 @@ pub struct HostEnvironment {
     archives: PathBuf,
     reads: Semaphore,
     verifications: Semaphore,
+    secret_keys: Option<SecretKeys>,
 }
 
 impl HostEnvironment {
@@ -46,7 +48,12 @@ impl HostEnvironment {
             }
         }
         let (reads, verifications) = (Semaphore::new(READS_MAX), Semaphore::new(VERIFICATIONS_MAX));
-        Ok(HostEnvironment { started: Instant::now(), archives, reads, verifications })
+        Ok(HostEnvironment { started: Instant::now(), archives, reads, verifications, secret_keys: None })
+    }
+
+    /// The same environment with the keys of secrets.
+    pub fn with_secret_keys(self, keys: SecretKeys) -> HostEnvironment {
+        HostEnvironment { secret_keys: Some(keys), ..self }
     }
 }
 
@@ -80,6 +87,10 @@ impl Environment for HostEnvironment {
 
     fn random(&self) -> u128 {
         host::random::bits()
+    }
+
+    fn secret_keys(&self) -> Option<&SecretKeys> {
+        self.secret_keys.as_ref()
     }
 
     async fn sleep_until(&self, monotonic_ms: u64) {

@@ -5,6 +5,7 @@
 //! DIR/controller/              0700
 //!   identity.yaml              uuid and address; stored so that clients find a restarted controller
 //!   ca.pem ca-key.pem server.pem server-key.pem
+//!   secret-keys.yaml           what seals the contents of secrets; a backup of the store needs it
 //!   store/ archives/
 //! ```
 //! Every step is idempotent and runs at each start. Existing files are never replaced, so the next start completes a
@@ -100,6 +101,16 @@ impl Installation {
     /// The folder of the store.
     pub fn store(&self) -> PathBuf {
         self.folder.join("controller/store")
+    }
+
+    /// The file of the keys of secrets. It is outside the store's folder, so that a copy of the store opens no secret.
+    pub fn secret_keys(&self) -> PathBuf {
+        Installation::secret_keys_in(&self.folder)
+    }
+
+    /// The file of the keys of secrets in a data folder.
+    pub fn secret_keys_in(data: &Path) -> PathBuf {
+        data.join("controller/secret-keys.yaml")
     }
 
     /// The address on which the controller listened last.

@@ -12,11 +12,12 @@ mod batch;
 mod expiry;
 mod logs;
 mod retired_tokens;
+mod secrets;
 mod tombstones;
 
 pub use archives::ARCHIVE_GRACE_MS;
 use archives::ArchiveScan;
-use batch::log_and_skip;
+use batch::{log_and_skip, next_page};
 use expiry::{ExpiryScan, ScanLimits};
 use logs::LogScan;
 use state::terms::force::Force;
@@ -26,7 +27,7 @@ use crate::session::Controller;
 use crate::store::Store;
 use crate::store::unavailable::is_damage;
 use api::error::ApiError;
-use state::documents::draft::{Draft, PAGE_MAX, Reader, StoredDocument, parse, read, read_all};
+use state::documents::draft::{Draft, PAGE_MAX, StoredDocument, parse, read, read_all};
 use state::documents::effective_life;
 use state::documents::prelude::{ForcedKind, ForcedRemovalDoc, GLOBAL, Kind, Model, last_id};
 use state::documents::token::RETIRED_TOKENS_MAX;
@@ -86,6 +87,8 @@ pub struct Janitor {
     retired_tokens: ExpiryScan,
     logs: BTreeMap<Uuid, LogScan>,
     actions: BTreeMap<Uuid, ExpiryScan>,
+    /// By model: the key of the last content that was checked for an older key.
+    sealed: BTreeMap<Uuid, String>,
     /// By model: the key of the last forced entity that was read.
     forced: BTreeMap<Uuid, String>,
     /// By model: the key of the last unit that was read.
@@ -121,6 +124,7 @@ impl Janitor {
         self.actions.retain(|id, _| model_ids.contains(id));
         self.tombstones.retain(|id, _| *id == GLOBAL.0 || model_ids.contains(id));
         self.forced.retain(|id, _| model_ids.contains(id));
+        self.sealed.retain(|id, _| model_ids.contains(id));
         self.units.retain(|id, _| model_ids.contains(id));
         controller.log_growth.retain(|model| model_ids.contains(model));
         controller.force_timers.retain(|model, _| model_ids.contains(&model.0));
@@ -148,6 +152,8 @@ impl Janitor {
             more |= force_batches(controller, model, destroyed_by_force, forced).await?;
             let tombstones = self.tombstones.entry(id).or_default();
             more |= tombstones::sweep(controller, model, tombstones, self.limits.tombstones_max).await?;
+            more |= secrets::mark_due(controller, model).await?;
+            more |= secrets::seal_again(controller, model, self.sealed.entry(id).or_default()).await?;
             let mut logs = self.logs.remove(&id).unwrap_or_default();
             more |= logs::sweep(controller, model, &mut logs).await?;
             self.logs.insert(id, logs);
@@ -253,14 +259,6 @@ async fn cleanup_batch<S: Store, E: Environment>(
         more |= log_and_skip("remove the relations of application", id, removed)?.is_some();
     }
     Ok(more)
-}
-
-/// Reads the next `limit` documents below a prefix and advances `after`. After the last page, `after` is empty and the
-/// next call starts again.
-fn next_page(reader: &dyn Reader, prefix: &str, after: &mut String, limit: usize) -> Vec<StoredDocument> {
-    let page = reader.scan(prefix, after, limit);
-    *after = page.last().filter(|_| page.len() == limit).map_or(String::new(), |last| last.key.clone());
-    page
 }
 
 /// Advances the timers of forced entities and runs one batch of each, the longest overdue first. Returns true if there

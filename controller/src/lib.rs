@@ -24,6 +24,7 @@ pub mod openapi;
 pub mod presence;
 pub mod program;
 pub mod request_dispatch;
+pub mod secret_keys;
 pub mod server;
 pub mod session;
 pub mod status;

@@ -5,6 +5,8 @@
 use crate::environment::{Environment, uuid_v4};
 use crate::host_environment::HostEnvironment;
 use crate::installation::Installation;
+use crate::secret_keys::SecretKeys;
+use crate::store::Store;
 use crate::store::sqlite::{OpenError, Options, Sqlite};
 use crate::store::unavailable::is_damage;
 use crate::{Controller, check, janitor, server};
@@ -13,8 +15,9 @@ use api::error::ApiError;
 use clap::{Parser, Subcommand};
 use host::logging::{LEVEL_FILE, LogFilter};
 use host::restart::EXIT_REFUSED;
+use state::operations::due_secrets;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -53,6 +56,13 @@ enum Command {
         #[arg(value_name = "DIR")]
         dir: PathBuf,
     },
+    /// Add a key for the contents of secrets, of a controller that does not run. The next start seals new contents with
+    /// it, and older ones again; the older keys stay in the file, because a unit may have sent what they sealed
+    RotateSecretKey {
+        /// The data folder
+        #[arg(value_name = "DIR")]
+        dir: PathBuf,
+    },
 }
 
 /// Runs the program. It is part of the library, so that it is compiled only once.
@@ -63,6 +73,9 @@ pub fn main() {
     if let Some(Command::Check { dir }) = &arguments.command {
         std::process::exit(check::run(dir).into());
     }
+    if let Some(Command::RotateSecretKey { dir }) = &arguments.command {
+        std::process::exit(rotate_secret_key(dir));
+    }
     let started = server::descriptors::raise_limit();
     if let Err(error) = started.and_then(|()| run(arguments, host::logging::start())) {
         eprintln!("ERROR {error:#}");
@@ -72,13 +85,48 @@ pub fn main() {
     }
 }
 
+/// Adds a key for secrets. Returns the exit status.
+fn rotate_secret_key(data: &Path) -> i32 {
+    let rotated = SecretKeys::open(Installation::secret_keys_in(data)).and_then(|keys| {
+        if keys.is_empty() {
+            bail!("there is no key to replace in {}", keys.path().display());
+        }
+        keys.rotate()
+    });
+    match rotated {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("ERROR cannot rotate the key of secrets: {error:#}");
+            1
+        }
+    }
+}
+
+/// Opens the keys of secrets, and makes the first one. If a key is missing, the log names it, and everything but the
+/// secrets is served.
+async fn open_secret_keys(installation: &Installation, store: &Sqlite) -> Result<SecretKeys> {
+    let keys = SecretKeys::open(installation.secret_keys())?;
+    let samples = store.read(|reader| due_secrets::sample_contents(reader)).await;
+    if keys.is_empty() && samples.is_empty() {
+        keys.rotate()?;
+    }
+    if samples.iter().any(|sample| !keys.has_key_of(sample)) {
+        let file = keys.path().display();
+        tracing::error!(
+            "cannot open the secrets: the key of this store is not in {file}; restore the file from a backup and restart"
+        );
+    }
+    Ok(keys)
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn run(arguments: Arguments, log_filter: LogFilter) -> Result<()> {
     let data = arguments.data.context("--data is required")?;
     let mut installation = Installation::open(&data)?;
     let options = Options { restored: arguments.restored, ..Options::new(uuid_v4(host::random::bits())) };
     let store = Sqlite::open(&installation.store(), options)?;
-    let host = HostEnvironment::new(installation.archives())?;
+    let keys = open_secret_keys(&installation, &store).await?;
+    let host = HostEnvironment::new(installation.archives())?.with_secret_keys(keys);
     let controller = Controller::new(store.clone(), host, installation.controller());
     let mut listen = arguments.listen;
     if let (0, Some(before)) = (listen.port(), installation.address()) {

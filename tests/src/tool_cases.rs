@@ -7,9 +7,11 @@ mod difference;
 mod effect;
 mod fixture;
 mod hook;
+mod secrets;
 
 use commands::{CallOutcome, Inputs, Need, ToolFormat, ToolReply};
 use difference::difference;
+use secrets::Secrets;
 use serde::Deserialize;
 use serde_json::Value;
 use state::unit::hook_context::{HookContext, ReportContent};
@@ -186,16 +188,17 @@ impl Case {
         }
         let mut context = before.clone();
         let mut immediate = Vec::new();
+        let mut secrets = Secrets::of(&fixture)?;
         for words in &self.pre {
             let (name, args) = words.split_first().ok_or("an empty command in pre")?;
-            let reply = tool(&mut context, name, args, "", directory)?;
+            let reply = tool(&mut context, name, args, "", directory, &mut secrets)?;
             if reply.code != 0 {
                 return Err(format!("pre {words:?}: {}", String::from_utf8_lossy(&reply.stderr)));
             }
             immediate.extend(reply.reports);
         }
         let args: Vec<String> = self.args.iter().map(|arg| placed(arg)).collect();
-        let reply = tool(&mut context, &self.tool, &args, &placed(&self.stdin), directory)?;
+        let reply = tool(&mut context, &self.tool, &args, &placed(&self.stdin), directory, &mut secrets)?;
 
         let mut problems = Vec::new();
         if reply.code != self.rc && !self.alt_rc.contains(&reply.code) {
@@ -211,7 +214,7 @@ impl Case {
             problems.extend(output_file_problem(expected, directory));
         }
         immediate.extend::<Vec<ReportContent>>(reply.reports);
-        problems.extend(self.effect.problems(&before, &context, &immediate));
+        problems.extend(self.effect.problems(&before, &context, &immediate, &secrets.tracked));
         for name in files.keys() {
             std::fs::remove_file(directory.join(name)).map_err(|error| error.to_string())?;
         }
@@ -266,9 +269,10 @@ fn tool(
     args: &[String],
     stdin: &str,
     directory: &Path,
+    secrets: &mut Secrets,
 ) -> Result<ToolReply, String> {
     let args: Vec<Vec<u8>> = args.iter().map(|arg| arg.as_bytes().to_vec()).collect();
-    let mut inputs = Inputs::default();
+    let mut inputs = Inputs { now_ms: secrets::NOW_MS, ..Inputs::default() };
     loop {
         let before = context.clone();
         match commands::call(context, name, &args, &inputs) {
@@ -281,6 +285,9 @@ fn tool(
             CallOutcome::Need(_) if *context != before => return Err("a need changed the context".to_owned()),
             CallOutcome::Need(Need::LeaderSettings(_)) if inputs.leader_write.is_none() => {
                 inputs.leader_write = Some(Ok(()));
+            }
+            CallOutcome::Need(Need::Secret(need)) if inputs.secret.is_none() => {
+                inputs.secret = Some(secrets.answer(need));
             }
             CallOutcome::Need(Need::Stdin) if inputs.stdin.is_none() => {
                 inputs.stdin = Some(stdin.as_bytes().to_vec())

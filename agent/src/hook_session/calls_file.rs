@@ -5,9 +5,11 @@
 
 use host::file::ignore_not_found;
 use serde::{Deserialize, Serialize};
+use state::terms::secret::SecretId;
 use state::terms::settings::Bag;
+use state::unit::secrets::SecretWrites;
 use state::unit::snapshot::BagRequest;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -114,6 +116,32 @@ impl AnsweredCall {
     }
 }
 
+/// One answered call of a tool whose inputs or output may contain the content of a secret: only its effect, in which contents
+/// are sealed. A repetition of a call without an effect is answered anew.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ConfidentialCall {
+    pub(super) call: u32,
+    pub(super) id: String,
+    pub(super) at_ms: i64,
+    pub(super) pid: Option<i32>,
+    pub(super) confidential_tool: String,
+    pub(super) is_leader: bool,
+    pub(super) code: u8,
+    /// What the call has changed, and what it printed: the id of a secret, or nothing.
+    pub(super) effect: Option<SecretEffect>,
+}
+
+/// The effect of a call on the buffer of the hook.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct SecretEffect {
+    /// None if it contains the content of a secret.
+    pub(super) printed: Option<String>,
+    pub(super) secrets: SecretWrites,
+    /// Secrets that the hook had created and removes again.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(super) dropped: BTreeSet<SecretId>,
+}
+
 /// A bag that was omitted from the view and that a tool has read, as `calls.yaml` stores it: every later read
 /// in this hook returns the same values, whichever agent answers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -130,6 +158,8 @@ pub struct FetchedBagLine {
 pub enum CallsLine {
     /// An answered call.
     Call(AnsweredCall),
+    /// A call that may concern the content of a secret.
+    Confidential(ConfidentialCall),
     /// A fetched bag.
     Bag(FetchedBagLine),
 }

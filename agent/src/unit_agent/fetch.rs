@@ -7,7 +7,8 @@
 use super::agent_state::{AgentState, LINK_BACKOFF};
 use crate::outage::Channel;
 use crate::ports::{Clock, HookHost, UnitStorage};
-use api::{UnitAgentRequests, WriteLeaderSettings};
+use api::{OpenSecret, ReadSecret, SealSecret, SealedSecret, UnitAgentRequests, WriteLeaderSettings};
+use commands::{SecretAnswer, SecretNeed};
 use host::backoff::Backoff;
 use state::operations::leader_settings::LeaderWrite;
 use state::terms::leader_settings::LeaderSettingsView;
@@ -90,6 +91,38 @@ async fn write_until_answered<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
     }
 }
 
+/// Makes a request about a secret, and retries while the controller is unreachable. Reading is idempotent, and what was sealed
+/// by an attempt without an answer is stored nowhere.
+async fn secret_until_answered<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
+    shared: &AgentState<S, A, C>,
+    need: &SecretNeed,
+) -> Result<SecretAnswer, String> {
+    let mut backoff = LINK_BACKOFF;
+    loop {
+        if let Some(epoch) = shared.epoch() {
+            let answer = match need.clone() {
+                SecretNeed::Seal { secret, content } => {
+                    let sealed = shared.api.handle(SealSecret { epoch, secret, content }).await;
+                    sealed.map(|SealedSecret { secret, sealed }| SecretAnswer::Sealed { secret, sealed })
+                }
+                SecretNeed::Read(read) => {
+                    shared.api.handle(ReadSecret { epoch, read }).await.map(SecretAnswer::Content)
+                }
+                SecretNeed::Open { secret, sealed } => {
+                    let opened = shared.api.handle(OpenSecret { epoch, secret, sealed }).await;
+                    opened.map(SecretAnswer::Content)
+                }
+            };
+            match answer {
+                Ok(answer) => return Ok(answer),
+                Err(error) if error.is_transient() => {}
+                Err(error) => return Err(error.message),
+            }
+        }
+        shared.pause(&mut backoff).await;
+    }
+}
+
 fn no_answer() -> String {
     format!("the controller did not answer for {} s", TOOL_REQUEST_TIMEOUT_MS / 1000)
 }
@@ -131,5 +164,15 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> HookHost for AgentState<S, 
         };
         self.storage.cache_view(&view).await;
         Ok(())
+    }
+
+    async fn request_secret(&self, need: &SecretNeed) -> Result<SecretAnswer, String> {
+        let late = pin!(self.clock.sleep_until(self.clock.since_boot_ms() + TOOL_REQUEST_TIMEOUT_MS));
+        let answer = pin!(secret_until_answered(self, need));
+        tokio::select! {
+            biased;
+            answer = answer => answer,
+            () = late => Err(no_answer()),
+        }
     }
 }

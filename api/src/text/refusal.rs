@@ -9,6 +9,7 @@ mod machine;
 mod problem;
 mod refusal_text;
 mod relation;
+mod secret;
 
 use refusal_text::{plain, with_hint};
 use state::terms::failure_reason::FailureReason;
@@ -33,6 +34,7 @@ pub fn text(reason: &RefusalReason) -> RefusalText {
         RefusalReason::Record(reason) => agent::record(reason),
         RefusalReason::Relation(reason) => relation::text(reason),
         RefusalReason::Scope(reason) => scope(reason),
+        RefusalReason::Secret(reason) => refusal_text::plain(secret::text(reason)),
         RefusalReason::Session(reason) => agent::session(reason),
         RefusalReason::Transaction(reason) => plain(transaction(reason)),
         RefusalReason::Unit(reason) => unit(reason),
@@ -114,6 +116,7 @@ pub fn dropped(write: &DroppedWrite) -> String {
         DroppedWrite::SettingsOutOfScope { relation } => {
             format!("settings of relation {relation}: the unit is not in its scope")
         }
+        DroppedWrite::RemovedSecret { secret } => format!("secret {secret} is removed"),
         DroppedWrite::ApplicationStatus { unit } => format!("application status: {unit} is not the leader"),
         DroppedWrite::Entry { relation, refusal } => format!("relation {relation}: {}", message(refusal)),
     }

@@ -1,6 +1,6 @@
 //! The list of all commands: module, help text and call of each. One file per command; `suspend_relation`, `operations`
-//! and `constraints` hold two commands each. `bases`, `charm_source`, `removal`, `settings` and `task_results` hold
-//! code that several commands share.
+//! `constraints`, `add_secret`, `grant_secret` and `secrets` hold two commands each. `bases`, `charm_source`, `removal`,
+//! `settings` and `task_results` hold code that several commands share.
 //!
 //! The recipe for a new command is in ARCHITECTURE.md. `dispatch` is called by `main`; it opens the session for the
 //! commands that need a controller. A command fails if an argument is invalid, if the controller refuses its request or
@@ -9,6 +9,7 @@
 pub mod actions;
 pub mod add_machine;
 pub mod add_model;
+pub mod add_secret;
 pub mod add_unit;
 pub mod bases;
 pub mod cancel_task;
@@ -21,6 +22,7 @@ pub mod destroy_model;
 pub mod disk_usage;
 pub mod down;
 pub mod exec;
+pub mod grant_secret;
 pub mod integrate;
 pub mod machines;
 pub mod model_config;
@@ -31,10 +33,12 @@ pub mod removal;
 pub mod remove_application;
 pub mod remove_machine;
 pub mod remove_relation;
+pub mod remove_secret;
 pub mod remove_unit;
 pub mod resolved;
 pub mod retry_provisioning;
 pub mod run;
+pub mod secrets;
 pub mod settings;
 pub mod show_machine;
 pub mod show_model;
@@ -176,6 +180,21 @@ pub enum Verb {
     ShowTask(show_task::ShowTaskArgs),
     /// Cancel tasks: those that run are ended within ten seconds
     CancelTask(cancel_task::CancelTaskArgs),
+    /// Add a secret that applications can be granted
+    AddSecret(add_secret::AddSecretArgs),
+    /// Change a secret of users
+    UpdateSecret(add_secret::UpdateSecretArgs),
+    /// Let applications read a secret of users
+    GrantSecret(grant_secret::GrantSecretArgs),
+    /// End the access of applications to a secret of users
+    RevokeSecret(grant_secret::RevokeSecretArgs),
+    /// Remove a secret of users
+    RemoveSecret(remove_secret::RemoveSecretArgs),
+    /// List the secrets of the model
+    #[command(visible_alias = "list-secrets")]
+    Secrets(secrets::SecretsArgs),
+    /// Show a secret
+    ShowSecret(secrets::ShowSecretArgs),
     /// Set the constraints of machines; only the architecture of this host is accepted
     SetModelConstraints(constraints::SetModelConstraintsArgs),
     /// Show the constraints of machines
@@ -189,11 +208,10 @@ pub enum Verb {
 }
 
 /// Commands of Juju that are not supported: rejected with `not offered here` (spec/clients.md 3.2).
-pub const NOT_OFFERED: [&str; 69] = [
+pub const NOT_OFFERED: [&str; 62] = [
     "add-cloud",
     "add-credential",
     "add-k8s",
-    "add-secret",
     "add-space",
     "add-ssh-key",
     "add-storage",
@@ -223,7 +241,6 @@ pub const NOT_OFFERED: [&str; 69] = [
     "find",
     "find-offers",
     "grant",
-    "grant-secret",
     "import-ssh-key",
     "info",
     "kill-controller",
@@ -238,26 +255,21 @@ pub const NOT_OFFERED: [&str; 69] = [
     "reload-spaces",
     "remove-offer",
     "remove-saas",
-    "remove-secret",
     "remove-ssh-key",
     "remove-storage",
     "resources",
     "revoke",
-    "revoke-secret",
     "scp",
-    "secrets",
     "set-application-base",
     "set-constraints",
     "show-application",
     "show-controller",
-    "show-secret",
     "show-status-log",
     "spaces",
     "ssh",
     "storage",
     "trust",
     "unexpose",
-    "update-secret",
     "wait-for",
 ];
 
@@ -337,6 +349,13 @@ async fn with_controller(
         Verb::ShowOperation(args) => operations::show(&args, session).await,
         Verb::ShowTask(args) => show_task::run(&args, session).await,
         Verb::CancelTask(args) => cancel_task::run(&args, session).await,
+        Verb::AddSecret(args) => add_secret::add(&args, session).await,
+        Verb::UpdateSecret(args) => add_secret::update(&args, session).await,
+        Verb::GrantSecret(args) => grant_secret::grant(&args, session).await,
+        Verb::RevokeSecret(args) => grant_secret::revoke(&args, session).await,
+        Verb::RemoveSecret(args) => remove_secret::run(&args, session).await,
+        Verb::Secrets(args) => secrets::list(&args, session).await,
+        Verb::ShowSecret(args) => secrets::show(&args, session).await,
         Verb::SetModelConstraints(args) => constraints::set(&args, session),
         Verb::ModelConstraints(args) => constraints::show(&args, session),
         Verb::Up(_) | Verb::Down(_) | Verb::Supervise(_) | Verb::Version(_) | Verb::External(_) => {

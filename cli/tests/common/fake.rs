@@ -11,6 +11,7 @@ use state::terms::cause::Entity;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::position::{Committed, Position};
 use state::terms::refusal::{EntityKind, RefusalReason};
+use state::terms::secret::{SecretContent, SecretId};
 use state::terms::status::{ActionStatus, AgentStatus};
 use state::terms::unit_documents::CharmDoc;
 use std::collections::BTreeMap;
@@ -246,6 +247,25 @@ impl FakeClient {
                 json(changed())
             }
             "WaitForChange" => json(Position::default()),
+            "AddSecret" => {
+                self.record(format!("{request} {}", String::from_utf8_lossy(&body)));
+                json(AddSecretResponse { secret: SecretId::from_bits(0), revision: 1 })
+            }
+            "UpdateSecret" | "GrantSecret" | "RevokeSecret" | "RemoveSecret" => {
+                self.record(format!("{request} {}", String::from_utf8_lossy(&body)));
+                json(changed())
+            }
+            "ListSecrets" => json(super::sample_secrets()),
+            "GetSecret" => {
+                let GetSecret { secret } = parsed(&body);
+                self.require_known(&secret)?;
+                let (id, secret) = super::sample_secrets().pop_first().expect("there is one");
+                json(GetSecretResponse { id, secret })
+            }
+            "RevealSecret" => {
+                let content = [("password".to_owned(), "czNjcmV0".to_owned())];
+                json(SecretContent(BTreeMap::from(content)))
+            }
             _ => Err(ApiError::new(ErrorCode::Broken, "no test asks this")),
         }
     }

@@ -14,6 +14,7 @@ use state::terms::life::Life;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::owner::Owner;
 use state::terms::position::Position;
+use state::terms::secret::{RotatePolicy, SecretId, SecretOwnerKind};
 use state::terms::status::{ActionStatus, AgentStatus};
 use state::terms::status_message::StatusMessage;
 use std::collections::BTreeMap;
@@ -288,4 +289,38 @@ pub fn sample_model() -> ModelInfo {
         controller: Uuid(8),
         created_ms: NOW_MS,
     }
+}
+
+/// A secret of users and one of an application.
+pub fn sample_secrets() -> BTreeMap<SecretId, SecretInfo> {
+    let access =
+        |target: &str, scope: &str| SecretAccess { target: target.to_owned(), scope: scope.to_owned() };
+    let users = SecretInfo {
+        owner: SecretOwnerKind::Model,
+        owner_name: String::new(),
+        label: "token".to_owned(),
+        description: "of the mailer".to_owned(),
+        rotate: None,
+        rotate_at_ms: None,
+        expire_at_ms: None,
+        created_ms: 0,
+        updated_ms: 60_000,
+        revision: 2,
+        revisions: BTreeMap::from([(1, 0), (2, 60_000)]),
+        access: vec![access("application-web", "model-00000000-0000-0000-0000-000000000007")],
+    };
+    let charm = SecretInfo {
+        owner: SecretOwnerKind::Application,
+        owner_name: "ledger".to_owned(),
+        label: "login".to_owned(),
+        description: String::new(),
+        rotate: Some(RotatePolicy::Hourly),
+        rotate_at_ms: Some(3_600_000),
+        expire_at_ms: Some(7_200_000),
+        revision: 1,
+        revisions: BTreeMap::from([(1, 0)]),
+        access: vec![access("application-web", "relation-ledger.db#web.db")],
+        ..users.clone()
+    };
+    BTreeMap::from([(SecretId::from_bits(0), users), (SecretId::from_bits(u128::MAX), charm)])
 }

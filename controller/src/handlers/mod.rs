@@ -17,9 +17,11 @@ mod models;
 mod provisioning;
 mod relations;
 mod removal;
+mod secrets;
 mod status;
 pub mod unit_agent;
 mod units;
+mod user_secrets;
 mod why;
 
 use crate::environment::Environment;

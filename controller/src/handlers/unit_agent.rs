@@ -38,7 +38,7 @@ pub const REFUSED_ENTRY_DELAY_MS: u64 = 1_000;
 
 impl<S: Store, E: Environment> Authorised<S, E> {
     /// Returns the calling unit and records its heartbeat.
-    fn unit(&self) -> Result<(Model, Uuid), ApiError> {
+    pub(super) fn unit(&self) -> Result<(Model, Uuid), ApiError> {
         let (model, unit) = authorisation::unit(&self.principal)?;
         self.controller.presence.heartbeat(unit, self.controller.environment.monotonic_ms());
         Ok((model, unit))

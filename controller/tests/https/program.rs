@@ -5,16 +5,18 @@ use crate::support::{Agent, next_delta};
 use api::client::{self, Client};
 use api::error::{ApiError, ErrorCode};
 use api::{
-    ClientFile, ConfigureModel, Deploy, GetStatus, Handle, InModel, ListMachines, ListModels, LogQuery,
-    SetMachineToken, SetUnitToken, Stream, UploadArchive, Watch, WatchUnit,
+    AddSecret, ClientFile, ConfigureModel, Deploy, GetStatus, Handle, InModel, ListMachines, ListModels,
+    ListSecrets, LogQuery, RevealSecret, SetMachineToken, SetUnitToken, Stream, UploadArchive, Watch,
+    WatchUnit,
 };
+use state::terms::secret::SecretContent;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 
 /// The controller program, started as the supervisor starts it.
-struct Program(Child);
+struct Program(Child, Vec<String>);
 
 impl Program {
     /// Starts the program and waits until it serves.
@@ -30,7 +32,7 @@ impl Program {
         for line in lines {
             output.push(line.expect("text"));
             if output.last().is_some_and(|line| line.contains("serving")) {
-                return Program(program);
+                return Program(program, output);
             }
         }
         panic!("it exited with {:?}: {output:?}", program.wait());
@@ -144,4 +146,68 @@ async fn a_second_controller_on_the_same_folder_is_refused_and_the_holder_is_nam
     assert!(output.contains("in use") && output.contains(&program.0.id().to_string()), "{output}");
     let stopped = program.signal(nix::sys::signal::Signal::SIGTERM);
     assert!(stopped.success(), "{stopped}");
+}
+
+#[tokio::test]
+async fn a_missing_key_of_secrets_is_named_at_start_and_everything_else_is_served() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let keys = folder.path().join("controller/secret-keys.yaml");
+    let program = Program::start(folder.path());
+    let names_keys = |program: &Program| program.1.iter().any(|line| line.contains("secret-keys.yaml"));
+    assert!(!names_keys(&program));
+    let mode = std::fs::metadata(&keys).expect("it was made").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert!(!keys.starts_with(folder.path().join("controller/store")), "a copy of the store has no key");
+    // a client of its own for each process: the connections of the others are closed
+    let admin = || {
+        let door = client::Controller::from(&file(folder.path()));
+        Client::user(&door).expect("a good file").in_model("dev")
+    };
+    let content = SecretContent(BTreeMap::from([("password".to_owned(), "czNjcmV0".to_owned())]));
+    let add = |name: &str| AddSecret {
+        name: name.to_owned(),
+        description: String::new(),
+        content: content.clone(),
+    };
+    admin().handle(add("first")).await.expect("it is added");
+    let reveal = || RevealSecret { secret: "first".to_owned(), revision: None };
+
+    let kept = std::fs::read(&keys).expect("it exists");
+    program.signal(nix::sys::signal::Signal::SIGKILL);
+    std::fs::remove_file(&keys).expect("it exists");
+    let program = Program::start(folder.path());
+    assert!(names_keys(&program), "{:?}", program.1);
+    let user = admin();
+    assert_eq!(user.handle(ListSecrets).await.expect("metadata is served").len(), 1);
+    for error in [
+        user.handle(add("second")).await.expect_err("nothing can be sealed"),
+        user.handle(reveal()).await.expect_err("nothing can be opened"),
+    ]
+    .map(|error| error.code)
+    {
+        assert_eq!(error, ErrorCode::Unavailable);
+    }
+    assert!(!keys.exists(), "no new key takes the place of the lost one");
+
+    program.signal(nix::sys::signal::Signal::SIGKILL);
+    std::fs::write(&keys, "keys: [{id: a, key: c2hvcnQ}]").expect("it is ours");
+    let damaged =
+        Command::new(env!("CARGO_BIN_EXE_pintle-controller")).arg("--data").arg(folder.path()).output();
+    let damaged = damaged.expect("it ran");
+    let text = String::from_utf8_lossy(&damaged.stderr);
+    assert!(!damaged.status.success() && text.contains("secret-keys.yaml"), "{text}");
+    assert!(!text.contains("c2hvcnQ"), "{text}");
+
+    std::fs::write(&keys, kept).expect("it is ours");
+    let rotate = || {
+        Command::new(env!("CARGO_BIN_EXE_pintle-controller"))
+            .arg("rotate-secret-key")
+            .arg(folder.path())
+            .output()
+    };
+    assert!(rotate().expect("it ran").status.success());
+    let program = Program::start(folder.path());
+    assert!(!names_keys(&program), "{:?}", program.1);
+    assert_eq!(admin().handle(reveal()).await, Ok(content.clone()));
+    program.signal(nix::sys::signal::Signal::SIGTERM);
 }

@@ -8,6 +8,7 @@ mod janitor;
 mod leadership;
 mod log;
 mod machines;
+mod secret_keys;
 mod status;
 mod status_cache;
 #[path = "../support/mod.rs"]

@@ -11,6 +11,7 @@ mod forced;
 mod provisioning;
 mod removals;
 mod retention;
+mod secrets;
 mod users;
 
 use controller::store::{ApplyError, Store};

@@ -8,6 +8,7 @@ use api::{
 };
 use controller::environment::{Environment, StoredArchive, uuid_v4};
 use controller::janitor::Janitor;
+use controller::secret_keys::SecretKeys;
 use controller::store::Store;
 use controller::tokens;
 use controller::{Controller, Session};
@@ -43,6 +44,7 @@ pub struct FakeEnvironment {
     pub upload_gate: Arc<Mutex<Option<Arc<tokio::sync::Notify>>>>,
     /// Holds the next read of an archive.
     pub read_gate: Arc<Mutex<Option<Arc<tokio::sync::Notify>>>>,
+    pub secret_keys: Arc<SecretKeys>,
 }
 
 impl FakeEnvironment {
@@ -55,6 +57,7 @@ impl FakeEnvironment {
             archives: Arc::default(),
             upload_gate: Arc::default(),
             read_gate: Arc::default(),
+            secret_keys: Arc::new(SecretKeys::in_memory(7)),
         }
     }
 
@@ -74,6 +77,9 @@ pub fn message(reason: impl Into<RefusalReason>) -> String {
 }
 
 impl Environment for FakeEnvironment {
+    fn secret_keys(&self) -> Option<&SecretKeys> {
+        Some(&self.secret_keys)
+    }
     fn wall_ms(&self) -> i64 {
         1_700_000_000_000 + self.monotonic_ms() as i64 + self.stepped_ms.load(Ordering::Relaxed)
     }

@@ -41,7 +41,8 @@ impl ToolFormat {
                 Value::Bool(yes) => if *yes { "True\n" } else { "False\n" }.to_owned(),
                 Value::Names(names) if names.is_empty() => String::new(),
                 Value::Names(names) => names.join("\n") + "\n",
-                Value::Integer(_)
+                Value::Time(_)
+                | Value::Integer(_)
                 | Value::Float(_)
                 | Value::List(_)
                 | Value::Map(_)

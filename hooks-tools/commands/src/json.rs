@@ -18,7 +18,7 @@ fn append(out: &mut String, value: &Value) {
         Value::Bool(yes) => out.push_str(if *yes { "true" } else { "false" }),
         Value::Integer(number) => out.push_str(&number.to_string()),
         Value::Float(number) => out.push_str(&number::json(*number)),
-        Value::Text(text) => append_text(out, text),
+        Value::Text(text) | Value::Time(text) => append_text(out, text),
         Value::Names(names) => separated(out, ['[', ']'], names, |out, name| append_text(out, name)),
         Value::List(items) => separated(out, ['[', ']'], items, append),
         Value::Map(members) => {

@@ -47,6 +47,13 @@ mod relation_ids;
 mod relation_list;
 mod relation_model_get;
 mod relation_set;
+mod secret_access;
+mod secret_get;
+mod secret_info;
+mod secret_set;
+mod secret_time;
+mod secret_uri;
+mod secret_values;
 mod settings_file;
 mod state_get;
 mod state_set;
@@ -62,7 +69,7 @@ mod yaml;
 mod yaml_plain;
 
 pub use format::ToolFormat;
-pub use tool::{CallOutcome, Inputs, Need, ToolReply};
+pub use tool::{CallOutcome, Inputs, Need, SecretAnswer, SecretNeed, ToolReply};
 pub use value::Value;
 
 use state::unit::hook_context::HookContext;
@@ -104,6 +111,14 @@ const TOOLS: &[&Tool] = &[
     &relation_list::TOOL,
     &relation_model_get::TOOL,
     &relation_set::TOOL,
+    &secret_set::ADD,
+    &secret_get::TOOL,
+    &secret_access::GRANT,
+    &secret_info::IDS,
+    &secret_info::INFO,
+    &secret_access::REMOVE,
+    &secret_access::REVOKE,
+    &secret_set::SET,
     &state_set::DELETE,
     &state_get::TOOL,
     &state_set::TOOL,
@@ -169,6 +184,12 @@ pub const NAMES: &[&str] = &[
     "unit-get",
 ];
 
+/// Whether the arguments, inputs or output of this tool may contain the content of a secret: the caller must not store or
+/// log them.
+pub fn is_confidential(name: &str) -> bool {
+    matches!(name, "secret-add" | "secret-get" | "secret-set")
+}
+
 /// Runs the tool `name`. `args` is argv without argv\[0\].
 ///
 /// The tool writes to `context.writes`. The caller sends `reports` of the reply at once. After [`CallOutcome::Need`]
@@ -218,6 +239,9 @@ fn reply(output: ToolOutput, tool: &Tool, parsed: &flags::ParsedArguments) -> To
         flags::FlagKind::Switch | flags::FlagKind::Text | flags::FlagKind::Relation => None,
     });
     let mut reply = ToolReply { reports: output.reports, ..ToolReply::default() };
+    if let Some(line) = output.line {
+        reply.stdout = format!("{line}\n").into_bytes();
+    }
     if let (Some(value), Some(formats)) = (output.value, formats) {
         let name = parsed.text("format");
         let format = formats.iter().find(|format| Some(format.name()) == name).unwrap_or(&formats[0]);

@@ -6,8 +6,10 @@ use crate::flags::{Flag, ParsedArguments};
 use crate::quote::quote_all;
 use crate::settings_file;
 use crate::value::Value;
+use state::agents::secret_read::SecretRead;
 use state::terms::names::RelationNumber;
 use state::terms::owner::Owner;
+use state::terms::secret::{SecretContent, SecretId};
 use state::terms::settings::BagChange;
 use state::unit::hook_context::{HookContext, HookRelation, HookWriteError, ReportContent};
 use state::unit::snapshot::BagRequest;
@@ -56,6 +58,45 @@ pub struct Inputs {
     /// The controller's answer to [`Need::LeaderSettings`]; the error is the reason for the charm. `None` if the
     /// change was not requested yet.
     pub leader_write: Option<Result<(), String>>,
+    /// The controller's answer to [`Need::Secret`]; the error is the text for the charm. `None` if it was not asked.
+    pub secret: Option<Result<SecretAnswer, String>>,
+    /// The wall clock in milliseconds since 1970, for the time at which a secret expires.
+    pub now_ms: i64,
+}
+
+/// What a tool requires of the controller for a secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SecretNeed {
+    /// Seal a content, so that the writes of the hook can contain it.
+    Seal {
+        /// The secret; none for a new one.
+        secret: Option<SecretId>,
+        /// The content.
+        content: SecretContent,
+    },
+    /// Read a stored content.
+    Read(SecretRead),
+    /// Open a content that this hook has written.
+    Open {
+        /// The secret.
+        secret: SecretId,
+        /// The sealed content.
+        sealed: String,
+    },
+}
+
+/// What the controller answers to a [`SecretNeed`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SecretAnswer {
+    /// The sealed content.
+    Sealed {
+        /// The secret.
+        secret: SecretId,
+        /// The content, which only the controller can open.
+        sealed: String,
+    },
+    /// The content.
+    Content(SecretContent),
 }
 
 /// Content that a tool requires before it can run.
@@ -69,6 +110,8 @@ pub enum Need {
     Bag(BagRequest),
     /// A change of the leader settings at the controller, which must succeed before the tool does.
     LeaderSettings(BagChange),
+    /// A request about a secret to the controller.
+    Secret(SecretNeed),
 }
 
 /// The outcome of one call.
@@ -110,8 +153,10 @@ impl ToolReply {
 /// The result of a tool that succeeded.
 #[derive(Debug, Default)]
 pub struct ToolOutput {
-    /// The value to print; `None` prints nothing.
+    /// The value to print in the format that was requested; `None` prints nothing.
     pub value: Option<Value>,
+    /// A line to print, for a tool without formats.
+    pub line: Option<String>,
     /// Statuses and log lines to send at once, in this order.
     pub reports: Vec<ReportContent>,
 }

@@ -17,6 +17,8 @@ pub enum Value {
     Float(f64),
     /// A string.
     Text(String),
+    /// A time in RFC 3339. YAML prints it without quotes.
+    Time(String),
     /// A list of names. The smart format prints one name on each line.
     Names(Vec<String>),
     /// A nil list of names: `null` in JSON, and an empty list in the other formats.

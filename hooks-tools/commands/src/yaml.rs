@@ -64,6 +64,7 @@ impl Emitter {
             Value::Integer(integer) => self.bare(&integer.to_string()),
             Value::Float(float) => self.bare(&number::general(*float)),
             Value::Text(text) => self.text(text),
+            Value::Time(text) => self.bare(text),
             Value::NoNames => self.indicator("[]", true),
             Value::NoMap => self.indicator("{}", true),
             Value::Names(names) if names.is_empty() => self.indicator("[]", true),

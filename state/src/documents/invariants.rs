@@ -340,6 +340,7 @@ impl Check<'_> {
             Kind::Session,
             Kind::Replica,
             Kind::Resolved,
+            Kind::SecretsConsumed,
             Kind::Ports,
         ];
         let of_applications = [

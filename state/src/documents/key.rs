@@ -137,6 +137,18 @@ string_enum! {
         UnitName = "unit-name",
         /// An action.
         Action = "action",
+        /// A secret without its contents.
+        Secret = "secret",
+        /// The sealed content of a revision of a secret.
+        SecretContent = "secret-content",
+        /// Index: the secrets of an owner.
+        SecretsOf = "secrets-of",
+        /// The secrets that a unit reads.
+        SecretsConsumed = "secrets-consumed",
+        /// Index: a unit that reads a revision of a secret.
+        SecretTracker = "secret-tracker",
+        /// Index: when something is to be done with a secret.
+        SecretTimer = "secret-timer",
     }
 }
 

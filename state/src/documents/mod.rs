@@ -23,6 +23,7 @@ pub mod principal;
 pub mod refusal;
 pub mod relation;
 pub mod removal;
+pub mod secret;
 pub(crate) mod sequence;
 pub mod status;
 pub mod token;

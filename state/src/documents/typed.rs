@@ -58,6 +58,10 @@ pub fn fault(stored: &StoredDocument) -> Option<String> {
         Kind::ActionOf => parses::<ActionStatus>(stored),
         Kind::Log => parses::<LogDoc>(stored),
         Kind::Action => parses::<ActionDoc>(stored),
+        Kind::Secret => parses::<SecretDoc>(stored),
+        Kind::SecretContent => parses::<SecretContentDoc>(stored),
+        Kind::SecretsOf => parses::<OwnedSecretsDoc>(stored),
+        Kind::SecretsConsumed => parses::<ConsumedSecretsDoc>(stored),
         Kind::UnitOn
         | Kind::ArchiveUse
         | Kind::Recall
@@ -65,7 +69,9 @@ pub fn fault(stored: &StoredDocument) -> Option<String> {
         | Kind::Subordinate
         | Kind::RelationOf
         | Kind::SubordinateLink
-        | Kind::ScopeOf => parses::<()>(stored),
+        | Kind::ScopeOf
+        | Kind::SecretTracker
+        | Kind::SecretTimer => parses::<()>(stored),
     };
     parsed.err().map(|error| error.to_string())
 }

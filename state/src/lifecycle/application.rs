@@ -18,6 +18,7 @@ use crate::documents::refusal::Refusal;
 use crate::documents::sequence;
 use crate::lifecycle::creation::{Creation, require_count};
 use crate::lifecycle::leadership;
+use crate::lifecycle::secret;
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{archive, relation, unit};
 use crate::terms::cause::Entity;
@@ -439,6 +440,7 @@ pub(crate) fn remove_if_unreferenced(draft: &mut Draft, model: Model, id: Uuid) 
         return;
     }
     let Some(doc) = draft.get(&model.application(id)) else { return };
+    secret::remove_owner(draft, model, id);
     draft.remove(&model.application(id));
     draft.remove(&model.application_life(id));
     draft.remove(&model.application_charm(id));

@@ -16,4 +16,6 @@ pub mod model;
 pub mod pending_reentry;
 pub mod relation;
 pub mod scope;
+pub(crate) mod secret;
 pub mod unit;
+pub mod user_secret;

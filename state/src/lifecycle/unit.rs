@@ -16,6 +16,7 @@ use crate::documents::{sequence, token};
 use crate::lifecycle::application;
 use crate::lifecycle::creation::Creation;
 use crate::lifecycle::pending_reentry;
+use crate::lifecycle::secret;
 use crate::lifecycle::{action, leadership};
 use crate::lifecycle::{machine, relation};
 use crate::terms::life::Life;
@@ -304,6 +305,7 @@ fn remove_documents(draft: &mut Draft, model: Model, id: Uuid, doc: &UnitDoc, no
     action::fail_all(draft, model, id, now_ms);
     leadership::release(draft, model, id);
     token::revoke(draft, id);
+    secret::remove_owner(draft, model, id);
     draft.remove(&model.unit(id));
     draft.remove(&model.unit_life(id));
     draft.remove(&model.unit_name(&doc.name));

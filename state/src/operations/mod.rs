@@ -8,6 +8,7 @@
 pub mod assigned_units;
 pub mod destruction;
 pub mod dry_run;
+pub mod due_secrets;
 pub mod force;
 pub mod instance;
 pub mod leader_claim;

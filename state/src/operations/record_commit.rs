@@ -8,6 +8,7 @@
 //! | own bag, scope left, charm state, closed ports | unconditional | dropped with a reason: what it belongs to is removed |
 //! | application's bag | conditional | refused: the unit is not the leader |
 //! | opened ports | conditional | refused: another unit of the machine has them, or no such endpoint |
+//! | secrets | conditional | refused: not the owner or its leader, a taken label, a limit; dropped if the secret is removed |
 //! | scope entered | conditional | refused: the unit or the relation is not alive, the relation is suspended |
 //! | subordinate of an entered scope | conditional | refused: an earlier one still exists, the machine is full |
 //! | dead | conditional | refused: scopes or subordinates are left |
@@ -18,6 +19,7 @@
 
 use crate::agents::record_validation::{require_lost_action, validate, validate_reports};
 use crate::agents::replica::{check_order, replica_or_empty, strip_own_bags};
+use crate::agents::secret_writes::{self, SecretWriter};
 use crate::agents::session::{self, AgentSession};
 use crate::charm::JUJU_INFO;
 use crate::documents::draft::Draft;
@@ -51,6 +53,13 @@ struct CommitContext<'a> {
     local: &'a Local,
 }
 
+impl CommitContext<'_> {
+    fn secret_writer(&self) -> SecretWriter<'_> {
+        let (leader_generation, at_ms) = (self.record.leader_generation, self.record.at_ms);
+        SecretWriter { unit: self.id, doc: self.doc, local: self.local, leader_generation, at_ms }
+    }
+}
+
 /// Applies one record of the unit's newest session.
 ///
 /// Repeating the last record, with the same sequence number and digest, returns the same result and changes nothing.
@@ -78,8 +87,8 @@ pub fn commit(
     let mut local = record.resync_local.as_deref().unwrap_or(&stored.local).clone();
     local.sequence = record.sequence - 1;
     let context = CommitContext { id: unit, doc: &doc, record, local: &stored.local };
-    let mut committed =
-        CommitOutcome { refusal: refusal_reason(draft, model, &context, ids)?, dropped: Vec::new() };
+    let mut committed = CommitOutcome::default();
+    committed.refusal = refusal_reason(draft, model, &context, ids, &mut committed.dropped)?;
     local.apply(&Event::Finished(record.clone()));
     // The draft does not contain the revision of this transaction; 0 means visible in every later view. The
     // controller does not schedule retries either: an agent that takes over the replica after a refused record does
@@ -249,6 +258,7 @@ fn refusal_reason(
     model: Model,
     context: &CommitContext,
     ids: &mut dyn FnMut() -> Uuid,
+    dropped: &mut Vec<DroppedWrite>,
 ) -> Result<Option<RefusalReason>, Refusal> {
     if !applies_writes(context.record) || !context.record.is_conditional() {
         return Ok(None);
@@ -270,6 +280,13 @@ fn refusal_reason(
     }
     if let Some(conflict) = port_conflict(draft, model, context) {
         return Ok(Some(conflict.into()));
+    }
+    let secrets = &context.record.writes.secrets;
+    if !secrets.is_empty()
+        && let Err(refusal) =
+            secret_writes::apply(draft, model, &context.secret_writer(), secrets, ids, dropped)
+    {
+        return Ok(Some(*refusal.reason));
     }
     let done = match &context.record.operation {
         Operation::SetDead => unit::set_dead(draft, model, context.id),
@@ -356,6 +373,9 @@ fn apply_effects(
         Operation::Hook(Hook::Relation { relation: number, event: RelationEvent::Broken, .. }) => {
             let known = context.local.relations.get(number).expect("a record was checked for this");
             relation::leave_scope(draft, model, context.id, known.uuid);
+        }
+        Operation::Hook(Hook::Secret { secret, revision, event, .. }) => {
+            secret_writes::hook_done(draft, model, &context.secret_writer(), (*secret, *revision, *event));
         }
         Operation::Resync => finish_resync(draft, model, context, ids, dropped),
         Operation::InstallCharm(_)

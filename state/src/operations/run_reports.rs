@@ -159,7 +159,8 @@ fn status_before(hook: &HookName) -> Option<(WorkloadStatus, StatusMessage)> {
         | HookName::Start
         | HookName::UpgradeCharm
         | HookName::UpdateStatus
-        | HookName::Relation { .. } => None,
+        | HookName::Relation { .. }
+        | HookName::Secret(_) => None,
     }
 }
 

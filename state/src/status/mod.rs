@@ -10,4 +10,5 @@ pub mod machine;
 pub mod model;
 pub mod presence;
 pub mod relation;
+pub mod secret;
 pub mod unit;

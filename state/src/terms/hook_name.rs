@@ -3,6 +3,7 @@
 //! A name becomes text where the agent looks up the charm's program, in messages and in the log; nothing parses that
 //! text. Status reports, `pintle why` and dry runs use these names.
 
+use crate::terms::secret::SecretEvent;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -36,6 +37,8 @@ pub enum HookName {
         /// The last part of the name.
         event: RelationEventName,
     },
+    /// `secret-changed`, and the other hooks of secrets
+    Secret(SecretEvent),
 }
 
 /// The last part of a relation hook's name, as in `db-relation-joined`.
@@ -68,6 +71,7 @@ impl fmt::Display for HookName {
             HookName::UpdateStatus => "update-status",
             HookName::Stop => "stop",
             HookName::Remove => "remove",
+            HookName::Secret(event) => return write!(f, "secret-{event}"),
             HookName::Relation { endpoint, event } => return write!(f, "{endpoint}-relation-{event}"),
         })
     }

@@ -8,6 +8,7 @@ use super::commands::CommandsRequest;
 use super::hook_name::{HookName, RelationEventName};
 use crate::terms::member_version::MemberVersion;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
+use crate::terms::secret::{SecretEvent, SecretId};
 use crate::terms::settings::Bag;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -141,6 +142,19 @@ pub enum Hook {
         /// The event that the hook delivers.
         event: RelationEvent,
     },
+    /// A secret hook.
+    Secret {
+        /// The secret.
+        secret: SecretId,
+        /// The label by which the unit refers to it; may be empty.
+        label: String,
+        /// The revision that the hook is about.
+        revision: u64,
+        /// The event that the hook delivers.
+        event: SecretEvent,
+        /// Whether only the leader runs the hook, because the application owns the secret.
+        leader_only: bool,
+    },
 }
 
 /// The event that a relation hook delivers.
@@ -222,6 +236,7 @@ impl Hook {
             Hook::Relation { endpoint, event, .. } => {
                 HookName::Relation { endpoint: endpoint.clone(), event: event.name() }
             }
+            Hook::Secret { event, .. } => HookName::Secret(*event),
         }
     }
 }
@@ -230,6 +245,9 @@ impl fmt::Display for Hook {
     /// Writes the hook with its relation and units: `db-relation-joined db:1 mysql/0`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.name())?;
+        if let Hook::Secret { secret, revision, .. } = self {
+            return write!(f, " {secret} {revision}");
+        }
         let Hook::Relation { relation, endpoint, event } = self else { return Ok(()) };
         write!(f, " {endpoint}:{relation}")?;
         match event {
@@ -254,6 +272,10 @@ impl Hook {
                     && std::mem::discriminant(ea) == std::mem::discriminant(eb)
                     && ea.remote_unit() == eb.remote_unit()
             }
+            (
+                Hook::Secret { secret: sa, revision: ra, event: ea, .. },
+                Hook::Secret { secret: sb, revision: rb, event: eb, .. },
+            ) => (sa, ea) == (sb, eb) && (ra == rb || *ea == SecretEvent::Changed),
             _ => std::mem::discriminant(self) == std::mem::discriminant(other),
         }
     }

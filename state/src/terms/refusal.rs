@@ -15,6 +15,7 @@ pub mod machine;
 pub mod model;
 pub mod record;
 pub mod relation;
+pub mod secret;
 pub mod session;
 pub mod transaction;
 pub mod unit;
@@ -31,6 +32,7 @@ use machine::MachineRefusal;
 use model::ModelRefusal;
 use record::RecordRefusal;
 use relation::RelationRefusal;
+use secret::SecretRefusal;
 use serde::{Deserialize, Serialize};
 use session::SessionRefusal;
 use transaction::TransactionRefusal;
@@ -92,6 +94,8 @@ pub enum RefusalReason {
     Relation(RelationRefusal),
     /// A refusal of the entry into a scope.
     Scope(ScopeRefusal),
+    /// A refusal about a secret.
+    Secret(SecretRefusal),
     /// A refusal about the session of an agent.
     Session(SessionRefusal),
     /// A refusal of a transaction that exceeds a bound of the store.
@@ -139,6 +143,7 @@ impl RefusalReason {
             RefusalReason::Record(reason) => reason.code(),
             RefusalReason::Relation(reason) => reason.code(),
             RefusalReason::Scope(reason) => reason.code(),
+            RefusalReason::Secret(reason) => reason.code(),
             RefusalReason::Session(reason) => reason.code(),
             RefusalReason::Transaction(reason) => reason.code(),
             RefusalReason::Unit(reason) => reason.code(),
@@ -170,6 +175,7 @@ reasons! {
     Record(RecordRefusal),
     Relation(RelationRefusal),
     Scope(ScopeRefusal),
+    Secret(SecretRefusal),
     Session(SessionRefusal),
     Transaction(TransactionRefusal),
     Unit(UnitRefusal),

@@ -47,6 +47,8 @@ pub enum StartReason {
     LeadershipGained,
     /// The leader has changed its settings.
     LeaderSettingsChanged,
+    /// A secret that the unit owns or reads requires a hook.
+    SecretDue,
     /// The machine was rebooted.
     Rebooted,
     /// The interval of update-status has passed.

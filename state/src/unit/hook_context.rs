@@ -4,6 +4,7 @@
 //! commits it only if the hook's process exits with 0 (design 4). The context is plain data without a connection or a
 //! clock: `hook_context_builder` builds it, and the hook session lends it to the hook tools.
 
+use super::secrets::HookSecret;
 pub use super::writes::{
     ALL_ENDPOINTS, ActionWrites, BagWrites, HOOK_DOCUMENTS_MAX, HOOK_WRITES_BYTES_MAX, HookWriteError, Level,
     PortWrites, Ports, Reboot, ReportContent, Writes,
@@ -15,6 +16,7 @@ use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::owner::Owner;
 use crate::terms::position::Position;
 use crate::terms::proxy::Proxies;
+use crate::terms::secret::SecretId;
 use crate::terms::settings::{Bag, BagChange};
 use crate::terms::status::WorkloadStatus;
 use serde::{Deserialize, Serialize};
@@ -63,6 +65,9 @@ pub struct HookContext {
     /// The cloud with its credential (credential-get); `None` if the application does not have trust.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cloud: Option<CloudSpec>,
+    /// The secrets of the unit and of its application before this hook.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub secrets: BTreeMap<SecretId, HookSecret>,
     /// The writes of this hook so far.
     pub writes: Writes,
 }
@@ -100,7 +105,7 @@ pub enum HookTrigger {
         /// The secret's label.
         label: String,
         /// The revision, for secret-remove and secret-expired only.
-        revision: Option<u32>,
+        revision: Option<u64>,
     },
     /// A hook of a workload container (Pebble).
     Workload {

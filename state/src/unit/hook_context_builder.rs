@@ -16,9 +16,11 @@ use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName};
 use crate::terms::operation::{CharmRef, Hook, LocalEndpoint, Operation, RelationEvent};
 use crate::terms::owner::Owner;
+use crate::terms::secret::{SecretEvent, SecretId};
 use crate::terms::settings::{self, Bag};
 use crate::terms::status_message::StatusMessage;
 use crate::terms::unit_documents::StatusDoc;
+use crate::unit::secrets::{HookSecret, SecretView};
 use crate::unit::snapshot::{BagRequest, RelationView, Snapshot};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -117,8 +119,16 @@ pub fn build(local: &Local, view: &Snapshot, run: &Run, input: &ContextInput) ->
         public_address: address,
         goal_state: goal_state(view),
         cloud: view.trusted.then(CloudSpec::of_machines),
+        secrets: own_secrets(view),
         writes: Writes::default(),
     })
+}
+
+/// The secrets of the unit and of its application. Those of the application are for the leader; the tools of the others
+/// refuse them by name.
+fn own_secrets(view: &Snapshot) -> BTreeMap<SecretId, HookSecret> {
+    let owned = |(id, shown): (&SecretId, &SecretView)| Some((*id, shown.owned.clone()?.secret));
+    view.secrets.iter().filter_map(owned).collect()
 }
 
 fn trigger(
@@ -150,6 +160,13 @@ fn trigger(
             let about = RelationContext { relation: *relation, unit, application, departing };
             let name = hook.name().to_string();
             Some((HookTrigger::Relation { hook: name.clone(), about }, name))
+        }
+        Operation::Hook(Hook::Secret { secret, label, revision, event, .. }) => {
+            let hook = format!("secret-{event}");
+            let has_revision = matches!(event, SecretEvent::Expired | SecretEvent::Remove);
+            let revision = has_revision.then_some(*revision);
+            let (id, label) = (secret.to_string(), label.clone());
+            Some((HookTrigger::Secret { hook: hook.clone(), id, label, revision }, hook))
         }
         Operation::Hook(hook) => {
             let name = hook.name().to_string();

@@ -240,6 +240,10 @@ pub struct Local {
     pub elected_generation: Option<u64>,
     /// The version of the leader settings that leader-settings-changed delivered last.
     pub leader_settings_version: u64,
+    /// The revision in which the controller stored the last secret hook or the last change of secrets: an older view still
+    /// shows that hook as due, and does not show what was changed. No operation starts on it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub secrets_revision: u64,
     /// Whether the charm has set its status since install (spec C.4).
     pub status_set: bool,
     /// The workload status and message that the charm set last.
@@ -336,6 +340,10 @@ fn is_default(writes: &Writes) -> bool {
     *writes == Writes::default()
 }
 
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 impl Local {
     /// Creates the state of a unit that has done nothing yet.
     pub fn new(unit: Uuid, name: UnitName) -> Local {
@@ -359,6 +367,7 @@ impl Local {
             state_lost: false,
             elected_generation: None,
             leader_settings_version: 0,
+            secrets_revision: 0,
             status_set: false,
             status: None,
             skipped: BTreeSet::new(),

@@ -8,9 +8,10 @@
 pub use super::local::Record;
 pub use super::writes::{REPORTS_MAX, RunReport};
 use crate::terms::names::{RelationNumber, UnitName};
-use crate::terms::operation::Operation;
+use crate::terms::operation::{Hook, Operation};
 pub use crate::terms::outcome::{Outcome, Timer};
 use crate::terms::refusal::RefusalReason;
+use crate::terms::secret::SecretId;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -54,6 +55,11 @@ pub enum DroppedWrite {
         /// Why the entry was refused.
         refusal: RefusalReason,
     },
+    /// Changes of a secret that is removed.
+    RemovedSecret {
+        /// The secret.
+        secret: SecretId,
+    },
 }
 
 impl Record {
@@ -69,12 +75,17 @@ impl Record {
     }
 
     /// Whether the controller may refuse a write of this record, so that no further operation starts before its reply
-    /// (design 4): application bags, ports that may conflict, entering a scope, and becoming Dead.
+    /// (design 4): application bags, ports that may conflict, secrets, entering a scope, and becoming Dead. Secret hooks are
+    /// among them, because the view that shows the next one must contain what the last one has done.
     pub fn is_conditional(&self) -> bool {
         self.outcome.advances()
             && (self.writes.bags.values().any(|bag| !bag.application.is_empty())
                 || !self.writes.ports.open.is_empty()
-                || matches!(self.operation, Operation::SetDead | Operation::EnterScope { .. }))
+                || !self.writes.secrets.is_empty()
+                || matches!(
+                    self.operation,
+                    Operation::SetDead | Operation::EnterScope { .. } | Operation::Hook(Hook::Secret { .. })
+                ))
     }
 }
 

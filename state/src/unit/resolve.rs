@@ -17,10 +17,11 @@ use super::pending_operations::{
     leader_settings_changed, leadership, lost_charm, relation_hook, shut_down, start_after_reboot,
     update_status, update_status_due, upgrade,
 };
+use super::pending_secret_hook::secret_hook;
 use super::retry::{after_failure, interrupted};
 use super::snapshot::Snapshot;
 pub use super::wait_causes::{fetch_cause, reboot_cause, requested_reboot_cause};
-use super::wait_causes::{no_view_cause, unknown_leader_cause, wait, wait_cause};
+use super::wait_causes::{no_view_cause, stale_link_cause, unknown_leader_cause, wait, wait_cause};
 use crate::terms::cause::{Actor, Duty};
 use crate::terms::life::Life;
 
@@ -95,6 +96,10 @@ fn idle(local: &Local, view: &Snapshot, now: &Now) -> Act {
     if first_hooks && alive && is_first_claim_pending(now) {
         return wait(None, vec![unknown_leader_cause(local)]);
     }
+    // the hook would not see the secrets that the last one has written
+    if view.position.revision < local.secrets_revision {
+        return wait(None, vec![stale_link_cause(local, now)]);
+    }
     if let Some(act) = commands(local, view, now, None) {
         return act;
     }
@@ -109,6 +114,7 @@ fn idle(local: &Local, view: &Snapshot, now: &Now) -> Act {
         .or_else(|| {
             leader_settings_changed(local, view, now, alive).map(|chosen| chosen.act(local, view, now))
         })
+        .or_else(|| secret_hook(local, view, now, alive, &mut waits))
         .or_else(|| action(local, view, now))
         .or_else(|| shut_down(local, view, now, alive, &mut waits))
         .or_else(|| upgrade(local, view, alive).map(|chosen| chosen.act(local, view, now)))

@@ -12,6 +12,7 @@ use super::jitter::jitter;
 use super::local::{Episode, INTERRUPTIONS_MAX, Local, Run};
 use super::pending_operations::{commands, config_digest, is_alive, pending_action, wanted_charm};
 use super::pending_relation_hook::{PendingHook, ThisUnit, pending_hook};
+use super::pending_secret_hook::is_due;
 use super::record::{Outcome, Record, Timer};
 use super::snapshot::{HOOK_RETRIES_DEFAULT, RelationView, Snapshot};
 use super::wait_causes::{stale_link_cause, unknown_leader_cause, wait, wait_cause};
@@ -211,6 +212,21 @@ fn record_without_running(
                 _ => Some(record(operation.clone(), Outcome::Skipped)),
             }
         }
+        Operation::Hook(Hook::Secret { leader_only: true, .. })
+            if now.leader_generation.is_none() && is_first_claim_pending(now) =>
+        {
+            Some(wait(None, vec![unknown_leader_cause(local)]))
+        }
+        // another unit leads now and runs the hook (spec/hook-tools.md 5.5)
+        Operation::Hook(Hook::Secret { leader_only: true, .. }) if now.leader_generation.is_none() => {
+            Some(record(operation.clone(), Outcome::Skipped))
+        }
+        // the secret was removed, or it was read or changed by other means
+        Operation::Hook(hook @ Hook::Secret { .. })
+            if is_link_fresh(now) && view.is_some_and(|view| !is_due(view, hook)) =>
+        {
+            Some(record(operation.clone(), Outcome::Skipped))
+        }
         Operation::EnterScope { .. }
         | Operation::LeaveScope { .. }
         | Operation::Resync
@@ -274,7 +290,12 @@ fn refresh(operation: &Operation, local: &Local, view: Option<&Snapshot>, now: &
             Operation::Hook(Hook::Relation { relation: *relation, endpoint: endpoint.clone(), event })
         }
         Operation::Hook(
-            Hook::Install | Hook::UpgradeCharm | Hook::UpdateStatus | Hook::Stop | Hook::Remove,
+            Hook::Install
+            | Hook::UpgradeCharm
+            | Hook::UpdateStatus
+            | Hook::Stop
+            | Hook::Remove
+            | Hook::Secret { .. },
         )
         | Operation::EnterScope { .. }
         | Operation::LeaveScope { .. }

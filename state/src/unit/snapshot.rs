@@ -5,6 +5,7 @@
 //! `views`; the agent keeps the newest in memory and a copy on disk, and passes it to `resolve` and
 //! `hook_context_builder`.
 
+use super::secrets::SecretView;
 use crate::charm::{Charm, Scope};
 use crate::terms::leader_settings::LeaderSettingsView;
 use crate::terms::life::Life;
@@ -14,6 +15,7 @@ use crate::terms::owner::Owner;
 use crate::terms::port_range::Ports;
 use crate::terms::position::Position;
 use crate::terms::proxy::Proxies;
+use crate::terms::secret::SecretId;
 use crate::terms::settings::Bag;
 use crate::terms::status::ActionStatus;
 use crate::terms::unit_documents::{CharmDoc, ResolvedDoc, StatusDoc};
@@ -217,6 +219,13 @@ pub enum Change {
     LeaderSettings(LeaderSettingsView),
     /// The operator's mark that resolves the unit's error.
     Resolved(Option<ResolvedDoc>),
+    /// A secret that the unit or its application owns, or that the unit reads.
+    Secret {
+        /// The secret's id.
+        id: SecretId,
+        /// The secret.
+        secret: Option<Box<SecretView>>,
+    },
     /// An action of the unit.
     Action {
         /// The task's number.
@@ -335,6 +344,9 @@ pub struct Snapshot {
     pub written_leader_settings: Option<LeaderSettingsView>,
     /// The operator's mark that resolves the unit's error.
     pub resolved: Option<ResolvedDoc>,
+    /// The secrets that the unit or its application owns, and those that the unit reads.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub secrets: BTreeMap<SecretId, SecretView>,
     /// The unit's actions that have not ended, by task number.
     pub actions: BTreeMap<u64, ActionView>,
     /// The relations of the application.
@@ -384,6 +396,7 @@ impl Snapshot {
             leader_settings: LeaderSettingsView::default(),
             written_leader_settings: None,
             resolved: None,
+            secrets: BTreeMap::new(),
             actions: BTreeMap::new(),
             relations: BTreeMap::new(),
             statuses: BTreeMap::new(),
@@ -439,6 +452,7 @@ impl Snapshot {
                 self.leader_settings = settings;
             }
             Change::Resolved(mark) => self.resolved = mark,
+            Change::Secret { id, secret } => put(&mut self.secrets, id, secret.map(|secret| *secret)),
             Change::Action { id, action } => put(&mut self.actions, id, action),
             Change::Relation { relation, head: None } => {
                 self.relations.remove(&relation);

@@ -132,7 +132,7 @@ impl HookContext {
     /// Keeps the writes, or restores those `before` if one transaction could not hold them: a tool call that exceeds
     /// the limit fails immediately, so that the commit never fails for its size (design 5). A change that makes the
     /// writes smaller is always kept.
-    fn check_size(&mut self, before: Writes) -> Result<(), HookWriteError> {
+    pub(super) fn check_size(&mut self, before: Writes) -> Result<(), HookWriteError> {
         let (documents, bytes) = (self.writes.documents(), self.stored_bytes());
         if documents <= HOOK_DOCUMENTS_MAX && bytes <= HOOK_WRITES_BYTES_MAX {
             return Ok(());
@@ -170,6 +170,7 @@ impl HookContext {
             + size(&self.own_state())
             + size(&self.own_ports())
             + size(&self.writes.action)
+            + size(&self.writes.secrets)
     }
 }
 

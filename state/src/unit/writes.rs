@@ -4,6 +4,7 @@
 //! ([`ReportContent`]: statuses and log lines) take effect immediately, even if the hook fails (spec/hook-tools.md
 //! 3). The limits guarantee that a record always fits into one transaction of the store.
 
+use super::secrets::{SecretWrite, SecretWrites};
 use crate::terms::names::RelationNumber;
 pub use crate::terms::port_range::Ports;
 use crate::terms::settings::BagChange;
@@ -58,6 +59,9 @@ pub struct Writes {
     /// The results of an action, which are sent even if it fails.
     #[serde(skip_serializing_if = "ActionWrites::is_empty")]
     pub action: ActionWrites,
+    /// Secrets that the hook creates, changes or removes.
+    #[serde(skip_serializing_if = "SecretWrites::is_empty")]
+    pub secrets: SecretWrites,
     /// The reboot that the hook requested (juju-reboot).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reboot: Option<Reboot>,
@@ -272,5 +276,17 @@ impl Writes {
             + usize::from(!self.ports.is_empty())
             + usize::from(!self.state.is_empty())
             + usize::from(!self.action.is_empty())
+            + self.secret_documents()
+    }
+
+    /// The documents that a commit of the secrets changes, with the indexes of the unit's and the application's secrets; or
+    /// a third of the documents that it reads, of which a transaction has 60 more than of its writes.
+    fn secret_documents(&self) -> usize {
+        if self.secrets.is_empty() {
+            return 0;
+        }
+        let documents = self.secrets.values().map(SecretWrite::documents).sum::<usize>() + 2;
+        let reads = self.secrets.values().map(SecretWrite::reads).sum::<usize>();
+        documents.max(reads.div_ceil(3))
     }
 }

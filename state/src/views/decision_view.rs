@@ -62,6 +62,7 @@ pub fn decision_view(reader: &dyn Reader, model: Model, unit: Uuid) -> Option<Sn
         leader_settings: leader_settings_version(reader, model, doc.application),
         written_leader_settings: None,
         resolved: read(reader, &model.resolved(unit)),
+        secrets: view_reader.secrets(),
         actions,
         relations,
         statuses: BTreeMap::new(),

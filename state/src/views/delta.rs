@@ -6,13 +6,14 @@
 
 use crate::documents::draft::{Reader, read, read_all};
 use crate::documents::prelude::{
-    BagDoc, Kind, Model, OpenPortsDoc, Parts, RelationDoc, last_id, leader_settings_of,
+    BagDoc, Kind, Model, OpenPortsDoc, Parts, RelationDoc, last_id, leader_settings_of, secret_of_key,
 };
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::owner::Owner;
 use crate::unit::snapshot::{Change, RelationHead};
 use crate::views::inline_settings::{self, BagKey};
+use crate::views::secrets;
 use crate::views::view::{ScopeEntry, SentView, UnitViewReader};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,6 +30,8 @@ pub struct AffectedParts {
     resolved: bool,
     application_status: bool,
     removed: bool,
+    /// A secret that the unit may have been shown or will be.
+    secrets: bool,
     actions: BTreeSet<u64>,
     relations: BTreeSet<Uuid>,
     applications: BTreeSet<Uuid>,
@@ -84,6 +87,9 @@ pub fn delta(at: &dyn Reader, shown: &SentView, parts: &AffectedParts) -> Vec<Ch
     if parts.application_status {
         changes.push(Change::ApplicationStatus(read(at, &model.application_status(doc.application))));
     }
+    if parts.secrets {
+        changes.extend(secrets::changes(&shown.secrets, &view_reader.secrets()));
+    }
     changes.extend(parts.actions.iter().map(|id| view_reader.action(*id)));
     let heads = relation_changes(&view_reader, shown, parts, &mut changes);
     inline_settings_changes(&view_reader, shown, &heads, &mut changes);
@@ -134,6 +140,14 @@ pub fn affected_parts<'k>(
             (Kind::ApplicationLife, [id]) => drop(affected.applications.insert(*id)),
             (Kind::Leader, [id]) if *id == application => affected.leader = true,
             (Kind::LeaderSettings, [id]) if *id == application => affected.leader_settings = true,
+            (Kind::SecretsOf, [id]) if [unit, application].contains(id) => affected.secrets = true,
+            (Kind::SecretsConsumed, [id]) if *id == unit => affected.secrets = true,
+            (Kind::Secret | Kind::SecretTracker, _) => {
+                affected.secrets |=
+                    secret_of_key(key_parts.rest).is_some_and(|id| shown.secrets.contains_key(&id));
+            }
+            // grants end with their relation
+            (Kind::Relation, _) => affected.secrets |= !shown.secrets.is_empty(),
             (Kind::RelationOf, [id, relation]) if *id == application => {
                 affected.relations.insert(*relation);
             }

@@ -54,6 +54,7 @@ impl BagSizes {
                 | Change::Trust(_)
                 | Change::Leader(_)
                 | Change::LeaderSettings(_)
+                | Change::Secret { .. }
                 | Change::Resolved(_)
                 | Change::Action { .. }
                 | Change::Member { .. }

@@ -19,6 +19,8 @@ use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::owner::Owner;
 use crate::terms::position::Position;
+use crate::terms::secret::SecretId;
+use crate::unit::secrets::SecretView;
 use crate::unit::snapshot::{
     ActionView, BagRequest, BagView, Change, CharmView, Delta, GrantView, ModelView, RelationHead, Snapshot,
     UnitView,
@@ -63,6 +65,8 @@ pub struct SentView {
     pub model: ModelView,
     /// The unit itself.
     pub unit: UnitView,
+    /// The secrets of the unit and its application, and those that it reads.
+    pub secrets: BTreeMap<SecretId, SecretView>,
     /// The relations of the unit.
     pub relations: BTreeMap<RelationNumber, RelationHead>,
     /// The members of the relations, with their incarnations.
@@ -86,6 +90,7 @@ impl SentView {
             members: members.collect(),
             model: snapshot.model.clone(),
             unit: snapshot.unit.clone(),
+            secrets: snapshot.secrets.clone(),
             relations: heads.collect(),
             units_with_ports: snapshot.machine_ports.keys().cloned().collect(),
             sizes: BagSizes::from_snapshot(snapshot),
@@ -118,6 +123,12 @@ impl SentView {
                     match ports.is_empty() {
                         true => self.units_with_ports.remove(unit),
                         false => self.units_with_ports.insert(unit.clone()),
+                    };
+                }
+                Change::Secret { id, secret } => {
+                    match secret {
+                        Some(secret) => self.secrets.insert(*id, (**secret).clone()),
+                        None => self.secrets.remove(id),
                     };
                 }
                 Change::Charm(_)
@@ -167,6 +178,8 @@ pub fn full_view_within(
         Change::Resolved(read(reader, &model.resolved(unit))),
         Change::ApplicationStatus(read(reader, &model.application_status(doc.application))),
     ];
+    let secrets = view_reader.secrets().into_iter();
+    changes.extend(secrets.map(|(id, secret)| Change::Secret { id, secret: Some(Box::new(secret)) }));
     for (key, _) in read_all::<crate::terms::status::ActionStatus>(reader, &model.actions_of(unit)) {
         changes.extend(last_number(&key).map(|id| view_reader.action(id)));
     }

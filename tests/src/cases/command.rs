@@ -19,6 +19,7 @@ use state::terms::port_range::PortRange;
 use state::terms::refusal::RefusalReason;
 use state::terms::refusal::unit::UnitRefusal;
 use state::terms::refusal::write::WriteRefusal;
+use state::terms::secret::SecretEvent;
 use state::terms::settings::BagChange;
 use state::unit::hook_context::{Reboot, Writes};
 use state::unit::local::Local;
@@ -174,6 +175,11 @@ fn machine(world: &mut World, words: &[&str]) -> Done {
             let action = ActionView { name, running: aborting, aborting, params };
             world.view.actions.insert(parse(id)?, action);
         }
+        ["secret", event, "due", owner @ ..] if matches!(owner, [] | ["of", "the", "application"]) => {
+            let event: SecretEvent = event.parse().map_err(|_| "secret EVENT due")?;
+            view::mark_secret(&mut world.view, event, !owner.is_empty());
+        }
+        ["secret", "removed"] => world.view.secrets.clear(),
         ["commands", "requested"] => {
             world.commands = Some(CommandsRequest { id: Uuid(u128::from(world.local.run)), about: None });
         }

@@ -7,9 +7,12 @@ use state::charm::{Charm, Endpoint, Role, Scope};
 use state::documents::prelude::CharmDoc;
 use state::terms::life::Life;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
+use state::terms::operation::{Hook, Operation};
 use state::terms::owner::Owner;
 use state::terms::position::Position;
+use state::terms::secret::{SecretEvent, SecretId, SecretOwnerKind};
 use state::terms::settings::{self, Bag, BagChange};
+use state::unit::secrets::{ConsumedSecretView, HookSecret, OwnedSecretView};
 use state::unit::snapshot::{BagView, CharmView, ModelView, RelationHead, RelationView, Snapshot, UnitView};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -56,6 +59,7 @@ pub fn fresh() -> Snapshot {
         leader_settings: Default::default(),
         written_leader_settings: None,
         resolved: None,
+        secrets: BTreeMap::new(),
         actions: BTreeMap::new(),
         relations: BTreeMap::new(),
         statuses: BTreeMap::new(),
@@ -128,5 +132,47 @@ pub fn write(relation: &mut RelationView, owner: Owner, change: &BagChange) {
     // the values of an omitted bag are unknown here: every write counts as a change
     if bag.values.as_mut().is_none_or(|values| settings::apply(values, change)) {
         bag.counter += 1;
+    }
+}
+
+/// Shows that a hook of the only secret is due: one that the unit or its application owns, or one that it reads.
+pub fn mark_secret(view: &mut Snapshot, event: SecretEvent, of_application: bool) {
+    let owner = if of_application { SecretOwnerKind::Application } else { SecretOwnerKind::Unit };
+    let shown = view.secrets.entry(SecretId::from_bits(0)).or_default();
+    if event == SecretEvent::Changed {
+        let latest = shown.consumed.as_ref().map_or(2, |consumed| consumed.latest + 1);
+        shown.consumed = Some(ConsumedSecretView { label: "label".into(), latest, changed: true });
+        return;
+    }
+    let secret = HookSecret {
+        owner,
+        label: "own".into(),
+        description: String::new(),
+        rotate: None,
+        rotate_at_ms: None,
+        expire_at_ms: None,
+        revision: 2,
+        access: BTreeMap::new(),
+    };
+    let (expired, obsolete) = Default::default();
+    let owned = shown.owned.get_or_insert(OwnedSecretView { secret, rotation_due: false, expired, obsolete });
+    match event {
+        SecretEvent::Rotate => owned.rotation_due = true,
+        SecretEvent::Expired => drop(owned.expired.insert(2)),
+        SecretEvent::Remove => drop(owned.obsolete.insert(1)),
+        SecretEvent::Changed => {}
+    }
+}
+
+/// Removes the mark of a secret hook whose record was applied, as the controller does.
+pub fn remove_secret_mark(view: &mut Snapshot, operation: &Operation) {
+    let Operation::Hook(Hook::Secret { secret, revision, event, .. }) = operation else { return };
+    let Some(shown) = view.secrets.get_mut(secret) else { return };
+    match (event, &mut shown.owned, &mut shown.consumed) {
+        (SecretEvent::Changed, _, Some(consumed)) => consumed.changed &= consumed.latest > *revision,
+        (SecretEvent::Rotate, Some(owned), _) => owned.rotation_due = false,
+        (SecretEvent::Expired, Some(owned), _) => drop(owned.expired.remove(revision)),
+        (SecretEvent::Remove, Some(owned), _) => drop(owned.obsolete.remove(revision)),
+        (_, None, _) | (_, _, None) => {}
     }
 }

@@ -433,6 +433,9 @@ impl World {
     /// Sends a record to the controller and stores its answer.
     fn commit(&mut self, record: &Record, now: &Now) {
         let refusal = self.refusal.take_if(|_| record.is_conditional());
+        if refusal.is_none() {
+            view::remove_secret_mark(&mut self.view, &record.operation);
+        }
         self.controller.apply(record, refusal.clone());
         if std::mem::take(&mut self.reply_lost) {
             self.say("the reply is lost, and the agent crashes");

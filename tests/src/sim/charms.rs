@@ -12,7 +12,7 @@ use crate::sim::mutants::Mutant;
 use crate::sim::script;
 use crate::sim::world::{Command, World};
 use agent::ports::{CharmHost, HookHost};
-use commands::{CallOutcome, Inputs, Need, ToolReply};
+use commands::{CallOutcome, Inputs, Need, SecretAnswer, ToolReply};
 use hook_process::{HookProcess, ServingGuard};
 use state::charm::Charm;
 use state::terms::names::Uuid;
@@ -33,6 +33,7 @@ struct RecordedCall {
     tool: String,
     args: Vec<String>,
     leads: bool,
+    secret: Option<Result<SecretAnswer, String>>,
     reply: ToolReply,
 }
 
@@ -157,15 +158,19 @@ impl SimCharms {
                     if leads {
                         self.world.note(Fact::LeadershipPromised { unit: self.location.unit });
                     }
-                    let mut leader_write = None;
+                    let mut inputs = Inputs::default();
                     let reply = loop {
-                        let request = match call(&mut context, leads, &tool, &args, leader_write.take()) {
+                        let request = match call(&mut context, leads, &tool, &args, &inputs) {
                             Ok(reply) => break reply,
                             Err(Need::Bag(request)) => request,
                             Err(Need::LeaderSettings(change)) => {
                                 let call = u32::try_from(number + 1).expect("scripts are short");
                                 let write = hook_host.write_leader_settings(process.run, call, &change);
-                                leader_write = Some(write.await);
+                                inputs.leader_write = Some(write.await);
+                                continue;
+                            }
+                            Err(Need::Secret(need)) => {
+                                inputs.secret = Some(hook_host.request_secret(&need).await);
                                 continue;
                             }
                             Err(need) => panic!("no script gives a tool a file: {need:?}"),
@@ -187,7 +192,13 @@ impl SimCharms {
                             relation.omitted.position = Position::default();
                         }
                     }
-                    self.state().calls.push(RecordedCall { tool, args, leads, reply: reply.clone() });
+                    self.state().calls.push(RecordedCall {
+                        tool,
+                        args,
+                        leads,
+                        secret: inputs.secret,
+                        reply: reply.clone(),
+                    });
                     if self.world.profile().has(Mutant::ContextMoves) {
                         let bags =
                             context.relations.values_mut().flat_map(|relation| relation.unit_bags.iter_mut());
@@ -209,18 +220,18 @@ impl SimCharms {
     }
 }
 
-/// Executes a tool call. `leader_write`: the controller's answer to a change of the leader settings. `Err`: the request
-/// that the controller must answer first.
+/// Executes a tool call with the answers of the controller that it needs (`inputs`). `Err`: the request that
+/// the controller must answer first.
 fn call(
     context: &mut HookContext,
     leads: bool,
     tool: &str,
     args: &[String],
-    leader_write: Option<Result<(), String>>,
+    inputs: &Inputs,
 ) -> Result<ToolReply, Need> {
     context.restrict_leadership(leads);
     let args: Vec<Vec<u8>> = args.iter().map(|arg| arg.clone().into_bytes()).collect();
-    match commands::call(context, tool, &args, &Inputs { leader_write, ..Inputs::default() }) {
+    match commands::call(context, tool, &args, inputs) {
         CallOutcome::Reply(reply) => Ok(reply),
         CallOutcome::Need(need) => Err(need),
     }
@@ -361,7 +372,9 @@ impl CharmHost for SimCharms {
         for (number, recorded) in calls.iter().enumerate() {
             // a call whose bag could not be fetched fails again
             let written = if recorded.reply.code == 0 { Ok(()) } else { Err(String::new()) };
-            call(&mut context, recorded.leads, &recorded.tool, &recorded.args, Some(written)).ok();
+            let (leader_write, secret) = (Some(written), recorded.secret.clone());
+            let inputs = Inputs { leader_write, secret, ..Inputs::default() };
+            call(&mut context, recorded.leads, &recorded.tool, &recorded.args, &inputs).ok();
             let reports = number_reports(&self.world, number, &recorded.reply, &mut all);
             reports.iter().for_each(|report| hook_host.report(report));
         }

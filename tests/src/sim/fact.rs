@@ -3,7 +3,8 @@
 //! The parts of the simulator report each one with `World::note` when it happens. A fact contains only values of the
 //! product, so that a check needs no access to the parts.
 
-use state::terms::names::Uuid;
+use state::terms::names::{UnitName, Uuid};
+use state::terms::secret::SecretId;
 use state::unit::local::{Event, Local};
 use state::unit::record::RunReport;
 use std::sync::Arc;
@@ -32,6 +33,12 @@ pub enum Fact {
     HookRead { folder: Uuid, run: u64, what: String, text: String },
     /// A hook wrote a value that it reads back later.
     HookWrote { folder: Uuid, run: u64, what: String, text: String },
+    /// A hook writes this content of a secret, which is stored if the hook succeeds; or a user does, of any secret.
+    SecretWritten { secret: Option<SecretId>, content: String },
+    /// A hook asks for the content of a secret.
+    SecretRequested { folder: Uuid, secret: SecretId },
+    /// The hook received the content that it asked for.
+    SecretRead { folder: Uuid, unit: UnitName, secret: SecretId, content: String },
     /// A hook set the status of its workload, and the tool returned.
     HookSetStatus { folder: Uuid, run: u64, message: String },
     /// The controller accepted that the instance of this machine is kept.

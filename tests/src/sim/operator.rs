@@ -10,6 +10,7 @@ mod model;
 mod relations;
 pub mod removals;
 mod requests;
+mod secrets;
 
 pub use requests::SimOperator;
 
@@ -59,6 +60,9 @@ impl SimOperator {
         let name = self.name();
         if self.world.chance_of(self.world.profile().suspend_relation) {
             return self.suspend_or_resume().await;
+        }
+        if self.world.chance_of(self.world.profile().hook_uses_secrets / 2) {
+            return self.change_secret(name).await;
         }
         match self.world.below(100) {
             0..=14 => self.deploy(name, 1 + self.world.below(2) as u32).await,

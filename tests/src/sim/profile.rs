@@ -127,6 +127,7 @@ fault_profile! {
     suspend_relation: [0, 0, 0, 0, 0, 0, 0, 300],
     /// The rate of slow messages, with seconds of transit in both directions.
     message_slow: [0, 0, 0, 20, 200],
+    hook_uses_secrets: [0, 0, 300],
 }
 
 impl FaultProfile {

@@ -5,6 +5,7 @@
 
 use crate::sim::charms::hook_process::HookProcess;
 use crate::sim::fact::Fact;
+use crate::sim::secret_script;
 use crate::sim::world::World;
 use commands::ToolReply;
 use state::terms::names::{RelationNumber, UnitName};
@@ -59,6 +60,11 @@ async fn work(
     if world.chance_of(100) {
         return Some(RunExit::Code(0)); // a hook that exits without writing
     }
+    let uses_secrets = world.chance_of(world.profile().hook_uses_secrets);
+    if uses_secrets {
+        secret_script::follow_hook(world, process, context).await?;
+        secret_script::read_of_user(world, process, context).await?;
+    }
     let led = process.call("leader-get", &[LEADER_KEY]).await?;
     note_read(world, process, LEADER_KEY.to_owned(), &led);
     let count = process.call("state-get", &[COUNTER]).await?;
@@ -97,6 +103,9 @@ async fn work(
     }
     if may_write(context) && world.chance_of(world.profile().hook_sets_leader_settings) {
         set_leader_settings(world, process, &unit).await?;
+    }
+    if uses_secrets && may_write(context) {
+        secret_script::change_own(world, process, context).await?;
     }
     process.call("status-set", &["active", &next]).await?;
     world.note(Fact::HookSetStatus { folder: process.folder, run: process.run, message: next.clone() });
@@ -150,8 +159,9 @@ fn may_write(context: &HookContext) -> bool {
         HookTrigger::Relation { hook, .. } => !hook.ends_with("-changed") || hook.starts_with("echo-"),
         // or the leader would answer its followers for ever
         HookTrigger::Hook(hook) => hook != "leader-settings-changed",
+        // or two units that read secrets of each other would
+        HookTrigger::Secret { .. } => false,
         HookTrigger::Storage { .. }
-        | HookTrigger::Secret { .. }
         | HookTrigger::Workload { .. }
         | HookTrigger::Action(_)
         | HookTrigger::Commands(_) => true,
@@ -175,6 +185,10 @@ async fn read_settings(world: &World, process: &HookProcess, context: &HookConte
         let Some(relation) = context.relation_id(number) else { continue };
         let reply = process.call("relation-get", &["-r", &relation, "-", &unit.to_string()]).await?;
         note_read(world, process, format!("{SETTINGS} of {unit} in {relation}"), &reply);
+        if world.chance_of(world.profile().hook_uses_secrets) {
+            let unit = unit.to_string();
+            secret_script::read_of_member(world, process, context, &relation, &unit).await?;
+        }
     }
     Some(())
 }

@@ -7,6 +7,7 @@ use crate::sim::mutants::Mutant;
 use crate::sim::world::World;
 use api::error::{ApiError, ErrorCode};
 use controller::environment::{Environment, StoredArchive};
+use controller::secret_keys::SecretKeys;
 use controller::store::{
     ApplyError, CommitChanges, Committed, Compacted, Position, RunError, Store, StoreError,
 };
@@ -322,6 +323,7 @@ impl Store for SimStore {
 pub struct SimEnvironment {
     world: World,
     archives: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
+    secret_keys: Arc<SecretKeys>,
 }
 
 /// A backup of the controller's data folder: the store, and the files of the charm archives.
@@ -332,7 +334,7 @@ pub struct Backup {
 
 impl SimEnvironment {
     pub fn new(world: World) -> SimEnvironment {
-        SimEnvironment { world, archives: Arc::default() }
+        SimEnvironment { world, archives: Arc::default(), secret_keys: Arc::new(SecretKeys::in_memory(1)) }
     }
     pub fn archive_files(&self) -> BTreeMap<String, Vec<u8>> {
         self.archives.lock().expect("one thread").clone()
@@ -385,6 +387,9 @@ impl Environment for SimEnvironment {
             0 => inline_settings::INLINE_BYTES_MAX,
             bytes => usize::try_from(bytes).expect("small"),
         }
+    }
+    fn secret_keys(&self) -> Option<&SecretKeys> {
+        Some(&self.secret_keys)
     }
     fn on_store_failure(&self, why: &str) {
         panic!("the simulated store cannot break: {why}");

@@ -1,6 +1,7 @@
 //! Compares the effects that a case expects of a call with the actual ones.
 
 use super::difference::difference;
+use super::secrets;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use state::terms::names::RelationNumber;
@@ -62,9 +63,11 @@ impl Expected {
         before: &HookContext,
         after: &HookContext,
         reports: &[ReportContent],
+        tracked: &Map<String, Value>,
     ) -> Vec<String> {
         let mut problems = self.on_commit.problems(before, after);
-        let actual = reports_as_json(after, reports);
+        let mut actual = reports_as_json(after, reports);
+        actual.extend(tracked.clone());
         let mut immediate = self.immediate.clone();
         let leader_settings = immediate.remove("leader_settings").unwrap_or(json!({}));
         match serde_json::from_value::<BagDifference>(leader_settings) {
@@ -127,7 +130,13 @@ impl OnCommit {
         if self.reboot.is_some() != after_hook {
             problems.push(difference("reboot", &self.reboot, after_hook));
         }
-        problems.extend(self.other.keys().map(|name| format!("  effect {name} is not known here")));
+        let (expected, other): (Map<_, _>, Map<_, _>) =
+            self.other.clone().into_iter().partition(|(name, _)| name.starts_with("secret_"));
+        let written = secrets::writes_as_json(after);
+        if expected != written {
+            problems.push(difference("secrets", expected, written));
+        }
+        problems.extend(other.keys().map(|name| format!("  effect {name} is not known here")));
         problems
     }
 }

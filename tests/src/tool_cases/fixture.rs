@@ -1,5 +1,6 @@
 //! Converts the fixtures of a case file, with the patches of a case, to hook contexts.
 
+use super::secrets::Secrets;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -303,6 +304,7 @@ pub fn context(value: &Value) -> Result<HookContext, String> {
         principal: None,
         goal_state: fixture.goal_state.into(),
         cloud: fixture.cloud.filter(|_| fixture.trust).map(Into::into),
+        secrets: Secrets::of(value)?.owned(),
         writes: Writes::default(),
         unit: fixture.unit,
     })

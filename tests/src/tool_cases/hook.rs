@@ -34,7 +34,7 @@ struct HookKind {
     departing_unit: Option<UnitName>,
     storage_id: Option<String>,
     secret: Option<String>,
-    revision: Option<u32>,
+    revision: Option<u64>,
     name: Option<String>,
     id: Option<String>,
     workload: Option<String>,

@@ -50,6 +50,7 @@ pub fn context() -> HookContext {
         principal: None,
         goal_state: GoalState::default(),
         cloud: None,
+        secrets: BTreeMap::new(),
         writes: Writes::default(),
     }
 }

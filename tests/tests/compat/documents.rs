@@ -34,6 +34,7 @@ types! { made_documents, loads_documents:
     UnitDoc StatusDoc SessionDoc ReplicaDoc ResolvedDoc Ports OpenPortsDoc GrantDoc LeaderSettingsDoc
     RelationDoc SuspendedDoc ScopeDoc BagDoc
     ActionDoc ActionStatus LogDoc
+    SecretDoc SecretContentDoc OwnedSecretsDoc ConsumedSecretsDoc
     ForcedRemovalDoc TombstoneDoc
     Life
 }

@@ -16,7 +16,7 @@ use hook_client::shim::OUTCOME;
 use state::terms::operation::Operation;
 use state::unit::hook_context::ReportContent;
 use state::unit::local::Event;
-use state::unit::outcome::Exit;
+use state::unit::outcome::RunExit;
 use state::unit::record::Outcome;
 use state::unit::snapshot::Snapshot;
 use std::collections::BTreeSet;
@@ -64,7 +64,7 @@ fn write_runs(folder: &UnitFolder) {
 fn load_runs(folder: &UnitFolder) {
     assert!(DeclaredFile::read(folder).is_some(), "the declarations are read");
     let outcomes = [1, 2, 3].map(|number| read_outcome(&folder.run(number)));
-    let [Some(Exit::Code(1)), Some(Exit::Signal(9)), Some(Exit::Failed(_))] = outcomes else {
+    let [Some(RunExit::Code(1)), Some(RunExit::Signal(9)), Some(RunExit::Failed(_))] = outcomes else {
         panic!("{outcomes:?}")
     };
     assert!(read_run_file(&folder.run(1)).is_some(), "the file of the run is read");

@@ -14,8 +14,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// The texts that are tried, in this order, where a type parses a text.
-const TEXTS: [&str; 7] =
-    ["text", "web/0", "00000000-0000-0000-0000-000000000001", "0", "10.0.0.1", "10.0.0.1:17070", "web:db"];
+const TEXTS: [&str; 8] = [
+    "text",
+    "web/0",
+    "00000000-0000-0000-0000-000000000001",
+    "0",
+    "10.0.0.1",
+    "10.0.0.1:17070",
+    "web:db",
+    "9m4e2mr0ui3e8a215n4g",
+];
 
 /// The maximum number of attempts at one value. Each text that a type rejects, and each recursion, takes one attempt.
 const ATTEMPTS_MAX: usize = 10_000;

@@ -28,6 +28,7 @@ type Constant = (&'static str, &'static str, Print);
 const ADMISSION: &str = "controller/src/server/admission.rs";
 const UPLOAD: &str = "controller/src/server/upload.rs";
 const VALIDATION: &str = "state/src/agents/record_validation.rs";
+const SECRET: &str = "state/src/terms/secret.rs";
 const WRITER: &str = "controller/src/store/sqlite/writer.rs";
 const LOG_FILE: &str = "host/src/log_file.rs";
 
@@ -79,6 +80,13 @@ const ROWS: &[(&str, &[Constant])] = &[
         "the leader settings of an application",
         &[("state/src/terms/leader_settings.rs", "LEADER_SETTINGS_BYTES_MAX", Bytes)],
     ),
+    ("the encrypted content of a revision of a secret", &[(SECRET, "SEALED_BYTES_MAX", Bytes)]),
+    ("secrets of one unit, one application, or the users of a model", &[(SECRET, "SECRETS_MAX", Count)]),
+    ("revisions of one secret", &[(SECRET, "REVISIONS_MAX", Count)]),
+    ("grants of one secret", &[(SECRET, "GRANTS_MAX", Count)]),
+    ("secrets that one unit reads", &[(SECRET, "CONSUMED_MAX", Count)]),
+    ("the label or name of a secret", &[(SECRET, "LABEL_BYTES_MAX", Bytes)]),
+    ("the description of a secret", &[(SECRET, "DESCRIPTION_BYTES_MAX", Bytes)]),
     ("a setting of an application", &[]),
     ("a field of a user's request", &[]),
     // What an agent may send

@@ -333,7 +333,8 @@ fn next_reason(reason: &StartReason) -> Option<StartReason> {
         StartReason::TrustChanged => StartReason::Configured,
         StartReason::Configured => StartReason::LeadershipGained,
         StartReason::LeadershipGained => StartReason::LeaderSettingsChanged,
-        StartReason::LeaderSettingsChanged => StartReason::Rebooted,
+        StartReason::LeaderSettingsChanged => StartReason::SecretDue,
+        StartReason::SecretDue => StartReason::Rebooted,
         StartReason::Rebooted => StartReason::IntervalPassed,
         StartReason::IntervalPassed => StartReason::RelationAppeared { relation: 3 },
         StartReason::RelationAppeared { .. } => {

@@ -13,11 +13,13 @@ use state::terms::refusal::machine::MachineRefusal;
 use state::terms::refusal::model::{ModelRefusal, SettingValues};
 use state::terms::refusal::record::{Counter, RecordRefusal};
 use state::terms::refusal::relation::{RelationRefusal, SuspensionRequest};
+use state::terms::refusal::secret::{SecretLimit, SecretRefusal};
 use state::terms::refusal::session::SessionRefusal;
 use state::terms::refusal::transaction::TransactionRefusal;
 use state::terms::refusal::unit::UnitRefusal;
 use state::terms::refusal::write::{LeaderSettingsProblem, WriteRefusal};
 use state::terms::refusal::{AddedKind, EntityKind, RefusalReason, ScopeRefusal};
+use state::terms::secret::SecretId;
 use state::terms::status::{ActionStatus, WorkloadStatus};
 use state::unit::record::DroppedWrite;
 use test_support::golden::compare;
@@ -255,10 +257,27 @@ examples! { write: WriteRefusal {
     },
 } }
 
+examples! { secret: SecretRefusal {
+    NotFound { name: own("token") },
+    UnknownConsumerLabel { label: own("token") },
+    PermissionDenied {},
+    NotLeader { unit: web() },
+    LabelExists { label: own("token") },
+    Exists { id: SecretId::from_bits(0) },
+    RevisionNotFound { id: SecretId::from_bits(0), revision: 2 },
+    TooMany { what: SecretLimit::Revisions, max: 200 },
+    Sealed { id: SecretId::from_bits(0) },
+    Empty {},
+    BadContent { key: own("a_b") },
+    OfCharm { id: SecretId::from_bits(0) },
+    UnknownReader { name: own("web") },
+} }
+
 examples! { dropped_write: DroppedWrite {
     SettingsOfRemovedRelation { relation: 3 },
     SettingsOutOfScope { relation: 3 },
     ApplicationStatus { unit: web() },
+    RemovedSecret { secret: SecretId::from_bits(0) },
     Entry { relation: 3, refusal: ScopeRefusal::Suspended { unit: web(), ends: ends() }.into() },
 } }
 
@@ -289,6 +308,7 @@ fn all() -> Vec<(String, RefusalReason)> {
         reasons(record()),
         reasons(relation()),
         reasons(scope()),
+        reasons(secret()),
         reasons(session()),
         reasons(transaction()),
         reasons(unit()),
@@ -301,6 +321,7 @@ fn all() -> Vec<(String, RefusalReason)> {
 fn is_listed(reason: &RefusalReason) -> bool {
     match reason {
         RefusalReason::Action(_)
+        | RefusalReason::Secret(_)
         | RefusalReason::Application(_)
         | RefusalReason::Instance(_)
         | RefusalReason::Machine(_)

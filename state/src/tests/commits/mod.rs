@@ -4,5 +4,6 @@ mod fixture;
 mod records;
 mod reports;
 mod resyncs;
+mod secrets;
 mod sessions;
 mod writes;

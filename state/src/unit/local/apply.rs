@@ -25,6 +25,9 @@ impl Local {
         match event {
             Event::Attaching { nonce } => self.nonce = Some(*nonce),
             Event::Attached { store_generation, epoch, sequence, recovered_bags } => {
+                if self.store_generation != Some(*store_generation) {
+                    self.secrets_revision = 0;
+                }
                 self.store_generation = Some(*store_generation);
                 for (number, bag) in recovered_bags {
                     let known =
@@ -138,6 +141,10 @@ impl Local {
             Step::AwaitingAnswer { .. } | Step::Idle | Step::Started(_) | Step::Failed(_) => return,
         };
         let record = pending.expect("an unacknowledged record is in the outbox");
+        let is_secret_hook = matches!(record.operation, Operation::Hook(Hook::Secret { .. }));
+        if is_secret_hook && record.outcome != Outcome::Skipped || !record.writes.secrets.is_empty() {
+            self.secrets_revision = revision;
+        }
         match refusal {
             None => {
                 self.apply_outcome(&record, episode);
@@ -339,6 +346,7 @@ impl Local {
             Hook::Stop => self.stopped = true,
             Hook::Remove => self.removed = true,
             Hook::Relation { relation, event, .. } => self.advance_relation(*relation, event),
+            Hook::Secret { .. } => {}
         }
     }
 

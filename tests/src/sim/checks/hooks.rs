@@ -83,6 +83,7 @@ impl Unit {
             Hook::LeaderSettingsChanged { .. } => {
                 hold(self.installed, "leader-settings-changed runs after install");
             }
+            Hook::Secret { .. } => hold(!self.stopped, "secret hooks do not run after stop"),
             Hook::Relation { .. } | Hook::LeaderElected { .. } => {}
         }
         wrong

@@ -48,6 +48,7 @@ mod restart;
 mod retries;
 mod run_intervals;
 pub mod running_agent;
+mod secrets;
 mod serializable;
 mod session_takeover;
 mod stable_reads;
@@ -123,6 +124,7 @@ impl Default for Checks {
             Box::<relations::RelationHooks>::default(),
             Box::<restart::Restart>::default(),
             Box::<retries::Retries>::default(),
+            Box::<secrets::Secrets>::default(),
             Box::<serializable::Serializable>::default(),
             Box::<converged::Converged>::default(),
             Box::<stable_reads::StableReads>::default(),

@@ -9,8 +9,8 @@ use api::WATCH_SILENCE_MS;
 use api::error::{ApiError, ErrorCode};
 use api::request::Message;
 use api::{
-    Archive, Attach, Claim, Commit, FetchArchive, Handle, Report, Request, Stream, UnitWatchEvent, Watch,
-    WatchUnit, WriteLeaderSettings,
+    Archive, Attach, Claim, Commit, FetchArchive, Handle, OpenSecret, ReadSecret, Report, Request,
+    SealSecret, SealedSecret, Stream, UnitWatchEvent, Watch, WatchUnit, WriteLeaderSettings,
 };
 use controller::store::Store;
 use state::agents::session::GrantedSession;
@@ -19,6 +19,7 @@ use state::lifecycle::leadership::GrantedLease;
 use state::terms::leader_settings::LeaderSettingsView;
 use state::terms::names::Uuid;
 use state::terms::position::{Committed, Position};
+use state::terms::secret::SecretContent;
 use state::terms::settings::Bag;
 use state::unit::record::CommitOutcome;
 use state::unit::snapshot::{BagRequest, BagView};
@@ -202,6 +203,24 @@ impl Handle<Claim> for Link {
 impl Handle<WriteLeaderSettings> for Link {
     async fn handle(&self, request: WriteLeaderSettings) -> Result<LeaderSettingsView, ApiError> {
         self.send("leader settings", request).await
+    }
+}
+
+impl Handle<SealSecret> for Link {
+    async fn handle(&self, request: SealSecret) -> Result<SealedSecret, ApiError> {
+        self.send("seal secret", request).await
+    }
+}
+
+impl Handle<OpenSecret> for Link {
+    async fn handle(&self, request: OpenSecret) -> Result<SecretContent, ApiError> {
+        self.send("open secret", request).await
+    }
+}
+
+impl Handle<ReadSecret> for Link {
+    async fn handle(&self, request: ReadSecret) -> Result<SecretContent, ApiError> {
+        self.send("read secret", request).await
     }
 }
 

@@ -33,13 +33,14 @@ pub fn charm(name: &str, version: u64) -> Vec<u8> {
     };
     let option =
         ConfigOption { kind: OptionType::String, default: Some(json!("a")), ..ConfigOption::default() };
+    let secret = ConfigOption { kind: OptionType::Secret, ..ConfigOption::default() };
     let action = Action { schema: json!({"type": "object", "properties": {}}), ..Action::default() };
     let charm = Charm {
         name: name.to_owned(),
         summary: format!("version {version}"),
         subordinate: name == "mon",
         endpoints: endpoints.into_iter().collect(),
-        config: BTreeMap::from([("level".to_owned(), option)]),
+        config: BTreeMap::from([("level".to_owned(), option), ("token".to_owned(), secret)]),
         actions: BTreeMap::from([("act".to_owned(), action)]),
         ..Charm::default()
     };

@@ -1,0 +1,68 @@
+//! The tools of secrets (spec/hook-tools.md 2.6): `calls.yaml` has the sealed content only, and an agent that re-attaches
+//! to the hook has every change of the calls before.
+
+mod support;
+
+use agent::hook_session::{CallsFile, ControllerRequest, HookSession};
+use commands::SecretAnswer;
+use hook_client::{CallHeader, encode_request};
+use state::terms::secret::SecretId;
+use std::path::Path;
+
+const CONTEXT_ID: &str = "web/0-install-0";
+const CANARY: &str = "canary-77aa";
+
+fn session(run: &Path) -> HookSession<'static> {
+    let digest = host::digest::sha256(CONTEXT_ID.as_bytes());
+    HookSession::new(support::context(), digest, CallsFile::open(run), &|_| {}, &|| false)
+}
+
+fn frame(number: u8, tool: &str, args: &[&str]) -> Vec<u8> {
+    let mut frame = vec![0; 1000];
+    let call = CallHeader {
+        call_id: [number; 16],
+        context_id: CONTEXT_ID.as_bytes(),
+        cwd: b"/work/charm",
+        tool: tool.as_bytes(),
+    };
+    let length = encode_request(&mut frame, &call, args.iter().map(|arg| arg.as_bytes())).unwrap();
+    frame.truncate(length);
+    frame
+}
+
+fn printed(answer: Result<Vec<u8>, ControllerRequest>) -> (u8, String, String) {
+    support::printed(&answer.expect("the controller is not asked"))
+}
+
+fn id(number: u128) -> SecretId {
+    SecretId::from_bits(number << 100)
+}
+
+/// Adds a secret, which the controller seals.
+fn add(session: &mut HookSession, number: u8) {
+    let pair = format!("value={CANARY}");
+    let add = frame(number, "secret-add", &["--owner", "unit", &pair]);
+    let asked = session.answer(&add, None).expect_err("the controller seals the content");
+    assert!(matches!(asked, ControllerRequest::Secret(_)), "{asked:?}");
+    let (secret, sealed) = (id(number.into()), "1.key.sealed".to_owned());
+    session.note_secret(Ok(SecretAnswer::Sealed { secret, sealed }));
+    assert_eq!(printed(session.answer(&add, None)), (0, format!("secret:{secret}\n"), String::new()));
+}
+
+#[test]
+fn the_next_agent_has_the_changes_of_secrets_and_no_content() {
+    let run = tempfile::tempdir().unwrap();
+    let mut first = session(run.path());
+    add(&mut first, 1);
+    add(&mut first, 2);
+    let remove = frame(3, "secret-remove", &[id(1).as_str()]);
+    assert_eq!(printed(first.answer(&remove, None)).0, 0);
+    let calls = std::fs::read_to_string(run.path().join("calls.yaml")).unwrap();
+    assert!(calls.contains("1.key.sealed") && !calls.contains(CANARY), "{calls}");
+
+    let mut second = session(run.path());
+    assert!(second.replay(&CallsFile::read(run.path()).expect("whole lines")));
+    let ids = format!("[\"{}\"]\n", id(2));
+    let listed = frame(4, "secret-ids", &["--format", "json"]);
+    assert_eq!(printed(second.answer(&listed, None)), (0, ids, String::new()));
+}

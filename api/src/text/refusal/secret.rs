@@ -1,0 +1,29 @@
+//! Refusals of requests about secrets, in English. Charms parse the first three (spec/hook-tools.md 2.6).
+
+use state::terms::refusal::secret::SecretRefusal;
+
+pub(super) fn text(reason: &SecretRefusal) -> String {
+    match reason {
+        SecretRefusal::NotFound { name } => format!("secret {name:?} not found"),
+        SecretRefusal::UnknownConsumerLabel { label } => format!("consumer label {label:?} not found"),
+        SecretRefusal::PermissionDenied => "permission denied".to_owned(),
+        SecretRefusal::NotLeader { unit } => {
+            format!("cannot change a secret of the application: {unit} is not the leader")
+        }
+        SecretRefusal::LabelExists { label } => format!("secret with label {label:?} already exists"),
+        SecretRefusal::Exists { id } => format!("secret {id} already exists"),
+        SecretRefusal::RevisionNotFound { id, revision } => {
+            format!("secret revision {revision} of \"{id}\" not found")
+        }
+        SecretRefusal::TooMany { what, max } => format!("too many {what}: {max} at most"),
+        SecretRefusal::Sealed { id } => {
+            format!("cannot open the content of secret {id}: its key is missing or the content is damaged")
+        }
+        SecretRefusal::Empty => "empty secret value not valid".to_owned(),
+        SecretRefusal::BadContent { key } => format!("key {key:?} not valid, or its value is not in base64"),
+        SecretRefusal::OfCharm { id } => {
+            format!("cannot change secret {id}: it belongs to an application or a unit")
+        }
+        SecretRefusal::UnknownReader { name } => format!("application {name:?} not found"),
+    }
+}

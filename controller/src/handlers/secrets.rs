@@ -1,0 +1,103 @@
+//! Handlers of the requests about secrets.
+//!
+//! A content is sealed and opened here, outside of transitions: it is never in a document, a log line or an error.
+
+use crate::environment::Environment;
+use crate::secret_keys::{SealedFor, SecretKeys};
+use crate::session::Authorised;
+use crate::store::Store;
+use api::error::{ApiError, ErrorCode};
+use api::{Handle, OpenSecret, ReadSecret, SealSecret, SealedSecret};
+use state::agents::session::AgentSession;
+use state::agents::{secret_read, session};
+use state::documents::draft::{self, Draft};
+use state::documents::prelude::Model;
+use state::terms::names::Uuid;
+use state::terms::refusal::secret::{SecretLimit, SecretRefusal};
+use state::terms::secret::{CONTENT_BYTES_MAX, SEALED_BYTES_MAX, SecretContent, SecretId};
+
+impl<S: Store, E: Environment> Authorised<S, E> {
+    fn secret_keys(&self) -> Result<&SecretKeys, ApiError> {
+        let keys = self.controller.environment.secret_keys();
+        keys.filter(|keys| !keys.is_empty()).ok_or_else(|| {
+            ApiError::new(ErrorCode::Unavailable, "cannot use secrets: the key file is missing")
+                .hint("restore controller/secret-keys.yaml from a backup, then restart the controller")
+        })
+    }
+
+    async fn refused(&self, reason: SecretRefusal) -> ApiError {
+        self.controller.refusal_error(reason.into()).await
+    }
+
+    /// Seals a content within its limits.
+    pub(super) async fn seal(
+        &self,
+        sealed_for: SealedFor,
+        content: &SecretContent,
+    ) -> Result<String, ApiError> {
+        let keys = self.secret_keys()?;
+        let salt = [self.controller.environment.random(), self.controller.environment.random()];
+        let bytes: usize = content.0.iter().map(|(key, value)| key.len() + value.len()).sum();
+        let sealed = (bytes <= CONTENT_BYTES_MAX).then(|| keys.seal(sealed_for, content, salt)).flatten();
+        match sealed.filter(|sealed| sealed.len() <= SEALED_BYTES_MAX) {
+            Some(sealed) => Ok(sealed),
+            None => {
+                let (what, max) = (SecretLimit::ContentBytes, SEALED_BYTES_MAX);
+                Err(self.refused(SecretRefusal::TooMany { what, max }).await)
+            }
+        }
+    }
+
+    /// Opens a content.
+    pub(super) async fn unseal(
+        &self,
+        sealed_for: SealedFor,
+        sealed: &str,
+    ) -> Result<SecretContent, ApiError> {
+        match self.secret_keys()?.unseal(sealed_for, sealed) {
+            Some(content) => Ok(content),
+            None => Err(self.refused(SecretRefusal::Sealed { id: sealed_for.secret }).await),
+        }
+    }
+
+    /// Refuses a superseded agent.
+    async fn require_newest_agent(&self, model: Model, unit: Uuid, epoch: u64) -> Result<(), ApiError> {
+        let session = AgentSession { model, unit, epoch };
+        let check = move |draft: &mut Draft<'_>| session::check_epoch(draft, session).map(drop);
+        // decided by a read, which does not wait for writes; the transition makes the error
+        match self.controller.read(move |reader| draft::without_writes(reader, check)).await {
+            Some(()) => Ok(()),
+            None => self.controller.run(check).await.map(|_| ()),
+        }
+    }
+}
+
+impl<S: Store, E: Environment> Handle<SealSecret> for Authorised<S, E> {
+    async fn handle(&self, request: SealSecret) -> Result<SealedSecret, ApiError> {
+        let (Model(model), unit) = self.unit()?;
+        self.require_newest_agent(Model(model), unit, request.epoch).await?;
+        let bits = self.controller.environment.random();
+        let secret = request.secret.unwrap_or_else(|| SecretId::from_bits(bits));
+        let sealed = self.seal(SealedFor { model, secret, writer: unit }, &request.content).await?;
+        Ok(SealedSecret { secret, sealed })
+    }
+}
+
+impl<S: Store, E: Environment> Handle<OpenSecret> for Authorised<S, E> {
+    async fn handle(&self, request: OpenSecret) -> Result<SecretContent, ApiError> {
+        let (Model(model), unit) = self.unit()?;
+        self.require_newest_agent(Model(model), unit, request.epoch).await?;
+        self.unseal(SealedFor { model, secret: request.secret, writer: unit }, &request.sealed).await
+    }
+}
+
+impl<S: Store, E: Environment> Handle<ReadSecret> for Authorised<S, E> {
+    async fn handle(&self, request: ReadSecret) -> Result<SecretContent, ApiError> {
+        let (model, unit) = self.unit()?;
+        let session = AgentSession { model, unit, epoch: request.epoch };
+        let transition = move |draft: &mut Draft<'_>| secret_read::consume(draft, session, &request.read);
+        let read = self.controller.run(transition).await?.answer;
+        let sealed_for = SealedFor { model: model.0, secret: read.id, writer: read.content.sealed_for };
+        self.unseal(sealed_for, &read.content.sealed).await
+    }
+}

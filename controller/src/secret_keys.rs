@@ -1,0 +1,256 @@
+//! The keys of the controller with which it seals the contents of secrets, in a file beside the store's folder.
+//!
+//! A sealed content is `1.KEY.BASE64`: the id of the key, then a random salt and the ciphertext. Each content has a key of
+//! its own, derived from the salt by HKDF-SHA256, so that a fixed nonce is used once and no number of contents wears a
+//! key out; it is sealed with AES-256-GCM. What the content belongs to is authenticated with it, so that no sealed
+//! content can be passed off as that of another secret or unit. A copy of the store opens nothing.
+//!
+//! The newest key seals; the others open what was sealed before. [`SecretKeys::rotate`] adds a key and writes the file
+//! before the key is used, so that a crash leaves either the old file or the new one, and both open every content. The
+//! janitor seals older contents again (`janitor/secrets.rs`). Keys are not shown by `Debug`, and erased with the process.
+
+use anyhow::{Context, Result, bail};
+use base64::prelude::{BASE64_STANDARD_NO_PAD, Engine};
+use host::file::{ignore_not_found, write_atomic};
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use ring::hkdf::{HKDF_SHA256, KeyType, Salt};
+use serde::{Deserialize, Serialize};
+use state::terms::names::Uuid;
+use state::terms::secret::{SecretContent, SecretId};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{PoisonError, RwLock};
+
+/// The version of the form of a sealed content.
+const VERSION: &str = "1";
+/// The bytes of a key, and of a salt.
+const KEY_BYTES: usize = 32;
+/// The bytes of the authentication of a content.
+const TAG_BYTES: usize = 16;
+
+/// What a content belongs to; it can be opened for nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SealedFor {
+    /// The model.
+    pub model: Uuid,
+    /// The secret.
+    pub secret: SecretId,
+    /// The unit that wrote the content; the nil uuid for a user.
+    pub writer: Uuid,
+}
+
+impl SealedFor {
+    fn authenticated(&self) -> Vec<u8> {
+        format!("{}/{}/{}", self.model, self.secret, self.writer).into_bytes()
+    }
+}
+
+/// One key.
+#[derive(Clone, Serialize, Deserialize)]
+struct StoredKey {
+    id: String,
+    key: String,
+}
+
+/// The keys, newest last.
+#[derive(Clone, Default, Serialize, Deserialize)]
+struct KeyFile {
+    keys: Vec<StoredKey>,
+}
+
+/// The keys of a controller.
+pub struct SecretKeys {
+    path: Option<PathBuf>,
+    keys: RwLock<KeyFile>,
+}
+
+impl std::fmt::Debug for SecretKeys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SecretKeys({:?})", self.path)
+    }
+}
+
+struct ContentKey;
+
+impl KeyType for ContentKey {
+    fn len(&self) -> usize {
+        KEY_BYTES
+    }
+}
+
+impl SecretKeys {
+    /// Reads the file; there are no keys without it.
+    ///
+    /// # Errors
+    /// If the file cannot be read or is damaged.
+    pub fn open(path: PathBuf) -> Result<SecretKeys> {
+        let keys = match ignore_not_found(fs::read_to_string(&path))? {
+            None => KeyFile::default(),
+            // the message of the parser would show the key
+            Some(text) => match serde_yaml::from_str::<KeyFile>(&text) {
+                Ok(file) if file.keys.iter().all(|key| decode(key).is_some()) => file,
+                Ok(_) | Err(_) => bail!("{} is damaged\nhint: restore it from a backup", path.display()),
+            },
+        };
+        Ok(SecretKeys { path: Some(path), keys: RwLock::new(keys) })
+    }
+
+    /// One key that is in no file, for tests.
+    pub fn in_memory(seed: u8) -> SecretKeys {
+        let key = StoredKey { id: format!("{seed:08x}"), key: encode(&[seed; KEY_BYTES]) };
+        SecretKeys { path: None, keys: RwLock::new(KeyFile { keys: vec![key] }) }
+    }
+
+    fn file(&self) -> KeyFile {
+        self.keys.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The file of the keys.
+    pub fn path(&self) -> &Path {
+        self.path.as_deref().unwrap_or(Path::new("memory"))
+    }
+
+    /// Whether there is no key: nothing can be sealed or opened.
+    pub fn is_empty(&self) -> bool {
+        self.file().keys.is_empty()
+    }
+
+    /// Adds a key, which seals from then on. The file is durable before the key is used.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn rotate(&self) -> Result<()> {
+        let bits = || host::random::bits().to_be_bytes();
+        let id = format!("{:08x}", u32::from_be_bytes(std::array::from_fn(|at| bits()[at])));
+        let mut file = self.file();
+        file.keys.push(StoredKey { id, key: encode(&[bits(), bits()].concat()) });
+        if let Some(path) = &self.path {
+            let text = serde_yaml::to_string(&file).context("cannot write keys")?;
+            write_atomic(path, text.as_bytes())
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = file;
+        Ok(())
+    }
+
+    /// Whether there are keys that only open.
+    pub fn has_older(&self) -> bool {
+        self.file().keys.len() > 1
+    }
+
+    /// Whether the newest key has sealed this content.
+    pub fn is_newest(&self, sealed: &str) -> bool {
+        self.file().keys.last().is_some_and(|newest| key_id(sealed) == Some(&newest.id))
+    }
+
+    /// Whether the key of this content exists.
+    pub fn has_key_of(&self, sealed: &str) -> bool {
+        self.file().keys.iter().any(|key| key_id(sealed) == Some(&key.id))
+    }
+
+    /// Seals a content with random bits that seal no other; none if there is no key.
+    pub fn seal(&self, sealed_for: SealedFor, content: &SecretContent, salt: [u128; 2]) -> Option<String> {
+        let file = self.file();
+        let newest = file.keys.last()?;
+        let salt = salt.map(u128::to_be_bytes).concat();
+        let mut sealed = serde_json::to_vec(content).ok()?;
+        content_key(newest, &salt)?
+            .seal_in_place_append_tag(nonce(), Aad::from(sealed_for.authenticated()), &mut sealed)
+            .ok()?;
+        let text = encode(&[salt, sealed].concat());
+        Some(format!("{VERSION}.{}.{text}", newest.id))
+    }
+
+    /// Opens a content; none if its key is missing, or if it is damaged or was sealed for something else.
+    pub fn unseal(&self, sealed_for: SealedFor, sealed: &str) -> Option<SecretContent> {
+        let (version, rest) = sealed.split_once('.')?;
+        let (id, text) = rest.split_once('.')?;
+        let file = self.file();
+        let key = file.keys.iter().find(|key| key.id == id).filter(|_| version == VERSION)?;
+        let mut bytes = BASE64_STANDARD_NO_PAD.decode(text).ok()?;
+        if bytes.len() < KEY_BYTES + TAG_BYTES {
+            return None;
+        }
+        let mut sealed = bytes.split_off(KEY_BYTES);
+        let aad = Aad::from(sealed_for.authenticated());
+        let content = content_key(key, &bytes)?.open_in_place(nonce(), aad, &mut sealed).ok()?;
+        serde_json::from_slice(content).ok()
+    }
+}
+
+/// The nonce of each content key, which seals one content.
+fn nonce() -> Nonce {
+    Nonce::assume_unique_for_key([0; 12])
+}
+
+fn key_id(sealed: &str) -> Option<&str> {
+    sealed.split('.').nth(1)
+}
+
+fn encode(bytes: &[u8]) -> String {
+    BASE64_STANDARD_NO_PAD.encode(bytes)
+}
+
+fn decode(key: &StoredKey) -> Option<Vec<u8>> {
+    BASE64_STANDARD_NO_PAD.decode(&key.key).ok().filter(|bytes| bytes.len() == KEY_BYTES)
+}
+
+fn content_key(key: &StoredKey, salt: &[u8]) -> Option<LessSafeKey> {
+    let derived = Salt::new(HKDF_SHA256, salt).extract(&decode(key)?);
+    let mut bytes = [0; KEY_BYTES];
+    derived.expand(&[b"pintle secret content"], ContentKey).ok()?.fill(&mut bytes).ok()?;
+    Some(LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &bytes).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn content() -> SecretContent {
+        SecretContent(BTreeMap::from([("password".to_owned(), "czNjcmV0".to_owned())]))
+    }
+
+    fn sealed_for(writer: u128) -> SealedFor {
+        SealedFor { model: Uuid(1), secret: SecretId::from_bits(2), writer: Uuid(writer) }
+    }
+
+    #[test]
+    fn a_content_is_opened_for_what_it_was_sealed_for_only() {
+        let keys = SecretKeys::in_memory(1);
+        let sealed = keys.seal(sealed_for(3), &content(), [1, 2]).unwrap();
+        assert!(!sealed.contains("czNjcmV0") && !sealed.contains("password"));
+        assert_ne!(
+            keys.seal(sealed_for(3), &content(), [1, 3]).unwrap(),
+            sealed,
+            "each content has a key of its own"
+        );
+        assert_eq!(keys.unseal(sealed_for(3), &sealed), Some(content()));
+        assert_eq!(keys.unseal(sealed_for(4), &sealed), None);
+        assert_eq!(SecretKeys::in_memory(2).unseal(sealed_for(3), &sealed), None);
+        assert_eq!(keys.unseal(sealed_for(3), &sealed[..sealed.len() - 2]), None);
+        for damaged in ["", "1", "1.01010101", "1.00000001.", "1.00000001.!", "2.00000001.AAAA"] {
+            assert_eq!(keys.unseal(sealed_for(3), damaged), None, "{damaged}");
+        }
+    }
+
+    #[test]
+    fn the_newest_key_seals_and_older_ones_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret-keys.yaml");
+        let keys = SecretKeys::open(path.clone()).unwrap();
+        assert_eq!(keys.seal(sealed_for(3), &content(), [1, 2]), None, "there is no key yet");
+        keys.rotate().unwrap();
+        let first = keys.seal(sealed_for(3), &content(), [1, 2]).unwrap();
+        keys.rotate().unwrap();
+        let second = keys.seal(sealed_for(3), &content(), [1, 2]).unwrap();
+        assert!(!keys.is_newest(&first) && keys.is_newest(&second));
+        let read = SecretKeys::open(path.clone()).unwrap();
+        for sealed in [first, second] {
+            assert_eq!(read.unseal(sealed_for(3), &sealed), Some(content()));
+        }
+        std::fs::write(&path, "keys: [{id: a, key: c2hvcnQ}]").unwrap();
+        let text = SecretKeys::open(path).unwrap_err().to_string();
+        assert!(text.contains("is damaged") && !text.contains("c2hvcnQ"), "{text}");
+    }
+}

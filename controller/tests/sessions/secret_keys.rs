@@ -1,0 +1,84 @@
+//! A rotation of the key of secrets: the janitor seals all contents again, and a crash at any point loses none.
+
+use crate::support::*;
+use api::{AddSecret, Handle, InModel, RevealSecret};
+use controller::Controller;
+use controller::janitor::Janitor;
+use controller::secret_keys::SecretKeys;
+use state::documents::draft::read_all;
+use state::documents::prelude::{Kind, SecretContentDoc};
+use state::terms::secret::SecretContent;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use test_support::memory_store::MemoryStore;
+
+/// More than one sweep seals again.
+const SECRETS: usize = 60;
+
+fn content(number: usize) -> SecretContent {
+    SecretContent(BTreeMap::from([("value".to_owned(), format!("{number:04}"))]))
+}
+
+/// Another process of the controller, which reads the key file again.
+fn restart(fixture: &mut Fixture<MemoryStore, FakeEnvironment>, path: &Path) {
+    let keys = SecretKeys::open(path.to_owned()).expect("the file is whole");
+    let mut environment = fixture.controller.environment.clone();
+    environment.secret_keys = Arc::new(keys);
+    let store = fixture.controller.store.clone();
+    fixture.controller = Controller::new(store, environment, fixture.controller.id);
+    fixture.admin = fixture.controller.session_for(fixture.admin.principal.clone()).in_model("dev");
+}
+
+async fn sealed(fixture: &Fixture<MemoryStore, FakeEnvironment>) -> Vec<String> {
+    let model = fixture.model;
+    let all = fixture
+        .controller
+        .read(move |reader| read_all::<SecretContentDoc>(reader, &model.prefix(Kind::SecretContent)));
+    all.await.into_iter().map(|(_, content)| content.sealed).collect()
+}
+
+async fn require_all_open(fixture: &Fixture<MemoryStore, FakeEnvironment>) {
+    for number in 0..SECRETS {
+        let reveal = RevealSecret { secret: format!("secret-{number}"), revision: None };
+        assert_eq!(fixture.admin.handle(reveal).await, Ok(content(number)));
+    }
+}
+
+#[tokio::test]
+async fn a_crash_in_the_middle_of_a_rotation_loses_no_content() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("secret-keys.yaml");
+    SecretKeys::open(path.clone()).expect("there is none").rotate().expect("the first key is written");
+    let mut fixture = Fixture::in_memory().await;
+    restart(&mut fixture, &path);
+    for number in 0..SECRETS {
+        let (name, description) = (format!("secret-{number}"), String::new());
+        fixture
+            .admin
+            .handle(AddSecret { name, description, content: content(number) })
+            .await
+            .expect("it is added");
+    }
+    let before = sealed(&fixture).await;
+    // the command adds a key; what a crash before the file was replaced leaves behind is ignored
+    std::fs::write(folder.path().join("secret-keys.yaml.new"), "keys: [{id:").expect("it is ours");
+    SecretKeys::open(path.clone()).expect("the file is whole").rotate().expect("it is written");
+    require_all_open(&fixture).await;
+    restart(&mut fixture, &path);
+    require_all_open(&fixture).await;
+    Janitor::default().sweep(&fixture.controller).await.expect("the sweep succeeds");
+    let newest = |sealed: &[String]| {
+        sealed.iter().filter(|sealed| fixture.controller.environment.secret_keys.is_newest(sealed)).count()
+    };
+    let half = sealed(&fixture).await;
+    assert!((1..SECRETS).contains(&newest(&half)), "one sweep seals a part of them again");
+    assert!(before.iter().all(|sealed| !fixture.controller.environment.secret_keys.is_newest(sealed)));
+    restart(&mut fixture, &path);
+    require_all_open(&fixture).await;
+    let mut janitor = Janitor::default();
+    while janitor.sweep(&fixture.controller).await.expect("the sweep succeeds") {}
+    let keys = &fixture.controller.environment.secret_keys;
+    assert!(sealed(&fixture).await.iter().all(|sealed| keys.is_newest(sealed)));
+    require_all_open(&fixture).await;
+}

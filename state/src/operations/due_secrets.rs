@@ -1,0 +1,63 @@
+//! What becomes due of secrets, by the clock of the controller (spec/uniter.md A.14).
+//!
+//! The janitor marks what is due, so that no agent decides by a clock of its own; the record of a secret hook removes
+//! the mark (`agents::secret_writes`). Called by the janitor.
+
+use crate::documents::draft::{Draft, Key, Reader, read, read_all};
+use crate::documents::effective_life::Documents;
+use crate::documents::prelude::{GLOBAL, Kind, Model, SecretContentDoc};
+use crate::lifecycle::secret::{find, put};
+use crate::terms::names::Uuid;
+use crate::terms::secret::SecretId;
+
+/// The most timers that one transaction handles: each reads three documents and writes three.
+const TIMERS_PER_BATCH: usize = 20;
+
+/// One sealed content of each model that has one: what a start looks at to find that a key is missing.
+pub fn sample_contents(reader: &dyn Reader) -> Vec<String> {
+    let models = read_all::<Uuid>(reader, &GLOBAL.prefix(Kind::ModelName));
+    let samples = models.into_iter().filter_map(|(_, model)| {
+        let key = (&mut { reader }).keys(&Model(model).prefix(Kind::SecretContent), 1).pop()?;
+        read(reader, &Key::<SecretContentDoc>::new(key)).map(|content| content.sealed)
+    });
+    samples.collect()
+}
+
+/// Whether the time of any secret has come.
+pub fn is_any_due(reader: &dyn Reader, model: Model, now_ms: i64) -> bool {
+    let first = (&mut { reader }).keys(&model.secret_timers(), 1).pop();
+    first.and_then(|key| timer_of(&key)).is_some_and(|(at_ms, _)| at_ms <= now_ms)
+}
+
+fn timer_of(key: &str) -> Option<(i64, SecretId)> {
+    let mut parts = key.rsplit('/');
+    let id = parts.next()?.parse().ok()?;
+    Some((parts.next()?.parse().ok()?, id))
+}
+
+/// Marks the secrets whose time of rotation or expiry has come; the views of their owners then show it. Returns whether
+/// more may be due.
+pub fn mark_due(draft: &mut Draft, model: Model, now_ms: i64) -> bool {
+    let keys = draft.page_keys(&model.secret_timers(), "", TIMERS_PER_BATCH);
+    let count = keys.len();
+    let mut all_due = true;
+    for key in keys {
+        let Some((at_ms, id)) = timer_of(&key) else { continue };
+        if at_ms > now_ms {
+            all_due = false;
+            break;
+        }
+        draft.remove(&model.secret_timer(at_ms, id));
+        let Ok(before) = find(draft, model, id) else { continue };
+        let mut after = before.clone();
+        after.rotation_due |= after.rotate_at_ms.is_some_and(|at_ms| at_ms <= now_ms);
+        if after.expire_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
+            let newest = after.newest();
+            if let Some(revision) = after.revisions.get_mut(&newest) {
+                revision.expired = true;
+            }
+        }
+        put(draft, model, id, Some(&before), &after);
+    }
+    all_due && count == TIMERS_PER_BATCH
+}

@@ -1,0 +1,280 @@
+//! Secrets: who reads and changes them, and which hooks are due.
+
+use crate::agents::secret_read::{self, ReadableSecret, SecretRead};
+use crate::documents::prelude::SecretDoc;
+use crate::lifecycle::user_secret;
+use crate::operations::due_secrets;
+use crate::terms::refusal::secret::SecretRefusal;
+use crate::terms::secret::{RotatePolicy, SecretEvent, SecretId, SecretOwnerKind};
+use crate::tests::commits::fixture::hook;
+use crate::tests::relations::pair;
+use crate::tests::*;
+use crate::unit::secrets::{AccessChange, ConsumedSecretView, SecretRemoval, SecretWrite};
+
+fn id() -> SecretId {
+    SecretId::from_bits(1 << 90)
+}
+
+fn sealed(text: &str) -> SecretWrite {
+    SecretWrite { sealed: Some(text.to_owned()), ..SecretWrite::default() }
+}
+
+fn write(world: &mut World, agent: &mut Agent, write: SecretWrite) -> CommitOutcome {
+    let mut record = hook(agent);
+    record.writes.secrets.insert(id(), write);
+    agent.commit(world, record)
+}
+
+fn read_secret(world: &mut World, agent: &Agent, request: &SecretRead) -> Result<ReadableSecret, Refusal> {
+    world.run(|draft, _| secret_read::consume(draft, agent.session(), request))
+}
+
+fn by_id(peek: bool, refresh: bool) -> SecretRead {
+    SecretRead { id: Some(id()), label: None, peek, refresh }
+}
+
+fn refusal(answer: Result<ReadableSecret, Refusal>) -> RefusalReason {
+    *answer.expect_err("it is refused").reason
+}
+
+#[test]
+fn a_secret_is_read_after_its_grant_and_while_the_relation_exists() {
+    let mut world = World::new();
+    let (relation, mut web, db) = pair(&mut world);
+    let number = world.number(relation);
+    assert_eq!(
+        refusal(read_secret(&mut world, &db, &by_id(false, false))),
+        SecretRefusal::NotFound { name: id().to_string() }.into()
+    );
+    let create = SecretWrite { created: Some(SecretOwnerKind::Unit), ..sealed("one") };
+    assert_eq!(write(&mut world, &mut web, create), CommitOutcome::default());
+    assert_eq!(
+        refusal(read_secret(&mut world, &db, &by_id(false, false))),
+        SecretRefusal::PermissionDenied.into()
+    );
+    let access = vec![AccessChange::Grant { relation: number, application: "db".to_owned(), unit: None }];
+    write(&mut world, &mut web, SecretWrite { access, ..SecretWrite::default() });
+    let first = read_secret(&mut world, &db, &by_id(false, false)).expect("it is granted");
+    assert_eq!((first.revision, first.content.sealed.as_str()), (1, "one"));
+    write(&mut world, &mut web, sealed("two"));
+    let revision = |world: &mut World, peek, refresh| {
+        read_secret(world, &db, &by_id(peek, refresh)).expect("it is granted").revision
+    };
+    assert_eq!(revision(&mut world, false, false), 1, "the first read has fixed it");
+    assert_eq!(revision(&mut world, true, false), 2);
+    assert_eq!(revision(&mut world, false, false), 1);
+    assert_eq!(revision(&mut world, false, true), 2);
+    assert_eq!(revision(&mut world, false, false), 2);
+    let access = vec![AccessChange::Revoke { relation: Some(number), application: None, unit: None }];
+    write(&mut world, &mut web, SecretWrite { access, ..SecretWrite::default() });
+    assert_eq!(
+        refusal(read_secret(&mut world, &db, &by_id(false, false))),
+        SecretRefusal::PermissionDenied.into()
+    );
+    write(&mut world, &mut web, SecretWrite { removed: Some(SecretRemoval::All), ..SecretWrite::default() });
+    assert_eq!(
+        refusal(read_secret(&mut world, &db, &by_id(false, false))),
+        SecretRefusal::NotFound { name: id().to_string() }.into()
+    );
+    let dropped = write(&mut world, &mut web, sealed("three")).dropped;
+    assert_eq!(dropped, [DroppedWrite::RemovedSecret { secret: id() }]);
+}
+
+#[test]
+fn only_the_leader_changes_a_secret_of_its_application() {
+    let mut world = World::new();
+    let (_, mut web, _) = pair(&mut world);
+    let create = || SecretWrite { created: Some(SecretOwnerKind::Application), ..sealed("one") };
+    let refused = write(&mut world, &mut web, create()).refusal;
+    assert_eq!(refused, Some(SecretRefusal::NotLeader { unit: UnitName::new("web", 0) }.into()));
+    assert_eq!(read::<SecretDoc>(world.reader(), &MODEL.secret(id())), None);
+}
+
+#[test]
+fn a_rotation_is_due_once_for_each_interval() {
+    let mut world = World::new();
+    let (_, mut web, _) = pair(&mut world);
+    let rotate = Some(RotatePolicy::Hourly);
+    write(
+        &mut world,
+        &mut web,
+        SecretWrite { created: Some(SecretOwnerKind::Unit), rotate, ..sealed("one") },
+    );
+    let doc = |world: &World| read::<SecretDoc>(world.reader(), &MODEL.secret(id())).expect("it exists");
+    let at_ms = doc(&world).rotate_at_ms.expect("it is rotated");
+    let mark = |world: &mut World, now_ms| {
+        world.run(|draft, _| Ok(due_secrets::mark_due(draft, MODEL, now_ms))).expect("it is allowed")
+    };
+    assert!(!mark(&mut world, at_ms - 1) && !doc(&world).rotation_due);
+    assert!(!mark(&mut world, at_ms) && doc(&world).rotation_due);
+    let operation = Operation::Hook(Hook::Secret {
+        secret: id(),
+        label: String::new(),
+        revision: 1,
+        event: SecretEvent::Rotate,
+        leader_only: false,
+    });
+    let record = web.record(operation, Outcome::Ok);
+    assert_eq!(web.commit(&mut world, record), CommitOutcome::default());
+    let after = doc(&world);
+    assert!(!after.rotation_due && after.rotate_at_ms.is_some());
+}
+
+#[test]
+fn the_end_of_a_relation_revokes_what_was_granted_in_it() {
+    let mut world = World::new();
+    let (relation, mut web, mut db) = pair(&mut world);
+    let number = world.number(relation);
+    let access = vec![AccessChange::Grant { relation: number, application: "db".to_owned(), unit: None }];
+    write(
+        &mut world,
+        &mut web,
+        SecretWrite { created: Some(SecretOwnerKind::Unit), access, ..sealed("one") },
+    );
+    assert!(read_secret(&mut world, &db, &by_id(false, false)).is_ok());
+    world
+        .run(|draft, _| crate::lifecycle::relation::destroy(draft, MODEL, relation))
+        .expect("it is destroyed");
+    for agent in [&mut web, &mut db] {
+        agent.leave_by_broken(&mut world, relation);
+    }
+    assert!(world.is_removed(relation), "nobody is in its scope");
+    assert_eq!(
+        refusal(read_secret(&mut world, &db, &by_id(false, false))),
+        SecretRefusal::PermissionDenied.into()
+    );
+    assert_eq!(consumed(&world, db.unit), None, "the view shows nothing of it");
+}
+
+fn view_of(world: &World, unit: Uuid) -> Snapshot {
+    Snapshot::from_full(view::full_view(world.reader(), MODEL, unit).expect("the unit exists").delta)
+        .expect("it is whole")
+}
+
+fn consumed(world: &World, unit: Uuid) -> Option<ConsumedSecretView> {
+    view_of(world, unit).secrets.get(&id())?.consumed.clone()
+}
+
+#[test]
+fn secret_changed_is_due_once_for_the_newest_revision() {
+    let mut world = World::new();
+    let (relation, mut web, mut db) = pair(&mut world);
+    let number = world.number(relation);
+    let access = vec![AccessChange::Grant { relation: number, application: "db".to_owned(), unit: None }];
+    write(
+        &mut world,
+        &mut web,
+        SecretWrite { created: Some(SecretOwnerKind::Unit), access, ..sealed("one") },
+    );
+    read_secret(&mut world, &db, &by_id(false, false)).expect("it is granted");
+    let changed = |world: &World, unit| consumed(world, unit).map(|shown| (shown.latest, shown.changed));
+    assert_eq!(changed(&world, db.unit), Some((1, false)));
+    write(&mut world, &mut web, sealed("two"));
+    write(&mut world, &mut web, sealed("three"));
+    assert_eq!(changed(&world, db.unit), Some((3, true)), "only the newest one is reported");
+    let hook = Operation::Hook(Hook::Secret {
+        secret: id(),
+        label: String::new(),
+        revision: 3,
+        event: SecretEvent::Changed,
+        leader_only: false,
+    });
+    let record = db.record(hook, Outcome::Ok);
+    db.commit(&mut world, record);
+    assert_eq!(changed(&world, db.unit), Some((3, false)), "it has run, whatever revision the unit reads");
+    write(&mut world, &mut web, sealed("four"));
+    assert_eq!(changed(&world, db.unit), Some((4, true)));
+    read_secret(&mut world, &db, &by_id(false, true)).expect("it is granted");
+    assert_eq!(changed(&world, db.unit), Some((4, false)), "the unit reads the newest one");
+}
+
+#[test]
+fn a_secret_of_users_is_read_between_its_grant_and_its_revocation() {
+    let mut world = World::new();
+    let (_, _, db) = pair(&mut world);
+    let add = |name: &str| SecretWrite { label: Some(name.to_owned()), ..sealed("one") };
+    world.run(|draft, _| user_secret::add(draft, MODEL, id(), &add("password"), 1)).expect("it is added");
+    let other = SecretId::from_bits(1 << 91);
+    let taken = world.run(|draft, _| user_secret::add(draft, MODEL, other, &add("password"), 1));
+    assert_eq!(refused(taken).1, SecretRefusal::LabelExists { label: "password".to_owned() }.into());
+    assert_eq!(
+        refusal(read_secret(&mut world, &db, &by_id(false, false))),
+        SecretRefusal::PermissionDenied.into()
+    );
+    let grant = |world: &mut World, name: &str| {
+        let names = ["db".to_owned(), name.to_owned()];
+        world.run(move |draft, _| user_secret::grant(draft, MODEL, id(), &names))
+    };
+    let unknown = refused(grant(&mut world, "shop")).1;
+    assert_eq!(unknown, SecretRefusal::UnknownReader { name: "shop".to_owned() }.into());
+    assert!(read_secret(&mut world, &db, &by_id(false, false)).is_err(), "none is granted or all are");
+    grant(&mut world, "web").expect("both exist");
+    assert_eq!(read_secret(&mut world, &db, &by_id(false, false)).expect("it is granted").revision, 1);
+    let text = format!("secret://{}/{}", MODEL.0, id());
+    for text in ["password", &id().to_string(), &format!("secret:{}", id()), &text] {
+        let found = world.run(|draft, _| user_secret::find(draft, MODEL, text)).expect("it is found").0;
+        assert_eq!(found, id(), "{text}");
+    }
+    let elsewhere = format!("secret://{}/{}", Uuid(77), id());
+    assert!(world.run(|draft, _| user_secret::find(draft, MODEL, &elsewhere)).is_err());
+    let names = ["db".to_owned()];
+    world.run(move |draft, _| user_secret::revoke(draft, MODEL, id(), &names)).expect("it is revoked");
+    assert_eq!(
+        refusal(read_secret(&mut world, &db, &by_id(false, false))),
+        SecretRefusal::PermissionDenied.into()
+    );
+    world.run(|draft, ids| user_secret::remove(draft, MODEL, id(), None, ids())).expect("it is removed");
+    world
+        .run(|draft, _| user_secret::add(draft, MODEL, other, &add("password"), 1))
+        .expect("the name is free");
+}
+
+#[test]
+fn a_pruned_revision_is_removed_when_its_last_reader_goes_on() {
+    let mut world = World::new();
+    let (_, _, db) = pair(&mut world);
+    world.run(|draft, _| user_secret::add(draft, MODEL, id(), &sealed("one"), 1)).expect("it is added");
+    let names = ["db".to_owned()];
+    world.run(move |draft, _| user_secret::grant(draft, MODEL, id(), &names)).expect("it is granted");
+    read_secret(&mut world, &db, &by_id(false, false)).expect("it is granted");
+    let revisions = |world: &World| -> Vec<u64> {
+        let doc = read::<SecretDoc>(world.reader(), &MODEL.secret(id())).expect("it exists");
+        let revisions: Vec<u64> = doc.revisions.into_keys().collect();
+        for revision in 1..=doc.latest {
+            let content = world.reader().get(MODEL.secret_content(id(), revision).text());
+            assert_eq!(content.is_some(), revisions.contains(&revision), "content {revision}");
+        }
+        revisions
+    };
+    let update = |world: &mut World, text: &str, prune: Option<bool>| {
+        let write = sealed(text);
+        world
+            .run(move |draft, _| user_secret::update(draft, MODEL, id(), &write, prune, 2))
+            .expect("it is changed");
+    };
+    update(&mut world, "two", None);
+    update(&mut world, "three", None);
+    assert_eq!(revisions(&world), [1, 2, 3], "nothing is removed unless the user wants it");
+    update(&mut world, "four", Some(true));
+    assert_eq!(revisions(&world), [1, 4], "a unit reads the first");
+    read_secret(&mut world, &db, &by_id(false, true)).expect("it is granted");
+    assert_eq!(revisions(&world), [4]);
+}
+
+#[test]
+fn users_change_no_secret_of_a_charm() {
+    let mut world = World::new();
+    let (_, mut web, _) = pair(&mut world);
+    write(&mut world, &mut web, SecretWrite { created: Some(SecretOwnerKind::Unit), ..sealed("one") });
+    let expected = SecretRefusal::OfCharm { id: id() };
+    let names = ["db".to_owned()];
+    let refusals = [
+        world.run(|draft, _| user_secret::update(draft, MODEL, id(), &sealed("two"), None, 2)),
+        world.run(|draft, _| user_secret::grant(draft, MODEL, id(), &names)),
+        world.run(|draft, _| user_secret::revoke(draft, MODEL, id(), &names)),
+        world.run(|draft, ids| user_secret::remove(draft, MODEL, id(), None, ids())),
+    ];
+    for refusal in refusals {
+        assert_eq!(refused(refusal).1, expected.clone().into());
+    }
+}

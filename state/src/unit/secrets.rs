@@ -1,0 +1,214 @@
+//! Secrets as a unit sees them and changes them (spec/hook-tools.md 2.6).
+//!
+//! How the content of a secret gets from a hook to the store: the tool sends the plain content to the controller, which
+//! seals it and returns text that it alone can open. The write of the hook contains this text, so that the record, the
+//! journal and `calls.yaml` need no other protection, the record is complete without any document that was staged before,
+//! and a hook that fails leaves nothing behind. The key never leaves the controller, so that a copy of a unit's folder
+//! opens nothing. To read a content that the same hook has written, the tool sends the sealed text back.
+
+use crate::terms::names::{RelationNumber, UnitName};
+use crate::terms::secret::{RotatePolicy, SecretId, SecretOwnerKind, SecretReader};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a view shows of one secret. A secret that the unit neither owns nor reads is not shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SecretView {
+    /// The secret as its owner sees it; none if another unit or application owns it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owned: Option<OwnedSecretView>,
+    /// What the unit reads of it; none if it never read it, or may not any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub consumed: Option<ConsumedSecretView>,
+}
+
+/// A secret as its owner sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct OwnedSecretView {
+    /// What hooks read of it.
+    pub secret: HookSecret,
+    /// Whether secret-rotate is to run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rotation_due: bool,
+    /// The revisions for which secret-expired is to run.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub expired: BTreeSet<u64>,
+    /// The revisions for which secret-remove is to run.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub obsolete: BTreeSet<u64>,
+}
+
+/// What a unit reads of a secret.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ConsumedSecretView {
+    /// The unit's own label; may be empty.
+    pub label: String,
+    /// The newest revision.
+    pub latest: u64,
+    /// Whether secret-changed is to run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub changed: bool,
+}
+
+/// A secret of the unit or its application, without its content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct HookSecret {
+    /// Whether the unit or its application owns it.
+    pub owner: SecretOwnerKind,
+    /// The label; may be empty.
+    pub label: String,
+    /// The description; may be empty.
+    pub description: String,
+    /// How often it is rotated; none if the owner did not set it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rotate: Option<RotatePolicy>,
+    /// When it is rotated next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rotate_at_ms: Option<i64>,
+    /// When the newest revision expires.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expire_at_ms: Option<i64>,
+    /// The newest revision.
+    pub revision: u64,
+    /// Who may read it, by the tag of the reader.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub access: BTreeMap<String, SecretScope>,
+}
+
+/// The relation in which a secret was granted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SecretScope {
+    /// The relation's number; none if it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relation: Option<RelationNumber>,
+    /// Its endpoints in text order: `myapp:db mysql:server`.
+    pub key: String,
+}
+
+/// The writes of a hook, by secret.
+pub type SecretWrites = BTreeMap<SecretId, SecretWrite>;
+
+/// What a hook changes of one secret. What is none stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct SecretWrite {
+    /// The owner, if the hook creates the secret.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created: Option<SecretOwnerKind>,
+    /// The label.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// The description.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// How often it is rotated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rotate: Option<RotatePolicy>,
+    /// When the newest revision expires.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expire_at_ms: Option<i64>,
+    /// The content of a new revision, sealed by the controller.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sealed: Option<String>,
+    /// Grants and revocations, in the order of the calls.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub access: Vec<AccessChange>,
+    /// What is removed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub removed: Option<SecretRemoval>,
+    /// Whether the unit itself reads the newest revision from then on (secret-get --refresh).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub tracks_latest: bool,
+}
+
+/// A change of who may read a secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum AccessChange {
+    /// The application on the other side of the relation may read it, or only one of its units.
+    Grant {
+        /// The relation.
+        relation: RelationNumber,
+        /// The application on its other side.
+        application: String,
+        /// The only unit that may read it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        unit: Option<UnitName>,
+    },
+    /// Nobody may read it who was granted it in the relation, or the application or the unit may not.
+    Revoke {
+        /// The relation.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        relation: Option<RelationNumber>,
+        /// The application.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        application: Option<String>,
+        /// The unit.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        unit: Option<UnitName>,
+    },
+}
+
+/// What a hook removes of a secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum SecretRemoval {
+    /// The whole secret.
+    All,
+    /// These revisions.
+    Revisions(BTreeSet<u64>),
+}
+
+impl SecretWrite {
+    /// The number of documents that a commit of this write changes: its metadata and its timer, and each content.
+    pub(super) fn documents(&self) -> usize {
+        let timer = self.rotate.is_some() || self.expire_at_ms.is_some() || self.removed.is_some();
+        let contents = match &self.removed {
+            None => usize::from(self.sealed.is_some()),
+            Some(SecretRemoval::All) => 1,
+            Some(SecretRemoval::Revisions(revisions)) => revisions.len() + usize::from(self.sealed.is_some()),
+        };
+        1 + 2 * usize::from(timer) + contents + 2 * usize::from(self.tracks_latest)
+    }
+
+    /// The number of documents that a commit of this write reads: its metadata, and the relation and the reader of each
+    /// grant.
+    pub(super) fn reads(&self) -> usize {
+        1 + 2 * self.access.len()
+    }
+}
+
+impl AccessChange {
+    /// Applies the change to the readers of a secret, as the hook sees them.
+    pub(super) fn apply(
+        &self,
+        readers: &mut BTreeMap<String, SecretScope>,
+        key_of: impl Fn(RelationNumber) -> String,
+    ) {
+        match self {
+            AccessChange::Grant { relation, application, unit } => {
+                let reader = unit.clone().map(SecretReader::Unit);
+                let reader = reader.unwrap_or_else(|| SecretReader::Application(application.clone()));
+                readers
+                    .insert(reader.tag(), SecretScope { relation: Some(*relation), key: key_of(*relation) });
+            }
+            AccessChange::Revoke { relation, application, unit } => {
+                let application_tag = application.clone().map(|name| SecretReader::Application(name).tag());
+                let unit_tag = unit.clone().map(|name| SecretReader::Unit(name).tag());
+                readers.retain(|reader, scope| {
+                    let is_named = [&application_tag, &unit_tag].contains(&&Some(reader.clone()));
+                    let is_in_scope = application.is_none() && unit.is_none() && scope.relation == *relation;
+                    !(is_named || is_in_scope)
+                });
+            }
+        }
+    }
+}

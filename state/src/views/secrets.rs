@@ -1,0 +1,94 @@
+//! The secrets in the view of a unit: those of the unit and of its application, and those that it reads.
+//!
+//! A view contains no content, sealed or not, and nothing of a secret that the unit neither owns nor may read (I31).
+
+use crate::documents::draft::read;
+use crate::documents::effective_life::Documents;
+use crate::documents::prelude::{SecretDoc, SecretGrantDoc};
+use crate::lifecycle::secret;
+use crate::terms::secret::{SecretId, SecretOwnerKind};
+use crate::unit::secrets::{ConsumedSecretView, HookSecret, OwnedSecretView, SecretScope, SecretView};
+use crate::unit::snapshot::Change;
+use crate::views::view::UnitViewReader;
+use std::collections::{BTreeMap, BTreeSet};
+
+impl UnitViewReader<'_> {
+    /// All secrets of the view.
+    pub fn secrets(&self) -> BTreeMap<SecretId, SecretView> {
+        let mut secrets: BTreeMap<SecretId, SecretView> = BTreeMap::new();
+        for (owner, kind) in
+            [(self.unit, SecretOwnerKind::Unit), (self.doc.application, SecretOwnerKind::Application)]
+        {
+            for id in read(self.reader, &self.model.secrets_of(owner)).unwrap_or_default().into_keys() {
+                let secret = read(self.reader, &self.model.secret(id));
+                let owned = secret.map(|secret| self.owned_secret(id, kind, &secret));
+                secrets.entry(id).or_default().owned = owned;
+            }
+        }
+        for (id, entry) in read(self.reader, &self.model.secrets_consumed(self.unit)).unwrap_or_default() {
+            let Ok(secret) = secret::find(&mut { self.reader }, self.model, id) else { continue };
+            if !secret::may_read(&mut { self.reader }, self.model, &secret, self.unit, self.doc) {
+                continue;
+            }
+            let latest = secret.newest();
+            let changed = latest > entry.revision && latest > entry.reported;
+            secrets.entry(id).or_default().consumed =
+                Some(ConsumedSecretView { label: entry.label, latest, changed });
+        }
+        secrets.retain(|_, secret| *secret != SecretView::default());
+        secrets
+    }
+
+    fn owned_secret(&self, id: SecretId, owner: SecretOwnerKind, secret: &SecretDoc) -> OwnedSecretView {
+        let newest = secret.newest();
+        let is_read = |revision: u64| (&mut { self.reader }).any(&self.model.secret_trackers(id, revision));
+        let (mut expired, mut obsolete) = (BTreeSet::new(), BTreeSet::new());
+        for (revision, doc) in &secret.revisions {
+            if doc.expired && !doc.expiry_reported {
+                expired.insert(*revision);
+            }
+            if *revision < newest && !doc.obsolete_reported && !is_read(*revision) {
+                obsolete.insert(*revision);
+            }
+        }
+        OwnedSecretView {
+            secret: HookSecret {
+                owner,
+                label: secret.label.clone(),
+                description: secret.description.clone(),
+                rotate: secret.rotate,
+                rotate_at_ms: secret.rotate_at_ms,
+                expire_at_ms: secret.expire_at_ms,
+                revision: newest,
+                access: secret.grants.values().filter_map(|grant| self.access(grant)).collect(),
+            },
+            rotation_due: secret.rotation_due,
+            expired,
+            obsolete,
+        }
+    }
+
+    /// A grant whose relation exists.
+    fn access(&self, grant: &SecretGrantDoc) -> Option<(String, SecretScope)> {
+        let relation = read(self.reader, &self.model.relation(grant.relation?))?;
+        let mut ends: Vec<String> =
+            relation.ends.iter().map(|end| format!("{}:{}", end.application_name, end.endpoint)).collect();
+        ends.sort();
+        ends.dedup();
+        let scope = SecretScope { relation: Some(relation.number), key: ends.join(" ") };
+        Some((grant.reader.tag(), scope))
+    }
+}
+
+/// The differences between two views of secrets.
+pub fn changes(
+    before: &BTreeMap<SecretId, SecretView>,
+    after: &BTreeMap<SecretId, SecretView>,
+) -> Vec<Change> {
+    let removed = before.keys().filter(|id| !after.contains_key(id));
+    let removed = removed.map(|id| Change::Secret { id: *id, secret: None });
+    let changed = after.iter().filter(|(id, secret)| before.get(id) != Some(secret));
+    let changed =
+        changed.map(|(id, secret)| Change::Secret { id: *id, secret: Some(Box::new(secret.clone())) });
+    removed.chain(changed).collect()
+}

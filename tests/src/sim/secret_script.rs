@@ -1,0 +1,111 @@
+//! What simulated hooks do with secrets: units own at most one each, publish its id to their relations, and read those of
+//! others, whether or not they were granted.
+//!
+//! The id is published before and without a grant, so that a unit asks for what it may not read.
+
+use crate::sim::charms::hook_process::HookProcess;
+use crate::sim::fact::Fact;
+use crate::sim::world::World;
+use state::terms::secret::{SecretEvent, SecretId};
+use state::unit::hook_context::{HookContext, HookTrigger};
+
+/// The configuration option that names a secret of a user.
+pub const TOKEN: &str = "token";
+/// The setting with the id of a unit's secret.
+const SECRET: &str = "secret";
+/// The key of the content.
+const KEY: &str = "value";
+
+/// Adds, changes, grants, revokes or removes the secret of the unit, and publishes its id.
+pub async fn change_own(world: &World, process: &HookProcess, context: &HookContext) -> Option<()> {
+    let content = format!("{}={}", context.unit, world.below(1_000_000));
+    let pair = format!("{KEY}={content}");
+    let ids = process.call("secret-ids", &["--format", "json"]).await?;
+    let ids: Option<Vec<SecretId>> = serde_json::from_slice(&ids.stdout).unwrap_or_default();
+    let id = match ids.unwrap_or_default().first() {
+        None => {
+            let added = process.call("secret-add", &["--owner", "unit", &pair]).await?;
+            let uri = String::from_utf8_lossy(&added.stdout).trim().to_owned();
+            let Some(id) = uri.strip_prefix("secret:").and_then(|id| id.parse().ok()) else {
+                return Some(());
+            };
+            world.note(Fact::SecretWritten { secret: Some(id), content });
+            id
+        }
+        Some(id) if world.chance_of(500) => {
+            process.call("secret-set", &[id.as_str(), &pair]).await?;
+            world.note(Fact::SecretWritten { secret: Some(*id), content });
+            *id
+        }
+        Some(id) if world.chance_of(100) => {
+            process.call("secret-remove", &[id.as_str()]).await?;
+            return Some(());
+        }
+        Some(id) => *id,
+    };
+    for (number, _) in context.relations.iter().filter(|(_, relation)| !relation.is_broken()) {
+        let Some(relation) = context.relation_id(*number) else { continue };
+        process.call("relation-set", &["-r", &relation, &format!("{SECRET}={id}")]).await?;
+        let access = if world.chance_of(700) { "secret-grant" } else { "secret-revoke" };
+        if world.chance_of(500) {
+            process.call(access, &[id.as_str(), "-r", &relation]).await?;
+        }
+    }
+    Some(())
+}
+
+/// Does what a secret hook is for: reads the newest revision, or removes the one that nobody reads.
+pub async fn follow_hook(world: &World, process: &HookProcess, context: &HookContext) -> Option<()> {
+    let HookTrigger::Secret { hook, id, revision, .. } = &context.trigger else { return Some(()) };
+    if *hook == format!("secret-{}", SecretEvent::Remove)
+        && let Some(revision) = revision
+    {
+        process.call("secret-remove", &[id, "--revision", &revision.to_string()]).await?;
+    }
+    if *hook == format!("secret-{}", SecretEvent::Changed)
+        && let Ok(id) = id.parse()
+    {
+        read(world, process, context, id).await?;
+    }
+    Some(())
+}
+
+/// Reads the secret of a user that the configuration names, if there is one.
+pub async fn read_of_user(world: &World, process: &HookProcess, context: &HookContext) -> Option<()> {
+    let uri = process.call("config-get", &[TOKEN]).await?;
+    match String::from_utf8_lossy(&uri.stdout).trim().trim_start_matches("secret:").parse() {
+        Ok(id) => read(world, process, context, id).await,
+        Err(_) => Some(()),
+    }
+}
+
+/// Reads the secret that a member of a relation has published, if there is one.
+pub async fn read_of_member(
+    world: &World,
+    process: &HookProcess,
+    context: &HookContext,
+    relation: &str,
+    unit: &str,
+) -> Option<()> {
+    let published = process.call("relation-get", &["-r", relation, SECRET, unit]).await?;
+    match String::from_utf8_lossy(&published.stdout).trim().parse() {
+        Ok(id) => read(world, process, context, id).await,
+        Err(_) => Some(()),
+    }
+}
+
+async fn read(world: &World, process: &HookProcess, context: &HookContext, secret: SecretId) -> Option<()> {
+    let (folder, unit) = (process.folder, context.unit.clone());
+    world.note(Fact::SecretRequested { folder, secret });
+    let mut words = vec!["--format", "json", secret.as_str(), KEY];
+    if world.chance_of(500) {
+        words.push("--refresh");
+    }
+    let reply = process.call("secret-get", &words).await?;
+    if let Ok(content) = serde_json::from_slice(&reply.stdout)
+        && reply.code == 0
+    {
+        world.note(Fact::SecretRead { folder, unit, secret, content });
+    }
+    Some(())
+}
