@@ -296,7 +296,7 @@ fn bags_of_a_removed_relation_are_deleted_in_batches() {
     let (id, ..) = pair(&mut world);
     let plant = |draft: &mut Draft, from: u128| {
         for owner in from..from + 50 {
-            let bag = BagDoc::new(Owner::Unit(UnitName::new("web", 9)));
+            let bag = BagDoc::new(Owner::Unit(UnitName::new("web", owner as u32 + 9)));
             draft.put(&MODEL.bag(id, Uuid(5000 + owner)), &bag);
         }
     };

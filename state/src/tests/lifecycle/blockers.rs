@@ -4,6 +4,7 @@ use crate::documents::blockers::{BLOCKERS_MAX, EntityId, blockers};
 use crate::lifecycle::application;
 use crate::lifecycle::unit;
 use crate::terms::cause::{Actor, Duty, Entity, RelationName};
+use crate::terms::failure_reason::FailureReason;
 use crate::tests::lifecycle::fixture::machine_of;
 use crate::tests::*;
 
@@ -31,7 +32,7 @@ fn scenario_176_blockers_are_never_empty_and_name_the_failure() {
     let record = agent.record(Operation::Hook(Hook::Install), failed);
     agent.commit(&mut world, record);
     let own = |error| (Entity::Unit(name.clone()), Actor::UnitAgent(name.clone()), error);
-    let error = Some("hook install: exit status 1".into());
+    let error = Some(FailureReason::from("exit status 1").of_operation(&Operation::Hook(Hook::Install)));
     assert_eq!(named(&world, EntityId::Unit(unit)), vec![own(error.clone())]);
     assert_eq!(named(&world, EntityId::Application(app)), vec![own(error)]);
     let refusal = world.run(|draft, _| unit::remove(draft, MODEL, unit, 60)).expect_err("it is not dead");
