@@ -136,6 +136,12 @@ pub(super) async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
     fixture
         .call("application::configure", move |draft| application::configure(draft, MODEL, web, &set, &[]))
         .await;
+    fixture
+        .call("application::set_trust", move |draft| {
+            application::set_trust(draft, MODEL, web, true);
+            Ok(())
+        })
+        .await;
     // The following transitions are called directly, not as parts of a record.
     let db = fixture.unit("db/0").await;
     // db/0 creates its subordinate unit
