@@ -468,6 +468,10 @@ fn find<T: Clone>(map: &BTreeMap<String, T>, operation: &str) -> Option<T> {
 }
 
 fn named(operation: &str, name: &str) -> bool {
+    // `install` names the hook, not the operation that installs a charm
+    if name == "install" && operation.starts_with("install charm ") {
+        return false;
+    }
     let operation = operation.strip_prefix("hook ").unwrap_or(operation);
     operation.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
 }
