@@ -294,7 +294,6 @@ fn a_dry_run_renders_as_in_the_golden_file() {
         removed_eventually: vec![Entity::Machine("0".to_owned()), Entity::Unit(web.clone())],
         blockers: vec![Cause::of_unit_agent(&web, Duty::LeaveScopes { relations: vec![relation] })],
         truncated: true,
-        ..DryRun::default()
     };
     let text = |force| {
         let at = (NOW_MS, &Zone::new(true));
