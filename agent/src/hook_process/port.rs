@@ -94,7 +94,10 @@ impl CharmHost for HostCharms {
         // checked before the first byte is interpreted (S21)
         let sha256 = host::digest::sha256(&archive);
         if sha256 != charm.sha256 {
-            return Err(format!("charm archive corrupted: expected sha256 {}, got {sha256}", charm.sha256));
+            return Err(format!(
+                "charm archive of {} corrupted: expected sha256 {}, got {sha256}",
+                charm.url, charm.sha256
+            ));
         }
         let options = charms::ReadOptions { cache: self.folder.file("cache"), force: true };
         let read = charms::read::read_archive(&charm.url, archive, &options);
