@@ -12,10 +12,10 @@ mod calls_file;
 
 use crate::tool_socket::{bad_request, closed_reply, encode};
 pub use calls_file::{
-    AnsweredCall, CALLS_BYTES_MAX, CALLS_WITH_EFFECT_BYTES_MAX, CallsFile, CallsLine, FetchedBagLine,
-    TextOrBytes,
+    AnsweredCall, CALLS_BYTES_MAX, CALLS_WITH_EFFECT_BYTES_MAX, CallsFile, CallsLine, ConfidentialCall,
+    FetchedBagLine, TextOrBytes,
 };
-use calls_file::{AppendError, CALLS, ConfidentialCall, SecretEffect};
+use calls_file::{AppendError, CALLS, SecretEffect};
 use commands::{CallOutcome, Inputs, Need, SecretAnswer, SecretNeed, ToolReply};
 use hook_client::{ReplyFrame, RequestFrame};
 use state::terms::secret::SecretId;

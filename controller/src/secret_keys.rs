@@ -54,7 +54,7 @@ struct StoredKey {
 
 /// The keys, newest last.
 #[derive(Clone, Default, Serialize, Deserialize)]
-struct KeyFile {
+pub struct KeyFile {
     keys: Vec<StoredKey>,
 }
 

@@ -393,7 +393,7 @@ async fn run_scenario(awaits: u64) -> (bool, Vec<Vec<String>>) {
 
 /// Operations without a program do not increment the counter.
 fn is_hook(operation: &str) -> bool {
-    !["deploy", "enter", "leave", "resync"].iter().any(|kind| operation.starts_with(kind))
+    !["install charm", "enter", "leave", "resync"].iter().any(|kind| operation.starts_with(kind))
 }
 
 fn run_blocking(awaits: u64) -> (bool, Vec<Vec<String>>) {

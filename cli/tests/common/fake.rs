@@ -184,6 +184,7 @@ impl FakeClient {
                 let now = EntityState::Unit { workload: StatusInfo::default(), agent: idle };
                 json(Why { entity, life: Default::default(), now, causes: vec![], more: false })
             }
+            "EnqueueAction" if self.model != "dev" => Err(not_found(EntityKind::Model, &self.model)),
             "EnqueueAction" => json(self.run(parsed(&body))?),
             "EnqueueExec" => {
                 let EnqueueExec { unit, commands } = parsed(&body);

@@ -283,7 +283,7 @@ pub fn configure(
 
 /// The user's `trust`: whether the units of an application may read the credential of their cloud. All of them run
 /// config-changed if it differs (spec/uniter.md B.1).
-pub(crate) fn set_trust(draft: &mut Draft, model: Model, id: Uuid, trusted: bool) {
+pub fn set_trust(draft: &mut Draft, model: Model, id: Uuid, trusted: bool) {
     let key = model.application_trust(id);
     if draft.get(&key).unwrap_or_default() == trusted {
         return;

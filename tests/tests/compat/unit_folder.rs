@@ -8,7 +8,9 @@ use agent::config;
 use agent::folder::UnitFolder;
 use agent::hook_process::DeclaredFile;
 use agent::hook_process::run_folder::{RunFile, read_outcome, read_run_file};
-use agent::hook_session::{AnsweredCall, CALLS_BYTES_MAX, CallsFile, CallsLine, FetchedBagLine, TextOrBytes};
+use agent::hook_session::{
+    AnsweredCall, CALLS_BYTES_MAX, CallsFile, CallsLine, ConfidentialCall, FetchedBagLine, TextOrBytes,
+};
 use agent::journal::{self, Loaded};
 use agent::view_cache::ViewCache;
 use api::AgentConfig;
@@ -32,7 +34,7 @@ const EVENTS: &str = "events.yaml";
 const RUNS: &str = "runs.yaml";
 
 types! { made_events, loads_events: Operation ReportContent Outcome Event }
-types! { made_runs, loads_runs: RunFile AnsweredCall FetchedBagLine }
+types! { made_runs, loads_runs: RunFile AnsweredCall ConfidentialCall FetchedBagLine }
 
 /// The outcomes of the runs 1, 2 and 3, as the shim writes them (`hooks-tools/client/tests/program/shim.rs`).
 const OUTCOMES: [&str; 3] = ["exit 1", "signal 9", "failed 2 fork/exec /charm/hooks/install"];
