@@ -18,6 +18,7 @@ requests! { ApplicationRequests {
     Refresh = post "/v1/models/{model}/refresh", Writer => Committed<CharmDoc>;
     GetConfig = post "/v1/models/{model}/config", Reader => ApplicationConfig;
     Configure = post "/v1/models/{model}/configure", Writer => WriteResponse;
+    SetTrust = post "/v1/models/{model}/trust", Writer => WriteResponse;
     RemoveApplication = post "/v1/models/{model}/remove-application", Writer => WriteResponse;
 } }
 
@@ -37,6 +38,16 @@ pub struct Configure {
     pub application: String,
     /// The change.
     pub change: ConfigChange,
+}
+
+/// Grants or revokes the trust of an application: whether its charm may read the credential of its cloud.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SetTrust {
+    /// The application.
+    pub application: String,
+    /// Whether it is trusted from now on.
+    pub trusted: bool,
 }
 
 /// Destroys an application with all its units.

@@ -43,6 +43,8 @@ fn every_command_line_of_clients_is_parsed() {
         "resume-relation --model m 3 4",
         "refresh --model m app --path f --base b --channel c --config k=v --force --force-base --force-units --resource \
          r=f --revision 2 --storage d=x --trust",
+        "trust --model m app --scope cluster",
+        "trust --model m app --remove",
         "model-config --model m --format json",
         "model-config --model m k=v",
         "model-config --model m --reset a,b",

@@ -327,6 +327,14 @@ async fn settings_and_resets_are_sent_as_one_change() {
 }
 
 #[tokio::test(flavor = "current_thread")]
+async fn trust_is_granted_and_revoked() {
+    let session = FakeSession::new(FakeController::default());
+    run_command(&["trust", "ledger", "--scope", "cluster"], &session).await.expect("changed");
+    run_command(&["trust", "ledger", "--remove"], &session).await.expect("changed");
+    assert_eq!(session.api.requests(), ["trust dev/ledger true", "trust dev/ledger false"]);
+}
+
+#[tokio::test(flavor = "current_thread")]
 async fn the_whole_log_is_read_in_pages() {
     let line = |text: &str| LogLine {
         at_ms: common::NOW_MS,

@@ -49,6 +49,7 @@ pub mod supervise;
 pub mod suspend_relation;
 pub mod switch;
 pub mod task_results;
+pub mod trust;
 pub mod up;
 pub mod version;
 pub mod why;
@@ -115,6 +116,8 @@ pub enum Verb {
     Integrate(integrate::IntegrateArgs),
     /// Show or change the settings of an application
     Config(config::ConfigArgs),
+    /// Let the charm of an application read the credential of its cloud
+    Trust(trust::TrustArgs),
     /// Show the applications, units and machines of the model
     Status(status::StatusArgs),
     /// Show a unit and its relation data
@@ -268,7 +271,6 @@ pub const NOT_OFFERED: [&str; 62] = [
     "spaces",
     "ssh",
     "storage",
-    "trust",
     "unexpose",
     "wait-for",
 ];
@@ -319,6 +321,7 @@ async fn with_controller(
         Verb::AddUnit(args) => add_unit::run(&args, session).await,
         Verb::Integrate(args) => integrate::run(&args, session).await,
         Verb::Config(args) => config::run(&args, session).await,
+        Verb::Trust(args) => trust::run(&args, session).await,
         Verb::Status(args) => status::run(&args, session).await,
         Verb::ShowUnit(args) => show_unit::run(&args, session).await,
         Verb::DebugLog(args) => debug_log::run(&args, session).await,

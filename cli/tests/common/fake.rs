@@ -165,6 +165,11 @@ impl FakeClient {
                 ));
                 json(changed())
             }
+            "SetTrust" => {
+                let SetTrust { application, trusted } = parsed(&body);
+                self.record(format!("trust {}/{application} {trusted}", self.model));
+                json(changed())
+            }
             "GetStatus" => json(self.status()?),
             "ShowUnit" => json(super::sample_unit()),
             "LogQuery" => {

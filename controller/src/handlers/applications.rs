@@ -9,8 +9,8 @@ use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
 use api::{
-    ApplicationConfig, Configure, Deploy, Deployed, GetConfig, Handle, Refresh, RemoveApplication, Setting,
-    WriteResponse,
+    ApplicationConfig, Configure, Deploy, Deployed, GetConfig, Handle, Refresh, RemoveApplication, SetTrust,
+    Setting, WriteResponse,
 };
 use state::documents::draft::{Draft, read};
 use state::documents::refusal::Refusal;
@@ -86,6 +86,18 @@ impl<S: Store, E: Environment> Handle<Configure> for Authorised<S, E> {
         let transition = move |draft: &mut Draft<'_>| {
             let id = application::find(draft, model, &application)?;
             application::configure(draft, model, id, &change.set, &change.reset)
+        };
+        Ok(changed(self.controller.run(transition).await?.revision))
+    }
+}
+
+impl<S: Store, E: Environment> Handle<SetTrust> for Authorised<S, E> {
+    async fn handle(&self, set: SetTrust) -> Result<WriteResponse, ApiError> {
+        let model = self.model().await?;
+        let transition = move |draft: &mut Draft<'_>| {
+            let id = application::find(draft, model, &set.application)?;
+            application::set_trust(draft, model, id, set.trusted);
+            Ok(())
         };
         Ok(changed(self.controller.run(transition).await?.revision))
     }

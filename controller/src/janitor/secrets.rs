@@ -9,7 +9,7 @@ use crate::secret_keys::{SealedFor, SecretKeys};
 use crate::session::Controller;
 use crate::store::Store;
 use api::error::ApiError;
-use state::documents::draft::{Draft, Key, Reader, StoredDocument, parse};
+use state::documents::draft::{Draft, Reader, StoredDocument, parse};
 use state::documents::prelude::{Kind, Model, Parts, SecretContentDoc, secret_of_key};
 use state::operations::due_secrets;
 
@@ -53,10 +53,7 @@ pub(super) async fn seal_again<S: Store, E: Environment>(
         let salt = [controller.environment.random(), controller.environment.random()];
         let Some(sealed) = sealed_again(keys, model, (&key, &content), salt) else { continue };
         let transition = move |draft: &mut Draft<'_>| {
-            let key = Key::<SecretContentDoc>::new(key.clone());
-            if draft.get(&key).as_ref() == Some(&content) {
-                draft.put(&key, &SecretContentDoc { sealed: sealed.clone(), ..content.clone() });
-            }
+            due_secrets::replace_content(draft, &key, &content, &sealed);
             Ok(())
         };
         log_and_skip("seal the secrets again of model", model.0, controller.run(transition).await)?;

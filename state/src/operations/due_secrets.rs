@@ -23,6 +23,14 @@ pub fn sample_contents(reader: &dyn Reader) -> Vec<String> {
     samples.collect()
 }
 
+/// Replaces a sealed content by the same content under another key, unless it has changed since it was read.
+pub fn replace_content(draft: &mut Draft, key: &str, read: &SecretContentDoc, sealed: &str) {
+    let key = Key::new(key.to_owned());
+    if draft.get(&key).as_ref() == Some(read) {
+        draft.put(&key, &SecretContentDoc { sealed: sealed.to_owned(), ..read.clone() });
+    }
+}
+
 /// Whether the time of any secret has come.
 pub fn is_any_due(reader: &dyn Reader, model: Model, now_ms: i64) -> bool {
     let first = (&mut { reader }).keys(&model.secret_timers(), 1).pop();

@@ -152,7 +152,12 @@ fn config_charm_leader_and_resolved_are_one_change_each() {
     world.run(|draft, _| application::configure(draft, MODEL, app, &set, &[])).expect("it fits");
     assert_eq!(world.sent[&unit], [Change::Config(BTreeMap::from([("port".to_owned(), 81.into())]))]);
     assert_eq!(world.sent[&other], []);
-    world.run(|draft, _| Ok(application::set_trust(draft, MODEL, app, true))).expect("it exists");
+    world
+        .run(|draft, _| {
+            application::set_trust(draft, MODEL, app, true);
+            Ok(())
+        })
+        .expect("it exists");
     assert_eq!(world.sent[&unit], [Change::Trust(true)]);
     assert_eq!(world.sent[&other], []);
     world.run(|draft, _| leadership::claim(draft, MODEL, unit, false)).expect("nobody leads");

@@ -332,12 +332,10 @@ pub struct Snapshot {
     /// The settings that operators have set.
     pub config: BTreeMap<String, Value>,
     /// Whether the application is trusted with the credential of its cloud.
-    #[serde(default)]
     pub trusted: bool,
     /// The leadership lease of the application.
     pub leader: Option<GrantView>,
     /// The settings that the leader has stored.
-    #[serde(default)]
     pub leader_settings: LeaderSettingsView,
     /// The leader settings that this unit has stored and that no delta has contained yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -3,6 +3,7 @@
 use super::*;
 use state::agents::secret_read::{self, SecretRead};
 use state::agents::session::AgentSession;
+use state::documents::prelude::SecretContentDoc;
 use state::lifecycle::user_secret;
 use state::operations::due_secrets;
 use state::terms::secret::SecretId;
@@ -44,6 +45,14 @@ pub(super) async fn use_secrets<S: Store>(fixture: &mut Fixture<'_, S>) {
     fixture
         .call("due_secrets::mark_due", |draft| {
             due_secrets::mark_due(draft, MODEL, 5);
+            Ok(())
+        })
+        .await;
+    let key = MODEL.secret_content(id, 2);
+    let content = SecretContentDoc { sealed_for: user_secret::SEALED_FOR_USERS, sealed: "sealed".to_owned() };
+    fixture
+        .call("due_secrets::replace_content", move |draft| {
+            due_secrets::replace_content(draft, key.text(), &content, "again");
             Ok(())
         })
         .await;

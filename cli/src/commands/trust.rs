@@ -1,0 +1,27 @@
+//! `trust APP`: grants the charm of an application access to the credential of its cloud, or revokes it.
+//!
+//! Only `credential-get` depends on it. The units of the application run config-changed.
+
+use crate::command_error::CommandError;
+use crate::session::CommandSession;
+use api::{SetTrust, UserPort};
+use clap::Args;
+
+/// Arguments of `trust`.
+#[derive(Debug, Args)]
+pub struct TrustArgs {
+    /// Name of the application
+    pub application: String,
+    /// Revoke the trust
+    #[arg(long)]
+    pub remove: bool,
+    /// Accepted without an effect: the scope of the credential concerns Kubernetes only
+    #[arg(long, hide = true)]
+    pub scope: Option<String>,
+}
+
+pub async fn run<A: UserPort>(args: &TrustArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+    let set = SetTrust { application: args.application.clone(), trusted: !args.remove };
+    session.note_write(session.api.handle(set).await?.revision);
+    Ok(())
+}
