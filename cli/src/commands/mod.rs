@@ -211,7 +211,7 @@ pub enum Verb {
 }
 
 /// Commands of Juju that are not supported: rejected with `not offered here` (spec/clients.md 3.2).
-pub const NOT_OFFERED: [&str; 62] = [
+pub const NOT_OFFERED: [&str; 61] = [
     "add-cloud",
     "add-credential",
     "add-k8s",
