@@ -8,7 +8,7 @@ use clap::Parser;
 use cli::command_error::CommandError;
 use cli::commands::{
     Arguments, Verb, add_unit, config, debug_log, deploy, destroy_model, disk_usage, model_config,
-    remove_unit, run, suspend_relation, why,
+    remove_unit, run, suspend_relation, trust, why,
 };
 use cli::data_dir::DataDir;
 use common::fake::FakeController;
@@ -27,6 +27,7 @@ async fn run_command(words: &[&str], session: &FakeSession) -> Result<(), Comman
         Verb::Deploy(args) => deploy::run(&args, session).await,
         Verb::AddUnit(args) => add_unit::run(&args, session).await,
         Verb::Config(args) => config::run(&args, session).await,
+        Verb::Trust(args) => trust::run(&args, session).await,
         Verb::ModelConfig(args) => model_config::run(&args, session).await,
         Verb::DebugLog(args) => debug_log::run(&args, session).await,
         Verb::Why(args) => why::run(&args, session).await,

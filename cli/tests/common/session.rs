@@ -48,7 +48,7 @@ impl FakeSession {
         let folder = tempfile::tempdir().expect("a folder");
         let (stdout, stderr) = (Stream::default(), Stream::default());
         let session = CommandSession {
-            api: FakeClient::new(api, "dev"),
+            api: FakeClient::new(api, model),
             model: model.to_owned(),
             output: Output::new(None, stdout.clone(), stderr.clone()),
             writes: LastWrites(folder.path().join("last-writes")),

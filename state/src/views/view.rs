@@ -153,7 +153,7 @@ impl SentView {
 }
 
 /// The full view of a unit at the revision of the reader; none for a unit that does not exist (see
-/// [`existence`]).
+/// [`existence`](mod@crate::documents::existence)).
 pub fn full_view(reader: &dyn Reader, model: Model, unit: Uuid) -> Option<View> {
     full_view_within(reader, model, unit, INLINE_BYTES_MAX)
 }
