@@ -142,7 +142,9 @@ pub fn affected_parts<'k>(
             (Kind::LeaderSettings, [id]) if *id == application => affected.leader_settings = true,
             (Kind::SecretsOf, [id]) if [unit, application].contains(id) => affected.secrets = true,
             (Kind::SecretsConsumed, [id]) if *id == unit => affected.secrets = true,
-            (Kind::Secret | Kind::SecretTracker, _) => {
+            // a grant can make a secret visible that the unit read before its grant was revoked
+            (Kind::Secret, _) => affected.secrets = true,
+            (Kind::SecretTracker, _) => {
                 affected.secrets |=
                     secret_of_key(key_parts.rest).is_some_and(|id| shown.secrets.contains_key(&id));
             }

@@ -188,6 +188,24 @@ fn secret_changed_is_due_once_for_the_newest_revision() {
     assert_eq!(changed(&world, db.unit), Some((4, false)), "the unit reads the newest one");
 }
 
+/// The fixture compares the fold of the deltas with the full view after each write.
+#[test]
+fn a_secret_that_is_granted_again_is_in_the_view_of_its_earlier_reader() {
+    let mut world = World::new();
+    let (relation, mut web, db) = pair(&mut world);
+    let number = world.number(relation);
+    let grant = || vec![AccessChange::Grant { relation: number, application: "db".to_owned(), unit: None }];
+    let create = SecretWrite { created: Some(SecretOwnerKind::Unit), access: grant(), ..sealed("one") };
+    write(&mut world, &mut web, create);
+    read_secret(&mut world, &db, &by_id(false, false)).expect("it is granted");
+    let access = vec![AccessChange::Revoke { relation: Some(number), application: None, unit: None }];
+    write(&mut world, &mut web, SecretWrite { access, ..sealed("two") });
+    assert_eq!(consumed(&world, db.unit), None, "its grant is revoked");
+    write(&mut world, &mut web, SecretWrite { access: grant(), ..SecretWrite::default() });
+    let shown = consumed(&world, db.unit).expect("it is granted again");
+    assert_eq!((shown.latest, shown.changed), (2, true));
+}
+
 #[test]
 fn a_secret_of_users_is_read_between_its_grant_and_its_revocation() {
     let mut world = World::new();
