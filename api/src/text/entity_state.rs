@@ -2,6 +2,7 @@
 
 use crate::text::status_message;
 use crate::why::{EntityState, HookLock};
+use state::terms::cause::Count;
 use state::terms::names::UnitName;
 use state::terms::status::WorkloadStatus;
 
@@ -15,17 +16,24 @@ pub fn words(state: &EntityState) -> String {
         EntityState::Unit { agent, .. } => {
             format!("{}: {}", agent.current, status_message::words(&agent.message))
         }
-        EntityState::Application { units: 1 } => "1 unit".to_owned(),
-        EntityState::Application { units } => format!("{units} units"),
-        EntityState::Relation { units_in_scope } => format!("{units_in_scope} units in scope"),
-        EntityState::Machine { units, hook_lock: None } => format!("{units} units"),
+        EntityState::Application { units } => counted(*units, "unit"),
+        EntityState::Relation { units_in_scope } => format!("{} in scope", counted(*units_in_scope, "unit")),
+        EntityState::Machine { units, hook_lock: None } => counted(*units, "unit"),
         EntityState::Machine { units, hook_lock: Some(lock) } => {
-            format!("{units} units, {}", hook_lock(lock))
+            format!("{}, {}", counted(*units, "unit"), hook_lock(lock))
         }
         EntityState::Model { applications, machines } => {
-            format!("{applications} applications, {machines} machines")
+            format!("{}, {}", counted(*applications, "application"), counted(*machines, "machine"))
         }
     }
+}
+
+/// A number with its noun: `1 unit`, `2 units`, `100 or more units`.
+pub(crate) fn counted(count: impl Into<Count>, noun: &str) -> String {
+    let Count { number, more } = count.into();
+    let plural = if number == 1 && !more { "" } else { "s" };
+    let more = if more { " or more" } else { "" };
+    format!("{number}{more} {noun}{plural}")
 }
 
 fn hook_lock(lock: &HookLock) -> String {

@@ -4,11 +4,10 @@
 //! The database is therefore read from a copy.
 
 use super::damaged_documents;
-use super::open::{CURRENT, GenerationFile, VERSION, absence, generation, unsound};
+use super::open::{CURRENT, GenerationFile, VERSION, generation, structural_fault, why_incomplete};
 use super::reads::{change_rows, newest_revision};
 use rusqlite::{Connection, OpenFlags};
 use state::documents::draft::{Reader, Revision, StoredDocument};
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::Path;
@@ -21,8 +20,6 @@ pub struct Inspection {
     revision: Revision,
     /// One line for each fault.
     pub faults: Vec<String>,
-    /// The documents that a reader could not use, with the reason.
-    unusable: RefCell<BTreeMap<String, String>>,
 }
 
 impl Inspection {
@@ -30,7 +27,7 @@ impl Inspection {
     /// cannot be copied, or if the store is of another version.
     pub fn read(folder: &Path, copy: &Path) -> Result<Inspection, String> {
         let mut inspection = Inspection::default();
-        if let Some(fault) = absence(&folder.join(DATABASE)) {
+        if let Some(fault) = why_incomplete(&folder.join(DATABASE)) {
             inspection.faults.push(format!("{DATABASE}: {fault}"));
             return Ok(inspection);
         }
@@ -68,7 +65,7 @@ impl Inspection {
     }
 
     fn read_rows(&mut self, connection: &Connection, folder: &Path) -> rusqlite::Result<()> {
-        if let Some(why) = unsound(connection)? {
+        if let Some(why) = structural_fault(connection)? {
             self.faults.push(format!("{DATABASE}: {why}"));
         }
         self.revision = newest_revision(connection)?;
@@ -102,11 +99,6 @@ impl Inspection {
         }
         Ok(())
     }
-
-    /// Returns the documents that a reader could not use, one line each.
-    pub fn unusable(&self) -> Vec<String> {
-        self.unusable.borrow().iter().map(|(key, why)| format!("{key}: {why}")).collect()
-    }
 }
 
 const DATABASE: &str = "store.sqlite";
@@ -126,7 +118,6 @@ impl Reader for Inspection {
         below.take_while(|(key, _)| key.starts_with(prefix)).take(limit).map(|(_, s)| s.clone()).collect()
     }
 
-    fn note_damage(&self, key: &str, why: &str) {
-        self.unusable.borrow_mut().insert(key.to_owned(), why.to_owned());
-    }
+    /// Does nothing: `check` reports documents that are not of their type itself.
+    fn note_damage(&self, _: &str, _: &str) {}
 }
