@@ -1,6 +1,6 @@
 //! The janitor on a store with damaged documents: these stay, and it deletes the others that must be deleted.
 
-use crate::debug_log::{large_report, stored_lines, write_lines};
+use crate::log::{large_report, stored_lines, write_lines};
 use crate::support::*;
 use api::{Handle, InModel};
 use controller::Controller;
