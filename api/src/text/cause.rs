@@ -4,7 +4,7 @@
 //! program decides on the text. Called by `pintle why`, dry runs, the error output of `pintle`, and
 //! `pintle-agent why`.
 
-use super::entity_state::counted;
+use super::count::counted;
 use super::{fault, refusal, start_reason};
 use crate::ago;
 use crate::machine_folder::MACHINE_PID;

@@ -1,8 +1,8 @@
 //! The state of an entity in English, as `pintle why` prints it after the life of the entity.
 
+use crate::text::count::counted;
 use crate::text::status_message;
 use crate::why::{EntityState, HookLock};
-use state::terms::cause::Count;
 use state::terms::names::UnitName;
 use state::terms::status::WorkloadStatus;
 
@@ -26,14 +26,6 @@ pub fn words(state: &EntityState) -> String {
             format!("{}, {}", counted(*applications, "application"), counted(*machines, "machine"))
         }
     }
-}
-
-/// A number with its noun: `1 unit`, `2 units`, `100 or more units`.
-pub(crate) fn counted(count: impl Into<Count>, noun: &str) -> String {
-    let Count { number, more } = count.into();
-    let plural = if number == 1 && !more { "" } else { "s" };
-    let more = if more { " or more" } else { "" };
-    format!("{number}{more} {noun}{plural}")
 }
 
 fn hook_lock(lock: &HookLock) -> String {

@@ -4,7 +4,7 @@ use crate::agents::secret_read::{self, ReadableSecret, SecretRead};
 use crate::documents::prelude::SecretDoc;
 use crate::lifecycle::user_secret;
 use crate::operations::due_secrets;
-use crate::operations::force::GRACE_MS;
+use crate::operations::force_timer::GRACE_MS;
 use crate::terms::force::Force;
 use crate::terms::refusal::secret::SecretRefusal;
 use crate::terms::secret::{RotatePolicy, SecretEvent, SecretId, SecretOwnerKind};
