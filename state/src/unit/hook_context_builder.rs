@@ -61,7 +61,7 @@ pub fn bag_to_fetch(local: &Local, view: &Snapshot, operation: &Operation) -> Op
         RelationEvent::Created | RelationEvent::Broken => return None,
     };
     let known = local.relations.get(relation)?;
-    let shown = view.relations.get(relation).filter(|shown| shown.head.uuid == known.uuid)?;
+    let shown = view.relation(*relation, known.uuid)?;
     let is_omitted = shown.bag(&owner).is_some() && view.values(*relation, &owner).is_none();
     is_omitted.then_some(BagRequest { relation: known.uuid, owner, position: view.position })
 }
@@ -206,7 +206,7 @@ fn relation(
     (number, known): (RelationNumber, &RelationLocal),
     operation: &Operation,
 ) -> HookRelation {
-    let shown = view.relations.get(&number).filter(|shown| known.uuid == shown.head.uuid);
+    let shown = view.relation(number, known.uuid);
     let mut members: BTreeSet<UnitName> = known.members.keys().cloned().collect();
     let mut broken = false;
     if let Operation::Hook(Hook::Relation { relation, event, .. }) = operation

@@ -164,7 +164,8 @@ pub(super) fn created(
         return None;
     }
     let (relation, remote) = in_order(view).find(|(relation, remote)| {
-        let is_pending = local.relations.get(relation).is_some_and(|local| !local.created);
+        let known = local.relations.get(relation).filter(|known| known.uuid == remote.head.uuid);
+        let is_pending = known.is_some_and(|known| !known.created);
         is_pending && remote.head.life.is_alive() && !remote.head.suspended
     })?;
     if !is_link_fresh(now) {
@@ -358,15 +359,12 @@ pub(super) fn relation_hook(
         return None;
     }
     let this_unit = ThisUnit { name: &local.name, alive };
-    let remote = |relation: &RelationNumber, uuid| {
-        view.relations.get(relation).filter(|remote| remote.head.uuid == uuid)
-    };
     let pending = local.relations.iter().find(|(_, relation)| relation.pending_changed.is_some());
     let peers_last =
         |peer| local.relations.iter().filter(move |(_, relation)| relation.local_endpoint.peer == peer);
     let order = pending.into_iter().chain(peers_last(false)).chain(peers_last(true));
     for (number, relation) in order {
-        let shown = remote(number, relation.uuid);
+        let shown = view.relation(*number, relation.uuid);
         let Some(pending) = pending_hook(relation, shown, this_unit) else { continue };
         if !is_link_fresh(now) {
             wait_for_link(local, waits, now);

@@ -190,7 +190,7 @@ fn record_without_running(
         Operation::Hook(Hook::Relation { relation, endpoint, event }) => {
             let known = local.relations.get(relation)?;
             let view = view?;
-            if view.relations.get(relation).is_some_and(|remote| remote.head.uuid == known.uuid) {
+            if view.relation(*relation, known.uuid).is_some() {
                 return None;
             }
             // 1. A hook starts, and the view that it started on is not stored, because the disk is full.
@@ -285,7 +285,8 @@ fn refresh(operation: &Operation, local: &Local, view: Option<&Snapshot>, now: &
             Operation::Hook(Hook::LeaderSettingsChanged { version: view.newest_leader_settings().version })
         }
         Operation::Hook(Hook::Relation { relation, endpoint, event }) => {
-            let remote = view.relations.get(relation);
+            let known = local.relations.get(relation);
+            let remote = known.and_then(|known| view.relation(*relation, known.uuid));
             let event = refresh_event(event, remote, local, *relation);
             Operation::Hook(Hook::Relation { relation: *relation, endpoint: endpoint.clone(), event })
         }

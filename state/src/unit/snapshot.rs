@@ -407,6 +407,12 @@ impl Snapshot {
         Ok(snapshot)
     }
 
+    /// Returns a relation that the unit has entered. None if it is removed: since a restore of the store, another relation
+    /// may have its number.
+    pub fn relation(&self, number: RelationNumber, uuid: Uuid) -> Option<&RelationView> {
+        self.relations.get(&number).filter(|view| view.head.uuid == uuid)
+    }
+
     /// Returns the values of a bag of this view, if the view contains them or they were fetched in the view's
     /// version.
     pub fn values(&self, relation: RelationNumber, owner: &Owner) -> Option<&Bag> {

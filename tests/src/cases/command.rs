@@ -251,6 +251,12 @@ fn relation(world: &mut World, number: RelationNumber, words: &[&str]) -> Done {
         relations.insert(number, view::relation(number, endpoint, application));
         return Ok(());
     }
+    if let ["replaced", endpoint, application] = words {
+        let mut other = view::relation(number, endpoint, application);
+        other.head.uuid.0 += 1 << 64;
+        relations.insert(number, other);
+        return Ok(());
+    }
     if words == ["removed"] {
         relations.remove(&number).ok_or("no such relation")?;
         return Ok(());
