@@ -22,7 +22,7 @@ use state::terms::secret::SecretId;
 use state::terms::settings::{Bag, BagChange};
 use state::unit::hook_context::{HookContext, Level, Reboot, ReportContent, Writes};
 use state::unit::record::RunReport;
-use state::unit::snapshot::BagRequest;
+use state::unit::relation_view::BagRequest;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};

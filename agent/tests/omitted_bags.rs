@@ -10,7 +10,7 @@ use state::terms::owner::Owner;
 use state::terms::position::Position;
 use state::terms::settings::Bag;
 use state::unit::hook_context::{HookContext, OmittedBags};
-use state::unit::snapshot::BagRequest;
+use state::unit::relation_view::BagRequest;
 use std::collections::BTreeSet;
 use std::path::Path;
 

@@ -27,7 +27,7 @@ use state::unit::hook_context::{self, HookContext, ReportContent};
 use state::unit::local::Run;
 use state::unit::outcome::RunExit;
 use state::unit::record::RunReport;
-use state::unit::snapshot::BagRequest;
+use state::unit::relation_view::BagRequest;
 use std::fs;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;

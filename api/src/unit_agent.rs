@@ -14,7 +14,8 @@ use state::terms::leader_settings::LeaderSettingsView;
 use state::terms::position::{Committed, Position};
 use state::terms::secret::{SecretContent, SecretId};
 use state::unit::record::{CommitOutcome, Record, RunReport};
-use state::unit::snapshot::{BagRequest, BagView, Delta};
+use state::unit::relation_view::{BagRequest, BagView};
+use state::unit::snapshot::Delta;
 
 requests! { UnitAgentRequests {
     Attach = post "/v1/models/{model}/unit-agents/{agent}/attach", UnitAgent => Committed<GrantedSession>;

@@ -18,7 +18,7 @@ use state::terms::names::Uuid;
 use state::terms::operation::{Hook, Operation};
 use state::terms::owner::Owner;
 use state::terms::position::Position;
-use state::unit::snapshot::BagRequest;
+use state::unit::relation_view::BagRequest;
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use support::{Agent, FakeEnvironment, Fixture};

@@ -14,7 +14,7 @@ use state::operations::leader_settings::LeaderWrite;
 use state::terms::leader_settings::LeaderSettingsView;
 use state::terms::settings::{Bag, BagChange};
 use state::unit::record::RunReport;
-use state::unit::snapshot::BagRequest;
+use state::unit::relation_view::BagRequest;
 use std::pin::pin;
 use std::sync::Arc;
 

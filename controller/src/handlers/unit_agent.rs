@@ -28,7 +28,7 @@ use state::terms::operation::Operation;
 use state::terms::position::Committed;
 use state::terms::refusal::EntityKind;
 use state::unit::record::{CommitOutcome, DroppedWrite, Record};
-use state::unit::snapshot::{BagRequest, BagView};
+use state::unit::relation_view::{BagRequest, BagView};
 use state::views::view;
 use tracing::Instrument;
 

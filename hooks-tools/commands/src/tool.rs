@@ -12,7 +12,7 @@ use state::terms::owner::Owner;
 use state::terms::secret::{SecretContent, SecretId};
 use state::terms::settings::BagChange;
 use state::unit::hook_context::{HookContext, HookRelation, HookWriteError, ReportContent};
-use state::unit::snapshot::BagRequest;
+use state::unit::relation_view::BagRequest;
 use std::collections::BTreeMap;
 
 /// The description of one tool.

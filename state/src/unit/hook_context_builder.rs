@@ -20,8 +20,9 @@ use crate::terms::secret::{SecretEvent, SecretId};
 use crate::terms::settings::{self, Bag};
 use crate::terms::status_message::StatusMessage;
 use crate::terms::unit_documents::StatusDoc;
+use crate::unit::relation_view::{BagRequest, RelationView};
 use crate::unit::secrets::{HookSecret, SecretView};
-use crate::unit::snapshot::{BagRequest, RelationView, Snapshot};
+use crate::unit::snapshot::Snapshot;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -35,6 +35,7 @@ pub mod pending_relation_hook;
 pub mod pending_reports;
 mod pending_secret_hook;
 pub mod record;
+pub mod relation_view;
 pub mod resolve;
 pub mod retry;
 pub mod run_retention;

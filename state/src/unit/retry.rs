@@ -14,7 +14,8 @@ use super::pending_operations::{commands, config_digest, is_alive, pending_actio
 use super::pending_relation_hook::{PendingHook, ThisUnit, pending_hook};
 use super::pending_secret_hook::is_due;
 use super::record::{Outcome, Record, Timer};
-use super::snapshot::{HOOK_RETRIES_DEFAULT, RelationView, Snapshot};
+use super::relation_view::RelationView;
+use super::snapshot::{HOOK_RETRIES_DEFAULT, Snapshot};
 use super::wait_causes::{stale_link_cause, unknown_leader_cause, wait, wait_cause};
 use crate::terms::activity::Activity;
 use crate::terms::cause::{Actor, Duty, Retry};

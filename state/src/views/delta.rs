@@ -11,7 +11,8 @@ use crate::documents::prelude::{
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::owner::Owner;
-use crate::unit::snapshot::{Change, RelationHead};
+use crate::unit::relation_view::RelationHead;
+use crate::unit::snapshot::Change;
 use crate::views::inline_settings::{self, BagKey};
 use crate::views::secrets;
 use crate::views::view::{ScopeEntry, SentView, UnitViewReader};

@@ -20,10 +20,10 @@ use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::owner::Owner;
 use crate::terms::position::Position;
 use crate::terms::secret::SecretId;
+use crate::unit::relation_view::{BagRequest, BagView, RelationHead};
 use crate::unit::secrets::SecretView;
 use crate::unit::snapshot::{
-    ActionView, BagRequest, BagView, Change, CharmView, Delta, LeaderView, ModelView, RelationHead, Snapshot,
-    UnitView,
+    ActionView, Change, CharmView, Delta, LeaderView, ModelView, Snapshot, UnitView,
 };
 use crate::views::inline_settings::{self, BagSizes, INLINE_BYTES_MAX};
 use serde::{Deserialize, Serialize};

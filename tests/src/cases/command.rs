@@ -24,7 +24,8 @@ use state::terms::settings::BagChange;
 use state::unit::hook_context::{Reboot, Writes};
 use state::unit::local::Local;
 use state::unit::outcome::RunExit;
-use state::unit::snapshot::{ActionView, LeaderView, RelationView};
+use state::unit::relation_view::RelationView;
+use state::unit::snapshot::{ActionView, LeaderView};
 use std::collections::BTreeMap;
 
 /// The error is a message for the author of the case.

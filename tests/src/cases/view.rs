@@ -12,8 +12,9 @@ use state::terms::owner::Owner;
 use state::terms::position::Position;
 use state::terms::secret::{SecretEvent, SecretId, SecretOwnerKind};
 use state::terms::settings::{self, Bag, BagChange};
+use state::unit::relation_view::{BagView, RelationHead, RelationView};
 use state::unit::secrets::{ConsumedSecretView, HookSecret, OwnedSecretView};
-use state::unit::snapshot::{BagView, CharmView, ModelView, RelationHead, RelationView, Snapshot, UnitView};
+use state::unit::snapshot::{CharmView, ModelView, Snapshot, UnitView};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -23,7 +23,7 @@ use state::unit::hook_context::{HookContext, Reboot};
 use state::unit::local::Run;
 use state::unit::outcome::{HookResult, RunExit};
 use state::unit::record::RunReport;
-use state::unit::snapshot::BagRequest;
+use state::unit::relation_view::BagRequest;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use tokio::sync::OwnedMutexGuard;
 

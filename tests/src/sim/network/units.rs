@@ -23,7 +23,7 @@ use state::terms::position::{Committed, Position};
 use state::terms::secret::SecretContent;
 use state::terms::settings::Bag;
 use state::unit::record::CommitOutcome;
-use state::unit::snapshot::{BagRequest, BagView};
+use state::unit::relation_view::{BagRequest, BagView};
 use tokio::sync::oneshot;
 
 /// The link of one unit agent to the controller.
