@@ -31,7 +31,8 @@ use state::operations::instance::{Enrolment, ProvisioningReport};
 use state::operations::leader_settings::LeaderWrite;
 use state::operations::run_reports::{RefusedRecord, ReportsOfRun};
 use state::operations::{
-    assigned_units, destruction, instance, leader_claim, leader_settings, record_commit, tombstone_retention,
+    assigned_units, attach_resources, destruction, instance, leader_claim, leader_settings, record_commit,
+    tombstone_retention,
 };
 use state::restore::resync;
 use state::restore::resync::ResyncProgress;
@@ -267,5 +268,11 @@ fn charm(name: &str, endpoint: &str, role: Role) -> Charm {
 }
 
 fn charm_ref(sha256: &str) -> CharmRef {
-    CharmRef { sha256: sha256.into(), url: "local:x-0".into(), revision: 0, endpoints: Default::default() }
+    CharmRef {
+        sha256: sha256.into(),
+        url: "local:x-0".into(),
+        revision: 0,
+        endpoints: Default::default(),
+        resources: String::new(),
+    }
 }
