@@ -16,7 +16,7 @@ mod users;
 
 use controller::store::{ApplyError, Store};
 use state::agents::session::{self, AgentSession, Attach};
-use state::charm::{Action, Base, Charm, ConfigOption, Endpoint, OptionType, Role, Scope};
+use state::charm::{Action, Base, Charm, ConfigOption, Endpoint, OptionType, Resource, Role, Scope};
 use state::documents::draft::{Draft, Reader, StoredDocument, Transaction, read};
 use state::documents::json_text::Text;
 use state::documents::prelude::{ArchiveUse, Kind, Model, TokenHolder, last_id};
@@ -264,7 +264,8 @@ fn charm(name: &str, endpoint: &str, role: Role) -> Charm {
     let actions = [("backup".to_owned(), Action::default())].into();
     let option = ConfigOption { kind: OptionType::Int, default: None, description: String::new() };
     let config = [("port".to_owned(), option)].into();
-    Charm { name, endpoints: [(endpoint, whole)].into(), actions, config, ..Charm::default() }
+    let resources = [("app".to_owned(), Resource::default())].into();
+    Charm { name, endpoints: [(endpoint, whole)].into(), actions, config, resources, ..Charm::default() }
 }
 
 fn charm_ref(sha256: &str) -> CharmRef {

@@ -39,10 +39,7 @@ pub(super) fn text(reason: &ApplicationRefusal) -> RefusalText {
         }
         ApplicationRefusal::InvalidSettings { problems } => plain(joined(problems, problem::option)),
         ApplicationRefusal::UndeclaredResources { charm, resources } => with_hint(
-            format!(
-                "cannot attach {}: charm {charm} does not declare it as a resource",
-                resources.join(", ")
-            ),
+            format!("charm {charm} does not declare these resources: {}", resources.join(", ")),
             "the resources of an application are listed by: pintle resources APPLICATION",
         ),
         ApplicationRefusal::TooManyResources { count, max } => with_hint(
