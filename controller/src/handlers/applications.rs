@@ -109,7 +109,7 @@ impl<S: Store, E: Environment> Handle<RemoveApplication> for Authorised<S, E> {
         let (model, now_ms) = (self.model().await?, self.controller.environment.wall_ms());
         let transition = move |draft: &mut Draft<'_>| {
             let id = application::find(draft, model, &name)?;
-            force::application(draft, model, id, force, now_ms).map(drop)
+            force::destroy_application(draft, model, id, force, now_ms).map(drop)
         };
         self.remove(model, transition, force).await
     }

@@ -111,7 +111,7 @@ impl<S: Store, E: Environment> Handle<RemoveUnit> for Authorised<S, E> {
         let now_ms = self.controller.environment.wall_ms();
         let transition = move |draft: &mut Draft<'_>| {
             let id = unit::find(draft, model, &name)?;
-            force::unit(draft, model, id, force, now_ms).map(drop)
+            force::destroy_unit(draft, model, id, force, now_ms).map(drop)
         };
         self.remove(model, transition, force).await
     }

@@ -89,7 +89,7 @@ pub struct CharmView {
 /// The leadership lease of the unit's application.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct GrantView {
+pub struct LeaderView {
     /// The leader.
     pub holder: UnitName,
     /// The generation of the lease, which increases whenever the holder changes.
@@ -214,7 +214,7 @@ pub enum Change {
     /// Whether the application is trusted with the credential of its cloud.
     Trust(bool),
     /// The leadership lease of the application.
-    Leader(Option<GrantView>),
+    Leader(Option<LeaderView>),
     /// The settings that the leader has stored.
     LeaderSettings(LeaderSettingsView),
     /// The operator's mark that resolves the unit's error.
@@ -334,7 +334,7 @@ pub struct Snapshot {
     /// Whether the application is trusted with the credential of its cloud.
     pub trusted: bool,
     /// The leadership lease of the application.
-    pub leader: Option<GrantView>,
+    pub leader: Option<LeaderView>,
     /// The settings that the leader has stored.
     pub leader_settings: LeaderSettingsView,
     /// The leader settings that this unit has stored and that no delta has contained yet.
