@@ -4,7 +4,8 @@
 //! agent dies.
 //!
 //! `port` is what the unit agent's loop calls; `reattach` continues a run whose agent died; `remaining_processes` kills
-//! the processes of a run that must not continue; `resources` provides the files of resources; `run_folder` reads the files of a run; `run_folders` deletes old
+//! the processes of a run that must not continue; `resources` provides the files of resources; `run_files` reads the files
+//! of a run; `run_folders` deletes old
 //! ones.
 
 mod port;

@@ -26,7 +26,8 @@ use state::lifecycle::creation::Creation;
 use state::lifecycle::{
     action, application, archive, cleanup, leadership, machine, model, relation, scope, unit,
 };
-use state::operations::force::{self, ForceTimer};
+use state::operations::force;
+use state::operations::force_timer::{self, ForceTimer};
 use state::operations::instance::{Enrolment, ProvisioningReport};
 use state::operations::leader_settings::LeaderWrite;
 use state::operations::run_reports::{RefusedRecord, ReportsOfRun};

@@ -11,6 +11,7 @@ pub mod destruction;
 pub mod dry_run;
 pub mod due_secrets;
 pub mod force;
+pub mod force_timer;
 pub mod instance;
 pub mod leader_claim;
 pub mod leader_settings;

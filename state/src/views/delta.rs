@@ -142,7 +142,8 @@ pub fn affected_parts<'k>(
             (Kind::ApplicationLife, [id]) => drop(affected.applications.insert(*id)),
             (Kind::Leader, [id]) if *id == application => affected.leader = true,
             (Kind::LeaderSettings, [id]) if *id == application => affected.leader_settings = true,
-            (Kind::SecretsOf, [id]) if [unit, application].contains(id) => affected.secrets = true,
+            // also of other owners: a secret is shown while its owner exists
+            (Kind::SecretsOf, _) => affected.secrets = true,
             (Kind::SecretsConsumed, [id]) if *id == unit => affected.secrets = true,
             // a grant can make a secret visible that the unit read before its grant was revoked
             (Kind::Secret, _) => affected.secrets = true,

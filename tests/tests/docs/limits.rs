@@ -120,7 +120,7 @@ const ROWS: &[(&str, &[Constant])] = &[
     (
         "lines that are logged while",
         &[
-            ("controller/src/log_growth.rs", "GROWTH_MAX", Bytes),
+            ("controller/src/debug_log_growth.rs", "GROWTH_MAX", Bytes),
             ("controller/src/janitor.rs", "SWEEP_INTERVAL_MS", Time),
         ],
     ),

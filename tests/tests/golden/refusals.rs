@@ -250,6 +250,7 @@ examples! { write: WriteRefusal {
     NotLeader { unit: web(), leader: Some(web()) },
     UnknownEndpoint { unit: web(), endpoint: own("nosuch") },
     LeaderOnly {},
+    Overtaken {},
     InvalidLeaderSettings { problem: LeaderSettingsProblem::ContainsNul { key: own("a") } },
     InvalidLeaderSettings { problem: LeaderSettingsProblem::TooLarge { bytes: 262_145, max: 262_144 } },
     PortConflict {
