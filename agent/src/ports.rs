@@ -4,7 +4,7 @@
 //! The controller is the other interface (`api::UnitAgentRequests`, `api::MachineAgentRequests`). The simulator
 //! implements these traits and, for its disk, `FolderFiles` of `folder_port`.
 
-use commands::{SecretAnswer, SecretNeed};
+use commands::{ResourceNeed, SecretAnswer, SecretNeed};
 use state::charm::Charm;
 use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::health::{Fault, UnitHealth};
@@ -80,6 +80,11 @@ pub trait HookHost {
     /// # Errors
     /// A message for the charm.
     fn request_secret(&self, need: &SecretNeed) -> impl Future<Output = Result<SecretAnswer, String>>;
+    /// Fetches the file of a resource. The caller verifies the digest. Waits a bounded time for the controller.
+    ///
+    /// # Errors
+    /// A message for the charm.
+    fn fetch_resource(&self, need: &ResourceNeed) -> impl Future<Output = Result<Vec<u8>, String>>;
 }
 
 /// The charm of a unit: its folder and its processes.

@@ -53,6 +53,7 @@ fn bag_request(request: ControllerRequest) -> BagRequest {
         ControllerRequest::Bag(request) => request,
         ControllerRequest::LeaderSettings { change, .. } => panic!("{change:?}"),
         ControllerRequest::Secret(need) => panic!("{need:?}"),
+        ControllerRequest::Resource(need) => panic!("{need:?}"),
     }
 }
 

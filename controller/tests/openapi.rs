@@ -350,6 +350,9 @@ async fn real_responses_match_the_document() {
         sample(GetModelConfig),
         sample(FindArchive { sha256: text("web") }),
         sample(FindArchive { sha256: text("no such") }),
+        sample(FindResource { sha256: text("web") }),
+        sample(ListResources { application: text("web") }),
+        sample(AttachResources { application: text("web"), resources: BTreeMap::new() }),
         sample(GetConfig { application: text("web") }),
         sample(EnqueueAction {
             unit: "web/0".parse().expect("a unit"),
@@ -387,7 +390,7 @@ async fn real_responses_match_the_document() {
         }
         tried.insert(name);
     }
-    assert_eq!(tried.len(), 26);
+    assert_eq!(tried.len(), 29);
 }
 
 #[test]

@@ -19,6 +19,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use test_support::hook_context;
 
+/// The folder of the resources of the unit of all cases.
+const RESOURCES: &str = "/var/lib/juju/agents/unit-myapp-0/resources";
+
 /// The result of a file of cases.
 #[derive(Default)]
 pub struct Report {
@@ -288,6 +291,9 @@ fn tool(
             }
             CallOutcome::Need(Need::Secret(need)) if inputs.secret.is_none() => {
                 inputs.secret = Some(secrets.answer(need));
+            }
+            CallOutcome::Need(Need::Resource(need)) if inputs.resource.is_none() => {
+                inputs.resource = Some(Ok(format!("{RESOURCES}/{}/{}", need.name, need.filename)));
             }
             CallOutcome::Need(Need::Stdin) if inputs.stdin.is_none() => {
                 inputs.stdin = Some(stdin.as_bytes().to_vec())

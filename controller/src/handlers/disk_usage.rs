@@ -100,7 +100,8 @@ fn disk_usage(reader: &dyn Reader, usage: &StoreUsage, reported: &Reported, now_
             let doc: ArchiveDoc = parse(reader, stored)?;
             let sha256 = KeyParts::of(&stored.key)?.rest.to_owned();
             let used_by = users(reader, &sha256, &names);
-            Some(ArchiveDiskUsage { charm: doc.charm.name.clone(), bytes: doc.bytes, sha256, used_by })
+            let charm = doc.charm.map(|charm| charm.name.clone());
+            Some(ArchiveDiskUsage { charm, bytes: doc.bytes, sha256, used_by })
         })
         .collect();
     archives.sort_by_key(|archive| Reverse(archive.bytes));

@@ -17,6 +17,7 @@ mod models;
 mod provisioning;
 mod relations;
 mod removal;
+mod resources;
 mod secrets;
 mod status;
 pub mod unit_agent;

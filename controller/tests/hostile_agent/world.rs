@@ -84,6 +84,7 @@ pub fn install(sha256: &str, endpoint: &str) -> Operation {
         url: "local:web-0".to_owned(),
         revision: 0,
         endpoints: BTreeSet::from([endpoint.to_owned()]),
+        resources: String::new(),
     })
 }
 

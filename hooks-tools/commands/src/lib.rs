@@ -47,6 +47,7 @@ mod relation_ids;
 mod relation_list;
 mod relation_model_get;
 mod relation_set;
+mod resource_get;
 mod secret_access;
 mod secret_get;
 mod secret_info;
@@ -69,7 +70,7 @@ mod yaml;
 mod yaml_plain;
 
 pub use format::ToolFormat;
-pub use tool::{CallOutcome, Inputs, Need, SecretAnswer, SecretNeed, ToolReply};
+pub use tool::{CallOutcome, Inputs, Need, ResourceNeed, SecretAnswer, SecretNeed, ToolReply};
 pub use value::Value;
 
 use state::unit::hook_context::HookContext;
@@ -111,6 +112,7 @@ const TOOLS: &[&Tool] = &[
     &relation_list::TOOL,
     &relation_model_get::TOOL,
     &relation_set::TOOL,
+    &resource_get::TOOL,
     &secret_set::ADD,
     &secret_get::TOOL,
     &secret_access::GRANT,
@@ -241,6 +243,9 @@ fn reply(output: ToolOutput, tool: &Tool, parsed: &flags::ParsedArguments) -> To
     let mut reply = ToolReply { reports: output.reports, ..ToolReply::default() };
     if let Some(line) = output.line {
         reply.stdout = format!("{line}\n").into_bytes();
+    }
+    if let Some(text) = output.unterminated {
+        reply.stdout = text.into_bytes();
     }
     if let (Some(value), Some(formats)) = (output.value, formats) {
         let name = parsed.text("format");

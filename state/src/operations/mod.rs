@@ -6,6 +6,7 @@
 //! controller or by its janitor; dry runs and the selection for retention only read.
 
 pub mod assigned_units;
+pub mod attach_resources;
 pub mod destruction;
 pub mod dry_run;
 pub mod due_secrets;

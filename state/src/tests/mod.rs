@@ -357,6 +357,7 @@ impl Agent {
             url: "local:x-0".into(),
             revision: 0,
             endpoints: Default::default(),
+            resources: String::new(),
         };
         self.done(world, Operation::InstallCharm(charm));
         self.done(world, Operation::Hook(Hook::Install));

@@ -68,8 +68,20 @@ pub struct HookContext {
     /// The secrets of the unit and of its application before this hook.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub secrets: BTreeMap<SecretId, HookSecret>,
+    /// The resources that the charm declares.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub resources: BTreeMap<String, HookResource>,
     /// The writes of this hook so far.
     pub writes: Writes,
+}
+
+/// A resource that the charm declares.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HookResource {
+    /// The name of its file.
+    pub filename: String,
+    /// The digest of the file; none if no user has attached one.
+    pub sha256: Option<String>,
 }
 
 /// Why the charm runs, with the data that only this kind of run has.

@@ -7,15 +7,17 @@
 use super::commands_context;
 use super::hook_context::{
     Address, CloudSpec, Device, Goal, GoalState, GoalStatus, HookContext, HookModel, HookRelation,
-    HookTrigger, Network, OmittedBags, RunningAction, RunningCommands, Status, Statuses, Writes,
+    HookResource, HookTrigger, Network, OmittedBags, RunningAction, RunningCommands, Status, Statuses,
+    Writes,
 };
 use super::local::{Local, RelationLocal, Run};
-use crate::charm::{Charm, Scope, options};
+use crate::charm::{Charm, Resource, ResourceType, Scope, options};
 use crate::terms::commands::{CommandsRequest, RelationContext};
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName};
 use crate::terms::operation::{CharmRef, Hook, LocalEndpoint, Operation, RelationEvent};
 use crate::terms::owner::Owner;
+use crate::terms::resource::IMAGE_FILE;
 use crate::terms::secret::{SecretEvent, SecretId};
 use crate::terms::settings::{self, Bag};
 use crate::terms::status_message::StatusMessage;
@@ -121,8 +123,22 @@ pub fn build(local: &Local, view: &Snapshot, run: &Run, input: &ContextInput) ->
         goal_state: goal_state(view),
         cloud: view.trusted.then(CloudSpec::of_machines),
         secrets: own_secrets(view),
+        resources: resources(input.declared, view),
         writes: Writes::default(),
     })
+}
+
+/// The resources that the charm on the disk of the unit declares, with the files of the view.
+fn resources(declared: &Charm, view: &Snapshot) -> BTreeMap<String, HookResource> {
+    let resource = |(name, resource): (&String, &Resource)| {
+        let filename = match resource.kind {
+            ResourceType::File => resource.filename.clone(),
+            ResourceType::OciImage => IMAGE_FILE.to_owned(),
+        };
+        let attached = view.charm.charm.resources.files.get(name);
+        (name.clone(), HookResource { filename, sha256: attached.map(|file| file.sha256.clone()) })
+    };
+    declared.resources.iter().map(resource).collect()
 }
 
 /// The secrets of the unit and of its application. Those of the application are for the leader; the tools of the others

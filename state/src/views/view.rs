@@ -265,6 +265,7 @@ impl UnitViewReader<'_> {
         let (mut charm, declared) =
             application::charm_of(&mut { self.reader }, self.model, self.doc.application)?;
         charm.previous.clear();
+        charm.resources = charm.resources.shown();
         Some(CharmView { charm, declared })
     }
 

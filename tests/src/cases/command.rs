@@ -94,7 +94,7 @@ pub fn perform(world: &mut World, line: &str) -> Done {
             Ok(())
         }
         ["relation", number, rest @ ..] => relation(world, parse(number)?, rest),
-        ["unit" | "model", ..] | ["charm", ..] | ["config" | "trust" | "address", ..] => {
+        ["unit" | "model", ..] | ["charm", ..] | ["config" | "trust" | "address" | "resource", ..] => {
             request(world, &words)
         }
         ["resolved", mode @ ..] => resolved(world, mode),
@@ -228,11 +228,12 @@ fn request(world: &mut World, words: &[&str]) -> Done {
         ["model", "retries", max] => view.model.hook_retries_max = Some(parse(max)?),
         ["model", "update-status", time] => view.model.update_status_ms = milliseconds(time)?,
         ["charm", revision, "forced", endpoints @ ..] => {
-            view.charm = view::charm(parse(revision)?, true, &texts(endpoints));
+            view::refresh(view, parse(revision)?, true, &texts(endpoints));
         }
         ["charm", revision, endpoints @ ..] => {
-            view.charm = view::charm(parse(revision)?, false, &texts(endpoints));
+            view::refresh(view, parse(revision)?, false, &texts(endpoints));
         }
+        ["resource", content] => view::attach(&mut view.charm, content),
         ["config", pair] => {
             let (key, value) = pair.split_once('=').ok_or("config KEY=VALUE")?;
             view.config.insert(key.to_owned(), value.into());

@@ -10,8 +10,8 @@ use state::terms::names::{RelationNumber, UnitName, Uuid};
 use state::terms::status::WorkloadStatus;
 use state::unit::hook_context::{
     ALL_ENDPOINTS, Address, CloudCredential, CloudSpec, Device, Goal, GoalState, GoalStatus, HookContext,
-    HookModel, HookRelation, HookTrigger, Network, OmittedBags, Ports, RunningAction, Status, Statuses,
-    Writes,
+    HookModel, HookRelation, HookResource, HookTrigger, Network, OmittedBags, Ports, RunningAction, Status,
+    Statuses, Writes,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -106,6 +106,9 @@ struct Fixture {
     storage: BTreeMap<String, FixtureStorage>,
     #[serde(default)]
     goal_state: FixtureGoals,
+    /// The path of the file of each resource, below the folder of resources.
+    #[serde(default)]
+    resources: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
@@ -305,9 +308,16 @@ pub fn context(value: &Value) -> Result<HookContext, String> {
         goal_state: fixture.goal_state.into(),
         cloud: fixture.cloud.filter(|_| fixture.trust).map(Into::into),
         secrets: Secrets::of(value)?.owned(),
+        resources: fixture.resources.into_iter().map(|(name, path)| (name, resource(&path))).collect(),
         writes: Writes::default(),
         unit: fixture.unit,
     })
+}
+
+/// A resource with a file, which the case names by its path.
+fn resource(path: &str) -> HookResource {
+    let filename = path.rsplit('/').next().unwrap_or_default().to_owned();
+    HookResource { filename, sha256: Some("0".repeat(64)) }
 }
 
 fn trigger(fixture: &Fixture) -> Result<HookTrigger, String> {

@@ -172,7 +172,13 @@ fn a_port_at_an_endpoint_that_the_charm_lacks_is_refused() {
     world.deploy("web", "web", 1);
     let mut web = Agent::attach(&mut world, "web/0");
     let endpoints = ["db".to_owned()].into();
-    let charm = CharmRef { sha256: "x".into(), url: "local:x-0".into(), revision: 0, endpoints };
+    let charm = CharmRef {
+        sha256: "x".into(),
+        url: "local:x-0".into(),
+        revision: 0,
+        endpoints,
+        resources: String::new(),
+    };
     web.done(&mut world, Operation::InstallCharm(charm));
     for (endpoint, refusal) in [
         ("db", None),

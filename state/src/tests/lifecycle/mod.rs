@@ -5,4 +5,5 @@ mod blockers;
 mod fixture;
 mod machines;
 mod models;
+mod resources;
 mod units;

@@ -10,8 +10,8 @@ use api::WATCH_SILENCE_MS;
 use api::error::{ApiError, ErrorCode};
 use api::request::Message;
 use api::{
-    Archive, Attach, Claim, Commit, FetchArchive, Handle, OpenSecret, ReadSecret, Report, Request,
-    SealSecret, SealedSecret, Stream, UnitWatchEvent, Watch, WatchUnit, WriteLeaderSettings,
+    Archive, Attach, Claim, Commit, FetchArchive, FetchResource, Handle, OpenSecret, ReadSecret, Report,
+    Request, SealSecret, SealedSecret, Stream, UnitWatchEvent, Watch, WatchUnit, WriteLeaderSettings,
 };
 use controller::store::Store;
 use state::agents::session::GrantedSession;
@@ -236,6 +236,12 @@ impl Handle<BagRequest> for Link {
 impl Handle<FetchArchive> for Link {
     async fn handle(&self, fetch: FetchArchive) -> Result<Archive, ApiError> {
         self.send("archive", fetch).await
+    }
+}
+
+impl Handle<FetchResource> for Link {
+    async fn handle(&self, fetch: FetchResource) -> Result<Archive, ApiError> {
+        self.send("resource", fetch).await
     }
 }
 
