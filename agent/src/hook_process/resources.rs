@@ -91,7 +91,7 @@ mod tests {
     use commands::{SecretAnswer, SecretNeed};
     use state::terms::settings::{Bag, BagChange};
     use state::unit::record::RunReport;
-    use state::unit::snapshot::BagRequest;
+    use state::unit::relation_view::BagRequest;
     use std::cell::Cell;
 
     /// A controller that answers every fetch with this content.
