@@ -221,7 +221,8 @@ impl<'a> HookSession<'a> {
     ///
     /// # Errors
     /// The request to the controller that the call needs: the caller makes it, passes the answer to
-    /// [`HookSession::insert_bag`], [`HookSession::note_leader_write`] or [`HookSession::note_secret`], and calls again.
+    /// [`HookSession::insert_bag`], [`HookSession::note_leader_write`] or [`HookSession::note_secret`], and calls
+    /// again.
     pub fn answer(&mut self, frame: &[u8], pid: Option<i32>) -> Result<Vec<u8>, ControllerRequest> {
         let Ok(request) = RequestFrame::decode(frame) else {
             return Ok(bad_request("malformed request"));

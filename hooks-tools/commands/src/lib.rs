@@ -184,8 +184,8 @@ pub const NAMES: &[&str] = &[
     "unit-get",
 ];
 
-/// Whether the arguments, inputs or output of this tool may contain the content of a secret: the caller must not store or
-/// log them.
+/// Whether the arguments, inputs or output of this tool may contain the content of a secret: the caller must not store
+/// or log them.
 pub fn is_confidential(name: &str) -> bool {
     matches!(name, "secret-add" | "secret-get" | "secret-set")
 }
