@@ -6,9 +6,9 @@
 //! of these documents until it is deleted. A batch makes one small change, and the next one is derived from the
 //! documents, so a crash between two batches loses nothing:
 //!
-//! * unit: its subordinates are forced, too; its epoch is raised, so that its agent cannot write any more; it leaves its
-//!   scopes, a few at a time; when its subordinates are removed it is Dead; its machine agent has another grace period
-//!   to recall it, then the unit is removed.
+//! * unit: its subordinates are forced, too; its epoch is raised, so that its agent cannot write any more; it leaves
+//!   its scopes, a few at a time; when its subordinates are removed it is Dead; its machine agent has another grace
+//!   period to recall it, then the unit is removed.
 //! * relation: the units left in its scope leave, a few at a time.
 //! * application: its units and relations are forced, too, a few at a time.
 //! * machine: its units are forced, too; without units it is Dead, and its provider releases it; a manually provisioned
