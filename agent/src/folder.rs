@@ -1,9 +1,10 @@
-//! The folder of one unit on disk: the paths in it, and the file operations of the journal and of the view
-//! cache.
+//! The folder of one unit on disk: its paths, the folders of private and of public mode, and the file operations of the
+//! journal and of the view cache ([`FolderFiles`]).
 //!
-//! Files are replaced as a whole ([`host::file`]), except the journal, which is appended to and synced. Newlines follow
-//! its content as a reserve, so that most syncs write a block that the file has already: a sync of a longer file would
-//! wait until the file system has stored every other change as well.
+//! The names of the other files in it are constants beside the code that writes them. Files are replaced as a whole
+//! ([`host::file`]), except the journal, which is appended to and synced. Newlines follow its content as a reserve, so
+//! that most syncs write a block that the file has already: a sync of a longer file would wait until the file system
+//! has stored every other change as well.
 
 use crate::fault;
 use crate::folder_port::{FolderFiles, SET_ASIDE, SET_ASIDE_KEPT};

@@ -223,7 +223,8 @@ async fn serve(
             let (answer, answered) = oneshot::channel();
             // A call that is still queued when the hook ends is refused, and does not reach the next hook:
             // 1. The session closes the context, then answers the call in the channel.
-            // 2. This passes the turn to a waiting client. The state of the context is checked first and refuses that call.
+            // 2. This passes the turn to a waiting client. The state of the context is checked first and refuses that
+            //    call.
             let sent = tokio::select! {
                 biased;
                 _ = context_state.wait_for(|state| *state == ContextState::Closed) => None,

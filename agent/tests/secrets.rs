@@ -1,5 +1,5 @@
-//! The tools of secrets (spec/hook-tools.md 2.6): `calls.yaml` has the sealed content only, and an agent that re-attaches
-//! to the hook has every change of the calls before.
+//! The tools of secrets (spec/hook-tools.md 2.6): `calls.yaml` has the sealed content only, and an agent that
+//! re-attaches to the hook has every change of the calls before.
 
 mod support;
 

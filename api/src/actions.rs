@@ -51,7 +51,8 @@ pub struct GetDeclaredActions {
     pub application: String,
 }
 
-/// Enqueues an action and returns it, without its parameters. `NotFound` if the unit does not exist; `UnknownAction` if its charm has no such action.
+/// Enqueues an action and returns it, without its parameters. `NotFound` if the unit does not exist; `UnknownAction` if
+/// its charm has no such action.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EnqueueAction {

@@ -47,7 +47,8 @@ pub struct CreateEnrolmentToken {
     pub machine: String,
 }
 
-/// Adds machines without units, and returns their names. The provider creates instances for those that are not manually provisioned.
+/// Adds machines without units, and returns their names. The provider creates instances for those that are not manually
+/// provisioned.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddMachines {

@@ -1,4 +1,5 @@
-//! When each charm archive was last needed, and the lock between uploads and the removal of unused archives.
+//! The times at which each charm archive was last needed, and the lock between uploads and the removal of unused
+//! archives.
 //!
 //! Used by the handlers of archives and by the janitor (`janitor::archives`, which explains the order of the steps).
 

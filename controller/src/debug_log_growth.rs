@@ -1,4 +1,4 @@
-//! How fast the debug logs of the models grow, in memory only.
+//! The growth of the debug logs of the models, in memory only.
 //!
 //! The janitor measures a log in pages, with pauses. The handlers of records and reports count the bytes that they have
 //! stored; a log that has grown by [`GROWTH_MAX`] since it was last measured is measured at once and without pauses, so

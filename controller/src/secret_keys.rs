@@ -1,13 +1,14 @@
 //! The keys of the controller with which it seals the contents of secrets, in a file beside the store's folder.
 //!
-//! A sealed content is `1.KEY.BASE64`: the id of the key, then a random salt and the ciphertext. Each content has a key of
-//! its own, derived from the salt by HKDF-SHA256, so that a fixed nonce is used once and no number of contents wears a
-//! key out; it is sealed with AES-256-GCM. What the content belongs to is authenticated with it, so that no sealed
+//! A sealed content is `1.KEY.BASE64`: the id of the key, then a random salt and the ciphertext. Each content has a key
+//! of its own, derived from the salt by HKDF-SHA256, so that a fixed nonce is used once and no number of contents wears
+//! a key out; it is sealed with AES-256-GCM. What the content belongs to is authenticated with it, so that no sealed
 //! content can be passed off as that of another secret or unit. A copy of the store opens nothing.
 //!
 //! The newest key seals; the others open what was sealed before. [`SecretKeys::rotate`] adds a key and writes the file
 //! before the key is used, so that a crash leaves either the old file or the new one, and both open every content. The
-//! janitor seals older contents again (`janitor/secrets.rs`). Keys are not shown by `Debug`, and erased with the process.
+//! janitor seals older contents again (`janitor/secrets.rs`). Keys are not shown by `Debug`, and erased with the
+//! process.
 
 use anyhow::{Context, Result, bail};
 use base64::prelude::{BASE64_STANDARD_NO_PAD, Engine};

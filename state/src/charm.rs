@@ -1,4 +1,4 @@
-//! What a charm declares, as plain data, and the decisions that depend on it alone.
+//! The declarations of a charm, as plain data, and the decisions that depend on it alone.
 //!
 //! The crate `charms` parses and checks the files of a charm; a [`Charm`] has passed these checks.
 //! `options`: configuration values. `endpoints`: the endpoints by which two applications can be related.

@@ -116,8 +116,8 @@ impl AnsweredCall {
     }
 }
 
-/// One answered call of a tool whose inputs or output may contain the content of a secret: only its effect, in which contents
-/// are sealed. A repetition of a call without an effect is answered anew.
+/// One answered call of a tool whose inputs or output may contain the content of a secret: only its effect, in which
+/// contents are sealed. A repetition of a call without an effect is answered anew.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ConfidentialCall {
     pub(super) call: u32,

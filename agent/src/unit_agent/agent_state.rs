@@ -167,8 +167,8 @@ impl<S: UnitStorage, A, C: Clock> AgentState<S, A, C> {
         Ok(())
     }
 
-    /// Saves an event that was decided when [`AgentState::saves`] had this value. Returns false, and saves nothing, if the
-    /// stored state has changed since, so that the caller decides again:
+    /// Saves an event that was decided when [`AgentState::saves`] had this value. Returns false, and saves nothing, if
+    /// the stored state has changed since, so that the caller decides again:
     /// 1. `next` decides to start run 4.
     /// 2. The disk is busy. A session that is opened meanwhile replaces the stored state by the replica, in which
     ///    run 6 has finished.

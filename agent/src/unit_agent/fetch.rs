@@ -93,8 +93,8 @@ async fn write_until_answered<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
     }
 }
 
-/// Makes a request about a secret, and retries while the controller is unreachable. Reading is idempotent, and what was sealed
-/// by an attempt without an answer is stored nowhere.
+/// Makes a request about a secret, and retries while the controller is unreachable. Reading is idempotent, and what was
+/// sealed by an attempt without an answer is stored nowhere.
 async fn secret_until_answered<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
     shared: &AgentState<S, A, C>,
     need: &SecretNeed,

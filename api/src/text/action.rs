@@ -1,4 +1,4 @@
-//! How actions have ended, in English: the message of a failed one, and its results as Juju shows them.
+//! The English of ended actions: the message of a failed one, and its results as Juju shows them.
 //!
 //! Called by the commands that show tasks.
 

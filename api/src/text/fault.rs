@@ -1,5 +1,5 @@
-//! What a machine agent observes of a unit agent, in English: how it ended, and for each fault what is wrong and what
-//! helps, with the setting to change.
+//! The English of the health of a unit agent: how it ended, and for each fault what is wrong and what helps, with the
+//! setting to change.
 //!
 //! Called for causes, for the messages of statuses, and for the logs of the agents.
 

@@ -4,11 +4,11 @@
 //! the device, the inode and the birth time of the folder itself, which a copy does not have. The birth time is
 //! necessary because a file system reuses the inode of a deleted folder.
 //!
-//! | the folder has | it is |
-//! |---|---|
-//! | the recorded inode and birth time, and the recorded device or path | the same folder, possibly moved (`mv`), or after a reboot that renumbered devices |
-//! | another inode, and the recorded folder exists | a copy: refused; `up --new-identity` makes it a system of its own |
-//! | another inode, and the recorded folder does not exist | a copy, or the original restored from a backup: refused; `up --moved` continues the original |
+//! * The recorded inode and birth time, and the recorded device or path: the same folder, possibly moved (`mv`), or
+//!   after a reboot that renumbered devices.
+//! * Another inode, and the recorded folder exists: a copy, refused; `up --new-identity` makes it a system of its own.
+//! * Another inode, and the recorded folder does not exist: a copy, or the original restored from a backup, refused;
+//!   `up --moved` continues the original.
 //!
 //! Every command checks this first. Called by `commands`; [`super::renewal`] changes a copy.
 

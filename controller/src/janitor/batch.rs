@@ -1,4 +1,5 @@
-//! The next page of documents of a batch of the janitor, and the log of a batch that fails, so that the sweep continues.
+//! The next page of documents of a batch of the janitor, and the log of a batch that fails, so that the sweep
+//! continues.
 
 use crate::store::unavailable::is_damage;
 use api::error::ApiError;

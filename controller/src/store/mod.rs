@@ -91,8 +91,8 @@ pub enum RunError<R> {
     Refused(R),
     /// The transaction exceeds a size limit.
     TooLarge(TransactionRefusal),
-    /// Repeated attempts conflicted with other transactions; the last conflict. The request may be repeated; it must not
-    /// be shown as a refusal. SQLite has a single writer, so it never returns this.
+    /// Repeated attempts conflicted with other transactions; the last conflict. The request may be repeated; it must
+    /// not be shown as a refusal. SQLite has a single writer, so it never returns this.
     Busy(Conflict),
     /// The store failed.
     Failed(StoreError),

@@ -1,4 +1,4 @@
-//! What machines wait for: the provisioner, an operator or the machine agent.
+//! Machines name whom they wait for: the provisioner, an operator or the machine agent.
 
 use crate::fixture::{cause_of, causes, machine_agent, now};
 use crate::support::*;

@@ -1,4 +1,4 @@
-//! What units and subordinate applications wait for: the resumption of a relation, or an integration.
+//! Units and subordinate applications name what they wait for: the resumption of a relation, or an integration.
 
 use crate::fixture::{cause_of, causes, now};
 use crate::support::*;

@@ -1,4 +1,4 @@
-//! What units wait for: the unit agent, an operator, or the machine agent.
+//! Units name whom they wait for: the unit agent, an operator, or the machine agent.
 
 use crate::fixture::{cause_of, causes, machine_agent, now, unit};
 use crate::support::*;

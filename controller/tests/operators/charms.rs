@@ -1,4 +1,4 @@
-//! Which charm an application and its units run after a refresh.
+//! The charm that an application and its units run after a refresh.
 
 use crate::support::*;
 use api::{Handle, Refresh, ShowUnit};

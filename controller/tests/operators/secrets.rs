@@ -1,4 +1,5 @@
-//! Secrets of users: their contents are sealed before they are stored, and shown to no request but the one that reveals.
+//! Secrets of users: their contents are sealed before they are stored, and shown to no request but the one that
+//! reveals.
 
 use crate::support::*;
 use api::error::ErrorCode;

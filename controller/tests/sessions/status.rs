@@ -1,4 +1,4 @@
-//! What the status shows of running hooks and actions, and of silent agents.
+//! The status of running hooks and actions, and of silent agents.
 
 use crate::support::*;
 use api::error::ErrorCode;

@@ -1,4 +1,4 @@
-//! What machine agents observe of unit agents, as `why` and `status` show it.
+//! The health of unit agents that machine agents observe, as `why` and `status` show it.
 
 use crate::fixture::{MemoryFixture, causes, idle_agent};
 use crate::support::*;

@@ -8,9 +8,9 @@
 //! for each tool, and `format`, `yaml` and `json` for the output.
 //!
 //! A new tool needs a file of its own with a `Tool` and its unit tests, and here its `mod`, a row of `TOOLS` and a name
-//! in [`NAMES`], unless the name is already there as an unsupported tool. Everything else about it (flags, help,
-//! whether it stores its arguments) is a field of its `Tool`. `docs/reference/hook-tools.md` lists it, and its cases
-//! are added to `tests/conformance/own.yaml`.
+//! in [`NAMES`], unless the name is already there as an unsupported tool. A tool that reads or writes the content of a
+//! secret is also listed in [`is_confidential`]. Everything else about it (flags, help) is a field of its `Tool`.
+//! `docs/reference/hook-tools.md` lists it, and its cases are added to `tests/conformance/own.yaml`.
 
 #![warn(missing_docs)]
 
@@ -186,8 +186,8 @@ pub const NAMES: &[&str] = &[
     "unit-get",
 ];
 
-/// Whether the arguments, inputs or output of this tool may contain the content of a secret: the caller must not store or
-/// log them.
+/// Whether the arguments, inputs or output of this tool may contain the content of a secret: the caller must not store
+/// or log them.
 pub fn is_confidential(name: &str) -> bool {
     matches!(name, "secret-add" | "secret-get" | "secret-set")
 }

@@ -3,7 +3,8 @@
 use crate::quote::quote;
 use state::unit::hook_context_builder::utc;
 
-/// Parses a time (RFC 3339, or without a zone, which is UTC) or a Go duration from now. Returns milliseconds since 1970.
+/// Parses a time (RFC 3339, or without a zone, which is UTC) or a Go duration from now. Returns milliseconds since
+/// 1970.
 ///
 /// # Errors
 /// The text for the charm.

@@ -1,4 +1,4 @@
-//! What a unit reads of secrets (spec/hook-tools.md 2.6).
+//! The transition by which a unit reads a secret (spec/hook-tools.md 2.6).
 //!
 //! Reading is a transition of its own ([`consume`]), because the first read decides which revision the unit reads from
 //! then on, even if its hook fails later. Called by the handler of `secret-get`.

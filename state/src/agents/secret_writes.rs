@@ -1,4 +1,4 @@
-//! What the record of a unit changes of secrets (spec/hook-tools.md 2.6, spec/uniter.md A.14).
+//! Applies the changes of secrets in the record of a unit (spec/hook-tools.md 2.6, spec/uniter.md A.14).
 //!
 //! The writes of a hook are part of its record: all of them are applied, or none if one is refused. The record of a
 //! secret hook removes the mark because of which it ran, so that it runs once. Called by the commit of records.
@@ -44,8 +44,8 @@ struct ChangedSecret {
     tracks_latest: bool,
 }
 
-/// Applies the writes of a record to secrets: all of them, or none if one is refused. What belongs to a secret or a relation
-/// that is removed is dropped.
+/// Applies the writes of a record to secrets: all of them, or none if one is refused. What belongs to a secret or a
+/// relation that is removed is dropped.
 ///
 /// # Errors
 /// If the unit may not change the secret, or a limit would be exceeded.

@@ -95,8 +95,8 @@ pub struct LeaderSettingsDoc {
 pub struct LeaderWriteNumber {
     /// The generation of the leadership. Run numbers of different leaders are not comparable.
     pub generation: u64,
-    /// The epoch of the session. Run numbers can repeat in a later one: after the folder of a unit was lost or copied, the
-    /// next agent continues from the last record.
+    /// The epoch of the session. Run numbers can repeat in a later one: after the folder of a unit was lost or copied,
+    /// the next agent continues from the last record.
     pub epoch: u64,
     /// The number of the run.
     pub run: u64,

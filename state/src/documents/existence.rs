@@ -1,6 +1,6 @@
-//! What the store has about the uuid of an entity: its life, its tombstone, or nothing (design 7).
+//! The existence of an entity, as the store records it for a uuid: its life, its tombstone, or nothing (design 7).
 //!
-//! Agents decide by it whether an entity is gone, so the absence of a record alone is no evidence. Called by the
+//! Agents decide by it whether an entity is removed, so the absence of a record alone is no evidence. Called by the
 //! handlers of machine agents and of the provisioner.
 
 use crate::documents::effective_life::{self, Documents};

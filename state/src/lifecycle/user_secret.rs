@@ -1,7 +1,7 @@
 //! Secrets of users: added, changed, granted and removed by requests (spec/clients.md 3.2 rows 28 to 30).
 //!
-//! The model owns them, and an application reads one only after it was granted, until that is revoked. With auto-prune a
-//! revision is removed as soon as no unit reads it and a newer one exists. Called by the handlers of users.
+//! The model owns them, and an application reads one only after it was granted, until that is revoked. With auto-prune
+//! a revision is removed as soon as no unit reads it and a newer one exists. Called by the handlers of users.
 
 use crate::documents::draft::Draft;
 use crate::documents::effective_life::Documents;

@@ -1,4 +1,4 @@
-//! What the agent of a machine may do with units: with those that are assigned to its machine, and with no others
+//! The requests of a machine agent about units: permitted for units that are assigned to its machine, and for no others
 //! (S15).
 //!
 //! For a unit of another machine every answer is the same as for one that does not exist. The assignment is read in the

@@ -1,4 +1,4 @@
-//! What becomes due of secrets, by the clock of the controller (spec/uniter.md A.14).
+//! Marks the rotations and expiries of secrets that are due, by the clock of the controller (spec/uniter.md A.14).
 //!
 //! The janitor marks what is due, so that no agent decides by a clock of its own; the record of a secret hook removes
 //! the mark (`agents::secret_writes`). Called by the janitor.

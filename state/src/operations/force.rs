@@ -6,12 +6,13 @@
 //! of these documents until it is deleted. A batch makes one small change, and the next one is derived from the
 //! documents, so a crash between two batches loses nothing:
 //!
-//! | entity | batches |
-//! |---|---|
-//! | unit | its subordinates are forced, too; its epoch is raised, so that its agent cannot write any more; it leaves its scopes, a few at a time; when its subordinates are removed it is Dead; its machine agent has another grace period to recall it, then the unit is removed |
-//! | relation | the units left in its scope leave, a few at a time |
-//! | application | its units and relations are forced, too, a few at a time |
-//! | machine | its units are forced, too; without units it is Dead, and its provider releases it; a manually provisioned machine is removed after another grace period |
+//! * unit: its subordinates are forced, too; its epoch is raised, so that its agent cannot write any more; it leaves
+//!   its scopes, a few at a time; when its subordinates are removed it is Dead; its machine agent has another grace
+//!   period to recall it, then the unit is removed.
+//! * relation: the units left in its scope leave, a few at a time.
+//! * application: its units and relations are forced, too, a few at a time.
+//! * machine: its units are forced, too; without units it is Dead, and its provider releases it; a manually provisioned
+//!   machine is removed after another grace period.
 //!
 //! In a model that is destroyed with force, only agents that can still finish get a grace period: a unit in error has
 //! none, and neither has a unit or machine whose agent is away ([`super::force_timer::elapsed_ms`]).

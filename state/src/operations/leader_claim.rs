@@ -1,7 +1,7 @@
 //! The requests of a unit agent about the leadership of its application (design 13): to claim, renew or release it.
 //!
-//! Only the newest session of a unit may send them. What a claim changes is in `lifecycle::leadership`. Called by the unit
-//! agent's handlers.
+//! Only the newest session of a unit may send them. What a claim changes is in `lifecycle::leadership`. Called by the
+//! unit agent's handlers.
 
 use crate::agents::session::{self, AgentSession};
 use crate::documents::draft::Draft;

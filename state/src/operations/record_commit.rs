@@ -5,10 +5,10 @@
 //!
 //! | write | kind | if it cannot be applied |
 //! |---|---|---|
-//! | own bag, scope left, charm state, closed ports | unconditional | dropped with a reason: what it belongs to is removed |
+//! | own bag, scope left, charm state, closed ports | unconditional | dropped: what it belongs to is removed |
 //! | application's bag | conditional | refused: the unit is not the leader |
 //! | opened ports | conditional | refused: another unit of the machine has them, or no such endpoint |
-//! | secrets | conditional | refused: not the owner or its leader, a taken label, a limit; dropped if the secret is removed |
+//! | secrets | conditional | refused: no owner or leader, taken label, limit; dropped if removed |
 //! | scope entered | conditional | refused: the unit or the relation is not alive, the relation is suspended |
 //! | subordinate of an entered scope | conditional | refused: an earlier one still exists, the machine is full |
 //! | dead | conditional | refused: scopes or subordinates are left |
@@ -178,8 +178,8 @@ fn assigned_archive(
 }
 
 /// Stores reports of a run before it has finished, and that it has started if `executing` says what it runs; returns
-/// what was dropped, and why. Reports of a run whose record was applied are ignored, because the record contained all of
-/// them.
+/// what was dropped, and why. Reports of a run whose record was applied are ignored, because the record contained all
+/// of them.
 ///
 /// # Errors
 /// If a newer agent has attached, a report exceeds its bounds, or the unit does not exist.

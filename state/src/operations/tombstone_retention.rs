@@ -1,4 +1,4 @@
-//! How long the tombstones of removed entities are kept.
+//! The retention of the tombstones of removed entities.
 //!
 //! A tombstone is the evidence on which an agent tears down a removed entity (design 7), so it is kept until that has
 //! happened. The tombstone of a unit is kept until the agent of its machine has confirmed that no folder of the unit is

@@ -1,4 +1,4 @@
-//! What the controller sends to a machine agent about units: which are assigned to its machine, and which others exist.
+//! The units of a machine, as the controller sends them to its agent: which are assigned to it, and which others exist.
 
 use crate::terms::life::Life;
 use crate::terms::names::UnitName;

@@ -1,7 +1,7 @@
 //! Why an operation of a unit has failed.
 //!
-//! How a process ended, and what prevented its start, are types; their English is in `api::text::refusal`. The error of the
-//! operating system, a provider or a charm is text from outside this program.
+//! How a process ended, and what prevented its start, are types; their English is in `api::text::refusal`. The error of
+//! the operating system, a provider or a charm is text from outside this program.
 
 use crate::terms::names::UnitName;
 use crate::terms::operation::Operation;

@@ -1,5 +1,5 @@
-//! What a machine agent observes of a unit agent from outside: how its process ended, what prevents it from continuing,
-//! and which damaged files of the unit were set aside.
+//! The health of a unit agent, as its machine agent observes it: how its process ended, what prevents it from
+//! continuing, and which damaged files of the unit were set aside.
 //!
 //! These are facts without English: `api::text::fault` prints them, with the setting or the change that helps. A
 //! machine agent reports them to the controller, which explains and shows them (`pintle why`, `pintle status`);

@@ -264,8 +264,8 @@ impl fmt::Display for Hook {
 }
 
 impl Hook {
-    /// Whether both are the same hook of the same relation and remote unit, regardless of the versions they were decided
-    /// on.
+    /// Whether both are the same hook of the same relation and remote unit, regardless of the versions they were
+    /// decided on.
     pub fn is_same_as(&self, other: &Hook) -> bool {
         match (self, other) {
             (

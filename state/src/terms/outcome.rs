@@ -1,4 +1,4 @@
-//! How an operation of a unit has ended, and when it is retried.
+//! The outcome of an operation of a unit, and when the operation is retried.
 
 use crate::terms::failure_reason::FailureReason;
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
 //! The terms of secrets: their ids, owners, rotation policies and events (spec/hook-tools.md 2.6).
 //!
 //! Nothing here contains the content of a secret except [`SecretContent`], which agents and commands send to the
-//! controller and receive from it. It is never stored, and `Debug` does not show it. What is stored is sealed: text that
-//! only the controller can open.
+//! controller and receive from it. It is never stored, and `Debug` does not show it. What is stored is sealed: text
+//! that only the controller can open.
 
 use crate::terms::names::{BadName, UnitName, Uuid, serde_as_text};
 use crate::terms::string_enum::string_enum;
@@ -23,8 +23,8 @@ pub const CONSUMED_MAX: usize = 500;
 pub const LABEL_BYTES_MAX: usize = 256;
 /// The most bytes of a description.
 pub const DESCRIPTION_BYTES_MAX: usize = 1024;
-/// The most bytes of the sealed content of one revision: a quarter of a mebibyte less than what the writes of a hook may
-/// take altogether.
+/// The most bytes of the sealed content of one revision: a quarter of a mebibyte less than what the writes of a hook
+/// may take altogether.
 pub const SEALED_BYTES_MAX: usize = 768 << 10;
 /// The most bytes of the encoded values of one revision, as in Juju.
 pub const CONTENT_BYTES_MAX: usize = 1_000_000;

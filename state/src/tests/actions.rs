@@ -198,8 +198,8 @@ fn an_action_whose_writes_are_refused_fails() {
     assert_eq!((agent.local.episode(), agent.local.last_action), (None, Some(id)), "the unit goes on");
 }
 
-/// 1. `run` enqueues action 5 and the unit runs it. 2. The store is restored from an earlier backup. 3. The record arrives
-///    in order.
+/// 1. `run` enqueues action 5 and the unit runs it. 2. The store is restored from an earlier backup. 3. The record
+///    arrives in order.
 #[test]
 fn the_number_of_an_action_that_a_restore_lost_is_never_reused() {
     let mut world = World::new();
@@ -210,7 +210,8 @@ fn the_number_of_an_action_that_a_restore_lost_is_never_reused() {
     assert_eq!(enqueue(&mut world, agent.unit, "backup", json!({})), Ok(6));
 }
 
-/// 1. The unit runs action 3. 2. The store is restored from an earlier backup, and `run` enqueues another action 1 and 2.
+/// 1. The unit runs action 3. 2. The store is restored from an earlier backup, and `run` enqueues another action 1 and
+///    2.
 /// 3. The record of action 3 arrives in order. For the unit, actions 1 and 2 are finished.
 #[test]
 fn an_action_with_a_number_below_that_of_a_finished_action_does_not_wait_for_ever() {

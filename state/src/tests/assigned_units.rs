@@ -1,4 +1,4 @@
-//! What the agent of a machine may do with units: with those of its machine only (S15).
+//! A machine agent may make requests about units of its machine only (S15).
 
 use crate::documents::existence;
 use crate::documents::prelude::GLOBAL;

@@ -1,5 +1,5 @@
-//! What a decision of the unit agent depends on besides its stored state and its view ([`Now`]), and what the
-//! decision is ([`Next`]).
+//! The input of a decision of the unit agent besides its stored state and its view ([`Now`]), and the decision
+//! ([`Next`]).
 //!
 //! The agent fills in `Now` and performs `Next`; `resolve` computes one from the other.
 

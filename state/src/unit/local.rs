@@ -240,8 +240,8 @@ pub struct Local {
     pub elected_generation: Option<u64>,
     /// The version of the leader settings that leader-settings-changed delivered last.
     pub leader_settings_version: u64,
-    /// The revision in which the controller stored the last secret hook or the last change of secrets: an older view still
-    /// shows that hook as due, and does not show what was changed. No operation starts on it.
+    /// The revision in which the controller stored the last secret hook or the last change of secrets: an older view
+    /// still shows that hook as due, and does not show what was changed. No operation starts on it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub secrets_revision: u64,
     /// Whether the charm has set its status since install (spec C.4).

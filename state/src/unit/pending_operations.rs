@@ -1,8 +1,9 @@
-//! Which operation of an idle unit is pending, one function for each kind of operation.
+//! Finds the pending operation of an idle unit, one function for each kind of operation.
 //!
 //! Each compares what the unit has done ([`Local`]) with its view, and returns nothing if no operation of its kind is
 //! pending. A reason that holds an operation back is added to `waits`. No relation hook starts on a view that may be
-//! stale. `resolve` calls the functions in the order of hooks.
+//! stale. `resolve` calls the functions in the order of hooks; `follow_up`, `shut_down` and `relation_hook` decide the
+//! order of the hooks among which they choose. Hooks of secrets are in `pending_secret_hook`.
 
 use super::chosen_operation::{ChosenOperation, start};
 use super::decision::{Act, Now, is_link_fresh};

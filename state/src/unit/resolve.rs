@@ -1,8 +1,11 @@
 //! Decides what a unit agent does next, as a pure function: [`next`]`(local, view, now)`.
 //!
 //! The function is total: for every state it returns an action or the reasons why the unit waits, which `pintle why`
-//! shows. The order of an idle unit's operations is the chain of `or_else` in `idle`; the order of hooks within one
-//! relation is in `pending_relation_hook`. No relation hook starts on a view that may be stale.
+//! shows. No relation hook starts on a view that may be stale.
+//!
+//! Six places decide the order of hooks: the chain of `or_else` in `idle`; `commands` before it; the `FollowUp` that
+//! `local::apply` leaves; `shut_down` and `relation_hook` in `pending_operations`; and `pending_relation_hook` within
+//! one relation.
 //!
 //! The agent calls it in a loop, the controller calls it to explain a unit, and dry runs call it to simulate one.
 

@@ -1,6 +1,7 @@
 //! The secrets of a hook's context: what the unit owns, and the changes that the hook buffers (spec/hook-tools.md 2.6).
 //!
-//! What a hook has written is visible to it at once. Nothing is published before the hook succeeds. Called by the tools.
+//! What a hook has written is visible to it at once. Nothing is published before the hook succeeds. Called by the
+//! tools.
 
 use super::hook_context::{HookContext, HookWriteError};
 use super::secrets::{HookSecret, SecretRemoval, SecretWrite};
@@ -8,8 +9,8 @@ use crate::terms::secret::{SecretId, SecretOwnerKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl HookContext {
-    /// A secret that this unit may change, including the writes of this hook: its own, and those of its application if it
-    /// leads. A secret that this hook has removed is none any more.
+    /// A secret that this unit may change, including the writes of this hook: its own, and those of its application if
+    /// it leads. A secret that this hook has removed is none any more.
     pub fn own_secret(&self, id: SecretId) -> Option<HookSecret> {
         let write = self.writes.secrets.get(&id);
         if write.is_some_and(|write| write.removed == Some(SecretRemoval::All)) {
@@ -80,8 +81,8 @@ impl HookContext {
         self.check_size(before)
     }
 
-    /// Buffers the removal of a secret, or of one revision. The removal of a secret that this hook has created drops all
-    /// of its writes.
+    /// Buffers the removal of a secret, or of one revision. The removal of a secret that this hook has created drops
+    /// all of its writes.
     ///
     /// # Errors
     /// [`HookWriteError`] if the writes of the hook exceed their limit. The buffer is unchanged then.

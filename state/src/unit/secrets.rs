@@ -2,9 +2,9 @@
 //!
 //! How the content of a secret gets from a hook to the store: the tool sends the plain content to the controller, which
 //! seals it and returns text that it alone can open. The write of the hook contains this text, so that the record, the
-//! journal and `calls.yaml` need no other protection, the record is complete without any document that was staged before,
-//! and a hook that fails leaves nothing behind. The key never leaves the controller, so that a copy of a unit's folder
-//! opens nothing. To read a content that the same hook has written, the tool sends the sealed text back.
+//! journal and `calls.yaml` need no other protection, the record is complete without any document that was staged
+//! before, and a hook that fails leaves nothing behind. The key never leaves the controller, so that a copy of a unit's
+//! folder opens nothing. To read a content that the same hook has written, the tool sends the sealed text back.
 
 use crate::terms::names::{RelationNumber, UnitName};
 use crate::terms::secret::{RotatePolicy, SecretId, SecretOwnerKind, SecretReader};

@@ -39,8 +39,8 @@ impl HookContext {
     /// removed from the buffer, because only differences are sent (spec/uniter.md C.2).
     ///
     /// # Errors
-    /// [`HookWriteError`] if the bag or all writes of the hook exceed their limit, or if a key or value contains NUL. The
-    /// buffer is unchanged then.
+    /// [`HookWriteError`] if the bag or all writes of the hook exceed their limit, or if a key or value contains NUL.
+    /// The buffer is unchanged then.
     pub fn write_bag(
         &mut self,
         number: RelationNumber,

@@ -279,8 +279,8 @@ impl Writes {
             + self.secret_documents()
     }
 
-    /// The documents that a commit of the secrets changes, with the indexes of the unit's and the application's secrets; or
-    /// a third of the documents that it reads, of which a transaction has 60 more than of its writes.
+    /// The documents that a commit of the secrets changes, with the indexes of the unit's and the application's
+    /// secrets; or a third of the documents that it reads, of which a transaction has 60 more than of its writes.
     fn secret_documents(&self) -> usize {
         if self.secrets.is_empty() {
             return 0;

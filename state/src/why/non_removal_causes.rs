@@ -1,4 +1,4 @@
-//! What entities wait for, other than for their own removal.
+//! The causes for which entities wait, except for their own removal.
 //!
 //! `documents::blockers` explains entities that are being removed; this module explains entities that remain, and
 //! failures of the provider. The functions read documents and never write. The other modules of `why` add the causes

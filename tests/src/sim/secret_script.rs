@@ -1,4 +1,4 @@
-//! What simulated hooks do with secrets: units own at most one each, publish its id to their relations, and read those of
+//! The secrets of simulated hooks: units own at most one each, publish its id to their relations, and read those of
 //! others, whether or not they were granted.
 //!
 //! The id is published before and without a grant, so that a unit asks for what it may not read.

@@ -1,7 +1,7 @@
 //! Every type that the product reads from a disk or from the network has a sample.
 //!
-//! The types are found in the sources: those that derive `Deserialize`. A sample is one of the values made here, alone or
-//! inside another value, a message of the OpenAPI document, or a file that the product has written.
+//! The types are found in the sources: those that derive `Deserialize`. A sample is one of the values made here, alone
+//! or inside another value, a message of the OpenAPI document, or a file that the product has written.
 
 use crate::{documents, unit_folder};
 use controller::openapi;

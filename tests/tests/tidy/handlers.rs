@@ -1,6 +1,6 @@
-//! The controller decides nothing: outside of its store it reads and writes no document of a draft. What its handlers and
-//! its janitor give to `run` calls the transitions of `state`, and how much a transition has written to the log is the
-//! one thing that they ask of a draft.
+//! The controller decides nothing: outside of its store it reads and writes no document of a draft. What its handlers
+//! and its janitor give to `run` calls the transitions of `state`, and how much a transition has written to the log is
+//! the one thing that they ask of a draft.
 
 use super::source::{files, root};
 use std::fs;

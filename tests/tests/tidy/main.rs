@@ -1,7 +1,7 @@
 //! The architecture as a test: which crate may depend on which, the purity of the core, and the rules of one file each:
-//! import cycles (`cycles.rs`), the order of the modules of the core (`module_order.rs`), dependencies (`manifests.rs`), file
-//! sizes (`sizes.rs`), decisions in the controller (`handlers.rs`), replaced words (`words.rs`) and English in assertions
-//! (`english.rs`). Run it with `cargo tidy`.
+//! import cycles (`cycles.rs`), the order of the modules of the core (`module_order.rs`), dependencies
+//! (`manifests.rs`), file sizes (`sizes.rs`), decisions in the controller (`handlers.rs`), replaced words (`words.rs`)
+//! and English in assertions (`english.rs`). Run it with `cargo tidy`.
 
 mod cycles;
 mod english;

@@ -1,6 +1,7 @@
 //! The top-level modules of the core are ordered: each imports only the modules before it.
 //!
-//! A decision in one module can then be understood without the modules after it, and no two of them depend on each other.
+//! A decision in one module can then be understood without the modules after it, and no two of them depend on each
+//! other.
 
 use super::modules::{Uses, uses};
 use super::source::{root, sources};

@@ -23,8 +23,8 @@ pub struct DryRun {
     pub skipped_hooks: Vec<ExpectedHook>,
     /// Entities that are removed when all these hooks have succeeded.
     pub removed_eventually: Vec<Entity>,
-    /// What blocks the removal of the rest, first the agents that the removal waits for and that do not report; a forced
-    /// removal does not wait for these.
+    /// What blocks the removal of the rest, first the agents that the removal waits for and that do not report; a
+    /// forced removal does not wait for these.
     pub blockers: Vec<Cause>,
     /// Whether a limit was reached, so that the lists above may be incomplete.
     #[serde(default)]

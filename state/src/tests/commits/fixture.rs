@@ -1,4 +1,4 @@
-//! What the tests of records share: records, reports, and the state that they change.
+//! The fixture of the tests of records: records, reports, and the state that they change.
 
 use crate::operations::run_reports::ReportsOfRun;
 use crate::terms::settings::BagChange;

@@ -84,7 +84,8 @@ fn only_the_leader_sets_the_application_status() {
     assert_eq!(status.status, WorkloadStatus::Active);
 }
 
-/// 1. The install hook sets the status to blocked and calls `juju-reboot --now`: the status is reported, but in no record.
+/// 1. The install hook sets the status to blocked and calls `juju-reboot --now`: the status is reported, but in no
+///    record.
 /// 2. The hook runs again and sets no status.
 #[test]
 fn a_workload_status_of_a_run_without_a_record_counts_as_set_by_the_charm() {

@@ -82,8 +82,8 @@ fn reports_of_a_run_that_continued_across_a_resync_are_stored() {
     assert_eq!(shown(&older), Some(of_charm("restarting")));
 }
 
-/// 1. A failed hook is run again, and during that run the unit resyncs. 2. The run is abandoned because its relation was
-///    removed. 3. The next hook succeeds. (sim 66111392)
+/// 1. A failed hook is run again, and during that run the unit resyncs. 2. The run is abandoned because its relation
+///    was removed. 3. The next hook succeeds. (sim 66111392)
 #[test]
 fn a_failure_whose_retry_was_abandoned_across_a_resync_is_over() {
     let mut world = World::new();

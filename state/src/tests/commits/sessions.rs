@@ -1,4 +1,4 @@
-//! Which agent may write: epochs, nonces, and the first agent after a restore.
+//! The agent that may write: epochs, nonces, and the first agent after a restore.
 
 use crate::tests::commits::fixture::{hook, report};
 use crate::tests::*;

@@ -87,7 +87,8 @@ fn force_requested_by_a_person_remains_when_the_budget_is_reset() {
     assert_eq!(world.life(web.unit), Some(Life::Dead));
 }
 
-/// The budget is an hour, and ten seconds of it are left. The wall clock does not matter, although it was set meanwhile.
+/// The budget is an hour, and ten seconds of it are left. The wall clock does not matter, although it was set
+/// meanwhile.
 #[test]
 fn force_requested_by_a_person_does_not_delay_the_budget() {
     let mut world = World::new();

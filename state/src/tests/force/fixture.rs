@@ -1,4 +1,4 @@
-//! What the tests of force share: the janitor, and units that are forced.
+//! The fixture of the tests of force: the janitor, and units that are forced.
 
 use crate::documents::prelude::{ForcedRemovalDoc, Kind, ScopeDoc};
 use crate::lifecycle::unit::Destroyed;

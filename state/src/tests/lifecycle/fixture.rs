@@ -1,4 +1,4 @@
-//! What the tests of the lifecycles share.
+//! The fixture of the tests of the lifecycles.
 
 use crate::lifecycle::unit;
 use crate::lifecycle::unit::Destroyed;

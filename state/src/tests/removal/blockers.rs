@@ -1,4 +1,4 @@
-//! What a dry run names as blocking, and what force does about it.
+//! The blockers that a dry run names, and what force does about them.
 
 use crate::documents::blockers::EntityId;
 use crate::lifecycle::application;
@@ -88,8 +88,8 @@ fn a_dry_run_with_force_includes_what_the_controller_does_for_failed_units() {
     );
 }
 
-/// Design 6: the remaining units of a removal by force observe an ordinary departure. Only the removed units run no more
-/// hooks.
+/// Design 6: the remaining units of a removal by force observe an ordinary departure. Only the removed units run no
+/// more hooks.
 #[test]
 fn no_wait_skips_the_hooks_of_the_removed_units_only() {
     let mut world = World::new();
@@ -131,8 +131,8 @@ fn no_wait_skips_the_hooks_of_the_removed_units_only() {
     assert_eq!(result.skipped_hooks, [], "units of both sides stay");
 }
 
-/// Spec F.4: a silent agent blocks what waits for it. By force the controller acts in its place, and none of its hooks is
-/// predicted.
+/// Spec F.4: a silent agent blocks what waits for it. By force the controller acts in its place, and none of its hooks
+/// is predicted.
 #[test]
 fn a_dry_run_names_silent_agents_as_blockers() {
     let mut world = World::new();

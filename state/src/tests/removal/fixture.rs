@@ -1,4 +1,4 @@
-//! What the tests of dry runs share: dry runs of present agents, and two related applications.
+//! The fixture of the tests of dry runs: dry runs of present agents, and two related applications.
 
 use crate::documents::blockers::EntityId;
 use crate::operations::dry_run::{self, AgentReports, DryRun, Removal};

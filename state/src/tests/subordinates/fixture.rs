@@ -1,4 +1,4 @@
-//! What the tests of subordinates share: a principal with its subordinate, and what units are shown.
+//! The fixture of the tests of subordinates: a principal with its subordinate, and what units are shown.
 
 use crate::lifecycle::unit::Destroyed;
 use crate::tests::*;
