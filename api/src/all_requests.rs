@@ -21,6 +21,7 @@ use crate::removal::RemovalRequests;
 use crate::request::{Entry, Handle, InModel, Request, Visitor, Watch, WatchRequest};
 use crate::secrets::SecretRequests;
 use crate::status::StatusRequests;
+use crate::storage::StorageRequests;
 use crate::unit_agent::UnitAgentRequests;
 use crate::units::UnitRequests;
 use crate::why::WhyRequests;
@@ -41,7 +42,7 @@ macro_rules! nouns {
 nouns! {
     UnitAgentRequests MachineAgentRequests AboutRequests DiskUsageRequests ChangeRequests ModelRequests ArchiveRequests
     ApplicationRequests UnitRequests RelationRequests RemovalRequests StatusRequests LogRequests WhyRequests
-    ActionRequests SecretRequests MachineRequests ProvisioningRequests
+    ActionRequests SecretRequests StorageRequests MachineRequests ProvisioningRequests
 }
 
 /// All requests, those of agents first.
@@ -78,7 +79,7 @@ ports! {
     /// The requests of a user, through the command-line client.
     UserPort: InModel, AboutRequests, DiskUsageRequests, ChangeRequests, ModelRequests, ArchiveRequests, ApplicationRequests,
         UnitRequests, RelationRequests, RemovalRequests, StatusRequests, LogRequests, WhyRequests, ActionRequests,
-        SecretRequests, MachineRequests;
+        SecretRequests, StorageRequests, MachineRequests;
     /// The requests of the provisioner.
     ProvisionerPort: InModel, ProvisioningRequests, Handle<ListModels>, Handle<GetModelConfig>, Handle<WaitForChange>;
 }

@@ -10,6 +10,7 @@ pub mod log_line;
 pub mod secret;
 pub mod status_json;
 pub mod status_table;
+pub mod storage;
 pub mod task;
 pub mod unit;
 

@@ -375,7 +375,11 @@ async fn real_responses_match_the_document() {
         sample(WaitForChange { after: None }),
         sample(SuspendRelation { relation: 0, message: text("later") }),
         sample(ResumeRelation { relation: 0 }),
-        sample(RemoveApplication { application: text("db"), force: Force::AfterWait }),
+        sample(RemoveApplication {
+            destroy_storage: false,
+            application: text("db"),
+            force: Force::AfterWait,
+        }),
     ];
     let document = openapi::document();
     let mut tried = BTreeSet::new();

@@ -4,6 +4,7 @@ use crate::command_error::CommandError;
 use crate::session::CommandSession;
 use api::{AddUnits, UserPort};
 use clap::Args;
+use state::terms::storage::StorageId;
 
 /// Arguments of `add-unit`.
 #[derive(Debug, Args)]
@@ -16,12 +17,18 @@ pub struct AddUnitArgs {
     /// Machines to use, for example 0 or 0,1; each further unit gets a new machine
     #[arg(long, value_delimiter = ',', value_name = "MACHINE")]
     pub to: Vec<String>,
-    #[arg(long, hide = true)]
-    pub attach_storage: Vec<String>,
+    /// Existing storage for the unit, which is added to the machine of this storage
+    #[arg(long, value_delimiter = ',', value_name = "ID")]
+    pub attach_storage: Vec<StorageId>,
 }
 
 pub async fn run<A: UserPort>(args: &AddUnitArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
-    let add = |units, to| AddUnits { application: args.application.clone(), units, to };
+    let add = |units, to| AddUnits {
+        attach_storage: args.attach_storage.clone(),
+        application: args.application.clone(),
+        units,
+        to,
+    };
     let placed: Vec<&String> = args.to.iter().take(args.num_units as usize).collect();
     for &machine in &placed {
         session.note_write(session.api.handle(add(1, Some(machine.clone()))).await?.revision);

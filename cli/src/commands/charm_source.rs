@@ -21,8 +21,6 @@ pub struct IgnoredSourceArgs {
     pub resource: Vec<String>,
     #[arg(long, hide = true)]
     pub revision: Option<String>,
-    #[arg(long, hide = true)]
-    pub storage: Vec<String>,
 }
 
 /// Reads and validates the charm at `path`. The error lists all problems, one per line.
@@ -51,12 +49,9 @@ pub fn load<A>(path: &str, force: bool, session: &CommandSession<A>) -> Result<C
         CommandError::new(format!("cannot use charm {path:?}:\n{}", lines.join("\n")))
     })?;
     session.output.warn(&source.notes);
-    let declares =
-        [("storages", !source.charm.storage.is_empty()), ("resources", !source.charm.resources.is_empty())];
-    for (kind, _) in declares.iter().filter(|(_, declared)| *declared) {
-        session
-            .output
-            .warn(&[format!("{kind} are not supported yet: the hooks of the charm run without them")]);
+    if !source.charm.resources.is_empty() {
+        let text = "resources are not supported yet: the hooks of the charm run without them";
+        session.output.warn(&[text.to_owned()]);
     }
     Ok(source)
 }

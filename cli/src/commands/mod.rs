@@ -1,5 +1,5 @@
 //! The list of all commands: module, help text and call of each. One file per command; `suspend_relation`, `operations`
-//! `constraints`, `add_secret`, `grant_secret` and `secrets` hold two commands each. `bases`, `charm_source`, `removal`,
+//! `constraints`, `add_secret`, `grant_secret` and `secrets` hold two commands each, `storage` three and `change_storage` four. `bases`, `charm_source`, `removal`,
 //! `settings` and `task_results` hold code that several commands share.
 //!
 //! The recipe for a new command is in ARCHITECTURE.md. `dispatch` is called by `main`; it opens the session for the
@@ -13,6 +13,7 @@ pub mod add_secret;
 pub mod add_unit;
 pub mod bases;
 pub mod cancel_task;
+pub mod change_storage;
 pub mod charm_source;
 pub mod config;
 pub mod constraints;
@@ -45,6 +46,7 @@ pub mod show_model;
 pub mod show_task;
 pub mod show_unit;
 pub mod status;
+pub mod storage;
 pub mod supervise;
 pub mod suspend_relation;
 pub mod switch;
@@ -198,6 +200,22 @@ pub enum Verb {
     Secrets(secrets::SecretsArgs),
     /// Show a secret
     ShowSecret(secrets::ShowSecretArgs),
+    /// Add storage to a unit
+    AddStorage(change_storage::AddStorageArgs),
+    /// Attach existing storage to a unit of its machine
+    AttachStorage(change_storage::AttachStorageArgs),
+    /// Detach storage from its unit; its content stays on the machine
+    DetachStorage(change_storage::DetachStorageArgs),
+    /// Remove storage with its content
+    RemoveStorage(change_storage::RemoveStorageArgs),
+    /// List the storage of the model
+    #[command(visible_alias = "list-storage")]
+    Storage(storage::StorageArgs),
+    /// Show storage
+    ShowStorage(storage::ShowStorageArgs),
+    /// List the pools of storage
+    #[command(visible_alias = "list-storage-pools")]
+    StoragePools(storage::StoragePoolsArgs),
     /// Set the constraints of machines; only the architecture of this host is accepted
     SetModelConstraints(constraints::SetModelConstraintsArgs),
     /// Show the constraints of machines
@@ -211,16 +229,14 @@ pub enum Verb {
 }
 
 /// Commands of Juju that are not supported: rejected with `not offered here` (spec/clients.md 3.2).
-pub const NOT_OFFERED: [&str; 61] = [
+pub const NOT_OFFERED: [&str; 56] = [
     "add-cloud",
     "add-credential",
     "add-k8s",
     "add-space",
     "add-ssh-key",
-    "add-storage",
     "add-user",
     "attach-resource",
-    "attach-storage",
     "bind",
     "bootstrap",
     "charm-resources",
@@ -235,7 +251,6 @@ pub const NOT_OFFERED: [&str; 61] = [
     "debug-hook",
     "debug-hooks",
     "destroy-controller",
-    "detach-storage",
     "diff-bundle",
     "download",
     "enable-ha",
@@ -259,7 +274,6 @@ pub const NOT_OFFERED: [&str; 61] = [
     "remove-offer",
     "remove-saas",
     "remove-ssh-key",
-    "remove-storage",
     "resources",
     "revoke",
     "scp",
@@ -270,7 +284,6 @@ pub const NOT_OFFERED: [&str; 61] = [
     "show-status-log",
     "spaces",
     "ssh",
-    "storage",
     "unexpose",
     "wait-for",
 ];
@@ -358,6 +371,13 @@ async fn with_controller(
         Verb::RevokeSecret(args) => grant_secret::revoke(&args, session).await,
         Verb::RemoveSecret(args) => remove_secret::run(&args, session).await,
         Verb::Secrets(args) => secrets::list(&args, session).await,
+        Verb::AddStorage(args) => change_storage::add(&args, session).await,
+        Verb::AttachStorage(args) => change_storage::attach(&args, session).await,
+        Verb::DetachStorage(args) => change_storage::detach(&args, session).await,
+        Verb::RemoveStorage(args) => change_storage::remove(&args, session).await,
+        Verb::Storage(args) => storage::list(&args, session).await,
+        Verb::ShowStorage(args) => storage::show(&args, session).await,
+        Verb::StoragePools(args) => storage::pools(&args, session),
         Verb::ShowSecret(args) => secrets::show(&args, session).await,
         Verb::SetModelConstraints(args) => constraints::set(&args, session),
         Verb::ModelConstraints(args) => constraints::show(&args, session),

@@ -19,6 +19,7 @@ mod relations;
 mod removal;
 mod secrets;
 mod status;
+mod storage;
 pub mod unit_agent;
 mod units;
 mod user_secrets;

@@ -59,6 +59,9 @@ mod state_get;
 mod state_set;
 mod status_get;
 mod status_set;
+mod storage_add;
+mod storage_get;
+mod storage_list;
 #[cfg(test)]
 mod test_context;
 mod tool;
@@ -124,6 +127,9 @@ const TOOLS: &[&Tool] = &[
     &state_set::TOOL,
     &status_get::TOOL,
     &status_set::TOOL,
+    &storage_add::TOOL,
+    &storage_get::TOOL,
+    &storage_list::TOOL,
     &unit_get::TOOL,
 ];
 
@@ -197,7 +203,7 @@ pub fn is_confidential(name: &str) -> bool {
 pub fn call(context: &mut HookContext, name: &str, args: &[Vec<u8>], inputs: &Inputs) -> CallOutcome {
     let Some(tool) = TOOLS.iter().find(|tool| tool.name == name) else {
         return CallOutcome::Reply(match NAMES.contains(&name) {
-            true => unsupported::reply(context, name, args),
+            true => unsupported::reply(name, args),
             false => ToolReply::error(1, &format!("bad request: unknown command: {name}")),
         });
     };
@@ -236,7 +242,10 @@ pub fn call(context: &mut HookContext, name: &str, args: &[Vec<u8>], inputs: &In
 fn reply(output: ToolOutput, tool: &Tool, parsed: &flags::ParsedArguments) -> ToolReply {
     let formats = tool.flags.iter().find_map(|flag| match flag.kind {
         flags::FlagKind::Format(formats) => Some(formats),
-        flags::FlagKind::Switch | flags::FlagKind::Text | flags::FlagKind::Relation => None,
+        flags::FlagKind::Switch
+        | flags::FlagKind::Text
+        | flags::FlagKind::Relation
+        | flags::FlagKind::Storage => None,
     });
     let mut reply = ToolReply { reports: output.reports, ..ToolReply::default() };
     if let Some(line) = output.line {

@@ -17,5 +17,6 @@ pub mod pending_reentry;
 pub mod relation;
 pub mod scope;
 pub(crate) mod secret;
+pub mod storage;
 pub mod unit;
 pub mod user_secret;

@@ -8,7 +8,7 @@
 //!   (why it does so);
 //! * `snapshot` (the view that the agent receives), `local` (its stored state), `record` (what it sends);
 //! * `decision` and `resolve` (what it does next), `pending_operations`, `pending_relation_hook` and `retry` (which
-//!   operation that is), `chosen_operation` (how it starts), `wait_causes` and `agent_causes` (why it waits);
+//!   operation that is), `storage` (storage and its hooks), `chosen_operation` (how it starts), `wait_causes` and `agent_causes` (why it waits);
 //! * `hook_context` and `writes` (what a hook reads and writes), `write_buffer`, `leader_settings` and `omitted_bags`
 //!   (what the hook tools do with both), `hook_context_builder`, `dispatch` and `environment` (what the hook's process
 //!   receives), `commands_context` (the context of commands);
@@ -41,6 +41,7 @@ pub mod run_retention;
 mod secret_buffer;
 pub mod secrets;
 pub mod snapshot;
+pub mod storage;
 mod wait_causes;
 pub mod workflow;
 mod write_buffer;

@@ -11,6 +11,7 @@ use super::local::{Episode, Event, FollowUp, Local, Run};
 use super::pending_relation_hook::{PendingHook, ThisUnit, pending_hook};
 use super::record::{Outcome, Record, hex};
 use super::snapshot::{ActionView, RelationView, Snapshot};
+use super::storage::detach_all;
 use super::wait_causes::{subordinate_cause, wait, wait_cause, wait_for_link};
 use crate::terms::cause::{Actor, Cause, Duty};
 use crate::terms::commands::EXEC;
@@ -289,6 +290,10 @@ pub(super) fn shut_down(
 ) -> Option<Act> {
     if alive {
         return None;
+    }
+    let detach = detach_all(local, view, now, waits);
+    if detach.is_some() || !waits.is_empty() {
+        return Some(detach.unwrap_or_else(|| wait(None, std::mem::take(waits))));
     }
     if local.installed {
         let leave = relation_hook(local, view, now, alive, waits);

@@ -15,6 +15,7 @@ use super::pending_relation_hook::{PendingHook, ThisUnit, pending_hook};
 use super::pending_secret_hook::is_due;
 use super::record::{Outcome, Record, Timer};
 use super::snapshot::{HOOK_RETRIES_DEFAULT, RelationView, Snapshot};
+use super::storage;
 use super::wait_causes::{stale_link_cause, unknown_leader_cause, wait, wait_cause};
 use crate::terms::activity::Activity;
 use crate::terms::cause::{Actor, Duty, Retry};
@@ -227,6 +228,13 @@ fn record_without_running(
         {
             Some(record(operation.clone(), Outcome::Skipped))
         }
+        // the storage was taken away before the hook has succeeded, or was detached by other means
+        Operation::Hook(hook @ Hook::Storage { .. })
+            if is_link_fresh(now)
+                && view.is_some_and(|view| !storage::is_due(local, view, is_alive(local, view), hook)) =>
+        {
+            Some(record(operation.clone(), Outcome::Skipped))
+        }
         Operation::EnterScope { .. }
         | Operation::LeaveScope { .. }
         | Operation::Resync
@@ -295,7 +303,8 @@ fn refresh(operation: &Operation, local: &Local, view: Option<&Snapshot>, now: &
             | Hook::UpdateStatus
             | Hook::Stop
             | Hook::Remove
-            | Hook::Secret { .. },
+            | Hook::Secret { .. }
+            | Hook::Storage { .. },
         )
         | Operation::EnterScope { .. }
         | Operation::LeaveScope { .. }

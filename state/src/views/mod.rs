@@ -8,4 +8,5 @@ pub mod decision_view;
 pub mod delta;
 pub mod inline_settings;
 pub mod secrets;
+pub mod storage;
 pub mod view;
