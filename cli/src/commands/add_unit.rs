@@ -1,10 +1,10 @@
 //! `add-unit APP`: adds units to an application.
 
 use crate::command_error::CommandError;
+use crate::commands::change_storage;
 use crate::session::CommandSession;
 use api::{AddUnits, UserPort};
 use clap::Args;
-use state::terms::storage::StorageId;
 
 /// Arguments of `add-unit`.
 #[derive(Debug, Args)]
@@ -19,12 +19,13 @@ pub struct AddUnitArgs {
     pub to: Vec<String>,
     /// Existing storage for the unit, which is added to the machine of this storage
     #[arg(long, value_delimiter = ',', value_name = "ID")]
-    pub attach_storage: Vec<StorageId>,
+    pub attach_storage: Vec<String>,
 }
 
 pub async fn run<A: UserPort>(args: &AddUnitArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+    let attach = change_storage::ids(&args.attach_storage)?;
     let add = |units, to| AddUnits {
-        attach_storage: args.attach_storage.clone(),
+        attach_storage: attach.clone(),
         application: args.application.clone(),
         units,
         to,

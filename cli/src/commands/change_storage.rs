@@ -4,7 +4,7 @@ use crate::command_error::CommandError;
 use crate::session::CommandSession;
 use api::{AddStorage, AttachStorage, DetachStorage, RemoveStorage, UserPort};
 use clap::Args;
-use state::terms::names::UnitName;
+use state::terms::names::{BadName, UnitName};
 use state::terms::storage::{StorageDirective, StorageId};
 use std::collections::BTreeMap;
 
@@ -58,6 +58,14 @@ fn parse(word: &str) -> Result<(String, StorageDirective), CommandError> {
         CommandError::usage(format!("cannot parse the directive for storage {name:?}: {bad}"))
     })?;
     Ok((name.to_owned(), directive))
+}
+
+/// Parses the values of `--attach-storage`.
+pub fn ids(words: &[String]) -> Result<Vec<StorageId>, CommandError> {
+    words
+        .iter()
+        .map(|word| word.parse().map_err(|bad: BadName| CommandError::usage(bad.to_string())))
+        .collect()
 }
 
 /// Parses the values of `--storage`.

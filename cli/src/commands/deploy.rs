@@ -9,7 +9,6 @@ use crate::session::CommandSession;
 use api::{AddUnits, UserPort};
 use clap::Args;
 use state::charm::Base;
-use state::terms::storage::StorageId;
 
 /// Arguments of `deploy`.
 #[derive(Debug, Args)]
@@ -41,7 +40,7 @@ pub struct DeployArgs {
     pub storage: Vec<String>,
     /// Existing storage for the unit, which is added to the machine of this storage
     #[arg(long, value_delimiter = ',', value_name = "ID")]
-    pub attach_storage: Vec<StorageId>,
+    pub attach_storage: Vec<String>,
     /// Show what would be deployed, and change nothing
     #[arg(long)]
     pub dry_run: bool,
@@ -108,7 +107,7 @@ pub async fn run<A: UserPort>(args: &DeployArgs, session: &CommandSession<A>) ->
     let units = args.num_units - further.len() as u32;
     let deploy = api::Deploy {
         storage: change_storage::directives(&args.storage)?,
-        attach_storage: args.attach_storage.clone(),
+        attach_storage: change_storage::ids(&args.attach_storage)?,
         application: Some(application.clone()),
         sha256,
         units,

@@ -195,7 +195,7 @@ fn put_in_indexes(
 ///
 /// # Errors
 /// If there is none.
-pub fn find(draft: &mut Draft, model: Model, id: &StorageId) -> Result<StorageDoc, Refusal> {
+pub(crate) fn find(draft: &mut Draft, model: Model, id: &StorageId) -> Result<StorageDoc, Refusal> {
     draft.get(&model.storage(id)).ok_or_else(|| Refusal::not_found(EntityKind::Storage, id))
 }
 
