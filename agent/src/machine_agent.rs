@@ -29,7 +29,7 @@ use state::terms::names::Uuid;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
-use storage::StorageProgress;
+use storage::{StorageExecutor, StorageProgress};
 
 /// The delay before the next attempt to reach the controller, or to repeat a step that failed: doubled up to 5
 /// s.
@@ -203,7 +203,8 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
             // a step failed: the plan is applied again after a delay
             let mut is_incomplete = self.apply_plan(view.as_ref()).await;
             if let Some(view) = &view {
-                is_incomplete |= self.apply_storage(view).await;
+                let (api, host, progress) = (&self.api, &self.deployments, &self.storage);
+                is_incomplete |= StorageExecutor { api, host, progress }.apply(view).await;
             }
             self.report_health().await;
             self.report_obstructed_recalls().await;

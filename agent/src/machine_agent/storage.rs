@@ -3,9 +3,8 @@
 //! `state::machine::storage` decides what is done. What fails is reported, and tried again with the back-off of the
 //! machine's plan.
 
-use super::MachineAgent;
-use crate::ports::{Clock, Deployments, StorageHost};
-use api::{MachineAgentRequests, MachineView, ReportStorage};
+use crate::ports::StorageHost;
+use api::{Handle, MachineView, ReportStorage};
 use state::machine::storage::{CompletedStorage, StorageStep, storage_steps};
 use state::terms::names::Uuid;
 use state::terms::storage::{MachineStorage, StorageId, StorageReport};
@@ -21,19 +20,26 @@ pub(super) struct StorageProgress {
     errors: RefCell<BTreeMap<StorageId, String>>,
 }
 
-impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAgent<A, D, C> {
+/// The controller and the host, for one plan.
+pub(super) struct StorageExecutor<'a, A, D> {
+    pub api: &'a A,
+    pub host: &'a D,
+    pub progress: &'a StorageProgress,
+}
+
+impl<A: Handle<ReportStorage>, D: StorageHost> StorageExecutor<'_, A, D> {
     /// Executes the plan for storage. Returns true if a step failed and must be repeated.
-    pub(super) async fn apply_storage(&self, view: &MachineView) -> bool {
-        self.storage.completed.borrow_mut().retain(|id, _| view.storage.contains_key(id));
-        self.storage.errors.borrow_mut().retain(|id, _| view.storage.contains_key(id));
-        let steps = storage_steps(&view.storage, &self.storage.completed.borrow());
+    pub(super) async fn apply(&self, view: &MachineView) -> bool {
+        self.progress.completed.borrow_mut().retain(|id, _| view.storage.contains_key(id));
+        self.progress.errors.borrow_mut().retain(|id, _| view.storage.contains_key(id));
+        let steps = storage_steps(&view.storage, &self.progress.completed.borrow());
         let mut is_incomplete = false;
         for step in steps {
             let (StorageStep::Provide(id) | StorageStep::Release(id) | StorageStep::Delete(id)) = &step;
             let Some(storage) = view.storage.get(id) else { continue };
             let (report, unit) = match self.execute_storage(&step, storage).await {
                 Ok(done) => {
-                    self.storage.errors.borrow_mut().remove(id);
+                    self.progress.errors.borrow_mut().remove(id);
                     done
                 }
                 Err(error) => {
@@ -49,7 +55,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
             is_incomplete |= !is_reported;
             if is_reported {
                 let completed = CompletedStorage { instance: storage.instance, unit };
-                self.storage.completed.borrow_mut().insert(id.clone(), completed);
+                self.progress.completed.borrow_mut().insert(id.clone(), completed);
             }
         }
         is_incomplete
@@ -63,7 +69,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
     ) -> anyhow::Result<(Option<StorageReport>, Option<Uuid>)> {
         match step {
             StorageStep::Provide(id) => {
-                let location = self.deployments.provide_storage(id, storage).await?;
+                let location = self.host.provide_storage(id, storage).await?;
                 let attachment = storage.attachment.as_ref();
                 let unit = attachment.map(|attachment| attachment.unit);
                 let is_known = attachment.is_some_and(|known| known.location.as_ref() == Some(&location));
@@ -71,11 +77,11 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
                 Ok((report.map(|unit| StorageReport::Provisioned { unit, location }), unit))
             }
             StorageStep::Release(id) => {
-                self.deployments.release_storage(id, storage).await?;
+                self.host.release_storage(id, storage).await?;
                 Ok((None, None))
             }
             StorageStep::Delete(id) => {
-                self.deployments.delete_storage(id, storage).await?;
+                self.host.delete_storage(id, storage).await?;
                 tracing::info!("deleted storage {id}");
                 Ok((Some(StorageReport::Removed), None))
             }
@@ -84,12 +90,12 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
 
     /// Reports an error once, until it changes or the step succeeds.
     async fn report_storage_error(&self, id: &StorageId, instance: Uuid, error: String) {
-        if self.storage.errors.borrow().get(id) == Some(&error) {
+        if self.progress.errors.borrow().get(id) == Some(&error) {
             return;
         }
         tracing::warn!("storage {id}, retrying: {error}");
         if self.report_storage(id, instance, StorageReport::Failed { error: error.clone() }).await {
-            self.storage.errors.borrow_mut().insert(id.clone(), error);
+            self.progress.errors.borrow_mut().insert(id.clone(), error);
         }
     }
 

@@ -19,7 +19,7 @@ use crate::documents::sequence;
 use crate::lifecycle::creation::{Creation, require_count};
 use crate::lifecycle::leadership;
 use crate::lifecycle::secret;
-use crate::lifecycle::storage;
+use crate::lifecycle::storage_directives;
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{archive, relation, unit};
 use crate::terms::cause::Entity;
@@ -163,7 +163,7 @@ pub fn deploy(
     }
     let mut settings = Settings::new();
     change_settings(&charm, &mut settings, &request.config, &[])?;
-    storage::validate_directives(&charm, &request.storage)?;
+    storage_directives::validate_directives(&charm, &request.storage)?;
     if !request.attach_storage.is_empty() && (request.units != 1 || charm.subordinate) {
         return Err(StorageRefusal::AttachedToSeveral.into());
     }

@@ -18,5 +18,6 @@ pub mod relation;
 pub mod scope;
 pub(crate) mod secret;
 pub mod storage;
+mod storage_directives;
 pub mod unit;
 pub mod user_secret;

@@ -16,91 +16,20 @@ use crate::documents::refusal::Refusal;
 use crate::documents::sequence;
 use crate::lifecycle::creation::Creation;
 use crate::lifecycle::machine;
+use crate::lifecycle::storage_directives::{count_of, declared, require_count, suitable, too_many};
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 use crate::terms::refusal::EntityKind;
 use crate::terms::refusal::storage::StorageRefusal;
 use crate::terms::storage::{
-    ERROR_BYTES_MAX, SIZE_MIB_DEFAULT, STORAGE_OF_MACHINE_MAX, STORAGE_OF_UNIT_MAX, StorageDirective,
-    StorageId, StoragePool, StorageReport,
+    ERROR_BYTES_MAX, STORAGE_OF_MACHINE_MAX, STORAGE_OF_UNIT_MAX, StorageDirective, StorageId, StorageReport,
 };
-use std::collections::BTreeMap;
 
 /// A unit to which storage is attached.
 #[derive(Clone, Copy)]
 pub(crate) struct StorageOwner<'a> {
     pub id: Uuid,
     pub doc: &'a UnitDoc,
-}
-
-/// Verifies the directives of a deployment against what the charm declares.
-///
-/// # Errors
-/// If a name is not declared, or a count, pool or size does not suit its storage.
-pub fn validate_directives(
-    charm: &Charm,
-    directives: &BTreeMap<String, StorageDirective>,
-) -> Result<(), Refusal> {
-    for (name, directive) in directives {
-        let declared = declared(charm, name)?;
-        suitable(name, declared, Some(directive))?;
-        require_count(name, declared, count_of(declared, Some(directive)))?;
-    }
-    Ok(())
-}
-
-fn declared<'a>(charm: &'a Charm, name: &str) -> Result<&'a Storage, Refusal> {
-    let not_declared =
-        || StorageRefusal::NotDeclared { charm: charm.name.clone(), name: name.to_owned() }.into();
-    charm.storage.get(name).ok_or_else(not_declared)
-}
-
-/// The pool and the size in MiB of an instance.
-fn suitable(
-    name: &str,
-    declared: &Storage,
-    directive: Option<&StorageDirective>,
-) -> Result<(StoragePool, u64), Refusal> {
-    let pool = match directive.and_then(|directive| directive.pool.as_ref()) {
-        None => StoragePool::default_of(declared.kind),
-        Some(pool) => {
-            let known: Option<StoragePool> = pool.parse().ok();
-            let suitable = known.filter(|known| known.provides(declared.kind));
-            let unsuitable = || StorageRefusal::UnsuitablePool { name: name.to_owned(), pool: pool.clone() };
-            suitable.ok_or_else(unsuitable)?
-        }
-    };
-    let requested = directive.and_then(|directive| directive.size_mib);
-    let size_mib = requested.unwrap_or(SIZE_MIB_DEFAULT.max(declared.minimum_size_mib));
-    if size_mib < declared.minimum_size_mib {
-        let min_mib = declared.minimum_size_mib;
-        return Err(StorageRefusal::TooSmall { name: name.to_owned(), size_mib, min_mib }.into());
-    }
-    Ok((pool, size_mib))
-}
-
-fn count_of(declared: &Storage, directive: Option<&StorageDirective>) -> usize {
-    match directive {
-        Some(directive) => directive.count.unwrap_or(1) as usize,
-        None => declared.count_min as usize,
-    }
-}
-
-fn require_count(name: &str, declared: &Storage, count: usize) -> Result<(), Refusal> {
-    let (min, max) = (declared.count_min, declared.count_max);
-    let is_within = count >= min as usize && max.is_none_or(|max| count <= max as usize);
-    if !is_within {
-        return Err(StorageRefusal::WrongCount { name: name.to_owned(), count, min, max }.into());
-    }
-    if count > STORAGE_OF_UNIT_MAX {
-        return Err(too_many());
-    }
-    Ok(())
-}
-
-fn too_many() -> Refusal {
-    let (unit_max, machine_max) = (STORAGE_OF_UNIT_MAX, STORAGE_OF_MACHINE_MAX);
-    StorageRefusal::TooMany { unit_max, machine_max }.into()
 }
 
 /// The number of documents that the storage of a new unit of the application takes: one for each instance, its sequence,

@@ -45,7 +45,7 @@ fn refusal<T: std::fmt::Debug>(answer: Result<T, Refusal>) -> RefusalReason {
 }
 
 fn report(world: &mut World, id: &StorageId, report: StorageReport) {
-    let doc = found(world, id).expect("it is there");
+    let doc = found(world, id).expect("it exists");
     let (machine, instance) = (doc.machine, doc.uuid);
     world
         .run(|draft, _| storage::record_report(draft, MODEL, machine, (id, instance), report.clone(), 8))
@@ -59,7 +59,7 @@ fn provide(world: &mut World, id: &StorageId) {
 
 /// The unit runs a storage hook for the instance.
 fn run_hook(world: &mut World, agent: &mut Agent, id: &StorageId, event: StorageEvent) {
-    let doc = found(world, id).expect("it is there");
+    let doc = found(world, id).expect("it exists");
     let storage = AttachedStorage { instance: doc.uuid, kind: doc.kind, location: format!("/srv/{id}") };
     let hook = Hook::Storage { id: id.clone(), storage, event };
     let record = agent.record(Operation::Hook(hook), Outcome::Ok);
@@ -265,7 +265,7 @@ fn the_storage_of_a_unit_is_bounded() {
 #[test]
 fn a_late_report_about_another_instance_or_attachment_changes_nothing() {
     let (mut world, mut agent, data) = attached();
-    let doc = found(&world, &data).expect("it is there");
+    let doc = found(&world, &data).expect("it exists");
     let send = |world: &mut World, instance, report: StorageReport| {
         let machine = doc.machine;
         world

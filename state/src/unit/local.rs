@@ -7,7 +7,6 @@
 
 mod apply;
 
-use super::storage::AttachedStorage;
 use super::writes::{RunReport, Writes};
 use crate::terms::failure_reason::FailureReason;
 use crate::terms::hook_name::HookName;
@@ -21,7 +20,7 @@ use crate::terms::refusal::RefusalReason;
 use crate::terms::settings::{Bag, BagChange};
 use crate::terms::start_reason::StartReason;
 use crate::terms::status::WorkloadStatus;
-use crate::terms::storage::StorageId;
+use crate::terms::storage::{AttachedStorage, StorageId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -8,7 +8,7 @@
 //!   (why it does so);
 //! * `snapshot` (the view that the agent receives), `local` (its stored state), `record` (what it sends);
 //! * `decision` and `resolve` (what it does next), `pending_operations`, `pending_relation_hook` and `retry` (which
-//!   operation that is), `storage` (storage and its hooks), `chosen_operation` (how it starts), `wait_causes` and `agent_causes` (why it waits);
+//!   operation that is), `pending_storage_hook` (storage and its hooks), `chosen_operation` (how it starts), `wait_causes` and `agent_causes` (why it waits);
 //! * `hook_context` and `writes` (what a hook reads and writes), `write_buffer`, `leader_settings` and `omitted_bags`
 //!   (what the hook tools do with both), `hook_context_builder`, `dispatch` and `environment` (what the hook's process
 //!   receives), `commands_context` (the context of commands);
@@ -17,6 +17,7 @@
 //! * `dry_run` (simulates the decision), `workflow` (the state as operators see it), `jitter` (varies delays).
 
 pub mod agent_causes;
+mod application_views;
 mod chosen_operation;
 pub mod commands_context;
 pub mod decision;
@@ -34,6 +35,7 @@ pub mod pending_operations;
 pub mod pending_relation_hook;
 pub mod pending_reports;
 mod pending_secret_hook;
+mod pending_storage_hook;
 pub mod record;
 pub mod resolve;
 pub mod retry;

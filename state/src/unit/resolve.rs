@@ -18,9 +18,9 @@ use super::pending_operations::{
     update_status, update_status_due, upgrade,
 };
 use super::pending_secret_hook::secret_hook;
+use super::pending_storage_hook::{before_install, storage_hook};
 use super::retry::{after_failure, interrupted};
 use super::snapshot::Snapshot;
-use super::storage::{before_install, storage_hook};
 pub use super::wait_causes::{fetch_cause, reboot_cause, requested_reboot_cause};
 use super::wait_causes::{no_view_cause, stale_link_cause, unknown_leader_cause, wait, wait_cause};
 use crate::terms::cause::{Actor, Duty};

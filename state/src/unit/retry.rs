@@ -13,9 +13,9 @@ use super::local::{Episode, INTERRUPTIONS_MAX, Local, Run};
 use super::pending_operations::{commands, config_digest, is_alive, pending_action, wanted_charm};
 use super::pending_relation_hook::{PendingHook, ThisUnit, pending_hook};
 use super::pending_secret_hook::is_due;
+use super::pending_storage_hook;
 use super::record::{Outcome, Record, Timer};
 use super::snapshot::{HOOK_RETRIES_DEFAULT, RelationView, Snapshot};
-use super::storage;
 use super::wait_causes::{stale_link_cause, unknown_leader_cause, wait, wait_cause};
 use crate::terms::activity::Activity;
 use crate::terms::cause::{Actor, Duty, Retry};
@@ -231,7 +231,9 @@ fn record_without_running(
         // the storage was taken away before the hook has succeeded, or was detached by other means
         Operation::Hook(hook @ Hook::Storage { .. })
             if is_link_fresh(now)
-                && view.is_some_and(|view| !storage::is_due(local, view, is_alive(local, view), hook)) =>
+                && view.is_some_and(|view| {
+                    !pending_storage_hook::is_due(local, view, is_alive(local, view), hook)
+                }) =>
         {
             Some(record(operation.clone(), Outcome::Skipped))
         }

@@ -5,9 +5,10 @@
 //! `views`; the agent keeps the newest in memory and a copy on disk, and passes it to `resolve` and
 //! `hook_context_builder`.
 
+pub use super::application_views::{CharmView, GrantView};
 use super::secrets::SecretView;
 use super::storage::StorageView;
-use crate::charm::{Charm, Scope};
+use crate::charm::Scope;
 use crate::terms::leader_settings::LeaderSettingsView;
 use crate::terms::life::Life;
 use crate::terms::member_version::MemberVersion;
@@ -20,11 +21,10 @@ use crate::terms::secret::SecretId;
 use crate::terms::settings::Bag;
 use crate::terms::status::ActionStatus;
 use crate::terms::storage::StorageId;
-use crate::terms::unit_documents::{CharmDoc, ResolvedDoc, StatusDoc};
+use crate::terms::unit_documents::{ResolvedDoc, StatusDoc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 /// The default of `max-hook-retries` (spec/uniter.md, "Decisions"), also for a unit without a view.
 pub const HOOK_RETRIES_DEFAULT: u32 = 10;
@@ -76,26 +76,6 @@ pub struct UnitView {
     /// one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub machine_full: bool,
-}
-
-/// The charm of the unit's application.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct CharmView {
-    /// Which charm it is.
-    pub charm: CharmDoc,
-    /// What the charm declares.
-    pub declared: Arc<Charm>,
-}
-
-/// The leadership lease of the unit's application.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct GrantView {
-    /// The leader.
-    pub holder: UnitName,
-    /// The generation of the lease, which increases whenever the holder changes.
-    pub generation: u64,
 }
 
 /// An action that the unit must run.

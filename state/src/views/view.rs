@@ -28,7 +28,7 @@ use crate::unit::snapshot::{
 };
 use crate::unit::storage::StorageView;
 use crate::views::inline_settings::{self, BagSizes, INLINE_BYTES_MAX};
-use crate::views::storage;
+use crate::views::machine_storage;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -494,6 +494,6 @@ pub fn machine(reader: &dyn Reader, model: Model, id: Uuid) -> Option<MachineVie
         life,
         units,
         recalls: recalls.iter().filter_map(|stored| last_id(&stored.key)).collect(),
-        storage: storage::on_machine(reader, model, id),
+        storage: machine_storage::on_machine(reader, model, id),
     })
 }
