@@ -77,17 +77,17 @@ pub(super) async fn use_storage<S: Store>(fixture: &mut Fixture<'_, S>) {
         .await;
     let id = second.clone();
     fixture.call("storage::attach", move |draft| storage::attach(draft, model, unit, &id)).await;
-    let id = second.clone();
-    fixture.call("storage::destroy", move |draft| storage::destroy(draft, model, &id, true, 6)).await;
-    let id = first.clone();
-    fixture.call("storage::destroy", move |draft| storage::destroy(draft, model, &id, true, 6)).await;
-    fixture.call("storage::record_report", report(&first, doc.uuid, StorageReport::Removed)).await;
     fixture
         .call("storage::destroy_with_unit", move |draft| {
             storage::destroy_with_unit(draft, model, unit, 7);
             Ok(())
         })
         .await;
+    let id = second.clone();
+    fixture.call("storage::destroy", move |draft| storage::destroy(draft, model, &id, true, 6)).await;
+    let id = first.clone();
+    fixture.call("storage::destroy", move |draft| storage::destroy(draft, model, &id, true, 6)).await;
+    fixture.call("storage::record_report", report(&first, doc.uuid, StorageReport::Removed)).await;
     fixture
         .call("storage::destroy_with_application", move |draft| {
             storage::destroy_with_application(draft, model, application);
