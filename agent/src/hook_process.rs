@@ -10,14 +10,14 @@
 mod port;
 mod reattach;
 mod remaining_processes;
-pub mod run_folder;
+pub mod run_files;
 mod run_folders;
 
 use host::backoff::Backoff;
 use host::file::write_atomic;
 use host::lock::Lock;
 pub use remaining_processes::kill_remaining_processes;
-use run_folder::{RunFile, create_file, read_outcome};
+use run_files::{RunFile, create_file, read_outcome};
 use run_folders::RunFolders;
 
 use crate::clock::kernel_boot;

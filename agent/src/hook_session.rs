@@ -13,7 +13,7 @@ mod calls_file;
 use crate::tool_socket::{bad_request, closed_reply, encode};
 pub use calls_file::{
     AnsweredCall, CALLS_BYTES_MAX, CALLS_WITH_EFFECT_BYTES_MAX, CallsFile, CallsLine, ConfidentialCall,
-    FetchedBagLine, TextOrBytes,
+    FetchedBagLine, StoredBytes,
 };
 use calls_file::{AppendError, CALLS, SecretEffect};
 use commands::{CallOutcome, Inputs, Need, SecretAnswer, SecretNeed, ToolReply};
@@ -64,7 +64,7 @@ pub struct HookSession<'a> {
     context: HookContext,
     context_digest: String,
     calls: CallsFile,
-    answered: BTreeMap<String, (u8, TextOrBytes, TextOrBytes)>,
+    answered: BTreeMap<String, (u8, StoredBytes, StoredBytes)>,
     reports: Vec<RunReport>,
     last_call: u32,
     /// The number of the last report. Reports have their own numbers, because one call may make two reports.
@@ -140,7 +140,7 @@ impl<'a> HookSession<'a> {
             }
             self.context.restrict_leadership(answered.is_leader);
             let args: Vec<Vec<u8>> = answered.args.iter().map(|arg| arg.as_slice().to_vec()).collect();
-            let bytes = |stored: &TextOrBytes| stored.as_slice().to_vec();
+            let bytes = |stored: &StoredBytes| stored.as_slice().to_vec();
             let files = answered.files.iter();
             let leader_write = if answered.code == 0 { Ok(()) } else { Err(String::new()) };
             let inputs = Inputs {
@@ -160,7 +160,7 @@ impl<'a> HookSession<'a> {
                     Need::Stdin | Need::File(_) | Need::LeaderSettings(_) | Need::Secret(_),
                 ) => return false,
             };
-            if !matches!(answered.stdout, TextOrBytes::Digest { .. }) {
+            if !matches!(answered.stdout, StoredBytes::Digest { .. }) {
                 self.answered.insert(
                     answered.id.clone(),
                     (answered.code, answered.stdout.clone(), answered.stderr.clone()),
@@ -184,8 +184,8 @@ impl<'a> HookSession<'a> {
             if effect.printed.is_none() {
                 return;
             }
-            let printed = TextOrBytes::new(effect.printed.as_deref().unwrap_or_default().as_bytes());
-            self.answered.insert(call.id.clone(), (call.code, printed, TextOrBytes::new(b"")));
+            let printed = StoredBytes::new(effect.printed.as_deref().unwrap_or_default().as_bytes());
+            self.answered.insert(call.id.clone(), (call.code, printed, StoredBytes::new(b"")));
         }
     }
 
@@ -304,26 +304,26 @@ impl<'a> HookSession<'a> {
             at_ms,
             pid,
             tool,
-            args: args.into_iter().map(TextOrBytes::from_vec).collect(),
-            cwd: TextOrBytes::new(request.call.cwd),
+            args: args.into_iter().map(StoredBytes::from_vec).collect(),
+            cwd: StoredBytes::new(request.call.cwd),
             is_leader,
-            stdin: inputs.stdin.map(TextOrBytes::from_vec),
+            stdin: inputs.stdin.map(StoredBytes::from_vec),
             files: inputs
                 .files
                 .into_iter()
-                .map(|(path, found)| (path, found.map(TextOrBytes::from_vec)))
+                .map(|(path, found)| (path, found.map(StoredBytes::from_vec)))
                 .collect(),
             failed: None,
             code: reply.code,
-            stdout: TextOrBytes::new(&reply.stdout),
-            stderr: TextOrBytes::new(&reply.stderr),
+            stdout: StoredBytes::new(&reply.stdout),
+            stderr: StoredBytes::new(&reply.stderr),
         };
         let file_bytes: usize = call.files.values().flatten().map(|file| file.as_slice().len()).sum();
         let is_long = frame.len() + file_bytes + answer_bytes > LITERAL_BYTES_MAX;
         if !has_effect && is_long && reply.code != 0 {
             call.forget_inputs(frame);
         } else if !has_effect && answer_bytes > LITERAL_BYTES_MAX {
-            call.stdout = TextOrBytes::digest(&reply.stdout);
+            call.stdout = StoredBytes::digest(&reply.stdout);
         }
         let only_logs = reply.reports.iter().all(ReportContent::is_log_line);
         let bytes_max = if changes || !only_logs { CALLS_WITH_EFFECT_BYTES_MAX } else { CALLS_BYTES_MAX };
@@ -331,7 +331,7 @@ impl<'a> HookSession<'a> {
             return Ok(self.refuse_unstored(before, &error));
         }
         self.last_call = call.call;
-        if call.failed.is_none() && !matches!(call.stdout, TextOrBytes::Digest { .. }) {
+        if call.failed.is_none() && !matches!(call.stdout, StoredBytes::Digest { .. }) {
             self.answered.insert(id, (reply.code, call.stdout, call.stderr));
         }
         let answer = done(&reply);
@@ -363,7 +363,7 @@ impl<'a> HookSession<'a> {
         }
         self.last_call = line.call;
         if line.effect.is_some_and(|effect| effect.printed.is_some()) {
-            let answer = (reply.code, TextOrBytes::new(&reply.stdout), TextOrBytes::new(b""));
+            let answer = (reply.code, StoredBytes::new(&reply.stdout), StoredBytes::new(b""));
             self.answered.insert(line.id, answer);
         }
         done(reply)

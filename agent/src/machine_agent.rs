@@ -331,8 +331,8 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
             for (unit, folder) in deployed.iter().filter(|(unit, _)| !assigned.contains_key(unit)) {
                 let existence = self.api.handle(GetUnitExistence { unit: *unit }).await.ok();
                 let is_finished = self.deployments.is_finished(folder);
-                let is_name_needed = is_machine_departing || self.is_name_assigned(shown, folder);
-                found.insert(*unit, evidence(existence, is_finished, is_name_needed));
+                let is_blocking = is_machine_departing || self.is_name_assigned(shown, folder);
+                found.insert(*unit, evidence(existence, is_finished, is_blocking));
             }
         }
         let mut is_incomplete = false;

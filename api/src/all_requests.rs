@@ -11,13 +11,13 @@ use crate::changes::{ChangeRequests, WaitForChange};
 use crate::client::Client;
 use crate::controller_info::AboutRequests;
 use crate::disk_usage::DiskUsageRequests;
+use crate::dry_run::DryRunRequests;
 use crate::log::LogRequests;
 use crate::machine_agent::MachineAgentRequests;
 use crate::machines::MachineRequests;
 use crate::models::{GetModelConfig, ListModels, ModelRequests};
 use crate::provisioning::ProvisioningRequests;
 use crate::relations::RelationRequests;
-use crate::removal::RemovalRequests;
 use crate::request::{Entry, Handle, InModel, Request, Visitor, Watch, WatchRequest};
 use crate::secrets::SecretRequests;
 use crate::status::StatusRequests;
@@ -41,7 +41,7 @@ macro_rules! nouns {
 
 nouns! {
     UnitAgentRequests MachineAgentRequests AboutRequests DiskUsageRequests ChangeRequests ModelRequests ArchiveRequests
-    ApplicationRequests UnitRequests RelationRequests RemovalRequests StatusRequests LogRequests WhyRequests
+    ApplicationRequests UnitRequests RelationRequests DryRunRequests StatusRequests LogRequests WhyRequests
     ActionRequests SecretRequests StorageRequests MachineRequests ProvisioningRequests
 }
 
@@ -78,7 +78,7 @@ macro_rules! ports {
 ports! {
     /// The requests of a user, through the command-line client.
     UserPort: InModel, AboutRequests, DiskUsageRequests, ChangeRequests, ModelRequests, ArchiveRequests, ApplicationRequests,
-        UnitRequests, RelationRequests, RemovalRequests, StatusRequests, LogRequests, WhyRequests, ActionRequests,
+        UnitRequests, RelationRequests, DryRunRequests, StatusRequests, LogRequests, WhyRequests, ActionRequests,
         SecretRequests, StorageRequests, MachineRequests;
     /// The requests of the provisioner.
     ProvisionerPort: InModel, ProvisioningRequests, Handle<ListModels>, Handle<GetModelConfig>, Handle<WaitForChange>;

@@ -47,7 +47,7 @@ pub fn check(data: &Path) -> Result<Report, String> {
 
     let mut findings = std::mem::take(&mut inspection.faults);
     for stored in inspection.documents.values() {
-        findings.extend(typed::fault(stored).map(|why| format!("{}: {why}", stored.key)));
+        findings.extend(typed::type_error(stored).map(|why| format!("{}: {why}", stored.key)));
     }
     if is_data {
         findings.extend(archives(&inspection, &data.join("controller/archives")));

@@ -29,7 +29,7 @@ use crate::store::unavailable::is_damage;
 use api::error::ApiError;
 use state::documents::draft::{Draft, PAGE_MAX, StoredDocument, parse, read, read_all};
 use state::documents::effective_life;
-use state::documents::prelude::{ForcedKind, ForcedRemovalDoc, GLOBAL, Kind, Model, last_id};
+use state::documents::prelude::{ForcedEntityKind, ForcedRemovalDoc, GLOBAL, Kind, Model, last_id};
 use state::documents::token::RETIRED_TOKENS_MAX;
 use state::lifecycle::{action, application, cleanup, model};
 use state::operations::force::ForceTimer;
@@ -190,7 +190,7 @@ async fn delete_expired_actions<S: Store, E: Environment>(
         log_and_skip("delete old actions of model", model.0, controller.run(transition).await)?;
     }
     scan.expired.drain(..batch.len());
-    Ok(scan.needs_next_round || !scan.expired.is_empty())
+    Ok(scan.needs_next_pass || !scan.expired.is_empty())
 }
 
 /// Removes the presence of agents whose unit or machine no longer exists. The handlers are not sufficient: no handler
@@ -294,11 +294,11 @@ async fn force_batches<S: Store, E: Environment>(
         let waited_ms = controller.force_timers.count((model, id), &forced, environment.monotonic_ms());
         let timer_started_ms = force::timer_started_ms(&forced);
         let passed_ms = timer_started_ms.saturating_add(waited_ms);
-        let is_away = presence.as_ref().is_some_and(|presence| match forced.kind {
-            ForcedKind::Unit | ForcedKind::Machine => presence.is_late(id),
-            ForcedKind::Application | ForcedKind::Relation => false,
+        let is_late = presence.as_ref().is_some_and(|presence| match forced.kind {
+            ForcedEntityKind::Unit | ForcedEntityKind::Machine => presence.is_late(id),
+            ForcedEntityKind::Application | ForcedEntityKind::Relation => false,
         });
-        let passed_ms = force::elapsed_ms(&forced, passed_ms, destroyed_by_force, is_away);
+        let passed_ms = force::elapsed_ms(&forced, passed_ms, destroyed_by_force, is_late);
         let is_due = force::is_due(&forced, passed_ms);
         // A follow-up wait may start now. Its start time is shown to users, so it must not be before the wall clock.
         let now_ms = if is_due { passed_ms.max(environment.wall_ms()) } else { passed_ms };

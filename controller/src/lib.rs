@@ -6,10 +6,12 @@
 //! without an async runtime, so that the simulator can drive them (design 14). Only `program`, `host_environment`,
 //! `check`, `installation`, `server`, `request_dispatch` and `store::sqlite` depend on the real host.
 
-mod archives;
+mod archive_retention;
 pub mod authorisation;
 pub mod check;
 mod commit_times;
+pub mod debug_log;
+mod debug_log_growth;
 pub mod environment;
 mod force_timers;
 pub mod handlers;
@@ -17,8 +19,6 @@ pub mod host_environment;
 pub mod installation;
 pub mod janitor;
 pub mod leases;
-pub mod log;
-mod log_growth;
 mod lookup;
 pub mod openapi;
 pub mod presence;

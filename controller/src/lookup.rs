@@ -66,7 +66,7 @@ pub(crate) fn find_relation(
 }
 
 /// Returns the entity that a removal request names.
-pub(crate) fn entity(
+pub(crate) fn find_entity(
     reader: &dyn Reader,
     model: Model,
     removed: &RemovalTarget,

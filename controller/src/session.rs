@@ -4,13 +4,13 @@
 //! converts their failures to errors of the API. A [`Session`] handles the requests of one caller; each request is
 //! authorised before its handler runs (S13). `server` opens sessions by token; the simulator opens them directly.
 
-use crate::archives::Archives;
+use crate::archive_retention::Archives;
 use crate::authorisation::{self, unauthorised};
 use crate::commit_times::CommitTimes;
+use crate::debug_log_growth::LogGrowth;
 use crate::environment::Environment;
 use crate::force_timers::ForceTimers;
 use crate::leases::Leases;
-use crate::log_growth::LogGrowth;
 use crate::presence::{Presence, PresenceSnapshot};
 use crate::status::StatusCaches;
 use crate::store::{self, RunError, Store, StoreError, unavailable};

@@ -15,7 +15,7 @@ use api::error::{ApiError, ErrorCode};
 use api::{MachineView, MachineWatchEvent, UnitWatchEvent};
 use state::agents::session::{self, AgentSession};
 use state::documents::draft::Draft;
-use state::documents::prelude::{Kind, Model, Parts};
+use state::documents::prelude::{KeyParts, Kind, Model};
 use state::documents::refusal::Code;
 use state::terms::names::Uuid;
 use state::terms::position::Position;
@@ -298,7 +298,7 @@ impl<S: Store, E: Environment> api::Stream for MachineStream<S, E> {
                 CursorEvent::Revisions(revisions) => {
                     let last = revisions.last().map(|changes| changes.revision);
                     self.cursor.position.revision = last.expect("a step has revisions");
-                    let mut changed = revisions.iter().flat_map(CommitChanges::keys).filter_map(Parts::of);
+                    let mut changed = revisions.iter().flat_map(CommitChanges::keys).filter_map(KeyParts::of);
                     changed.any(|key| MACHINE_VIEW_KINDS.contains(&key.kind))
                 }
                 CursorEvent::Compacted => true,

@@ -17,7 +17,7 @@ use state::why::facts::Facts;
 use state::why::{self, Subject};
 
 /// Everything needed to explain an entity: documents, presence and times at one moment.
-pub(crate) struct Sources<'a> {
+pub(crate) struct WhySources<'a> {
     pub(crate) reader: &'a dyn Reader,
     pub(crate) model: Model,
     pub(crate) presence: &'a PresenceSnapshot,
@@ -26,10 +26,10 @@ pub(crate) struct Sources<'a> {
     pub(crate) now_ms: i64,
 }
 
-impl Sources<'_> {
+impl WhySources<'_> {
     /// Calls a function with the facts that causes are computed from.
     pub(crate) fn with_facts<T>(&self, compute: impl FnOnce(&Facts<'_>) -> T) -> T {
-        let Sources { reader, model, presence, commit_times, force_timers, now_ms } = *self;
+        let WhySources { reader, model, presence, commit_times, force_timers, now_ms } = *self;
         compute(&Facts {
             reader,
             model,
@@ -47,7 +47,7 @@ impl Sources<'_> {
 ///
 /// # Errors
 /// If there is no such entity.
-pub(crate) fn explain(sources: &Sources<'_>, entity: &EntityChoice) -> Result<Why, Refusal> {
+pub(crate) fn explain(sources: &WhySources<'_>, entity: &EntityChoice) -> Result<Why, Refusal> {
     let (reader, model) = (sources.reader, sources.model);
     let mut documents = reader;
     let subject = match entity {

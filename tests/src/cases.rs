@@ -160,7 +160,7 @@ impl Case {
                     .map_err(|error| format!("## {}: {line:?}: {error}", self.title))?,
             }
         }
-        world.look();
+        world.run_until_waiting();
         let mut found = world.take_trace();
         found.push(format!("= {}", world.local.workflow()));
         Ok(found)

@@ -32,7 +32,7 @@ fn new() -> Local {
 
 /// Returns the events of a small unit, each with the local state after it. The fifth event replaces the local state, so
 /// that a new state file and journal start.
-pub fn memories() -> Vec<(Option<Event>, Local)> {
+pub fn local_states() -> Vec<(Option<Event>, Local)> {
     let mut local = new();
     let mut all = vec![(None, local.clone())];
     let mut happens = |local: &mut Local, event: Event| {
@@ -81,7 +81,7 @@ pub fn memories() -> Vec<(Option<Event>, Local)> {
 /// Writes all events to an empty folder, and prints the number of each event that is durable.
 pub fn begin(folder: &Path) {
     let folder = UnitFolder::new(folder.to_path_buf());
-    let all = memories();
+    let all = local_states();
     let journal = now(Journal::open(folder, 0, &all[0].1, true)).expect("it is written");
     println!("0");
     for (n, (event, local)) in all.iter().enumerate().skip(1) {
@@ -101,7 +101,7 @@ pub fn found(folder: &Path) -> Option<usize> {
     match now(journal::load(&UnitFolder::new(folder.to_path_buf()))).expect("it is read") {
         Loaded::Nothing => None,
         Loaded::State { local, .. } => {
-            let at = memories().iter().position(|(_, memory)| *memory == *local);
+            let at = local_states().iter().position(|(_, memory)| *memory == *local);
             Some(at.expect("a state of the scenario"))
         }
         found @ (Loaded::Corrupt { .. } | Loaded::OtherFormat { .. }) => {

@@ -16,11 +16,11 @@ pub use test_support::skipped::skip;
 /// The longest wait for an expected state. A busy machine with two cores needs a tenth of it.
 const DEADLINE: Duration = Duration::from_secs(120);
 /// The interval of polling for a state that has no event.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Part of the error of a command that receives no reply from the controller.
 const NO_ANSWER: &str = "does not answer";
-/// Parts of the errors of a repeated command whose first attempt took effect.
+/// KeyParts of the errors of a repeated command whose first attempt took effect.
 const DONE_BEFORE: [&str; 2] = [" already exists", " not found"];
 
 /// A data folder, and the programs that run on it. Dropping it runs `pintle down`.
@@ -70,7 +70,7 @@ impl Host {
             && output.stderr.contains(NO_ANSWER)
             && Instant::now() < end
         {
-            std::thread::park_timeout(LOOK);
+            std::thread::park_timeout(POLL_INTERVAL);
             output = self.pintle_once(args);
             // the first attempt took effect, and its reply was lost
             if DONE_BEFORE.iter().any(|done| output.stderr.contains(done)) {
@@ -122,7 +122,7 @@ impl Host {
                 return found;
             }
             assert!(Instant::now() < end, "not seen within {DEADLINE:?}: {what}\n{}", self.diagnostics());
-            std::thread::park_timeout(LOOK);
+            std::thread::park_timeout(POLL_INTERVAL);
         }
     }
 

@@ -12,9 +12,9 @@
 mod bounds;
 mod documents;
 mod hook_grammar;
-mod identity;
 mod initial_state;
 mod properties;
+mod state_digest;
 mod steps;
 
 pub use bounds::{Bounds, Command, Space, Violation};
@@ -45,7 +45,7 @@ pub fn search(bounds: &Bounds) -> Result<Space, Box<Violation>> {
         }
         let following = state.steps().map_err(|found| violation(&reached_by, number, found.what))?;
         if following.iter().all(|(step, _)| step.starts_with("user")) {
-            if let Some(what) = state.check_quiet() {
+            if let Some(what) = state.check_at_rest() {
                 return Err(violation(&reached_by, number, what));
             }
             quiet.push(number);

@@ -95,7 +95,7 @@ fn bag(host: &Host, unit: &str, other: &str) -> Value {
 /// Asserts that each step runs exactly the hooks of the spec, and that each hook took effect once.
 ///
 /// Only config-changed writes relation settings, so that no hook is coalesced with another.
-pub fn two_units_live(scene: &Scene, first: &str, second: &str) {
+pub fn relate_change_and_remove(scene: &Scene, first: &str, second: &str) {
     let (db, web) = (&*format!("{first}/0"), &*format!("{second}/0"));
     let (mut of_db, mut of_web) = (STARTED.to_vec(), STARTED.to_vec());
     until_ran(scene, db, &of_db);

@@ -275,7 +275,7 @@ fn declared(role: Role) -> Charm {
 }
 
 /// One unit, and the agents that have run for it.
-struct UnitSupervisor {
+struct SimulatedUnit {
     name: UnitName,
     unit: Uuid,
     disk: Disk,
@@ -283,7 +283,7 @@ struct UnitSupervisor {
 
 type Agent = UnitAgent<Disk, Link, Disk, Time>;
 
-impl UnitSupervisor {
+impl SimulatedUnit {
     fn agent(&self, controller: &Arc<Controller<MemoryStore, Time>>) -> Agent {
         let link = Link(controller.session_for(TokenHolder::Unit { model: MODEL, unit: self.unit }));
         let world = (self.disk.clone(), link, self.disk.clone(), controller.environment.clone());
@@ -340,7 +340,7 @@ async fn run_scenario(awaits: u64) -> (bool, Vec<Vec<String>>) {
         let name = UnitName::new(name, 0);
         let key = MODEL.unit_name(&name);
         let unit = controller.read(move |reader| read(reader, &key)).await.expect("the unit exists");
-        units.push(UnitSupervisor { name, unit, disk: Disk::default() });
+        units.push(SimulatedUnit { name, unit, disk: Disk::default() });
     }
     admin
         .handle(Integrate(Ends { a: "web".to_owned(), b: "db".to_owned() }))

@@ -34,7 +34,7 @@ fn no_crash_loses_a_state_that_was_reported_durable() {
     let scenario = folder();
     let ops = traced(scenario.path(), &["begin"]);
     let reported = ops.iter().filter(|op| matches!(op, Op::Reported(_))).count();
-    assert_eq!(reported, crash_scenarios::memories().len(), "strace traced the whole scenario");
+    assert_eq!(reported, crash_scenarios::local_states().len(), "strace traced the whole scenario");
     let mut left: BTreeMap<Image, Option<usize>> = BTreeMap::new();
     crashes(&Image::default(), &ops, |image, reported| {
         let folder = folder();

@@ -4,7 +4,7 @@
 //! each other.
 
 use super::remaining_processes::{end_processes, kill_remaining_processes, stop_for_reboot};
-use super::run_folder::read_outcome;
+use super::run_files::read_outcome;
 use super::{DeclaredFile, HeldShim, HostCharms, SCRIPT};
 use crate::fault;
 use crate::hook_session::{CallsFile, HookSession};

@@ -8,7 +8,7 @@
 use crate::clock::kernel_boot;
 use crate::hook_process::HostCharms;
 use crate::hook_process::remaining_processes::{kill_remaining_processes, stop_for_reboot};
-use crate::hook_process::run_folder::{PROCESS_POLL_INTERVAL, read_outcome, read_run_file};
+use crate::hook_process::run_files::{PROCESS_POLL_INTERVAL, read_outcome, read_run_file};
 use crate::hook_session::{CallsFile, HookSession};
 use crate::ports::HookHost;
 use hook_client::shim;

@@ -5,7 +5,7 @@
 //!
 //! Called before a run is repeated, and when a unit is stopped.
 
-use super::run_folder::{PROCESS_POLL_INTERVAL, read_outcome, read_run_file};
+use super::run_files::{PROCESS_POLL_INTERVAL, read_outcome, read_run_file};
 use hook_client::shim;
 use host::process::Process;
 use nix::sys::signal::Signal;

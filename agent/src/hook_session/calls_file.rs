@@ -29,7 +29,7 @@ pub(super) const CALLS: &str = "calls.yaml";
 /// Bytes that are stored as text if they are valid UTF-8, so that they are readable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum TextOrBytes {
+pub enum StoredBytes {
     Text(String),
     Raw {
         bytes: Vec<u8>,
@@ -41,38 +41,38 @@ pub enum TextOrBytes {
     },
 }
 
-impl TextOrBytes {
-    pub(super) fn new(bytes: &[u8]) -> TextOrBytes {
+impl StoredBytes {
+    pub(super) fn new(bytes: &[u8]) -> StoredBytes {
         match std::str::from_utf8(bytes) {
-            Ok(text) => TextOrBytes::Text(text.to_owned()),
-            Err(_) => TextOrBytes::Raw { bytes: bytes.to_vec() },
+            Ok(text) => StoredBytes::Text(text.to_owned()),
+            Err(_) => StoredBytes::Raw { bytes: bytes.to_vec() },
         }
     }
-    pub(super) fn from_vec(bytes: Vec<u8>) -> TextOrBytes {
+    pub(super) fn from_vec(bytes: Vec<u8>) -> StoredBytes {
         match String::from_utf8(bytes) {
-            Ok(text) => TextOrBytes::Text(text),
-            Err(error) => TextOrBytes::Raw { bytes: error.into_bytes() },
+            Ok(text) => StoredBytes::Text(text),
+            Err(error) => StoredBytes::Raw { bytes: error.into_bytes() },
         }
     }
-    pub(super) fn digest(bytes: &[u8]) -> TextOrBytes {
-        TextOrBytes::Digest { sha256: host::digest::sha256(bytes), length: bytes.len() }
+    pub(super) fn digest(bytes: &[u8]) -> StoredBytes {
+        StoredBytes::Digest { sha256: host::digest::sha256(bytes), length: bytes.len() }
     }
     /// The beginning of the bytes, as text.
-    fn excerpt(bytes: &[u8]) -> TextOrBytes {
-        TextOrBytes::Text(String::from_utf8_lossy(&bytes[..bytes.len().min(EXCERPT_BYTES)]).into_owned())
+    fn excerpt(bytes: &[u8]) -> StoredBytes {
+        StoredBytes::Text(String::from_utf8_lossy(&bytes[..bytes.len().min(EXCERPT_BYTES)]).into_owned())
     }
     /// The bytes; none if only their digest is stored.
     pub(super) fn as_slice(&self) -> &[u8] {
         match self {
-            TextOrBytes::Text(text) => text.as_bytes(),
-            TextOrBytes::Raw { bytes } => bytes,
-            TextOrBytes::Digest { .. } => &[],
+            StoredBytes::Text(text) => text.as_bytes(),
+            StoredBytes::Raw { bytes } => bytes,
+            StoredBytes::Digest { .. } => &[],
         }
     }
     pub(super) fn is(&self, other: &[u8]) -> bool {
         match self {
-            TextOrBytes::Digest { .. } => *self == TextOrBytes::digest(other),
-            TextOrBytes::Text(_) | TextOrBytes::Raw { .. } => self.as_slice() == other,
+            StoredBytes::Digest { .. } => *self == StoredBytes::digest(other),
+            StoredBytes::Text(_) | StoredBytes::Raw { .. } => self.as_slice() == other,
         }
     }
 }
@@ -87,32 +87,32 @@ pub struct AnsweredCall {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) pid: Option<i32>,
     pub(super) tool: String,
-    pub(super) args: Vec<TextOrBytes>,
-    pub(super) cwd: TextOrBytes,
+    pub(super) args: Vec<StoredBytes>,
+    pub(super) cwd: StoredBytes,
     /// Whether the unit led when the call was answered.
     pub(super) is_leader: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) stdin: Option<TextOrBytes>,
+    pub(super) stdin: Option<StoredBytes>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) files: BTreeMap<String, Result<TextOrBytes, String>>,
+    pub(super) files: BTreeMap<String, Result<StoredBytes, String>>,
     /// The digest of the whole request of a failed call, whose inputs are not stored: nothing depends on them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) failed: Option<TextOrBytes>,
+    pub(super) failed: Option<StoredBytes>,
     pub(super) code: u8,
-    pub(super) stdout: TextOrBytes,
-    pub(super) stderr: TextOrBytes,
+    pub(super) stdout: StoredBytes,
+    pub(super) stderr: StoredBytes,
 }
 
 impl AnsweredCall {
     /// Replaces the inputs of a failed call, and what its answer repeats of them, by the digest of its request.
     pub(super) fn forget_inputs(&mut self, request: &[u8]) {
-        self.failed = Some(TextOrBytes::digest(request));
+        self.failed = Some(StoredBytes::digest(request));
         self.tool =
             String::from_utf8_lossy(&self.tool.as_bytes()[..self.tool.len().min(EXCERPT_BYTES)]).into_owned();
         (self.args, self.stdin, self.files) = Default::default();
-        self.cwd = TextOrBytes::new(b"");
-        self.stdout = TextOrBytes::excerpt(self.stdout.as_slice());
-        self.stderr = TextOrBytes::excerpt(self.stderr.as_slice());
+        self.cwd = StoredBytes::new(b"");
+        self.stdout = StoredBytes::excerpt(self.stdout.as_slice());
+        self.stderr = StoredBytes::excerpt(self.stderr.as_slice());
     }
 }
 

@@ -80,7 +80,7 @@ pub enum CopyPurpose {
 
 /// What a data folder is.
 #[derive(Debug, PartialEq, Eq)]
-enum Standing {
+enum FolderOrigin {
     /// There is no folder, or no identity is recorded in it.
     New,
     /// The recorded folder, at this path.
@@ -89,15 +89,17 @@ enum Standing {
     Copy { original: PathBuf, exists: bool },
 }
 
-fn standing(dir: &DataDir) -> io::Result<Standing> {
-    let Some(actual) = ignore_not_found(FolderIdentity::of(dir.path()))? else { return Ok(Standing::New) };
-    let Some(recorded) = FolderIdentity::read(dir)? else { return Ok(Standing::New) };
+fn folder_origin(dir: &DataDir) -> io::Result<FolderOrigin> {
+    let Some(actual) = ignore_not_found(FolderIdentity::of(dir.path()))? else {
+        return Ok(FolderOrigin::New);
+    };
+    let Some(recorded) = FolderIdentity::read(dir)? else { return Ok(FolderOrigin::New) };
     if recorded.is_same_folder(&actual) {
-        return Ok(Standing::Own(actual));
+        return Ok(FolderOrigin::Own(actual));
     }
     let at_recorded_path = FolderIdentity::of(&recorded.path);
     let exists = at_recorded_path.is_ok_and(|found| recorded.is_same_folder(&found));
-    Ok(Standing::Copy { original: recorded.path, exists })
+    Ok(FolderOrigin::Copy { original: recorded.path, exists })
 }
 
 fn unusable(dir: &DataDir, error: &io::Error) -> CommandError {
@@ -109,9 +111,9 @@ fn unusable(dir: &DataDir, error: &io::Error) -> CommandError {
 /// # Errors
 /// If the folder is a copy.
 pub fn check(dir: &DataDir) -> Result<(), CommandError> {
-    match standing(dir).map_err(|error| unusable(dir, &error))? {
-        Standing::New => Ok(()),
-        Standing::Own(identity) => {
+    match folder_origin(dir).map_err(|error| unusable(dir, &error))? {
+        FolderOrigin::New => Ok(()),
+        FolderOrigin::Own(identity) => {
             // On a disk that is full or read-only, the folder is still found by its inode.
             let is_recorded = FolderIdentity::read(dir).is_ok_and(|known| known.as_ref() == Some(&identity));
             if !is_recorded && let Err(error) = identity.write(dir) {
@@ -119,7 +121,7 @@ pub fn check(dir: &DataDir) -> Result<(), CommandError> {
             }
             Ok(())
         }
-        Standing::Copy { original, exists } => Err(refusal(dir, &original, exists)),
+        FolderOrigin::Copy { original, exists } => Err(refusal(dir, &original, exists)),
     }
 }
 
@@ -129,25 +131,27 @@ pub fn check(dir: &DataDir) -> Result<(), CommandError> {
 /// If the folder is a copy and no purpose is given, or a file cannot be written.
 pub fn establish(dir: &DataDir, purpose: CopyPurpose) -> Result<(), CommandError> {
     let to_error = |error: io::Error| unusable(dir, &error);
-    match (standing(dir).map_err(to_error)?, purpose) {
-        (Standing::Copy { .. }, CopyPurpose::Unknown) | (Standing::Own(_), CopyPurpose::Moved) => check(dir),
-        (Standing::New | Standing::Own(_), CopyPurpose::NewSystem) => {
+    match (folder_origin(dir).map_err(to_error)?, purpose) {
+        (FolderOrigin::Copy { .. }, CopyPurpose::Unknown) | (FolderOrigin::Own(_), CopyPurpose::Moved) => {
+            check(dir)
+        }
+        (FolderOrigin::New | FolderOrigin::Own(_), CopyPurpose::NewSystem) => {
             let text = format!("cannot give {} a new identity: it is not a copy", dir.path().display());
             Err(CommandError::new(text))
         }
-        (Standing::Copy { original, exists: true }, CopyPurpose::Moved) => {
+        (FolderOrigin::Copy { original, exists: true }, CopyPurpose::Moved) => {
             let (name, original) = (dir.path().display(), original.display());
             let text = format!("cannot continue {original} in {name}: the original still exists");
             let hint = format!("remove {original} first, or use --new-identity");
             Err(CommandError::new(text).hint(hint))
         }
-        (Standing::Copy { original, .. }, CopyPurpose::Moved) => {
+        (FolderOrigin::Copy { original, .. }, CopyPurpose::Moved) => {
             require_ended(dir, &original)?;
             renewal::forget_processes(dir).map_err(to_error)?;
             renewal::start_store_generation(dir).map_err(to_error)?;
             FolderIdentity::of(dir.path()).and_then(|identity| identity.write(dir)).map_err(to_error)
         }
-        (Standing::Copy { .. }, CopyPurpose::NewSystem) => {
+        (FolderOrigin::Copy { .. }, CopyPurpose::NewSystem) => {
             renewal::require_renewable(dir)?;
             renewal::forget_processes(dir).map_err(to_error)?;
             for damaged in renewal::renew_secrets(dir).map_err(to_error)? {
@@ -160,8 +164,8 @@ pub fn establish(dir: &DataDir, purpose: CopyPurpose) -> Result<(), CommandError
             // last: a renewal that was interrupted is repeated
             FolderIdentity::of(dir.path()).and_then(|identity| identity.write(dir)).map_err(to_error)
         }
-        (Standing::Own(_), CopyPurpose::Unknown) => check(dir),
-        (Standing::New, CopyPurpose::Unknown | CopyPurpose::Moved) => {
+        (FolderOrigin::Own(_), CopyPurpose::Unknown) => check(dir),
+        (FolderOrigin::New, CopyPurpose::Unknown | CopyPurpose::Moved) => {
             FolderIdentity::of(dir.path()).and_then(|identity| identity.write(dir)).map_err(to_error)
         }
     }
@@ -228,8 +232,8 @@ mod tests {
         check(&original).expect("the original");
         let path = original.path().canonicalize().expect("it exists");
         let refused = |purpose| establish(&copy, purpose).expect_err("a copy").message;
-        let is_copy_of = |path: &Path, exists| Standing::Copy { original: path.to_path_buf(), exists };
-        assert_eq!(standing(&copy).expect("readable"), is_copy_of(&path, true));
+        let is_copy_of = |path: &Path, exists| FolderOrigin::Copy { original: path.to_path_buf(), exists };
+        assert_eq!(folder_origin(&copy).expect("readable"), is_copy_of(&path, true));
         assert!(refused(CopyPurpose::Unknown).ends_with(&path.display().to_string()));
         refused(CopyPurpose::Moved);
         assert_eq!(check(&copy).expect_err("a copy").message, refused(CopyPurpose::Unknown));
@@ -238,7 +242,7 @@ mod tests {
         let moved = dir_of("d3");
         std::fs::rename(original.path(), moved.path()).expect("moved");
         check(&moved).expect("the same folder");
-        assert_eq!(standing(&copy).expect("readable"), is_copy_of(&path, false));
+        assert_eq!(folder_origin(&copy).expect("readable"), is_copy_of(&path, false));
         refused(CopyPurpose::Unknown);
         Process::this().write(&copy.supervisor_lock()).expect("a process of the original");
         assert!(refused(CopyPurpose::Moved).contains(&format!("process {} ", std::process::id())));

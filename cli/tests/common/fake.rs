@@ -35,7 +35,7 @@ pub struct FakeController {
     /// Statuses, in order; the last one is repeated. If empty, the sample is returned.
     pub statuses: Mutex<Vec<Status>>,
     /// Number of status requests after which the model is removed; 0: it is never removed.
-    pub looks: Mutex<usize>,
+    pub status_requests_left: Mutex<usize>,
     /// Units, entities and tasks that are not found, with the error text.
     pub refuses: BTreeMap<String, String>,
     /// Units, entities and tasks for which a request is not allowed yet, with the error text.
@@ -278,7 +278,7 @@ impl FakeClient {
 
     fn status(&self) -> Result<Status, ApiError> {
         self.record("status".to_owned());
-        let mut looks = self.looks.lock().expect("no holder panics");
+        let mut looks = self.status_requests_left.lock().expect("no holder panics");
         match *looks {
             0 => {}
             1 => return Err(not_found(EntityKind::Model, "dev")),

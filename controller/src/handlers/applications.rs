@@ -112,7 +112,7 @@ impl<S: Store, E: Environment> Handle<RemoveApplication> for Authorised<S, E> {
             if destroy_storage {
                 storage::destroy_with_application(draft, model, id);
             }
-            force::application(draft, model, id, force, now_ms).map(drop)
+            force::destroy_application(draft, model, id, force, now_ms).map(drop)
         };
         self.remove(model, transition, force).await
     }

@@ -13,7 +13,7 @@ use api::{
 };
 use state::documents::draft::{Reader, parse, read, read_all};
 use state::documents::prelude::{
-    ApplicationDoc, ArchiveDoc, ArchiveUse, GLOBAL, Kind, Model, Parts, UnitDoc, last_id,
+    ApplicationDoc, ArchiveDoc, ArchiveUse, GLOBAL, KeyParts, Kind, Model, UnitDoc, last_id,
 };
 use state::operations::assigned_units;
 use state::terms::names::Uuid;
@@ -75,7 +75,7 @@ fn disk_usage(reader: &dyn Reader, usage: &StoreUsage, reported: &Reported, now_
                 unit: doc.name.to_string(),
                 machine: read(reader, &Model(*id).machine(doc.machine))
                     .map_or_else(String::new, |doc| doc.name),
-                log_bytes: usage.log_lines.get(&(*id, unit)).copied().unwrap_or(0),
+                log_bytes: usage.log_bytes.get(&(*id, unit)).copied().unwrap_or(0),
                 on_machine: measured.map(|measured| measured.usage),
                 measured_ago_ms: measured.map(|measured| now_ms.saturating_sub(measured.reported_ms)),
             })
@@ -85,7 +85,7 @@ fn disk_usage(reader: &dyn Reader, usage: &StoreUsage, reported: &Reported, now_
             Some(MachineDisk { machine, quarantined_bytes: *quarantined_bytes })
         };
         ModelDiskUsage {
-            model: Parts::of(key).map_or_else(String::new, |parts| parts.rest.to_owned()),
+            model: KeyParts::of(key).map_or_else(String::new, |parts| parts.rest.to_owned()),
             documents_bytes: usage.of_model(*id),
             log_bytes: usage.of_kind(*id, Kind::Log),
             actions_bytes: usage.of_kind(*id, Kind::Action),
@@ -99,7 +99,7 @@ fn disk_usage(reader: &dyn Reader, usage: &StoreUsage, reported: &Reported, now_
         .iter()
         .filter_map(|stored| {
             let doc: ArchiveDoc = parse(reader, stored)?;
-            let sha256 = Parts::of(&stored.key)?.rest.to_owned();
+            let sha256 = KeyParts::of(&stored.key)?.rest.to_owned();
             let used_by = users(reader, &sha256, &names);
             Some(ArchiveDiskUsage { charm: doc.charm.name.clone(), bytes: doc.bytes, sha256, used_by })
         })
@@ -116,7 +116,7 @@ fn users(reader: &dyn Reader, sha256: &str, models: &[(String, Uuid)]) -> Vec<Ar
         let application: Option<ApplicationDoc> = read(reader, &model.application(*owner));
         let unit = || read(reader, &model.unit(*owner)).map(|unit| Owner::Unit(unit.name));
         let owner = application.map(|application| Owner::Application(application.name)).or_else(unit)?;
-        Some(ArchiveUser { model: Parts::of(key)?.rest.to_owned(), owner })
+        Some(ArchiveUser { model: KeyParts::of(key)?.rest.to_owned(), owner })
     };
     let uses = reader.scan(&GLOBAL.archive_uses(sha256), "", usize::MAX);
     let mut users: Vec<ArchiveUser> =

@@ -1,7 +1,7 @@
-//! The handler of debug-log: pages of log lines, computed in [`crate::log`].
+//! The handler of debug-log: pages of log lines, computed in [`crate::debug_log`].
 
+use crate::debug_log;
 use crate::environment::Environment;
-use crate::log;
 use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
@@ -10,6 +10,6 @@ use api::{Handle, LogPage, LogQuery};
 impl<S: Store, E: Environment> Handle<LogQuery> for Authorised<S, E> {
     async fn handle(&self, query: LogQuery) -> Result<LogPage, ApiError> {
         let model = self.model().await?;
-        log::page(&self.controller, model, query).await
+        debug_log::page(&self.controller, model, query).await
     }
 }

@@ -48,7 +48,7 @@ impl<S: Store, E: Environment> Handle<RemoveMachine> for Authorised<S, E> {
             if keep_instance {
                 machine::keep_instance(draft, model, id)?;
             }
-            force::machine(draft, model, id, force, now_ms)
+            force::destroy_machine(draft, model, id, force, now_ms)
         };
         self.remove(model, transition, force).await
     }

@@ -57,7 +57,7 @@ impl<S: Store, E: Environment> Handle<RemoveRelation> for Authorised<S, E> {
                 (RelationChoice::Ends(ends), _) => relation::find(draft, model, &ends.a, &ends.b)?,
                 (RelationChoice::Number(_), id) => id.expect("it was found above"),
             };
-            force::relation(draft, model, id, force, now_ms).map(drop)
+            force::destroy_relation(draft, model, id, force, now_ms).map(drop)
         };
         self.remove(model, transition, force).await
     }

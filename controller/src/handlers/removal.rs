@@ -5,7 +5,7 @@ use crate::handlers::changed;
 use crate::lookup;
 use crate::session::Authorised;
 use crate::store::Store;
-use crate::why::Sources;
+use crate::why::WhySources;
 use api::error::ApiError;
 use api::{DryRun, DryRunDestroyModel, DryRunRemoval, Force, Handle, WriteResponse};
 use state::documents::draft::{Draft, Reader, read};
@@ -47,7 +47,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         let (presence, timers) = (self.controller.presence_snapshot(), self.controller.force_timers.clone());
         let dry_run = self.view(move |reader, model| {
             let (presence, commit_times, force_timers) = (&presence, &*times, &*timers);
-            let sources = Sources { reader, model, presence, commit_times, force_timers, now_ms };
+            let sources = WhySources { reader, model, presence, commit_times, force_timers, now_ms };
             sources.with_facts(|facts| {
                 let reports = dry_run::AgentReports {
                     silent_agent: &|entity| why::silent_agent(facts, entity),
@@ -70,7 +70,7 @@ impl<S: Store, E: Environment> Handle<DryRunRemoval> for Authorised<S, E> {
         let now_ms = self.controller.environment.wall_ms();
         let dry_run = self.dry_run(move |reader, model, reports| {
             dry_run::require_count(targets.len())?;
-            let entities = targets.iter().map(|target| lookup::entity(reader, model, target));
+            let entities = targets.iter().map(|target| lookup::find_entity(reader, model, target));
             let entities = entities.collect::<Result<Vec<_>, _>>()?;
             dry_run::dry_run(reader, model, dry_run::Removal { entities: &entities, force, now_ms }, reports)
         });

@@ -140,7 +140,7 @@ impl<S: Store, E: Environment> Handle<RemoveUnit> for Authorised<S, E> {
         let now_ms = self.controller.environment.wall_ms();
         let transition = move |draft: &mut Draft<'_>| {
             let id = unit::find(draft, model, &name)?;
-            let removed = force::unit(draft, model, id, force, now_ms).map(drop);
+            let removed = force::destroy_unit(draft, model, id, force, now_ms).map(drop);
             if destroy_storage && removed.is_ok() {
                 storage::destroy_with_unit(draft, model, id, now_ms);
             }

@@ -4,7 +4,7 @@ use crate::environment::Environment;
 use crate::session::Authorised;
 use crate::store::Store;
 use crate::store::unavailable::restore_cause;
-use crate::why::{self, Sources};
+use crate::why::{self, WhySources};
 use api::error::ApiError;
 use api::{GetWhy, Handle, Why};
 
@@ -15,7 +15,7 @@ impl<S: Store, E: Environment> Handle<GetWhy> for Authorised<S, E> {
         let (times, timers) = (self.controller.commit_times.clone(), self.controller.force_timers.clone());
         let why = self.view_available(move |reader, model| {
             let (presence, commit_times, force_timers) = (&presence, &*times, &*timers);
-            let sources = Sources { reader, model, presence, commit_times, force_timers, now_ms };
+            let sources = WhySources { reader, model, presence, commit_times, force_timers, now_ms };
             why::explain(&sources, &entity)
         });
         let (mut why, damaged) = why.await?;

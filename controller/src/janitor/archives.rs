@@ -15,7 +15,7 @@ use crate::session::Controller;
 use crate::store::Store;
 use api::error::ApiError;
 use state::documents::draft::Draft;
-use state::documents::prelude::{ArchiveUse, GLOBAL, Kind, Parts};
+use state::documents::prelude::{ArchiveUse, GLOBAL, KeyParts, Kind};
 use state::lifecycle::archive::{self, USES_PER_BATCH};
 use std::collections::BTreeSet;
 
@@ -68,7 +68,7 @@ pub(super) async fn sweep<S: Store, E: Environment>(
     let files = controller.environment.archives().await;
     let unused = controller.read_available(move |reader| {
         let registered = reader.scan(&GLOBAL.prefix(Kind::Archive), "", usize::MAX);
-        let digest = |key: &str| Parts::of(key).map(|parts| parts.rest.to_owned());
+        let digest = |key: &str| KeyParts::of(key).map(|parts| parts.rest.to_owned());
         let all = registered.iter().filter_map(|stored| digest(&stored.key)).chain(files);
         all.filter(|sha256| reader.scan(&GLOBAL.archive_uses(sha256), "", 1).is_empty()).collect()
     });

@@ -19,7 +19,7 @@ pub(super) struct ExpiryScan {
     /// before the next pass starts.
     pub(super) expired: Vec<String>,
     /// Whether the last pass found more than [`EXPIRED_MAX`] documents, so that the next pass starts at once.
-    pub(super) needs_next_round: bool,
+    pub(super) needs_next_pass: bool,
 }
 
 /// The bounds beyond which documents expire, and the number of documents that are read at a time.
@@ -63,8 +63,8 @@ impl ExpiryScan {
                 (count, bytes) = (count - 1, bytes - size);
                 expired.push(key);
             }
-            let needs_next_round = count > limits.documents_max || bytes > limits.bytes_max;
-            *self = ExpiryScan { expired, needs_next_round, ..ExpiryScan::default() };
+            let needs_next_pass = count > limits.documents_max || bytes > limits.bytes_max;
+            *self = ExpiryScan { expired, needs_next_pass, ..ExpiryScan::default() };
         }
     }
 }
@@ -111,7 +111,7 @@ mod tests {
         // a document takes nine bytes: eight of its key, one of its value
         scan.advance(&lines, "l/", ScanLimits { documents_max: 100, bytes_max: 63, page: 100 }, |_| true);
         assert_eq!(scan.expired, ["l/000009", "l/000008", "l/000007"]);
-        assert!(!scan.needs_next_round);
+        assert!(!scan.needs_next_pass);
     }
 
     #[test]
@@ -125,7 +125,7 @@ mod tests {
         scan.advance(&lines, "l/", limits(2_000, 100), |_| true);
         assert_eq!(scan.expired.len(), 500);
         assert_eq!((scan.expired[0].as_str(), scan.expired[499].as_str()), ("l/002499", "l/002000"));
-        assert!(!scan.needs_next_round);
+        assert!(!scan.needs_next_pass);
         scan.advance(&lines, "l/", limits(2_000, 100), |_| true);
         assert_eq!(scan.count, 0, "expired documents are deleted before the next pass starts");
         assert_eq!(lines.page_max.get(), 100);
@@ -138,6 +138,6 @@ mod tests {
         for _ in 0..=lines.lines / 1_000 {
             scan.advance(&lines, "l/", limits(10, 1_000), |_| true);
         }
-        assert_eq!((scan.expired.len(), scan.needs_next_round), (EXPIRED_MAX, true));
+        assert_eq!((scan.expired.len(), scan.needs_next_pass), (EXPIRED_MAX, true));
     }
 }

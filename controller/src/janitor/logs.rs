@@ -11,7 +11,7 @@ use crate::session::Controller;
 use crate::store::Store;
 use api::error::ApiError;
 use state::documents::draft::{Draft, PAGE_MAX, Reader};
-use state::documents::prelude::{Model, Parts};
+use state::documents::prelude::{KeyParts, Model};
 use state::operations::log_retention::{self, LOG_BYTES_MAX, excess, line_bytes, oldest};
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ impl LogScan {
         let page = reader.scan(&model.logs(), &self.after, LINES_PER_SWEEP);
         let is_last = page.len() < LINES_PER_SWEEP;
         for stored in page {
-            let unit = Parts::of(&stored.key).and_then(|parts| parts.ids().first().copied());
+            let unit = KeyParts::of(&stored.key).and_then(|parts| parts.ids().first().copied());
             *self.usage.entry(unit.unwrap_or(Uuid(0))).or_default() += line_bytes(&stored);
             self.after = stored.key;
         }

@@ -37,5 +37,5 @@ pub(super) async fn sweep<S: Store, E: Environment>(
         });
         log_and_skip("end old tokens of removed machines, model", GLOBAL.0, ended.await)?;
     }
-    Ok(scan.needs_next_round || !scan.expired.is_empty())
+    Ok(scan.needs_next_pass || !scan.expired.is_empty())
 }

@@ -10,7 +10,7 @@ use crate::session::Controller;
 use crate::store::Store;
 use api::error::ApiError;
 use state::documents::draft::{Draft, Reader, StoredDocument, parse};
-use state::documents::prelude::{Kind, Model, Parts, SecretContentDoc, secret_of_key};
+use state::documents::prelude::{KeyParts, Kind, Model, SecretContentDoc, secret_of_key};
 use state::operations::due_secrets;
 
 /// The contents that one sweep reads: up to 768 KiB each, some hundred bytes as a rule.
@@ -75,7 +75,7 @@ fn sealed_again(
     if keys.is_newest(&content.sealed) {
         return None;
     }
-    let secret = secret_of_key(Parts::of(key)?.rest)?;
+    let secret = secret_of_key(KeyParts::of(key)?.rest)?;
     let sealed_for = SealedFor { model: model.0, secret, writer: content.sealed_for };
     keys.seal(sealed_for, &keys.unseal(sealed_for, &content.sealed)?, salt)
 }

@@ -42,5 +42,5 @@ pub(super) async fn sweep<S: Store, E: Environment>(
         });
         log_and_skip("delete old tombstones of model", model.0, deleted.await)?;
     }
-    Ok(scan.needs_next_round || !scan.expired.is_empty())
+    Ok(scan.needs_next_pass || !scan.expired.is_empty())
 }

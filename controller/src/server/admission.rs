@@ -186,13 +186,13 @@ impl Admission {
         let unauthenticated = |c: &&Connection| !c.is_authenticated();
         let of_address = self.connections.values().filter(unauthenticated).filter(|c| c.address == address);
         if of_address.count() >= self.limits.of_address {
-            return self.oldest_unauthenticated(now_ms, |c| c.address == address);
+            return self.close_oldest_unauthenticated(now_ms, |c| c.address == address);
         }
         if self.connections.values().filter(unauthenticated).count() >= self.limits.unauthenticated {
-            return self.oldest_unauthenticated(now_ms, |_| true);
+            return self.close_oldest_unauthenticated(now_ms, |_| true);
         }
         if self.is_full() {
-            let oldest = self.oldest_unauthenticated(now_ms, |_| true);
+            let oldest = self.close_oldest_unauthenticated(now_ms, |_| true);
             return match (oldest, self.least_recently_used(|_| true)) {
                 (Admit::Wait { .. }, Some(idle)) if !self.is_closing_any() => self.close_first(idle),
                 (oldest, _) => oldest,
@@ -216,7 +216,7 @@ impl Admission {
 
     /// Closes the oldest unprotected one of the unauthenticated connections for which `of` is true. If one of them is
     /// being closed already, or all of them are protected, the new connection waits.
-    fn oldest_unauthenticated(&mut self, now_ms: u64, of: impl Fn(&Connection) -> bool) -> Admit {
+    fn close_oldest_unauthenticated(&mut self, now_ms: u64, of: impl Fn(&Connection) -> bool) -> Admit {
         let candidates = self.connections.iter().filter(|(_, c)| !c.is_authenticated() && of(c));
         if candidates.clone().any(|(_, c)| c.is_closing) {
             return Admit::Wait { until_ms: None };

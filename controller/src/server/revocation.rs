@@ -9,7 +9,7 @@ use crate::environment::Environment;
 use crate::session::Controller;
 use crate::store::{CommitChanges, Position, Store};
 use crate::tokens;
-use state::documents::prelude::{Kind, Parts, TokenHolder};
+use state::documents::prelude::{KeyParts, Kind, TokenHolder};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::Arc;
@@ -77,7 +77,7 @@ fn affected_tokens(
     changes: &[CommitChanges],
 ) -> BTreeMap<String, Option<TokenHolder>> {
     let (mut changed_tokens, mut changed_machines) = (BTreeSet::new(), BTreeSet::new());
-    for key in changes.iter().flat_map(CommitChanges::keys).filter_map(Parts::of) {
+    for key in changes.iter().flat_map(CommitChanges::keys).filter_map(KeyParts::of) {
         match key.kind {
             Kind::Token => drop(changed_tokens.insert(key.rest)),
             Kind::Machine => changed_machines.extend(key.ids()),

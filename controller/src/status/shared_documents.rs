@@ -6,7 +6,7 @@
 //! which are the largest.
 
 use state::documents::draft::{Reader, Revision, StoredDocument};
-use state::documents::key::{Kind, Parts};
+use state::documents::key::{KeyParts, Kind};
 use std::cell::RefCell;
 use std::collections::HashMap;
 
@@ -50,7 +50,7 @@ impl<'r> SharedDocuments<'r> {
 }
 
 fn is_of(kinds: &[Kind], key: &str) -> bool {
-    Parts::of(key).is_some_and(|parts| kinds.contains(&parts.kind))
+    KeyParts::of(key).is_some_and(|parts| kinds.contains(&parts.kind))
 }
 
 impl Reader for SharedDocuments<'_> {

@@ -32,7 +32,7 @@ use super::{
 };
 use open::OpenStore;
 use reads::{
-    ConnectionReader, Readers, change_bytes, changed_since, changes_since, covers, undo_since, usage,
+    ConnectionReader, ReadPool, change_bytes, changed_since, changes_since, covers, undo_since, usage,
 };
 use recent::RecentCommits;
 use state::documents::draft::{Draft, Reader, Revision, Transaction};
@@ -52,7 +52,7 @@ struct Shared {
     /// None while closing.
     requests: Option<mpsc::Sender<Box<dyn WriteRequest>>>,
     writer: Option<JoinHandle<()>>,
-    readers: Readers,
+    readers: ReadPool,
     recent: Arc<RecentCommits>,
     newest: Arc<watch::Sender<Revision>>,
     broken: Arc<watch::Sender<Option<String>>>,
@@ -73,19 +73,26 @@ impl Drop for Shared {
 impl Sqlite {
     /// Opens the store in an existing folder; creates the database if there is none.
     pub fn open(folder: &Path, options: Options) -> Result<Sqlite, OpenError> {
-        let OpenStore { lock, file, connection, sidecar, store_generation, newest, damaged_documents } =
-            open::open(folder, &options)?;
+        let OpenStore {
+            lock,
+            file,
+            connection,
+            generation_file,
+            store_generation,
+            newest,
+            damaged_documents,
+        } = open::open(folder, &options)?;
         let failed = |why: String| OpenError::Failed { folder: folder.to_owned(), why };
         let log = change_bytes(&connection).map_err(|e| failed(e.to_string()))?;
         let damaged_documents = Arc::new(damaged_documents);
-        let readers = Readers::open(&file, damaged_documents.clone()).map_err(|e| failed(e.to_string()))?;
+        let readers = ReadPool::open(&file, damaged_documents.clone()).map_err(|e| failed(e.to_string()))?;
 
         let (newest, recent) = (Arc::new(watch::Sender::new(newest)), Arc::<RecentCommits>::default());
         let broken = Arc::new(watch::Sender::new(None));
         let (requests, waiting) = mpsc::channel(QUEUE_MAX);
         let writer = Writer {
             connection,
-            sidecar,
+            generation_file,
             _lock: lock,
             damaged_documents,
             log: ChangeLog::new(log, options.changes_kept, options.changes_bytes_max),
@@ -119,7 +126,7 @@ impl Sqlite {
         answer.await.map_err(|_| stopped())
     }
 
-    fn contains_position(&self, position: Position) -> bool {
+    fn is_of_this_generation(&self, position: Position) -> bool {
         position.store_generation == self.0.store_generation
     }
 }
@@ -154,7 +161,7 @@ impl Store for Sqlite {
         T: Send + 'static,
         F: FnOnce(&dyn Reader, Option<Vec<String>>) -> T + Send + 'static,
     {
-        let after = self.contains_position(after).then_some(after.revision);
+        let after = self.is_of_this_generation(after).then_some(after.revision);
         let view = move |newest: &ConnectionReader<'_>| {
             let changed = after.and_then(|after| changed_since(newest, after));
             view(newest, changed)
@@ -167,7 +174,7 @@ impl Store for Sqlite {
         T: Send + 'static,
         F: FnOnce(&dyn Reader) -> T + Send + 'static,
     {
-        if !self.contains_position(at) {
+        if !self.is_of_this_generation(at) {
             return Err(Compacted);
         }
         let earlier = move |newest: &ConnectionReader<'_>| {
@@ -199,7 +206,7 @@ impl Store for Sqlite {
     }
 
     async fn changes_after(&self, after: Position, limit: usize) -> Result<Vec<CommitChanges>, Compacted> {
-        if !self.contains_position(after) {
+        if !self.is_of_this_generation(after) {
             return Err(Compacted);
         }
         if let Some(changes) = self.0.recent.after(after.revision, self.newest_revision(), limit) {

@@ -7,7 +7,7 @@
 //! request, such as in the janitor, `retry` waits, and the engine tries again.
 
 use api::error::{ApiError, ErrorCode};
-use state::documents::prelude::Parts;
+use state::documents::prelude::KeyParts;
 use state::terms::cause::{Actor, Cause, Duty, Entity};
 use std::cell::RefCell;
 use std::future::Future;
@@ -64,7 +64,7 @@ pub(super) fn damaged_text(documents: &[String]) -> String {
 /// Returns the error of a request that needs these damaged documents. Its blockers name them.
 pub fn damage_error(documents: &[String]) -> ApiError {
     let cause = |document: &String| {
-        let model = Parts::of(document).map_or(document.as_str(), |parts| parts.model);
+        let model = KeyParts::of(document).map_or(document.as_str(), |parts| parts.model);
         restore_cause(Entity::Model(model.to_owned()), document)
     };
     let blockers = documents.iter().take(NAMES_MAX).map(cause).collect();

@@ -1,6 +1,6 @@
 //! The bytes of a store's files, and of its documents by model and kind.
 
-use state::documents::prelude::{Kind, Parts};
+use state::documents::prelude::{KeyParts, Kind};
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 
@@ -16,18 +16,18 @@ pub struct StoreUsage {
     /// The bytes of documents with their keys, by model and kind.
     pub documents: BTreeMap<(Uuid, Kind), u64>,
     /// The bytes of log lines with their keys, by model and unit.
-    pub log_lines: BTreeMap<(Uuid, Uuid), u64>,
+    pub log_bytes: BTreeMap<(Uuid, Uuid), u64>,
 }
 
 impl StoreUsage {
     /// Counts one document.
     pub fn add(&mut self, key: &str, value_bytes: u64) {
-        let Some(parts) = Parts::of(key) else { return };
+        let Some(parts) = KeyParts::of(key) else { return };
         let Ok(model) = parts.model.parse() else { return };
         let bytes = key.len() as u64 + value_bytes;
         *self.documents.entry((model, parts.kind)).or_default() += bytes;
         if let (Kind::Log, Some(unit)) = (parts.kind, parts.ids().first()) {
-            *self.log_lines.entry((model, *unit)).or_default() += bytes;
+            *self.log_bytes.entry((model, *unit)).or_default() += bytes;
         }
     }
 

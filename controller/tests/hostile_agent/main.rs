@@ -19,7 +19,7 @@ use controller::Controller;
 use controller::store::Store;
 use serde::de::DeserializeOwned;
 use state::documents::draft::read;
-use state::documents::prelude::{Kind, Parts, TokenHolder, UserRole};
+use state::documents::prelude::{KeyParts, Kind, TokenHolder, UserRole};
 use state::terms::names::Uuid;
 use state::terms::operation::{Hook, Operation};
 use state::terms::status::{ActionStatus, WorkloadStatus};
@@ -80,7 +80,7 @@ fn documents(store: &MemoryStore) -> BTreeMap<String, u64> {
 
 /// Whether the hostile unit may change a document: its own ones, and as the leader those of its application.
 fn may_change(world: &World, key: &str) -> bool {
-    let Some(parts) = Parts::of(key) else { return false };
+    let Some(parts) = KeyParts::of(key) else { return false };
     let ids = parts.ids();
     match parts.kind {
         Kind::Action => key == world.model.action(2).text(),

@@ -108,7 +108,8 @@ async fn the_stream_of_a_unit_that_is_removed_by_force_is_refused_for_that_reaso
     fixture.deploy("web", 1).await;
     let web = fixture.attach_agent("web/0").await;
     let (model, unit) = (fixture.model, fixture.unit("web/0").await);
-    let force = move |draft: &mut Draft<'_>| force::unit(draft, model, unit, Force::AtOnce, 1).map(drop);
+    let force =
+        move |draft: &mut Draft<'_>| force::destroy_unit(draft, model, unit, Force::AtOnce, 1).map(drop);
     fixture.controller.run(force).await.expect("the forced removal is accepted");
     // The first batch only fences the agent.
     let fence = move |draft: &mut Draft<'_>| force::force_batch(draft, model, unit, 1).map(drop);

@@ -100,7 +100,7 @@ pub fn wander(draft: &mut Draft<'_>, seed: u64, name: &str) -> Result<(), ()> {
         format!("{}{}", below.0, random.below(below.1))
     };
     let page = draft.page::<u64>("m/p/", "", 3);
-    let first = draft.first("m/f/", &["m/f/0"]);
+    let first = draft.any_key("m/f/", &["m/f/0"]);
     let mut gets = Vec::new();
     for _ in 0..2 {
         let read = any(&mut random);

@@ -69,7 +69,7 @@ async fn the_usage_counts_every_document_with_its_key_and_the_files() {
     store.run(write).await.expect("committed");
     let usage = store.usage().await;
     let log = model.log(Uuid(1), 1, 1).text().len() as u64 + 202;
-    assert_eq!(usage.log_lines, BTreeMap::from([((model.0, Uuid(1)), log)]), "bytes, not characters");
+    assert_eq!(usage.log_bytes, BTreeMap::from([((model.0, Uuid(1)), log)]), "bytes, not characters");
     assert_eq!(usage.of_model(model.0), log + model.sequence("machine").text().len() as u64 + 2);
     assert!(usage.change_log_bytes >= usage.of_model(model.0), "{usage:?}");
     assert!(usage.database_bytes > 0 && usage.wal_bytes > 0, "{usage:?}");

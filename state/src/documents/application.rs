@@ -7,7 +7,7 @@
 use crate::charm::{Base, Charm};
 use crate::documents::draft::{Key, Reader, read};
 use crate::documents::effective_life::Documents;
-use crate::documents::key::{GLOBAL, Kind, Model, Parts};
+use crate::documents::key::{GLOBAL, KeyParts, Kind, Model};
 use crate::terms::leader_settings::LeaderSettingsView;
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
@@ -55,7 +55,7 @@ pub struct ArchiveUse {
 impl ArchiveUse {
     /// Parses the key of a use; none if it is not such a key.
     pub fn of_key(key: &str) -> Option<ArchiveUse> {
-        let parts = Parts::of(key).filter(|parts| parts.kind == Kind::ArchiveUse)?;
+        let parts = KeyParts::of(key).filter(|parts| parts.kind == Kind::ArchiveUse)?;
         let (rest, owner) = parts.rest.rsplit_once('/')?;
         let (sha256, model) = rest.rsplit_once('/')?;
         Some(ArchiveUse {
@@ -68,7 +68,7 @@ impl ArchiveUse {
 
 /// The leader of an application. A new holder starts a new generation. The document contains no times (design 13).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GrantDoc {
+pub struct LeaderDoc {
     /// The unit that leads.
     pub holder: Uuid,
     /// The name of that unit.
@@ -162,7 +162,7 @@ impl Model {
         self.key_by_name(Kind::ApplicationName, name)
     }
     /// The leader of the application; absent until a unit has been elected.
-    pub fn leader(&self, application: Uuid) -> Key<GrantDoc> {
+    pub fn leader(&self, application: Uuid) -> Key<LeaderDoc> {
         self.key(Kind::Leader, &[application])
     }
     /// The settings that leaders of the application have stored; absent until one has.

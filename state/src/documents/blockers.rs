@@ -46,7 +46,7 @@ pub fn blockers(documents: &mut impl Documents, model: Model, entity: EntityId) 
 }
 
 /// The cause for an entity that only a person can remove.
-pub(crate) fn by_hand(entity: Entity) -> Cause {
+pub(crate) fn operator_removal(entity: Entity) -> Cause {
     Cause::new(entity, Duty::Remove, Actor::Operator)
 }
 
@@ -61,7 +61,7 @@ pub fn suspended_relation_blockers(documents: &mut impl Documents, model: Model,
 
 /// The relations that use the capacity of an endpoint. A person has to remove those that are Alive; the others
 /// are removed as soon as their units have left them.
-pub(crate) fn of_capacity(
+pub(crate) fn capacity_blockers(
     documents: &mut impl Documents,
     model: Model,
     endpoint: &EndpointName,

@@ -254,7 +254,7 @@ impl<'r> Draft<'r> {
 
     /// Any key below `prefix` that is not in `except`, or none. Records exactly what the answer depends on: one
     /// witness, or the absence of all other keys.
-    pub fn first(&mut self, prefix: &str, except: &[&str]) -> Option<String> {
+    pub fn any_key(&mut self, prefix: &str, except: &[&str]) -> Option<String> {
         let removed =
             self.transaction.writes.iter().filter(|(key, value)| value.is_none() && key.starts_with(prefix));
         let mut excluded: BTreeSet<String> = removed.map(|(key, _)| key.clone()).collect();
@@ -405,7 +405,7 @@ mod tests {
     fn a_found_key_is_recorded_as_one_witness() {
         let documents = documents(&[("m/x/a", 1), ("m/x/b", 2), ("m/x/c", 3)]);
         let mut draft = Draft::new(&documents);
-        assert_eq!(draft.first("m/x/", &["m/x/a"]), Some("m/x/b".to_owned()));
+        assert_eq!(draft.any_key("m/x/", &["m/x/a"]), Some("m/x/b".to_owned()));
         let transaction = draft.finish().expect("small");
         assert_eq!(transaction.exist, set(&["m/x/b"]));
         assert!(transaction.none.is_empty() && transaction.keys.is_empty());
@@ -416,9 +416,9 @@ mod tests {
         let documents = documents(&[("m/x/a", 1), ("m/x/b", 2)]);
         let mut draft = Draft::new(&documents);
         draft.remove(&key("m/x/a"));
-        assert_eq!(draft.first("m/x/", &["m/x/b"]), None);
+        assert_eq!(draft.any_key("m/x/", &["m/x/b"]), None);
         draft.put(&key("m/x/c"), &1);
-        assert_eq!(draft.first("m/x/", &["m/x/b"]), Some("m/x/c".to_owned()));
+        assert_eq!(draft.any_key("m/x/", &["m/x/b"]), Some("m/x/c".to_owned()));
         let transaction = draft.finish().expect("small");
         assert_eq!(transaction.none, BTreeMap::from([("m/x/".to_owned(), set(&["m/x/a", "m/x/b"]))]));
         assert!(transaction.exist.is_empty(), "its own write is no witness");
@@ -430,8 +430,8 @@ mod tests {
         // 3. Meanwhile b is created: the first answer no longer holds.
         let before = documents(&[("m/x/a", 1)]);
         let mut draft = Draft::new(&before);
-        assert_eq!(draft.first("m/x/", &["m/x/a"]), None);
-        assert_eq!(draft.first("m/x/", &["m/x/a", "m/x/b"]), None);
+        assert_eq!(draft.any_key("m/x/", &["m/x/a"]), None);
+        assert_eq!(draft.any_key("m/x/", &["m/x/a", "m/x/b"]), None);
         let transaction = draft.finish().expect("small");
         assert_eq!(transaction.check(&before), Ok(()));
         assert_eq!(
@@ -485,7 +485,7 @@ mod tests {
         assert!(read(READS_MAX + 1).is_err());
         let mut draft = Draft::new(&nothing);
         let except: Vec<String> = (0..READS_MAX).map(|i| i.to_string()).collect();
-        draft.first("m/", &except.iter().map(String::as_str).collect::<Vec<_>>());
+        draft.any_key("m/", &except.iter().map(String::as_str).collect::<Vec<_>>());
         assert!(draft.finish().is_err(), "each excluded key costs a range");
     }
 }

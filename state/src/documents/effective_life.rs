@@ -34,7 +34,7 @@ impl Documents for Draft<'_> {
         self.page::<Value>(prefix, "", limit).into_iter().map(|(key, _)| key).collect()
     }
     fn any(&mut self, prefix: &str) -> bool {
-        self.first(prefix, &[]).is_some()
+        self.any_key(prefix, &[]).is_some()
     }
 }
 

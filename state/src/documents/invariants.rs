@@ -9,8 +9,8 @@ use crate::documents::draft::{Key, Reader, read, read_all};
 use crate::documents::effective_life;
 use crate::documents::json_text::Document;
 use crate::documents::prelude::{
-    ActionDoc, ApplicationDoc, ArchiveUse, GLOBAL, GrantDoc, Kind, MachineDoc, MachineStorageDoc, Model,
-    OpenPortsDoc, Parts, RelationDoc, ScopeDoc, StorageDoc, UnitDoc, UnitStorageDoc, last_id, last_number,
+    ActionDoc, ApplicationDoc, ArchiveUse, GLOBAL, KeyParts, Kind, LeaderDoc, MachineDoc, MachineStorageDoc,
+    Model, OpenPortsDoc, RelationDoc, ScopeDoc, StorageDoc, UnitDoc, UnitStorageDoc, last_id, last_number,
 };
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
@@ -35,7 +35,7 @@ pub fn violations(reader: &dyn Reader, model: Model) -> Vec<String> {
 
 /// The ids in a key.
 fn ids(key: &str) -> Vec<Uuid> {
-    Parts::of(key).map_or(Vec::new(), |parts| parts.ids())
+    KeyParts::of(key).map_or(Vec::new(), |parts| parts.ids())
 }
 
 struct Check<'a> {
@@ -338,7 +338,7 @@ impl Check<'_> {
         let all: BTreeMap<StorageId, StorageDoc> =
             read_all::<StorageDoc>(self.reader, &model.prefix(Kind::Storage))
                 .into_iter()
-                .filter_map(|(key, doc)| Some((Parts::of(&key)?.rest.parse().ok()?, doc)))
+                .filter_map(|(key, doc)| Some((KeyParts::of(&key)?.rest.parse().ok()?, doc)))
                 .collect();
         for (id, doc) in &all {
             let on_machine = self.get(&model.machine_storage(doc.machine)).unwrap_or_default();
@@ -396,7 +396,7 @@ impl Check<'_> {
                 self.require(exists, || format!("I22: {key} belongs to no existing entity"));
             }
         }
-        for Found { id: application, doc: grant, .. } in self.all::<GrantDoc>(Kind::Leader) {
+        for Found { id: application, doc: grant, .. } in self.all::<LeaderDoc>(Kind::Leader) {
             let holder = self.get(&model.unit(grant.holder));
             let own = holder.is_some_and(|unit| unit.application == application);
             let dead = self.get(&model.unit_life(grant.holder)) == Some(Life::Dead);

@@ -2,7 +2,7 @@
 //!
 //! A key is `<model>/<kind>/<ids or a name>`. It begins with the model's uuid; documents that belong to no
 //! model are stored under the nil uuid. Life, settings and status are separate keys (design 5). The methods of
-//! [`Model`] that compose a key are beside the document that it names, in `documents`; [`Parts`] is the only
+//! [`Model`] that compose a key are beside the document that it names, in `documents`; [`KeyParts`] is the only
 //! code that parses one.
 
 use crate::documents::draft::Key;
@@ -202,7 +202,7 @@ impl Model {
 
 /// The parts of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parts<'k> {
+pub struct KeyParts<'k> {
     /// The model's uuid.
     pub model: &'k str,
     /// The kind of document.
@@ -211,12 +211,12 @@ pub struct Parts<'k> {
     pub rest: &'k str,
 }
 
-impl<'k> Parts<'k> {
+impl<'k> KeyParts<'k> {
     /// Parses a key; none if `key` is not a key.
-    pub fn of(key: &'k str) -> Option<Parts<'k>> {
+    pub fn of(key: &'k str) -> Option<KeyParts<'k>> {
         let (model, rest) = key.split_once('/')?;
         let (kind, rest) = rest.split_once('/').unwrap_or((rest, ""));
-        Some(Parts { model, kind: kind.parse().ok()?, rest })
+        Some(KeyParts { model, kind: kind.parse().ok()?, rest })
     }
 
     /// The ids that follow the kind, up to the first part that is not a uuid.

@@ -2,7 +2,7 @@
 
 use crate::charm::{Role, Scope};
 use crate::documents::draft::Key;
-use crate::documents::key::{Kind, Model, Parts};
+use crate::documents::key::{KeyParts, Kind, Model};
 use crate::terms::cause::RelationName;
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
@@ -59,7 +59,7 @@ pub struct SubordinateLink {
 
 /// [`SubordinateLink::first_relation`], from a key of [`Model::relation_of_link`].
 pub(crate) fn first_relation_of(key: &str) -> Option<RelationNumber> {
-    let mut parts = Parts::of(key).filter(|parts| parts.kind == Kind::SubordinateLink)?.rest.split('/');
+    let mut parts = KeyParts::of(key).filter(|parts| parts.kind == Kind::SubordinateLink)?.rest.split('/');
     parts.nth(2)?.parse().ok()
 }
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForcedRemovalDoc {
     /// The kind of entity.
-    pub kind: ForcedKind,
+    pub kind: ForcedEntityKind,
     /// When force was requested, or when the teardown budget found the entity Dying.
     pub since_ms: i64,
     /// From this time on, the controller acts in place of the entity's agent.
@@ -21,7 +21,7 @@ pub struct ForcedRemovalDoc {
     /// What started the forced removal.
     pub by: ForcedBy,
     /// How far the forced removal has come.
-    pub phase: ForcedPhase,
+    pub phase: ForcedRemovalPhase,
     /// How long the force timer has run, as of the last checkpoint.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub waited_ms: i64,
@@ -30,11 +30,11 @@ pub struct ForcedRemovalDoc {
 /// How far the forced removal of an application or a machine has come; that of a unit or a relation has one phase.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum ForcedPhase {
+pub enum ForcedRemovalPhase {
     /// Force is being applied to the entities that belong to this one.
     Propagating {
         /// Their kind: units first, then relations.
-        kind: ForcedKind,
+        kind: ForcedEntityKind,
         /// The key of the last one in the index of this kind; empty at the start.
         after: String,
     },
@@ -44,9 +44,9 @@ pub enum ForcedPhase {
     AgentGrace,
 }
 
-impl Default for ForcedPhase {
-    fn default() -> ForcedPhase {
-        ForcedPhase::Propagating { kind: ForcedKind::Unit, after: String::new() }
+impl Default for ForcedRemovalPhase {
+    fn default() -> ForcedRemovalPhase {
+        ForcedRemovalPhase::Propagating { kind: ForcedEntityKind::Unit, after: String::new() }
     }
 }
 
@@ -57,7 +57,7 @@ fn is_zero(ms: &i64) -> bool {
 /// The kind of entity that is removed by force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum ForcedKind {
+pub enum ForcedEntityKind {
     /// A unit.
     Unit,
     /// An application.

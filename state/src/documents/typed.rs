@@ -14,8 +14,10 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Why a document is not of the type that its key names; none if it is.
-pub fn fault(stored: &StoredDocument) -> Option<String> {
-    let Some(parts) = Parts::of(&stored.key) else { return Some("its key is of no known kind".to_owned()) };
+pub fn type_error(stored: &StoredDocument) -> Option<String> {
+    let Some(parts) = KeyParts::of(&stored.key) else {
+        return Some("its key is of no known kind".to_owned());
+    };
     let parsed = match parts.kind {
         Kind::Model => parses::<ModelDoc>(stored),
         Kind::ModelConfig | Kind::ApplicationConfig => parses::<BTreeMap<String, Value>>(stored),
@@ -42,7 +44,7 @@ pub fn fault(stored: &StoredDocument) -> Option<String> {
         Kind::ApplicationCharm => parses::<CharmDoc>(stored),
         Kind::ApplicationStatus | Kind::UnitStatus => parses::<StatusDoc>(stored),
         Kind::AgentStatus => parses::<StatusDoc<AgentStatus>>(stored),
-        Kind::Leader => parses::<GrantDoc>(stored),
+        Kind::Leader => parses::<LeaderDoc>(stored),
         Kind::LeaderSettings => parses::<LeaderSettingsDoc>(stored),
         Kind::Unit => parses::<UnitDoc>(stored),
         Kind::Session => parses::<SessionDoc>(stored),

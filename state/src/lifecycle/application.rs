@@ -8,7 +8,7 @@
 use crate::charm::options::{self, Settings};
 use crate::charm::{Base, Charm, Role};
 pub use crate::documents::application::charm_of;
-use crate::documents::blockers::{self, EntityId, by_hand};
+use crate::documents::blockers::{self, EntityId, operator_removal};
 use crate::documents::draft::Draft;
 use crate::documents::effective_life::Documents;
 use crate::documents::prelude::{
@@ -398,7 +398,7 @@ fn require_endpoints(
             .ok_or_else(|| Refusal::not_found(EntityKind::Relation, relation))?;
         let side = held.end_of(id).expect("a relation's index is of its ends (I22)");
         if !same(&side.endpoint) {
-            let blocker = by_hand(Entity::Relation(held.name()));
+            let blocker = operator_removal(Entity::Relation(held.name()));
             let (application, ends) = (doc.name.clone(), held.key_text());
             let reason = ApplicationRefusal::BreaksRelation { application, ends };
             return Err(Refusal::new(reason).blockers(model, vec![blocker]));
@@ -458,8 +458,8 @@ fn remove_dying_relations(draft: &mut Draft, model: Model, id: Uuid, after: &str
 pub(crate) fn remove_if_unreferenced(draft: &mut Draft, model: Model, id: Uuid) {
     let dying = draft.get(&model.application_life(id)).is_some_and(|life| life != Life::Alive);
     let held = dying
-        && (draft.first(&model.units_of(id), &[]).is_some()
-            || draft.first(&model.relations_of(id), &[]).is_some());
+        && (draft.any_key(&model.units_of(id), &[]).is_some()
+            || draft.any_key(&model.relations_of(id), &[]).is_some());
     if !dying || held {
         return;
     }

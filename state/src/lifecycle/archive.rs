@@ -46,7 +46,7 @@ pub fn remove_unused(draft: &mut Draft, sha256: &str) -> bool {
     if draft.get(&key).is_none() {
         return true;
     }
-    let is_unused = draft.first(&GLOBAL.archive_uses(sha256), &[]).is_none();
+    let is_unused = draft.any_key(&GLOBAL.archive_uses(sha256), &[]).is_none();
     if is_unused {
         draft.remove(&key);
     }

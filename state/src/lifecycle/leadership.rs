@@ -5,7 +5,7 @@
 //! (`operations::leader_claim`) and when a unit is Dead or removed.
 
 use crate::documents::draft::Draft;
-use crate::documents::prelude::{GrantDoc, Model, UnitDoc};
+use crate::documents::prelude::{LeaderDoc, Model, UnitDoc};
 use crate::documents::refusal::Refusal;
 use crate::documents::sequence;
 use crate::terms::life::Life;
@@ -49,14 +49,14 @@ pub fn claim(
         Some(_) if !may_take_over => Ok(None),
         Some(_) | None => {
             let generation = sequence::take(draft, model, &generation_sequence(doc.application)) + 1;
-            let grant = GrantDoc { holder: unit, holder_name: doc.name, generation };
+            let grant = LeaderDoc { holder: unit, holder_name: doc.name, generation };
             draft.put(&key, &grant);
             Ok(Some(granted(&grant)))
         }
     }
 }
 
-fn granted(grant: &GrantDoc) -> GrantedLease {
+fn granted(grant: &LeaderDoc) -> GrantedLease {
     GrantedLease { generation: grant.generation, lease_ms: LEASE_MS }
 }
 

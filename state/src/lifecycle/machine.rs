@@ -6,7 +6,7 @@
 //! unit lifecycle.
 
 use crate::charm::Base;
-use crate::documents::blockers::{self, EntityId, by_hand};
+use crate::documents::blockers::{self, EntityId, operator_removal};
 use crate::documents::draft::{Draft, Reader, read, read_all};
 use crate::documents::effective_life::{self, Documents};
 use crate::documents::prelude::{
@@ -137,7 +137,7 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal>
         }
     }
     if !alive.is_empty() {
-        let blockers = alive.iter().cloned().map(|unit| by_hand(Entity::Unit(unit)));
+        let blockers = alive.iter().cloned().map(|unit| operator_removal(Entity::Unit(unit)));
         let blockers = blockers.collect();
         let reason = MachineRefusal::UnitsAlive { machine: machine.name, units: alive };
         return Err(Refusal::new(reason).blockers(model, blockers));
@@ -191,7 +191,7 @@ pub fn set_dead(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal
             return Err(MachineRefusal::Alive { machine: machine.name }.into());
         }
     }
-    if draft.first(&model.machine_units(id), &[]).is_some() {
+    if draft.any_key(&model.machine_units(id), &[]).is_some() {
         let blockers = blockers::blockers(draft, model, EntityId::Machine(id));
         return Err(
             Refusal::new(MachineRefusal::UnitsAssigned { machine: machine.name }).blockers(model, blockers)
@@ -271,7 +271,7 @@ fn remove_documents(draft: &mut Draft, model: Model, id: Uuid, name: String) {
     draft.remove(&model.machine_storage(id));
     draft.put(&model.tombstone(id), &TombstoneDoc::new(TombstoneKind::Machine, name));
     // the tombstone of the machine covers its units
-    if draft.first(&model.recalls(id), &[]).is_some() {
+    if draft.any_key(&model.recalls(id), &[]).is_some() {
         draft.put(&model.cleanup(id), &vec![model.recalls(id)]);
     }
 }
@@ -288,7 +288,7 @@ pub(crate) fn set_dying(draft: &mut Draft, model: Model, id: Uuid) {
 pub(crate) fn destroy_if_empty(draft: &mut Draft, model: Model, id: Uuid) {
     let alive = draft.get(&model.machine_life(id)) == Some(Life::Alive);
     if alive
-        && draft.first(&model.machine_units(id), &[]).is_none()
+        && draft.any_key(&model.machine_units(id), &[]).is_none()
         && alive_storage(draft.get(&model.machine_storage(id)).unwrap_or_default()).is_empty()
     {
         draft.put(&model.machine_life(id), &Life::Dying);

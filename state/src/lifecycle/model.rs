@@ -79,7 +79,7 @@ pub fn create_configured(
 /// # Errors
 /// As [`create`].
 pub fn create_first(draft: &mut Draft, id: Uuid, name: &str, now_ms: i64) -> Result<(), Refusal> {
-    match draft.first(&GLOBAL.prefix(Kind::ModelName), &[]) {
+    match draft.any_key(&GLOBAL.prefix(Kind::ModelName), &[]) {
         Some(_) => Ok(()),
         None => create(draft, id, name, now_ms),
     }

@@ -187,7 +187,7 @@ fn require_below_limit(
     if holders.len() < limit as usize {
         return Ok(());
     }
-    let blockers = blockers::of_capacity(draft, model, &endpoint_name, &holders);
+    let blockers = blockers::capacity_blockers(draft, model, &endpoint_name, &holders);
     let reason = RelationRefusal::LimitReached { endpoint: endpoint_name, limit };
     Err(Refusal::new(reason).blockers(model, blockers))
 }
@@ -246,7 +246,7 @@ fn current_link(
     subordinate_link: &SubordinateLink,
 ) -> Option<RelationNumber> {
     let alive = draft
-        .first(&model.subordinate_links(subordinate_link.subordinate, subordinate_link.principal), &[])?;
+        .any_key(&model.subordinate_links(subordinate_link.subordinate, subordinate_link.principal), &[])?;
     Some(first_relation_of(&alive).expect("the key contains a relation's number"))
 }
 
@@ -303,7 +303,7 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<Destroyed, R
     if doc.is_peer() {
         return Err(RelationRefusal::PeerRemoved { ends: doc.key_text() }.into());
     }
-    if draft.first(&model.scopes(id), &[]).is_none() {
+    if draft.any_key(&model.scopes(id), &[]).is_none() {
         remove(draft, model, id, &doc);
         return Ok(Destroyed::Removed);
     }
@@ -394,7 +394,7 @@ pub(crate) fn remove_if_empty(draft: &mut Draft, model: Model, id: Uuid) {
         return;
     };
     let dying = effective_life::relation_life_of(draft, model, id, &doc) != Life::Alive;
-    if dying && draft.first(&model.scopes(id), &[]).is_none() {
+    if dying && draft.any_key(&model.scopes(id), &[]).is_none() {
         remove(draft, model, id, &doc);
     }
 }

@@ -86,7 +86,7 @@ fn enter_or_reenter(
             .subordinate_link
             .filter(|subordinate_link| is_resync && subordinate_link.principal == doc.application)
         {
-            let existing = draft.first(&model.subordinates_of(unit, subordinate_link.subordinate), &[]);
+            let existing = draft.any_key(&model.subordinates_of(unit, subordinate_link.subordinate), &[]);
             let life = existing.and_then(|key| draft.get(&model.unit_life(last_id(&key)?)));
             if life != Some(Life::Alive) {
                 pending_reentry::add(draft, model, unit, id);

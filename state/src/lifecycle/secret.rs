@@ -187,7 +187,7 @@ pub(crate) fn grant(secret: &mut SecretDoc, reader: Uuid, grant: SecretGrantDoc)
 pub(crate) fn prune(draft: &mut Draft, model: Model, id: SecretId, secret: &mut SecretDoc, revision: u64) {
     let is_unused = secret.auto_prune
         && revision != secret.newest()
-        && draft.first(&model.secret_trackers(id, revision), &[]).is_none();
+        && draft.any_key(&model.secret_trackers(id, revision), &[]).is_none();
     if is_unused && secret.revisions.remove(&revision).is_some() {
         draft.remove(&model.secret_content(id, revision));
     }

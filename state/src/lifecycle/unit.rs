@@ -176,7 +176,7 @@ pub(crate) fn add_subordinate(
     subordinate_link: &SubordinateLink,
     creation: Creation,
 ) -> Result<(), Refusal> {
-    if let Some(there) = draft.first(&model.subordinates_of(principal, subordinate_link.subordinate), &[]) {
+    if let Some(there) = draft.any_key(&model.subordinates_of(principal, subordinate_link.subordinate), &[]) {
         let there = last_id(&there).expect("an index ends with an id");
         let life = effective_life::unit_life(draft, model, there)
             .ok_or_else(|| Refusal::not_found(EntityKind::Unit, there))?;
@@ -257,8 +257,8 @@ pub(crate) fn resume_teardown(draft: &mut Draft, model: Model, id: Uuid) {
 fn has_never_attached(draft: &mut Draft, model: Model, id: Uuid) -> bool {
     draft.get(&model.session(id)).is_none()
         && draft.get(&model.replica(id)).is_none()
-        && draft.first(&model.scopes_of(id), &[]).is_none()
-        && draft.first(&model.subordinates(id), &[]).is_none()
+        && draft.any_key(&model.scopes_of(id), &[]).is_none()
+        && draft.any_key(&model.subordinates(id), &[]).is_none()
 }
 
 /// Sets a unit Dead when its agent reports that it has finished (spec E.3 "ensure dead", E.8#9; I20).
@@ -283,7 +283,7 @@ pub fn set_dead(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal
         let blockers = blockers::blockers(draft, model, EntityId::Unit(id));
         Err(Refusal::new(reason).blockers(model, blockers))
     };
-    if draft.first(&model.subordinates(id), &[]).is_some() {
+    if draft.any_key(&model.subordinates(id), &[]).is_some() {
         return refuse(draft, UnitRefusal::HasSubordinates { unit: doc.name });
     }
     let scopes = draft.ids(&model.scopes_of(id), relation::PEERS_MAX + 1);

@@ -62,10 +62,10 @@ pub fn machine_step(life: Life, assigned: usize, has_folders: bool) -> Option<Ma
 
 /// Weighs the evidence about a unit that is deployed on this machine but not assigned to it. A tombstone counts
 /// more than the final state of the folder, which counts more than the need to free its name. `existence` is the
-/// answer of the controller; without an answer there is no evidence. `is_name_needed` is set if another unit needs the
+/// answer of the controller; without an answer there is no evidence. `is_blocking` is set if another unit needs the
 /// name, or if the machine waits only for this unit.
-pub fn evidence(existence: Option<Existence>, finished: bool, is_name_needed: bool) -> Evidence {
-    match (existence, finished, is_name_needed) {
+pub fn evidence(existence: Option<Existence>, finished: bool, is_blocking: bool) -> Evidence {
+    match (existence, finished, is_blocking) {
         (Some(Existence::Tombstone), _, _) => Evidence::Removed,
         (Some(Existence::Known(_) | Existence::Unknown), true, _) => Evidence::Finished,
         (Some(Existence::Unknown), false, true) => Evidence::Displaced,

@@ -76,7 +76,7 @@ pub fn destroy_batch(draft: &mut Draft, model: Model) -> Result<bool, Refusal> {
         DestructionPhase::Applications { after } => {
             let page = draft.page_keys(&applications, after, APPLICATIONS_PER_BATCH);
             for id in page.iter().filter_map(|key| last_id(key)) {
-                force::application(draft, model, id, force, forced_ms).map(drop)?;
+                force::destroy_application(draft, model, id, force, forced_ms).map(drop)?;
             }
             match last_of_full_page(page, APPLICATIONS_PER_BATCH) {
                 Some(after) => DestructionPhase::Applications { after },
@@ -94,7 +94,7 @@ pub fn destroy_batch(draft: &mut Draft, model: Model) -> Result<bool, Refusal> {
             }
         }
         DestructionPhase::Done => {
-            let held = [applications, machines].iter().any(|prefix| draft.first(prefix, &[]).is_some());
+            let held = [applications, machines].iter().any(|prefix| draft.any_key(prefix, &[]).is_some());
             if !held {
                 remove(draft, model);
             }
@@ -120,7 +120,7 @@ fn destroy_machine(
     forced_ms: i64,
 ) -> Result<(), Refusal> {
     if force != Force::No {
-        return force::machine(draft, model, id, force, forced_ms);
+        return force::destroy_machine(draft, model, id, force, forced_ms);
     }
     machine::set_dying(draft, model, id);
     Ok(())

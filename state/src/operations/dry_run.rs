@@ -115,10 +115,12 @@ pub(crate) fn dry_run_within(
     let start_changes = simulated.changes.clone();
     for entity in entities {
         simulated.run(|draft| match *entity {
-            EntityId::Unit(id) => force::unit(draft, model, id, force, now_ms).map(drop),
-            EntityId::Application(id) => force::application(draft, model, id, force, now_ms).map(drop),
-            EntityId::Relation(id) => force::relation(draft, model, id, force, now_ms).map(drop),
-            EntityId::Machine(id) => force::machine(draft, model, id, force, now_ms),
+            EntityId::Unit(id) => force::destroy_unit(draft, model, id, force, now_ms).map(drop),
+            EntityId::Application(id) => {
+                force::destroy_application(draft, model, id, force, now_ms).map(drop)
+            }
+            EntityId::Relation(id) => force::destroy_relation(draft, model, id, force, now_ms).map(drop),
+            EntityId::Machine(id) => force::destroy_machine(draft, model, id, force, now_ms),
         })?;
     }
     let before = affected.lives(reader, model);

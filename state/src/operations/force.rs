@@ -18,7 +18,9 @@
 
 use crate::documents::draft::Draft;
 use crate::documents::effective_life::{self, Documents};
-use crate::documents::prelude::{ForcedKind, ForcedPhase, ForcedRemovalDoc, Model, SessionDoc, last_id};
+use crate::documents::prelude::{
+    ForcedEntityKind, ForcedRemovalDoc, ForcedRemovalPhase, Model, SessionDoc, last_id,
+};
 use crate::documents::refusal::Refusal;
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{application, machine, model, relation, unit};
@@ -54,7 +56,7 @@ pub const CHECKPOINTS_PER_TRANSACTION: usize = 40;
 ///
 /// # Errors
 /// As [`unit::destroy`].
-pub fn unit(
+pub fn destroy_unit(
     draft: &mut Draft,
     model: Model,
     id: Uuid,
@@ -71,7 +73,7 @@ pub fn unit(
     if !dying && unit::destroy(draft, model, id, now_ms)? == Destroyed::Removed {
         return Ok(Destroyed::Removed);
     }
-    mark_requested(draft, model, id, ForcedKind::Unit, force, now_ms);
+    mark_requested(draft, model, id, ForcedEntityKind::Unit, force, now_ms);
     Ok(Destroyed::Dying)
 }
 
@@ -79,7 +81,7 @@ pub fn unit(
 ///
 /// # Errors
 /// If the application never existed.
-pub fn application(
+pub fn destroy_application(
     draft: &mut Draft,
     model: Model,
     id: Uuid,
@@ -88,7 +90,7 @@ pub fn application(
 ) -> Result<Destroyed, Refusal> {
     let destroyed = application::destroy(draft, model, id)?;
     if destroyed == Destroyed::Dying {
-        mark_requested(draft, model, id, ForcedKind::Application, force, now_ms);
+        mark_requested(draft, model, id, ForcedEntityKind::Application, force, now_ms);
     }
     Ok(destroyed)
 }
@@ -97,7 +99,7 @@ pub fn application(
 ///
 /// # Errors
 /// If it is a peer relation, or never existed.
-pub fn relation(
+pub fn destroy_relation(
     draft: &mut Draft,
     model: Model,
     id: Uuid,
@@ -106,7 +108,7 @@ pub fn relation(
 ) -> Result<Destroyed, Refusal> {
     let destroyed = relation::destroy(draft, model, id)?;
     if destroyed == Destroyed::Dying {
-        mark_requested(draft, model, id, ForcedKind::Relation, force, now_ms);
+        mark_requested(draft, model, id, ForcedEntityKind::Relation, force, now_ms);
     }
     Ok(destroyed)
 }
@@ -115,7 +117,13 @@ pub fn relation(
 ///
 /// # Errors
 /// If the machine never existed; without force, as [`machine::destroy`].
-pub fn machine(draft: &mut Draft, model: Model, id: Uuid, force: Force, now_ms: i64) -> Result<(), Refusal> {
+pub fn destroy_machine(
+    draft: &mut Draft,
+    model: Model,
+    id: Uuid,
+    force: Force,
+    now_ms: i64,
+) -> Result<(), Refusal> {
     if force == Force::No {
         return machine::destroy(draft, model, id);
     }
@@ -124,18 +132,25 @@ pub fn machine(draft: &mut Draft, model: Model, id: Uuid, force: Force, now_ms: 
     } else if draft.get(&model.machine(id)).is_none() {
         return machine::destroy(draft, model, id);
     }
-    mark_requested(draft, model, id, ForcedKind::Machine, force, now_ms);
+    mark_requested(draft, model, id, ForcedEntityKind::Machine, force, now_ms);
     Ok(())
 }
 
 /// Marks a Dying entity for forced removal at the request of a user; changes nothing without force.
-fn mark_requested(draft: &mut Draft, model: Model, id: Uuid, kind: ForcedKind, force: Force, now_ms: i64) {
+fn mark_requested(
+    draft: &mut Draft,
+    model: Model,
+    id: Uuid,
+    kind: ForcedEntityKind,
+    force: Force,
+    now_ms: i64,
+) {
     let due_ms = match force {
         Force::No => return,
         Force::AfterWait => now_ms.saturating_add(GRACE_MS),
         Force::AtOnce => now_ms,
     };
-    let (no_wait, phase) = (force == Force::AtOnce, ForcedPhase::default());
+    let (no_wait, phase) = (force == Force::AtOnce, ForcedRemovalPhase::default());
     let by = ForcedBy::Operator;
     mark_forced(
         draft,
@@ -156,8 +171,8 @@ pub fn start_budget_timer(draft: &mut Draft, model: Model, id: Uuid, budget_ms: 
 
 /// The timer of a unit that is found Dying at `now_ms`.
 pub fn budget_timer(budget_ms: i64, now_ms: i64) -> ForcedRemovalDoc {
-    let (kind, due_ms) = (ForcedKind::Unit, now_ms.saturating_add(budget_ms));
-    let (by, phase) = (ForcedBy::Budget, ForcedPhase::default());
+    let (kind, due_ms) = (ForcedEntityKind::Unit, now_ms.saturating_add(budget_ms));
+    let (by, phase) = (ForcedBy::Budget, ForcedRemovalPhase::default());
     ForcedRemovalDoc { kind, since_ms: now_ms, due_ms, no_wait: false, by, phase, waited_ms: 0 }
 }
 
@@ -173,7 +188,7 @@ fn mark_forced(draft: &mut Draft, model: Model, id: Uuid, requested: ForcedRemov
     };
     let forced = match draft.get(&key) {
         Some(known)
-            if known.phase == ForcedPhase::AgentGrace
+            if known.phase == ForcedRemovalPhase::AgentGrace
                 || (left(&known) <= left(&requested)
                     && (known.no_wait || !requested.no_wait)
                     && (known.by == ForcedBy::Operator || requested.by == ForcedBy::Budget)) =>
@@ -210,14 +225,14 @@ pub fn elapsed_ms(
     forced: &ForcedRemovalDoc,
     passed_ms: i64,
     destroyed_by_force: bool,
-    is_agent_away: bool,
+    is_agent_late: bool,
 ) -> i64 {
     // only the agent of a Dead machine can clean up its host, which may be a machine that the operator keeps
     let waits_for_agent = !destroyed_by_force
-        || !is_agent_away
+        || !is_agent_late
         || forced.by == ForcedBy::Budget
-        || forced.phase == ForcedPhase::AgentGrace
-        || !matches!(forced.kind, ForcedKind::Unit | ForcedKind::Machine);
+        || forced.phase == ForcedRemovalPhase::AgentGrace
+        || !matches!(forced.kind, ForcedEntityKind::Unit | ForcedEntityKind::Machine);
     if waits_for_agent { passed_ms } else { passed_ms.max(forced.due_ms) }
 }
 
@@ -273,24 +288,26 @@ pub fn force_batch(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Re
         return Ok(false);
     };
     let there = match forced.kind {
-        ForcedKind::Unit => draft.get(&model.unit(id)).is_some(),
-        ForcedKind::Application => draft.get(&model.application(id)).is_some(),
-        ForcedKind::Relation => draft.get(&model.relation(id)).is_some(),
-        ForcedKind::Machine => draft.get(&model.machine(id)).is_some(),
+        ForcedEntityKind::Unit => draft.get(&model.unit(id)).is_some(),
+        ForcedEntityKind::Application => draft.get(&model.application(id)).is_some(),
+        ForcedEntityKind::Relation => draft.get(&model.relation(id)).is_some(),
+        ForcedEntityKind::Machine => draft.get(&model.machine(id)).is_some(),
     };
     if !there {
         draft.remove(&model.forced_removal(id));
         return Ok(false);
     }
     match forced.kind {
-        ForcedKind::Unit => unit_batch(draft, model, id, &forced, now_ms),
-        ForcedKind::Application => {
-            let indexes =
-                [(model.units_of(id), ForcedKind::Unit), (model.relations_of(id), ForcedKind::Relation)];
+        ForcedEntityKind::Unit => unit_batch(draft, model, id, &forced, now_ms),
+        ForcedEntityKind::Application => {
+            let indexes = [
+                (model.units_of(id), ForcedEntityKind::Unit),
+                (model.relations_of(id), ForcedEntityKind::Relation),
+            ];
             Ok(propagate_batch(draft, model, id, &forced, &indexes))
         }
-        ForcedKind::Relation => Ok(is_due(&forced, now_ms) && relation_batch(draft, model, id)),
-        ForcedKind::Machine => machine_batch(draft, model, id, &forced, now_ms),
+        ForcedEntityKind::Relation => Ok(is_due(&forced, now_ms) && relation_batch(draft, model, id)),
+        ForcedEntityKind::Machine => machine_batch(draft, model, id, &forced, now_ms),
     }
 }
 
@@ -403,11 +420,11 @@ fn machine_batch(
     if draft.get(&model.machine_life(id)) == Some(Life::Dead) {
         return dead_machine_batch(draft, model, id, forced, now_ms);
     }
-    if propagate_batch(draft, model, id, forced, &[(model.machine_units(id), ForcedKind::Unit)]) {
+    if propagate_batch(draft, model, id, forced, &[(model.machine_units(id), ForcedEntityKind::Unit)]) {
         return Ok(true);
     }
     let dying = draft.get(&model.machine_life(id)) == Some(Life::Dying);
-    let ends = dying && is_due(forced, now_ms) && draft.first(&model.machine_units(id), &[]).is_none();
+    let ends = dying && is_due(forced, now_ms) && draft.any_key(&model.machine_units(id), &[]).is_none();
     if ends {
         machine::set_dead(draft, model, id)?;
     }
@@ -433,9 +450,10 @@ fn dead_machine_batch(
     else {
         return Ok(false);
     };
-    if forced.phase != ForcedPhase::AgentGrace {
+    if forced.phase != ForcedRemovalPhase::AgentGrace {
         // this grace period is never skipped, because only the agent can clean up its host
-        let (due_ms, phase, no_wait) = (now_ms.saturating_add(GRACE_MS), ForcedPhase::AgentGrace, false);
+        let (due_ms, phase, no_wait) =
+            (now_ms.saturating_add(GRACE_MS), ForcedRemovalPhase::AgentGrace, false);
         let waits =
             ForcedRemovalDoc { since_ms: now_ms, due_ms, phase, no_wait, waited_ms: 0, ..forced.clone() };
         draft.put(&model.forced_removal(id), &waits);
@@ -460,30 +478,30 @@ fn propagate_batch(
     model: Model,
     id: Uuid,
     forced: &ForcedRemovalDoc,
-    indexes: &[(String, ForcedKind)],
+    indexes: &[(String, ForcedEntityKind)],
 ) -> bool {
-    let ForcedPhase::Propagating { kind: at, after } = &forced.phase else { return false };
+    let ForcedRemovalPhase::Propagating { kind: at, after } = &forced.phase else { return false };
     let mut indexes = indexes.iter().skip_while(|(_, kind)| kind != at);
     let Some((prefix, kind)) = indexes.next() else { return false };
     let page = draft.page_keys(prefix, after, CHILDREN_PER_BATCH);
     for child in page.iter().filter_map(|key| last_id(key)) {
-        let peer = *kind == ForcedKind::Relation
+        let peer = *kind == ForcedEntityKind::Relation
             && draft.get(&model.relation(child)).is_none_or(|relation| relation.is_peer());
         if !peer {
             mark_forced(
                 draft,
                 model,
                 child,
-                ForcedRemovalDoc { kind: *kind, phase: ForcedPhase::default(), ..forced.clone() },
+                ForcedRemovalDoc { kind: *kind, phase: ForcedRemovalPhase::default(), ..forced.clone() },
             );
         }
     }
     let phase = match (page.last(), indexes.next()) {
         (Some(last), _) if page.len() == CHILDREN_PER_BATCH => {
-            ForcedPhase::Propagating { kind: *kind, after: last.clone() }
+            ForcedRemovalPhase::Propagating { kind: *kind, after: last.clone() }
         }
-        (_, Some((_, next))) => ForcedPhase::Propagating { kind: *next, after: String::new() },
-        (_, None) => ForcedPhase::Propagated,
+        (_, Some((_, next))) => ForcedRemovalPhase::Propagating { kind: *next, after: String::new() },
+        (_, None) => ForcedRemovalPhase::Propagated,
     };
     draft.put(&model.forced_removal(id), &ForcedRemovalDoc { phase, ..forced.clone() });
     true

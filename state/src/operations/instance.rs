@@ -115,7 +115,7 @@ pub fn reserve_nonce(
         return Ok(known.nonce);
     }
     let alive = draft.get(&model.machine_life(id)) == Some(Life::Alive);
-    if !alive && draft.first(&model.machine_units(id), &[]).is_none() {
+    if !alive && draft.any_key(&model.machine_units(id), &[]).is_none() {
         return Err(InstanceRefusal::MachineNotAlive.into());
     }
     let instance = InstanceDoc { provider: Some(provider), nonce, id: None, base: None };
@@ -261,11 +261,11 @@ pub fn enrol(draft: &mut Draft, model: Model, id: Uuid, enrolment: &Enrolment) -
         return Err(InstanceRefusal::InvalidAddress { address: address.clone() }.into());
     }
     let is_newest = draft.get(&GLOBAL.token_of(id)).as_ref() == Some(enrolment_token);
-    let invites = matches!(
+    let is_enrolment_token = matches!(
         draft.get(&GLOBAL.token(enrolment_token)),
         Some(TokenHolder::EnrollingMachine { model: token_model, machine, .. }) if (token_model, machine) == (model, id)
     );
-    if !is_newest || !invites || draft.get(&model.machine_instance(id)).is_some() {
+    if !is_newest || !is_enrolment_token || draft.get(&model.machine_instance(id)).is_some() {
         return Err(InstanceRefusal::TokenInvalid.into());
     }
     let mut doc = draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found(EntityKind::Machine, id))?;

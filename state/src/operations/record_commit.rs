@@ -91,7 +91,7 @@ pub fn commit(
     local.sequence = record.sequence - 1;
     let context = CommitContext { id: unit, doc: &doc, record, local: &stored.local };
     let mut committed = CommitOutcome::default();
-    committed.refusal = refusal_reason(draft, model, &context, ids, &mut committed.dropped)?;
+    committed.refusal = apply_conditional(draft, model, &context, ids, &mut committed.dropped)?;
     local.apply(&Event::Finished(record.clone()));
     // The draft does not contain the revision of this transaction; 0 means visible in every later view. The
     // controller does not schedule retries either: an agent that takes over the replica after a refused record does
@@ -256,7 +256,7 @@ fn applies_writes(record: &Record) -> bool {
 
 /// Returns the reason why the conditional writes cannot be applied, if there is one. This function also sets the unit
 /// Dead or adds it to a scope, if that is the operation of the record.
-fn refusal_reason(
+fn apply_conditional(
     draft: &mut Draft,
     model: Model,
     context: &CommitContext,

@@ -1,7 +1,7 @@
 //! Secrets as users are shown them: everything but their contents.
 
 use crate::documents::draft::{Reader, read, read_all};
-use crate::documents::prelude::Parts;
+use crate::documents::prelude::KeyParts;
 use crate::documents::prelude::{Kind, Model, SecretDoc, SecretGrantDoc, secret_of_key};
 use crate::documents::refusal::Refusal;
 use crate::lifecycle::{secret, user_secret};
@@ -52,7 +52,7 @@ pub struct SecretAccess {
 /// The secrets of a model, by id.
 pub fn secrets(reader: &dyn Reader, model: Model) -> BTreeMap<SecretId, SecretInfo> {
     let all = read_all::<SecretDoc>(reader, &model.prefix(Kind::Secret)).into_iter();
-    let ids = all.filter_map(|(key, _)| secret_of_key(Parts::of(&key)?.rest));
+    let ids = all.filter_map(|(key, _)| secret_of_key(KeyParts::of(&key)?.rest));
     // without those whose owner is removed, and which the janitor has not deleted yet
     let existing = ids.filter_map(|id| Some((id, secret::find(&mut { reader }, model, id).ok()?)));
     existing.map(|(id, doc)| (id, info(reader, model, &doc))).collect()

@@ -2,7 +2,7 @@
 
 use crate::charm::StorageType;
 use crate::documents::draft::{Reader, read, read_all};
-use crate::documents::prelude::{Kind, Model, Parts, StorageDoc};
+use crate::documents::prelude::{KeyParts, Kind, Model, StorageDoc};
 use crate::documents::refusal::Refusal;
 use crate::terms::life::Life;
 use crate::terms::names::UnitName;
@@ -62,7 +62,7 @@ pub struct StorageInfo {
 pub fn all(reader: &dyn Reader, model: Model) -> BTreeMap<StorageId, StorageInfo> {
     let documents = read_all::<StorageDoc>(reader, &model.prefix(Kind::Storage)).into_iter();
     let shown = documents.filter_map(|(key, doc)| {
-        let id = Parts::of(&key)?.rest.parse().ok()?;
+        let id = KeyParts::of(&key)?.rest.parse().ok()?;
         Some((id, info(reader, model, doc)))
     });
     shown.collect()

@@ -174,14 +174,14 @@ fn force(world: &mut World, random: &mut Random) -> Result<(), Refusal> {
     let force = [Force::AtOnce, Force::AfterWait][random.below(2)];
     world.run(|draft, _| match kind {
         Kind::Application if random.below(4) > 0 => Ok(()),
-        Kind::Application => force::application(draft, MODEL, id, force, 1).map(drop),
-        Kind::Relation => force::relation(draft, MODEL, id, force, 1).map(drop),
-        Kind::Machine => force::machine(draft, MODEL, id, force, 1),
+        Kind::Application => force::destroy_application(draft, MODEL, id, force, 1).map(drop),
+        Kind::Relation => force::destroy_relation(draft, MODEL, id, force, 1).map(drop),
+        Kind::Machine => force::destroy_machine(draft, MODEL, id, force, 1),
         _ if random.below(3) == 0 => {
             force::start_budget_timer(draft, MODEL, id, 1, 1);
             Ok(())
         }
-        _ => force::unit(draft, MODEL, id, force, 1).map(drop),
+        _ => force::destroy_unit(draft, MODEL, id, force, 1).map(drop),
     })
 }
 

@@ -19,7 +19,7 @@ pub struct CharmView {
 /// The leadership lease of the unit's application.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct GrantView {
+pub struct LeaderView {
     /// The leader.
     pub holder: UnitName,
     /// The generation of the lease, which increases whenever the holder changes.

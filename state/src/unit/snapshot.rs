@@ -5,7 +5,7 @@
 //! `views`; the agent keeps the newest in memory and a copy on disk, and passes it to `resolve` and
 //! `hook_context_builder`.
 
-pub use super::application_views::{CharmView, GrantView};
+pub use super::application_views::{CharmView, LeaderView};
 use super::secrets::SecretView;
 use super::storage::StorageView;
 use crate::charm::Scope;
@@ -196,7 +196,7 @@ pub enum Change {
     /// Whether the application is trusted with the credential of its cloud.
     Trust(bool),
     /// The leadership lease of the application.
-    Leader(Option<GrantView>),
+    Leader(Option<LeaderView>),
     /// The settings that the leader has stored.
     LeaderSettings(LeaderSettingsView),
     /// The operator's mark that resolves the unit's error.
@@ -323,7 +323,7 @@ pub struct Snapshot {
     /// Whether the application is trusted with the credential of its cloud.
     pub trusted: bool,
     /// The leadership lease of the application.
-    pub leader: Option<GrantView>,
+    pub leader: Option<LeaderView>,
     /// The settings that the leader has stored.
     pub leader_settings: LeaderSettingsView,
     /// The leader settings that this unit has stored and that no delta has contained yet.

@@ -6,7 +6,7 @@
 
 use crate::documents::draft::{Reader, read, read_all};
 use crate::documents::prelude::{
-    BagDoc, Kind, Model, OpenPortsDoc, Parts, RelationDoc, last_id, leader_settings_of, secret_of_key,
+    BagDoc, KeyParts, Kind, Model, OpenPortsDoc, RelationDoc, last_id, leader_settings_of, secret_of_key,
 };
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
@@ -114,7 +114,9 @@ pub fn affected_parts<'k>(
     let model = shown.model.uuid.to_string();
     let mut affected = AffectedParts::default();
     for key in changed_keys {
-        let Some(key_parts) = Parts::of(key).filter(|key_parts| key_parts.model == model) else { continue };
+        let Some(key_parts) = KeyParts::of(key).filter(|key_parts| key_parts.model == model) else {
+            continue;
+        };
         let (kind, ids) = (key_parts.kind, key_parts.ids());
         let own = ids.first() == Some(&unit);
         match (kind, &ids[..]) {
@@ -237,8 +239,8 @@ fn relation_changes(
     let mut scopes = parts.scopes.clone();
     let ends =
         |id: &Uuid| read(view_reader.reader, &view_reader.model.application_life(*id)) != Some(Life::Alive);
-    let unbound = |key: &String| view_reader.reader.get(key).is_none();
-    if parts.applications.iter().any(ends) || parts.subordinate_links.iter().any(unbound) {
+    let is_link_ended = |key: &String| view_reader.reader.get(key).is_none();
+    if parts.applications.iter().any(ends) || parts.subordinate_links.iter().any(is_link_ended) {
         heads.values().for_each(|head| scopes.extend(view_reader.departing_members(head, None)));
     } else {
         for unit in parts.departing.iter().flat_map(|id| view_reader.with_dependents(*id)) {

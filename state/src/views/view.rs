@@ -23,7 +23,7 @@ use crate::terms::secret::SecretId;
 use crate::terms::storage::{MachineStorage, StorageId};
 use crate::unit::secrets::SecretView;
 use crate::unit::snapshot::{
-    ActionView, BagRequest, BagView, Change, CharmView, Delta, GrantView, ModelView, RelationHead, Snapshot,
+    ActionView, BagRequest, BagView, Change, CharmView, Delta, LeaderView, ModelView, RelationHead, Snapshot,
     UnitView,
 };
 use crate::unit::storage::StorageView;
@@ -283,9 +283,9 @@ impl UnitViewReader<'_> {
     }
 
     /// The leadership grant of the application, if there is one.
-    pub fn leader(&self) -> Option<GrantView> {
+    pub fn leader(&self) -> Option<LeaderView> {
         let grant = read(self.reader, &self.model.leader(self.doc.application))?;
-        Some(GrantView { holder: grant.holder_name, generation: grant.generation })
+        Some(LeaderView { holder: grant.holder_name, generation: grant.generation })
     }
 
     /// An action that has not finished; none for one that has.

@@ -30,7 +30,7 @@ pub(crate) fn explain(facts: &Facts<'_>, id: Uuid, name: &str) -> Why {
     let entity = Entity::Machine(name.to_owned());
     let forced = facts.forced_removal_cause(id, entity.clone());
     causes.extend(forced.filter(|_| life != Life::Dead || is_instance_kept()));
-    Why { entity, life, now: machine_now(facts, id), causes, more: false }
+    Why { entity, life, now: machine_state(facts, id), causes, more: false }
 }
 
 /// Returns a cause for each removed unit of which a folder is left on the machine.
@@ -46,7 +46,7 @@ pub(crate) fn obstructed_recalls(facts: &Facts<'_>, id: Uuid, name: &str) -> Vec
     facts.presence.obstructed_recalls(id).into_iter().filter_map(cause).collect()
 }
 
-fn machine_now(facts: &Facts<'_>, id: Uuid) -> EntityState {
+fn machine_state(facts: &Facts<'_>, id: Uuid) -> EntityState {
     let units = read_all::<()>(facts.reader, &facts.model.machine_units(id)).len();
     let held = hook_lock::holder(facts.reader, facts.model, facts.presence, id);
     let hook_lock = held.map(|(holder, executing)| HookLock {

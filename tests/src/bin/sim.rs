@@ -174,9 +174,9 @@ fn one(seed: u64, arguments: &Arguments) -> Result<ExitCode> {
     let report = match arguments.trace {
         true => {
             drop(std::panic::take_hook());
-            system::run_mixed(seed, mix, true)
+            system::run_with_profile(seed, mix, true)
         }
-        false => campaign::run_mixed(seed, mix),
+        false => campaign::run_with_profile(seed, mix),
     };
     report.trace.iter().for_each(|line| println!("{line}"));
     for violation in &report.violations {

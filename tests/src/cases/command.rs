@@ -24,7 +24,7 @@ use state::terms::settings::BagChange;
 use state::unit::hook_context::{Reboot, Writes};
 use state::unit::local::Local;
 use state::unit::outcome::RunExit;
-use state::unit::snapshot::{ActionView, GrantView, RelationView};
+use state::unit::snapshot::{ActionView, LeaderView, RelationView};
 use std::collections::BTreeMap;
 
 /// The error is a message for the author of the case.
@@ -62,7 +62,7 @@ pub fn perform(world: &mut World, line: &str) -> Done {
         let before = world.take_trace();
         perform(world, command)?;
         world.take_trace();
-        before.into_iter().for_each(|line| world.say(line));
+        before.into_iter().for_each(|line| world.print(line));
         return Ok(());
     }
     if let Some((name, change)) = line.split_once(" sets ") {
@@ -98,32 +98,32 @@ pub fn perform(world: &mut World, line: &str) -> Done {
         }
         ["resolved", mode @ ..] => resolved(world, mode),
         ["why"] => {
-            if let Some(wait) = world.look() {
+            if let Some(wait) = world.run_until_waiting() {
                 let now_ms = world.wall_ms;
-                wait.causes.iter().for_each(|cause| world.say(cause_text(cause, now_ms)));
+                wait.causes.iter().for_each(|cause| world.print(cause_text(cause, now_ms)));
                 if wait.causes.is_empty() {
-                    world.say("nothing");
+                    world.print("nothing");
                 }
             }
             Ok(())
         }
         ["bag", number] => {
-            world.look();
+            world.run_until_waiting();
             let known = world.local.relations.get(&parse(number)?);
             let bag = known.map(|relation| relation.bag.clone()).unwrap_or_default();
-            bag.iter().for_each(|(key, value)| world.say(format!("{key}={value}")));
+            bag.iter().for_each(|(key, value)| world.print(format!("{key}={value}")));
             Ok(())
         }
         ["ports"] => {
-            world.look();
+            world.run_until_waiting();
             let open = world.local.ports.clone();
             for (endpoint, ranges) in open {
-                ranges.iter().for_each(|range| world.say(format!("{endpoint} {range}")));
+                ranges.iter().for_each(|range| world.print(format!("{endpoint} {range}")));
             }
             Ok(())
         }
         ["run"] => {
-            world.look();
+            world.run_until_waiting();
             Ok(())
         }
         ["advance", time] => {
@@ -157,7 +157,7 @@ fn machine(world: &mut World, words: &[&str]) -> Done {
         ["leader", unit] => {
             let holder = unit.parse::<UnitName>().map_err(|error| error.to_string())?;
             world.leases += 1;
-            world.view.leader = Some(GrantView { holder, generation: world.leases });
+            world.view.leader = Some(LeaderView { holder, generation: world.leases });
         }
         ["leader-settings", "changed"] => world.view.leader_settings.version += 1,
         ["lease", "granted"] => {
@@ -315,7 +315,7 @@ fn resolved(world: &mut World, mode: &[&str]) -> Done {
     };
     match world.controller.replica.episode() {
         Some(episode) => world.view.resolved = Some(ResolvedDoc { episode: episode.id, retry }),
-        None => world.say("refused: the unit is not in an error state"),
+        None => world.print("refused: the unit is not in an error state"),
     }
     Ok(())
 }
@@ -323,11 +323,11 @@ fn resolved(world: &mut World, mode: &[&str]) -> Done {
 /// Advances the clock to the agent's next timer, which must expire `ms` from now or at most a tenth later (the
 /// jitter of retries). Otherwise the clock stays, and the time to the timer is printed.
 fn advance_to_timer(world: &mut World, ms: u64) -> Done {
-    let until = world.look().and_then(|wait| wait.until_ms);
+    let until = world.run_until_waiting().and_then(|wait| wait.until_ms);
     let left = until.map(|until| until - world.clock_ms);
     match left.filter(|left| (ms..ms + ms / 10).contains(left)) {
         Some(left) => world.set_clock(world.clock_ms + left),
-        None => world.say(format!("the next timer expires in {left:?} ms")),
+        None => world.print(format!("the next timer expires in {left:?} ms")),
     }
     Ok(())
 }

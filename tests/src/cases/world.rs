@@ -141,7 +141,7 @@ impl World {
         world
     }
 
-    pub fn say(&mut self, line: impl Into<String>) {
+    pub fn print(&mut self, line: impl Into<String>) {
         self.trace.push(line.into());
     }
 
@@ -169,7 +169,9 @@ impl World {
     /// Advances the clock by `ms`; the agent runs whenever a timer of it expires.
     pub fn pass(&mut self, ms: u64) {
         let end = self.clock_ms + ms;
-        while let Some(timer_ms) = self.look().and_then(|wait| wait.until_ms).filter(|ms| *ms <= end) {
+        while let Some(timer_ms) =
+            self.run_until_waiting().and_then(|wait| wait.until_ms).filter(|ms| *ms <= end)
+        {
             self.set_clock(timer_ms);
         }
         self.set_clock(end);
@@ -200,7 +202,7 @@ impl World {
     }
 
     /// Runs the agent until it waits, and returns its wait. Returns `None` if the agent is down or finished.
-    pub fn look(&mut self) -> Option<Wait> {
+    pub fn run_until_waiting(&mut self) -> Option<Wait> {
         if self.running {
             return None;
         }
@@ -220,7 +222,7 @@ impl World {
             }
             match next.act {
                 Act::Finish => {
-                    self.say("finished");
+                    self.print("finished");
                     process.stopped = true;
                     self.process = Some(process);
                 }
@@ -237,7 +239,7 @@ impl World {
                     if !self.link {
                         return Some(Wait { until_ms: None, causes });
                     }
-                    self.say(format!("fetch {}", request.owner));
+                    self.print(format!("fetch {}", request.owner));
                     self.fetch(request);
                 }
                 Act::Start(run) => {
@@ -250,7 +252,7 @@ impl World {
                         Outcome::Skipped => "skip ",
                         Outcome::Failed { .. } => "fail ",
                     };
-                    self.say(format!("{verb}{}", record.operation));
+                    self.print(format!("{verb}{}", record.operation));
                     self.local.apply(&Event::Finished(record));
                     self.mark_idle();
                 }
@@ -276,7 +278,7 @@ impl World {
                 }
             }
         }
-        self.say(format!("still busy after {OPERATIONS_MAX} operations"));
+        self.print(format!("still busy after {OPERATIONS_MAX} operations"));
         None
     }
 
@@ -297,7 +299,7 @@ impl World {
             process.orphan_missing = false;
         }
         if self.crash_after_start.take_if(|name| named(&text, name)).is_some() {
-            self.say("crash before it started");
+            self.print("crash before it started");
             self.process = None;
             return;
         }
@@ -318,7 +320,7 @@ impl World {
         };
         match find(&self.endings, &text).unwrap_or(Ending::RunExit(default)) {
             Ending::Crash => {
-                self.say(format!("{text}: crash"));
+                self.print(format!("{text}: crash"));
                 self.process = None;
             }
             Ending::RunExit(exit) => {
@@ -331,7 +333,7 @@ impl World {
                     RunExit::Cancelled => ": cancelled".to_owned(),
                     RunExit::Failed(reason) => format!(": {}", refusal::failure(reason)),
                 };
-                self.say(format!("{text}{how}"));
+                self.print(format!("{text}{how}"));
                 if exit == RunExit::Interrupted {
                     self.endings.retain(|name, _| !named(&text, name));
                 }
@@ -376,7 +378,7 @@ impl World {
     fn reattach(&mut self, run: &Run) {
         match self.orphan.take().filter(|_| run.operation.runs_charm()) {
             Some(exit) => {
-                self.say(format!("reattach {}", run.operation));
+                self.print(format!("reattach {}", run.operation));
                 self.finish_run(run, exit);
             }
             None => {
@@ -412,10 +414,10 @@ impl World {
             Reconciliation::Consistent(events) => {
                 for event in &events {
                     if matches!(event, Event::ReplicaTaken { .. }) {
-                        self.say("take the replica");
+                        self.print("take the replica");
                     }
                     if let Event::Finished(record) = event {
-                        self.say(record.operation.to_string());
+                        self.print(record.operation.to_string());
                     }
                     self.local.apply(event);
                 }
@@ -424,7 +426,7 @@ impl World {
                 }
             }
             Reconciliation::Forked { sequence } => {
-                self.say(format!("forked at record {sequence}"));
+                self.print(format!("forked at record {sequence}"));
                 self.process = None;
             }
         }
@@ -439,7 +441,7 @@ impl World {
         }
         self.controller.apply(record, refusal.clone());
         if std::mem::take(&mut self.reply_lost) {
-            self.say("the reply is lost, and the agent crashes");
+            self.print("the reply is lost, and the agent crashes");
             self.process = None;
             return;
         }
@@ -447,7 +449,7 @@ impl World {
             .as_ref()
             .and_then(|_| retry::retry_after(&self.local, self.shown.as_ref(), now, &record.operation));
         if let Some(reason) = &refusal {
-            self.say(format!("refused: {}", api::text::refusal::message(reason)));
+            self.print(format!("refused: {}", api::text::refusal::message(reason)));
         }
         let revision = self.view.position.revision;
         let acknowledged = Event::Acknowledged { sequence: record.sequence, revision, refusal, retry };
@@ -457,8 +459,8 @@ impl World {
     /// Prints a difference between the disk and the replica.
     fn compare_replica(&mut self) {
         if let Some((disk, replica)) = self.controller.difference(&self.local) {
-            self.say(format!("disk:    {disk}"));
-            self.say(format!("replica: {replica}"));
+            self.print(format!("disk:    {disk}"));
+            self.print(format!("replica: {replica}"));
         }
     }
 }

@@ -15,7 +15,7 @@ impl State {
     }
 
     /// Checks the properties of a state in which only a user request is possible.
-    pub(super) fn check_quiet(&self) -> Option<String> {
+    pub(super) fn check_at_rest(&self) -> Option<String> {
         for kind in [Kind::UnitLife, Kind::ApplicationLife, Kind::RelationLife, Kind::MachineLife] {
             for (key, life) in read_all::<Life>(&self.documents, &MODEL.prefix(kind)) {
                 if life != Life::Alive {

@@ -112,7 +112,9 @@ impl State {
             Command::ForceUnit(name) => {
                 let name: UnitName = name.parse().expect("a unit's name");
                 let unit = read(&self.documents, &MODEL.unit_name(&name)).ok_or_else(none)?;
-                self.documents.run(|draft| force::unit(draft, MODEL, unit, Force::AtOnce, 1)).map(drop)
+                self.documents
+                    .run(|draft| force::destroy_unit(draft, MODEL, unit, Force::AtOnce, 1))
+                    .map(drop)
             }
             Command::RemoveApplication(name) => {
                 let id = find(name).ok_or_else(none)?;

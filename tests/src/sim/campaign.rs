@@ -55,10 +55,10 @@ impl Totals {
 
 /// Runs one seed with its own profile. A panic of the product is a violation, too, where panics can be caught.
 pub fn run(seed: u64, mutant: Option<Mutant>) -> Report {
-    run_mixed(seed, FaultProfile::of(seed, mutant))
+    run_with_profile(seed, FaultProfile::of(seed, mutant))
 }
 
-pub fn run_mixed(seed: u64, profile: FaultProfile) -> Report {
+pub fn run_with_profile(seed: u64, profile: FaultProfile) -> Report {
     run_catching_panic(seed, profile, false)
 }
 
@@ -68,7 +68,7 @@ pub fn run_traced(seed: u64, profile: FaultProfile) -> Report {
 }
 
 fn run_catching_panic(seed: u64, profile: FaultProfile, traced: bool) -> Report {
-    let ran = catch_unwind(AssertUnwindSafe(|| system::run_mixed(seed, profile, traced)));
+    let ran = catch_unwind(AssertUnwindSafe(|| system::run_with_profile(seed, profile, traced)));
     ran.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()));
@@ -108,6 +108,6 @@ pub fn find_killing_seed(mutant: Mutant, from: u64) -> Option<(u64, String)> {
         let report = run(seed, Some(mutant));
         let seen = report.violations.into_iter().find(|violation| violation.check == target)?;
         let profile = FaultProfile { mutant: None, ..FaultProfile::of(seed, Some(mutant)) };
-        run_mixed(seed, profile).violations.is_empty().then_some((seed, seen.what))
+        run_with_profile(seed, profile).violations.is_empty().then_some((seed, seen.what))
     })
 }

@@ -146,12 +146,12 @@ impl Disk {
         } else {
             Fact::Loaded { folder, local: found }
         });
-        self.apply_memory_mutant(&mut local);
+        self.apply_local_mutant(&mut local);
         Ok((storage, local, view))
     }
 
     /// Mutants: the agent forgets a part of its state.
-    fn apply_memory_mutant(&self, local: &mut Local) {
+    fn apply_local_mutant(&self, local: &mut Local) {
         let profile = self.world.profile();
         if profile.has(Mutant::ForgetsPendingChanged) {
             local.relations.values_mut().for_each(|relation| relation.pending_changed = None);

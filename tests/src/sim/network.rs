@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 /// How long a client waits for a response.
-const ANSWER_MS: u64 = 10_000;
+const RESPONSE_TIMEOUT_MS: u64 = 10_000;
 /// The longest transit of a message, and of a slow one, which others overtake. A response takes at most half of
 /// it.
 const TRANSIT_MS: u64 = 20;
@@ -161,7 +161,7 @@ impl SimNetwork {
             return if world.chance_of(500) { Delivery::LostBefore } else { Delivery::LostAfter };
         }
         if world.draws_fault(profile.message_late) {
-            return Delivery::Late(ANSWER_MS + world.below(5_000));
+            return Delivery::Late(RESPONSE_TIMEOUT_MS + world.below(5_000));
         }
         let doubled =
             world.draws_fault(profile.message_doubled) || (profile.every_reply_lost > 0 && !world.is_calm());
@@ -175,7 +175,7 @@ impl SimNetwork {
         F: Future<Output = T>,
     {
         if self.is_outage() {
-            self.world.sleep(ANSWER_MS).await;
+            self.world.sleep(RESPONSE_TIMEOUT_MS).await;
             return None;
         }
         let delivery = match self.world.profile().operator_messages_lost {

@@ -32,7 +32,7 @@ fn simpler(name: &str, now: u64) -> Vec<u64> {
 /// Shrinks the profile of a failing seed. `None`: the seed does not fail.
 pub fn shrink(seed: u64, mut profile: FaultProfile) -> Option<ShrinkResult> {
     let own = profile.clone();
-    let mut best = campaign::run_mixed(seed, profile.clone());
+    let mut best = campaign::run_with_profile(seed, profile.clone());
     let check = best.violations.first()?.check;
     loop {
         let mut better = false;
@@ -41,7 +41,7 @@ pub fn shrink(seed: u64, mut profile: FaultProfile) -> Option<ShrinkResult> {
             for value in simpler(name, now) {
                 let mut tried = profile.clone();
                 *tried.number(name).expect("a name of the profile") = value;
-                let report = campaign::run_mixed(seed, tried.clone());
+                let report = campaign::run_with_profile(seed, tried.clone());
                 if report.violations.first().is_some_and(|violation| violation.check == check) {
                     (profile, best, better) = (tried, report, true);
                     break;

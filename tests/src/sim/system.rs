@@ -54,11 +54,11 @@ impl Report {
 
 /// Runs one seed with its own profile.
 pub fn run(seed: u64, mutant: Option<Mutant>, traced: bool) -> Report {
-    run_mixed(seed, FaultProfile::of(seed, mutant), traced)
+    run_with_profile(seed, FaultProfile::of(seed, mutant), traced)
 }
 
 /// Runs one seed with the given profile.
-pub fn run_mixed(seed: u64, profile: FaultProfile, traced: bool) -> Report {
+pub fn run_with_profile(seed: u64, profile: FaultProfile, traced: bool) -> Report {
     let _guard = MutantGuard::of(profile.mutant);
     let target = profile.mutant.map(Mutant::target);
     let world = World::new(seed, profile, traced);

@@ -32,7 +32,7 @@ types! { made_documents, loads_documents:
     ModelDoc DestructionDoc
     MachineDoc InstanceDoc ProvisioningErrorDoc
     ApplicationDoc CharmDoc ArchiveDoc
-    UnitDoc StatusDoc SessionDoc ReplicaDoc ResolvedDoc Ports OpenPortsDoc GrantDoc LeaderSettingsDoc
+    UnitDoc StatusDoc SessionDoc ReplicaDoc ResolvedDoc Ports OpenPortsDoc LeaderDoc LeaderSettingsDoc
     RelationDoc SuspendedDoc ScopeDoc BagDoc
     ActionDoc ActionStatus LogDoc
     SecretDoc SecretContentDoc OwnedSecretsDoc ConsumedSecretsDoc

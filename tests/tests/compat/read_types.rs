@@ -21,7 +21,7 @@ const UNNAMED: &[(&str, &str)] = &[
     ("JournalEntry", "unit-folder: journal.yaml"),
     ("ViewHead", "unit-folder: view/unit.yaml"),
     ("CallsLine", "unit-folder: hooks/000001/calls.yaml"),
-    ("TextOrBytes", "unit-folder: runs.yaml"),
+    ("StoredBytes", "unit-folder: runs.yaml"),
     ("TokenHolder", "store: documents.yaml"),
     ("UserRole", "store: documents.yaml, a field of TokenHolder"),
     ("Model", "store: documents.yaml, a field of TokenHolder"),

@@ -7,9 +7,9 @@ use crate::values::Maker;
 use agent::config;
 use agent::folder::UnitFolder;
 use agent::hook_process::DeclaredFile;
-use agent::hook_process::run_folder::{RunFile, read_outcome, read_run_file};
+use agent::hook_process::run_files::{RunFile, read_outcome, read_run_file};
 use agent::hook_session::{
-    AnsweredCall, CALLS_BYTES_MAX, CallsFile, CallsLine, ConfidentialCall, FetchedBagLine, TextOrBytes,
+    AnsweredCall, CALLS_BYTES_MAX, CallsFile, CallsLine, ConfidentialCall, FetchedBagLine, StoredBytes,
 };
 use agent::journal::{self, Loaded};
 use agent::view_cache::ViewCache;
@@ -40,9 +40,9 @@ types! { made_runs, loads_runs: RunFile AnsweredCall ConfidentialCall FetchedBag
 const OUTCOMES: [&str; 3] = ["exit 1", "signal 9", "failed 2 fork/exec /charm/hooks/install"];
 
 /// The form of these bytes depends on what they are, so they are not made from their type alone.
-fn stored_bytes() -> [TextOrBytes; 3] {
-    let digest = TextOrBytes::Digest { sha256: "ab".repeat(32), length: 5000 };
-    [TextOrBytes::Text("text".to_owned()), TextOrBytes::Raw { bytes: vec![255] }, digest]
+fn stored_bytes() -> [StoredBytes; 3] {
+    let digest = StoredBytes::Digest { sha256: "ab".repeat(32), length: 5000 };
+    [StoredBytes::Text("text".to_owned()), StoredBytes::Raw { bytes: vec![255] }, digest]
 }
 
 /// What the charm declares, and the folders of three runs, written as the agent and the shim write them.
@@ -109,7 +109,7 @@ pub fn make() -> Samples {
     made.insert(EVENTS.to_owned(), events);
     let mut runs = made_runs(&mut maker);
     let bytes = stored_bytes().map(|bytes| serde_json::to_value(bytes).expect("plain data"));
-    runs.insert("TextOrBytes".to_owned(), bytes.to_vec());
+    runs.insert("StoredBytes".to_owned(), bytes.to_vec());
     made.insert(RUNS.to_owned(), charms::yaml::to_string(&runs).expect("plain data"));
     made.insert(CONFIG.to_owned(), config::to_yaml(&maker.values::<AgentConfig>()[0]));
     made
@@ -119,7 +119,7 @@ pub fn load(kept: &Samples) {
     loads_events(&charms::yaml::from_str::<Named>(&kept[EVENTS]).expect("samples by name"));
     let runs = charms::yaml::from_str::<Named>(&kept[RUNS]).expect("samples by name");
     loads_runs(&runs);
-    let bytes: Vec<TextOrBytes> = loaded("TextOrBytes", &runs["TextOrBytes"]);
+    let bytes: Vec<StoredBytes> = loaded("StoredBytes", &runs["StoredBytes"]);
     assert_eq!(bytes, stored_bytes(), "each is read as what it was");
     let _: AgentConfig = charms::yaml::from_str(&kept[CONFIG]).expect("it is an agent's configuration");
     let (dir, folder) = folder();

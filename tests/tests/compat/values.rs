@@ -57,7 +57,7 @@ impl Maker {
     fn value<T: DeserializeOwned>(&mut self) -> T {
         let mut plan = Plan::default();
         for _ in 0..ATTEMPTS_MAX {
-            let mut making = Making {
+            let mut making = Sampler {
                 shown: self.shown.clone(),
                 plan: &mut plan,
                 path: Vec::new(),
@@ -71,7 +71,7 @@ impl Maker {
                     self.types.append(&mut making.types);
                     return value;
                 }
-                Err(Stop::HoldsItself) => {}
+                Err(Stop::Recursive) => {}
                 Err(Stop::ValueRejected(why)) => {
                     let last = making.last_text.unwrap_or_else(|| panic!("{}: {why}", type_name::<T>()));
                     let text = plan.texts.entry(last).or_default();
@@ -92,7 +92,7 @@ struct Plan {
     left_out: BTreeSet<String>,
 }
 
-struct Making<'a> {
+struct Sampler<'a> {
     shown: BTreeMap<&'static str, BTreeMap<usize, bool>>,
     plan: &'a mut Plan,
     path: Vec<String>,
@@ -105,7 +105,7 @@ struct Making<'a> {
 /// Why an attempt ended.
 #[derive(Debug)]
 enum Stop {
-    HoldsItself,
+    Recursive,
     /// The type rejected a value, with this error.
     ValueRejected(String),
 }
@@ -125,9 +125,9 @@ impl de::Error for Stop {
 }
 
 /// The value that a `Deserialize` requests.
-struct Part<'m, 'a>(&'m mut Making<'a>);
+struct Part<'m, 'a>(&'m mut Sampler<'a>);
 
-impl Making<'_> {
+impl Sampler<'_> {
     fn below<T>(&mut self, name: &str, make: impl FnOnce(&mut Self) -> Result<T, Stop>) -> Result<T, Stop> {
         self.path.push(name.to_owned());
         let made = make(self)?;
@@ -149,7 +149,7 @@ impl Making<'_> {
             let innermost = self.path.iter().rposition(|part| part.starts_with('?'));
             let innermost = innermost.expect("a type holds itself in an option, a list or a map");
             self.plan.left_out.insert(self.path[..innermost].join("."));
-            return Err(Stop::HoldsItself);
+            return Err(Stop::Recursive);
         }
         let made = make(self)?;
         self.under_way.remove(name);
@@ -286,7 +286,7 @@ impl<'de> Deserializer<'de> for Part<'_, '_> {
 
 /// The one item of a list, or the items of a tuple.
 struct Items<'m, 'a> {
-    making: &'m mut Making<'a>,
+    making: &'m mut Sampler<'a>,
     prefix: &'static str,
     at: usize,
     length: usize,
@@ -306,7 +306,7 @@ impl<'de> SeqAccess<'de> for Items<'_, '_> {
 }
 
 struct OneEntry<'m, 'a> {
-    making: &'m mut Making<'a>,
+    making: &'m mut Sampler<'a>,
     is_over: bool,
 }
 
@@ -326,7 +326,7 @@ impl<'de> MapAccess<'de> for OneEntry<'_, '_> {
 }
 
 struct Fields<'m, 'a> {
-    making: &'m mut Making<'a>,
+    making: &'m mut Sampler<'a>,
     next: std::slice::Iter<'static, &'static str>,
     name: &'static str,
 }
@@ -346,7 +346,7 @@ impl<'de> MapAccess<'de> for Fields<'_, '_> {
     }
 }
 
-struct Variant<'m, 'a>(&'m mut Making<'a>, &'static str);
+struct Variant<'m, 'a>(&'m mut Sampler<'a>, &'static str);
 
 impl<'de, 'm, 'a> EnumAccess<'de> for Variant<'m, 'a> {
     type Error = Stop;

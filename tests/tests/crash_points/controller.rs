@@ -41,7 +41,7 @@ fn run_scenario(n: usize, first: &CrashPoint) -> [bool; 3] {
     let scene = scene_with_restarting_controller(dir, &environment);
     deploy(&scene, "db", &[]);
     deploy(&scene, "web", &[]);
-    two_units_live(&scene, "db", "web");
+    relate_change_and_remove(&scene, "db", "web");
     [1, 2, 3].map(|n| crashes.join(format!("controller.{n}.crashed")).exists())
 }
 

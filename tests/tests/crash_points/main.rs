@@ -14,7 +14,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tests::scene::{Scene, scene_with};
-use tests::tally_scenario::{STARTED, counted, deploy, logged, ran, results, two_units_live};
+use tests::tally_scenario::{STARTED, counted, deploy, logged, ran, relate_change_and_remove, results};
 
 /// The number of scenarios that run at the same time: their waits overlap, so that two cores stay busy.
 const AT_ONCE: usize = 4;
@@ -77,7 +77,7 @@ fn run_scenario(scene: &Scene, crashes: &Path, n: usize, first: &CrashPoint) -> 
     println!("{tag} crashes at {first:?}, then at {second:?}");
     deploy(scene, &db, &[]);
     deploy(scene, &web, &[]);
-    two_units_live(scene, &db, &web);
+    relate_change_and_remove(scene, &db, &web);
     scene.ok(&["remove-application", &db, "--no-prompt"]);
     crashes.join(format!("{tag}.1.crashed")).exists()
 }
@@ -213,7 +213,7 @@ fn a_machines_agent_may_crash_at_any_call_and_its_unit_is_deployed_once() {
                 let (db, web) = (format!("db{n}"), format!("web{n}"));
                 deploy(scene, &db, &[]);
                 deploy(scene, &web, &[]);
-                two_units_live(scene, &db, &web);
+                relate_change_and_remove(scene, &db, &web);
             });
         }
     });

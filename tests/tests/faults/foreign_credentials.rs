@@ -1,7 +1,7 @@
 //! Tests a controller with another CA, and the tokens of other agents: each is refused with a message that states the
 //! reason, and nothing changes.
 
-use crate::proxy::lead_agent;
+use crate::proxy::reconfigure_and_restart;
 use crate::raw_client::{RawClient, client_file, reconfigure, unit_routes};
 use agent::config;
 use api::AgentConfig;
@@ -60,14 +60,14 @@ fn a_controller_of_another_ca_is_refused_by_the_agents_which_come_back() {
     let other_client = client_file(&other.dir);
     let machine = folder(&scene, "db/0").parent().and_then(Path::parent).expect("two up").to_path_buf();
     // another controller answers at the configured address
-    let known = lead_agent(&scene, &machine, |config: &mut AgentConfig| {
+    let known = reconfigure_and_restart(&scene, &machine, |config: &mut AgentConfig| {
         config.controllers = vec![other_client["controller"].as_str().expect("text").to_owned()];
     });
     let words = "is not the expected controller";
     logged_once(&scene, &machine.join("machine.log"), words);
     logged_once(&scene, &folder(&scene, "db/0").join("agent.log"), words);
     scene.ok(&["config", "db", "say=meanwhile"]);
-    lead_agent(&scene, &machine, |config| config.controllers = known.controllers);
+    reconfigure_and_restart(&scene, &machine, |config| config.controllers = known.controllers);
     until_ran(&scene, "db/0", &[&STARTED[..], &["config-changed"]].concat());
     assert_eq!(results(&scene, "db/0", "count")["hooks"], "5");
 }

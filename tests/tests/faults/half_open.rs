@@ -1,7 +1,7 @@
 //! Tests connections that stall without being closed, and connections that are accepted and never answered: an agent
 //! can detect them only by a timeout, and continues over another connection.
 
-use crate::proxy::lead_agent;
+use crate::proxy::reconfigure_and_restart;
 use crate::stalling_proxy::{ConnectionMode, StallingProxy};
 use api::WATCH_SILENCE_MS;
 use state::terms::activity::Activity;
@@ -28,7 +28,7 @@ fn proxied_scene() -> (Scene, [StallingProxy; 2], PathBuf) {
         scene.until_status(&unit, "active", "Hello");
         let folder = scene.unit_folder(&unit).expect("it is deployed");
         let machine = folder.parent().and_then(|agents| agents.parent()).expect("two up");
-        lead_agent(&scene, machine, |config| config.controllers = vec![proxy.address.clone()]);
+        reconfigure_and_restart(&scene, machine, |config| config.controllers = vec![proxy.address.clone()]);
         deploy(
             &scene,
             name,

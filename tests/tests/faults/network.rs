@@ -1,16 +1,16 @@
 //! Tests lost and duplicated messages, and an unreachable controller.
 
-use crate::proxy::{Proxy, lead_agents_to};
+use crate::proxy::{Proxy, connect_agents_to};
 use tests::host::sample;
 use tests::scene::{scene, text};
-use tests::tally_scenario::{deploy, ran, two_units_live};
+use tests::tally_scenario::{deploy, ran, relate_change_and_remove};
 
 #[test]
 fn two_units_live_by_the_spec() {
     let scene = scene();
     deploy(&scene, "db", &[]);
     deploy(&scene, "web", &[]);
-    two_units_live(&scene, "db", "web");
+    relate_change_and_remove(&scene, "db", "web");
 }
 
 #[test]
@@ -21,10 +21,10 @@ fn two_units_live_the_same_when_every_answer_is_lost_once_and_every_request_come
     scene.until_status("hello/0", "active", "Hello");
     scene.until_status("hello/1", "active", "Hello");
     let proxy = Proxy::before(&scene);
-    lead_agents_to(&scene, &proxy.address);
+    connect_agents_to(&scene, &proxy.address);
     deploy(&scene, "db", &["--to", "0"]);
     deploy(&scene, "web", &["--to", "1"]);
-    two_units_live(&scene, "db", "web");
+    relate_change_and_remove(&scene, "db", "web");
     for unit in ["db/0", "web/0"] {
         let actions = ran(&scene, unit).iter().filter(|name| *name == "count").count();
         assert_eq!(actions, 1, "an action of {unit} was asked for once, and ran once");

@@ -32,21 +32,21 @@ fn until_started(scene: &Scene, name: &str, times: usize) {
 
 /// Kills a program of the data folder, and stops the supervisor so that the program is not restarted until this guard
 /// is dropped.
-struct Away<'a> {
+struct KilledProgram<'a> {
     host: &'a Host,
     supervisor: i32,
 }
 
-impl<'a> Away<'a> {
-    fn take(host: &'a Host, pid_file: &Path) -> Away<'a> {
+impl<'a> KilledProgram<'a> {
+    fn take(host: &'a Host, pid_file: &Path) -> KilledProgram<'a> {
         let supervisor = host.pid(&host.dir.join("supervisor.pid")).expect("it is up");
         host.signal("STOP", supervisor);
         host.kill(host.pid(pid_file).expect("it runs"));
-        Away { host, supervisor }
+        KilledProgram { host, supervisor }
     }
 }
 
-impl Drop for Away<'_> {
+impl Drop for KilledProgram<'_> {
     fn drop(&mut self) {
         self.host.signal("CONT", self.supervisor);
     }
@@ -62,7 +62,7 @@ fn a_hook_ends_while_the_controller_is_away_and_its_effects_are_there_once() {
     let (scene, hold) = held();
     scene.ok(&["config", "db", "say=alone"]);
     until_started(&scene, "config-changed", 2);
-    let away = Away::take(&scene, &scene.dir.join("controller.pid"));
+    let away = KilledProgram::take(&scene, &scene.dir.join("controller.pid"));
     let error = scene.refused(&["status"]);
     assert!(error.starts_with("ERROR ") && error.contains(text(&scene.dir)), "{error}");
     let (last, _) = scene.runs("db/0").pop().expect("it runs");
@@ -149,7 +149,7 @@ fn a_machine_agent_is_killed_beside_its_units_and_finds_them() {
     scene.until("the unit's agent is back", |host| host.agent_pid("db/0").filter(|now| *now != unit));
     // all agents are killed together, and all are restarted
     let before_of = agents();
-    let away = Away::take(&scene, &machine_pid);
+    let away = KilledProgram::take(&scene, &machine_pid);
     before_of.iter().flatten().for_each(|pid| scene.kill(*pid));
     drop(away);
     for (unit, before) in all.iter().zip(before_of) {
@@ -163,7 +163,7 @@ fn a_machine_agent_is_killed_beside_its_units_and_finds_them() {
     }
     assert!(given() == given_before, "three folders and three tokens, and they are as they were");
     // a removal that is requested while the machine agent is down
-    let away = Away::take(&scene, &machine_pid);
+    let away = KilledProgram::take(&scene, &machine_pid);
     scene.ok(&["remove-application", "db", "--no-prompt"]);
     until_started(&scene, "remove", 1);
     assert!(scene.unit_folder("db/0").is_some(), "nobody is there to recall it");

@@ -154,14 +154,20 @@ fn passed_on(answer: reqwest::Response) -> Response {
 }
 
 /// Makes the machine agents, and the units that they deploy from now on, connect to the controller at `address`.
-pub fn lead_agents_to(host: &Host, address: &str) {
+pub fn connect_agents_to(host: &Host, address: &str) {
     for machine in fs::read_dir(host.dir.join("machines")).expect("there are machines").flatten() {
-        lead_agent(host, &machine.path(), |config| config.controllers = vec![address.to_owned()]);
+        reconfigure_and_restart(host, &machine.path(), |config| {
+            config.controllers = vec![address.to_owned()]
+        });
     }
 }
 
 /// Changes the configuration of a machine agent and restarts the agent. Returns the previous configuration.
-pub fn lead_agent(host: &Host, machine: &Path, change: impl FnOnce(&mut AgentConfig)) -> AgentConfig {
+pub fn reconfigure_and_restart(
+    host: &Host,
+    machine: &Path,
+    change: impl FnOnce(&mut AgentConfig),
+) -> AgentConfig {
     let known = reconfigure(machine, change);
     // the agent reads its configuration when it starts
     let pid = machine.join("machine.pid");

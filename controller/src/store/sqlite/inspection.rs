@@ -4,7 +4,7 @@
 //! The database is therefore read from a copy.
 
 use super::damaged_documents;
-use super::open::{CURRENT, GenerationFile, VERSION, absence, generation, unsound};
+use super::open::{CURRENT, GenerationFile, VERSION, generation, structural_fault, why_incomplete};
 use super::reads::{change_rows, newest_revision};
 use rusqlite::{Connection, OpenFlags};
 use state::documents::draft::{Reader, Revision, StoredDocument};
@@ -30,7 +30,7 @@ impl Inspection {
     /// cannot be copied, or if the store is of another version.
     pub fn read(folder: &Path, copy: &Path) -> Result<Inspection, String> {
         let mut inspection = Inspection::default();
-        if let Some(fault) = absence(&folder.join(DATABASE)) {
+        if let Some(fault) = why_incomplete(&folder.join(DATABASE)) {
             inspection.faults.push(format!("{DATABASE}: {fault}"));
             return Ok(inspection);
         }
@@ -68,7 +68,7 @@ impl Inspection {
     }
 
     fn read_rows(&mut self, connection: &Connection, folder: &Path) -> rusqlite::Result<()> {
-        if let Some(why) = unsound(connection)? {
+        if let Some(why) = structural_fault(connection)? {
             self.faults.push(format!("{DATABASE}: {why}"));
         }
         self.revision = newest_revision(connection)?;

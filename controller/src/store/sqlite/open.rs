@@ -108,7 +108,7 @@ pub(super) struct OpenStore {
     pub lock: Lock,
     pub file: PathBuf,
     pub connection: Connection,
-    pub sidecar: GenerationFile,
+    pub generation_file: GenerationFile,
     pub store_generation: Uuid,
     pub newest: Revision,
     pub damaged_documents: DamagedDocuments,
@@ -126,7 +126,7 @@ pub(super) fn open(folder: &Path, options: &Options) -> Result<OpenStore, OpenEr
         false => failed(error.to_string()),
     };
     if is_recorded && !options.restored {
-        absence(&file).map_or(Ok(()), |why| Err(refused(why.to_owned())))?;
+        why_incomplete(&file).map_or(Ok(()), |why| Err(refused(why.to_owned())))?;
     }
     if let Some(found) = read_only(&file, other_version).map_err(unreadable)?.flatten() {
         return Err(OpenError::OtherVersion { file, found });
@@ -164,9 +164,9 @@ pub(super) fn open(folder: &Path, options: &Options) -> Result<OpenStore, OpenEr
         let replaced = recorded.map(|at| at.store_generation);
         start_generation(&connection, store_generation, replaced).map_err(unreadable)?;
     }
-    let sidecar =
+    let generation_file =
         GenerationFile::create(folder, store_generation, newest).map_err(|e| failed(e.to_string()))?;
-    Ok(OpenStore { lock, file, connection, sidecar, store_generation, newest, damaged_documents })
+    Ok(OpenStore { lock, file, connection, generation_file, store_generation, newest, damaged_documents })
 }
 
 fn damaged(why: &dyn std::fmt::Display) -> String {
@@ -174,7 +174,7 @@ fn damaged(why: &dyn std::fmt::Display) -> String {
 }
 
 /// Returns why a file cannot be a complete database; none if it may be one.
-pub(super) fn absence(file: &Path) -> Option<&'static str> {
+pub(super) fn why_incomplete(file: &Path) -> Option<&'static str> {
     let length = |path: &Path| std::fs::metadata(path).map(|metadata| metadata.len());
     match length(file) {
         Err(error) if error.kind() == ErrorKind::NotFound => Some("it is missing"),
@@ -190,15 +190,15 @@ pub(super) fn absence(file: &Path) -> Option<&'static str> {
 
 /// Returns the damaged documents, or why the database is damaged as a whole.
 fn examine(connection: &Connection) -> rusqlite::Result<Result<DamagedDocuments, String>> {
-    Ok(match unsound(connection)? {
+    Ok(match structural_fault(connection)? {
         Some(why) => Err(why),
         None => DamagedDocuments::find(connection),
     })
 }
 
 /// Returns the first fault in the structure of the database; none if it is sound. The contents of rows are not checked.
-/// A write into an unsound structure would damage it further.
-pub(super) fn unsound(connection: &Connection) -> rusqlite::Result<Option<String>> {
+/// A write into an structural_fault structure would damage it further.
+pub(super) fn structural_fault(connection: &Connection) -> rusqlite::Result<Option<String>> {
     let first: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
     Ok((first != "ok").then(|| first.replace('\n', "; ")))
 }

@@ -138,16 +138,16 @@ impl Reader for ConnectionReader<'_> {
 }
 
 /// The pool of reading connections.
-pub(super) struct Readers {
+pub(super) struct ReadPool {
     idle: Arc<Mutex<Vec<Connection>>>,
     free: Arc<Semaphore>,
     damaged_documents: Arc<DamagedDocuments>,
 }
 
-impl Readers {
+impl ReadPool {
     /// Opens all files that reads need, because later reads must not depend on a free descriptor. A connection opens
     /// the WAL with its first read, and a file for sorting only if it does not sort in memory.
-    pub(super) fn open(file: &Path, damaged_documents: Arc<DamagedDocuments>) -> rusqlite::Result<Readers> {
+    pub(super) fn open(file: &Path, damaged_documents: Arc<DamagedDocuments>) -> rusqlite::Result<ReadPool> {
         let mut idle = Vec::new();
         for _ in 0..READERS {
             let connection = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
@@ -156,12 +156,12 @@ impl Readers {
             newest_revision(&connection)?;
             idle.push(connection);
         }
-        Ok(Readers::of(idle, damaged_documents))
+        Ok(ReadPool::of(idle, damaged_documents))
     }
 
-    fn of(idle: Vec<Connection>, damaged_documents: Arc<DamagedDocuments>) -> Readers {
+    fn of(idle: Vec<Connection>, damaged_documents: Arc<DamagedDocuments>) -> ReadPool {
         let free = Arc::new(Semaphore::new(idle.len()));
-        Readers { idle: Arc::new(Mutex::new(idle)), free, damaged_documents }
+        ReadPool { idle: Arc::new(Mutex::new(idle)), free, damaged_documents }
     }
 
     /// Closes the idle connections. A read that is running keeps its connection until it ends.
@@ -389,7 +389,7 @@ mod tests {
         writer.pragma_update(None, "journal_mode", "WAL").expect("a local disk");
         writer.execute_batch("CREATE TABLE changes (revision INTEGER)").expect("a new database");
         let reader = Connection::open_with_flags(&file, OpenFlags::SQLITE_OPEN_READ_ONLY).expect("it exists");
-        let readers = Readers::of(vec![reader], Arc::default());
+        let readers = ReadPool::of(vec![reader], Arc::default());
         // The first read opens the WAL. A folder in its place cannot be opened; the rename that ends this is atomic.
         let (wal, aside) = (folder.path().join("store.sqlite-wal"), folder.path().join("aside"));
         fs::rename(&wal, &aside).expect("it exists");

@@ -100,7 +100,7 @@ impl WriteRequest for ApplyRequest {
 
 pub(super) struct Writer {
     pub connection: Connection,
-    pub sidecar: GenerationFile,
+    pub generation_file: GenerationFile,
     /// Dropped after the connection, so that the next process finds all writes.
     pub _lock: Lock,
     pub damaged_documents: Arc<DamagedDocuments>,
@@ -205,7 +205,7 @@ impl Writer {
     fn publish(&self, batch: Vec<Box<dyn WriteRequest>>, committed: CommittedBatch) {
         let CommittedBatch { decided, changes, newest } = committed;
         if *self.newest.borrow() != newest {
-            let _ = self.sidecar.note(newest); // a file that lags behind is allowed, see GenerationFile
+            let _ = self.generation_file.note(newest); // a file that lags behind is allowed, see GenerationFile
             self.recent.add(changes, self.log.oldest());
             self.newest.send_replace(newest);
         }

@@ -48,16 +48,24 @@ pub(super) async fn force_removal<S: Store>(fixture: &mut Fixture<'_, S>) {
             Ok(())
         })
         .await;
-    fixture.call("force::unit", move |draft| force::unit(draft, MODEL, front, force, 9).map(drop)).await;
     fixture
-        .call("force::relation", move |draft| force::relation(draft, MODEL, Uuid(70), force, 9).map(drop))
-        .await;
-    fixture
-        .call("force::application", move |draft| {
-            force::application(draft, MODEL, application, force, 9).map(drop)
+        .call("force::destroy_unit", move |draft| {
+            force::destroy_unit(draft, MODEL, front, force, 9).map(drop)
         })
         .await;
-    fixture.call("force::machine", move |draft| force::machine(draft, MODEL, machine, force, 9)).await;
+    fixture
+        .call("force::destroy_relation", move |draft| {
+            force::destroy_relation(draft, MODEL, Uuid(70), force, 9).map(drop)
+        })
+        .await;
+    fixture
+        .call("force::destroy_application", move |draft| {
+            force::destroy_application(draft, MODEL, application, force, 9).map(drop)
+        })
+        .await;
+    fixture
+        .call("force::destroy_machine", move |draft| force::destroy_machine(draft, MODEL, machine, force, 9))
+        .await;
     // The unit is fenced, leaves its scopes, becomes Dead and is removed; then follow the relation, the application and
     // the machine.
     for (id, batches) in

@@ -1,6 +1,6 @@
 //! The grace period in a model that is destroyed with force: only for agents that can still finish.
 
-use crate::documents::prelude::{ForcedKind, ForcedPhase, ForcedRemovalDoc};
+use crate::documents::prelude::{ForcedEntityKind, ForcedRemovalDoc, ForcedRemovalPhase};
 use crate::lifecycle::machine;
 use crate::operations::destruction;
 use crate::operations::force::{GRACE_MS, elapsed_ms};
@@ -53,15 +53,15 @@ fn a_unit_in_error_keeps_its_grace_period_if_its_model_is_not_destroyed() {
 #[test]
 fn only_a_model_destroyed_by_force_does_not_wait_for_an_absent_agent() {
     let unit = ForcedRemovalDoc {
-        kind: ForcedKind::Unit,
+        kind: ForcedEntityKind::Unit,
         since_ms: NOW,
         due_ms: NOW + GRACE_MS,
         no_wait: false,
         by: ForcedBy::Operator,
-        phase: ForcedPhase::default(),
+        phase: ForcedRemovalPhase::default(),
         waited_ms: 0,
     };
-    let machine = ForcedRemovalDoc { kind: ForcedKind::Machine, ..unit.clone() };
+    let machine = ForcedRemovalDoc { kind: ForcedEntityKind::Machine, ..unit.clone() };
     for forced in [&unit, &machine] {
         assert_eq!(elapsed_ms(forced, NOW + 1, true, true), NOW + GRACE_MS);
         assert_eq!(elapsed_ms(forced, NOW + 2 * GRACE_MS, true, true), NOW + 2 * GRACE_MS);
@@ -70,8 +70,8 @@ fn only_a_model_destroyed_by_force_does_not_wait_for_an_absent_agent() {
     }
     let waiting = [
         ForcedRemovalDoc { by: ForcedBy::Budget, ..unit.clone() },
-        ForcedRemovalDoc { kind: ForcedKind::Relation, ..unit },
-        ForcedRemovalDoc { phase: ForcedPhase::AgentGrace, ..machine },
+        ForcedRemovalDoc { kind: ForcedEntityKind::Relation, ..unit },
+        ForcedRemovalDoc { phase: ForcedRemovalPhase::AgentGrace, ..machine },
     ];
     for forced in waiting {
         assert_eq!(elapsed_ms(&forced, NOW + 1, true, true), NOW + 1, "{forced:?}");

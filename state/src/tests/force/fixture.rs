@@ -60,6 +60,6 @@ pub fn members(world: &World, relation: Uuid) -> Vec<String> {
 
 pub fn force_unit(world: &mut World, id: Uuid, force: Force, now_ms: i64) -> Destroyed {
     world
-        .run(|draft, _| force::unit(draft, MODEL, id, force, now_ms))
+        .run(|draft, _| force::destroy_unit(draft, MODEL, id, force, now_ms))
         .expect("the forced removal is accepted")
 }

@@ -27,7 +27,8 @@ fn i27_an_application_without_agents_is_removed_in_bounded_batches() {
         let mut agent = started(&mut world, &format!("web/{number}"));
         agent.enter(&mut world, id);
     }
-    let destroyed = world.run(|draft, _| force::application(draft, MODEL, app, Force::AfterWait, NOW));
+    let destroyed =
+        world.run(|draft, _| force::destroy_application(draft, MODEL, app, Force::AfterWait, NOW));
     assert_eq!(destroyed.expect("the forced removal is accepted"), Destroyed::Dying);
     sweep(&mut world, NOW + GRACE_MS);
     sweep(&mut world, NOW + 2 * GRACE_MS);
@@ -41,7 +42,7 @@ fn the_members_of_a_forced_relation_are_removed_from_its_scope() {
     let mut world = World::new();
     let (id, web, db) = related_units(&mut world);
     world
-        .run(|draft, _| force::relation(draft, MODEL, id, Force::AfterWait, NOW))
+        .run(|draft, _| force::destroy_relation(draft, MODEL, id, Force::AfterWait, NOW))
         .expect("the forced removal is accepted");
     sweep(&mut world, NOW + GRACE_MS - 1);
     assert_eq!(members(&world, id).len(), 2);
@@ -64,7 +65,7 @@ fn the_units_of_a_forced_machine_are_forced_too() {
     world.run(|draft, ids| unit::add(draft, MODEL, app, Some("0"), 1, ids)).expect("there is room");
     let second = world.unit("web/1");
     world
-        .run(|draft, _| force::machine(draft, MODEL, on, Force::AtOnce, NOW))
+        .run(|draft, _| force::destroy_machine(draft, MODEL, on, Force::AtOnce, NOW))
         .expect("the forced removal is accepted");
     assert_eq!(world.life(second), Some(Life::Dying), "derived at once");
     sweep(&mut world, NOW);
@@ -86,7 +87,7 @@ fn a_manually_provisioned_machine_that_never_returns_is_removed_by_force() {
         });
         let id = id.expect("it is a person's");
         world
-            .run(|draft, _| force::machine(draft, MODEL, id, force, now_ms))
+            .run(|draft, _| force::destroy_machine(draft, MODEL, id, force, now_ms))
             .expect("the forced removal is accepted");
         let mut removed = Vec::new();
         for at in [NOW, NOW + GRACE_MS, NOW + 2 * GRACE_MS] {
@@ -126,7 +127,7 @@ fn a_kept_instance_whose_agent_never_returns_is_handed_over_by_force() {
     world.run(|draft, _| set(draft)).expect("it exists");
     world.run(|draft, _| machine::keep_instance(draft, MODEL, id)).expect("it has one");
     world
-        .run(|draft, _| force::machine(draft, MODEL, id, Force::AtOnce, NOW))
+        .run(|draft, _| force::destroy_machine(draft, MODEL, id, Force::AtOnce, NOW))
         .expect("the forced removal is accepted");
     let left =
         |world: &World| read(world.reader(), &MODEL.machine(id)).map(|machine| machine.agent_uninstalled);
@@ -159,7 +160,7 @@ fn a_manually_provisioned_machine_that_never_returns_is_removed_after_a_second_w
     let (lost, at_work) = (world.run(add).expect("it is alive"), world.run(add).expect("it is alive"));
     for id in [lost, at_work] {
         world
-            .run(|draft, _| force::machine(draft, MODEL, id, Force::AtOnce, NOW))
+            .run(|draft, _| force::destroy_machine(draft, MODEL, id, Force::AtOnce, NOW))
             .expect("the forced removal is accepted");
     }
     // one agent is fast: it has finished before force begins, and uninstalls itself
@@ -170,7 +171,7 @@ fn a_manually_provisioned_machine_that_never_returns_is_removed_after_a_second_w
     // a repeated request does not delay it
     let again_ms = NOW + GRACE_MS - 1;
     world
-        .run(|draft, _| force::machine(draft, MODEL, lost, Force::AtOnce, again_ms))
+        .run(|draft, _| force::destroy_machine(draft, MODEL, lost, Force::AtOnce, again_ms))
         .expect("the forced removal is accepted");
     sweep(&mut world, NOW + GRACE_MS - 1);
     world

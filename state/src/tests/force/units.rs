@@ -135,7 +135,7 @@ fn a_forced_principal_is_removed_after_its_subordinates() {
     web.enter(&mut world, id);
     let mut logging = started(&mut world, "logging/0");
     logging.enter(&mut world, id);
-    let answer = world.run(|draft, _| force::unit(draft, MODEL, logging.unit, Force::AtOnce, NOW));
+    let answer = world.run(|draft, _| force::destroy_unit(draft, MODEL, logging.unit, Force::AtOnce, NOW));
     assert_eq!(refused(answer).0, Code::Forbidden, "scenario 123 holds by force too");
     force_unit(&mut world, web.unit, Force::AfterWait, NOW);
     sweep(&mut world, NOW + GRACE_MS);
@@ -186,7 +186,7 @@ fn a_bag_that_was_lost_with_its_folder_and_its_relation_is_recovered_from_a_rest
         }
         let mut older = world.copy();
         world
-            .run(|draft, _| force::relation(draft, MODEL, id, Force::AtOnce, NOW))
+            .run(|draft, _| force::destroy_relation(draft, MODEL, id, Force::AtOnce, NOW))
             .expect("the forced removal is accepted");
         sweep(&mut world, NOW);
         assert!(world.is_removed(id));

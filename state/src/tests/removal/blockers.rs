@@ -73,7 +73,7 @@ fn a_dry_run_with_force_includes_what_the_controller_does_for_failed_units() {
     let record = db.record(Operation::Hook(Hook::UpdateStatus), failed());
     db.commit(&mut world, record);
     world
-        .run(|draft, _| force::unit(draft, MODEL, db.unit, asked, 1))
+        .run(|draft, _| force::destroy_unit(draft, MODEL, db.unit, asked, 1))
         .expect("the forced removal is accepted");
     let result = dry_run_together(world.reader(), MODEL, &[EntityId::Unit(shop.unit)], asked)
         .expect("the removal is accepted");

@@ -24,7 +24,7 @@ const UNITS_OF_APPLICATION: usize = 50;
 /// The longest time until all agents of one size have started.
 const DEADLINE: Duration = Duration::from_secs(900);
 /// Interval between two requests for the status, which takes a fraction of a second with 500 units.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Clock ticks per second in `/proc/PID/stat`: the same on all Linux hosts.
 const TICKS: f64 = 100.0;
 
@@ -53,7 +53,7 @@ pub fn idle(dir: &Path, charm: &Path) {
         cost(2)
     );
     let mut floor = Command::new("/bin/sleep").arg("600").spawn().expect("there is a sleep");
-    std::thread::sleep(LOOK);
+    std::thread::sleep(POLL_INTERVAL);
     let least = memory(floor.id().cast_signed());
     floor.kill().and_then(|()| floor.wait()).expect("it is our child");
     let (resident, proportional) = agents
@@ -100,7 +100,7 @@ fn deploy(host: &Host, charm: &Path, units: usize) {
             return;
         }
         assert!(Instant::now() < end, "{} of {units} exist, not idle: {:?}", waiting.0, waiting.1);
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 

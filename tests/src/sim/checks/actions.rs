@@ -6,7 +6,7 @@
 use super::check::{Check, Commit, FinalState};
 use crate::sim::fact::Fact;
 use state::documents::draft::{read, read_all};
-use state::documents::prelude::{ActionDoc, Kind, Parts};
+use state::documents::prelude::{ActionDoc, KeyParts, Kind};
 use state::terms::names::Uuid;
 use state::terms::operation::Operation;
 use state::terms::status::ActionStatus;
@@ -51,7 +51,7 @@ impl Check for Actions {
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
         for change in commit.changes.entries.iter().filter(|change| change.value.is_some()) {
-            let Some(parts) = Parts::of(&change.key).filter(|parts| parts.kind == Kind::ActionOf) else {
+            let Some(parts) = KeyParts::of(&change.key).filter(|parts| parts.kind == Kind::ActionOf) else {
                 continue;
             };
             let (Some(&unit), Some(id)) = (parts.ids().first(), parts.number()) else { continue };

@@ -5,7 +5,7 @@ use super::stuck_system::StuckSystem;
 use crate::sim::fact::Fact;
 use controller::store::{CommitChanges, DocumentChange};
 use state::documents::draft::{Reader, Revision, Transaction};
-use state::documents::prelude::{Kind, Model, Parts};
+use state::documents::prelude::{KeyParts, Kind, Model};
 use state::terms::names::Uuid;
 use state::unit::local::Local;
 use state::unit::record::Record;
@@ -59,8 +59,8 @@ pub trait Check {
 }
 
 /// The parts of a document's key.
-pub fn parts(key: &str) -> Parts<'_> {
-    Parts::of(key).expect("keys are what was written")
+pub fn parts(key: &str) -> KeyParts<'_> {
+    KeyParts::of(key).expect("keys are what was written")
 }
 
 /// The kind of document that a key names.

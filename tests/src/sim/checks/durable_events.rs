@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 #[derive(Default)]
-pub struct DurableEvents(BTreeMap<Uuid, KnownMemory>);
+pub struct DurableEvents(BTreeMap<Uuid, KnownLocal>);
 
 /// The state that an agent loaded, and the events that were acknowledged since.
-type KnownMemory = (Local, Vec<Arc<[Event]>>);
+type KnownLocal = (Local, Vec<Arc<[Event]>>);
 
 impl Check for DurableEvents {
     fn name(&self) -> &'static str {

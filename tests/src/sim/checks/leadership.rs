@@ -5,7 +5,7 @@
 use super::check::{Check, Commit, FinalState};
 use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read};
-use state::documents::prelude::{GrantDoc, Kind, Model, last_id};
+use state::documents::prelude::{Kind, LeaderDoc, Model, last_id};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use state::terms::operation::{Hook, Operation};
@@ -71,7 +71,7 @@ impl Check for Leadership {
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
         for change in commit.changes_of(Kind::Leader) {
             let (Some(application), Some(value)) = (last_id(&change.key), &change.value) else { continue };
-            let grant: GrantDoc = value.parse().expect("documents are what was written");
+            let grant: LeaderDoc = value.parse().expect("documents are what was written");
             let now = (grant.generation, grant.holder);
             if let Some(newest) = self.newest.insert(application, now).filter(|newest| *newest != now)
                 && newest.0 >= now.0

@@ -5,7 +5,7 @@
 use super::check::{Check, Commit, FinalState, parts};
 use host::digest::sha256;
 use state::documents::draft::{Reader, read, read_all};
-use state::documents::prelude::{GLOBAL, Kind, Model, Parts, TokenHolder};
+use state::documents::prelude::{GLOBAL, KeyParts, Kind, Model, TokenHolder};
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ impl Check for NamesAndTokens {
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
         for change in commit.changes.entries.iter() {
-            let Parts { kind: Kind::UnitName | Kind::MachineName, rest: name, .. } = parts(&change.key)
+            let KeyParts { kind: Kind::UnitName | Kind::MachineName, rest: name, .. } = parts(&change.key)
             else {
                 continue;
             };

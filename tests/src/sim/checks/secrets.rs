@@ -4,7 +4,7 @@
 use super::check::{Check, Commit, FinalState};
 use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read, read_all};
-use state::documents::prelude::{Kind, Model, Parts, SecretDoc, UnitDoc, last_id, secret_of_key};
+use state::documents::prelude::{KeyParts, Kind, Model, SecretDoc, UnitDoc, last_id, secret_of_key};
 use state::terms::life::Life;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::operation::{Hook, Operation};
@@ -32,8 +32,9 @@ fn readable(reader: &dyn Reader, model: Model) -> BTreeSet<(UnitName, SecretId)>
     let units = read_all::<UnitDoc>(reader, &model.prefix(Kind::Unit));
     let mut pairs = BTreeSet::new();
     for (key, secret) in read_all::<SecretDoc>(reader, &model.prefix(Kind::Secret)) {
-        let id =
-            Parts::of(&key).and_then(|parts| secret_of_key(parts.rest)).expect("keys are what was written");
+        let id = KeyParts::of(&key)
+            .and_then(|parts| secret_of_key(parts.rest))
+            .expect("keys are what was written");
         let owner = secret.owner.id;
         let owner_exists = match secret.owner.kind {
             SecretOwnerKind::Unit => reader.get(model.unit(owner).text()).is_some(),

@@ -1,6 +1,6 @@
 //! Link of a machine agent to the controller: requests, and a watch that may break or fall silent.
 
-use super::{ANSWER_MS, Direction, SimNetwork, SimSession, StreamBreak, unreachable_error};
+use super::{Direction, RESPONSE_TIMEOUT_MS, SimNetwork, SimSession, StreamBreak, unreachable_error};
 use crate::sim::identities::token;
 use crate::sim::mutants::Mutant;
 use api::WATCH_SILENCE_MS;
@@ -37,7 +37,7 @@ impl MachineLink {
         let world = &self.network.world;
         world.pause().await;
         if self.network.is_cut_off(self.machine, Direction::ToController) {
-            world.sleep(ANSWER_MS).await;
+            world.sleep(RESPONSE_TIMEOUT_MS).await;
             return Err(unreachable_error("no response"));
         }
         let authenticated = |anybody: SimSession| {
@@ -47,7 +47,7 @@ impl MachineLink {
         let answer = self.network.request(authenticated, self.principal.clone()).await;
         world.pause().await;
         if self.network.is_cut_off(self.machine, Direction::FromController) {
-            world.sleep(ANSWER_MS).await;
+            world.sleep(RESPONSE_TIMEOUT_MS).await;
             return Err(unreachable_error("no response"));
         }
         answer.unwrap_or_else(|| Err(unreachable_error("no response")))
@@ -61,7 +61,7 @@ impl Watch<WatchMachine> for MachineLink {
         let network = &self.network;
         network.world.pause().await;
         if Direction::ALL.iter().any(|direction| network.is_cut_off(self.machine, *direction)) {
-            network.world.sleep(ANSWER_MS).await;
+            network.world.sleep(RESPONSE_TIMEOUT_MS).await;
             return Err(unreachable_error("no response"));
         }
         let until = StreamBreak::random(network, network.generation());

@@ -1,7 +1,8 @@
 //! Link of a unit agent to the controller: requests, and a watch that may break, fall silent, repeat events or lag.
 
 use super::{
-    ANSWER_MS, Delivery, Direction, SimNetwork, SimSession, StreamBreak, TRANSIT_MS, unreachable_error,
+    Delivery, Direction, RESPONSE_TIMEOUT_MS, SimNetwork, SimSession, StreamBreak, TRANSIT_MS,
+    unreachable_error,
 };
 use crate::sim::fact::Fact;
 use crate::sim::mutants::Mutant;
@@ -76,7 +77,7 @@ impl Link {
         let world = &self.network.world;
         world.pause().await;
         if self.network.is_cut_off(self.folder, Direction::ToController) {
-            world.sleep(ANSWER_MS).await;
+            world.sleep(RESPONSE_TIMEOUT_MS).await;
             return Err(unreachable_error("no response"));
         }
         let (sender, receiver) = oneshot::channel();
@@ -100,7 +101,7 @@ impl Link {
                 world.trace(|| format!("network: reply to {name} of {} lost", self.unit));
                 self.deliver(request, arrives, (world.below(TRANSIT_MS), TRANSIT_MS), None);
                 if world.chance_of(500) {
-                    world.sleep(ANSWER_MS).await;
+                    world.sleep(RESPONSE_TIMEOUT_MS).await;
                 } else {
                     world.sleep(world.below(40)).await;
                 }
@@ -109,7 +110,7 @@ impl Link {
             Delivery::Late(ms) => {
                 world.trace(|| format!("network: {name} of {} late", self.unit));
                 self.deliver(request, arrives, (ms, TRANSIT_MS), None);
-                world.sleep(ANSWER_MS).await;
+                world.sleep(RESPONSE_TIMEOUT_MS).await;
                 drop(sender);
             }
         }
@@ -246,7 +247,7 @@ impl Watch<WatchUnit> for Link {
         world.pause().await;
         let cut = Direction::ALL.iter().any(|direction| network.is_cut_off(self.folder, *direction));
         if cut || world.draws_fault(world.profile().message_lost) {
-            world.sleep(ANSWER_MS).await;
+            world.sleep(RESPONSE_TIMEOUT_MS).await;
             return Err(unreachable_error("no response"));
         }
         let generation = network.generation();

@@ -9,7 +9,7 @@ use state::terms::names::UnitName;
 
 pub use state::operations::dry_run::{DryRun, ExpectedHook};
 
-requests! { RemovalRequests {
+requests! { DryRunRequests {
     DryRunRemoval = post "/v1/models/{model}/dry-run-removal", Reader => DryRun;
 } }
 

@@ -7,7 +7,7 @@ use super::source::{root, sources};
 use std::fs;
 
 /// The rooms of `state/src`, from the one that imports no other to those that no other imports.
-const ROOMS: [&str; 12] = [
+const MODULES: [&str; 12] = [
     "charm",
     "terms",
     "unit",
@@ -23,16 +23,16 @@ const ROOMS: [&str; 12] = [
 ];
 
 /// The position of the room of a file in the order; none for the root and the tests of the core.
-fn room(file: &str) -> Option<usize> {
+fn position(file: &str) -> Option<usize> {
     let below = file.strip_prefix("state/src/")?;
     let name = below.split('/').next().unwrap_or_default().trim_end_matches(".rs");
-    ROOMS.iter().position(|room| *room == name)
+    MODULES.iter().position(|room| *room == name)
 }
 
 /// The imports of a later room, one per line.
 fn upward_imports(uses: &Uses) -> Vec<String> {
     let pairs = uses.iter().flat_map(|(file, used)| used.iter().map(move |other| (file, other)));
-    let is_upward = |(file, other): &(&String, &String)| match (room(file), room(other)) {
+    let is_upward = |(file, other): &(&String, &String)| match (position(file), position(other)) {
         (Some(importer), Some(imported)) => importer < imported,
         (None, _) | (_, None) => false,
     };
@@ -45,7 +45,7 @@ fn rooms_of_the_core_import_only_rooms_before_them() {
     assert!(
         found.is_empty(),
         "against the order {}:\n{}\nhint: move what the lower room needs into it, or into one below both",
-        ROOMS.join(", "),
+        MODULES.join(", "),
         found.join("\n")
     );
 }
@@ -55,11 +55,11 @@ fn every_module_of_the_core_is_a_room_and_the_order_is_documented() {
     let library = fs::read_to_string(root().join("state/src/lib.rs")).expect("the core has a root");
     let mut declared: Vec<&str> =
         library.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')).collect();
-    let mut rooms = ROOMS.to_vec();
+    let mut rooms = MODULES.to_vec();
     declared.sort_unstable();
     rooms.sort_unstable();
     assert_eq!(declared, rooms, "each module of state/src/lib.rs has a place in the order");
-    let order = ROOMS.map(|room| format!("`{room}`")).join(" < ");
+    let order = MODULES.map(|room| format!("`{room}`")).join(" < ");
     let map = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("there is a map");
     for (name, text) in [("ARCHITECTURE.md", &map), ("state/src/lib.rs", &library)] {
         let text = text.replace("//! ", "").replace('\n', " ");

@@ -12,7 +12,10 @@ impl State {
         let mut digest = Sha256::new();
         let own = MODEL.0.to_string().len() + 1;
         for (key, value) in &self.documents.0 {
-            if key.get(own..).is_some_and(|rest| UNDECIDING.iter().any(|kind| rest.starts_with(kind))) {
+            if key
+                .get(own..)
+                .is_some_and(|rest| KINDS_WITHOUT_EFFECT.iter().any(|kind| rest.starts_with(kind)))
+            {
                 continue;
             }
             digest.update(key.as_bytes());
@@ -21,7 +24,7 @@ impl State {
             digest.update([0]);
         }
         for (_, local) in &self.agents {
-            digest.update(serde_json::to_vec(&local.as_ref().map(uncounted)).expect("plain data"));
+            digest.update(serde_json::to_vec(&local.as_ref().map(without_counters)).expect("plain data"));
         }
         digest.update(format!("{:?} {}", self.commands, self.crash));
         digest.finalize().into()
@@ -29,11 +32,11 @@ impl State {
 }
 
 /// Documents that affect no transition, view or agent decision of this model.
-const UNDECIDING: &[&str] =
+const KINDS_WITHOUT_EFFECT: &[&str] =
     &["replica/", "unit-status/", "agent-status/", "application-status/", "log/", "sequence/"];
 
 /// Returns the local state without its counters of runs and records.
-fn uncounted(local: &Local) -> Local {
+fn without_counters(local: &Local) -> Local {
     let mut local = local.clone();
     (local.sequence, local.run, local.digest) = (0, 0, String::new());
     if let Step::Started(run) = &mut local.step {
