@@ -4,12 +4,14 @@
 //! agent dies.
 //!
 //! `port` is what the unit agent's loop calls; `reattach` continues a run whose agent died; `remaining_processes` kills
-//! the processes of a run that must not continue; `run_folder` reads the files of a run; `run_folders` deletes old
+//! the processes of a run that must not continue; `resources` provides the files of resources; `run_files` reads the files
+//! of a run; `run_folders` deletes old
 //! ones.
 
 mod port;
 mod reattach;
 mod remaining_processes;
+mod resources;
 pub mod run_files;
 mod run_folders;
 
@@ -254,7 +256,7 @@ impl HostCharms {
                             Ok(answer) => break answer,
                             Err(request) => request,
                         };
-                        let request = std::pin::pin!(request_of_tool(run, session, hook_host, request));
+                        let request = std::pin::pin!(self.request_of_tool(run, session, hook_host, request));
                         tokio::select! {
                             biased;
                             () = &mut process_end => break 'hook,
@@ -270,6 +272,29 @@ impl HostCharms {
         // calls that raced with the end are refused as a whole (invariant I33)
         while let Ok(call) = calls.try_recv() {
             call.answer.send(closed_reply()).ok();
+        }
+    }
+
+    /// Makes a request that a tool call of the run needs, and passes the answer to the session.
+    async fn request_of_tool(
+        &self,
+        run: u64,
+        session: &mut HookSession<'_>,
+        hook_host: &impl HookHost,
+        request: ControllerRequest,
+    ) {
+        match request {
+            ControllerRequest::Bag(request) => {
+                let bag = hook_host.fetch_bag(&request).await;
+                session.insert_bag(&request, bag);
+            }
+            ControllerRequest::LeaderSettings { call, change } => {
+                session.note_leader_write(hook_host.write_leader_settings(run, call, &change).await);
+            }
+            ControllerRequest::Secret(need) => session.note_secret(hook_host.request_secret(&need).await),
+            ControllerRequest::Resource(need) => {
+                session.note_resource(resources::provide(self.folder.root(), &need, hook_host).await);
+            }
         }
     }
 
@@ -313,25 +338,6 @@ fn create_empty(run_folder: &Path) -> io::Result<()> {
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => folder::private_dir(run_folder),
         created => created,
-    }
-}
-
-/// Makes a request that a tool call of the run needs, and passes the answer to the session.
-async fn request_of_tool(
-    run: u64,
-    session: &mut HookSession<'_>,
-    hook_host: &impl HookHost,
-    request: ControllerRequest,
-) {
-    match request {
-        ControllerRequest::Bag(request) => {
-            let bag = hook_host.fetch_bag(&request).await;
-            session.insert_bag(&request, bag);
-        }
-        ControllerRequest::LeaderSettings { call, change } => {
-            session.note_leader_write(hook_host.write_leader_settings(run, call, &change).await);
-        }
-        ControllerRequest::Secret(need) => session.note_secret(hook_host.request_secret(&need).await),
     }
 }
 

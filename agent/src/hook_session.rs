@@ -16,13 +16,13 @@ pub use calls_file::{
     FetchedBagLine, StoredBytes,
 };
 use calls_file::{AppendError, CALLS, SecretEffect};
-use commands::{CallOutcome, Inputs, Need, SecretAnswer, SecretNeed, ToolReply};
+use commands::{CallOutcome, Inputs, Need, ResourceNeed, SecretAnswer, SecretNeed, ToolReply};
 use hook_client::{ReplyFrame, RequestFrame};
 use state::terms::secret::SecretId;
 use state::terms::settings::{Bag, BagChange};
 use state::unit::hook_context::{HookContext, Level, Reboot, ReportContent, Writes};
 use state::unit::record::RunReport;
-use state::unit::snapshot::BagRequest;
+use state::unit::relation_view::BagRequest;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -54,6 +54,8 @@ pub enum ControllerRequest {
     },
     /// Seal, open or read the content of a secret.
     Secret(SecretNeed),
+    /// Provide the file of a resource on the disk of the unit.
+    Resource(ResourceNeed),
 }
 
 /// The exit code of a tool that failed.
@@ -77,6 +79,8 @@ pub struct HookSession<'a> {
     leader_write: Option<Result<(), String>>,
     /// The controller's answer about the secret that the next call needs.
     secret: Option<Result<SecretAnswer, String>>,
+    /// The path of the file that the next call needs, or why it is not on the disk.
+    resource: Option<Result<String, String>>,
     /// Whether it was logged that the file of the calls is full: this is logged once.
     is_full: bool,
 }
@@ -104,6 +108,7 @@ impl<'a> HookSession<'a> {
             fetch_error: None,
             leader_write: None,
             secret: None,
+            resource: None,
             is_full: false,
         }
     }
@@ -143,8 +148,12 @@ impl<'a> HookSession<'a> {
             let bytes = |stored: &StoredBytes| stored.as_slice().to_vec();
             let files = answered.files.iter();
             let leader_write = if answered.code == 0 { Ok(()) } else { Err(String::new()) };
+            // a tool that printed the path of a file prints it again
+            let printed = String::from_utf8_lossy(answered.stdout.as_slice()).into_owned();
+            let resource = if answered.code == 0 { Ok(printed) } else { Err(String::new()) };
             let inputs = Inputs {
                 leader_write: Some(leader_write),
+                resource: Some(resource),
                 secret: None,
                 now_ms: answered.at_ms,
                 stdin: answered.stdin.as_ref().map(bytes),
@@ -157,7 +166,11 @@ impl<'a> HookSession<'a> {
                 // the file has no such bag: it could not be fetched, and the call failed
                 CallOutcome::Need(Need::Bag(_)) => ToolReply { code: EXIT_FAILED, ..ToolReply::default() },
                 CallOutcome::Need(
-                    Need::Stdin | Need::File(_) | Need::LeaderSettings(_) | Need::Secret(_),
+                    Need::Stdin
+                    | Need::File(_)
+                    | Need::LeaderSettings(_)
+                    | Need::Secret(_)
+                    | Need::Resource(_),
                 ) => return false,
             };
             if !matches!(answered.stdout, StoredBytes::Digest { .. }) {
@@ -215,13 +228,19 @@ impl<'a> HookSession<'a> {
         self.leader_write = Some(answer);
     }
 
+    /// Adds the path of the file that a call needs, or why it is not on the disk.
+    pub fn note_resource(&mut self, provided: Result<String, String>) {
+        self.resource = Some(provided);
+    }
+
     /// Answers one call of the process `pid`. A repeated id receives the same answer; only a call that has changed
     /// nothing and has a long answer is evaluated again. The call is stored before it is answered. Returns the whole
     /// reply frame.
     ///
     /// # Errors
     /// The request to the controller that the call needs: the caller makes it, passes the answer to
-    /// [`HookSession::insert_bag`], [`HookSession::note_leader_write`] or [`HookSession::note_secret`], and calls again.
+    /// [`HookSession::insert_bag`], [`HookSession::note_leader_write`], [`HookSession::note_secret`] or
+    /// [`HookSession::note_resource`], and calls again.
     pub fn answer(&mut self, frame: &[u8], pid: Option<i32>) -> Result<Vec<u8>, ControllerRequest> {
         let Ok(request) = RequestFrame::decode(frame) else {
             return Ok(bad_request("malformed request"));
@@ -248,6 +267,7 @@ impl<'a> HookSession<'a> {
             stdin: request.stdin.map(<[u8]>::to_vec),
             leader_write: self.leader_write.take(),
             secret: self.secret.take(),
+            resource: self.resource.take(),
             now_ms: crate::clock::wall_ms(),
             ..Inputs::default()
         };
@@ -269,6 +289,7 @@ impl<'a> HookSession<'a> {
                     return Err(ControllerRequest::LeaderSettings { call: self.last_call + 1, change });
                 }
                 CallOutcome::Need(Need::Secret(need)) => return Err(ControllerRequest::Secret(need)),
+                CallOutcome::Need(Need::Resource(need)) => return Err(ControllerRequest::Resource(need)),
                 CallOutcome::Need(Need::File(path)) => {
                     let found = read_file(&absolute(&cwd, &path));
                     inputs.files.insert(path, found);

@@ -4,7 +4,7 @@
 //! The controller is the other interface (`api::UnitAgentRequests`, `api::MachineAgentRequests`). The simulator
 //! implements these traits and, for its disk, `FolderFiles` of `folder_port`.
 
-use commands::{SecretAnswer, SecretNeed};
+use commands::{ResourceNeed, SecretAnswer, SecretNeed};
 use state::charm::Charm;
 use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::health::{Fault, UnitHealth};
@@ -16,7 +16,8 @@ use state::unit::hook_context::HookContext;
 use state::unit::local::{Event, Local, Run};
 use state::unit::outcome::HookResult;
 use state::unit::record::RunReport;
-use state::unit::snapshot::{BagRequest, Snapshot};
+use state::unit::relation_view::BagRequest;
+use state::unit::snapshot::Snapshot;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::future::Future;
@@ -80,6 +81,11 @@ pub trait HookHost {
     /// # Errors
     /// A message for the charm.
     fn request_secret(&self, need: &SecretNeed) -> impl Future<Output = Result<SecretAnswer, String>>;
+    /// Fetches the file of a resource. The caller verifies the digest. Waits a bounded time for the controller.
+    ///
+    /// # Errors
+    /// A message for the charm.
+    fn fetch_resource(&self, need: &ResourceNeed) -> impl Future<Output = Result<Vec<u8>, String>>;
 }
 
 /// The charm of a unit: its folder and its processes.

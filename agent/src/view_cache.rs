@@ -10,7 +10,8 @@ use crate::folder_port::FolderFiles;
 use host::digest::{checksum, verified, with_checksum};
 use serde::{Deserialize, Serialize};
 use state::terms::names::RelationNumber;
-use state::unit::snapshot::{RelationView, Snapshot};
+use state::unit::relation_view::RelationView;
+use state::unit::snapshot::Snapshot;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 

@@ -83,6 +83,7 @@ fn unit_files() -> (MemoryFolder, Vec<Local>) {
         url: "local:web-0".into(),
         revision: 0,
         endpoints: BTreeSet::from(["db".to_owned()]),
+        resources: String::new(),
     };
     for operation in [Operation::InstallCharm(charm), Operation::Hook(Hook::Install)] {
         let run = Run {

@@ -10,7 +10,7 @@ use state::terms::owner::Owner;
 use state::terms::position::Position;
 use state::terms::settings::Bag;
 use state::unit::hook_context::{HookContext, OmittedBags};
-use state::unit::snapshot::BagRequest;
+use state::unit::relation_view::BagRequest;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -53,6 +53,7 @@ fn bag_request(request: ControllerRequest) -> BagRequest {
         ControllerRequest::Bag(request) => request,
         ControllerRequest::LeaderSettings { change, .. } => panic!("{change:?}"),
         ControllerRequest::Secret(need) => panic!("{need:?}"),
+        ControllerRequest::Resource(need) => panic!("{need:?}"),
     }
 }
 

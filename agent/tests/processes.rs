@@ -13,7 +13,7 @@ use agent::ports::{CharmHost, HookHost};
 use agent::service::Supervision;
 use agent::tool_socket::{ContextState, closed_reply, listen};
 use api::{AgentConfig, AgentKind};
-use commands::{SecretAnswer, SecretNeed};
+use commands::{ResourceNeed, SecretAnswer, SecretNeed};
 use hook_client::shim::{HOOK_PID, OUTCOME, OUTPUT, SHIM_PID};
 use hook_client::{CallHeader, HEADER_BYTES, encode_request, frame_length};
 use host::file::write_atomic_unsynced;
@@ -27,7 +27,7 @@ use state::unit::hook_context::{self, HookContext, ReportContent};
 use state::unit::local::Run;
 use state::unit::outcome::RunExit;
 use state::unit::record::RunReport;
-use state::unit::snapshot::BagRequest;
+use state::unit::relation_view::BagRequest;
 use std::fs;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
@@ -160,6 +160,9 @@ impl HookHost for NoRequests {
         panic!("{change:?}")
     }
     async fn request_secret(&self, need: &SecretNeed) -> Result<SecretAnswer, String> {
+        panic!("{need:?}")
+    }
+    async fn fetch_resource(&self, need: &ResourceNeed) -> Result<Vec<u8>, String> {
         panic!("{need:?}")
     }
 }
@@ -331,6 +334,7 @@ async fn an_archive_with_another_digest_is_refused_before_it_is_unpacked() {
         url: "local:web-0".into(),
         revision: 0,
         endpoints: Default::default(),
+        resources: String::new(),
     };
     let refused = charms_of(unit.path()).install(&charm, b"another archive".to_vec()).await.unwrap_err();
     assert!(refused.contains(&charm.url) && refused.contains(&charm.sha256), "{refused}");

@@ -19,6 +19,7 @@ use crate::models::{GetModelConfig, ListModels, ModelRequests};
 use crate::provisioning::ProvisioningRequests;
 use crate::relations::RelationRequests;
 use crate::request::{Entry, Handle, InModel, Request, Visitor, Watch, WatchRequest};
+use crate::resources::ResourceRequests;
 use crate::secrets::SecretRequests;
 use crate::status::StatusRequests;
 use crate::storage::StorageRequests;
@@ -41,7 +42,7 @@ macro_rules! nouns {
 
 nouns! {
     UnitAgentRequests MachineAgentRequests AboutRequests DiskUsageRequests ChangeRequests ModelRequests ArchiveRequests
-    ApplicationRequests UnitRequests RelationRequests DryRunRequests StatusRequests LogRequests WhyRequests
+    ResourceRequests ApplicationRequests UnitRequests RelationRequests DryRunRequests StatusRequests LogRequests WhyRequests
     ActionRequests SecretRequests StorageRequests MachineRequests ProvisioningRequests
 }
 
@@ -77,9 +78,9 @@ macro_rules! ports {
 
 ports! {
     /// The requests of a user, through the command-line client.
-    UserPort: InModel, AboutRequests, DiskUsageRequests, ChangeRequests, ModelRequests, ArchiveRequests, ApplicationRequests,
-        UnitRequests, RelationRequests, DryRunRequests, StatusRequests, LogRequests, WhyRequests, ActionRequests,
-        SecretRequests, StorageRequests, MachineRequests;
+    UserPort: InModel, AboutRequests, DiskUsageRequests, ChangeRequests, ModelRequests, ArchiveRequests, ResourceRequests,
+        ApplicationRequests, UnitRequests, RelationRequests, DryRunRequests, StatusRequests, LogRequests, WhyRequests,
+        ActionRequests, SecretRequests, StorageRequests, MachineRequests;
     /// The requests of the provisioner.
     ProvisionerPort: InModel, ProvisioningRequests, Handle<ListModels>, Handle<GetModelConfig>, Handle<WaitForChange>;
 }

@@ -24,7 +24,7 @@ pub struct FindArchive {
 #[schemars(inline, extend("format" = "binary"))]
 pub struct UploadArchive(#[schemars(with = "String")] pub Vec<u8>);
 
-/// The bytes of a charm archive.
+/// The bytes of a charm archive, or of the file of a resource.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
 #[schemars(inline, extend("format" = "binary"))]
 pub struct Archive(#[schemars(with = "String")] pub Vec<u8>);

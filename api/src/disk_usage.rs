@@ -92,8 +92,8 @@ pub struct UnitDisk {
 pub struct ArchiveDiskUsage {
     /// The digest.
     pub sha256: String,
-    /// The name of the charm.
-    pub charm: String,
+    /// The name of the charm; none for the file of a resource.
+    pub charm: Option<String>,
     /// The size of the file.
     pub bytes: u64,
     /// The applications and units that use it. Without any, it is removed after a grace period.

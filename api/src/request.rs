@@ -66,7 +66,7 @@ pub enum Caller {
 pub enum Content {
     /// A JSON document.
     Json,
-    /// The bytes of a charm archive.
+    /// The bytes of a charm archive, or of the file of a resource.
     Bytes,
 }
 

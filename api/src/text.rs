@@ -6,6 +6,7 @@ pub mod action;
 /// Causes and remedies in English.
 pub mod cause;
 /// The states of entities in English.
+mod count;
 pub mod entity_state;
 /// Faults of unit agents, their ends and the settings that help, in English.
 pub mod fault;

@@ -14,7 +14,8 @@ use state::terms::leader_settings::LeaderSettingsView;
 use state::terms::position::{Committed, Position};
 use state::terms::secret::{SecretContent, SecretId};
 use state::unit::record::{CommitOutcome, Record, RunReport};
-use state::unit::snapshot::{BagRequest, BagView, Delta};
+use state::unit::relation_view::{BagRequest, BagView};
+use state::unit::snapshot::Delta;
 
 requests! { UnitAgentRequests {
     Attach = post "/v1/models/{model}/unit-agents/{agent}/attach", UnitAgent => Committed<GrantedSession>;
@@ -24,6 +25,7 @@ requests! { UnitAgentRequests {
     WriteLeaderSettings = post "/v1/models/{model}/unit-agents/{agent}/leader-settings", UnitAgent => LeaderSettingsView;
     BagRequest = post "/v1/models/{model}/unit-agents/{agent}/bag", UnitAgent => Option<BagView>;
     FetchArchive = post "/v1/models/{model}/unit-agents/{agent}/archive", UnitAgent => Archive;
+    FetchResource = post "/v1/models/{model}/unit-agents/{agent}/resource", UnitAgent => Archive;
     SealSecret = post "/v1/models/{model}/unit-agents/{agent}/seal-secret", UnitAgent => SealedSecret;
     OpenSecret = post "/v1/models/{model}/unit-agents/{agent}/open-secret", UnitAgent => SecretContent;
     ReadSecret = post "/v1/models/{model}/unit-agents/{agent}/read-secret", UnitAgent => SecretContent;
@@ -120,6 +122,15 @@ pub struct ReadSecret {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FetchArchive {
     /// The SHA-256 digest of the archive, in hexadecimal.
+    pub sha256: String,
+}
+
+/// Returns a file that is attached to a resource of the unit's application. The caller verifies the digest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FetchResource {
+    /// The resource.
+    pub resource: String,
+    /// The SHA-256 digest of the file, in hexadecimal.
     pub sha256: String,
 }
 

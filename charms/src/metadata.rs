@@ -36,6 +36,12 @@ pub fn read(file: &Value, charm: &mut Charm, checker: &mut Checker) {
         charm.storage.insert(name, storage);
     }
     for (name, value) in checker.map("resources", root.get("resources")) {
+        if !is_resource_name(&name) {
+            let text = format!(
+                "{name:?} is not a valid name: use letters, digits, inner hyphens, dots and underscores"
+            );
+            checker.add(&join("resources", &name), text);
+        }
         let resource = read_resource(&value, &join("resources", &name), checker);
         charm.resources.insert(name, resource);
     }
@@ -193,6 +199,14 @@ fn parse_size_mib(text: &str) -> Option<u64> {
     (mib < u64::MAX as f64).then_some(mib as u64)
 }
 
+/// Whether a resource may have this name, which is that of a folder on the machine.
+fn is_resource_name(name: &str) -> bool {
+    let is_inner = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+    name.chars().all(is_inner)
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.ends_with(|c: char| c.is_ascii_alphanumeric())
+}
+
 fn read_resource(value: &Value, place: &str, checker: &mut Checker) -> Resource {
     let map = checker.map(place, Some(value));
     let types = [("file", ResourceType::File), ("oci-image", ResourceType::OciImage)];
@@ -297,12 +311,17 @@ mod tests {
         let (charm, problems) = read_text(
             "name: a\nsummary: ''\ndescription: ''\nstorage:\n  data: {type: filesystem, location: /srv, \
              multiple: {range: 1-2}, minimum-size: 1G}\n  raw: {type: tape}\n  disk: {type: block, location: /x, \
-             multiple: {range: many}}\nresources:\n  web: {type: file}\n  image: {type: oci-image}\n",
+             multiple: {range: many}}\nresources:\n  web: {type: file}\n  image: {type: oci-image}\n  ../up: {filename: a}\n",
         );
         let data = &charm.storage["data"];
         assert_eq!((data.count_min, data.count_max, data.minimum_size_mib), (1, Some(2), 1024));
-        let places =
-            ["storage.disk.location", "storage.disk.multiple.range", "storage.raw.type", "resources.web"];
+        let places = [
+            "storage.disk.location",
+            "storage.disk.multiple.range",
+            "storage.raw.type",
+            "resources.../up",
+            "resources.web",
+        ];
         let is_at = |(line, place): (&String, &str)| line.starts_with(&format!("metadata.yaml: {place}: "));
         assert!(problems.iter().zip(places).all(is_at), "{problems:?}");
         assert_eq!(problems.len(), places.len());

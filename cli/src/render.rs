@@ -7,6 +7,7 @@ pub mod application_config;
 pub mod cause;
 pub mod dry_run;
 pub mod log_line;
+pub mod resource;
 pub mod secret;
 pub mod status_json;
 pub mod status_table;

@@ -84,6 +84,11 @@ impl SinceTimes {
     }
 }
 
+/// `2026-11-03T10:00`, the revision of an uploaded resource.
+pub fn upload_time(ms: i64) -> String {
+    Zone::new(true).format(ms, "%Y-%m-%dT%H:%M")
+}
+
 /// `2026-11-03 10:00:10 +0000 UTC`, in the document of a task.
 pub fn task_time(ms: i64) -> String {
     Zone::new(true).format(ms, "%Y-%m-%d %H:%M:%S +0000 UTC")

@@ -462,7 +462,7 @@ async fn destroy_model_waits_until_the_model_is_removed() {
     let statuses = vec![sample(), sample(), empty(sample())];
     let session = FakeSession::new(FakeController {
         statuses: statuses.into(),
-        looks: 5.into(),
+        status_requests_left: 5.into(),
         ..FakeController::default()
     });
     let words = ["destroy-model", "dev", "--no-prompt", "--destroy-storage", "--force", "--release-storage"];

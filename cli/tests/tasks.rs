@@ -193,7 +193,8 @@ fn current(dir: &DataDir) -> Option<String> {
 async fn a_destroyed_model_is_no_longer_the_current_model() {
     for (before, after) in [("dev", "model: \"\""), ("other", "model: other")] {
         let (_outer, dir) = current_model(before);
-        let session = FakeSession::new(FakeController { looks: 2.into(), ..FakeController::default() });
+        let session =
+            FakeSession::new(FakeController { status_requests_left: 2.into(), ..FakeController::default() });
         run_command(&["destroy-model", "dev", "--no-prompt"], &session, Some(&dir))
             .await
             .expect("it is removed");

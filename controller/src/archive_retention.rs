@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 /// The state of the archives that is kept in memory only, beside their documents. After a restart each archive has the
 /// whole grace period again.
 #[derive(Default)]
-pub(crate) struct Archives {
+pub(crate) struct ArchiveRetention {
     /// Held shared from storing a file to registering it, exclusively from removing a document to deleting its file.
     pub(crate) lock: tokio::sync::RwLock<()>,
     /// By digest: when the archive was last uploaded or looked up, or first found unused, on the monotonic clock. It
@@ -16,7 +16,7 @@ pub(crate) struct Archives {
     last_needed: Mutex<BTreeMap<String, u64>>,
 }
 
-impl Archives {
+impl ArchiveRetention {
     /// Starts the grace period of a stored or registered archive again. The caller holds the lock.
     pub(crate) fn note_needed(&self, sha256: &str, now_ms: u64) {
         let mut last_needed = self.last_needed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn an_archive_that_was_in_use_starts_its_whole_grace_period() {
-        let (archives, unused) = (Archives::default(), BTreeSet::from(["a".to_owned()]));
+        let (archives, unused) = (ArchiveRetention::default(), BTreeSet::from(["a".to_owned()]));
         archives.note_needed("a", 0);
         archives.retain(&BTreeSet::new());
         assert_eq!(archives.last_needed.lock().expect("no holder panics").len(), 0);

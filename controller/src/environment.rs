@@ -48,7 +48,21 @@ pub trait Environment: Send + Sync + 'static {
         let text = format!("cannot store the archive {}", file.display());
         std::future::ready(Err(ApiError::new(ErrorCode::Unavailable, text)))
     }
-    /// Returns the archive of this digest; none if it is absent or damaged.
+    /// Stores the file of a resource under its digest, which is returned. The file is durable when this returns.
+    fn store_resource(&self, bytes: Vec<u8>) -> impl Future<Output = Result<String, ApiError>> + Send {
+        let text = format!("cannot store a file of {} bytes", bytes.len());
+        std::future::ready(Err(ApiError::new(ErrorCode::Unavailable, text)))
+    }
+    /// Like [`Environment::store_resource`], for a file that was received into [`Environment::receiving_folder`] and
+    /// synced. The file is renamed if it is stored. Returns its digest and size.
+    fn store_received_resource(
+        &self,
+        file: &Path,
+    ) -> impl Future<Output = Result<(String, u64), ApiError>> + Send {
+        let text = format!("cannot store the file {}", file.display());
+        std::future::ready(Err(ApiError::new(ErrorCode::Unavailable, text)))
+    }
+    /// Returns the archive or file of this digest; none if it is absent or damaged.
     fn archive(&self, sha256: &str) -> impl Future<Output = Option<Vec<u8>>> + Send;
     /// Returns the digests of all stored archives.
     fn archives(&self) -> impl Future<Output = Vec<String>> + Send;

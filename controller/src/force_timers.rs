@@ -12,7 +12,7 @@
 //! wait. After a restart only the time since the last checkpoint is waited for again.
 
 use state::documents::prelude::{ForcedRemovalDoc, Model};
-use state::operations::force::{self, ForceTimer};
+use state::operations::force_timer::{self, ForceTimer};
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -43,7 +43,7 @@ impl Timer {
 impl ForceTimers {
     /// Returns how long the entity has waited, in milliseconds. The first call starts the timer.
     pub fn count(&self, (model, id): (Model, Uuid), forced: &ForcedRemovalDoc, monotonic_ms: u64) -> i64 {
-        let (timer_started_ms, waited_ms) = (force::timer_started_ms(forced), forced.waited_ms);
+        let (timer_started_ms, waited_ms) = (force_timer::timer_started_ms(forced), forced.waited_ms);
         let first = || Timer { timer_started_ms, monotonic_ms, waited_ms, stored_ms: waited_ms };
         let mut all = self.all();
         let timer = all.entry((model.0, id)).or_insert_with(first);
@@ -60,7 +60,7 @@ impl ForceTimers {
         forced: &ForcedRemovalDoc,
         waited_ms: i64,
     ) -> bool {
-        let every_ms = force::checkpoint_interval_ms(forced);
+        let every_ms = force_timer::checkpoint_interval_ms(forced);
         self.all().get(&(model.0, id)).is_some_and(|timer| waited_ms - timer.stored_ms >= every_ms)
     }
 
@@ -82,10 +82,11 @@ impl ForceTimers {
         monotonic_ms: u64,
     ) -> i64 {
         let all = self.all();
-        let timer =
-            all.get(&(model.0, id)).filter(|timer| timer.timer_started_ms == force::timer_started_ms(forced));
+        let timer = all
+            .get(&(model.0, id))
+            .filter(|timer| timer.timer_started_ms == force_timer::timer_started_ms(forced));
         let waited_ms = timer.map_or(forced.waited_ms, |timer| timer.waited_ms(monotonic_ms));
-        forced.due_ms.saturating_sub(force::timer_started_ms(forced)).saturating_sub(waited_ms)
+        forced.due_ms.saturating_sub(force_timer::timer_started_ms(forced)).saturating_sub(waited_ms)
     }
 
     /// Removes the timers for which `is_kept` is false.

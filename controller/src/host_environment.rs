@@ -7,9 +7,9 @@
 use crate::environment::{Environment, StoredArchive};
 use crate::secret_keys::SecretKeys;
 use api::error::{ApiError, ErrorCode};
-use host::digest::{is_sha256, sha256};
+use host::digest::{is_sha256, sha256, sha256_of};
 use host::file::{ignore_not_found, is_temporary, sync_folder, write_atomic};
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -67,8 +67,8 @@ fn verify(archives: &Path, bytes: Vec<u8>) -> Result<charms::CharmSource, ApiErr
 }
 
 fn not_stored(error: io::Error) -> ApiError {
-    ApiError::new(ErrorCode::Unavailable, format!("cannot store the charm archive: {error}"))
-        .hint("free disk space on the controller's host, then deploy again")
+    ApiError::new(ErrorCode::Unavailable, format!("cannot store the upload: {error}"))
+        .hint("free disk space on the controller's host, then try again")
 }
 
 fn stored(source: charms::CharmSource) -> StoredArchive {
@@ -119,6 +119,28 @@ impl Environment for HostEnvironment {
             let renamed = fs::rename(&file, archives.join(&source.sha256));
             renamed.and_then(|()| sync_folder(&archives)).map_err(not_stored)?;
             Ok(stored(source))
+        })
+        .await
+    }
+
+    async fn store_resource(&self, bytes: Vec<u8>) -> Result<String, ApiError> {
+        let archives = self.archives.clone();
+        blocking(move || {
+            let digest = sha256(&bytes);
+            write_atomic(&archives.join(&digest), &bytes).map_err(not_stored)?;
+            Ok(digest)
+        })
+        .await
+    }
+
+    async fn store_received_resource(&self, file: &Path) -> Result<(String, u64), ApiError> {
+        let (archives, file) = (self.archives.clone(), file.to_owned());
+        blocking(move || {
+            let digest = File::open(&file).and_then(sha256_of).map_err(not_stored)?;
+            let bytes = fs::metadata(&file).map_err(not_stored)?.len();
+            let renamed = fs::rename(&file, archives.join(&digest));
+            renamed.and_then(|()| sync_folder(&archives)).map_err(not_stored)?;
+            Ok((digest, bytes))
         })
         .await
     }

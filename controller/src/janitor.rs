@@ -32,7 +32,7 @@ use state::documents::effective_life;
 use state::documents::prelude::{ForcedEntityKind, ForcedRemovalDoc, GLOBAL, Kind, Model, last_id};
 use state::documents::token::RETIRED_TOKENS_MAX;
 use state::lifecycle::{action, application, cleanup, model};
-use state::operations::force::ForceTimer;
+use state::operations::force_timer::{self, ForceTimer};
 use state::operations::tombstone_retention::TOMBSTONES_MAX;
 use state::operations::{destruction, force};
 use state::terms::life::Life;
@@ -292,14 +292,14 @@ async fn force_batches<S: Store, E: Environment>(
     for (_, id, forced) in entities {
         let environment = &controller.environment;
         let waited_ms = controller.force_timers.count((model, id), &forced, environment.monotonic_ms());
-        let timer_started_ms = force::timer_started_ms(&forced);
+        let timer_started_ms = force_timer::timer_started_ms(&forced);
         let passed_ms = timer_started_ms.saturating_add(waited_ms);
         let is_late = presence.as_ref().is_some_and(|presence| match forced.kind {
             ForcedEntityKind::Unit | ForcedEntityKind::Machine => presence.is_late(id),
             ForcedEntityKind::Application | ForcedEntityKind::Relation => false,
         });
-        let passed_ms = force::elapsed_ms(&forced, passed_ms, destroyed_by_force, is_late);
-        let is_due = force::is_due(&forced, passed_ms);
+        let passed_ms = force_timer::elapsed_ms(&forced, passed_ms, destroyed_by_force, is_late);
+        let is_due = force_timer::is_due(&forced, passed_ms);
         // A follow-up wait may start now. Its start time is shown to users, so it must not be before the wall clock.
         let now_ms = if is_due { passed_ms.max(environment.wall_ms()) } else { passed_ms };
         due.push((id, now_ms));
@@ -307,10 +307,10 @@ async fn force_batches<S: Store, E: Environment>(
             checkpoints.push(ForceTimer { id, timer_started_ms, waited_ms });
         }
     }
-    for chunk in checkpoints.chunks(force::CHECKPOINTS_PER_TRANSACTION) {
+    for chunk in checkpoints.chunks(force_timer::CHECKPOINTS_PER_TRANSACTION) {
         let waits = chunk.to_vec();
         let transition = move |draft: &mut Draft<'_>| {
-            force::store_timers(draft, model, &waits);
+            force_timer::store_timers(draft, model, &waits);
             Ok(())
         };
         if log_and_skip("store the force timers of model", model.0, controller.run(transition).await)?
@@ -352,7 +352,7 @@ async fn start_budget_timers<S: Store, E: Environment>(
     for id in dying {
         let now_ms = controller.environment.wall_ms();
         let transition = move |draft: &mut Draft<'_>| {
-            force::start_budget_timer(draft, model, id, budget_ms, now_ms);
+            force_timer::start_budget_timer(draft, model, id, budget_ms, now_ms);
             Ok(())
         };
         log_and_skip("start the teardown budget of unit", id, controller.run(transition).await)?;

@@ -2,9 +2,10 @@
 //!
 //! Reading order: `session` (the authenticated caller, and how its transitions run), `handlers` (one file per noun),
 //! `watches`; then the modules they use: `authorisation`, `leases`, `presence`, `status`, `why` (with
-//! `commit_times`), `log`, `janitor` (with `force_timers`, `log_growth` and `archives`), `tokens`. All of these run
-//! without an async runtime, so that the simulator can drive them (design 14). Only `program`, `host_environment`,
-//! `check`, `installation`, `server`, `request_dispatch` and `store::sqlite` depend on the real host.
+//! `commit_times`), `debug_log`, `janitor` (with `force_timers`, `debug_log_growth` and `archive_retention`),
+//! `tokens`. All of these run without an async runtime, so that the simulator can drive them (design 14). Only
+//! `program`, `host_environment`, `check`, `installation`, `server`, `request_dispatch` and `store::sqlite` depend on
+//! the real host.
 
 mod archive_retention;
 pub mod authorisation;

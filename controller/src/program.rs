@@ -158,6 +158,7 @@ async fn run(arguments: Arguments, log_filter: LogFilter) -> Result<()> {
         log_filter,
         signal(SignalKind::hangup())?,
     ));
+    let served = controller.clone();
     let stop = async move {
         tokio::select! {
             _ = terminate.recv() => {}
@@ -166,7 +167,10 @@ async fn run(arguments: Arguments, log_filter: LogFilter) -> Result<()> {
     };
     tokio::select! {
         () = server::serve(controller, listeners, acceptor, stop) => Ok(()),
-        why = store.broken() => bail!("the store is broken: {why}; exiting: a restarted controller continues from the state on disk"),
+        why = store.broken() => {
+            served.environment.on_store_failure(&why);
+            Ok(())
+        }
     }
 }
 

@@ -20,9 +20,9 @@ use crate::session::{Controller, Session};
 use crate::store::{Store, unavailable};
 use crate::tokens;
 use admission::Progress;
-use api::API_VERSION;
 use api::error::{ApiError, ErrorCode};
 use api::request::{Content, Entry, InModel, Message, Method};
+use api::{API_VERSION, Request as _, UploadResource};
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{RawPathParams, Request};
@@ -287,8 +287,12 @@ async fn handle_request<S: Store, E: Environment>(
         Content::Bytes => {
             let _slot = uploads.slot(&session.principal).await;
             let archive = upload::receive(&controller.environment, request).await?;
-            let stored = session.store_received_archive(archive.file()).instrument(span).await?;
-            Ok(HandlerReply::Single(Content::Json, stored.into_bytes()))
+            let file = archive.file();
+            let stored = match entry.route == UploadResource::ROUTE {
+                true => session.store_received_resource(file).instrument(span).await?.into_bytes(),
+                false => session.store_received_archive(file).instrument(span).await?.into_bytes(),
+            };
+            Ok(HandlerReply::Single(Content::Json, stored))
         }
     }
 }

@@ -8,8 +8,8 @@ mod support;
 use api::client::Client;
 use api::error::{ApiError, ErrorCode};
 use api::{
-    AddUnits, ConfigChange, ConfigureModel, FindArchive, GetAbout, GetStatus, Handle, InModel, Stream,
-    UploadArchive, Watch, WatchMachine, WatchUnit,
+    AddUnits, ConfigChange, ConfigureModel, FindArchive, FindResource, GetAbout, GetStatus, Handle, InModel,
+    Stream, UploadArchive, UploadResource, Watch, WatchMachine, WatchUnit,
 };
 use controller::Controller;
 use controller::host_environment::HostEnvironment;
@@ -197,11 +197,11 @@ fn archive(folder: &Path) -> Vec<u8> {
 }
 
 /// Starts an upload that never continues.
-async fn stalled_upload(served: &TestServer, token: &str) -> TlsStream<TcpStream> {
+async fn stalled_upload(served: &TestServer, token: &str, path: &str) -> TlsStream<TcpStream> {
     let stream = TcpStream::connect(&served.address).await.expect("it listens");
     let mut tls = served.connector().connect(served.name(), stream).await.expect("its CA is known");
     let head = format!(
-        "POST /v1/archives HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\ncontent-length: 4096\r\n\r\npart"
+        "POST {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\ncontent-length: 4096\r\n\r\npart"
     );
     tls.write_all(head.as_bytes()).await.expect("it is sent");
     tls
@@ -249,8 +249,8 @@ async fn stalled_uploads_block_only_their_user_and_leave_nothing_behind() {
     let archives = served.installation.archives();
     let ann = served.user_token(1, UserRole::Write).await;
     let mut stalled = Vec::new();
-    for _ in 0..3 {
-        stalled.push(stalled_upload(&served, &ann).await);
+    for path in ["/v1/resources", "/v1/archives", "/v1/resources"] {
+        stalled.push(stalled_upload(&served, &ann, path).await);
     }
     until_unfinished(&archives, 2).await; // the third waits for a slot of its user
     let folder = tempfile::tempdir().expect("a folder");
@@ -263,6 +263,9 @@ async fn stalled_uploads_block_only_their_user_and_leave_nothing_behind() {
     assert_eq!(found, Some(uploaded.clone()));
     assert_eq!(std::fs::read(archives.join(&uploaded.sha256)).expect("it is stored"), archive);
     ben.handle(UploadArchive(b"no archive".to_vec())).await.expect_err("not an archive");
+    let file = ben.handle(UploadResource(b"no archive".to_vec())).await.expect("a resource is any file");
+    assert_eq!(std::fs::read(archives.join(&file.sha256)).expect("it is stored"), b"no archive");
+    assert_eq!(ben.handle(FindResource { sha256: file.sha256.clone() }).await, Ok(Some(file)));
     until_unfinished(&archives, 2).await; // both are ann's
     // A stalled upload ends with its connection, and the next one of its user begins.
     stalled.drain(..2);

@@ -18,7 +18,7 @@ use state::terms::names::Uuid;
 use state::terms::operation::{Hook, Operation};
 use state::terms::owner::Owner;
 use state::terms::position::Position;
-use state::unit::snapshot::BagRequest;
+use state::unit::relation_view::BagRequest;
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use support::{Agent, FakeEnvironment, Fixture};
@@ -350,6 +350,9 @@ async fn real_responses_match_the_document() {
         sample(GetModelConfig),
         sample(FindArchive { sha256: text("web") }),
         sample(FindArchive { sha256: text("no such") }),
+        sample(FindResource { sha256: text("web") }),
+        sample(ListResources { application: text("web") }),
+        sample(AttachResources { application: text("web"), resources: BTreeMap::new() }),
         sample(GetConfig { application: text("web") }),
         sample(EnqueueAction {
             unit: "web/0".parse().expect("a unit"),
@@ -391,7 +394,7 @@ async fn real_responses_match_the_document() {
         }
         tried.insert(name);
     }
-    assert_eq!(tried.len(), 26);
+    assert_eq!(tried.len(), 29);
 }
 
 #[test]

@@ -199,6 +199,7 @@ async fn scenario_50_an_idle_unit_shows_the_hooks_that_were_skipped() {
         sha256: "web".to_owned(),
         revision: 0,
         endpoints: BTreeSet::from(["db".to_owned()]),
+        resources: String::new(),
     };
     web.commit(web.record(Operation::InstallCharm(charm))).await;
     while let Some(Act::Start(run)) = fixture.controller.read(move |reader| next_act(reader, model, id)).await

@@ -54,6 +54,7 @@ pub fn local_states() -> Vec<(Option<Event>, Local)> {
         url: "local:web-0".into(),
         revision: 0,
         endpoints: Default::default(),
+        resources: String::new(),
     };
     for operation in [Operation::InstallCharm(charm), Operation::Hook(Hook::Install)] {
         let reason = StartReason::Refreshed { charm_url: "local:web-0".into() };

@@ -7,14 +7,16 @@
 use super::agent_state::{AgentState, LINK_BACKOFF};
 use crate::outage::Channel;
 use crate::ports::{Clock, HookHost, UnitStorage};
-use api::{OpenSecret, ReadSecret, SealSecret, SealedSecret, UnitAgentRequests, WriteLeaderSettings};
-use commands::{SecretAnswer, SecretNeed};
+use api::{
+    FetchResource, OpenSecret, ReadSecret, SealSecret, SealedSecret, UnitAgentRequests, WriteLeaderSettings,
+};
+use commands::{ResourceNeed, SecretAnswer, SecretNeed};
 use host::backoff::Backoff;
 use state::operations::leader_settings::LeaderWrite;
 use state::terms::leader_settings::LeaderSettingsView;
 use state::terms::settings::{Bag, BagChange};
 use state::unit::record::RunReport;
-use state::unit::snapshot::BagRequest;
+use state::unit::relation_view::BagRequest;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -123,6 +125,25 @@ async fn secret_until_answered<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
     }
 }
 
+/// Fetches the file of a resource. An attempt has the time of a transfer; further attempts start while a tool waits for the
+/// controller.
+async fn fetch_resource<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
+    shared: &AgentState<S, A, C>,
+    need: &ResourceNeed,
+) -> Result<Vec<u8>, String> {
+    let until_ms = shared.clock.since_boot_ms() + TOOL_REQUEST_TIMEOUT_MS;
+    let mut backoff = LINK_BACKOFF;
+    loop {
+        let fetch = FetchResource { resource: need.name.clone(), sha256: need.sha256.clone() };
+        match shared.api.handle(fetch).await {
+            Ok(file) => return Ok(file.0),
+            Err(error) if !error.is_transient() => return Err(error.message),
+            Err(_) if shared.clock.since_boot_ms() >= until_ms => return Err(no_answer()),
+            Err(_) => shared.pause(&mut backoff).await,
+        }
+    }
+}
+
 fn no_answer() -> String {
     format!("the controller did not answer for {} s", TOOL_REQUEST_TIMEOUT_MS / 1000)
 }
@@ -174,5 +195,9 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> HookHost for AgentState<S, 
             answer = answer => answer,
             () = late => Err(no_answer()),
         }
+    }
+
+    async fn fetch_resource(&self, need: &ResourceNeed) -> Result<Vec<u8>, String> {
+        fetch_resource(self, need).await
     }
 }

@@ -4,6 +4,7 @@
 //! program decides on the text. Called by `pintle why`, dry runs, the error output of `pintle`, and
 //! `pintle-agent why`.
 
+use super::count::counted;
 use super::{fault, refusal, start_reason};
 use crate::ago;
 use crate::machine_folder::MACHINE_PID;
@@ -180,7 +181,9 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
         Duty::RemoveUnstarted => "remove the unit, whose agent never started".to_owned(),
         Duty::DeleteRelation => "delete it".to_owned(),
         Duty::EmptyModel { applications, machines, .. } => {
-            format!("remove what is left in it: {applications} applications, {machines} machines")
+            let (applications, machines) =
+                (counted(*applications, "application"), counted(*machines, "machine"));
+            format!("remove what is left in it: {applications}, {machines}")
         }
         Duty::ForceRemoval { by: ForcedBy::Operator, .. } => "remove it by force".to_owned(),
         Duty::ForceRemoval { by: ForcedBy::Budget, .. } => "remove it by force (teardown-budget)".to_owned(),

@@ -1,5 +1,6 @@
 //! The state of an entity in English, as `pintle why` prints it after the life of the entity.
 
+use crate::text::count::counted;
 use crate::text::status_message;
 use crate::why::{EntityState, HookLock};
 use state::terms::names::UnitName;
@@ -15,15 +16,14 @@ pub fn words(state: &EntityState) -> String {
         EntityState::Unit { agent, .. } => {
             format!("{}: {}", agent.current, status_message::words(&agent.message))
         }
-        EntityState::Application { units: 1 } => "1 unit".to_owned(),
-        EntityState::Application { units } => format!("{units} units"),
-        EntityState::Relation { units_in_scope } => format!("{units_in_scope} units in scope"),
-        EntityState::Machine { units, hook_lock: None } => format!("{units} units"),
+        EntityState::Application { units } => counted(*units, "unit"),
+        EntityState::Relation { units_in_scope } => format!("{} in scope", counted(*units_in_scope, "unit")),
+        EntityState::Machine { units, hook_lock: None } => counted(*units, "unit"),
         EntityState::Machine { units, hook_lock: Some(lock) } => {
-            format!("{units} units, {}", hook_lock(lock))
+            format!("{}, {}", counted(*units, "unit"), hook_lock(lock))
         }
         EntityState::Model { applications, machines } => {
-            format!("{applications} applications, {machines} machines")
+            format!("{}, {}", counted(*applications, "application"), counted(*machines, "machine"))
         }
     }
 }

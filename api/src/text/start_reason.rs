@@ -14,6 +14,7 @@ pub fn words(reason: &StartReason) -> String {
         StartReason::Refreshed { charm_url } => {
             return format!("the application was refreshed to {charm_url}");
         }
+        StartReason::ResourceAttached => "a resource was attached",
         StartReason::ForcedRefresh => "forced refresh",
         StartReason::CharmReplaced => "the charm was replaced",
         StartReason::UpgradePending => "it is pending since a forced refresh",

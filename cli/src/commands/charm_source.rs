@@ -18,8 +18,6 @@ pub struct IgnoredSourceArgs {
     #[arg(long, hide = true)]
     pub channel: Option<String>,
     #[arg(long, hide = true)]
-    pub resource: Vec<String>,
-    #[arg(long, hide = true)]
     pub revision: Option<String>,
 }
 
@@ -49,10 +47,6 @@ pub fn load<A>(path: &str, force: bool, session: &CommandSession<A>) -> Result<C
         CommandError::new(format!("cannot use charm {path:?}:\n{}", lines.join("\n")))
     })?;
     session.output.warn(&source.notes);
-    if !source.charm.resources.is_empty() {
-        let text = "resources are not supported yet: the hooks of the charm run without them";
-        session.output.warn(&[text.to_owned()]);
-    }
     Ok(source)
 }
 

@@ -52,7 +52,7 @@ pub fn show<A>(args: &ModelConstraintsArgs, session: &CommandSession<A>) -> Resu
 }
 
 /// The architecture of this host, by its name in Juju and Debian.
-fn host_arch() -> &'static str {
+pub fn host_arch() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",

@@ -4,6 +4,7 @@
 //! `--to` is a request of its own.
 
 use crate::command_error::CommandError;
+use crate::commands::resource_files::ResourceFiles;
 use crate::commands::{bases, change_storage, charm_source, settings};
 use crate::session::CommandSession;
 use api::{AddUnits, UserPort};
@@ -29,6 +30,9 @@ pub struct DeployArgs {
     /// Operating system of the new machines, for example ubuntu@22.04
     #[arg(long, value_name = "BASE", value_parser = bases::parse)]
     pub base: Option<Base>,
+    /// A file for a resource of the charm; may be repeated
+    #[arg(long, value_name = "NAME=FILE")]
+    pub resource: Vec<String>,
     /// Deploy even if the charm is packed for another base or architecture
     #[arg(long)]
     pub force: bool,
@@ -71,7 +75,6 @@ impl IgnoredArgs {
             ("--channel", self.source.channel.is_some()),
             ("--device", !self.device.is_empty()),
             ("--overlay", !self.overlay.is_empty()),
-            ("--resource", !self.source.resource.is_empty()),
             ("--revision", self.source.revision.is_some()),
         ];
         let given = given.into_iter().filter(|(_, given)| *given);
@@ -85,6 +88,7 @@ pub async fn run<A: UserPort>(args: &DeployArgs, session: &CommandSession<A>) ->
     let charm = source.charm.name.clone();
     let application = args.application.as_deref().unwrap_or(&charm).to_owned();
     let config = settings::from_flags(&args.config, Some(&application))?;
+    let resources = ResourceFiles::check(&args.resource, &source.charm.resources)?;
     let base = bases::requested(&session.dir, args.base.as_ref(), &source.charm)?;
     if args.base.is_some() {
         let real = match args.to.first() {
@@ -101,6 +105,7 @@ pub async fn run<A: UserPort>(args: &DeployArgs, session: &CommandSession<A>) ->
     }
     let subordinate = source.charm.subordinate;
     let sha256 = charm_source::upload(source, session).await?.sha256;
+    let resources = resources.upload(session).await?;
     // Each machine of --to gets one unit. Units without a machine are added together with the first unit.
     let further = args.to.iter().skip(1).take(args.num_units.saturating_sub(1) as usize);
     let further: Vec<&String> = if subordinate { Vec::new() } else { further.collect() };
@@ -115,6 +120,7 @@ pub async fn run<A: UserPort>(args: &DeployArgs, session: &CommandSession<A>) ->
         config,
         trusted: args.trust,
         base,
+        resources,
     };
     let deployed = session.api.handle(deploy).await?;
     session.note_write(deployed.revision);

@@ -131,7 +131,12 @@ fn tables(usage: DiskUsage) -> String {
                 true => "nothing".to_owned(),
                 false => archive.used_by.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
             };
-            rows.push(vec![digest, archive.charm.clone(), size(archive.bytes), used_by]);
+            rows.push(vec![
+                digest,
+                archive.charm.clone().unwrap_or_else(|| "-".to_owned()),
+                size(archive.bytes),
+                used_by,
+            ]);
         }
         text += "\n";
         text += &Table { right: &[2], rows }.text();

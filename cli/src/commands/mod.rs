@@ -37,6 +37,8 @@ pub mod remove_relation;
 pub mod remove_secret;
 pub mod remove_unit;
 pub mod resolved;
+pub mod resource_files;
+pub mod resources;
 pub mod retry_provisioning;
 pub mod run;
 pub mod secrets;
@@ -132,6 +134,11 @@ pub enum Verb {
     /// Upgrade the charm of an application
     #[command(visible_alias = "upgrade-charm")]
     Refresh(refresh::RefreshArgs),
+    /// Show the resources of an application
+    #[command(visible_alias = "list-resources")]
+    Resources(resources::ResourcesArgs),
+    /// Attach files to resources of an application: its units run upgrade-charm
+    AttachResource(resources::AttachResourceArgs),
     /// Run an action on units
     Run(run::RunArgs),
     /// Show the actions that the charm of an application declares
@@ -229,14 +236,13 @@ pub enum Verb {
 }
 
 /// Commands of Juju that are not supported: rejected with `not offered here` (spec/clients.md 3.2).
-pub const NOT_OFFERED: [&str; 56] = [
+pub const NOT_OFFERED: [&str; 54] = [
     "add-cloud",
     "add-credential",
     "add-k8s",
     "add-space",
     "add-ssh-key",
     "add-user",
-    "attach-resource",
     "bind",
     "bootstrap",
     "charm-resources",
@@ -274,7 +280,6 @@ pub const NOT_OFFERED: [&str; 56] = [
     "remove-offer",
     "remove-saas",
     "remove-ssh-key",
-    "resources",
     "revoke",
     "scp",
     "set-application-base",
@@ -340,6 +345,8 @@ async fn with_controller(
         Verb::DebugLog(args) => debug_log::run(&args, session).await,
         Verb::Resolved(args) => resolved::run(&args, session).await,
         Verb::Refresh(args) => refresh::run(&args, session).await,
+        Verb::Resources(args) => resources::list(&args, session).await,
+        Verb::AttachResource(args) => resources::attach(&args, session).await,
         Verb::Run(args) => run::run(&args, session).await,
         Verb::Exec(args) => exec::run(&args, session).await,
         Verb::RemoveUnit(args) => remove_unit::run(&args, session).await,

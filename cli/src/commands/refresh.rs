@@ -1,7 +1,8 @@
 //! `refresh APP --path CHARM`: upgrades an application to another revision of its charm.
 
 use crate::command_error::CommandError;
-use crate::commands::{charm_source, settings};
+use crate::commands::resource_files::ResourceFiles;
+use crate::commands::{charm_source, resources, settings};
 use crate::session::CommandSession;
 use api::UserPort;
 use clap::Args;
@@ -17,6 +18,9 @@ pub struct RefreshArgs {
     /// A setting, key=value or key=@FILE, or a YAML file of settings; may be repeated
     #[arg(long, value_name = "KEY=VALUE|FILE")]
     pub config: Vec<String>,
+    /// A file for a resource of the charm; may be repeated
+    #[arg(long, value_name = "NAME=FILE")]
+    pub resource: Vec<String>,
     /// Upgrade even if the charm is packed for another base or architecture
     #[arg(long)]
     pub force: bool,
@@ -39,19 +43,25 @@ pub struct RefreshArgs {
 }
 
 pub async fn run<A: UserPort>(args: &RefreshArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+    if args.path.is_none() && !args.resource.is_empty() && args.config.is_empty() && !args.trust {
+        return resources::attach_to(&args.application, &args.resource, session).await;
+    }
     let path = args.path.as_deref().ok_or_else(|| {
         let text = format!("cannot refresh {}: charm stores are not supported", args.application);
         CommandError::new(text).hint("give the path of the new charm: --path DIR-OR-FILE")
     })?;
     let source = charm_source::load(path, args.force, session)?;
     let config = settings::from_flags(&args.config, Some(&args.application))?;
+    let resources = ResourceFiles::check(&args.resource, &source.charm.resources)?;
     let sha256 = charm_source::upload(source, session).await?.sha256;
+    let resources = resources.upload(session).await?;
     let refresh = api::Refresh {
         application: args.application.clone(),
         sha256,
         forced: args.force_units,
         config,
         trusted: args.trust,
+        resources,
     };
     let refreshed = session.api.handle(refresh).await?;
     session.note_write(refreshed.revision);

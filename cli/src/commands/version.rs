@@ -1,6 +1,7 @@
 //! `version`: prints the version of Juju that Pintle reports to clients, in Juju's format (spec/clients.md 2.2).
 
 use crate::command_error::CommandError;
+use crate::commands::constraints::host_arch;
 use crate::output::Output;
 use crate::render;
 use api::JUJU_VERSION;
@@ -19,12 +20,7 @@ pub struct VersionArgs {
 }
 
 pub fn run(args: &VersionArgs, output: &Output) -> Result<(), CommandError> {
-    let architecture = match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    };
-    let version = format!("{JUJU_VERSION}-ubuntu-{architecture}");
+    let version = format!("{JUJU_VERSION}-ubuntu-{}", host_arch());
     let all = json!({ "version": version, "pintle": env!("CARGO_PKG_VERSION") });
     match (args.format, args.all) {
         (None, false) => output.print(&format!("{version}\n")),

@@ -134,10 +134,30 @@ impl FakeClient {
                 let sha256 = host::digest::sha256(&body);
                 json(ArchiveInfo { sha256, bytes: 1, charm: Default::default() })
             }
+            "FindResource" => json(None::<StoredResource>),
+            "UploadResource" => {
+                let sha256 = host::digest::sha256(&body);
+                self.record(format!("upload {}", String::from_utf8_lossy(&body)));
+                json(StoredResource { sha256, bytes: body.len() as u64 })
+            }
+            "AttachResources" => {
+                let AttachResources { application, resources } = parsed(&body);
+                self.record(format!("attach {}/{application} {resources:?}", self.model));
+                json(changed())
+            }
+            "ListResources" => {
+                let ListResources { application } = parsed(&body);
+                self.require_known(&application)?;
+                json(super::sample_resources(application))
+            }
             "Deploy" => {
-                let Deploy { application, units, to, config, .. } = parsed(&body);
+                let Deploy { application, units, to, config, resources, .. } = parsed(&body);
                 let application = application.unwrap_or_default();
-                self.record(format!("deploy {application} units={units} to={to:?} config={config:?}"));
+                let attached =
+                    if resources.is_empty() { String::new() } else { format!(" resources={resources:?}") };
+                self.record(format!(
+                    "deploy {application} units={units} to={to:?} config={config:?}{attached}"
+                ));
                 let charm = CharmDoc {
                     sha256: String::new(),
                     name: "web".to_owned(),
@@ -145,6 +165,7 @@ impl FakeClient {
                     revision: 3,
                     forced: false,
                     previous: vec![],
+                    resources: Default::default(),
                 };
                 let units = Vec::new();
                 let deployed =

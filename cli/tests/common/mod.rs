@@ -6,7 +6,7 @@ pub mod session;
 
 use api::*;
 use serde_json::json;
-use state::charm::{Base, OptionType, Role, Scope};
+use state::charm::{Base, OptionType, Resource, ResourceType, Role, Scope};
 use state::terms::activity::Activity;
 use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::hook_name::HookName;
@@ -14,6 +14,7 @@ use state::terms::life::Life;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::owner::Owner;
 use state::terms::position::Position;
+use state::terms::resource::ResourceFile;
 use state::terms::secret::{RotatePolicy, SecretId, SecretOwnerKind};
 use state::terms::status::{ActionStatus, AgentStatus};
 use state::terms::status_message::StatusMessage;
@@ -258,7 +259,7 @@ pub fn sample_disk_usage() -> DiskUsage {
     };
     let archive = |sha256: &str, used_by: &[Owner]| ArchiveDiskUsage {
         sha256: sha256.repeat(64),
-        charm: "web".to_owned(),
+        charm: Some("web".to_owned()),
         bytes: 3_000_000,
         used_by: used_by
             .iter()
@@ -279,6 +280,21 @@ pub fn sample_disk_usage() -> DiskUsage {
             archive("b", &[]),
         ],
     }
+}
+
+/// The resources of an application: a file that is attached, and an image that is not.
+pub fn sample_resources(application: String) -> ApplicationResources {
+    let declared = |kind, filename: &str| Resource {
+        kind,
+        filename: filename.to_owned(),
+        description: "of the charm".to_owned(),
+    };
+    let file =
+        ResourceFile { sha256: "c".repeat(64), bytes: 2_500, attached_ms: NOW_MS, ..ResourceFile::default() };
+    let app = ResourceInfo { declared: declared(ResourceType::File, "app.zip"), file: Some(file) };
+    let image = ResourceInfo { declared: declared(ResourceType::OciImage, ""), file: None };
+    let resources = BTreeMap::from([("app".to_owned(), app), ("image".to_owned(), image)]);
+    ApplicationResources { application, resources }
 }
 
 pub fn sample_model() -> ModelInfo {

@@ -24,8 +24,9 @@ impl<S: Store, E: Environment> Handle<FindArchive> for Authorised<S, E> {
         let Some(doc) = controller.read(move |reader| read(reader, &key)).await else { return Ok(None) };
         controller.archives.note_needed(&sha256, controller.environment.monotonic_ms());
         drop(shared);
+        let Some(charm) = doc.charm else { return Ok(None) };
         let is_intact = controller.environment.archive(&sha256).await.is_some();
-        Ok(is_intact.then(|| ArchiveInfo { sha256, bytes: doc.bytes, charm: Charm::clone(&doc.charm) }))
+        Ok(is_intact.then(|| ArchiveInfo { sha256, bytes: doc.bytes, charm: Charm::clone(&charm) }))
     }
 }
 

@@ -1,6 +1,5 @@
 //! Handlers of disk usage: what the controller stores, and what the machine agents report about their units.
 
-use crate::authorisation;
 use crate::environment::Environment;
 use crate::presence::MeasuredDisk;
 use crate::session::Authorised;
@@ -37,7 +36,7 @@ impl<S: Store, E: Environment> Handle<GetDiskUsage> for Authorised<S, E> {
 impl<S: Store, E: Environment> Handle<ReportDiskUsage> for Authorised<S, E> {
     async fn handle(&self, report: ReportDiskUsage) -> Result<(), ApiError> {
         let ReportDiskUsage { mut units, quarantined_bytes } = report;
-        let (model, machine) = authorisation::machine(&self.principal)?;
+        let (model, machine) = self.machine()?;
         self.controller.presence.set_quarantined_bytes(machine, quarantined_bytes);
         let own = self.controller.read(move |mut reader| {
             units.retain(|unit, _| assigned_units::is_assigned(&mut reader, model, machine, *unit));
@@ -101,7 +100,8 @@ fn disk_usage(reader: &dyn Reader, usage: &StoreUsage, reported: &Reported, now_
             let doc: ArchiveDoc = parse(reader, stored)?;
             let sha256 = KeyParts::of(&stored.key)?.rest.to_owned();
             let used_by = users(reader, &sha256, &names);
-            Some(ArchiveDiskUsage { charm: doc.charm.name.clone(), bytes: doc.bytes, sha256, used_by })
+            let charm = doc.charm.map(|charm| charm.name.clone());
+            Some(ArchiveDiskUsage { charm, bytes: doc.bytes, sha256, used_by })
         })
         .collect();
     archives.sort_by_key(|archive| Reverse(archive.bytes));

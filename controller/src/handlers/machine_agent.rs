@@ -32,7 +32,7 @@ const OBSTRUCTED_RECALLS_MAX: usize = 40;
 
 impl<S: Store, E: Environment> Authorised<S, E> {
     /// Returns the calling machine and records its heartbeat.
-    fn machine(&self) -> Result<(Model, Uuid), ApiError> {
+    pub(super) fn machine(&self) -> Result<(Model, Uuid), ApiError> {
         let (model, machine) = authorisation::machine(&self.principal)?;
         self.controller.presence.heartbeat(machine, self.controller.environment.monotonic_ms());
         Ok((model, machine))

@@ -2,7 +2,7 @@
 //!
 //! Handlers are implemented on [`Authorised`], so the caller is authorised before a handler runs. Every write is a
 //! transition of `state`; a handler finds what a request names, and reads and writes no document of a draft (`cargo tidy`). Larger read-only responses are computed in
-//! `status`, `why` and `log`.
+//! `status`, `why` and `debug_log`.
 
 mod actions;
 mod applications;
@@ -17,6 +17,7 @@ mod models;
 mod provisioning;
 mod relations;
 mod removal;
+mod resources;
 mod secrets;
 mod status;
 mod storage;

@@ -10,11 +10,12 @@ use crate::store::{Compacted, Store};
 use crate::watches::UnitStream;
 use api::error::{ApiError, ErrorCode};
 use api::{
-    Archive, Attach, Claim, Commit, FetchArchive, Handle, Report, Watch, WatchUnit, WriteLeaderSettings,
+    Archive, Attach, Claim, Commit, FetchArchive, FetchResource, Handle, Report, Watch, WatchUnit,
+    WriteLeaderSettings,
 };
 use state::agents::session::{self, AgentSession, GrantedSession};
-use state::documents::application::may_read_archive;
-use state::documents::draft::{self, Draft, read};
+use state::documents::application::{may_read_archive, may_read_resource};
+use state::documents::draft::{self, Draft, Reader, read};
 use state::documents::prelude::{GLOBAL, Model};
 use state::documents::refusal::Refusal;
 use state::lifecycle::leadership::GrantedLease;
@@ -28,7 +29,7 @@ use state::terms::operation::Operation;
 use state::terms::position::Committed;
 use state::terms::refusal::EntityKind;
 use state::unit::record::{CommitOutcome, DroppedWrite, Record};
-use state::unit::snapshot::{BagRequest, BagView};
+use state::unit::relation_view::{BagRequest, BagView};
 use state::views::view;
 use tracing::Instrument;
 
@@ -92,6 +93,11 @@ impl<S: Store, E: Environment> Authorised<S, E> {
 /// The error for an archive that does not exist and for one that the caller may not read: they are the same (S15).
 fn no_archive(sha256: &str) -> ApiError {
     Refusal::not_found(EntityKind::CharmArchive, sha256).into()
+}
+
+/// As [`no_archive`], for the file of a resource.
+fn no_resource(sha256: &str) -> ApiError {
+    Refusal::not_found(EntityKind::ResourceFile, sha256).into()
 }
 
 impl<S: Store, E: Environment> Handle<Attach> for Authorised<S, E> {
@@ -223,7 +229,20 @@ impl<S: Store, E: Environment> Handle<FetchArchive> for Authorised<S, E> {
         if !self.controller.read(move |reader| may_read_archive(reader, model, unit, &wanted)).await {
             return Err(no_archive(&sha256));
         }
-        self.controller.archive(&sha256).await.map(Archive)
+        self.controller.archive(&sha256, no_archive).await.map(Archive)
+    }
+}
+
+impl<S: Store, E: Environment> Handle<FetchResource> for Authorised<S, E> {
+    async fn handle(&self, fetch: FetchResource) -> Result<Archive, ApiError> {
+        let (model, unit) = self.unit()?;
+        let FetchResource { resource, sha256 } = fetch;
+        let wanted = sha256.clone();
+        let may_read = move |reader: &dyn Reader| may_read_resource(reader, model, unit, &resource, &wanted);
+        if !self.controller.read(may_read).await {
+            return Err(no_resource(&sha256));
+        }
+        self.controller.archive(&sha256, no_resource).await.map(Archive)
     }
 }
 
@@ -237,18 +256,17 @@ impl<S: Store, E: Environment> Watch<WatchUnit> for Authorised<S, E> {
 }
 
 impl<S: Store, E: Environment> crate::Controller<S, E> {
-    /// Returns a registered archive. The folder is read only for digests that are registered in the store.
-    async fn archive(&self, sha256: &str) -> Result<Vec<u8>, ApiError> {
+    /// Returns a registered archive or file. The folder is read only for digests that are registered in the store.
+    async fn archive(&self, sha256: &str, not_found: fn(&str) -> ApiError) -> Result<Vec<u8>, ApiError> {
         let key = GLOBAL.archive(sha256);
         let registered = self.read(move |reader| reader.get(key.text()).is_some()).await;
         if !registered {
-            return Err(no_archive(sha256));
+            return Err(not_found(sha256));
         }
         self.environment.archive(sha256).await.ok_or_else(|| {
-            let text =
-                format!("cannot read charm archive {sha256}: it is missing or damaged on the controller");
+            let text = format!("cannot read file {sha256}: it is missing or damaged on the controller");
             ApiError::new(ErrorCode::Unavailable, text)
-                .hint("deploy or refresh from the same charm again to upload a new copy")
+                .hint("deploy, refresh or attach the same file again to upload a new copy")
         })
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A sweep reads one page of lines and measures the bytes of each unit. Once the lines that were read exceed the bound,
 //! the core decides which ones are deleted (`state::operations::log_retention`), they are deleted in batches, and the
-//! measurement starts again. When the log of a model has grown fast (`log_growth`), the sweeps follow each other
+//! measurement starts again. When the log of a model has grown fast (`debug_log_growth`), the sweeps follow each other
 //! without a pause until one measurement is complete, so that the log cannot grow faster than it is measured.
 
 use super::batch::log_and_skip;

@@ -1,4 +1,4 @@
-//! Receives charm archives into files, so that an upload needs little memory.
+//! Receives charm archives and the files of resources into files, so that an upload needs little memory.
 //!
 //! An upload that is slower than a minimum rate is ended, and the uploads of one user at the same time are bounded, so
 //! that stalled uploads of one user do not delay those of others. The file is in the folder of the archives, and is
@@ -98,7 +98,7 @@ pub async fn receive(environment: &impl Environment, request: Request) -> Result
     let Some(folder) = environment.receiving_folder() else {
         return Err(ApiError::new(
             ErrorCode::Unavailable,
-            "cannot receive an archive: there is no folder for it",
+            "cannot receive an upload: there is no folder for it",
         ));
     };
     let mut body = request.into_body();
@@ -145,22 +145,19 @@ async fn next_data(body: &mut axum::body::Body) -> Result<Option<Bytes>, ApiErro
                 }
             }
             Some(Err(_)) => {
-                return Err(ApiError::new(
-                    ErrorCode::Invalid,
-                    "cannot receive the archive: it is incomplete",
-                ));
+                return Err(ApiError::new(ErrorCode::Invalid, "cannot receive the upload: it is incomplete"));
             }
         }
     }
 }
 
 fn too_large() -> ApiError {
-    let text = format!("cannot receive the archive: it is larger than {ARCHIVE_BYTES_MAX} bytes");
+    let text = format!("cannot receive the upload: it is larger than {ARCHIVE_BYTES_MAX} bytes");
     ApiError::new(ErrorCode::Invalid, text)
 }
 
 fn too_slow() -> ApiError {
-    let text = format!("cannot receive the archive: it arrives more slowly than {} KiB/s", RATE_MIN >> 10);
+    let text = format!("cannot receive the upload: it arrives more slowly than {} KiB/s", RATE_MIN >> 10);
     ApiError::new(ErrorCode::Unavailable, text).hint("check the network between this host and the controller")
 }
 
@@ -171,8 +168,8 @@ async fn blocking<T: Send + 'static>(
     let done = tokio::task::spawn_blocking(work).await.unwrap_or_else(|e| Err(io::Error::other(e)));
     done.map_err(|error| {
         let full = host::file::is_disk_full(&error);
-        let error = ApiError::new(ErrorCode::Unavailable, format!("cannot receive the archive: {error}"));
-        if full { error.hint("free disk space on the controller's host, then deploy again") } else { error }
+        let error = ApiError::new(ErrorCode::Unavailable, format!("cannot receive the upload: {error}"));
+        if full { error.hint("free disk space on the controller's host, then try again") } else { error }
     })
 }
 

@@ -63,6 +63,7 @@ async fn a_model_names_units_in_error_without_any_removal() {
         sha256: "web".to_owned(),
         revision: 0,
         endpoints: BTreeSet::from(["db".to_owned()]),
+        resources: String::new(),
     };
     web.commit(web.record(Operation::InstallCharm(charm))).await;
     let record = web.record(Operation::Hook(Hook::Install));

@@ -25,7 +25,7 @@ use state::terms::operation::{Hook, Operation};
 use state::terms::status::{ActionStatus, WorkloadStatus};
 use state::terms::status_message::StatusMessage;
 use state::unit::record::RunReport;
-use state::unit::snapshot::BagRequest;
+use state::unit::relation_view::BagRequest;
 use state::unit::writes::ReportContent;
 use std::collections::BTreeMap;
 use std::future::Future;

@@ -23,7 +23,7 @@ use state::terms::position::Position;
 use state::terms::status::WorkloadStatus;
 use state::unit::local::Local;
 use state::unit::record::{Outcome, Record, RunReport};
-use state::unit::snapshot::BagRequest;
+use state::unit::relation_view::BagRequest;
 use state::unit::writes::{BagWrites, Level, ReportContent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -84,6 +84,7 @@ pub fn install(sha256: &str, endpoint: &str) -> Operation {
         url: "local:web-0".to_owned(),
         revision: 0,
         endpoints: BTreeSet::from([endpoint.to_owned()]),
+        resources: String::new(),
     })
 }
 

@@ -53,6 +53,7 @@ async fn a_unit_is_shown_with_the_charm_that_it_runs() {
         revision: 0,
         sha256: "web".to_owned(),
         endpoints: Default::default(),
+        resources: String::new(),
     };
     let record = web.record(Operation::InstallCharm(charm("local:web-0")));
     web.commit(record).await;

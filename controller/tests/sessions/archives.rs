@@ -125,6 +125,7 @@ async fn an_archive_is_kept_while_an_application_or_a_unit_uses_it() {
         revision: 0,
         sha256: first.clone(),
         endpoints: Default::default(),
+        resources: String::new(),
     };
     let record = agent.record(Operation::InstallCharm(charm));
     agent.commit(record).await;

@@ -50,8 +50,11 @@ async fn disk_usage_names_who_uses_what() {
     let all = fixture.controller.read(move |reader: &dyn Reader| reader.scan("", "", usize::MAX)).await;
     let all: u64 = all.iter().map(|stored| (stored.key.len() + stored.value.len()) as u64).sum();
     assert_eq!(dev.documents_bytes + usage.store.global_bytes, all, "every document is counted once");
-    let archives: Vec<_> =
-        usage.archives.iter().map(|of| (of.charm.as_str(), of.used_by.as_slice())).collect();
+    let archives: Vec<_> = usage
+        .archives
+        .iter()
+        .map(|of| (of.charm.as_deref().unwrap_or_default(), of.used_by.as_slice()))
+        .collect();
     let web = ArchiveUser { model: "dev".to_owned(), owner: Owner::Application("web".to_owned()) };
     assert_eq!(archives, [("db", &[][..]), ("web", &[web][..])]);
 }

@@ -8,6 +8,7 @@ mod janitor;
 mod leadership;
 mod log;
 mod machines;
+mod resources;
 mod secret_keys;
 mod status;
 mod status_cache;

@@ -50,6 +50,7 @@ async fn a_unit_is_idle_only_without_pending_work_and_lost_after_a_silent_minute
         url: "local:web-0".to_owned(),
         revision: 0,
         endpoints: BTreeSet::from(["db".to_owned()]),
+        resources: String::new(),
     };
     let record = web.record(Operation::InstallCharm(charm));
     web.commit(record).await;

@@ -242,7 +242,13 @@ impl Walk {
                 let sha256 = name.application.clone();
                 let endpoint = if sha256 == "web" { "db" } else { "server" };
                 let (url, endpoints) = (format!("local:{sha256}-0"), BTreeSet::from([endpoint.to_owned()]));
-                Some(agent.record(Operation::InstallCharm(CharmRef { url, revision: 0, sha256, endpoints })))
+                Some(agent.record(Operation::InstallCharm(CharmRef {
+                    url,
+                    revision: 0,
+                    sha256,
+                    endpoints,
+                    resources: String::new(),
+                })))
             }
             Some(Act::Start(run)) => Some(agent.record(run.operation)),
             Some(Act::RecordOutcome(recorded)) => Some(agent.record(recorded.operation)),

@@ -17,7 +17,7 @@ mod users;
 
 use controller::store::{ApplyError, Store};
 use state::agents::session::{self, AgentSession, Attach};
-use state::charm::{Action, Base, Charm, ConfigOption, Endpoint, OptionType, Role, Scope};
+use state::charm::{Action, Base, Charm, ConfigOption, Endpoint, OptionType, Resource, Role, Scope};
 use state::documents::draft::{Draft, Reader, StoredDocument, Transaction, read};
 use state::documents::json_text::Text;
 use state::documents::prelude::{ArchiveUse, Kind, Model, TokenHolder, last_id};
@@ -27,12 +27,14 @@ use state::lifecycle::creation::Creation;
 use state::lifecycle::{
     action, application, archive, cleanup, leadership, machine, model, relation, scope, unit,
 };
-use state::operations::force::{self, ForceTimer};
+use state::operations::force;
+use state::operations::force_timer::{self, ForceTimer};
 use state::operations::instance::{Enrolment, ProvisioningReport};
 use state::operations::leader_settings::LeaderWrite;
 use state::operations::run_reports::{RefusedRecord, ReportsOfRun};
 use state::operations::{
-    assigned_units, destruction, instance, leader_claim, leader_settings, record_commit, tombstone_retention,
+    assigned_units, attach_resources, destruction, instance, leader_claim, leader_settings, record_commit,
+    tombstone_retention,
 };
 use state::restore::resync;
 use state::restore::resync::ResyncProgress;
@@ -264,9 +266,16 @@ fn charm(name: &str, endpoint: &str, role: Role) -> Charm {
     let actions = [("backup".to_owned(), Action::default())].into();
     let option = ConfigOption { kind: OptionType::Int, default: None, description: String::new() };
     let config = [("port".to_owned(), option)].into();
-    Charm { name, endpoints: [(endpoint, whole)].into(), actions, config, ..Charm::default() }
+    let resources = [("app".to_owned(), Resource::default())].into();
+    Charm { name, endpoints: [(endpoint, whole)].into(), actions, config, resources, ..Charm::default() }
 }
 
 fn charm_ref(sha256: &str) -> CharmRef {
-    CharmRef { sha256: sha256.into(), url: "local:x-0".into(), revision: 0, endpoints: Default::default() }
+    CharmRef {
+        sha256: sha256.into(),
+        url: "local:x-0".into(),
+        revision: 0,
+        endpoints: Default::default(),
+        resources: String::new(),
+    }
 }

@@ -104,6 +104,11 @@ impl Environment for FakeEnvironment {
         }
         Ok(StoredArchive { sha256, bytes: length, charm })
     }
+    async fn store_resource(&self, bytes: Vec<u8>) -> Result<String, ApiError> {
+        let sha256 = sha256(&bytes);
+        self.archives.lock().expect("no holder panics").insert(sha256.clone(), bytes);
+        Ok(sha256)
+    }
     async fn archive(&self, sha256: &str) -> Option<Vec<u8>> {
         let gate = self.read_gate.lock().expect("no holder panics").take();
         if let Some(gate) = gate {

@@ -44,6 +44,7 @@ pub async fn idle_agent(fixture: &MemoryFixture, unit: &str) -> Agent<Session<Me
         sha256: application,
         revision: 0,
         endpoints: BTreeSet::from([endpoint.to_owned()]),
+        resources: String::new(),
     };
     agent.commit(agent.record(Operation::InstallCharm(charm))).await;
     run_until_idle(fixture, &mut agent, unit).await;

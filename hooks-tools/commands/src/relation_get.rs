@@ -121,7 +121,7 @@ mod tests {
     use state::terms::names::Uuid;
     use state::terms::position::Position;
     use state::unit::hook_context::{HookContext, OmittedBags};
-    use state::unit::snapshot::BagRequest;
+    use state::unit::relation_view::BagRequest;
     use std::collections::{BTreeMap, BTreeSet};
 
     const AT: Position = Position { store_generation: Uuid(5), revision: 7 };

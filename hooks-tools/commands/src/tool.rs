@@ -12,7 +12,7 @@ use state::terms::owner::Owner;
 use state::terms::secret::{SecretContent, SecretId};
 use state::terms::settings::BagChange;
 use state::unit::hook_context::{HookContext, HookRelation, HookWriteError, ReportContent};
-use state::unit::snapshot::BagRequest;
+use state::unit::relation_view::BagRequest;
 use std::collections::BTreeMap;
 
 /// The description of one tool.
@@ -60,6 +60,9 @@ pub struct Inputs {
     pub leader_write: Option<Result<(), String>>,
     /// The controller's answer to [`Need::Secret`]; the error is the text for the charm. `None` if it was not asked.
     pub secret: Option<Result<SecretAnswer, String>>,
+    /// The path of the file that [`Need::Resource`] requires; the error is the reason for the charm. `None` if it was not
+    /// requested yet.
+    pub resource: Option<Result<String, String>>,
     /// The wall clock in milliseconds since 1970, for the time at which a secret expires.
     pub now_ms: i64,
 }
@@ -99,6 +102,17 @@ pub enum SecretAnswer {
     Content(SecretContent),
 }
 
+/// A file of a resource that a tool requires on the disk of the unit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResourceNeed {
+    /// The resource.
+    pub name: String,
+    /// The name of the file, as the charm declares it.
+    pub filename: String,
+    /// The digest of the file.
+    pub sha256: String,
+}
+
 /// Content that a tool requires before it can run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Need {
@@ -112,6 +126,8 @@ pub enum Need {
     LeaderSettings(BagChange),
     /// A request about a secret to the controller.
     Secret(SecretNeed),
+    /// The file of a resource.
+    Resource(ResourceNeed),
 }
 
 /// The outcome of one call.
@@ -157,6 +173,8 @@ pub struct ToolOutput {
     pub value: Option<Value>,
     /// A line to print, for a tool without formats.
     pub line: Option<String>,
+    /// Text to print without a newline.
+    pub unterminated: Option<String>,
     /// Statuses and log lines to send at once, in this order.
     pub reports: Vec<ReportContent>,
 }

@@ -32,16 +32,17 @@ pub struct ApplicationDoc {
     pub requested_base: Option<Base>,
 }
 
-/// An uploaded charm archive.
+/// An uploaded charm archive, or an uploaded file for a resource.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ArchiveDoc {
-    /// What the charm declares.
-    pub charm: Arc<Charm>,
-    /// The size of the archive.
+    /// What the charm declares; none if the file was uploaded as a resource only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub charm: Option<Arc<Charm>>,
+    /// The size of the file.
     pub bytes: u64,
 }
 
-/// The use of a charm archive by an application or a unit; its key contains all of it.
+/// The use of a charm archive by an application or a unit, or of a resource by an application; its key contains all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArchiveUse {
     /// The digest of the archive.
@@ -119,7 +120,7 @@ pub fn leader_settings_of(reader: &dyn Reader, model: Model, application: Uuid) 
 pub fn charm_of(documents: &mut impl Documents, model: Model, id: Uuid) -> Option<(CharmDoc, Arc<Charm>)> {
     let charm = documents.document(&model.application_charm(id))?;
     let archive = documents.document(&GLOBAL.archive(&charm.sha256))?;
-    Some((charm, archive.charm))
+    Some((charm, archive.charm?))
 }
 
 impl Model {
@@ -203,4 +204,18 @@ pub fn may_read_archive(reader: &dyn Reader, model: Model, unit: Uuid, sha256: &
     }
     let runs = read(reader, &model.replica(unit)).and_then(|replica| replica.assigned_archive);
     runs.is_some_and(|runs| runs == sha256)
+}
+
+/// Whether a unit may read a file (I31): one that is attached to this resource of its application, or was recently, since
+/// a user may replace it while a hook of the unit runs.
+pub fn may_read_resource(
+    reader: &dyn Reader,
+    model: Model,
+    unit: Uuid,
+    resource: &str,
+    sha256: &str,
+) -> bool {
+    let application = read(reader, &model.unit(unit)).map(|unit| unit.application);
+    let charm = application.and_then(|application| read(reader, &model.application_charm(application)));
+    charm.is_some_and(|charm| charm.resources.assigns(resource, sha256))
 }

@@ -137,9 +137,9 @@ pub struct Page {
 pub struct Transaction {
     /// The documents that were read: key and revision, 0 if the document was absent.
     pub keys: BTreeMap<String, Revision>,
-    /// The keys that must exist, at any revision: those that [`Draft::first`] has found.
+    /// The keys that must exist, at any revision: those that [`Draft::any_key`] has found.
     pub exist: BTreeSet<String>,
-    /// The prefixes below which no key may exist except these: where [`Draft::first`] has found none.
+    /// The prefixes below which no key may exist except these: where [`Draft::any_key`] has found none.
     pub none: BTreeMap<String, BTreeSet<String>>,
     /// The ranges that were read as a whole.
     pub pages: Vec<Page>,

@@ -121,7 +121,10 @@ impl Check<'_> {
             });
             let charm = self.get(&self.model.application_charm(id));
             self.require(charm.is_some(), || format!("I22: application {} has no charm", doc.name));
-            for sha256 in charm.iter().flat_map(|charm| charm.previous.iter().chain([&charm.sha256])) {
+            let used = charm.iter().flat_map(|charm| {
+                charm.previous.iter().chain([&charm.sha256]).chain(charm.resources.digests())
+            });
+            for sha256 in used {
                 self.archive(id, &doc.name, sha256);
             }
         }

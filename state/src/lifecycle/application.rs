@@ -12,7 +12,7 @@ use crate::documents::blockers::{self, EntityId, operator_removal};
 use crate::documents::draft::Draft;
 use crate::documents::effective_life::Documents;
 use crate::documents::prelude::{
-    ApplicationDoc, ApplicationStorageDoc, ArchiveDoc, CharmDoc, GLOBAL, Model, TombstoneDoc, TombstoneKind,
+    ApplicationDoc, ApplicationStorageDoc, CharmDoc, GLOBAL, Model, TombstoneDoc, TombstoneKind,
 };
 use crate::documents::refusal::Refusal;
 use crate::documents::sequence;
@@ -21,13 +21,14 @@ use crate::lifecycle::leadership;
 use crate::lifecycle::secret;
 use crate::lifecycle::storage_directives;
 use crate::lifecycle::unit::Destroyed;
-use crate::lifecycle::{archive, relation, unit};
+use crate::lifecycle::{archive, relation, resource, unit};
 use crate::terms::cause::Entity;
 use crate::terms::life::Life;
 use crate::terms::names::{NAME_LENGTH_MAX, UnitName, Uuid, is_application_name};
 use crate::terms::refusal::application::{ApplicationRefusal, ApplicationRequest};
 use crate::terms::refusal::storage::StorageRefusal;
 use crate::terms::refusal::{AddedKind, EntityKind};
+use crate::terms::resource::Resources;
 use crate::terms::storage::{StorageDirective, StorageId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -67,6 +68,9 @@ pub struct Deploy {
     /// Existing instances of storage for the unit. It is added to their machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attach_storage: Vec<StorageId>,
+    /// The digests of uploaded files, by resource.
+    #[serde(default)]
+    pub resources: BTreeMap<String, String>,
 }
 
 /// Refreshes an application: its charm is replaced by another revision.
@@ -86,6 +90,9 @@ pub struct Refresh {
     /// Whether the application becomes trusted; otherwise this does not change.
     #[serde(default)]
     pub trusted: bool,
+    /// The digests of uploaded files that are attached together with the charm, by resource.
+    #[serde(default)]
+    pub resources: BTreeMap<String, String>,
 }
 
 /// The result of [`deploy`].
@@ -106,10 +113,7 @@ pub struct Deployed {
 
 /// Registers an uploaded archive by its digest. A digest that is registered already keeps its charm.
 pub fn register_archive(draft: &mut Draft, sha256: &str, charm: Charm, bytes: u64) {
-    // Recorded as read: the janitor may be removing it.
-    if draft.get(&GLOBAL.archive(sha256)).is_none() {
-        draft.put(&GLOBAL.archive(sha256), &ArchiveDoc { charm: Arc::new(charm), bytes });
-    }
+    archive::register(draft, sha256, Some(charm), bytes);
 }
 
 /// The application named `name`.
@@ -145,7 +149,8 @@ pub(crate) fn require_alive(
 /// waits for (I26; against scenario 177). A subordinate gets no units here.
 ///
 /// # Errors
-/// If the model is not Alive, the archive is not registered, the name is invalid or taken, or a setting is invalid.
+/// If the model is not Alive, the archive or a resource is not registered, the name is invalid or taken, or a setting or
+/// the name of a resource is invalid.
 pub fn deploy(
     draft: &mut Draft,
     model: Model,
@@ -180,7 +185,9 @@ pub fn deploy(
     draft.put(&model.application_name(&name), &application);
     draft.put(&model.application_config(application), &settings);
     set_trust(draft, model, application, request.trusted);
-    let charm_doc = charm_doc(draft, model, &request.sha256, &charm);
+    let mut charm_doc = charm_doc(draft, model, &request.sha256, &charm);
+    let (resources, now_ms) = (&mut charm_doc.resources, creation.now_ms);
+    resource::attach(draft, (model, application), &charm, resources, &request.resources, now_ms)?;
     draft.put(&model.application_charm(application), &charm_doc);
     archive::record_use(draft, model, application, &request.sha256);
     if !request.storage.is_empty() {
@@ -227,8 +234,8 @@ fn require_name_free(draft: &mut Draft, model: Model, name: &str) -> Result<(), 
 }
 
 fn registered_charm(draft: &mut Draft, sha256: &str) -> Result<Arc<Charm>, Refusal> {
-    let archive = draft.get(&GLOBAL.archive(sha256));
-    let charm = archive.ok_or_else(|| Refusal::not_found(EntityKind::CharmArchive, sha256))?.charm;
+    let charm = draft.get(&GLOBAL.archive(sha256)).and_then(|archive| archive.charm);
+    let charm = charm.ok_or_else(|| Refusal::not_found(EntityKind::CharmArchive, sha256))?;
     if !charm.containers.is_empty() {
         return Err(ApplicationRefusal::NeedsKubernetes { charm: charm.name.clone() }.into());
     }
@@ -257,6 +264,7 @@ fn charm_doc(draft: &mut Draft, model: Model, sha256: &str, charm: &Charm) -> Ch
         revision,
         forced: false,
         previous: Vec::new(),
+        resources: Resources::default(),
     }
 }
 
@@ -364,6 +372,8 @@ pub fn refresh(
         }
     };
     next.forced = request.forced;
+    next.resources = resource::retain_declared(&charm, &current.resources);
+    resource::attach(draft, (model, id), &charm, &mut next.resources, &request.resources, creation.now_ms)?;
     if next != current {
         draft.put(&model.application_charm(id), &next);
         archive::record_use(draft, model, id, &request.sha256);

@@ -15,6 +15,7 @@ pub mod machine;
 pub mod model;
 pub mod pending_reentry;
 pub mod relation;
+pub mod resource;
 pub mod scope;
 pub(crate) mod secret;
 pub mod storage;

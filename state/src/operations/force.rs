@@ -14,7 +14,7 @@
 //! | machine | its units are forced, too; without units it is Dead, and its provider releases it; a manually provisioned machine is removed after another grace period |
 //!
 //! In a model that is destroyed with force, only agents that can still finish get a grace period: a unit in error has
-//! none, and neither has a unit or machine whose agent is away ([`elapsed_ms`]).
+//! none, and neither has a unit or machine whose agent is away ([`super::force_timer::elapsed_ms`]).
 
 use crate::documents::draft::Draft;
 use crate::documents::effective_life::{self, Documents};
@@ -28,9 +28,8 @@ use crate::terms::force::{Force, ForcedBy};
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 
-/// The grace period: the time an agent has to finish before the controller acts for it (spec E.6), and the time
-/// a machine agent then has to recall a Dead unit.
-pub const GRACE_MS: i64 = 60_000;
+use super::force_timer::{GRACE_MS, is_due, timer_started_ms};
+
 /// Scopes that one unit leaves in a batch: each may remove its relation and the application at the other end,
 /// 21 writes and some 15 reads.
 const SCOPES_PER_BATCH: usize = 3;
@@ -40,16 +39,6 @@ const MEMBERS_PER_BATCH: usize = 10;
 /// Units or relations that are forced in a batch with the entity they belong to: 3 reads and a write each,
 /// beside the page.
 const CHILDREN_PER_BATCH: usize = 20;
-
-/// The shortest interval between two checkpoints of a timer, which is also the time of a grace period that a
-/// crash may lose. It is less than the 10 s between two runs of the janitor: if the controller crashes again
-/// and again, each process that lives for two runs still advances a grace period of a minute.
-const CHECKPOINT_INTERVAL_MS: i64 = 8_000;
-/// The number of checkpoints of a timer that is longer than about a minute.
-const CHECKPOINTS_PER_WAIT: i64 = 8;
-/// The maximum number of timers that one transaction stores: a read and a write of a transaction's hundred
-/// each.
-pub const CHECKPOINTS_PER_TRANSACTION: usize = 40;
 
 /// The user's `remove-unit`, with or without force. A subordinate that is Alive is refused, as without force; a
 /// Dying subordinate is accepted with force.
@@ -160,22 +149,6 @@ fn mark_requested(
     );
 }
 
-/// Starts the timer of the model's teardown budget for a unit that is Dying: it is forced after `budget_ms`.
-/// Changes nothing if a timer exists already.
-pub fn start_budget_timer(draft: &mut Draft, model: Model, id: Uuid, budget_ms: i64, now_ms: i64) {
-    let dying = effective_life::unit_life(draft, model, id) == Some(Life::Dying);
-    if dying && draft.get(&model.forced_removal(id)).is_none() {
-        draft.put(&model.forced_removal(id), &budget_timer(budget_ms, now_ms));
-    }
-}
-
-/// The timer of a unit that is found Dying at `now_ms`.
-pub fn budget_timer(budget_ms: i64, now_ms: i64) -> ForcedRemovalDoc {
-    let (kind, due_ms) = (ForcedEntityKind::Unit, now_ms.saturating_add(budget_ms));
-    let (by, phase) = (ForcedBy::Budget, ForcedRemovalPhase::default());
-    ForcedRemovalDoc { kind, since_ms: now_ms, due_ms, no_wait: false, by, phase, waited_ms: 0 }
-}
-
 /// Marks an entity for forced removal; returns whether this changed anything.
 ///
 /// A repeated request never extends the remaining time, except by the time of a budget timer that passed since
@@ -210,72 +183,6 @@ fn mark_forced(draft: &mut Draft, model: Model, id: Uuid, requested: ForcedRemov
     };
     draft.put(&key, &forced);
     true
-}
-
-/// Whether the grace period is over at `now_ms`, which must be the start of the timer ([`timer_started_ms`])
-/// plus the time that has passed since.
-pub fn is_due(forced: &ForcedRemovalDoc, now_ms: i64) -> bool {
-    forced.no_wait || forced.due_ms <= now_ms
-}
-
-/// The time until which a timer has advanced, as `now_ms` of [`is_due`]. `passed_ms` is its start plus the time that
-/// has passed since. If the agent is away and the model is destroyed with force, the timer has ended: its agent cannot
-/// act in the grace period.
-pub fn elapsed_ms(
-    forced: &ForcedRemovalDoc,
-    passed_ms: i64,
-    destroyed_by_force: bool,
-    is_agent_late: bool,
-) -> i64 {
-    // only the agent of a Dead machine can clean up its host, which may be a machine that the operator keeps
-    let waits_for_agent = !destroyed_by_force
-        || !is_agent_late
-        || forced.by == ForcedBy::Budget
-        || forced.phase == ForcedRemovalPhase::AgentGrace
-        || !matches!(forced.kind, ForcedEntityKind::Unit | ForcedEntityKind::Machine);
-    if waits_for_agent { passed_ms } else { passed_ms.max(forced.due_ms) }
-}
-
-/// When the timer that ends at `due_ms` was started. A timer with another start is another timer; the same
-/// timer may get another end.
-pub fn timer_started_ms(forced: &ForcedRemovalDoc) -> i64 {
-    match forced.by {
-        ForcedBy::Operator => forced.due_ms.saturating_sub(GRACE_MS),
-        ForcedBy::Budget => forced.since_ms,
-    }
-}
-
-/// The interval between two checkpoints of a timer: a crash loses at most this much of the elapsed time.
-pub fn checkpoint_interval_ms(forced: &ForcedRemovalDoc) -> i64 {
-    let length_ms = forced.due_ms.saturating_sub(timer_started_ms(forced));
-    (length_ms / CHECKPOINTS_PER_WAIT).max(CHECKPOINT_INTERVAL_MS)
-}
-
-/// The time that has passed of one timer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ForceTimer {
-    /// The entity that is marked for forced removal.
-    pub id: Uuid,
-    /// Identifies the timer among those of the entity: see [`timer_started_ms`].
-    pub timer_started_ms: i64,
-    /// The time that has passed since the timer was started.
-    pub waited_ms: i64,
-}
-
-/// Stores the elapsed time of at most [`CHECKPOINTS_PER_TRANSACTION`] timers, so that the next controller
-/// process can continue them. A timer that was replaced meanwhile is ignored.
-pub fn store_timers(draft: &mut Draft, model: Model, waits: &[ForceTimer]) {
-    for wait in waits {
-        let known = draft
-            .get(&model.forced_removal(wait.id))
-            .filter(|forced| timer_started_ms(forced) == wait.timer_started_ms);
-        if let Some(forced) = known {
-            draft.put(
-                &model.forced_removal(wait.id),
-                &ForcedRemovalDoc { waited_ms: wait.waited_ms, ..forced },
-            );
-        }
-    }
 }
 
 /// Executes the next batch of one forced removal. Returns whether there is more to do now. Deletes the `forced`

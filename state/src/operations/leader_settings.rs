@@ -28,11 +28,12 @@ pub struct LeaderWrite {
 
 /// Changes the leader settings of the unit's application, and returns them (spec/hook-tools.md 2.2).
 ///
-/// A write is applied once, however often it arrives: a write that does not have a higher number than the last one that
-/// changed something is ignored.
+/// A write is applied once, however often it arrives: the agent waits for the answer to each one, so only the last one
+/// can arrive again, and changes nothing then.
 ///
 /// # Errors
-/// If a newer agent has attached, the unit is not the leader in this generation, or the settings would be too large.
+/// If a newer agent has attached, the unit is not the leader in this generation, the settings would be too large, or a
+/// copy of the unit's folder has written with this number or a higher one.
 pub fn write(
     draft: &mut Draft,
     session: AgentSession,
@@ -49,13 +50,16 @@ pub fn write(
     let mut stored = draft.get(&key).unwrap_or_default();
     let LeaderWrite { generation, run, call, .. } = *write;
     let number = LeaderWriteNumber { generation, epoch: session.epoch, run, call };
-    if number <= stored.number {
-        return Ok(stored.view());
+    if number < stored.number {
+        return Err(WriteRefusal::Overtaken.into());
     }
     if let Some(problem) = leader_settings::problem(&stored.values, &write.change) {
         return Err(WriteRefusal::InvalidLeaderSettings { problem }.into());
     }
     if settings::apply(&mut stored.values, &write.change) {
+        if number == stored.number {
+            return Err(WriteRefusal::Overtaken.into());
+        }
         stored.version += 1;
         stored.number = number;
         draft.put(&key, &stored);

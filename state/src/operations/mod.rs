@@ -6,10 +6,12 @@
 //! controller or by its janitor; dry runs and the selection for retention only read.
 
 pub mod assigned_units;
+pub mod attach_resources;
 pub mod destruction;
 pub mod dry_run;
 pub mod due_secrets;
 pub mod force;
+pub mod force_timer;
 pub mod instance;
 pub mod leader_claim;
 pub mod leader_settings;

@@ -21,7 +21,6 @@ use crate::lifecycle::{relation, scope, unit};
 use crate::terms::names::{RelationNumber, Uuid};
 use crate::unit::local::{Local, RelationLocal};
 use crate::unit::record::{DroppedWrite, Record};
-use crate::unit::writes::HOOK_WRITES_BYTES_MAX;
 use std::ops::Bound;
 
 /// Scopes that are examined in one batch. Leaving one of them (2 writes) may remove a relation (9 writes) and both its
@@ -132,15 +131,10 @@ fn next_relations(
     after: Option<RelationNumber>,
 ) -> (Vec<(RelationNumber, &RelationLocal)>, bool) {
     let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-    let (mut batch, mut bytes) = (Vec::new(), 0);
-    for (number, local) in published.relations.range((from, Bound::Unbounded)) {
-        bytes += local.bag.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
-        if batch.len() == ENTERED_PER_BATCH || (!batch.is_empty() && bytes > HOOK_WRITES_BYTES_MAX) {
-            return (batch, false);
-        }
-        batch.push((*number, local));
-    }
-    (batch, true)
+    let mut rest =
+        published.relations.range((from, Bound::Unbounded)).map(|(number, local)| (*number, local));
+    let batch = rest.by_ref().take(ENTERED_PER_BATCH).collect();
+    (batch, rest.next().is_none())
 }
 
 /// Enters relations. A relation that the store does not have is dropped; the unit observes that it is missing

@@ -452,9 +452,9 @@ pub struct Count {
     pub more: bool,
 }
 
-impl fmt::Display for Count {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.number, if self.more { " or more" } else { "" })
+impl From<usize> for Count {
+    fn from(number: usize) -> Count {
+        Count { number, more: false }
     }
 }
 

@@ -27,6 +27,7 @@ pub mod position;
 pub mod provider_kind;
 pub mod proxy;
 pub mod refusal;
+pub mod resource;
 pub mod secret;
 pub mod settings;
 pub mod start_reason;

@@ -28,6 +28,10 @@ pub struct CharmRef {
     /// The endpoints that the charm declares. The unit does not enter a relation on another endpoint until it
     /// upgrades to a charm that declares it (spec A.12).
     pub endpoints: BTreeSet<String>,
+    /// The digest of the application's resources and their version; empty if it never had any. A unit whose digest differs
+    /// upgrades, as to another charm (spec/uniter.md A.6, I.9).
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub resources: String,
 }
 
 /// Hashes of the inputs of config-changed (spec B.1).

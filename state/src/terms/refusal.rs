@@ -52,6 +52,8 @@ string_enum! {
         ApplicationCharm = "charm of application",
         /// A charm archive.
         CharmArchive = "charm archive",
+        /// The file of a resource.
+        ResourceFile = "resource file",
         /// A unit.
         Unit = "unit",
         /// A relation.

@@ -23,6 +23,8 @@ pub enum StartReason {
         /// The charm's URL.
         charm_url: String,
     },
+    /// A user has attached a file to a resource of the application.
+    ResourceAttached,
     /// The application was refreshed by force while the unit was in error.
     ForcedRefresh,
     /// The charm was replaced.

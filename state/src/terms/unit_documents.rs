@@ -1,6 +1,7 @@
 //! Documents that the view of a unit contains as they are stored: the charm of its application, statuses, and the
 //! request to resolve its error. Their keys are in `documents`.
 
+use crate::terms::resource::Resources;
 use crate::terms::status::WorkloadStatus;
 use crate::terms::status_message::StatusMessage;
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,9 @@ pub struct CharmDoc {
     /// downloads or installs one of them. The view does not contain them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub previous: Vec<String>,
+    /// The files that users have attached to the resources of the charm.
+    #[serde(default, skip_serializing_if = "Resources::is_empty")]
+    pub resources: Resources,
 }
 
 /// The most digests in [`CharmDoc::previous`]: as many refreshes may overtake one download.
@@ -35,6 +39,11 @@ impl CharmDoc {
     /// Whether this archive is assigned to the application, or was recently.
     pub fn assigns(&self, sha256: &str) -> bool {
         self.sha256 == sha256 || self.previous.iter().any(|earlier| earlier == sha256)
+    }
+
+    /// Whether the application uses this archive or file: it must not be removed.
+    pub fn uses(&self, sha256: &str) -> bool {
+        self.assigns(sha256) || self.resources.digests().any(|digest| digest == sha256)
     }
 
     /// The digests for the next charm's [`CharmDoc::previous`].

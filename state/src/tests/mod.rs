@@ -47,7 +47,8 @@ use crate::terms::refusal::{AddedKind, EntityKind, RefusalReason, ScopeRefusal};
 use crate::terms::settings::Bag;
 use crate::unit::local::{Event, Local};
 use crate::unit::record::{CommitOutcome, DroppedWrite, Outcome, Record};
-use crate::unit::snapshot::{BagView, Change, Delta, Snapshot};
+use crate::unit::relation_view::BagView;
+use crate::unit::snapshot::{Change, Delta, Snapshot};
 use crate::views::decision_view::decision_view;
 use crate::views::delta::{affected_parts, delta};
 use crate::views::inline_settings::INLINE_BYTES_MAX;
@@ -357,6 +358,7 @@ impl Agent {
             url: "local:x-0".into(),
             revision: 0,
             endpoints: Default::default(),
+            resources: String::new(),
         };
         self.done(world, Operation::InstallCharm(charm));
         self.done(world, Operation::Hook(Hook::Install));

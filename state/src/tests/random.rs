@@ -7,7 +7,7 @@ use crate::documents::prelude::{Kind, SessionDoc, last_number};
 use crate::lifecycle::creation::Creation;
 use crate::lifecycle::{action, leadership};
 use crate::lifecycle::{application, cleanup, machine, scope, unit};
-use crate::operations::force;
+use crate::operations::{force, force_timer};
 use crate::terms::force::Force;
 use crate::terms::status::ActionStatus;
 use crate::tests::*;
@@ -152,7 +152,7 @@ fn call(world: &mut World, random: &mut Random) -> Result<(), Refusal> {
         22 if random.below(4) == 0 => force(world, random)?,
         23.. => {
             let id = pick(world, random, Kind::ForcedRemoval)?;
-            let now_ms = 1 + random.below(3) as i64 * force::GRACE_MS;
+            let now_ms = 1 + random.below(3) as i64 * force_timer::GRACE_MS;
             world.run(|draft, _| force::force_batch(draft, MODEL, id, now_ms))?;
         }
         _ => {
@@ -178,7 +178,7 @@ fn force(world: &mut World, random: &mut Random) -> Result<(), Refusal> {
         Kind::Relation => force::destroy_relation(draft, MODEL, id, force, 1).map(drop),
         Kind::Machine => force::destroy_machine(draft, MODEL, id, force, 1),
         _ if random.below(3) == 0 => {
-            force::start_budget_timer(draft, MODEL, id, 1, 1);
+            force_timer::start_budget_timer(draft, MODEL, id, 1, 1);
             Ok(())
         }
         _ => force::destroy_unit(draft, MODEL, id, force, 1).map(drop),

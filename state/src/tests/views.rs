@@ -16,7 +16,8 @@ use crate::tests::*;
 use crate::unit::hook_context::BagWrites;
 use crate::unit::hook_context_builder::{self, ContextInput};
 use crate::unit::local::Run;
-use crate::unit::snapshot::{BagRequest, BagView, Change, Snapshot};
+use crate::unit::relation_view::{BagRequest, BagView};
+use crate::unit::snapshot::{Change, Snapshot};
 use crate::views::view;
 use std::collections::BTreeSet;
 

@@ -5,7 +5,7 @@
 
 use super::local::{Event, Run};
 use super::record::Record;
-use super::snapshot::BagRequest;
+use super::relation_view::BagRequest;
 use crate::terms::cause::Cause;
 use crate::terms::commands::CommandsRequest;
 

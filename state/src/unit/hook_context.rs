@@ -72,8 +72,20 @@ pub struct HookContext {
     /// The storage that the unit has.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub storage: BTreeMap<StorageId, HookStorage>,
+    /// The resources that the charm declares.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub resources: BTreeMap<String, HookResource>,
     /// The writes of this hook so far.
     pub writes: Writes,
+}
+
+/// A resource that the charm declares.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HookResource {
+    /// The name of its file.
+    pub filename: String,
+    /// The digest of the file; none if no user has attached one.
+    pub sha256: Option<String>,
 }
 
 /// Why the charm runs, with the data that only this kind of run has.

@@ -7,22 +7,25 @@
 use super::commands_context;
 use super::hook_context::{
     Address, CloudSpec, Device, Goal, GoalState, GoalStatus, HookContext, HookModel, HookRelation,
-    HookStorage, HookTrigger, Network, OmittedBags, RunningAction, RunningCommands, Status, Statuses, Writes,
+    HookResource, HookStorage, HookTrigger, Network, OmittedBags, RunningAction, RunningCommands, Status,
+    Statuses, Writes,
 };
 use super::local::{Local, RelationLocal, Run};
-use crate::charm::{Charm, Scope, options};
+use crate::charm::{Charm, Resource, ResourceType, Scope, options};
 use crate::terms::commands::{CommandsRequest, RelationContext};
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName};
 use crate::terms::operation::{CharmRef, Hook, LocalEndpoint, Operation, RelationEvent};
 use crate::terms::owner::Owner;
+use crate::terms::resource::IMAGE_FILE;
 use crate::terms::secret::{SecretEvent, SecretId};
 use crate::terms::settings::{self, Bag};
 use crate::terms::status_message::StatusMessage;
 use crate::terms::storage::{AttachedStorage, StorageId};
 use crate::terms::unit_documents::StatusDoc;
+use crate::unit::relation_view::{BagRequest, RelationView};
 use crate::unit::secrets::{HookSecret, SecretView};
-use crate::unit::snapshot::{BagRequest, RelationView, Snapshot};
+use crate::unit::snapshot::Snapshot;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -62,7 +65,7 @@ pub fn bag_to_fetch(local: &Local, view: &Snapshot, operation: &Operation) -> Op
         RelationEvent::Created | RelationEvent::Broken => return None,
     };
     let known = local.relations.get(relation)?;
-    let shown = view.relations.get(relation).filter(|shown| shown.head.uuid == known.uuid)?;
+    let shown = view.relation(*relation, known.uuid)?;
     let is_omitted = shown.bag(&owner).is_some() && view.values(*relation, &owner).is_none();
     is_omitted.then_some(BagRequest { relation: known.uuid, owner, position: view.position })
 }
@@ -122,8 +125,22 @@ pub fn build(local: &Local, view: &Snapshot, run: &Run, input: &ContextInput) ->
         cloud: view.trusted.then(CloudSpec::of_machines),
         secrets: own_secrets(view),
         storage: storage(local, &run.operation),
+        resources: resources(input.declared, view),
         writes: Writes::default(),
     })
+}
+
+/// The resources that the charm on the disk of the unit declares, with the files of the view.
+fn resources(declared: &Charm, view: &Snapshot) -> BTreeMap<String, HookResource> {
+    let resource = |(name, resource): (&String, &Resource)| {
+        let filename = match resource.kind {
+            ResourceType::File => resource.filename.clone(),
+            ResourceType::OciImage => IMAGE_FILE.to_owned(),
+        };
+        let attached = view.charm.charm.resources.files.get(name);
+        (name.clone(), HookResource { filename, sha256: attached.map(|file| file.sha256.clone()) })
+    };
+    declared.resources.iter().map(resource).collect()
 }
 
 /// The secrets of the unit and of its application. Those of the application are for the leader; the tools of the others
@@ -226,7 +243,7 @@ fn relation(
     (number, known): (RelationNumber, &RelationLocal),
     operation: &Operation,
 ) -> HookRelation {
-    let shown = view.relations.get(&number).filter(|shown| known.uuid == shown.head.uuid);
+    let shown = view.relation(number, known.uuid);
     let mut members: BTreeSet<UnitName> = known.members.keys().cloned().collect();
     let mut broken = false;
     if let Operation::Hook(Hook::Relation { relation, event, .. }) = operation

@@ -17,7 +17,6 @@
 //! * `dry_run` (simulates the decision), `workflow` (the state as operators see it), `jitter` (varies delays).
 
 pub mod agent_causes;
-mod application_views;
 mod chosen_operation;
 pub mod commands_context;
 pub mod decision;
@@ -37,6 +36,7 @@ pub mod pending_reports;
 mod pending_secret_hook;
 mod pending_storage_hook;
 pub mod record;
+pub mod relation_view;
 pub mod resolve;
 pub mod retry;
 pub mod run_retention;

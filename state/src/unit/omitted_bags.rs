@@ -5,7 +5,7 @@
 //! `relation-get`.
 
 use super::hook_context::HookContext;
-use super::snapshot::BagRequest;
+use super::relation_view::BagRequest;
 use crate::terms::names::RelationNumber;
 use crate::terms::owner::Owner;
 use crate::terms::settings::{self, Bag};

@@ -11,13 +11,15 @@ use super::local::{Episode, Event, FollowUp, Local, Run};
 use super::pending_relation_hook::{PendingHook, ThisUnit, pending_hook};
 use super::pending_storage_hook::detach_all;
 use super::record::{Outcome, Record, hex};
-use super::snapshot::{ActionView, RelationView, Snapshot};
+use super::relation_view::RelationView;
+use super::snapshot::{ActionView, Snapshot};
 use super::wait_causes::{subordinate_cause, wait, wait_cause, wait_for_link};
 use crate::terms::cause::{Actor, Cause, Duty};
 use crate::terms::commands::EXEC;
 use crate::terms::failure_reason::FailureReason;
 use crate::terms::names::RelationNumber;
 use crate::terms::operation::{CharmRef, ConfigDigest, Hook, LocalEndpoint, Operation, RelationEvent};
+use crate::terms::resource::Resources;
 use crate::terms::settings::Bag;
 use crate::terms::start_reason::StartReason;
 use sha2::{Digest, Sha256};
@@ -165,7 +167,8 @@ pub(super) fn created(
         return None;
     }
     let (relation, remote) = in_order(view).find(|(relation, remote)| {
-        let is_pending = local.relations.get(relation).is_some_and(|local| !local.created);
+        let known = local.relations.get(relation).filter(|known| known.uuid == remote.head.uuid);
+        let is_pending = known.is_some_and(|known| !known.created);
         is_pending && remote.head.life.is_alive() && !remote.head.suspended
     })?;
     if !is_link_fresh(now) {
@@ -318,14 +321,19 @@ pub(super) fn shut_down(
     Some(Act::RecordOutcome(local.record(Operation::SetDead, Outcome::Ok, now.wall_ms)))
 }
 
-/// Installs the charm of the application if it differs, or runs an upgrade-charm that is pending since an error.
+/// Installs the charm of the application if it or its resources differ, or runs an upgrade-charm that is pending since an error.
 pub(super) fn upgrade(local: &Local, view: &Snapshot, alive: bool) -> Option<ChosenOperation> {
     if !alive || !local.installed {
         return None;
     }
     let wanted = wanted_charm(view);
-    if local.charm.as_ref().is_some_and(|charm| charm.sha256 != wanted.sha256 || charm.url != wanted.url) {
-        let reason = StartReason::Refreshed { charm_url: wanted.url.clone() };
+    let is_refreshed = |charm: &CharmRef| charm.sha256 != wanted.sha256 || charm.url != wanted.url;
+    let reason = match &local.charm {
+        Some(charm) if is_refreshed(charm) => Some(StartReason::Refreshed { charm_url: wanted.url.clone() }),
+        Some(charm) if charm.resources != wanted.resources => Some(StartReason::ResourceAttached),
+        Some(_) | None => None,
+    };
+    if let Some(reason) = reason {
         return Some(ChosenOperation::new(Operation::InstallCharm(wanted), reason));
     }
     if local.upgrade_pending {
@@ -363,15 +371,12 @@ pub(super) fn relation_hook(
         return None;
     }
     let this_unit = ThisUnit { name: &local.name, alive };
-    let remote = |relation: &RelationNumber, uuid| {
-        view.relations.get(relation).filter(|remote| remote.head.uuid == uuid)
-    };
     let pending = local.relations.iter().find(|(_, relation)| relation.pending_changed.is_some());
     let peers_last =
         |peer| local.relations.iter().filter(move |(_, relation)| relation.local_endpoint.peer == peer);
     let order = pending.into_iter().chain(peers_last(false)).chain(peers_last(true));
     for (number, relation) in order {
-        let shown = remote(number, relation.uuid);
+        let shown = view.relation(*number, relation.uuid);
         let Some(pending) = pending_hook(relation, shown, this_unit) else { continue };
         if !is_link_fresh(now) {
             wait_for_link(local, waits, now);
@@ -427,7 +432,19 @@ pub(super) fn wanted_charm(view: &Snapshot) -> CharmRef {
         url: charm.url.clone(),
         revision: charm.revision,
         endpoints: view.charm.declared.endpoints.keys().cloned().collect(),
+        resources: resources_digest(&charm.resources),
     }
+}
+
+/// Returns the digest of an application's resources, empty if it never had any. It contains the version, so that each
+/// change of a file counts; and the digests of the files, because a restored store may assign a version again.
+pub fn resources_digest(resources: &Resources) -> String {
+    if resources.is_empty() {
+        return String::new();
+    }
+    let files = resources.files.iter().map(|(name, file)| format!(" {} {name}", file.sha256));
+    let text = format!("{}{}", resources.version, files.collect::<String>());
+    hex(&Sha256::digest(text)[..8])
 }
 
 /// Returns the hashes of the inputs of config-changed. A value that changed and changed back is not a change (H.18).

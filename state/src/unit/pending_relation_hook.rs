@@ -7,7 +7,7 @@ use super::local::RelationLocal;
 use crate::terms::names::UnitName;
 use crate::terms::operation::RelationEvent;
 use crate::terms::owner::Owner;
-use crate::unit::snapshot::RelationView;
+use crate::unit::relation_view::RelationView;
 
 /// The next step of this unit in a relation.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,12 +11,12 @@ pub use super::decision::{
 };
 use super::decision::{is_first_claim_pending, last_heartbeat_ms};
 use super::local::{FollowUp, Local, Step};
-pub use super::pending_operations::config_digest;
 use super::pending_operations::{
     action, commands, config_changed, created, enter_scope, first_charm, follow_up, is_alive,
     leader_settings_changed, leadership, lost_charm, relation_hook, shut_down, start_after_reboot,
     update_status, update_status_due, upgrade,
 };
+pub use super::pending_operations::{config_digest, resources_digest};
 use super::pending_secret_hook::secret_hook;
 use super::pending_storage_hook::{before_install, storage_hook};
 use super::retry::{after_failure, interrupted};

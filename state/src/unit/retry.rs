@@ -15,7 +15,8 @@ use super::pending_relation_hook::{PendingHook, ThisUnit, pending_hook};
 use super::pending_secret_hook::is_due;
 use super::pending_storage_hook;
 use super::record::{Outcome, Record, Timer};
-use super::snapshot::{HOOK_RETRIES_DEFAULT, RelationView, Snapshot};
+use super::relation_view::RelationView;
+use super::snapshot::{HOOK_RETRIES_DEFAULT, Snapshot};
 use super::wait_causes::{stale_link_cause, unknown_leader_cause, wait, wait_cause};
 use crate::terms::activity::Activity;
 use crate::terms::cause::{Actor, Duty, Retry};
@@ -191,7 +192,7 @@ fn record_without_running(
         Operation::Hook(Hook::Relation { relation, endpoint, event }) => {
             let known = local.relations.get(relation)?;
             let view = view?;
-            if view.relations.get(relation).is_some_and(|remote| remote.head.uuid == known.uuid) {
+            if view.relation(*relation, known.uuid).is_some() {
                 return None;
             }
             // 1. A hook starts, and the view that it started on is not stored, because the disk is full.
@@ -295,7 +296,8 @@ fn refresh(operation: &Operation, local: &Local, view: Option<&Snapshot>, now: &
             Operation::Hook(Hook::LeaderSettingsChanged { version: view.newest_leader_settings().version })
         }
         Operation::Hook(Hook::Relation { relation, endpoint, event }) => {
-            let remote = view.relations.get(relation);
+            let known = local.relations.get(relation);
+            let remote = known.and_then(|known| view.relation(*relation, known.uuid));
             let event = refresh_event(event, remote, local, *relation);
             Operation::Hook(Hook::Relation { relation: *relation, endpoint: endpoint.clone(), event })
         }

@@ -5,13 +5,12 @@
 //! `views`; the agent keeps the newest in memory and a copy on disk, and passes it to `resolve` and
 //! `hook_context_builder`.
 
-pub use super::application_views::{CharmView, LeaderView};
+use super::relation_view::{BagRequest, BagView, FetchedBag, RelationHead, RelationView};
 use super::secrets::SecretView;
 use super::storage::StorageView;
-use crate::charm::Scope;
+use crate::charm::Charm;
 use crate::terms::leader_settings::LeaderSettingsView;
 use crate::terms::life::Life;
-use crate::terms::member_version::MemberVersion;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::owner::Owner;
 use crate::terms::port_range::Ports;
@@ -21,10 +20,11 @@ use crate::terms::secret::SecretId;
 use crate::terms::settings::Bag;
 use crate::terms::status::ActionStatus;
 use crate::terms::storage::StorageId;
-use crate::terms::unit_documents::{ResolvedDoc, StatusDoc};
+use crate::terms::unit_documents::{CharmDoc, ResolvedDoc, StatusDoc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The default of `max-hook-retries` (spec/uniter.md, "Decisions"), also for a unit without a view.
 pub const HOOK_RETRIES_DEFAULT: u32 = 10;
@@ -78,6 +78,26 @@ pub struct UnitView {
     pub machine_full: bool,
 }
 
+/// The charm of the unit's application.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CharmView {
+    /// Which charm it is.
+    pub charm: CharmDoc,
+    /// What the charm declares.
+    pub declared: Arc<Charm>,
+}
+
+/// The leadership lease of the unit's application.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LeaderView {
+    /// The leader.
+    pub holder: UnitName,
+    /// The generation of the lease, which increases whenever the holder changes.
+    pub generation: u64,
+}
+
 /// An action that the unit must run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -104,80 +124,6 @@ impl ActionView {
             params,
         }
     }
-}
-
-/// A relation of the unit's application, without its members and bags.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct RelationHead {
-    /// The relation's UUID.
-    pub uuid: Uuid,
-    /// The endpoint of the unit's application.
-    pub endpoint: String,
-    /// The interface of both endpoints.
-    pub interface: String,
-    /// Whether this is a peer relation.
-    pub peer: bool,
-    /// Whether the unit's endpoint is implicit (juju-info).
-    pub implicit: bool,
-    /// Global or container scope.
-    pub scope: Scope,
-    /// The name of the application on the other side; in a peer relation the unit's own.
-    pub remote_application: String,
-    /// The UUID of that application.
-    pub remote_application_uuid: Uuid,
-    /// The endpoint of that application.
-    pub remote_endpoint: String,
-    /// The effective life: Dying also if one of the applications is Dying.
-    pub life: Life,
-    /// Whether the relation is suspended.
-    pub suspended: bool,
-    /// Whether a subordinate unit of the remote application is created when this unit, as its principal, enters the
-    /// scope.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub creates_subordinate: bool,
-}
-
-/// A bag's version, and its values if the view contains them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct BagView {
-    /// The counter of the bag, which changes with every change of its values.
-    pub counter: u64,
-    /// The values. `None`: the view omits them, and the agent fetches them when a hook reads them (design 9).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub values: Option<Bag>,
-    /// The size of the values as JSON in bytes, also if they are omitted.
-    pub bytes: usize,
-}
-
-impl BagView {
-    /// Creates a view of a bag that contains its values.
-    pub fn with_values(counter: u64, values: Bag) -> BagView {
-        let bytes = serde_json::to_vec(&values).expect("bags are plain data").len();
-        BagView { counter, values: Some(values), bytes }
-    }
-}
-
-/// Returns the values of one bag as of a position.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct BagRequest {
-    /// The relation's UUID.
-    pub relation: Uuid,
-    /// The unit or application whose bag is requested.
-    pub owner: Owner,
-    /// The controller returns the bag as of this position, or the current bag if its log no longer reaches there.
-    pub position: Position,
-}
-
-/// An omitted bag that was fetched for the hook that is about to start.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FetchedBag {
-    relation: Uuid,
-    owner: Owner,
-    counter: u64,
-    values: Bag,
 }
 
 /// The new value of one part of a view. `None` means that the part was removed.
@@ -281,32 +227,6 @@ pub struct Delta {
     pub changes: Vec<Change>,
 }
 
-/// A relation with its members and bags.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RelationView {
-    /// The relation itself.
-    pub head: RelationHead,
-    /// The remote units in scope, with the incarnation of their membership.
-    pub members: BTreeMap<UnitName, u64>,
-    /// The bags, sorted by owner.
-    pub bags: Vec<(Owner, BagView)>,
-}
-
-impl RelationView {
-    /// Returns the bag of a unit or application.
-    pub fn bag(&self, owner: &Owner) -> Option<&BagView> {
-        let at = self.bags.binary_search_by(|(o, _)| o.cmp(owner)).ok()?;
-        Some(&self.bags[at].1)
-    }
-
-    /// Returns the version of a member: its incarnation and the counter of its bag.
-    pub fn version(&self, unit: &UnitName) -> Option<MemberVersion> {
-        let incarnation = *self.members.get(unit)?;
-        let counter = self.bag(&Owner::Unit(unit.clone())).map_or(0, |bag| bag.counter);
-        Some(MemberVersion { incarnation, counter })
-    }
-}
-
 /// A unit's view: the fold of the deltas that the agent received. The fields are described at [`Change`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
@@ -398,6 +318,12 @@ impl Snapshot {
         };
         snapshot.apply(Delta { position: delta.position, full: false, changes: rest });
         Ok(snapshot)
+    }
+
+    /// Returns a relation that the unit has entered. None if it is removed: since a restore of the store, another relation
+    /// may have its number.
+    pub fn relation(&self, number: RelationNumber, uuid: Uuid) -> Option<&RelationView> {
+        self.relations.get(&number).filter(|view| view.head.uuid == uuid)
     }
 
     /// Returns the values of a bag of this view, if the view contains them or they were fetched in the view's

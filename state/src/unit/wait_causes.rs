@@ -5,7 +5,8 @@
 use super::agent_causes::machine_agent;
 use super::decision::{Act, Now, Wait, is_reboot_overdue, last_heartbeat_ms};
 use super::local::Local;
-use super::snapshot::{BagRequest, RelationView, Snapshot};
+use super::relation_view::{BagRequest, RelationView};
+use super::snapshot::Snapshot;
 use crate::terms::cause::{Actor, Cause, Duty, Entity};
 use crate::terms::names::{RelationNumber, UnitName};
 use std::collections::BTreeSet;

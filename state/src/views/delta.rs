@@ -12,7 +12,8 @@ use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::owner::Owner;
 use crate::terms::storage::StorageId;
-use crate::unit::snapshot::{Change, RelationHead};
+use crate::unit::relation_view::RelationHead;
+use crate::unit::snapshot::Change;
 use crate::views::inline_settings::{self, BagKey};
 use crate::views::view::{ScopeEntry, SentView, UnitViewReader};
 use crate::views::{secrets, storage};
@@ -152,7 +153,8 @@ pub fn affected_parts<'k>(
                 let id = key_parts.rest.parse::<StorageId>().ok();
                 affected.storage |= id.is_some_and(|id| shown.storage.contains_key(&id));
             }
-            (Kind::SecretsOf, [id]) if [unit, application].contains(id) => affected.secrets = true,
+            // also of other owners: a secret is shown while its owner exists
+            (Kind::SecretsOf, _) => affected.secrets = true,
             (Kind::SecretsConsumed, [id]) if *id == unit => affected.secrets = true,
             // a grant can make a secret visible that the unit read before its grant was revoked
             (Kind::Secret, _) => affected.secrets = true,

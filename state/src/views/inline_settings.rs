@@ -9,7 +9,8 @@
 
 use crate::terms::names::RelationNumber;
 use crate::terms::owner::Owner;
-use crate::unit::snapshot::{BagView, Change, RelationView, Snapshot};
+use crate::unit::relation_view::{BagView, RelationView};
+use crate::unit::snapshot::{Change, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The maximum number of bytes of settings, as JSON, that are inlined in a view: 1 MiB.

@@ -21,10 +21,10 @@ use crate::terms::owner::Owner;
 use crate::terms::position::Position;
 use crate::terms::secret::SecretId;
 use crate::terms::storage::{MachineStorage, StorageId};
+use crate::unit::relation_view::{BagRequest, BagView, RelationHead};
 use crate::unit::secrets::SecretView;
 use crate::unit::snapshot::{
-    ActionView, BagRequest, BagView, Change, CharmView, Delta, LeaderView, ModelView, RelationHead, Snapshot,
-    UnitView,
+    ActionView, Change, CharmView, Delta, LeaderView, ModelView, Snapshot, UnitView,
 };
 use crate::unit::storage::StorageView;
 use crate::views::inline_settings::{self, BagSizes, INLINE_BYTES_MAX};
@@ -279,6 +279,7 @@ impl UnitViewReader<'_> {
         let (mut charm, declared) =
             application::charm_of(&mut { self.reader }, self.model, self.doc.application)?;
         charm.previous.clear();
+        charm.resources = charm.resources.shown();
         Some(CharmView { charm, declared })
     }
 

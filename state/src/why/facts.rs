@@ -6,7 +6,7 @@ use crate::documents::draft::{Reader, Revision, read};
 use crate::documents::effective_life;
 use crate::documents::prelude::{ForcedRemovalDoc, Model};
 use crate::lifecycle::model;
-use crate::operations::force;
+use crate::operations::force_timer;
 use crate::status::presence::PresenceReader;
 use crate::terms::cause::{Actor, Cause, Duty, Entity, deduplicate};
 use crate::terms::force::ForcePhase;
@@ -69,7 +69,7 @@ impl Facts<'_> {
         let config = read(self.reader, &self.model.model_config())?;
         let budget_ms = model::teardown_budget_ms(&config)?;
         let dying = effective_life::unit_life(&mut { self.reader }, self.model, id) == Some(Life::Dying);
-        dying.then(|| force::budget_timer(budget_ms, self.now_ms))
+        dying.then(|| force_timer::budget_timer(budget_ms, self.now_ms))
     }
 
     /// Returns what computes since when an operation or a blocker is pending, from the same facts.

@@ -24,7 +24,8 @@ use state::terms::settings::BagChange;
 use state::unit::hook_context::{Reboot, Writes};
 use state::unit::local::Local;
 use state::unit::outcome::RunExit;
-use state::unit::snapshot::{ActionView, LeaderView, RelationView};
+use state::unit::relation_view::RelationView;
+use state::unit::snapshot::{ActionView, LeaderView};
 use std::collections::BTreeMap;
 
 /// The error is a message for the author of the case.
@@ -93,7 +94,7 @@ pub fn perform(world: &mut World, line: &str) -> Done {
             Ok(())
         }
         ["relation", number, rest @ ..] => relation(world, parse(number)?, rest),
-        ["unit" | "model", ..] | ["charm", ..] | ["config" | "trust" | "address", ..] => {
+        ["unit" | "model", ..] | ["charm", ..] | ["config" | "trust" | "address" | "resource", ..] => {
             request(world, &words)
         }
         ["resolved", mode @ ..] => resolved(world, mode),
@@ -228,11 +229,12 @@ fn request(world: &mut World, words: &[&str]) -> Done {
         ["model", "retries", max] => view.model.hook_retries_max = Some(parse(max)?),
         ["model", "update-status", time] => view.model.update_status_ms = milliseconds(time)?,
         ["charm", revision, "forced", endpoints @ ..] => {
-            view.charm = view::charm(parse(revision)?, true, &texts(endpoints));
+            view::refresh(view, parse(revision)?, true, &texts(endpoints));
         }
         ["charm", revision, endpoints @ ..] => {
-            view.charm = view::charm(parse(revision)?, false, &texts(endpoints));
+            view::refresh(view, parse(revision)?, false, &texts(endpoints));
         }
+        ["resource", content] => view::attach(&mut view.charm, content),
         ["config", pair] => {
             let (key, value) = pair.split_once('=').ok_or("config KEY=VALUE")?;
             view.config.insert(key.to_owned(), value.into());
@@ -250,6 +252,12 @@ fn relation(world: &mut World, number: RelationNumber, words: &[&str]) -> Done {
     let relations = &mut world.view.relations;
     if let ["added", endpoint, application] = words {
         relations.insert(number, view::relation(number, endpoint, application));
+        return Ok(());
+    }
+    if let ["replaced", endpoint, application] = words {
+        let mut other = view::relation(number, endpoint, application);
+        other.head.uuid.0 += 1 << 64;
+        relations.insert(number, other);
         return Ok(());
     }
     if words == ["removed"] {

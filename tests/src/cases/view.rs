@@ -10,11 +10,13 @@ use state::terms::names::{BadName, RelationNumber, UnitName, Uuid};
 use state::terms::operation::{Hook, Operation};
 use state::terms::owner::Owner;
 use state::terms::position::Position;
+use state::terms::resource::ResourceFile;
 use state::terms::secret::{SecretEvent, SecretId, SecretOwnerKind};
 use state::terms::settings::{self, Bag, BagChange};
 use state::terms::storage::{StorageEvent, StorageId};
+use state::unit::relation_view::{BagView, RelationHead, RelationView};
 use state::unit::secrets::{ConsumedSecretView, HookSecret, OwnedSecretView};
-use state::unit::snapshot::{BagView, CharmView, ModelView, RelationHead, RelationView, Snapshot, UnitView};
+use state::unit::snapshot::{CharmView, ModelView, Snapshot, UnitView};
 use state::unit::storage::StorageView;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -97,8 +99,25 @@ pub fn charm(revision: u32, forced: bool, endpoints: &[String]) -> CharmView {
             revision,
             forced,
             previous: Vec::new(),
+            resources: Default::default(),
         },
         declared: Arc::new(Charm { endpoints: names.iter().map(endpoint).collect(), ..Charm::default() }),
+    }
+}
+
+/// Replaces the charm of the application, which keeps its resources.
+pub fn refresh(view: &mut Snapshot, revision: u32, forced: bool, endpoints: &[String]) {
+    let resources = std::mem::take(&mut view.charm.charm.resources);
+    view.charm = charm(revision, forced, endpoints);
+    view.charm.charm.resources = resources;
+}
+
+/// Attaches a file with this content to the only resource, as `state::lifecycle::resource` does.
+pub fn attach(charm: &mut CharmView, content: &str) {
+    let resources = &mut charm.charm.resources;
+    let file = ResourceFile { sha256: content.to_owned(), ..ResourceFile::default() };
+    if resources.files.insert("app".to_owned(), file.clone()) != Some(file) {
+        resources.version += 1;
     }
 }
 

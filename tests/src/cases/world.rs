@@ -22,9 +22,10 @@ use state::unit::local::{Event, Local, Run};
 use state::unit::outcome::{self, FinishedRun, HookResult, RunExit};
 use state::unit::pending_reports::PendingReports;
 use state::unit::record::{Outcome, Record};
+use state::unit::relation_view::{BagRequest, BagView};
 use state::unit::resolve::{self, Act, NextMessage, Now, Wait};
 use state::unit::retry;
-use state::unit::snapshot::{BagRequest, BagView, Snapshot};
+use state::unit::snapshot::Snapshot;
 use std::collections::BTreeMap;
 
 /// No case needs more operations in one run of the agent. The bound detects a core that never waits.

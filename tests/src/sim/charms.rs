@@ -12,7 +12,7 @@ use crate::sim::mutants::Mutant;
 use crate::sim::script;
 use crate::sim::world::{Command, World};
 use agent::ports::{CharmHost, HookHost};
-use commands::{CallOutcome, Inputs, Need, SecretAnswer, ToolReply};
+use commands::{CallOutcome, Inputs, Need, ResourceNeed, SecretAnswer, ToolReply};
 use hook_process::{HookProcess, ServingGuard};
 use state::charm::Charm;
 use state::terms::names::Uuid;
@@ -23,7 +23,8 @@ use state::unit::hook_context::{HookContext, Reboot};
 use state::unit::local::Run;
 use state::unit::outcome::{HookResult, RunExit};
 use state::unit::record::RunReport;
-use state::unit::snapshot::BagRequest;
+use state::unit::relation_view::BagRequest;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use tokio::sync::OwnedMutexGuard;
 
@@ -34,6 +35,7 @@ struct RecordedCall {
     args: Vec<String>,
     leads: bool,
     secret: Option<Result<SecretAnswer, String>>,
+    resource: Option<Result<String, String>>,
     reply: ToolReply,
 }
 
@@ -44,6 +46,8 @@ struct State {
     process: Option<Arc<HookProcess>>,
     context: Option<HookContext>,
     calls: Vec<RecordedCall>,
+    /// The digests of the files of resources.
+    resources: BTreeMap<String, String>,
     /// Whether every hook fails.
     fails: bool,
 }
@@ -111,6 +115,22 @@ impl SimCharms {
         context.insert_bag(request, values);
     }
 
+    /// The path of a resource's file, which is fetched unless it is on the disk.
+    async fn provide_resource(
+        &self,
+        need: &ResourceNeed,
+        hook_host: &impl HookHost,
+    ) -> Result<String, String> {
+        if self.state().resources.get(&need.name) != Some(&need.sha256) {
+            let content = hook_host.fetch_resource(need).await?;
+            if host::digest::sha256(&content) != need.sha256 {
+                return Err("the file has another digest".to_owned());
+            }
+            self.state().resources.insert(need.name.clone(), need.sha256.clone());
+        }
+        Ok(format!("resources/{}/{}", need.name, need.filename))
+    }
+
     /// Serves the calls of the process until it ends.
     async fn serve(
         &self,
@@ -173,6 +193,10 @@ impl SimCharms {
                                 inputs.secret = Some(hook_host.request_secret(&need).await);
                                 continue;
                             }
+                            Err(Need::Resource(need)) => {
+                                inputs.resource = Some(self.provide_resource(&need, hook_host).await);
+                                continue;
+                            }
                             Err(need) => panic!("no script gives a tool a file: {need:?}"),
                         };
                         match hook_host.fetch_bag(&request).await {
@@ -197,6 +221,7 @@ impl SimCharms {
                         args,
                         leads,
                         secret: inputs.secret,
+                        resource: inputs.resource,
                         reply: reply.clone(),
                     });
                     if self.world.profile().has(Mutant::ContextMoves) {
@@ -372,8 +397,8 @@ impl CharmHost for SimCharms {
         for (number, recorded) in calls.iter().enumerate() {
             // a call whose bag could not be fetched fails again
             let written = if recorded.reply.code == 0 { Ok(()) } else { Err(String::new()) };
-            let (leader_write, secret) = (Some(written), recorded.secret.clone());
-            let inputs = Inputs { leader_write, secret, ..Inputs::default() };
+            let (secret, resource) = (recorded.secret.clone(), recorded.resource.clone());
+            let inputs = Inputs { leader_write: Some(written), secret, resource, ..Inputs::default() };
             call(&mut context, recorded.leads, &recorded.tool, &recorded.args, &inputs).ok();
             let reports = number_reports(&self.world, number, &recorded.reply, &mut all);
             reports.iter().for_each(|report| hook_host.report(report));

@@ -12,6 +12,7 @@ pub mod removals;
 mod requests;
 mod secrets;
 
+pub use archive::RESOURCE;
 pub use requests::SimOperator;
 
 /// Operators continue, up to this many times their number of actions, until as many hooks have run as in a
@@ -74,7 +75,8 @@ impl SimOperator {
             45..=47 => self.suspend_or_resume().await,
             48..=49 => self.remove_machine().await,
             50 => self.set_budget().await,
-            51..=59 => self.configure(name).await,
+            51..=57 => self.configure(name).await,
+            58..=59 => self.attach_resource(name).await,
             60..=69 => self.remove_relation(name).await,
             70..=79 => self.remove_unit().await,
             80..=84 => self.remove_application(name).await,

@@ -5,6 +5,7 @@
 
 use crate::sim::charms::hook_process::HookProcess;
 use crate::sim::fact::Fact;
+use crate::sim::operator::RESOURCE;
 use crate::sim::secret_script;
 use crate::sim::world::World;
 use commands::ToolReply;
@@ -64,6 +65,11 @@ async fn work(
     if uses_secrets {
         secret_script::follow_hook(world, process, context).await?;
         secret_script::read_of_user(world, process, context).await?;
+    }
+    let has_file = context.resources.values().any(|resource| resource.sha256.is_some());
+    if has_file && world.chance_of(300) {
+        // it fails if the file was replaced more often than older ones are kept
+        process.call("resource-get", &[RESOURCE]).await?;
     }
     let led = process.call("leader-get", &[LEADER_KEY]).await?;
     note_read(world, process, LEADER_KEY.to_owned(), &led);

@@ -370,6 +370,12 @@ impl Environment for SimEnvironment {
         }
         Ok(stored)
     }
+    async fn store_resource(&self, bytes: Vec<u8>) -> Result<String, ApiError> {
+        self.world.pause().await;
+        let sha256 = host::digest::sha256(&bytes);
+        self.archives.lock().expect("one thread").insert(sha256.clone(), bytes);
+        Ok(sha256)
+    }
     async fn archive(&self, sha256: &str) -> Option<Vec<u8>> {
         self.world.pause().await;
         self.archives.lock().expect("one thread").get(sha256).cloned()

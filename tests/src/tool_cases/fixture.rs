@@ -11,8 +11,8 @@ use state::terms::status::WorkloadStatus;
 use state::terms::storage::StorageId;
 use state::unit::hook_context::{
     ALL_ENDPOINTS, Address, CloudCredential, CloudSpec, Device, Goal, GoalState, GoalStatus, HookContext,
-    HookModel, HookRelation, HookStorage, HookTrigger, Network, OmittedBags, Ports, RunningAction, Status,
-    Statuses, Writes,
+    HookModel, HookRelation, HookResource, HookStorage, HookTrigger, Network, OmittedBags, Ports,
+    RunningAction, Status, Statuses, Writes,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -107,6 +107,9 @@ struct Fixture {
     storage: BTreeMap<String, FixtureStorage>,
     #[serde(default)]
     goal_state: FixtureGoals,
+    /// The path of the file of each resource, below the folder of resources.
+    #[serde(default)]
+    resources: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
@@ -307,6 +310,7 @@ pub fn context(value: &Value) -> Result<HookContext, String> {
         cloud: fixture.cloud.filter(|_| fixture.trust).map(Into::into),
         secrets: Secrets::of(value)?.owned(),
         storage: storage(fixture.storage)?,
+        resources: fixture.resources.into_iter().map(|(name, path)| (name, resource(&path))).collect(),
         writes: Writes::default(),
         unit: fixture.unit,
     })
@@ -318,6 +322,12 @@ fn storage(all: BTreeMap<String, FixtureStorage>) -> Result<BTreeMap<StorageId, 
         Ok((id, HookStorage { kind, location }))
     });
     storage.collect()
+}
+
+/// A resource with a file, which the case names by its path.
+fn resource(path: &str) -> HookResource {
+    let filename = path.rsplit('/').next().unwrap_or_default().to_owned();
+    HookResource { filename, sha256: Some("0".repeat(64)) }
 }
 
 fn trigger(fixture: &Fixture) -> Result<HookTrigger, String> {

@@ -52,6 +52,7 @@ pub fn context() -> HookContext {
         cloud: None,
         secrets: BTreeMap::new(),
         storage: BTreeMap::new(),
+        resources: Default::default(),
         writes: Writes::default(),
     }
 }

@@ -52,6 +52,8 @@ const ROWS: &[(&str, &[Constant])] = &[
     ("connections of a user", &[(ADMISSION, "OF_USER_MAX", Count)]),
     // Uploads of charms
     ("an archive", &[("api/src/archives.rs", "ARCHIVE_BYTES_MAX", Bytes)]),
+    ("the file of a resource", &[("api/src/archives.rs", "ARCHIVE_BYTES_MAX", Bytes)]),
+    ("resources of one request", &[("state/src/lifecycle/resource.rs", "RESOURCES_PER_REQUEST_MAX", Count)]),
     ("uploads of one user", &[(UPLOAD, "OF_USER_MAX", Count)]),
     ("uploads of all users", &[(UPLOAD, "UPLOADS_MAX", Count)]),
     ("the rate of an upload", &[(UPLOAD, "RATE_MIN", Bytes), (UPLOAD, "LATE_MAX", Time)]),
@@ -121,7 +123,7 @@ const ROWS: &[(&str, &[Constant])] = &[
     (
         "lines that are logged while",
         &[
-            ("controller/src/log_growth.rs", "GROWTH_MAX", Bytes),
+            ("controller/src/debug_log_growth.rs", "GROWTH_MAX", Bytes),
             ("controller/src/janitor.rs", "SWEEP_INTERVAL_MS", Time),
         ],
     ),
@@ -134,9 +136,10 @@ const ROWS: &[(&str, &[Constant])] = &[
     ),
     ("unfinished actions", &[("state/src/lifecycle/action.rs", "ENQUEUED_MAX", Count)]),
     (
-        "charm archives",
+        "charm archives and files of resources",
         &[
             ("state/src/terms/unit_documents.rs", "PREVIOUS_ARCHIVES_MAX", Count),
+            ("state/src/terms/resource.rs", "PREVIOUS_FILES_MAX", Count),
             ("controller/src/janitor/archives.rs", "ARCHIVE_GRACE_MS", Time),
         ],
     ),

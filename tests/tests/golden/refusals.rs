@@ -102,6 +102,9 @@ examples! { application: ApplicationRefusal {
     BeingRemoved { application: own("web"), request: ApplicationRequest::Integrate },
     BeingRemoved { application: own("web"), request: ApplicationRequest::AddUnit },
     BeingRemoved { application: own("web"), request: ApplicationRequest::Refresh },
+    BeingRemoved { application: own("web"), request: ApplicationRequest::AttachResource },
+    UndeclaredResources { charm: own("web"), resources: vec![own("app"), own("doc")] },
+    TooManyResources { count: 21, max: 20 },
     SubordinatePlaced { application: own("logging") },
     InvalidName { name: own("Web") },
     NameTooLong { length: 300, max: 63 },
@@ -249,6 +252,7 @@ examples! { write: WriteRefusal {
     NotLeader { unit: web(), leader: Some(web()) },
     UnknownEndpoint { unit: web(), endpoint: own("nosuch") },
     LeaderOnly {},
+    Overtaken {},
     InvalidLeaderSettings { problem: LeaderSettingsProblem::ContainsNul { key: own("a") } },
     InvalidLeaderSettings { problem: LeaderSettingsProblem::TooLarge { bytes: 262_145, max: 262_144 } },
     PortConflict {

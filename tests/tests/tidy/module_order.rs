@@ -1,12 +1,12 @@
-//! The top-level modules of the core (rooms) are ordered: each imports only the modules before it.
+//! The top-level modules of the core are ordered: each imports only the modules before it.
 //!
-//! A decision in one room can then be understood without the rooms after it, and no two rooms depend on each other.
+//! A decision in one module can then be understood without the modules after it, and no two of them depend on each other.
 
 use super::modules::{Uses, uses};
 use super::source::{root, sources};
 use std::fs;
 
-/// The rooms of `state/src`, from the one that imports no other to those that no other imports.
+/// The modules of `state/src`, from the one that imports no other to those that no other imports.
 const MODULES: [&str; 12] = [
     "charm",
     "terms",
@@ -22,14 +22,14 @@ const MODULES: [&str; 12] = [
     "why",
 ];
 
-/// The position of the room of a file in the order; none for the root and the tests of the core.
+/// The position of the module of a file in the order; none for the root and the tests of the core.
 fn position(file: &str) -> Option<usize> {
     let below = file.strip_prefix("state/src/")?;
     let name = below.split('/').next().unwrap_or_default().trim_end_matches(".rs");
-    MODULES.iter().position(|room| *room == name)
+    MODULES.iter().position(|module| *module == name)
 }
 
-/// The imports of a later room, one per line.
+/// The imports of a later module, one per line.
 fn upward_imports(uses: &Uses) -> Vec<String> {
     let pairs = uses.iter().flat_map(|(file, used)| used.iter().map(move |other| (file, other)));
     let is_upward = |(file, other): &(&String, &String)| match (position(file), position(other)) {
@@ -40,26 +40,26 @@ fn upward_imports(uses: &Uses) -> Vec<String> {
 }
 
 #[test]
-fn rooms_of_the_core_import_only_rooms_before_them() {
+fn modules_of_the_core_import_only_modules_before_them() {
     let found = upward_imports(&uses(&sources()));
     assert!(
         found.is_empty(),
-        "against the order {}:\n{}\nhint: move what the lower room needs into it, or into one below both",
+        "against the order {}:\n{}\nhint: move what the lower module needs into it, or into one below both",
         MODULES.join(", "),
         found.join("\n")
     );
 }
 
 #[test]
-fn every_module_of_the_core_is_a_room_and_the_order_is_documented() {
+fn every_module_of_the_core_has_a_place_in_the_documented_order() {
     let library = fs::read_to_string(root().join("state/src/lib.rs")).expect("the core has a root");
     let mut declared: Vec<&str> =
         library.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')).collect();
-    let mut rooms = MODULES.to_vec();
+    let mut modules = MODULES.to_vec();
     declared.sort_unstable();
-    rooms.sort_unstable();
-    assert_eq!(declared, rooms, "each module of state/src/lib.rs has a place in the order");
-    let order = MODULES.map(|room| format!("`{room}`")).join(" < ");
+    modules.sort_unstable();
+    assert_eq!(declared, modules, "each module of state/src/lib.rs has a place in the order");
+    let order = MODULES.map(|module| format!("`{module}`")).join(" < ");
     let map = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("there is a map");
     for (name, text) in [("ARCHITECTURE.md", &map), ("state/src/lib.rs", &library)] {
         let text = text.replace("//! ", "").replace('\n', " ");

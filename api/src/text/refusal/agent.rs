@@ -108,6 +108,9 @@ pub(super) fn write(reason: &WriteRefusal) -> String {
             format!("cannot write application settings: {unit} is not the leader ({leader})")
         }
         WriteRefusal::LeaderOnly => "not the leader".to_owned(),
+        WriteRefusal::Overtaken => {
+            "cannot write leader settings: a copy of this unit's folder has written newer ones".to_owned()
+        }
         WriteRefusal::InvalidLeaderSettings { problem } => problem.to_string(),
         WriteRefusal::UnknownEndpoint { unit, endpoint } => {
             format!("cannot open ports (unit \"{unit}\"): endpoint \"{endpoint}\" not found")

@@ -38,6 +38,14 @@ pub(super) fn text(reason: &ApplicationRefusal) -> RefusalText {
             plain(format!("cannot use charm {charm}: it has {peers} peer relations, at most {max}"))
         }
         ApplicationRefusal::InvalidSettings { problems } => plain(joined(problems, problem::option)),
+        ApplicationRefusal::UndeclaredResources { charm, resources } => with_hint(
+            format!("charm {charm} does not declare these resources: {}", resources.join(", ")),
+            "the resources of an application are listed by: pintle resources APPLICATION",
+        ),
+        ApplicationRefusal::TooManyResources { count, max } => with_hint(
+            format!("cannot attach {count} resources at once: at most {max}"),
+            "attach the others afterwards: pintle attach-resource APPLICATION NAME=FILE",
+        ),
         ApplicationRefusal::OtherCharm { application, current, charm } => with_hint(
             format!("cannot refresh {application}: it runs charm {current}, not {charm}"),
             "deploy another charm as another application",
@@ -63,5 +71,6 @@ fn request_words(request: ApplicationRequest) -> &'static str {
         ApplicationRequest::Integrate => "integrate",
         ApplicationRequest::AddUnit => "add a unit to",
         ApplicationRequest::Refresh => "refresh",
+        ApplicationRequest::AttachResource => "attach a resource to",
     }
 }

@@ -33,14 +33,14 @@ pub(super) async fn force_removal<S: Store>(fixture: &mut Fixture<'_, S>) {
     let force = Force::AtOnce;
     fixture.call("unit::destroy", move |draft| unit::destroy(draft, MODEL, front, 60).map(drop)).await;
     fixture
-        .call("force::start_budget_timer", move |draft| {
-            force::start_budget_timer(draft, MODEL, front, 1_000, 1);
+        .call("force_timer::start_budget_timer", move |draft| {
+            force_timer::start_budget_timer(draft, MODEL, front, 1_000, 1);
             Ok(())
         })
         .await;
     fixture
-        .call("force::store_timers", move |draft| {
-            force::store_timers(
+        .call("force_timer::store_timers", move |draft| {
+            force_timer::store_timers(
                 draft,
                 MODEL,
                 &[ForceTimer { id: front, timer_started_ms: 1, waited_ms: 500 }],

@@ -30,6 +30,12 @@ pub(super) async fn build<S: Store>(fixture: &mut Fixture<'_, S>) {
             Ok(())
         })
         .await;
+    fixture
+        .call("archive::register", |draft| {
+            archive::register(draft, "file", None, 10);
+            Ok(())
+        })
+        .await;
     for (name, sha256) in [("web", "w1"), ("db", "d1"), ("spare", "d1"), ("log", "l1")] {
         fixture.deploy(name, sha256).await;
     }
@@ -56,6 +62,12 @@ pub(super) async fn build<S: Store>(fixture: &mut Fixture<'_, S>) {
     fixture
         .call("application::refresh", move |draft| {
             application::refresh(draft, MODEL, &request, Creation { now_ms: 2, ids: &mut ids() }).map(drop)
+        })
+        .await;
+    let resources = BTreeMap::from([("app".to_owned(), "file".to_owned())]);
+    fixture
+        .call("attach_resources::attach", move |draft| {
+            attach_resources::attach(draft, (MODEL, web), &resources, 3)
         })
         .await;
 }

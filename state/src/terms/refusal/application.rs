@@ -15,6 +15,8 @@ pub enum ApplicationRequest {
     AddUnit,
     /// Refresh its charm.
     Refresh,
+    /// Attach a file to a resource.
+    AttachResource,
 }
 
 /// Why a request about an application is refused.
@@ -75,6 +77,20 @@ pub enum ApplicationRefusal {
         /// Each invalid setting, and why it is invalid.
         problems: Vec<OptionProblem>,
     },
+    /// The charm does not declare these resources.
+    UndeclaredResources {
+        /// The charm.
+        charm: String,
+        /// The names.
+        resources: Vec<String>,
+    },
+    /// One request attaches too many files.
+    TooManyResources {
+        /// The number of files.
+        count: usize,
+        /// The most that are allowed.
+        max: usize,
+    },
     /// A refresh would replace the charm by another one.
     OtherCharm {
         /// The application.
@@ -119,6 +135,8 @@ impl ApplicationRefusal {
             | ApplicationRefusal::NeedsKubernetes { .. }
             | ApplicationRefusal::TooManyPeers { .. }
             | ApplicationRefusal::InvalidSettings { .. }
+            | ApplicationRefusal::UndeclaredResources { .. }
+            | ApplicationRefusal::TooManyResources { .. }
             | ApplicationRefusal::OtherCharm { .. }
             | ApplicationRefusal::SubordinateChanged { .. }
             | ApplicationRefusal::TooManyRelations { .. } => Code::Invalid,

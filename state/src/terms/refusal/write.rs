@@ -29,6 +29,8 @@ pub enum WriteRefusal {
     },
     /// Only the leader writes the leader settings.
     LeaderOnly,
+    /// A copy of the unit's folder has changed the leader settings at the same time or later.
+    Overtaken,
     /// The leader settings are too large or contain NUL.
     InvalidLeaderSettings {
         /// What is wrong with them.
@@ -83,7 +85,9 @@ impl WriteRefusal {
     /// The code of this refusal.
     pub fn code(&self) -> Code {
         match self {
-            WriteRefusal::NotLeader { .. } | WriteRefusal::LeaderOnly => Code::Forbidden,
+            WriteRefusal::NotLeader { .. } | WriteRefusal::LeaderOnly | WriteRefusal::Overtaken => {
+                Code::Forbidden
+            }
             WriteRefusal::UnknownEndpoint { .. } | WriteRefusal::InvalidLeaderSettings { .. } => {
                 Code::Invalid
             }

@@ -115,8 +115,13 @@ fn the_agent_sets_the_workload_status_until_the_charm_does() {
     let idle = (AgentStatus::Idle, StatusMessage::Empty);
     let waiting = (WorkloadStatus::Waiting, StatusMessage::WaitingForMachine);
     assert_eq!(shown(&world, unit), (waiting, (AgentStatus::Allocating, StatusMessage::Empty)));
-    let charm =
-        CharmRef { sha256: "x".into(), url: "local:x-0".into(), revision: 0, endpoints: Default::default() };
+    let charm = CharmRef {
+        sha256: "x".into(),
+        url: "local:x-0".into(),
+        revision: 0,
+        endpoints: Default::default(),
+        resources: String::new(),
+    };
     quiet.done(&mut world, Operation::InstallCharm(charm));
     assert_eq!(shown(&world, unit), (installing.clone(), executing(HookName::Install)));
     quiet.done(&mut world, Operation::Hook(Hook::Install));

@@ -4,9 +4,12 @@ use crate::agents::secret_read::{self, ReadableSecret, SecretRead};
 use crate::documents::prelude::SecretDoc;
 use crate::lifecycle::user_secret;
 use crate::operations::due_secrets;
+use crate::operations::force_timer::GRACE_MS;
+use crate::terms::force::Force;
 use crate::terms::refusal::secret::SecretRefusal;
 use crate::terms::secret::{RotatePolicy, SecretEvent, SecretId, SecretOwnerKind};
 use crate::tests::commits::fixture::hook;
+use crate::tests::force::fixture::{NOW, force_unit, sweep};
 use crate::tests::relations::pair;
 use crate::tests::*;
 use crate::unit::secrets::{AccessChange, ConsumedSecretView, SecretRemoval, SecretWrite};
@@ -204,6 +207,24 @@ fn a_secret_that_is_granted_again_is_in_the_view_of_its_earlier_reader() {
     write(&mut world, &mut web, SecretWrite { access: grant(), ..SecretWrite::default() });
     let shown = consumed(&world, db.unit).expect("it is granted again");
     assert_eq!((shown.latest, shown.changed), (2, true));
+}
+
+#[test]
+fn a_secret_whose_owner_is_removed_is_not_in_the_view_of_its_reader() {
+    let mut world = World::new();
+    let (relation, mut web, db) = pair(&mut world);
+    let grant =
+        AccessChange::Grant { relation: world.number(relation), application: "db".to_owned(), unit: None };
+    let create = SecretWrite { created: Some(SecretOwnerKind::Unit), access: vec![grant], ..sealed("one") };
+    write(&mut world, &mut web, create);
+    read_secret(&mut world, &db, &by_id(false, false)).expect("it is granted");
+    force_unit(&mut world, web.unit, Force::AfterWait, NOW);
+    for periods in [1, 2] {
+        sweep(&mut world, NOW + periods * GRACE_MS);
+    }
+    assert!(world.is_removed(web.unit) && !world.is_removed(relation));
+    assert!(read::<SecretDoc>(world.reader(), &MODEL.secret(id())).is_some(), "the janitor deletes it later");
+    assert_eq!(consumed(&world, db.unit), None);
 }
 
 #[test]

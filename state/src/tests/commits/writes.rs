@@ -74,7 +74,7 @@ fn a_write_of_leader_settings_in_a_new_session_is_applied_although_its_run_is_no
     assert_eq!(write_settings(&mut world, &web, &leader_write(1, 7, "a", "1")), Ok(1));
     let copy = Agent::attach(&mut world, "web/0");
     assert_eq!(write_settings(&mut world, &copy, &leader_write(1, 5, "a", "2")), Ok(2), "a lower call");
-    assert_eq!(write_settings(&mut world, &copy, &leader_write(1, 5, "a", "3")), Ok(2), "it is applied");
+    assert_eq!(write_settings(&mut world, &copy, &leader_write(1, 5, "a", "2")), Ok(2), "it is applied");
 }
 
 #[test]
@@ -89,7 +89,11 @@ fn a_write_of_leader_settings_is_applied_once_and_never_after_a_later_one() {
     assert_eq!(write_settings(&mut world, &web, &second), Ok(2));
     let shown = LeaderSettingsView { version: 2, values: change("a", "2") };
     assert_eq!(world.sent[&other.unit], [Change::LeaderSettings(shown)], "other units see them");
-    assert_eq!(write_settings(&mut world, &web, &first), Ok(2), "it was overtaken");
+    assert_eq!(write_settings(&mut world, &web, &second), Ok(2), "a repetition");
+    let of_copy = [first, leader_write(1, 2, "a", "3")];
+    for write in of_copy {
+        assert_eq!(refused(write_settings(&mut world, &web, &write)), reason(WriteRefusal::Overtaken));
+    }
     let stored = read(world.reader(), &MODEL.leader_settings(app)).expect("it was written");
     assert_eq!(stored.values, change("a", "2"));
     assert_eq!(write_settings(&mut world, &web, &leader_write(1, 3, "a", "")), Ok(3));
@@ -168,7 +172,13 @@ fn a_port_at_an_endpoint_that_the_charm_lacks_is_refused() {
     world.deploy("web", "web", 1);
     let mut web = Agent::attach(&mut world, "web/0");
     let endpoints = ["db".to_owned()].into();
-    let charm = CharmRef { sha256: "x".into(), url: "local:x-0".into(), revision: 0, endpoints };
+    let charm = CharmRef {
+        sha256: "x".into(),
+        url: "local:x-0".into(),
+        revision: 0,
+        endpoints,
+        resources: String::new(),
+    };
     web.done(&mut world, Operation::InstallCharm(charm));
     for (endpoint, refusal) in [
         ("db", None),

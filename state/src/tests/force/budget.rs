@@ -1,7 +1,8 @@
 //! The teardown budget: what it forces, and how a person's request differs.
 
 use crate::lifecycle::{model, unit};
-use crate::operations::force::{self, ForceTimer, GRACE_MS};
+use crate::operations::force;
+use crate::operations::force_timer::{self, ForceTimer, GRACE_MS};
 use crate::terms::force::Force;
 use crate::tests::force::fixture::{NOW, force_unit, forced, related_units, sweep};
 use crate::tests::*;
@@ -20,7 +21,7 @@ fn a_teardown_budget_forces_what_was_dying_for_its_length_and_can_be_reset() {
     let start_budget_timers = |world: &mut World, now_ms| {
         for id in [web.unit, db.unit] {
             let start_budget_timer = |draft: &mut Draft| {
-                force::start_budget_timer(draft, MODEL, id, budget, now_ms);
+                force_timer::start_budget_timer(draft, MODEL, id, budget, now_ms);
                 Ok(())
             };
             world.run(|draft, _| start_budget_timer(draft)).expect("no refusal");
@@ -54,7 +55,7 @@ fn a_raised_budget_counts_its_whole_length() {
     let mut world = World::new();
     let (_, web, _) = related_units(&mut world);
     let start_budget_timer = |draft: &mut Draft| {
-        force::start_budget_timer(draft, MODEL, web.unit, 600_000, NOW);
+        force_timer::start_budget_timer(draft, MODEL, web.unit, 600_000, NOW);
         Ok(())
     };
     world.run(|draft, _| unit::destroy(draft, MODEL, web.unit, 60)).expect("the removal is accepted");
@@ -77,7 +78,7 @@ fn force_requested_by_a_person_remains_when_the_budget_is_reset() {
     world.run(|draft, _| unit::destroy(draft, MODEL, web.unit, 60)).expect("the removal is accepted");
     world
         .run(|draft, _| {
-            force::start_budget_timer(draft, MODEL, web.unit, 10, NOW);
+            force_timer::start_budget_timer(draft, MODEL, web.unit, 10, NOW);
             Ok(())
         })
         .expect("no refusal");
@@ -93,8 +94,8 @@ fn force_requested_by_a_person_does_not_delay_the_budget() {
     let (_, web, _) = related_units(&mut world);
     world.run(|draft, _| unit::destroy(draft, MODEL, web.unit, 60)).expect("the removal is accepted");
     let start_and_store_timer = |draft: &mut Draft| {
-        force::start_budget_timer(draft, MODEL, web.unit, 3_600_000, NOW);
-        force::store_timers(
+        force_timer::start_budget_timer(draft, MODEL, web.unit, 3_600_000, NOW);
+        force_timer::store_timers(
             draft,
             MODEL,
             &[ForceTimer { id: web.unit, timer_started_ms: NOW, waited_ms: 3_590_000 }],
@@ -107,7 +108,7 @@ fn force_requested_by_a_person_does_not_delay_the_budget() {
         force_unit(&mut world, web.unit, Force::AfterWait, now_ms);
         let forced = read(world.reader(), &MODEL.forced_removal(web.unit)).expect("it is waited for");
         assert_eq!(forced.due_ms, now_ms + 10_000);
-        assert_eq!(forced.due_ms - force::timer_started_ms(&forced) - forced.waited_ms, 10_000);
+        assert_eq!(forced.due_ms - force_timer::timer_started_ms(&forced) - forced.waited_ms, 10_000);
         force_unit(&mut world, web.unit, Force::AfterWait, now_ms - 10_000);
         assert_eq!(read(world.reader(), &MODEL.forced_removal(web.unit)), Some(forced), "a second request");
     }

@@ -3,7 +3,7 @@
 use crate::documents::prelude::{ForcedEntityKind, ForcedRemovalDoc, ForcedRemovalPhase};
 use crate::lifecycle::machine;
 use crate::operations::destruction;
-use crate::operations::force::{GRACE_MS, elapsed_ms};
+use crate::operations::force_timer::{GRACE_MS, elapsed_ms};
 use crate::terms::force::{Force, ForcedBy};
 use crate::tests::force::fixture::{NOW, force_unit, related_units, sweep};
 use crate::tests::*;

@@ -4,6 +4,6 @@
 
 mod budget;
 mod destroyed;
-mod fixture;
+pub mod fixture;
 mod groups;
 mod units;

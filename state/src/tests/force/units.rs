@@ -3,7 +3,8 @@
 use crate::documents::prelude::{BagDoc, ForcedRemovalDoc};
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{application, cleanup, machine, unit};
-use crate::operations::force::{self, GRACE_MS};
+use crate::operations::force;
+use crate::operations::force_timer::GRACE_MS;
 use crate::restore::reconciliation::{Reconciliation, reconcile};
 use crate::terms::force::Force;
 use crate::tests::force::fixture::{NOW, force_unit, forced, members, related_units, started, sweep};

@@ -5,4 +5,5 @@ mod blockers;
 pub mod fixture;
 mod machines;
 mod models;
+mod resources;
 mod units;

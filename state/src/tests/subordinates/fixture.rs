@@ -2,7 +2,7 @@
 
 use crate::lifecycle::unit::Destroyed;
 use crate::tests::*;
-use crate::unit::snapshot::RelationHead;
+use crate::unit::relation_view::RelationHead;
 
 pub fn started(world: &mut World, name: &str) -> Agent {
     let mut agent = Agent::attach(world, name);

@@ -158,6 +158,7 @@ async fn run_first_hooks(controller: &std::sync::Arc<BenchController>) -> Uuid {
         sha256: "bench".to_owned(),
         revision: 0,
         endpoints: BTreeSet::new(),
+        resources: String::new(),
     };
     let (mut operation, mut sequence, mut previous_digest) =
         (Operation::InstallCharm(charm), 0, String::new());

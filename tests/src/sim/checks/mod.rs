@@ -44,6 +44,7 @@ mod recall_evidence;
 mod record_effects;
 mod references;
 mod relations;
+mod resources;
 mod restart;
 mod retries;
 mod run_intervals;
@@ -122,6 +123,7 @@ impl Default for Checks {
             Box::<recall_evidence::RecallEvidence>::default(),
             Box::<references::References>::default(),
             Box::<relations::RelationHooks>::default(),
+            Box::<resources::Resources>::default(),
             Box::<restart::Restart>::default(),
             Box::<retries::Retries>::default(),
             Box::<secrets::Secrets>::default(),

@@ -5,7 +5,7 @@
 use super::check::{Check, Commit};
 use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read, read_all};
-use state::documents::prelude::{Kind, Model, ReplicaDoc, ReportNumber, last_id};
+use state::documents::prelude::{ActionDoc, Kind, Model, ReplicaDoc, ReportNumber, last_id};
 use state::terms::names::Uuid;
 use state::terms::operation::Operation;
 use state::terms::status::{ActionStatus, AgentStatus};
@@ -161,7 +161,7 @@ impl Check for RecordEffects {
                 let (operation, outcome) = (&record.operation, &record.outcome);
                 found.push(format!("{name}: {operation} finished with {outcome:?}, but {shown:?} is shown"));
             }
-            if let Operation::Action { id, .. } = &record.operation {
+            if let Operation::Action { id, name: program, .. } = &record.operation {
                 let key = model.action(*id);
                 let now = commit.changes.entries.iter().any(|change| change.key == key.text());
                 let ended = read(reader, &key).filter(|doc| now && doc.unit == unit);
@@ -169,12 +169,14 @@ impl Check for RecordEffects {
                 let succeeded = record.outcome == Outcome::Ok
                     && record.writes.action.failed.is_none()
                     && replica.outcome.refusal.is_none();
-                let is_expected = |status| match status {
-                    ActionStatus::Completed => succeeded,
-                    ActionStatus::Failed | ActionStatus::Aborted => !succeeded,
+                // after a restore, another action may have the number: it fails, its record is lost
+                let is_own = |doc: &ActionDoc| doc.name == *program;
+                let is_expected = |doc: &ActionDoc| match doc.status {
+                    ActionStatus::Completed => succeeded && is_own(doc),
+                    ActionStatus::Failed | ActionStatus::Aborted => !succeeded || !is_own(doc),
                     _ => false,
                 };
-                if let Some(doc) = ended.filter(|doc| !is_expected(doc.status)) {
+                if let Some(doc) = ended.filter(|doc| !is_expected(doc)) {
                     let (outcome, status) = (&record.outcome, &doc.status);
                     found.push(format!(
                         "{name}: action {id} finished with {outcome:?}, but its status is {status}"

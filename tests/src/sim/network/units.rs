@@ -10,8 +10,8 @@ use api::WATCH_SILENCE_MS;
 use api::error::{ApiError, ErrorCode};
 use api::request::Message;
 use api::{
-    Archive, Attach, Claim, Commit, FetchArchive, Handle, OpenSecret, ReadSecret, Report, Request,
-    SealSecret, SealedSecret, Stream, UnitWatchEvent, Watch, WatchUnit, WriteLeaderSettings,
+    Archive, Attach, Claim, Commit, FetchArchive, FetchResource, Handle, OpenSecret, ReadSecret, Report,
+    Request, SealSecret, SealedSecret, Stream, UnitWatchEvent, Watch, WatchUnit, WriteLeaderSettings,
 };
 use controller::store::Store;
 use state::agents::session::GrantedSession;
@@ -23,7 +23,7 @@ use state::terms::position::{Committed, Position};
 use state::terms::secret::SecretContent;
 use state::terms::settings::Bag;
 use state::unit::record::CommitOutcome;
-use state::unit::snapshot::{BagRequest, BagView};
+use state::unit::relation_view::{BagRequest, BagView};
 use tokio::sync::oneshot;
 
 /// The link of one unit agent to the controller.
@@ -236,6 +236,12 @@ impl Handle<BagRequest> for Link {
 impl Handle<FetchArchive> for Link {
     async fn handle(&self, fetch: FetchArchive) -> Result<Archive, ApiError> {
         self.send("archive", fetch).await
+    }
+}
+
+impl Handle<FetchResource> for Link {
+    async fn handle(&self, fetch: FetchResource) -> Result<Archive, ApiError> {
+        self.send("resource", fetch).await
     }
 }
 

@@ -1,11 +1,11 @@
 //! Requests about applications and their units, except removals.
 
-use super::archive::charm;
+use super::archive::{RESOURCE, charm};
 use super::requests::SimOperator;
 use crate::sim::network::SimSession;
 use api::{
-    AddUnits, CancelAction, ConfigChange, Configure, Deploy, EnqueueAction, EnqueueExec, Handle, ListActions,
-    Refresh, UploadArchive,
+    AddUnits, AttachResources, CancelAction, ConfigChange, Configure, Deploy, EnqueueAction, EnqueueExec,
+    Handle, ListActions, Refresh, UploadArchive, UploadResource,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -57,10 +57,28 @@ impl SimOperator {
         let (forced, trusted) = (self.world.chance_of(300), self.world.chance_of(100));
         let call = |session: SimSession| {
             let (application, sha256) = (name.to_owned(), sha256.clone());
-            let refresh = Refresh { application, sha256, forced, trusted, config: BTreeMap::new() };
+            let (config, resources) = Default::default();
+            let refresh = Refresh { application, sha256, forced, trusted, config, resources };
             async move { session.handle(refresh).await }
         };
         self.request(call).await;
+    }
+
+    /// Attaches one of three files, which may be the current one.
+    pub(super) async fn attach_resource(&self, name: &str) {
+        let content = format!("content {}", self.world.below(3));
+        self.trace(format!("attach-resource {name} {content}"));
+        let upload = |session: SimSession| {
+            let file = UploadResource(content.clone().into_bytes());
+            async move { session.handle(file).await.map(|stored| stored.sha256) }
+        };
+        let Some(sha256) = self.request(upload).await else { return };
+        let attach = |session: SimSession| {
+            let resources = BTreeMap::from([(RESOURCE.to_owned(), sha256.clone())]);
+            let attach = AttachResources { application: name.to_owned(), resources };
+            async move { session.handle(attach).await }
+        };
+        self.request(attach).await;
     }
 
     async fn upload(&self, name: &str, version: u64) -> Option<String> {

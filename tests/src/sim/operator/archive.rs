@@ -1,8 +1,11 @@
 //! The charm archives that operators deploy.
 
 use serde_json::json;
-use state::charm::{Action, Charm, ConfigOption, Endpoint, OptionType, Role, Scope};
+use state::charm::{Action, Charm, ConfigOption, Endpoint, OptionType, Resource, Role, Scope};
 use std::collections::BTreeMap;
+
+/// The resource that every charm declares.
+pub const RESOURCE: &str = "data";
 
 fn endpoint(name: &str, role: Role, interface: &str, scope: Scope) -> (String, Endpoint) {
     let end = Endpoint {
@@ -35,12 +38,14 @@ pub fn charm(name: &str, version: u64) -> Vec<u8> {
         ConfigOption { kind: OptionType::String, default: Some(json!("a")), ..ConfigOption::default() };
     let secret = ConfigOption { kind: OptionType::Secret, ..ConfigOption::default() };
     let action = Action { schema: json!({"type": "object", "properties": {}}), ..Action::default() };
+    let resource = Resource { filename: "file".to_owned(), ..Resource::default() };
     let charm = Charm {
         name: name.to_owned(),
         summary: format!("version {version}"),
         subordinate: name == "mon",
         endpoints: endpoints.into_iter().collect(),
         config: BTreeMap::from([("level".to_owned(), option), ("token".to_owned(), secret)]),
+        resources: BTreeMap::from([(RESOURCE.to_owned(), resource)]),
         actions: BTreeMap::from([("act".to_owned(), action)]),
         ..Charm::default()
     };

@@ -1,0 +1,176 @@
+//! The files of resources on the disk of a unit: `resources/NAME/FILE` in its folder (spec/hook-tools.md 2.5).
+//!
+//! A file is fetched when resource-get asks for it and its digest differs, and replaced as a whole: a hook never reads
+//! a part of a file, and a file whose content differs from the expected digest is never stored. Every user may read the
+//! files, because services of a charm run as other users.
+
+use crate::folder::public_dir;
+use crate::ports::HookHost;
+use commands::ResourceNeed;
+use host::digest::{sha256, sha256_of};
+use host::file::write_atomic;
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// The folder of the files, in the folder of the unit.
+pub const RESOURCES_DIR: &str = "resources";
+
+/// Returns the path of a resource's file, which is fetched first if the disk has another one or none.
+///
+/// # Errors
+/// A message for the charm.
+pub async fn provide(
+    unit_folder: &Path,
+    need: &ResourceNeed,
+    hook_host: &impl HookHost,
+) -> Result<String, String> {
+    let ResourceNeed { name, filename, sha256: expected } = need;
+    if let Some(bad) = [name, filename].into_iter().find(|part| !is_plain_name(part)) {
+        return Err(format!("{bad:?} is not a file name"));
+    }
+    let folder = unit_folder.join(RESOURCES_DIR).join(name);
+    let path = folder.join(filename);
+    if !has_digest(path.clone(), expected.clone()).await {
+        let content = hook_host.fetch_resource(need).await?;
+        let (expected, found) = (expected.clone(), path.clone());
+        let stored = blocking(move || {
+            let digest = sha256(&content);
+            match digest == expected {
+                true => store(&folder, &found, &content).map_err(|error| error.to_string()),
+                false => Err(format!("expected sha256 {expected}, got {digest}")),
+            }
+        });
+        stored.await.map_err(|why| format!("cannot store resource {name:?}: {why}"))?;
+    }
+    path.into_os_string().into_string().map_err(|path| format!("{path:?} is not UTF-8 text"))
+}
+
+/// Whether this is the name of a file, and no path.
+fn is_plain_name(name: &str) -> bool {
+    !["", ".", ".."].contains(&name) && !name.contains(['/', '\0'])
+}
+
+async fn has_digest(path: PathBuf, expected: String) -> bool {
+    blocking(move || {
+        let found = File::open(path).and_then(sha256_of);
+        found.is_ok_and(|found| found == expected)
+    })
+    .await
+}
+
+/// Replaces the file, and removes other files of the folder: those of a charm that named its file otherwise, and parts that
+/// a crash has left.
+fn store(folder: &Path, path: &Path, content: &[u8]) -> io::Result<()> {
+    if let Some(resources) = folder.parent() {
+        public_dir(resources)?;
+    }
+    public_dir(folder)?;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.path() == path && entry.file_type()?.is_file() {
+            continue;
+        }
+        match entry.file_type()?.is_dir() {
+            true => fs::remove_dir_all(entry.path())?,
+            false => fs::remove_file(entry.path())?,
+        }
+    }
+    write_atomic(path, content)?;
+    fs::set_permissions(path, Permissions::from_mode(0o644))
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(work).await.expect("disk work does not panic")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use commands::{SecretAnswer, SecretNeed};
+    use state::terms::settings::{Bag, BagChange};
+    use state::unit::record::RunReport;
+    use state::unit::relation_view::BagRequest;
+    use std::cell::Cell;
+
+    /// A controller that answers every fetch with this content.
+    struct Fetches {
+        content: Result<Vec<u8>, String>,
+        count: Cell<usize>,
+    }
+
+    impl HookHost for Fetches {
+        fn report(&self, _: &RunReport) {}
+        fn is_leader(&self) -> bool {
+            false
+        }
+        async fn fetch_bag(&self, request: &BagRequest) -> Result<Option<Bag>, String> {
+            panic!("{request:?}")
+        }
+        async fn write_leader_settings(&self, _: u64, _: u32, change: &BagChange) -> Result<(), String> {
+            panic!("{change:?}")
+        }
+        async fn request_secret(&self, need: &SecretNeed) -> Result<SecretAnswer, String> {
+            panic!("{need:?}")
+        }
+        async fn fetch_resource(&self, _: &ResourceNeed) -> Result<Vec<u8>, String> {
+            self.count.set(self.count.get() + 1);
+            self.content.clone()
+        }
+    }
+
+    fn answering(content: &[u8]) -> Fetches {
+        Fetches { content: Ok(content.to_vec()), count: Cell::new(0) }
+    }
+
+    fn need(filename: &str, content: &[u8]) -> ResourceNeed {
+        ResourceNeed { name: "app".into(), filename: filename.into(), sha256: sha256(content) }
+    }
+
+    #[tokio::test]
+    async fn a_file_is_fetched_once_and_again_when_its_digest_differs() {
+        let unit = tempfile::tempdir().unwrap();
+        let path = unit.path().join("resources/app/a.zip");
+        let (first, second) = (answering(b"one"), answering(b"two"));
+        for _ in 0..2 {
+            let provided = provide(unit.path(), &need("a.zip", b"one"), &first).await;
+            assert_eq!(provided.as_deref(), Ok(path.to_str().unwrap()));
+        }
+        assert_eq!((first.count.get(), fs::read(&path).unwrap().as_slice()), (1, &b"one"[..]));
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644);
+        for folder in [path.parent().unwrap(), &unit.path().join(RESOURCES_DIR)] {
+            assert_eq!(fs::metadata(folder).unwrap().permissions().mode() & 0o777, 0o755);
+        }
+        fs::write(&path, "changed by the charm").unwrap();
+        provide(unit.path(), &need("a.zip", b"one"), &first).await.unwrap();
+        assert_eq!((first.count.get(), fs::read(&path).unwrap().as_slice()), (2, &b"one"[..]));
+        provide(unit.path(), &need("b.zip", b"two"), &second).await.unwrap();
+        assert_eq!(fs::read(unit.path().join("resources/app/b.zip")).unwrap(), b"two");
+        assert!(!path.exists(), "the file of the earlier name is removed");
+    }
+
+    #[tokio::test]
+    async fn a_wrong_content_and_a_failed_fetch_leave_the_file_as_it_was() {
+        let unit = tempfile::tempdir().unwrap();
+        let path = unit.path().join("resources/app/a.zip");
+        provide(unit.path(), &need("a.zip", b"one"), &answering(b"one")).await.unwrap();
+        let refused = Fetches { content: Err("no answer".to_owned()), count: Cell::new(0) };
+        assert!(provide(unit.path(), &need("a.zip", b"two"), &answering(b"tw")).await.is_err());
+        let failed = provide(unit.path(), &need("a.zip", b"two"), &refused).await;
+        assert_eq!(failed, Err("no answer".to_owned()));
+        assert_eq!(fs::read(&path).unwrap(), b"one");
+    }
+
+    #[tokio::test]
+    async fn a_name_that_is_a_path_is_refused_before_anything_is_fetched() {
+        let unit = tempfile::tempdir().unwrap();
+        let host = answering(b"one");
+        for filename in ["", ".", "..", "../a", "/etc/a", "a\0"] {
+            assert!(provide(unit.path(), &need(filename, b"one"), &host).await.is_err(), "{filename:?}");
+        }
+        let name = ResourceNeed { name: "../../x".into(), ..need("a", b"one") };
+        assert!(provide(unit.path(), &name, &host).await.is_err());
+        assert_eq!(host.count.get(), 0);
+    }
+}

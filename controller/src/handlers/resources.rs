@@ -1,0 +1,101 @@
+//! Handlers of resources: uploading, attaching and listing their files. Files are stored like charm archives, by their
+//! digest, and removed by the same sweep of the janitor.
+
+use crate::authorisation;
+use crate::environment::Environment;
+use crate::handlers::changed;
+use crate::session::{Authorised, Controller, Session};
+use crate::store::Store;
+use api::error::ApiError;
+use api::request::Request;
+use api::{
+    ApplicationResources, AttachResources, FindResource, Handle, ListResources, ResourceInfo, StoredResource,
+    UploadResource, WriteResponse,
+};
+use state::documents::draft::{Draft, read};
+use state::documents::prelude::GLOBAL;
+use state::documents::refusal::Refusal;
+use state::lifecycle::{application, archive};
+use state::operations::attach_resources;
+use state::terms::refusal::EntityKind;
+use std::path::Path;
+
+impl<S: Store, E: Environment> Handle<FindResource> for Authorised<S, E> {
+    async fn handle(&self, find: FindResource) -> Result<Option<StoredResource>, ApiError> {
+        let FindResource { sha256 } = find;
+        let controller = &self.controller;
+        let key = GLOBAL.archive(&sha256);
+        // see `FindArchive`
+        let shared = controller.archives.lock.read().await;
+        let Some(doc) = controller.read(move |reader| read(reader, &key)).await else { return Ok(None) };
+        controller.archives.note_needed(&sha256, controller.environment.monotonic_ms());
+        drop(shared);
+        let is_intact = controller.environment.archive(&sha256).await.is_some();
+        Ok(is_intact.then_some(StoredResource { sha256, bytes: doc.bytes }))
+    }
+}
+
+impl<S: Store, E: Environment> Handle<UploadResource> for Authorised<S, E> {
+    async fn handle(&self, upload: UploadResource) -> Result<StoredResource, ApiError> {
+        let _shared = self.controller.archives.lock.read().await;
+        let bytes = upload.0.len() as u64;
+        let sha256 = self.controller.environment.store_resource(upload.0).await?;
+        register(&self.controller, StoredResource { sha256, bytes }).await
+    }
+}
+
+impl<S: Store, E: Environment> Session<S, E> {
+    /// Handles [`UploadResource`] for a file that was received.
+    pub(crate) async fn store_received_resource(&self, file: &Path) -> Result<StoredResource, ApiError> {
+        authorisation::check(&self.principal, UploadResource::CALLER)?;
+        let _shared = self.controller.archives.lock.read().await;
+        let (sha256, bytes) = self.controller.environment.store_received_resource(file).await?;
+        register(&self.controller, StoredResource { sha256, bytes }).await
+    }
+}
+
+/// Registers a file that was stored. The caller has held the lock since before it was stored.
+async fn register<S: Store, E: Environment>(
+    controller: &Controller<S, E>,
+    stored: StoredResource,
+) -> Result<StoredResource, ApiError> {
+    controller.archives.note_needed(&stored.sha256, controller.environment.monotonic_ms());
+    let file = stored.clone();
+    let transition = move |draft: &mut Draft<'_>| {
+        archive::register(draft, &file.sha256, None, file.bytes);
+        Ok(())
+    };
+    controller.run(transition).await?;
+    Ok(stored)
+}
+
+impl<S: Store, E: Environment> Handle<AttachResources> for Authorised<S, E> {
+    async fn handle(&self, attach: AttachResources) -> Result<WriteResponse, ApiError> {
+        let (model, now_ms) = (self.model().await?, self.controller.environment.wall_ms());
+        let AttachResources { application, resources } = attach;
+        let transition = move |draft: &mut Draft<'_>| {
+            let id = application::find(draft, model, &application)?;
+            attach_resources::attach(draft, (model, id), &resources, now_ms)
+        };
+        Ok(changed(self.controller.run(transition).await?.revision))
+    }
+}
+
+impl<S: Store, E: Environment> Handle<ListResources> for Authorised<S, E> {
+    async fn handle(&self, list: ListResources) -> Result<ApplicationResources, ApiError> {
+        let name = list.application;
+        let resources = self.view(move |reader, model| {
+            let mut documents = reader;
+            let id = application::find(&mut documents, model, &name)?;
+            let (charm, declared) = application::charm_of(&mut documents, model, id)
+                .ok_or_else(|| Refusal::not_found(EntityKind::ApplicationCharm, &name))?;
+            let resource = |(name, declared): (&String, &state::charm::Resource)| {
+                let file = charm.resources.files.get(name).cloned();
+                (name.clone(), ResourceInfo { declared: declared.clone(), file })
+            };
+            let resources = declared.resources.iter().map(resource).collect();
+            Ok(ApplicationResources { application: name, resources })
+        });
+        resources.await
+    }
+}
