@@ -127,6 +127,7 @@ fn smallest(document: &Value, schema: &Value) -> Value {
         Some("string") => match schema["format"].as_str() {
             Some("uuid") => json!(Uuid(0)),
             Some("secret-id") => json!("0".repeat(20)),
+            Some("storage-id") => json!("data/0"),
             Some("unit-name" | "unit-name-or-leader") => json!("web/0"),
             _ => json!(""),
         },
