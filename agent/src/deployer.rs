@@ -53,6 +53,11 @@ impl Deployer {
         Deployer { machine, config, services }
     }
 
+    /// The folder of the machine.
+    pub fn data(&self) -> &Path {
+        &self.machine
+    }
+
     /// The folder of the unit of this name, whether or not it exists.
     pub fn folder(&self, name: &UnitName) -> UnitFolder {
         UnitFolder::in_machine(&self.machine, &name.tag())

@@ -48,6 +48,7 @@ pub mod requested_commands;
 pub mod sd_notify;
 pub mod service;
 pub mod socket_dir;
+pub mod storage_pools;
 pub mod tool_socket;
 pub mod uninstall;
 pub mod unit_agent;

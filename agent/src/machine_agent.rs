@@ -7,10 +7,11 @@
 //! Started by `pintle-agent machine`, and by the simulator.
 
 mod obstructed_recalls;
+mod storage;
 
 use crate::fault;
 use crate::outage::{Channel, Outage};
-use crate::ports::{Clock, Deployments};
+use crate::ports::{Clock, Deployments, StorageHost};
 use anyhow::Result;
 use api::error::{ApiError, ErrorCode};
 use api::{
@@ -28,6 +29,7 @@ use state::terms::names::Uuid;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
+use storage::{StorageExecutor, StorageProgress};
 
 /// The delay before the next attempt to reach the controller, or to repeat a step that failed: doubled up to 5
 /// s.
@@ -77,9 +79,11 @@ pub struct MachineAgent<A, D, C> {
     reported_health: RefCell<BTreeMap<Uuid, UnitHealth>>,
     /// Recalls that cannot be confirmed until a person deletes a folder.
     obstructed: RefCell<ObstructedRecalls>,
+    /// What was done with the storage of the machine.
+    storage: StorageProgress,
 }
 
-impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
+impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAgent<A, D, C> {
     /// An agent that has not started yet.
     pub fn new(api: A, deployments: D, clock: C) -> MachineAgent<A, D, C> {
         let (refused_removals, units_with_token, logged_errors) = Default::default();
@@ -97,6 +101,7 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
             failed_deployments,
             reported_health,
             obstructed: RefCell::new(ObstructedRecalls::new()),
+            storage: StorageProgress::default(),
         }
     }
 
@@ -117,7 +122,7 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
                         tracing::info!("{line}");
                     }
                     match self.run_watch(watch).await {
-                        Ok(end) => return end,
+                        Ok(end) => return self.end(end).await,
                         Err(error) => error,
                     }
                 }
@@ -125,7 +130,7 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
             };
             // the machine was removed by force while its agent was not connected
             if error.code == ErrorCode::Removed {
-                return MachineAgentEnd::Dead;
+                return self.end(MachineAgentEnd::Dead).await;
             }
             if let Some(line) = outage.record_failure(Channel::Watch, &error, self.clock.since_boot_ms()) {
                 tracing::warn!("{line}");
@@ -159,6 +164,14 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
         Ok(())
     }
 
+    /// Unmounts all storage, so that the folder of the machine can be deleted.
+    async fn end(&self, end: MachineAgentEnd) -> MachineAgentEnd {
+        if let Err(error) = self.deployments.release_all_storage().await {
+            tracing::warn!("cannot unmount the storage of this machine: {error:#}");
+        }
+        end
+    }
+
     async fn sleep(&self, ms: u64) {
         self.clock.sleep_until(self.clock.since_boot_ms() + ms).await;
     }
@@ -188,7 +201,11 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
         let (mut view, mut backoff) = (None, BACKOFF);
         loop {
             // a step failed: the plan is applied again after a delay
-            let is_incomplete = self.apply_plan(view.as_ref()).await;
+            let mut is_incomplete = self.apply_plan(view.as_ref()).await;
+            if let Some(view) = &view {
+                let (api, host, progress) = (&self.api, &self.deployments, &self.storage);
+                is_incomplete |= StorageExecutor { api, host, progress }.apply(view).await;
+            }
             self.report_health().await;
             self.report_obstructed_recalls().await;
             if !is_incomplete {

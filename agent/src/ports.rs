@@ -11,6 +11,7 @@ use state::terms::health::{Fault, UnitHealth};
 use state::terms::names::{UnitName, Uuid};
 use state::terms::operation::CharmRef;
 use state::terms::settings::{Bag, BagChange};
+use state::terms::storage::{MachineStorage, StorageId};
 use state::unit::hook_context::HookContext;
 use state::unit::local::{Event, Local, Run};
 use state::unit::outcome::HookResult;
@@ -195,4 +196,30 @@ pub trait Deployments {
     fn quarantined_bytes(&self) -> impl Future<Output = u64>;
     /// Completes when a unit agent has ended or may be started again.
     fn changed(&self) -> impl Future<Output = ()>;
+}
+
+/// The storage of a machine. The machine agent may crash within each of these operations; its next start repeats the
+/// operation.
+pub trait StorageHost {
+    /// Creates what does not exist of an instance, with its content as it was, and mounts it. Returns where the unit
+    /// finds it.
+    fn provide_storage(
+        &self,
+        id: &StorageId,
+        storage: &MachineStorage,
+    ) -> impl Future<Output = anyhow::Result<String>>;
+    /// Unmounts an instance that no unit has. Its content stays.
+    fn release_storage(
+        &self,
+        id: &StorageId,
+        storage: &MachineStorage,
+    ) -> impl Future<Output = anyhow::Result<()>>;
+    /// Deletes an instance with its content.
+    fn delete_storage(
+        &self,
+        id: &StorageId,
+        storage: &MachineStorage,
+    ) -> impl Future<Output = anyhow::Result<()>>;
+    /// Unmounts everything, because the folder of the machine is about to be deleted.
+    fn release_all_storage(&self) -> impl Future<Output = anyhow::Result<()>>;
 }

@@ -6,8 +6,9 @@
 use crate::config;
 use crate::deployer::{Deployer, may_run};
 use crate::folder::UnitFolder;
-use crate::ports::{Deployments, UnitToken};
+use crate::ports::{Deployments, StorageHost, UnitToken};
 use crate::service::{self, AgentExit, EndedAgent};
+use crate::storage_pools::StoragePools;
 use crate::{clock, disk_usage, exit_code, fault, observation};
 use anyhow::Result;
 use api::text::fault::process_end;
@@ -15,6 +16,7 @@ use host::restart::{EndedBy, Restarts};
 use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::health::{ProcessEnd, UnitAgentExit, UnitHealth};
 use state::terms::names::{UnitName, Uuid};
+use state::terms::storage::{MachineStorage, StorageId};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -57,6 +59,10 @@ pub struct UnitSupervisor {
 }
 
 impl UnitSupervisor {
+    fn storage_pools(&self) -> StoragePools {
+        StoragePools::new(self.deployer.data())
+    }
+
     /// A supervisor that has not started any agent yet.
     pub fn new(deployer: Deployer) -> UnitSupervisor {
         UnitSupervisor {
@@ -131,6 +137,24 @@ fn add_exit(exits: &mut BTreeMap<Uuid, UnitAgentExit>, unit: Uuid, mut exit: Uni
         exit.count = before.count.saturating_add(1);
     }
     exits.insert(unit, exit);
+}
+
+impl StorageHost for UnitSupervisor {
+    async fn provide_storage(&self, id: &StorageId, storage: &MachineStorage) -> Result<String> {
+        self.storage_pools().provide_storage(id, storage).await
+    }
+
+    async fn release_storage(&self, id: &StorageId, storage: &MachineStorage) -> Result<()> {
+        self.storage_pools().release_storage(id, storage).await
+    }
+
+    async fn delete_storage(&self, id: &StorageId, storage: &MachineStorage) -> Result<()> {
+        self.storage_pools().delete_storage(id, storage).await
+    }
+
+    async fn release_all_storage(&self) -> Result<()> {
+        self.storage_pools().release_all_storage().await
+    }
 }
 
 impl Deployments for UnitSupervisor {

@@ -22,6 +22,7 @@ use crate::request::{Entry, Handle, InModel, Request, Visitor, Watch, WatchReque
 use crate::resources::ResourceRequests;
 use crate::secrets::SecretRequests;
 use crate::status::StatusRequests;
+use crate::storage::StorageRequests;
 use crate::unit_agent::UnitAgentRequests;
 use crate::units::UnitRequests;
 use crate::why::WhyRequests;
@@ -42,7 +43,7 @@ macro_rules! nouns {
 nouns! {
     UnitAgentRequests MachineAgentRequests AboutRequests DiskUsageRequests ChangeRequests ModelRequests ArchiveRequests
     ResourceRequests ApplicationRequests UnitRequests RelationRequests DryRunRequests StatusRequests LogRequests WhyRequests
-    ActionRequests SecretRequests MachineRequests ProvisioningRequests
+    ActionRequests SecretRequests StorageRequests MachineRequests ProvisioningRequests
 }
 
 /// All requests, those of agents first.
@@ -77,9 +78,9 @@ macro_rules! ports {
 
 ports! {
     /// The requests of a user, through the command-line client.
-    UserPort: InModel, AboutRequests, DiskUsageRequests, ChangeRequests, ModelRequests, ArchiveRequests, ResourceRequests, ApplicationRequests,
-        UnitRequests, RelationRequests, DryRunRequests, StatusRequests, LogRequests, WhyRequests, ActionRequests,
-        SecretRequests, MachineRequests;
+    UserPort: InModel, AboutRequests, DiskUsageRequests, ChangeRequests, ModelRequests, ArchiveRequests, ResourceRequests,
+        ApplicationRequests, UnitRequests, RelationRequests, DryRunRequests, StatusRequests, LogRequests, WhyRequests,
+        ActionRequests, SecretRequests, StorageRequests, MachineRequests;
     /// The requests of the provisioner.
     ProvisionerPort: InModel, ProvisioningRequests, Handle<ListModels>, Handle<GetModelConfig>, Handle<WaitForChange>;
 }

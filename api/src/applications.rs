@@ -59,6 +59,9 @@ pub struct RemoveApplication {
     /// Whether it is removed by force.
     #[serde(default)]
     pub force: Force,
+    /// Whether the storage of its units is removed with them.
+    #[serde(default)]
+    pub destroy_storage: bool,
 }
 
 /// A change of settings, applied as a whole or not at all. Values are texts; the controller parses them by the

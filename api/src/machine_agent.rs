@@ -9,6 +9,7 @@ use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::health::UnitHealth;
 use state::terms::names::Uuid;
 use state::terms::position::Position;
+use state::terms::storage::{StorageId, StorageReport};
 pub use state::views::view::MachineView;
 use std::collections::BTreeMap;
 
@@ -21,6 +22,7 @@ requests! { MachineAgentRequests {
     ReportUnitHealth = post "/v1/models/{model}/machine-agents/{agent}/unit-health", MachineAgent => ();
     ReportObstructedRecalls = post "/v1/models/{model}/machine-agents/{agent}/obstructed-recalls", MachineAgent => ();
     ReportDiskUsage = post "/v1/models/{model}/machine-agents/{agent}/disk-usage", MachineAgent => ();
+    ReportStorage = post "/v1/models/{model}/machine-agents/{agent}/storage", MachineAgent => ();
     ReportMachineDead = post "/v1/models/{model}/machine-agents/{agent}/dead", MachineAgent => ();
     ReportUninstalled = post "/v1/models/{model}/machine-agents/{agent}/uninstalled", UninstallingMachineAgent => ();
     Enrol = post "/v1/models/{model}/machine-agents/{agent}/enrol", Enrolment => ();
@@ -76,6 +78,17 @@ pub struct ReportUnitHealth {
 pub struct ReportObstructedRecalls {
     /// What prevents the confirmation, by the uuid of the unit.
     pub recalls: BTreeMap<Uuid, String>,
+}
+
+/// Reports what the agent has done with an instance of storage of this machine. Idempotent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReportStorage {
+    /// The id.
+    pub id: StorageId,
+    /// The instance: a report about another one of this id is ignored.
+    pub instance: Uuid,
+    /// What was done.
+    pub report: StorageReport,
 }
 
 /// Reports that this Dying machine has no units left.

@@ -11,6 +11,7 @@ use state::terms::names::{RelationNumber, UnitName, Uuid};
 use state::terms::port_range::PortRange;
 use state::terms::position::Committed;
 use state::terms::settings::Bag;
+use state::terms::storage::StorageId;
 use std::collections::BTreeMap;
 
 requests! { UnitRequests {
@@ -47,6 +48,9 @@ pub struct RemoveUnit {
     /// Whether it is removed by force.
     #[serde(default)]
     pub force: Force,
+    /// Whether its storage is removed with it.
+    #[serde(default)]
+    pub destroy_storage: bool,
 }
 
 /// Adds units to an application, and returns their names.
@@ -59,6 +63,9 @@ pub struct AddUnits {
     pub units: u32,
     /// The name of the machine for the first unit; none to add a machine for each unit.
     pub to: Option<String>,
+    /// Existing storage for the unit, which is added to the machine of this storage. Only for one unit.
+    #[serde(default)]
+    pub attach_storage: Vec<StorageId>,
 }
 
 /// The data of one unit in a relation.

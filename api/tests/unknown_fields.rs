@@ -9,7 +9,7 @@ use serde_json::Value;
 /// Requests of users that only programs send: the provisioner is upgraded separately.
 const TOLERANT: [&str; 4] = ["ReportInstance", "GetMachineExistence", "SetMachineToken", "RemoveDeadMachine"];
 /// Types that agents send, too.
-const SHARED: [&str; 2] = ["Position", "Base"];
+const SHARED: [&str; 3] = ["Position", "Base", "StorageDirective"];
 
 /// The objects of a schema that accept unknown fields.
 fn tolerant(schema: &Value, path: &str, definitions: &Value, found: &mut Vec<String>) {

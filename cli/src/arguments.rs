@@ -33,7 +33,7 @@ pub struct GlobalArguments {
     pub show_log: bool,
 }
 
-/// Flags of the commands that remove something. Storage is not supported: `--destroy-storage` has no effect.
+/// Flags of the commands that remove something.
 #[derive(Clone, Debug, Default, Args)]
 pub struct RemovalArguments {
     /// Do not ask for confirmation
@@ -41,7 +41,8 @@ pub struct RemovalArguments {
     pub no_prompt: bool,
     #[command(flatten)]
     pub force: ForceArguments,
-    #[arg(long, hide = true)]
+    /// Remove the storage of the units with its content; without it, used storage stays on its machine
+    #[arg(long)]
     pub destroy_storage: bool,
     /// Show what would be removed, and change nothing
     #[arg(long)]

@@ -11,6 +11,7 @@ pub mod resource;
 pub mod secret;
 pub mod status_json;
 pub mod status_table;
+pub mod storage;
 pub mod task;
 pub mod unit;
 

@@ -241,7 +241,7 @@ pub struct MachineStream<S, E> {
 }
 
 /// The kinds of documents from which a machine's view is computed.
-const MACHINE_VIEW_KINDS: [Kind; 8] = [
+const MACHINE_VIEW_KINDS: [Kind; 10] = [
     Kind::Machine,
     Kind::MachineLife,
     Kind::Unit,
@@ -250,6 +250,8 @@ const MACHINE_VIEW_KINDS: [Kind; 8] = [
     Kind::ApplicationLife,
     Kind::SubordinateLink,
     Kind::Recall,
+    Kind::Storage,
+    Kind::StorageOn,
 ];
 
 impl<S: Store, E: Environment> MachineStream<S, E> {

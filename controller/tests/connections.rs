@@ -356,7 +356,7 @@ async fn a_thousand_idle_connections_of_one_token_do_not_stop_a_write() {
     let interval = [("update-status-hook-interval".to_owned(), "10s".to_owned())];
     let change = ConfigChange { set: interval.into(), reset: Vec::new() };
     user.handle(ConfigureModel { change }).await.expect("a write");
-    let add = AddUnits { application: "web".to_owned(), units: 1, to: None };
+    let add = AddUnits { attach_storage: Vec::new(), application: "web".to_owned(), units: 1, to: None };
     user.handle(add).await.expect("a write");
     let reads =
         (0..20).map(|_| user.clone()).map(|user| tokio::spawn(async move { user.handle(GetStatus).await }));

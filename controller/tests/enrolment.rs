@@ -274,7 +274,11 @@ async fn units_that_never_attached_do_not_block_a_machine_without_instance() {
     let machine = fixture.machine_of_unit(fixture.unit("web/0").await).await;
     fixture
         .admin
-        .handle(RemoveApplication { application: "web".to_owned(), force: api::Force::No })
+        .handle(RemoveApplication {
+            destroy_storage: false,
+            application: "web".to_owned(),
+            force: api::Force::No,
+        })
         .await
         .expect("it is Dying");
     fixture

@@ -58,7 +58,11 @@ async fn force_waits_a_full_minute_when_the_clock_is_set_forward() {
     let mut janitor = Janitor::default();
     fixture
         .admin
-        .handle(RemoveUnit { unit: "web/0".parse().expect("a unit"), force: Force::AfterWait })
+        .handle(RemoveUnit {
+            destroy_storage: false,
+            unit: "web/0".parse().expect("a unit"),
+            force: Force::AfterWait,
+        })
         .await
         .expect("the removal is accepted");
     sweep(&fixture, &mut janitor).await;
@@ -85,7 +89,11 @@ async fn force_starts_after_a_minute_when_the_clock_is_set_back() {
     let mut janitor = Janitor::default();
     fixture
         .admin
-        .handle(RemoveUnit { unit: "web/0".parse().expect("a unit"), force: Force::AfterWait })
+        .handle(RemoveUnit {
+            destroy_storage: false,
+            unit: "web/0".parse().expect("a unit"),
+            force: Force::AfterWait,
+        })
         .await
         .expect("the removal is accepted");
     sweep(&fixture, &mut janitor).await;
@@ -107,7 +115,11 @@ async fn time_without_a_controller_does_not_count_for_force() {
     let (mut fixture, unit) = web().await;
     fixture
         .admin
-        .handle(RemoveUnit { unit: "web/0".parse().expect("a unit"), force: Force::AfterWait })
+        .handle(RemoveUnit {
+            destroy_storage: false,
+            unit: "web/0".parse().expect("a unit"),
+            force: Force::AfterWait,
+        })
         .await
         .expect("the removal is accepted");
     sweep(&fixture, &mut Janitor::default()).await;
@@ -129,7 +141,11 @@ async fn the_elapsed_part_of_a_budget_is_kept_across_restarts() {
     budget(&fixture, "2h").await;
     fixture
         .admin
-        .handle(RemoveUnit { unit: "web/0".parse().expect("a unit"), force: Force::No })
+        .handle(RemoveUnit {
+            destroy_storage: false,
+            unit: "web/0".parse().expect("a unit"),
+            force: Force::No,
+        })
         .await
         .expect("the removal is accepted");
     // eight processes of 16 minutes each: each stores a checkpoint after an eighth of two hours
@@ -151,7 +167,11 @@ async fn a_forced_wait_completes_across_restarts_and_why_shows_the_remaining_tim
     let (mut fixture, unit) = web().await;
     fixture
         .admin
-        .handle(RemoveUnit { unit: "web/0".parse().expect("a unit"), force: Force::AfterWait })
+        .handle(RemoveUnit {
+            destroy_storage: false,
+            unit: "web/0".parse().expect("a unit"),
+            force: Force::AfterWait,
+        })
         .await
         .expect("the removal is accepted");
     let left = async |fixture: &Fixture<MemoryStore, FakeEnvironment>| {
@@ -182,7 +202,11 @@ async fn force_timers_are_stored_in_batches() {
         let unit = format!("web/{at}");
         fixture
             .admin
-            .handle(RemoveUnit { unit: unit.parse().expect("a unit"), force: Force::AfterWait })
+            .handle(RemoveUnit {
+                destroy_storage: false,
+                unit: unit.parse().expect("a unit"),
+                force: Force::AfterWait,
+            })
             .await
             .expect("the removal is accepted");
     }
@@ -206,7 +230,11 @@ async fn a_unit_with_a_budget_shows_when_force_starts() {
     budget(&fixture, "20s").await;
     fixture
         .admin
-        .handle(RemoveUnit { unit: "web/0".parse().expect("a unit"), force: Force::No })
+        .handle(RemoveUnit {
+            destroy_storage: false,
+            unit: "web/0".parse().expect("a unit"),
+            force: Force::No,
+        })
         .await
         .expect("the removal is accepted");
     let left = async || wait_left_ms(&fixture, ForcedBy::Budget).await;
@@ -219,7 +247,7 @@ async fn a_unit_with_a_budget_shows_when_force_starts() {
     assert_eq!(left().await, Some(Some(15_000)));
     fixture
         .admin
-        .handle(RemoveApplication { application: "web".to_owned(), force: Force::No })
+        .handle(RemoveApplication { destroy_storage: false, application: "web".to_owned(), force: Force::No })
         .await
         .expect("the removal is accepted");
     let causes = fixture.admin.handle(GetWhy { entity: entity("web") }).await.expect("it exists").causes;
@@ -236,7 +264,11 @@ async fn a_budget_counts_elapsed_time_only() {
     budget(&fixture, "2h").await;
     fixture
         .admin
-        .handle(RemoveUnit { unit: "web/0".parse().expect("a unit"), force: Force::No })
+        .handle(RemoveUnit {
+            destroy_storage: false,
+            unit: "web/0".parse().expect("a unit"),
+            force: Force::No,
+        })
         .await
         .expect("the removal is accepted");
     sweep(&fixture, &mut janitor).await;
@@ -271,7 +303,11 @@ async fn leftovers_that_cannot_be_deleted_do_not_block_force() {
     }
     fixture
         .admin
-        .handle(RemoveUnit { unit: "web/0".parse().expect("a unit"), force: Force::AtOnce })
+        .handle(RemoveUnit {
+            destroy_storage: false,
+            unit: "web/0".parse().expect("a unit"),
+            force: Force::AtOnce,
+        })
         .await
         .expect("the removal is accepted");
     let mut janitor = Janitor::default();

@@ -127,6 +127,7 @@ fn smallest(document: &Value, schema: &Value) -> Value {
         Some("string") => match schema["format"].as_str() {
             Some("uuid") => json!(Uuid(0)),
             Some("secret-id") => json!("0".repeat(20)),
+            Some("storage-id") => json!("data/0"),
             Some("unit-name" | "unit-name-or-leader") => json!("web/0"),
             _ => json!(""),
         },
@@ -378,7 +379,11 @@ async fn real_responses_match_the_document() {
         sample(WaitForChange { after: None }),
         sample(SuspendRelation { relation: 0, message: text("later") }),
         sample(ResumeRelation { relation: 0 }),
-        sample(RemoveApplication { application: text("db"), force: Force::AfterWait }),
+        sample(RemoveApplication {
+            destroy_storage: false,
+            application: text("db"),
+            force: Force::AfterWait,
+        }),
     ];
     let document = openapi::document();
     let mut tried = BTreeSet::new();

@@ -125,7 +125,12 @@ async fn units_that_are_lost_with_their_machine_name_it_and_the_model_lists_it_o
     let fixture = Fixture::in_memory().await;
     fixture.deploy("web", 1).await;
     for _ in 0..2 {
-        let add = AddUnits { application: "web".to_owned(), units: 1, to: Some("0".to_owned()) };
+        let add = AddUnits {
+            attach_storage: Vec::new(),
+            application: "web".to_owned(),
+            units: 1,
+            to: Some("0".to_owned()),
+        };
         fixture.admin.handle(add).await.expect("there is room");
     }
     let machine = fixture.machine_of_unit(fixture.unit("web/0").await).await;

@@ -179,6 +179,16 @@ pub enum StorageType {
     Block,
 }
 
+impl StorageType {
+    /// The word in metadata.yaml.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            StorageType::Filesystem => "filesystem",
+            StorageType::Block => "block",
+        }
+    }
+}
+
 /// One storage of metadata.yaml (spec/clients.md 4.3).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

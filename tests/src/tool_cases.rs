@@ -17,7 +17,6 @@ use serde_json::Value;
 use state::unit::hook_context::{HookContext, ReportContent};
 use std::collections::BTreeMap;
 use std::path::Path;
-use test_support::hook_context;
 
 /// The folder of the resources of the unit of all cases.
 const RESOURCES: &str = "/var/lib/juju/agents/unit-myapp-0/resources";
@@ -84,29 +83,12 @@ struct Vector {
     json: String,
 }
 
-/// Whether the tool `name` is supported, according to its help text.
-pub fn is_supported(name: &str) -> bool {
-    let help = commands::call(&mut hook_context::context(), name, &[b"--help".to_vec()], &Inputs::default());
-    match help {
-        CallOutcome::Reply(reply) => !String::from_utf8_lossy(&reply.stdout).contains("not supported yet"),
-        CallOutcome::Need(_) => true,
-    }
-}
-
 /// Runs every case of `text`, with the empty folder `directory` as working directory. Fails if the file cannot be
 /// parsed.
 pub fn run(text: &str, directory: &Path) -> Result<Report, String> {
     let file: File = serde_yaml::from_str(text).map_err(|error| error.to_string())?;
     let mut report = Report::default();
-    let mut skipped: BTreeMap<&str, usize> = BTreeMap::new();
     for case in &file.cases {
-        let tools = case.pre.iter().filter_map(|words| words.first()).chain([&case.tool]);
-        let missing =
-            tools.map(String::as_str).find(|name| commands::NAMES.contains(name) && !is_supported(name));
-        if let Some(name) = missing {
-            *skipped.entry(name).or_default() += 1;
-            continue;
-        }
         let problems = case.problems(&file.fixtures, directory);
         let question = case.quirk.as_ref().or(case.unsure.as_ref());
         report.count(&case.id, problems, question);
@@ -119,11 +101,6 @@ pub fn run(text: &str, directory: &Path) -> Result<Report, String> {
     }
     for case in &file.dispatch_cases {
         report.count(&case.id, case.problems(), None);
-    }
-    if !skipped.is_empty() {
-        let names: Vec<String> = skipped.iter().map(|(name, count)| format!("{name} {count}")).collect();
-        let count: usize = skipped.values().sum();
-        report.lines.push(format!("skipped {count} (tools not supported yet): {}", names.join(", ")));
     }
     Ok(report)
 }

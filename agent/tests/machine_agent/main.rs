@@ -2,6 +2,7 @@
 
 mod folders;
 mod health;
+mod storage;
 
 use agent::config;
 use agent::deployer::{Deployer, may_run};
@@ -51,6 +52,7 @@ struct FakeController {
     obstructed: Arc<Mutex<Vec<BTreeMap<Uuid, String>>>>,
     health: Arc<Mutex<BTreeMap<Uuid, UnitHealth>>>,
     health_changed: Arc<Notify>,
+    storage: Arc<Mutex<Vec<api::ReportStorage>>>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -218,6 +220,7 @@ fn view(units: BTreeMap<Uuid, Assigned>) -> MachineView {
         life: Life::Alive,
         units,
         recalls: BTreeSet::new(),
+        storage: BTreeMap::new(),
     }
 }
 

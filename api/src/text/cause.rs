@@ -161,6 +161,7 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
         Duty::InspectSetAside { files, .. } => {
             format!("inspect damaged files of its stored state, which were set aside: {}", files.join(", "))
         }
+        Duty::ProvideStorage { storage } => format!("provide storage {storage}"),
         Duty::Reboot => "reboot the machine, as a hook requested".to_owned(),
         Duty::RebootByHand { .. } => format!(
             "reboot the machine, as a hook requested: it did not happen within {} minutes",

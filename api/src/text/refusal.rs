@@ -10,6 +10,7 @@ mod problem;
 mod refusal_text;
 mod relation;
 mod secret;
+mod storage;
 
 use refusal_text::{plain, with_hint};
 use state::terms::failure_reason::FailureReason;
@@ -36,6 +37,7 @@ pub fn text(reason: &RefusalReason) -> RefusalText {
         RefusalReason::Scope(reason) => scope(reason),
         RefusalReason::Secret(reason) => refusal_text::plain(secret::text(reason)),
         RefusalReason::Session(reason) => agent::session(reason),
+        RefusalReason::Storage(reason) => storage::text(reason),
         RefusalReason::Transaction(reason) => plain(transaction(reason)),
         RefusalReason::Unit(reason) => unit(reason),
         RefusalReason::Write(reason) => plain(agent::write(reason)),

@@ -25,6 +25,7 @@ pub fn words(reason: &StartReason) -> String {
         StartReason::TrustChanged => "trust changed",
         StartReason::Configured => "config-changed is done",
         StartReason::LeadershipGained => "this unit became the leader",
+        StartReason::StorageChanged => "storage was attached or is to be detached",
         StartReason::SecretDue => "a secret changed, expired or is to be rotated",
         StartReason::LeaderSettingsChanged => "the leader changed its settings",
         StartReason::Rebooted => "the machine was rebooted",

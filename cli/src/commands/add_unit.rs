@@ -1,6 +1,7 @@
 //! `add-unit APP`: adds units to an application.
 
 use crate::command_error::CommandError;
+use crate::commands::change_storage;
 use crate::session::CommandSession;
 use api::{AddUnits, UserPort};
 use clap::Args;
@@ -16,12 +17,19 @@ pub struct AddUnitArgs {
     /// Machines to use, for example 0 or 0,1; each further unit gets a new machine
     #[arg(long, value_delimiter = ',', value_name = "MACHINE")]
     pub to: Vec<String>,
-    #[arg(long, hide = true)]
+    /// Existing storage for the unit, which is added to the machine of this storage
+    #[arg(long, value_delimiter = ',', value_name = "ID")]
     pub attach_storage: Vec<String>,
 }
 
 pub async fn run<A: UserPort>(args: &AddUnitArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
-    let add = |units, to| AddUnits { application: args.application.clone(), units, to };
+    let attach = change_storage::ids(&args.attach_storage)?;
+    let add = |units, to| AddUnits {
+        attach_storage: attach.clone(),
+        application: args.application.clone(),
+        units,
+        to,
+    };
     let placed: Vec<&String> = args.to.iter().take(args.num_units as usize).collect();
     for &machine in &placed {
         session.note_write(session.api.handle(add(1, Some(machine.clone()))).await?.revision);

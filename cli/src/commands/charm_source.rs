@@ -19,8 +19,6 @@ pub struct IgnoredSourceArgs {
     pub channel: Option<String>,
     #[arg(long, hide = true)]
     pub revision: Option<String>,
-    #[arg(long, hide = true)]
-    pub storage: Vec<String>,
 }
 
 /// Reads and validates the charm at `path`. The error lists all problems, one per line.
@@ -49,10 +47,6 @@ pub fn load<A>(path: &str, force: bool, session: &CommandSession<A>) -> Result<C
         CommandError::new(format!("cannot use charm {path:?}:\n{}", lines.join("\n")))
     })?;
     session.output.warn(&source.notes);
-    if !source.charm.storage.is_empty() {
-        let text = "storages are not supported yet: the hooks of the charm run without them";
-        session.output.warn(&[text.to_owned()]);
-    }
     Ok(source)
 }
 

@@ -5,7 +5,7 @@
 
 use crate::command_error::CommandError;
 use crate::commands::resource_files::ResourceFiles;
-use crate::commands::{bases, charm_source, settings};
+use crate::commands::{bases, change_storage, charm_source, settings};
 use crate::session::CommandSession;
 use api::{AddUnits, UserPort};
 use clap::Args;
@@ -39,6 +39,12 @@ pub struct DeployArgs {
     /// Let the charm read the credential of its cloud
     #[arg(long)]
     pub trust: bool,
+    /// Storage of each unit: the pool, the number and the size of its instances; may be repeated
+    #[arg(long, value_name = "NAME=[POOL,][COUNT,][SIZE]")]
+    pub storage: Vec<String>,
+    /// Existing storage for the unit, which is added to the machine of this storage
+    #[arg(long, value_delimiter = ',', value_name = "ID")]
+    pub attach_storage: Vec<String>,
     /// Show what would be deployed, and change nothing
     #[arg(long)]
     pub dry_run: bool,
@@ -49,8 +55,6 @@ pub struct DeployArgs {
 /// Flags of Juju's `deploy` that are accepted and have no effect.
 #[derive(Debug, Default, Args)]
 pub struct IgnoredArgs {
-    #[arg(long, hide = true)]
-    pub attach_storage: Vec<String>,
     #[arg(long, hide = true)]
     pub series: Option<String>,
     #[arg(long, hide = true)]
@@ -67,13 +71,11 @@ impl IgnoredArgs {
     /// Warnings about the ignored flags that could change the behaviour of a charm.
     fn warnings(&self) -> Vec<String> {
         let given = [
-            ("--attach-storage", !self.attach_storage.is_empty()),
             ("--bind", self.source.bind.is_some()),
             ("--channel", self.source.channel.is_some()),
             ("--device", !self.device.is_empty()),
             ("--overlay", !self.overlay.is_empty()),
             ("--revision", self.source.revision.is_some()),
-            ("--storage", !self.source.storage.is_empty()),
         ];
         let given = given.into_iter().filter(|(_, given)| *given);
         given.map(|(flag, _)| format!("{flag} has no effect in this version")).collect()
@@ -109,6 +111,8 @@ pub async fn run<A: UserPort>(args: &DeployArgs, session: &CommandSession<A>) ->
     let further: Vec<&String> = if subordinate { Vec::new() } else { further.collect() };
     let units = args.num_units - further.len() as u32;
     let deploy = api::Deploy {
+        storage: change_storage::directives(&args.storage)?,
+        attach_storage: change_storage::ids(&args.attach_storage)?,
         application: Some(application.clone()),
         sha256,
         units,
@@ -125,7 +129,12 @@ pub async fn run<A: UserPort>(args: &DeployArgs, session: &CommandSession<A>) ->
         .output
         .print_remark(&format!("Located {charm_text}\nDeploying \"{application}\" from {charm_text}\n"));
     for machine in further {
-        let add = AddUnits { application: application.clone(), units: 1, to: Some(machine.clone()) };
+        let add = AddUnits {
+            attach_storage: Vec::new(),
+            application: application.clone(),
+            units: 1,
+            to: Some(machine.clone()),
+        };
         session.note_write(session.api.handle(add).await?.revision);
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! The list of all commands: module, help text and call of each. One file per command; `suspend_relation`, `operations`
-//! `constraints`, `add_secret`, `grant_secret` and `secrets` hold two commands each. `bases`, `charm_source`,
-//! `removal`, `settings` and `task_results` hold code that several commands share.
+//! `constraints`, `add_secret`, `grant_secret` and `secrets` hold two commands each, `storage` three and
+//! `change_storage` four. `bases`, `charm_source`, `removal`, `settings` and `task_results` hold code that several
+//! commands share.
 //!
 //! The recipe for a new command is in ARCHITECTURE.md. `dispatch` is called by `main`; it opens the session for the
 //! commands that need a controller. A command fails if an argument is invalid, if the controller refuses its request or
@@ -13,6 +14,7 @@ pub mod add_secret;
 pub mod add_unit;
 pub mod bases;
 pub mod cancel_task;
+pub mod change_storage;
 pub mod charm_source;
 pub mod config;
 pub mod constraints;
@@ -47,6 +49,7 @@ pub mod show_model;
 pub mod show_task;
 pub mod show_unit;
 pub mod status;
+pub mod storage;
 pub mod supervise;
 pub mod suspend_relation;
 pub mod switch;
@@ -205,6 +208,22 @@ pub enum Verb {
     Secrets(secrets::SecretsArgs),
     /// Show a secret
     ShowSecret(secrets::ShowSecretArgs),
+    /// Add storage to a unit
+    AddStorage(change_storage::AddStorageArgs),
+    /// Attach existing storage to a unit of its machine
+    AttachStorage(change_storage::AttachStorageArgs),
+    /// Detach storage from its unit; its content stays on the machine
+    DetachStorage(change_storage::DetachStorageArgs),
+    /// Remove storage with its content
+    RemoveStorage(change_storage::RemoveStorageArgs),
+    /// List the storage of the model
+    #[command(visible_alias = "list-storage")]
+    Storage(storage::StorageArgs),
+    /// Show storage
+    ShowStorage(storage::ShowStorageArgs),
+    /// List the pools of storage
+    #[command(visible_alias = "list-storage-pools")]
+    StoragePools(storage::StoragePoolsArgs),
     /// Set the constraints of machines; only the architecture of this host is accepted
     SetModelConstraints(constraints::SetModelConstraintsArgs),
     /// Show the constraints of machines
@@ -218,15 +237,13 @@ pub enum Verb {
 }
 
 /// Commands of Juju that are not supported: rejected with `not offered here` (spec/clients.md 3.2).
-pub const NOT_OFFERED: [&str; 59] = [
+pub const NOT_OFFERED: [&str; 54] = [
     "add-cloud",
     "add-credential",
     "add-k8s",
     "add-space",
     "add-ssh-key",
-    "add-storage",
     "add-user",
-    "attach-storage",
     "bind",
     "bootstrap",
     "charm-resources",
@@ -241,7 +258,6 @@ pub const NOT_OFFERED: [&str; 59] = [
     "debug-hook",
     "debug-hooks",
     "destroy-controller",
-    "detach-storage",
     "diff-bundle",
     "download",
     "enable-ha",
@@ -265,7 +281,6 @@ pub const NOT_OFFERED: [&str; 59] = [
     "remove-offer",
     "remove-saas",
     "remove-ssh-key",
-    "remove-storage",
     "revoke",
     "scp",
     "set-application-base",
@@ -275,7 +290,6 @@ pub const NOT_OFFERED: [&str; 59] = [
     "show-status-log",
     "spaces",
     "ssh",
-    "storage",
     "unexpose",
     "wait-for",
 ];
@@ -365,6 +379,13 @@ async fn with_controller(
         Verb::RevokeSecret(args) => grant_secret::revoke(&args, session).await,
         Verb::RemoveSecret(args) => remove_secret::run(&args, session).await,
         Verb::Secrets(args) => secrets::list(&args, session).await,
+        Verb::AddStorage(args) => change_storage::add(&args, session).await,
+        Verb::AttachStorage(args) => change_storage::attach(&args, session).await,
+        Verb::DetachStorage(args) => change_storage::detach(&args, session).await,
+        Verb::RemoveStorage(args) => change_storage::remove(&args, session).await,
+        Verb::Storage(args) => storage::list(&args, session).await,
+        Verb::ShowStorage(args) => storage::show(&args, session).await,
+        Verb::StoragePools(args) => storage::pools(&args, session),
         Verb::ShowSecret(args) => secrets::show(&args, session).await,
         Verb::SetModelConstraints(args) => constraints::set(&args, session),
         Verb::ModelConstraints(args) => constraints::show(&args, session),

@@ -36,6 +36,8 @@ pub struct RefreshArgs {
     pub force_series: bool,
     #[arg(long, hide = true)]
     pub base: Option<String>,
+    #[arg(long, hide = true)]
+    pub storage: Vec<String>,
     #[command(flatten)]
     pub ignored: charm_source::IgnoredSourceArgs,
 }

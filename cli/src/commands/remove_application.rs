@@ -22,8 +22,10 @@ pub async fn run<A: UserPort>(
     session: &CommandSession<A>,
 ) -> Result<(), CommandError> {
     let (applications, flags) = (&args.applications, &args.removal);
-    let request =
-        async |application, force| session.api.handle(RemoveApplication { application, force }).await;
+    let destroy_storage = flags.destroy_storage;
+    let request = async |application, force| {
+        session.api.handle(RemoveApplication { destroy_storage, application, force }).await
+    };
     removal::remove_each("application", applications, RemovalTarget::Application, flags, session, request)
         .await
 }

@@ -30,7 +30,8 @@ pub async fn run<A: UserPort>(
         (Some(count), [application]) => newest(application, count, session).await?,
         (Some(_), _) => return Err(CommandError::usage("--num-units requires exactly one application")),
     };
-    let request = async |unit, force| session.api.handle(RemoveUnit { unit, force }).await;
+    let destroy_storage = args.removal.destroy_storage;
+    let request = async |unit, force| session.api.handle(RemoveUnit { destroy_storage, unit, force }).await;
     removal::remove_each("unit", &units, RemovalTarget::Unit, &args.removal, session, request).await
 }
 

@@ -258,7 +258,7 @@ impl FakeClient {
                 json(DryRun { removed_eventually, ..DryRun::default() })
             }
             "RemoveUnit" => {
-                let RemoveUnit { unit, force } = parsed(&body);
+                let RemoveUnit { unit, force, .. } = parsed(&body);
                 self.record(format!("remove {unit} force={force:?}"));
                 self.require_known(&unit.to_string())?;
                 json(changed())

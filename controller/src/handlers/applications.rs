@@ -14,8 +14,8 @@ use api::{
 };
 use state::documents::draft::{Draft, read};
 use state::documents::refusal::Refusal;
-use state::lifecycle::application;
 use state::lifecycle::creation::Creation;
+use state::lifecycle::{application, storage};
 use state::operations::force;
 use state::terms::position::Committed;
 use state::terms::refusal::EntityKind;
@@ -105,10 +105,13 @@ impl<S: Store, E: Environment> Handle<SetTrust> for Authorised<S, E> {
 
 impl<S: Store, E: Environment> Handle<RemoveApplication> for Authorised<S, E> {
     async fn handle(&self, removal: RemoveApplication) -> Result<WriteResponse, ApiError> {
-        let RemoveApplication { application: name, force } = removal;
+        let RemoveApplication { application: name, force, destroy_storage } = removal;
         let (model, now_ms) = (self.model().await?, self.controller.environment.wall_ms());
         let transition = move |draft: &mut Draft<'_>| {
             let id = application::find(draft, model, &name)?;
+            if destroy_storage {
+                storage::destroy_with_application(draft, model, id);
+            }
             force::destroy_application(draft, model, id, force, now_ms).map(drop)
         };
         self.remove(model, transition, force).await

@@ -13,13 +13,13 @@ use crate::watches::MachineStream;
 use api::error::ApiError;
 use api::{
     ConfirmRecall, Enrol, Existence, GetUnitExistence, Handle, RemoveDeadUnit, ReportMachineDead,
-    ReportObstructedRecalls, ReportPresence, ReportUninstalled, ReportUnitHealth, SetUnitToken, Watch,
-    WatchMachine,
+    ReportObstructedRecalls, ReportPresence, ReportStorage, ReportUninstalled, ReportUnitHealth,
+    SetUnitToken, Watch, WatchMachine,
 };
 use state::documents::draft::{Draft, read, read_all};
 use state::documents::prelude::{Model, TokenHolder, last_id};
 use state::documents::token;
-use state::lifecycle::machine;
+use state::lifecycle::{machine, storage};
 use state::operations::instance::Enrolment;
 use state::operations::{assigned_units, instance, tombstone_retention};
 use state::terms::health::bounded_line;
@@ -119,6 +119,19 @@ impl<S: Store, E: Environment> Handle<ReportObstructedRecalls> for Authorised<S,
         let own = own.await.into_iter().take(OBSTRUCTED_RECALLS_MAX);
         let own = own.map(|(unit, why)| (unit, bounded_line(&why))).collect();
         self.controller.presence.set_obstructed_recalls(machine, own);
+        Ok(())
+    }
+}
+
+impl<S: Store, E: Environment> Handle<ReportStorage> for Authorised<S, E> {
+    async fn handle(&self, reported: ReportStorage) -> Result<(), ApiError> {
+        let (model, machine) = self.machine()?;
+        let now_ms = self.controller.environment.wall_ms();
+        let transition = move |draft: &mut Draft<'_>| {
+            let ReportStorage { id, instance, report } = reported.clone();
+            storage::record_report(draft, model, machine, (&id, instance), report, now_ms)
+        };
+        self.controller.run(transition).await?;
         Ok(())
     }
 }

@@ -20,6 +20,7 @@ mod removal;
 mod resources;
 mod secrets;
 mod status;
+mod storage;
 pub mod unit_agent;
 mod units;
 mod user_secrets;

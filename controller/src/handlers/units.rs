@@ -17,11 +17,13 @@ use state::documents::draft::Draft;
 use state::documents::prelude::Model;
 use state::documents::refusal::Refusal;
 use state::lifecycle::creation::{self, Creation};
-use state::lifecycle::{application, unit};
+use state::lifecycle::{application, storage, unit};
 use state::operations::force;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::position::Committed;
+use state::terms::refusal::storage::StorageRefusal;
 use state::terms::refusal::{AddedKind, EntityKind};
+use state::terms::storage::StorageId;
 
 /// Batches of one request that wait for the writer at the same time: a quarter of what the writer commits with one
 /// sync, so that other requests wait for one commit at most.
@@ -71,6 +73,28 @@ impl<S: Store, E: Environment> Authorised<S, E> {
     }
 }
 
+impl<S: Store, E: Environment> Authorised<S, E> {
+    /// Adds one unit with existing storage.
+    async fn add_unit_with_storage(
+        &self,
+        model: Model,
+        application: Uuid,
+        count: u32,
+        (to, attach): (Option<String>, Vec<StorageId>),
+    ) -> Result<Committed<Vec<UnitName>>, ApiError> {
+        let (now_ms, ids) = (self.controller.environment.wall_ms(), Uuids::new(&self.controller.environment));
+        let transition = move |draft: &mut Draft<'_>| {
+            if count != 1 {
+                return Err(StorageRefusal::AttachedToSeveral.into());
+            }
+            let creation = Creation { now_ms, ids: &mut ids.generator() };
+            let added = unit::add_with_storage(draft, model, application, to.as_deref(), &attach, creation)?;
+            Ok(vec![added.1])
+        };
+        self.controller.run(transition).await
+    }
+}
+
 impl<S: Store, E: Environment> Handle<AddUnits> for Authorised<S, E> {
     async fn handle(&self, add: AddUnits) -> Result<Committed<Vec<UnitName>>, ApiError> {
         let (name, count) = (add.application, add.units);
@@ -80,6 +104,11 @@ impl<S: Store, E: Environment> Handle<AddUnits> for Authorised<S, E> {
             Ok((model, application::find(&mut documents, model, &name)?))
         });
         let (model, application) = found.await?;
+        if !add.attach_storage.is_empty() {
+            return self
+                .add_unit_with_storage(model, application, add.units, (add.to, add.attach_storage))
+                .await;
+        }
         self.add_units(model, application, count, add.to).await
     }
 }
@@ -106,12 +135,16 @@ impl<S: Store, E: Environment> Handle<ResolvedRequest> for Authorised<S, E> {
 
 impl<S: Store, E: Environment> Handle<RemoveUnit> for Authorised<S, E> {
     async fn handle(&self, removal: RemoveUnit) -> Result<WriteResponse, ApiError> {
-        let RemoveUnit { unit: name, force } = removal;
+        let RemoveUnit { unit: name, force, destroy_storage } = removal;
         let model = self.model().await?;
         let now_ms = self.controller.environment.wall_ms();
         let transition = move |draft: &mut Draft<'_>| {
             let id = unit::find(draft, model, &name)?;
-            force::destroy_unit(draft, model, id, force, now_ms).map(drop)
+            let removed = force::destroy_unit(draft, model, id, force, now_ms).map(drop);
+            if destroy_storage && removed.is_ok() {
+                storage::destroy_with_unit(draft, model, id, now_ms);
+            }
+            removed
         };
         self.remove(model, transition, force).await
     }

@@ -41,7 +41,7 @@ async fn a_refusal_because_of_a_pending_removal_names_its_blockers() {
     assert_eq!(refused.blockers, [leave.since(now(&fixture))]);
     fixture
         .admin
-        .handle(RemoveApplication { application: "web".to_owned(), force: Force::No })
+        .handle(RemoveApplication { destroy_storage: false, application: "web".to_owned(), force: Force::No })
         .await
         .expect("the removal is accepted");
     let removed_ms = now(&fixture);
@@ -77,7 +77,12 @@ async fn a_refused_removal_names_at_most_20_blockers_each_with_its_command() {
     assert_eq!(first.message, message(alive));
     assert_eq!(first.blockers, [by_hand(unit("web/0"))]);
     for _ in 0..20 {
-        let add = AddUnits { application: "web".to_owned(), units: 1, to: Some("0".to_owned()) };
+        let add = AddUnits {
+            attach_storage: Vec::new(),
+            application: "web".to_owned(),
+            units: 1,
+            to: Some("0".to_owned()),
+        };
         fixture.admin.handle(add).await.expect("there is room");
     }
     let refused = remove("0").await;
@@ -96,7 +101,7 @@ async fn each_of_several_blockers_has_its_own_remedy_and_time() {
     fixture.attach_agent("web/1").await;
     fixture
         .admin
-        .handle(RemoveApplication { application: "web".to_owned(), force: Force::No })
+        .handle(RemoveApplication { destroy_storage: false, application: "web".to_owned(), force: Force::No })
         .await
         .expect("the removal is accepted");
     let removed_ms = now(&fixture);

@@ -76,7 +76,7 @@ async fn a_subordinate_without_principals_waits_for_an_integration() {
     let listed = causes(&fixture, "side").await;
     let waits = cause_of(&listed, "application side");
     assert_eq!(waits.duty, Duty::AddPrincipalUnit { principal: "db".to_owned() });
-    let added = AddUnits { application: "db".to_owned(), units: 1, to: None };
+    let added = AddUnits { attach_storage: Vec::new(), application: "db".to_owned(), units: 1, to: None };
     fixture.admin.handle(added).await.expect("it is alive");
     let listed = causes(&fixture, "side").await;
     assert!(

@@ -86,7 +86,11 @@ async fn a_dying_unit_waits_since_its_removal_and_enters_no_relation() {
     fixture.advance(3_600_000);
     fixture
         .admin
-        .handle(RemoveUnit { unit: "web/0".parse().expect("a unit"), force: Force::No })
+        .handle(RemoveUnit {
+            destroy_storage: false,
+            unit: "web/0".parse().expect("a unit"),
+            force: Force::No,
+        })
         .await
         .expect("the removal is accepted");
     let removed_ms = now(&fixture);
@@ -101,7 +105,7 @@ async fn a_dying_unit_waits_since_its_removal_and_enters_no_relation() {
     // the agent of this unit was never started
     fixture
         .admin
-        .handle(RemoveApplication { application: "db".to_owned(), force: Force::No })
+        .handle(RemoveApplication { destroy_storage: false, application: "db".to_owned(), force: Force::No })
         .await
         .expect("the removal is accepted");
     let removed_ms = now(&fixture);
@@ -125,7 +129,11 @@ async fn a_dead_unit_waits_for_its_recall_by_the_machine_agent() {
     let mut web = fixture.attach_agent("web/0").await;
     fixture
         .admin
-        .handle(RemoveUnit { unit: "web/0".parse().expect("a unit"), force: Force::No })
+        .handle(RemoveUnit {
+            destroy_storage: false,
+            unit: "web/0".parse().expect("a unit"),
+            force: Force::No,
+        })
         .await
         .expect("the removal is accepted");
     web.commit(web.record(Operation::SetDead)).await;

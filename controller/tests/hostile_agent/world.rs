@@ -125,7 +125,8 @@ impl World {
             };
             admin.handle(deploy).await.expect("the deployment succeeds");
         }
-        let add = api::AddUnits { application: "web".to_owned(), units: 1, to: None };
+        let add =
+            api::AddUnits { attach_storage: Vec::new(), application: "web".to_owned(), units: 1, to: None };
         admin.handle(add).await.expect("the unit is added");
         let relation = fixture.integrate().await;
 

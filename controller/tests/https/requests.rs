@@ -22,7 +22,12 @@ async fn one_bag_changed_among_a_hundred_sends_one_delta_of_one_bag() {
     let fixture = &served.fixture;
     fixture.deploy("web", 1).await;
     fixture.deploy("db", 1).await;
-    let ids = fixture.admin.handle(AddUnits { application: "db".into(), units: 99, to: None });
+    let ids = fixture.admin.handle(AddUnits {
+        attach_storage: Vec::new(),
+        application: "db".into(),
+        units: 99,
+        to: None,
+    });
     ids.await.expect("the units are added");
     let (number, id) = fixture.integrate().await;
     let model = fixture.model;

@@ -19,7 +19,7 @@ async fn each_cause_of_a_dying_unit_is_listed_once() {
     db.enter(relation, "server", "web").await;
     fixture
         .admin
-        .handle(RemoveApplication { application: "web".to_owned(), force: Force::No })
+        .handle(RemoveApplication { destroy_storage: false, application: "web".to_owned(), force: Force::No })
         .await
         .expect("the request is accepted");
     for entity in ["web/0", "web", "relation 0"] {

@@ -13,7 +13,7 @@ use state::documents::prelude::{Kind, UnitDoc};
 use std::collections::BTreeMap;
 
 fn web(units: u32) -> AddUnits {
-    AddUnits { application: "web".to_owned(), units, to: None }
+    AddUnits { attach_storage: Vec::new(), application: "web".to_owned(), units, to: None }
 }
 
 #[tokio::test]

@@ -146,7 +146,8 @@ async fn an_archive_is_kept_while_an_application_or_a_unit_uses_it() {
     let third = host::digest::sha256(&tiny_charm("2"));
     assert_eq!(is_there(&fixture, &third).await, (true, true), "the oldest that the application remembers");
 
-    let remove = RemoveApplication { application: "tiny".to_owned(), force: Force::AtOnce };
+    let remove =
+        RemoveApplication { destroy_storage: false, application: "tiny".to_owned(), force: Force::AtOnce };
     fixture.admin.handle(remove).await.expect("the request is accepted");
     for _ in 0..4 {
         sweep(&fixture, &mut janitor).await;

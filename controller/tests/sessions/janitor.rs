@@ -26,7 +26,11 @@ async fn the_presence_of_removed_units_and_machines_is_deleted() {
     assert!([removed, kept].iter().all(|unit| presence.after(None, 1_000).contains(unit)));
     fixture
         .admin
-        .handle(RemoveUnit { unit: "web/0".parse().expect("a unit"), force: Force::AtOnce })
+        .handle(RemoveUnit {
+            destroy_storage: false,
+            unit: "web/0".parse().expect("a unit"),
+            force: Force::AtOnce,
+        })
         .await
         .expect("the forced removal is accepted");
     let mut janitor = Janitor::default();
@@ -84,7 +88,8 @@ async fn a_tombstone_is_evidence_until_the_machine_has_confirmed_the_recall() {
     let machines = [fixture.machine_of_unit(unit).await, fixture.machine_of_unit(other).await];
     let [own, another] =
         machines.map(|machine| fixture.controller.session_for(TokenHolder::Machine { model, machine }));
-    let remove = RemoveUnit { unit: "web/0".parse().expect("a unit"), force: Force::No };
+    let remove =
+        RemoveUnit { destroy_storage: false, unit: "web/0".parse().expect("a unit"), force: Force::No };
     fixture.admin.handle(remove).await.expect("the unit never attached: it is removed");
     let mut janitor = Janitor::new(JanitorLimits { tombstones_max: 0, ..JanitorLimits::default() });
     let mut sweep = async || {

@@ -47,7 +47,11 @@ async fn a_machine_sees_only_its_own_units() {
     // The unit never attached: it is removed at once, and its machine's view shows that.
     fixture
         .admin
-        .handle(RemoveUnit { unit: "web/0".parse().expect("a unit"), force: Force::No })
+        .handle(RemoveUnit {
+            destroy_storage: false,
+            unit: "web/0".parse().expect("a unit"),
+            force: Force::No,
+        })
         .await
         .expect("it is removed");
     let shown = loop {
@@ -125,7 +129,11 @@ async fn a_token_is_deleted_with_its_unit_and_with_its_machine() {
     assert!(is_known(&unit_token).await && is_known(&machine_token).await);
     fixture
         .admin
-        .handle(RemoveUnit { unit: "web/0".parse().expect("a unit"), force: Force::No })
+        .handle(RemoveUnit {
+            destroy_storage: false,
+            unit: "web/0".parse().expect("a unit"),
+            force: Force::No,
+        })
         .await
         .expect("it never attached");
     assert!(!is_known(&unit_token).await && is_known(&machine_token).await);

@@ -85,7 +85,8 @@ async fn a_file_is_removed_once_nothing_uses_it() {
         [&used, &unused].map(|sha256| files.contains(sha256))
     };
     assert_eq!(sweep(&mut janitor).await, [true, false]);
-    let remove = RemoveApplication { application: "first".to_owned(), force: Force::AtOnce };
+    let remove =
+        RemoveApplication { application: "first".to_owned(), force: Force::AtOnce, destroy_storage: false };
     fixture.admin.handle(remove).await.expect("accepted");
     assert_eq!(sweep(&mut janitor).await, [false, false]);
 }

@@ -85,7 +85,12 @@ impl Walk {
             for application in ["web", "db"] {
                 self.fixture
                     .admin
-                    .handle(AddUnits { application: application.to_owned(), units: 2, to: None })
+                    .handle(AddUnits {
+                        attach_storage: Vec::new(),
+                        application: application.to_owned(),
+                        units: 2,
+                        to: None,
+                    })
                     .await
                     .ok();
             }
@@ -95,7 +100,14 @@ impl Walk {
         let admin = self.fixture.admin.clone();
         match kind {
             0 => drop(
-                admin.handle(AddUnits { application: unit.application.clone(), units: 1, to: None }).await,
+                admin
+                    .handle(AddUnits {
+                        attach_storage: Vec::new(),
+                        application: unit.application.clone(),
+                        units: 1,
+                        to: None,
+                    })
+                    .await,
             ),
             1 => drop(
                 admin
@@ -116,7 +128,10 @@ impl Walk {
             5 => self.fixture.controller.environment.step_wall_clock(number as i64 - 500),
             6 if number % 3 == 0 => {
                 let force = if number % 2 == 0 { Force::No } else { Force::AtOnce };
-                admin.handle(RemoveUnit { unit: name.parse().expect("a unit"), force }).await.ok();
+                admin
+                    .handle(RemoveUnit { destroy_storage: false, unit: name.parse().expect("a unit"), force })
+                    .await
+                    .ok();
             }
             7 if number % 4 == 0 => {
                 let remove = RemoveMachine {
@@ -273,7 +288,8 @@ async fn a_status_is_never_older_than_its_request() {
             }
         }
         assert!(shown.len() >= 8, "the walk is too tame: {shown:?}");
-        let remove = RemoveApplication { application: "web".to_owned(), force: Force::AtOnce };
+        let remove =
+            RemoveApplication { destroy_storage: false, application: "web".to_owned(), force: Force::AtOnce };
         walk.fixture.admin.handle(remove).await.ok();
         let status = walk.fixture.admin.handle(GetStatus).await.expect("the model is there");
         assert_eq!(Some(status), computed_anew(&walk.fixture).await);

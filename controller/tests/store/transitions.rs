@@ -12,6 +12,7 @@ mod provisioning;
 mod removals;
 mod retention;
 mod secrets;
+mod storage;
 mod users;
 
 use controller::store::{ApplyError, Store};

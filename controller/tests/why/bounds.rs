@@ -50,7 +50,7 @@ async fn an_answer_with_too_many_causes_states_that_there_are_more() {
     fixture.deploy("web", 20).await;
     fixture
         .admin
-        .handle(RemoveApplication { application: "web".to_owned(), force: Force::No })
+        .handle(RemoveApplication { destroy_storage: false, application: "web".to_owned(), force: Force::No })
         .await
         .expect("it is Dying");
     let listed = async |fixture: &MemoryFixture, entity: &str| {
@@ -63,7 +63,7 @@ async fn an_answer_with_too_many_causes_states_that_there_are_more() {
     fixture.deploy("web", 21).await;
     fixture
         .admin
-        .handle(RemoveApplication { application: "web".to_owned(), force: Force::No })
+        .handle(RemoveApplication { destroy_storage: false, application: "web".to_owned(), force: Force::No })
         .await
         .expect("it is Dying");
     assert_eq!(listed(&fixture, "web").await, (20, true));

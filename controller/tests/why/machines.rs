@@ -130,7 +130,7 @@ async fn a_dying_machine_with_units_and_no_instance_gets_one_or_is_forced_and_wh
     };
     fixture
         .admin
-        .handle(RemoveApplication { application: "web".to_owned(), force: Force::No })
+        .handle(RemoveApplication { destroy_storage: false, application: "web".to_owned(), force: Force::No })
         .await
         .expect("it is Dying");
     fixture
@@ -178,7 +178,8 @@ async fn a_folder_that_keeps_the_tombstone_of_a_removed_unit_is_named() {
     fixture.admin.handle(set).await.expect("the token is stored");
     let agent = fixture.controller.session(&token).await.expect("the token is valid");
     agent.handle(ReportPresence).await.expect("it runs");
-    let remove = RemoveUnit { unit: "web/0".parse().expect("a unit"), force: Force::No };
+    let remove =
+        RemoveUnit { destroy_storage: false, unit: "web/0".parse().expect("a unit"), force: Force::No };
     fixture.admin.handle(remove).await.expect("the unit never attached: it is removed");
     let named = async |entity: &str| {
         let found = causes(&fixture, entity).await.into_iter();

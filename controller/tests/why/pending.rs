@@ -91,7 +91,11 @@ async fn an_operation_is_pending_since_the_commit_of_its_cause() {
     hour();
     fixture
         .admin
-        .handle(RemoveUnit { unit: "db/0".parse().expect("a unit"), force: Force::No })
+        .handle(RemoveUnit {
+            destroy_storage: false,
+            unit: "db/0".parse().expect("a unit"),
+            force: Force::No,
+        })
         .await
         .expect("it is going");
     run_until_idle(&fixture, &mut db, "db/0").await;
@@ -139,7 +143,12 @@ async fn an_operation_from_before_the_start_is_pending_since_the_start_at_the_la
 async fn why_names_the_hook_lock_holder_and_waiters_unless_hooks_run_in_parallel() {
     let fixture = Fixture::in_memory().await;
     fixture.deploy("web", 1).await;
-    let add = AddUnits { application: "web".to_owned(), units: 1, to: Some("0".to_owned()) };
+    let add = AddUnits {
+        attach_storage: Vec::new(),
+        application: "web".to_owned(),
+        units: 1,
+        to: Some("0".to_owned()),
+    };
     fixture.admin.handle(add).await.expect("there is room");
     let (web, _other) = (idle_agent(&fixture, "web/0").await, idle_agent(&fixture, "web/1").await);
     let backup = |unit: &str| EnqueueAction {
@@ -194,7 +203,7 @@ async fn a_unit_waits_to_enter_a_relation_only_since_it_was_added() {
     let (number, _) = fixture.integrate().await;
     let related_ms = fixture.controller.environment.wall_ms();
     fixture.advance(5_000);
-    let added = AddUnits { application: "web".to_owned(), units: 1, to: None };
+    let added = AddUnits { attach_storage: Vec::new(), application: "web".to_owned(), units: 1, to: None };
     fixture.admin.handle(added).await.expect("the application is alive");
     let added_ms = fixture.controller.environment.wall_ms();
     let causes = causes(&fixture, &format!("relation/{number}")).await;
@@ -269,7 +278,11 @@ async fn the_departures_of_a_dying_unit_are_pending_since_its_removal() {
     fixture.advance(60_000);
     fixture
         .admin
-        .handle(RemoveUnit { unit: "web/0".parse().expect("a unit"), force: Force::No })
+        .handle(RemoveUnit {
+            destroy_storage: false,
+            unit: "web/0".parse().expect("a unit"),
+            force: Force::No,
+        })
         .await
         .expect("the removal is accepted");
     let since_ms = Some(fixture.controller.environment.wall_ms());

@@ -18,7 +18,11 @@ async fn a_forced_unit_shows_when_force_starts_and_is_removed_without_its_agent(
     let unit = fixture.unit("web/0").await;
     fixture
         .admin
-        .handle(RemoveUnit { unit: "web/0".parse().expect("a unit"), force: Force::AfterWait })
+        .handle(RemoveUnit {
+            destroy_storage: false,
+            unit: "web/0".parse().expect("a unit"),
+            force: Force::AfterWait,
+        })
         .await
         .expect("the removal is accepted");
     let forced = async |entity: &str| {

@@ -5,6 +5,7 @@
 use crate::format::ToolFormat;
 use crate::quote::quote;
 use state::terms::names::RelationNumber;
+use state::terms::storage::StorageId;
 use state::unit::hook_context::HookContext;
 use std::collections::BTreeMap;
 
@@ -30,6 +31,8 @@ pub enum FlagKind {
     Format(&'static [ToolFormat]),
     /// A relation of the context. The relation of the hook is the default.
     Relation,
+    /// Storage of the context. The storage of the hook is the default.
+    Storage,
 }
 
 /// `--format` of the tools that the spec marks with `[fmt]`.
@@ -64,6 +67,8 @@ pub struct ParsedArguments {
     values: BTreeMap<&'static str, String>,
     /// The relation of `-r`, or that of the hook.
     pub relation: Option<RelationNumber>,
+    /// The storage of `-s`, or that of the hook.
+    pub storage: Option<StorageId>,
     /// The arguments that are neither flags nor values of flags, in order.
     pub positionals: Vec<String>,
 }
@@ -99,7 +104,8 @@ pub fn parse(
     context: &HookContext,
 ) -> Result<ParsedArguments, ParseStop> {
     let hook_relation = context.trigger.relation_context().map(|about| about.relation);
-    let mut parsed = ParsedArguments { relation: hook_relation, ..ParsedArguments::default() };
+    let storage = context.trigger.storage().and_then(|id| id.parse().ok());
+    let mut parsed = ParsedArguments { relation: hook_relation, storage, ..ParsedArguments::default() };
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
         if word == "--" {
@@ -116,7 +122,7 @@ pub fn parse(
             let flag = find(flags, name)?;
             let value = match (value, flag.kind) {
                 (None, FlagKind::Switch) => "true".to_owned(),
-                (None, FlagKind::Text | FlagKind::Format(_) | FlagKind::Relation) => {
+                (None, FlagKind::Text | FlagKind::Format(_) | FlagKind::Relation | FlagKind::Storage) => {
                     next_value(&mut rest, name)?
                 }
                 (Some(value), _) => value,
@@ -178,6 +184,10 @@ impl ParsedArguments {
                 self.relation = Some(relation(&value, context).map_err(|reason| invalid(reason.to_owned()))?);
                 value
             }
+            FlagKind::Storage => {
+                self.storage = Some(storage(&value, context).map_err(invalid)?);
+                value
+            }
         };
         self.values.insert(flag.names[0], stored);
         Ok(())
@@ -192,6 +202,15 @@ fn relation(text: &str, context: &HookContext) -> Result<RelationNumber, &'stati
         .ok()
         .filter(|number| context.relations.contains_key(number))
         .ok_or("relation not found")
+}
+
+/// Parses the id of storage of the unit.
+fn storage(text: &str, context: &HookContext) -> Result<StorageId, String> {
+    let id: StorageId = text.parse().map_err(|_| format!("invalid storage ID {}", quote(text)))?;
+    match context.storage.contains_key(&id) {
+        true => Ok(id),
+        false => Err(format!("storage {} not found", quote(text))),
+    }
 }
 
 fn find(flags: &'static [Flag], name: &str) -> Result<&'static Flag, ParseStop> {

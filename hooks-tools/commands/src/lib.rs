@@ -7,10 +7,10 @@
 //! Reading order: this file (from a name to a tool, exit codes), `tool` (the parts of a tool), `flags`, then one file
 //! for each tool, and `format`, `yaml` and `json` for the output.
 //!
-//! A new tool needs a file of its own with a `Tool` and its unit tests, and here its `mod`, a row of `TOOLS` and a name
-//! in [`NAMES`], unless the name is already there as an unsupported tool. A tool that reads or writes the content of a
-//! secret is also listed in [`is_confidential`]. Everything else about it (flags, help) is a field of its `Tool`.
-//! `docs/reference/hook-tools.md` lists it, and its cases are added to `tests/conformance/own.yaml`.
+//! A new tool needs a file of its own with a `Tool` and its unit tests, and here its `mod` and a row of `TOOLS`. A tool
+//! that reads or writes the content of a secret is also listed in [`is_confidential`]. Everything else about it (flags,
+//! help) is a field of its `Tool`. `docs/reference/hook-tools.md` lists it, and its cases are added to
+//! `tests/conformance/own.yaml`.
 
 #![warn(missing_docs)]
 
@@ -60,11 +60,13 @@ mod state_get;
 mod state_set;
 mod status_get;
 mod status_set;
+mod storage_add;
+mod storage_get;
+mod storage_list;
 #[cfg(test)]
 mod test_context;
 mod tool;
 mod unit_get;
-mod unsupported;
 mod value;
 mod yaml;
 mod yaml_plain;
@@ -76,7 +78,7 @@ pub use value::Value;
 use state::unit::hook_context::HookContext;
 use tool::{Invocation, Tool, ToolError, ToolOutput};
 
-/// Every supported tool.
+/// Every tool, in the order of the names.
 const TOOLS: &[&Tool] = &[
     &action_fail::TOOL,
     &action_get::TOOL,
@@ -126,65 +128,22 @@ const TOOLS: &[&Tool] = &[
     &state_set::TOOL,
     &status_get::TOOL,
     &status_set::TOOL,
+    &storage_add::TOOL,
+    &storage_get::TOOL,
+    &storage_list::TOOL,
     &unit_get::TOOL,
 ];
 
-/// The sorted names of all tools in a unit's tools folder. A charm crashes if a tool is missing on the PATH, so the
-/// folder also contains the tools that are not supported; they fail with a message.
-pub const NAMES: &[&str] = &[
-    "action-fail",
-    "action-get",
-    "action-log",
-    "action-set",
-    "add-metric",
-    "application-version-set",
-    "close-port",
-    "config-get",
-    "credential-get",
-    "goal-state",
-    "is-leader",
-    "juju-exec",
-    "juju-log",
-    "juju-reboot",
-    "juju-run",
-    "k8s-raw-get",
-    "k8s-raw-set",
-    "k8s-spec-get",
-    "k8s-spec-set",
-    "leader-get",
-    "leader-set",
-    "network-get",
-    "open-port",
-    "opened-ports",
-    "payload-register",
-    "payload-status-set",
-    "payload-unregister",
-    "pod-spec-get",
-    "pod-spec-set",
-    "relation-get",
-    "relation-ids",
-    "relation-list",
-    "relation-model-get",
-    "relation-set",
-    "resource-get",
-    "secret-add",
-    "secret-get",
-    "secret-grant",
-    "secret-ids",
-    "secret-info-get",
-    "secret-remove",
-    "secret-revoke",
-    "secret-set",
-    "state-delete",
-    "state-get",
-    "state-set",
-    "status-get",
-    "status-set",
-    "storage-add",
-    "storage-get",
-    "storage-list",
-    "unit-get",
-];
+/// The names of all tools, in the order of [`TOOLS`]: what the `PATH` of a hook offers.
+pub const NAMES: [&str; TOOLS.len()] = {
+    let mut names = [""; TOOLS.len()];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = TOOLS[at].name;
+        at += 1;
+    }
+    names
+};
 
 /// Whether the arguments, inputs or output of this tool may contain the content of a secret: the caller must not store
 /// or log them.
@@ -198,10 +157,7 @@ pub fn is_confidential(name: &str) -> bool {
 /// nothing has changed: the caller adds the content to `inputs` (a bag to `context`) and calls again.
 pub fn call(context: &mut HookContext, name: &str, args: &[Vec<u8>], inputs: &Inputs) -> CallOutcome {
     let Some(tool) = TOOLS.iter().find(|tool| tool.name == name) else {
-        return CallOutcome::Reply(match NAMES.contains(&name) {
-            true => unsupported::reply(context, name, args),
-            false => ToolReply::error(1, &format!("bad request: unknown command: {name}")),
-        });
+        return CallOutcome::Reply(ToolReply::error(1, &format!("bad request: unknown command: {name}")));
     };
     if tool.requires_utf8
         && let Some(bad) = args.iter().find(|arg| std::str::from_utf8(arg).is_err())
@@ -238,7 +194,10 @@ pub fn call(context: &mut HookContext, name: &str, args: &[Vec<u8>], inputs: &In
 fn reply(output: ToolOutput, tool: &Tool, parsed: &flags::ParsedArguments) -> ToolReply {
     let formats = tool.flags.iter().find_map(|flag| match flag.kind {
         flags::FlagKind::Format(formats) => Some(formats),
-        flags::FlagKind::Switch | flags::FlagKind::Text | flags::FlagKind::Relation => None,
+        flags::FlagKind::Switch
+        | flags::FlagKind::Text
+        | flags::FlagKind::Relation
+        | flags::FlagKind::Storage => None,
     });
     let mut reply = ToolReply { reports: output.reports, ..ToolReply::default() };
     if let Some(line) = output.line {
@@ -276,16 +235,6 @@ mod tests {
             let stdout = String::from_utf8(reply.stdout).unwrap();
             assert!(stdout.starts_with(&format!("Usage: {name}")), "{stdout}");
             assert!(stdout.contains("\n\nSummary:\n"), "{stdout}");
-        }
-    }
-
-    #[test]
-    fn an_unsupported_tool_fails_with_one_line() {
-        for name in NAMES.iter().filter(|name| TOOLS.iter().all(|tool| tool.name != **name)) {
-            let reply = call(&mut context(), name, &["x"]);
-            assert_eq!((reply.code, reply.stdout), (1, Vec::new()));
-            let stderr = String::from_utf8(reply.stderr).unwrap();
-            assert!(stderr.starts_with(&format!("ERROR {name} ")) && stderr.lines().count() == 1, "{stderr}");
         }
     }
 

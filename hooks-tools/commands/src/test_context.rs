@@ -8,7 +8,7 @@ pub use hook_context::context;
 use serde_json::Map;
 use state::terms::commands::RelationContext;
 use state::terms::names::UnitName;
-use state::unit::hook_context::{HookContext, HookTrigger, RunningAction};
+use state::unit::hook_context::{HookContext, HookStorage, HookTrigger, RunningAction};
 
 /// The context of the hook db-relation-changed for mysql/0.
 pub fn relation_context() -> HookContext {
@@ -28,6 +28,20 @@ pub fn relation_context() -> HookContext {
 pub fn action_context() -> HookContext {
     let action = RunningAction { name: "backup".to_owned(), id: "3".to_owned(), params: Map::new() };
     HookContext { trigger: HookTrigger::Action(action), ..context() }
+}
+
+/// The context of the hook data-storage-attached.
+pub fn storage_context() -> HookContext {
+    let (id, location, kind) = ("data/0".to_owned(), "/srv/data".to_owned(), "filesystem".to_owned());
+    let data = HookStorage { kind: kind.clone(), location: location.clone() };
+    let cache = HookStorage { kind: "block".to_owned(), location: "/dev/loop0".to_owned() };
+    let known = [("data/0", data), ("cache/1", cache)];
+    let known = known.map(|(id, storage)| (id.parse().expect("an id"), storage));
+    HookContext {
+        trigger: HookTrigger::Storage { hook: "data-storage-attached".to_owned(), id, location, kind },
+        storage: known.into(),
+        ..context()
+    }
 }
 
 /// Calls a tool that requires no input.

@@ -9,14 +9,15 @@ use crate::documents::draft::{Key, Reader, read, read_all};
 use crate::documents::effective_life;
 use crate::documents::json_text::Document;
 use crate::documents::prelude::{
-    ActionDoc, ApplicationDoc, ArchiveUse, GLOBAL, KeyParts, Kind, LeaderDoc, MachineDoc, Model,
-    OpenPortsDoc, RelationDoc, ScopeDoc, UnitDoc, last_id, last_number,
+    ActionDoc, ApplicationDoc, ArchiveUse, GLOBAL, KeyParts, Kind, LeaderDoc, MachineDoc, MachineStorageDoc,
+    Model, OpenPortsDoc, RelationDoc, ScopeDoc, StorageDoc, UnitDoc, UnitStorageDoc, last_id, last_number,
 };
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
 use crate::terms::owner::Owner;
 use crate::terms::status::ActionStatus;
-use std::collections::BTreeSet;
+use crate::terms::storage::StorageId;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The invariants that the documents of one model violate, one line each; empty if all hold.
 pub fn violations(reader: &dyn Reader, model: Model) -> Vec<String> {
@@ -28,6 +29,7 @@ pub fn violations(reader: &dyn Reader, model: Model) -> Vec<String> {
     check.scopes();
     check.indexes();
     check.owned();
+    check.storage();
     check.found
 }
 
@@ -333,6 +335,40 @@ impl Check<'_> {
         }
     }
 
+    /// Each instance of storage is in the indexes of its machine and its unit, and these contain no other ones.
+    fn storage(&mut self) {
+        let model = self.model;
+        let all: BTreeMap<StorageId, StorageDoc> =
+            read_all::<StorageDoc>(self.reader, &model.prefix(Kind::Storage))
+                .into_iter()
+                .filter_map(|(key, doc)| Some((KeyParts::of(&key)?.rest.parse().ok()?, doc)))
+                .collect();
+        for (id, doc) in &all {
+            let on_machine = self.get(&model.machine_storage(doc.machine)).unwrap_or_default();
+            let is_on_machine =
+                self.exists(Kind::Machine, doc.machine) && on_machine.get(id) == Some(&doc.life);
+            self.require(is_on_machine, || format!("I22: storage {id} is not in the index of its machine"));
+            let Some(attachment) = &doc.attachment else { continue };
+            let of_unit = self.get(&model.unit_storage(attachment.unit)).unwrap_or_default();
+            self.require(of_unit.contains(id), || {
+                format!("I22: storage {id} is not in the index of its unit")
+            });
+        }
+        for Found { key, id: unit, doc } in self.all::<UnitStorageDoc>(Kind::StorageOf) {
+            for id in doc {
+                let attachment = all.get(&id).and_then(|doc| doc.attachment.as_ref());
+                let is_attached = attachment.is_some_and(|attachment| attachment.unit == unit);
+                self.require(is_attached, || format!("I22: {key} has storage {id}, which is not attached"));
+            }
+        }
+        for Found { key, id: machine, doc } in self.all::<MachineStorageDoc>(Kind::StorageOn) {
+            for id in doc.keys() {
+                let is_here = all.get(id).is_some_and(|doc| doc.machine == machine);
+                self.require(is_here, || format!("I22: {key} has storage {id}, which is not on the machine"));
+            }
+        }
+    }
+
     /// The documents of a unit or an application are deleted with it.
     fn owned(&mut self) {
         let model = self.model;
@@ -344,12 +380,14 @@ impl Check<'_> {
             Kind::Replica,
             Kind::Resolved,
             Kind::SecretsConsumed,
+            Kind::StorageOf,
             Kind::Ports,
         ];
         let of_applications = [
             Kind::ApplicationCharm,
             Kind::ApplicationConfig,
             Kind::ApplicationTrust,
+            Kind::ApplicationStorage,
             Kind::ApplicationStatus,
             Kind::LeaderSettings,
             Kind::ApplicationRelationRemoval,

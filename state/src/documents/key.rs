@@ -149,6 +149,14 @@ string_enum! {
         SecretTracker = "secret-tracker",
         /// Index: when something is to be done with a secret.
         SecretTimer = "secret-timer",
+        /// An instance of storage.
+        Storage = "storage",
+        /// Index: the instances of storage of a unit.
+        StorageOf = "storage-of",
+        /// Index: the instances of storage of a machine.
+        StorageOn = "storage-on",
+        /// What was requested for the storage of the units of an application.
+        ApplicationStorage = "application-storage",
     }
 }
 

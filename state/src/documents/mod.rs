@@ -26,6 +26,7 @@ pub mod removal;
 pub mod secret;
 pub(crate) mod sequence;
 pub mod status;
+pub mod storage;
 pub mod token;
 pub mod token_holder;
 pub mod typed;

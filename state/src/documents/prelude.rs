@@ -12,6 +12,7 @@ pub use crate::documents::relation::*;
 pub(crate) use crate::documents::relation::{first_relation_of, key_text};
 pub use crate::documents::removal::*;
 pub use crate::documents::secret::*;
+pub use crate::documents::storage::*;
 pub use crate::documents::token_holder::*;
 pub use crate::documents::unit::*;
 pub use crate::terms::unit_documents::*;

@@ -64,6 +64,10 @@ pub fn type_error(stored: &StoredDocument) -> Option<String> {
         Kind::SecretContent => parses::<SecretContentDoc>(stored),
         Kind::SecretsOf => parses::<OwnedSecretsDoc>(stored),
         Kind::SecretsConsumed => parses::<ConsumedSecretsDoc>(stored),
+        Kind::Storage => parses::<StorageDoc>(stored),
+        Kind::StorageOf => parses::<UnitStorageDoc>(stored),
+        Kind::StorageOn => parses::<MachineStorageDoc>(stored),
+        Kind::ApplicationStorage => parses::<ApplicationStorageDoc>(stored),
         Kind::UnitOn
         | Kind::ArchiveUse
         | Kind::Recall

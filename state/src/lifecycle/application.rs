@@ -11,20 +11,25 @@ pub use crate::documents::application::charm_of;
 use crate::documents::blockers::{self, EntityId, operator_removal};
 use crate::documents::draft::Draft;
 use crate::documents::effective_life::Documents;
-use crate::documents::prelude::{ApplicationDoc, CharmDoc, GLOBAL, Model, TombstoneDoc, TombstoneKind};
+use crate::documents::prelude::{
+    ApplicationDoc, ApplicationStorageDoc, CharmDoc, GLOBAL, Model, TombstoneDoc, TombstoneKind,
+};
 use crate::documents::refusal::Refusal;
 use crate::documents::sequence;
 use crate::lifecycle::creation::{Creation, require_count};
 use crate::lifecycle::leadership;
 use crate::lifecycle::secret;
+use crate::lifecycle::storage_directives;
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{archive, relation, resource, unit};
 use crate::terms::cause::Entity;
 use crate::terms::life::Life;
 use crate::terms::names::{NAME_LENGTH_MAX, UnitName, Uuid, is_application_name};
 use crate::terms::refusal::application::{ApplicationRefusal, ApplicationRequest};
+use crate::terms::refusal::storage::StorageRefusal;
 use crate::terms::refusal::{AddedKind, EntityKind};
 use crate::terms::resource::Resources;
+use crate::terms::storage::{StorageDirective, StorageId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -57,6 +62,12 @@ pub struct Deploy {
     /// have it uses its own.
     #[serde(default)]
     pub base: Option<Base>,
+    /// What each unit gets of the storage of the charm, by name; for others what the charm requires.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub storage: BTreeMap<String, StorageDirective>,
+    /// Existing instances of storage for the unit. It is added to their machine.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attach_storage: Vec<StorageId>,
     /// The digests of uploaded files, by resource.
     #[serde(default)]
     pub resources: BTreeMap<String, String>,
@@ -157,6 +168,10 @@ pub fn deploy(
     }
     let mut settings = Settings::new();
     change_settings(&charm, &mut settings, &request.config, &[])?;
+    storage_directives::validate_directives(&charm, &request.storage)?;
+    if !request.attach_storage.is_empty() && (request.units != 1 || charm.subordinate) {
+        return Err(StorageRefusal::AttachedToSeveral.into());
+    }
 
     let application = (creation.ids)();
     let doc = ApplicationDoc {
@@ -175,10 +190,21 @@ pub fn deploy(
     resource::attach(draft, (model, application), &charm, resources, &request.resources, now_ms)?;
     draft.put(&model.application_charm(application), &charm_doc);
     archive::record_use(draft, model, application, &request.sha256);
+    if !request.storage.is_empty() {
+        let directives = request.storage.clone();
+        draft.put(
+            &model.application_storage(application),
+            &ApplicationStorageDoc { directives, destroyed: false },
+        );
+    }
     relation::add_peers(draft, model, application, &name, &charm, creation.reborrow());
 
     let requested = if charm.subordinate { 0 } else { request.units };
-    let units = unit::add_batch(draft, model, application, requested, request.to.as_deref(), creation)?;
+    let (to, attach) = (request.to.as_deref(), &request.attach_storage);
+    let units = match attach.is_empty() {
+        true => unit::add_batch(draft, model, application, requested, to, creation)?,
+        false => vec![unit::add_with_storage(draft, model, application, to, attach, creation)?],
+    };
     let added = u32::try_from(units.len()).expect("at most as many as requested");
     Ok(Deployed {
         application,
@@ -454,6 +480,7 @@ pub(crate) fn remove_if_unreferenced(draft: &mut Draft, model: Model, id: Uuid) 
     draft.remove(&model.application_charm(id));
     draft.remove(&model.application_config(id));
     draft.remove(&model.application_trust(id));
+    draft.remove(&model.application_storage(id));
     draft.remove(&model.application_status(id));
     draft.remove(&model.application_name(&doc.name));
     draft.remove(&model.leader(id));

@@ -9,7 +9,9 @@ use crate::charm::Base;
 use crate::documents::blockers::{self, EntityId, operator_removal};
 use crate::documents::draft::{Draft, Reader, read, read_all};
 use crate::documents::effective_life::{self, Documents};
-use crate::documents::prelude::{GLOBAL, MachineDoc, Model, TombstoneDoc, TombstoneKind, last_id};
+use crate::documents::prelude::{
+    GLOBAL, MachineDoc, MachineStorageDoc, Model, TombstoneDoc, TombstoneKind, last_id,
+};
 use crate::documents::refusal::Refusal;
 use crate::documents::{sequence, token};
 use crate::terms::cause::Entity;
@@ -17,6 +19,8 @@ use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 use crate::terms::refusal::EntityKind;
 use crate::terms::refusal::machine::MachineRefusal;
+use crate::terms::refusal::storage::StorageRefusal;
+use crate::terms::storage::StorageId;
 
 /// The maximum number of units on one machine, subordinates included. One page of a transaction holds them,
 /// beside the 60 reads of the largest hook's commit; and 4 reads of each unit (assignment, unit, its life, its
@@ -138,8 +142,20 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal>
         let reason = MachineRefusal::UnitsAlive { machine: machine.name, units: alive };
         return Err(Refusal::new(reason).blockers(model, blockers));
     }
+    // Read untracked, because a full machine takes all 100 reads of the transaction: no storage is added while no unit
+    // is Alive.
+    let on_machine = draft.get_untracked(&model.machine_storage(id)).unwrap_or_default();
+    let storage = alive_storage(on_machine);
+    if !storage.is_empty() {
+        return Err(StorageRefusal::OnMachine { machine: machine.name, storage }.into());
+    }
     draft.put(&model.machine_life(id), &Life::Dying);
     Ok(())
+}
+
+/// The instances whose removal was not requested.
+fn alive_storage(on_machine: MachineStorageDoc) -> Vec<StorageId> {
+    on_machine.into_iter().filter(|(_, life)| *life == Life::Alive).map(|(id, _)| id).collect()
 }
 
 /// The user's `remove-machine --keep-instance`, called before [`destroy`]: the provider must not terminate the
@@ -248,6 +264,11 @@ fn remove_documents(draft: &mut Draft, model: Model, id: Uuid, name: String) {
     draft.remove(&model.machine_instance(id));
     draft.remove(&model.machine_provisioning_error(id));
     draft.remove(&model.machine_name(&name));
+    let storage = draft.get(&model.machine_storage(id)).unwrap_or_default();
+    for id in storage.keys() {
+        draft.remove(&model.storage(id));
+    }
+    draft.remove(&model.machine_storage(id));
     draft.put(&model.tombstone(id), &TombstoneDoc::new(TombstoneKind::Machine, name));
     // the tombstone of the machine covers its units
     if draft.any_key(&model.recalls(id), &[]).is_some() {
@@ -262,11 +283,14 @@ pub(crate) fn set_dying(draft: &mut Draft, model: Model, id: Uuid) {
     }
 }
 
-/// Sets the machine Dying if it has no units any more; called in the transaction that removes a unit (spec E.3
-/// last row; scenario 171).
+/// Sets the machine Dying if it has no units any more, and no storage that a user may attach again; called in the
+/// transaction that removes a unit or storage (spec E.3 last row; scenario 171).
 pub(crate) fn destroy_if_empty(draft: &mut Draft, model: Model, id: Uuid) {
     let alive = draft.get(&model.machine_life(id)) == Some(Life::Alive);
-    if alive && draft.any_key(&model.machine_units(id), &[]).is_none() {
+    if alive
+        && draft.any_key(&model.machine_units(id), &[]).is_none()
+        && alive_storage(draft.get(&model.machine_storage(id)).unwrap_or_default()).is_empty()
+    {
         draft.put(&model.machine_life(id), &Life::Dying);
     }
 }

@@ -17,15 +17,18 @@ use crate::lifecycle::application;
 use crate::lifecycle::creation::Creation;
 use crate::lifecycle::pending_reentry;
 use crate::lifecycle::secret;
+use crate::lifecycle::storage::{self, StorageOwner};
 use crate::lifecycle::{action, leadership};
 use crate::lifecycle::{machine, relation};
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
 use crate::terms::refusal::EntityKind;
 use crate::terms::refusal::application::ApplicationRequest;
+use crate::terms::refusal::storage::StorageRefusal;
 use crate::terms::refusal::unit::UnitRefusal;
 use crate::terms::status::{AgentStatus, WorkloadStatus};
 use crate::terms::status_message::StatusMessage;
+use crate::terms::storage::StorageId;
 
 /// The most writes of one [`add`]: seven documents of the unit and three of its new machine, and the sequences of unit
 /// numbers, machine numbers and addresses. Further units of the same transaction write ten each, so that an empty
@@ -62,25 +65,45 @@ pub fn add(
     now_ms: i64,
     ids: &mut dyn FnMut() -> Uuid,
 ) -> Result<(Uuid, UnitName), Refusal> {
+    add_with_storage(draft, model, application, to, &[], Creation { now_ms, ids })
+}
+
+/// As [`add`], with existing instances of storage. Without `to`, the unit is added to the machine of the first of them.
+///
+/// # Errors
+/// As [`add`], and if an instance does not exist, is attached, or does not suit the charm.
+pub fn add_with_storage(
+    draft: &mut Draft,
+    model: Model,
+    application: Uuid,
+    to: Option<&str>,
+    attach: &[StorageId],
+    mut creation: Creation,
+) -> Result<(Uuid, UnitName), Refusal> {
+    let now_ms = creation.now_ms;
     crate::lifecycle::model::require_alive(draft, model)?;
     let owner = application::require_alive(draft, model, application, ApplicationRequest::AddUnit)?;
     if owner.subordinate {
         return Err(UnitRefusal::SubordinateApplication { application: owner.name }.into());
     }
-    let machine = match to {
-        Some(name) => {
-            let machine = machine::find(draft, model, name)?;
+    let existing = match (to, attach.first()) {
+        (Some(name), _) => Some(machine::find(draft, model, name)?),
+        (None, Some(id)) => Some(storage::find(draft, model, id)?.machine),
+        (None, None) => None,
+    };
+    let machine = match existing {
+        Some(machine) => {
             machine::require_capacity(draft, model, machine)?;
             machine
         }
         None => {
-            let machine = ids();
+            let machine = (creation.ids)();
             machine::add(draft, model, machine, now_ms)?;
             machine::request_base(draft, model, machine, owner.requested_base.clone());
             machine
         }
     };
-    let (id, name) = (ids(), next_name(draft, model, &owner.name));
+    let (id, name) = ((creation.ids)(), next_name(draft, model, &owner.name));
     let doc = UnitDoc {
         name: name.clone(),
         application,
@@ -90,6 +113,7 @@ pub fn add(
         created_ms: now_ms,
     };
     create(draft, model, id, &doc);
+    storage::create_for_unit(draft, model, StorageOwner { id, doc: &doc }, attach, creation.reborrow())?;
     Ok((id, name))
 }
 
@@ -106,8 +130,9 @@ pub fn add_batch(
 ) -> Result<Vec<(Uuid, UnitName)>, Refusal> {
     let Creation { now_ms, ids } = creation;
     let mut added = Vec::new();
+    let writes_of_storage = storage::writes_of_new_unit(draft, model, application);
     for number in 0..count {
-        if draft.writes_left() < ADD_WRITES_MAX {
+        if draft.writes_left() < ADD_WRITES_MAX + writes_of_storage {
             break;
         }
         let to = to.filter(|_| number == 0);
@@ -173,7 +198,7 @@ pub(crate) fn add_subordinate(
         created_ms: creation.now_ms,
     };
     create(draft, model, id, &unit);
-    Ok(())
+    storage::create_for_unit(draft, model, StorageOwner { id, doc: &unit }, &[], creation)
 }
 
 /// The user's `remove-unit` (spec E.3).
@@ -270,10 +295,16 @@ pub fn set_dead(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal
             return refuse(draft, UnitRefusal::InScope { unit: doc.name, ends: held.key_text() });
         }
     }
+    // an agent that is fenced can detach nothing any more
+    let is_fenced = draft.get(&model.session(id)).is_some_and(|session| session.is_fenced());
+    if let Some(attached) = storage::first_attached(draft, model, id).filter(|_| !is_fenced) {
+        return Err(StorageRefusal::UnitHasStorage { unit: doc.name, id: attached }.into());
+    }
     for scope in scopes {
         relation::leave_scope(draft, model, id, scope);
     }
     leadership::release(draft, model, id);
+    storage::release_all(draft, model, StorageOwner { id, doc: &doc });
     draft.put(&model.unit_life(id), &Life::Dead);
     Ok(())
 }
@@ -306,6 +337,7 @@ fn remove_documents(draft: &mut Draft, model: Model, id: Uuid, doc: &UnitDoc, no
     leadership::release(draft, model, id);
     token::revoke(draft, id);
     secret::remove_owner(draft, model, id);
+    storage::release_all(draft, model, StorageOwner { id, doc });
     draft.remove(&model.unit(id));
     draft.remove(&model.unit_life(id));
     draft.remove(&model.unit_name(&doc.name));

@@ -9,6 +9,7 @@
 //! | application's bag | conditional | refused: the unit is not the leader |
 //! | opened ports | conditional | refused: another unit of the machine has them, or no such endpoint |
 //! | secrets | conditional | refused: no owner or leader, taken label, limit; dropped if removed |
+//! | storage | conditional | refused: more than the charm declares, or a limit |
 //! | scope entered | conditional | refused: the unit or the relation is not alive, the relation is suspended |
 //! | subordinate of an entered scope | conditional | refused: an earlier one still exists, the machine is full |
 //! | dead | conditional | refused: scopes or subordinates are left |
@@ -27,6 +28,7 @@ use crate::documents::prelude::{BagDoc, Model, OpenPortsDoc, ReplicaDoc, UnitDoc
 use crate::documents::refusal::{Code, Refusal};
 use crate::lifecycle::creation::Creation;
 use crate::lifecycle::machine::UNITS_MAX;
+use crate::lifecycle::storage::{self, StorageOwner};
 use crate::lifecycle::{action, archive, leadership, relation, scope, unit};
 use crate::operations::run_reports;
 use crate::operations::run_reports::{RefusedRecord, ReportsOfRun};
@@ -40,6 +42,7 @@ use crate::terms::refusal::RefusalReason;
 use crate::terms::refusal::record::RecordRefusal;
 use crate::terms::refusal::write::WriteRefusal;
 use crate::terms::settings;
+use crate::terms::storage::{StorageDirective, StorageEvent};
 use crate::unit::hook_context::{ALL_ENDPOINTS, BagWrites, Ports};
 use crate::unit::local::{Event, Local, Step};
 use crate::unit::record::{CommitOutcome, DroppedWrite, Outcome, Record};
@@ -288,6 +291,13 @@ fn apply_conditional(
     {
         return Ok(Some(*refusal.reason));
     }
+    for (name, count) in &context.record.writes.storage {
+        let directive = StorageDirective { pool: None, count: Some(*count), size_mib: None };
+        let creation = Creation { now_ms: context.record.at_ms, ids: &mut *ids };
+        if let Err(refusal) = storage::add(draft, model, context.id, (name, &directive), creation) {
+            return Ok(Some(*refusal.reason));
+        }
+    }
     let done = match &context.record.operation {
         Operation::SetDead => unit::set_dead(draft, model, context.id),
         Operation::EnterScope { uuid, settings, .. } => {
@@ -376,6 +386,17 @@ fn apply_effects(
         }
         Operation::Hook(Hook::Secret { secret, revision, event, .. }) => {
             secret_writes::hook_done(draft, model, &context.secret_writer(), (*secret, *revision, *event));
+        }
+        Operation::Hook(Hook::Storage { id, storage: known, event }) => {
+            let owner = StorageOwner { id: context.id, doc: context.doc };
+            match event {
+                StorageEvent::Attached => {
+                    storage::record_attached(draft, model, context.id, id, known.instance);
+                }
+                StorageEvent::Detaching => {
+                    storage::record_detached(draft, model, owner, (id, known.instance), context.record.at_ms);
+                }
+            }
         }
         Operation::Resync => finish_resync(draft, model, context, ids, dropped),
         Operation::InstallCharm(_)

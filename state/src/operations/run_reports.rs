@@ -160,7 +160,8 @@ fn status_before(hook: &HookName) -> Option<(WorkloadStatus, StatusMessage)> {
         | HookName::UpgradeCharm
         | HookName::UpdateStatus
         | HookName::Relation { .. }
-        | HookName::Secret(_) => None,
+        | HookName::Secret(_)
+        | HookName::Storage { .. } => None,
     }
 }
 

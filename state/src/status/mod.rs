@@ -11,4 +11,5 @@ pub mod model;
 pub mod presence;
 pub mod relation;
 pub mod secret;
+pub mod storage;
 pub mod unit;

@@ -20,6 +20,7 @@ use crate::terms::health::{Fault, UnitAgentExit};
 use crate::terms::names::{EndpointName, RelationNumber, UnitName, Uuid};
 use crate::terms::owner::Owner;
 use crate::terms::start_reason::StartReason;
+use crate::terms::storage::StorageId;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -188,6 +189,12 @@ pub enum Duty {
     AnswerLeadershipClaim,
     /// Restore the connection: relation hooks do not start while the view is stale.
     Reconnect,
+
+    /// Provide an instance of storage, for which install waits.
+    ProvideStorage {
+        /// The instance.
+        storage: StorageId,
+    },
 
     // The unit's charm and its relations.
     /// Refresh the application to a charm that has the endpoint.

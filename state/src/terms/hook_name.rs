@@ -4,6 +4,7 @@
 //! text. Status reports, `pintle why` and dry runs use these names.
 
 use crate::terms::secret::SecretEvent;
+use crate::terms::storage::StorageEvent;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -39,6 +40,13 @@ pub enum HookName {
     },
     /// `secret-changed`, and the other hooks of secrets
     Secret(SecretEvent),
+    /// `<storage>-storage-attached` and `<storage>-storage-detaching`
+    Storage {
+        /// The name of the storage in the charm.
+        name: String,
+        /// The last part of the name.
+        event: StorageEvent,
+    },
 }
 
 /// The last part of a relation hook's name, as in `db-relation-joined`.
@@ -72,6 +80,7 @@ impl fmt::Display for HookName {
             HookName::Stop => "stop",
             HookName::Remove => "remove",
             HookName::Secret(event) => return write!(f, "secret-{event}"),
+            HookName::Storage { name, event } => return write!(f, "{name}-storage-{event}"),
             HookName::Relation { endpoint, event } => return write!(f, "{endpoint}-relation-{event}"),
         })
     }

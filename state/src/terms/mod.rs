@@ -34,5 +34,6 @@ pub mod start_reason;
 pub mod status;
 pub mod status_info;
 pub mod status_message;
+pub mod storage;
 pub mod string_enum;
 pub mod unit_documents;

@@ -10,6 +10,7 @@ use crate::terms::member_version::MemberVersion;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::secret::{SecretEvent, SecretId};
 use crate::terms::settings::Bag;
+use crate::terms::storage::{AttachedStorage, StorageEvent, StorageId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -159,6 +160,15 @@ pub enum Hook {
         /// Whether only the leader runs the hook, because the application owns the secret.
         leader_only: bool,
     },
+    /// `<storage>-storage-attached` or `<storage>-storage-detaching`
+    Storage {
+        /// The id of the instance.
+        id: StorageId,
+        /// The instance, with the location that the hook is shown.
+        storage: AttachedStorage,
+        /// The event.
+        event: StorageEvent,
+    },
 }
 
 /// The event that a relation hook delivers.
@@ -241,6 +251,7 @@ impl Hook {
                 HookName::Relation { endpoint: endpoint.clone(), event: event.name() }
             }
             Hook::Secret { event, .. } => HookName::Secret(*event),
+            Hook::Storage { id, event, .. } => HookName::Storage { name: id.name.clone(), event: *event },
         }
     }
 }
@@ -249,6 +260,9 @@ impl fmt::Display for Hook {
     /// Writes the hook with its relation and units: `db-relation-joined db:1 mysql/0`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.name())?;
+        if let Hook::Storage { id, .. } = self {
+            return write!(f, " {id}");
+        }
         if let Hook::Secret { secret, revision, .. } = self {
             return write!(f, " {secret} {revision}");
         }
@@ -280,6 +294,10 @@ impl Hook {
                 Hook::Secret { secret: sa, revision: ra, event: ea, .. },
                 Hook::Secret { secret: sb, revision: rb, event: eb, .. },
             ) => (sa, ea) == (sb, eb) && (ra == rb || *ea == SecretEvent::Changed),
+            (
+                Hook::Storage { id: ia, storage: sa, event: ea },
+                Hook::Storage { id: ib, storage: sb, event: eb },
+            ) => (ia, ea, sa.instance) == (ib, eb, sb.instance),
             _ => std::mem::discriminant(self) == std::mem::discriminant(other),
         }
     }

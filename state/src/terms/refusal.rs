@@ -17,6 +17,7 @@ pub mod record;
 pub mod relation;
 pub mod secret;
 pub mod session;
+pub mod storage;
 pub mod transaction;
 pub mod unit;
 pub mod write;
@@ -35,6 +36,7 @@ use relation::RelationRefusal;
 use secret::SecretRefusal;
 use serde::{Deserialize, Serialize};
 use session::SessionRefusal;
+use storage::StorageRefusal;
 use transaction::TransactionRefusal;
 use unit::UnitRefusal;
 use write::WriteRefusal;
@@ -62,6 +64,8 @@ string_enum! {
         MachineOrRelation = "machine or relation",
         /// A task: an action that was enqueued.
         Task = "task",
+        /// An instance of storage.
+        Storage = "storage",
     }
 }
 
@@ -100,6 +104,8 @@ pub enum RefusalReason {
     Secret(SecretRefusal),
     /// A refusal about the session of an agent.
     Session(SessionRefusal),
+    /// A refusal about storage.
+    Storage(StorageRefusal),
     /// A refusal of a transaction that exceeds a bound of the store.
     Transaction(TransactionRefusal),
     /// A refusal about a unit.
@@ -147,6 +153,7 @@ impl RefusalReason {
             RefusalReason::Scope(reason) => reason.code(),
             RefusalReason::Secret(reason) => reason.code(),
             RefusalReason::Session(reason) => reason.code(),
+            RefusalReason::Storage(reason) => reason.code(),
             RefusalReason::Transaction(reason) => reason.code(),
             RefusalReason::Unit(reason) => reason.code(),
             RefusalReason::Write(reason) => reason.code(),
@@ -179,6 +186,7 @@ reasons! {
     Scope(ScopeRefusal),
     Secret(SecretRefusal),
     Session(SessionRefusal),
+    Storage(StorageRefusal),
     Transaction(TransactionRefusal),
     Unit(UnitRefusal),
     Write(WriteRefusal),

@@ -51,6 +51,8 @@ pub enum StartReason {
     LeaderSettingsChanged,
     /// A secret that the unit owns or reads requires a hook.
     SecretDue,
+    /// Storage was attached to the unit, or is to be detached.
+    StorageChanged,
     /// The machine was rebooted.
     Rebooted,
     /// The interval of update-status has passed.

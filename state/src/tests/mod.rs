@@ -15,6 +15,7 @@ mod races;
 mod random;
 mod relations;
 mod removal;
+mod storage;
 mod subordinates;
 mod views;
 

@@ -19,6 +19,7 @@ use crate::terms::proxy::Proxies;
 use crate::terms::secret::SecretId;
 use crate::terms::settings::{Bag, BagChange};
 use crate::terms::status::WorkloadStatus;
+use crate::terms::storage::StorageId;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,6 +69,9 @@ pub struct HookContext {
     /// The secrets of the unit and of its application before this hook.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub secrets: BTreeMap<SecretId, HookSecret>,
+    /// The storage that the unit has.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub storage: BTreeMap<StorageId, HookStorage>,
     /// The resources that the charm declares.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub resources: BTreeMap<String, HookResource>,
@@ -395,6 +399,15 @@ pub enum BagSide {
     Application,
 }
 
+/// Storage of the unit, as the hook tools print it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HookStorage {
+    /// The kind: `filesystem` or `block`.
+    pub kind: String,
+    /// Where it is mounted, or the device.
+    pub location: String,
+}
+
 impl HookTrigger {
     /// Returns the value of `JUJU_HOOK_NAME`, which is empty for actions and commands.
     pub fn hook(&self) -> &str {
@@ -418,6 +431,19 @@ impl HookTrigger {
             | HookTrigger::Storage { hook, .. }
             | HookTrigger::Secret { hook, .. }
             | HookTrigger::Workload { hook, .. } => Some(format!("hooks/{hook}")),
+        }
+    }
+
+    /// The id of the storage of a storage hook.
+    pub fn storage(&self) -> Option<&str> {
+        match self {
+            HookTrigger::Storage { id, .. } => Some(id),
+            HookTrigger::Hook(_)
+            | HookTrigger::Relation { .. }
+            | HookTrigger::Secret { .. }
+            | HookTrigger::Workload { .. }
+            | HookTrigger::Action(_)
+            | HookTrigger::Commands(_) => None,
         }
     }
 

@@ -7,8 +7,8 @@
 use super::commands_context;
 use super::hook_context::{
     Address, CloudSpec, Device, Goal, GoalState, GoalStatus, HookContext, HookModel, HookRelation,
-    HookResource, HookTrigger, Network, OmittedBags, RunningAction, RunningCommands, Status, Statuses,
-    Writes,
+    HookResource, HookStorage, HookTrigger, Network, OmittedBags, RunningAction, RunningCommands, Status,
+    Statuses, Writes,
 };
 use super::local::{Local, RelationLocal, Run};
 use crate::charm::{Charm, Resource, ResourceType, Scope, options};
@@ -21,6 +21,7 @@ use crate::terms::resource::IMAGE_FILE;
 use crate::terms::secret::{SecretEvent, SecretId};
 use crate::terms::settings::{self, Bag};
 use crate::terms::status_message::StatusMessage;
+use crate::terms::storage::{AttachedStorage, StorageId};
 use crate::terms::unit_documents::StatusDoc;
 use crate::unit::relation_view::{BagRequest, RelationView};
 use crate::unit::secrets::{HookSecret, SecretView};
@@ -123,6 +124,7 @@ pub fn build(local: &Local, view: &Snapshot, run: &Run, input: &ContextInput) ->
         goal_state: goal_state(view),
         cloud: view.trusted.then(CloudSpec::of_machines),
         secrets: own_secrets(view),
+        storage: storage(local, &run.operation),
         resources: resources(input.declared, view),
         writes: Writes::default(),
     })
@@ -146,6 +148,19 @@ fn resources(declared: &Charm, view: &Snapshot) -> BTreeMap<String, HookResource
 fn own_secrets(view: &Snapshot) -> BTreeMap<SecretId, HookSecret> {
     let owned = |(id, shown): (&SecretId, &SecretView)| Some((*id, shown.owned.clone()?.secret));
     view.secrets.iter().filter_map(owned).collect()
+}
+
+/// The storage that the unit has attached, and that of its hook.
+fn storage(local: &Local, operation: &Operation) -> BTreeMap<StorageId, HookStorage> {
+    let of_hook = match operation {
+        Operation::Hook(Hook::Storage { id, storage, .. }) => Some((id, storage)),
+        _ => None,
+    };
+    let shown = |(id, known): (&StorageId, &AttachedStorage)| {
+        let (kind, location) = (known.kind.as_str().to_owned(), known.location.clone());
+        (id.clone(), HookStorage { kind, location })
+    };
+    local.storage.iter().chain(of_hook).map(shown).collect()
 }
 
 fn trigger(
@@ -184,6 +199,11 @@ fn trigger(
             let revision = has_revision.then_some(*revision);
             let (id, label) = (secret.to_string(), label.clone());
             Some((HookTrigger::Secret { hook: hook.clone(), id, label, revision }, hook))
+        }
+        Operation::Hook(hook @ Hook::Storage { id, storage, .. }) => {
+            let (name, kind) = (hook.name().to_string(), storage.kind.as_str().to_owned());
+            let (id, location) = (id.to_string(), storage.location.clone());
+            Some((HookTrigger::Storage { hook: name.clone(), id, location, kind }, name))
         }
         Operation::Hook(hook) => {
             let name = hook.name().to_string();

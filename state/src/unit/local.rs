@@ -20,6 +20,7 @@ use crate::terms::refusal::RefusalReason;
 use crate::terms::settings::{Bag, BagChange};
 use crate::terms::start_reason::StartReason;
 use crate::terms::status::WorkloadStatus;
+use crate::terms::storage::{AttachedStorage, StorageId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -244,6 +245,9 @@ pub struct Local {
     /// still shows that hook as due, and does not show what was changed. No operation starts on it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub secrets_revision: u64,
+    /// The storage for which storage-attached has run and storage-detaching has not.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub storage: BTreeMap<StorageId, AttachedStorage>,
     /// Whether the charm has set its status since install (spec C.4).
     pub status_set: bool,
     /// The workload status and message that the charm set last.
@@ -368,6 +372,7 @@ impl Local {
             elected_generation: None,
             leader_settings_version: 0,
             secrets_revision: 0,
+            storage: BTreeMap::new(),
             status_set: false,
             status: None,
             skipped: BTreeSet::new(),

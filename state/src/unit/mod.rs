@@ -8,7 +8,7 @@
 //!   (why it does so);
 //! * `snapshot` (the view that the agent receives), `local` (its stored state), `record` (what it sends);
 //! * `decision` and `resolve` (what it does next), `pending_operations`, `pending_relation_hook` and `retry` (which
-//!   operation that is), `chosen_operation` (how it starts), `wait_causes` and `agent_causes` (why it waits);
+//!   operation that is), `pending_storage_hook` (storage and its hooks), `chosen_operation` (how it starts), `wait_causes` and `agent_causes` (why it waits);
 //! * `hook_context` and `writes` (what a hook reads and writes), `write_buffer`, `leader_settings` and `omitted_bags`
 //!   (what the hook tools do with both), `hook_context_builder`, `dispatch` and `environment` (what the hook's process
 //!   receives), `commands_context` (the context of commands);
@@ -34,6 +34,7 @@ pub mod pending_operations;
 pub mod pending_relation_hook;
 pub mod pending_reports;
 mod pending_secret_hook;
+mod pending_storage_hook;
 pub mod record;
 pub mod relation_view;
 pub mod resolve;
@@ -42,6 +43,7 @@ pub mod run_retention;
 mod secret_buffer;
 pub mod secrets;
 pub mod snapshot;
+pub mod storage;
 mod wait_causes;
 pub mod workflow;
 mod write_buffer;

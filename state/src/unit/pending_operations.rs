@@ -10,6 +10,7 @@ use super::decision::{Act, Now, is_link_fresh};
 use super::jitter::jitter;
 use super::local::{Episode, Event, FollowUp, Local, Run};
 use super::pending_relation_hook::{PendingHook, ThisUnit, pending_hook};
+use super::pending_storage_hook::detach_all;
 use super::record::{Outcome, Record, hex};
 use super::relation_view::RelationView;
 use super::snapshot::{ActionView, Snapshot};
@@ -293,6 +294,10 @@ pub(super) fn shut_down(
 ) -> Option<Act> {
     if alive {
         return None;
+    }
+    let detach = detach_all(local, view, now, waits);
+    if detach.is_some() || !waits.is_empty() {
+        return Some(detach.unwrap_or_else(|| wait(None, std::mem::take(waits))));
     }
     if local.installed {
         let leave = relation_hook(local, view, now, alive, waits);

@@ -75,13 +75,14 @@ impl Record {
     }
 
     /// Whether the controller may refuse a write of this record, so that no further operation starts before its reply
-    /// (design 4): application bags, ports that may conflict, secrets, entering a scope, and becoming Dead. Secret
-    /// hooks are among them, because the view that shows the next one must contain what the last one has done.
+    /// (design 4): application bags, ports that may conflict, secrets, storage, entering a scope, and becoming Dead.
+    /// Secret hooks are among them, because the view that shows the next one must contain what the last one has done.
     pub fn is_conditional(&self) -> bool {
         self.outcome.advances()
             && (self.writes.bags.values().any(|bag| !bag.application.is_empty())
                 || !self.writes.ports.open.is_empty()
                 || !self.writes.secrets.is_empty()
+                || !self.writes.storage.is_empty()
                 || matches!(
                     self.operation,
                     Operation::SetDead | Operation::EnterScope { .. } | Operation::Hook(Hook::Secret { .. })

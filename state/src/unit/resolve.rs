@@ -21,6 +21,7 @@ use super::pending_operations::{
 };
 pub use super::pending_operations::{config_digest, resources_digest};
 use super::pending_secret_hook::secret_hook;
+use super::pending_storage_hook::{before_install, storage_hook};
 use super::retry::{after_failure, interrupted};
 use super::snapshot::Snapshot;
 pub use super::wait_causes::{fetch_cause, reboot_cause, requested_reboot_cause};
@@ -109,8 +110,9 @@ fn idle(local: &Local, view: &Snapshot, now: &Now) -> Act {
     lost_charm(local, view, now, alive)
         .or_else(|| start_after_reboot(local, now))
         .or_else(|| first_charm(local, view, alive))
-        .or_else(|| follow_up(local, view, now, alive))
         .map(|chosen| chosen.act(local, view, now))
+        .or_else(|| before_install(local, view, now, alive))
+        .or_else(|| follow_up(local, view, now, alive).map(|chosen| chosen.act(local, view, now)))
         .or_else(|| enter_scope(local, view, now, alive, &mut waits))
         .or_else(|| created(local, view, now, alive, &mut waits))
         .or_else(|| leadership(local, now, alive))
@@ -119,6 +121,7 @@ fn idle(local: &Local, view: &Snapshot, now: &Now) -> Act {
         })
         .or_else(|| secret_hook(local, view, now, alive, &mut waits))
         .or_else(|| action(local, view, now))
+        .or_else(|| storage_hook(local, view, now, alive, &mut waits))
         .or_else(|| shut_down(local, view, now, alive, &mut waits))
         .or_else(|| upgrade(local, view, alive).map(|chosen| chosen.act(local, view, now)))
         .or_else(|| config_changed(local, view, alive).map(|chosen| chosen.act(local, view, now)))

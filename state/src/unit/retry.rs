@@ -13,6 +13,7 @@ use super::local::{Episode, INTERRUPTIONS_MAX, Local, Run};
 use super::pending_operations::{commands, config_digest, is_alive, pending_action, wanted_charm};
 use super::pending_relation_hook::{PendingHook, ThisUnit, pending_hook};
 use super::pending_secret_hook::is_due;
+use super::pending_storage_hook;
 use super::record::{Outcome, Record, Timer};
 use super::relation_view::RelationView;
 use super::snapshot::{HOOK_RETRIES_DEFAULT, Snapshot};
@@ -228,6 +229,15 @@ fn record_without_running(
         {
             Some(record(operation.clone(), Outcome::Skipped))
         }
+        // the storage was taken away before the hook has succeeded, or was detached by other means
+        Operation::Hook(hook @ Hook::Storage { .. })
+            if is_link_fresh(now)
+                && view.is_some_and(|view| {
+                    !pending_storage_hook::is_due(local, view, is_alive(local, view), hook)
+                }) =>
+        {
+            Some(record(operation.clone(), Outcome::Skipped))
+        }
         Operation::EnterScope { .. }
         | Operation::LeaveScope { .. }
         | Operation::Resync
@@ -297,7 +307,8 @@ fn refresh(operation: &Operation, local: &Local, view: Option<&Snapshot>, now: &
             | Hook::UpdateStatus
             | Hook::Stop
             | Hook::Remove
-            | Hook::Secret { .. },
+            | Hook::Secret { .. }
+            | Hook::Storage { .. },
         )
         | Operation::EnterScope { .. }
         | Operation::LeaveScope { .. }

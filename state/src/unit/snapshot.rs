@@ -7,6 +7,7 @@
 
 use super::relation_view::{BagRequest, BagView, FetchedBag, RelationHead, RelationView};
 use super::secrets::SecretView;
+use super::storage::StorageView;
 use crate::charm::Charm;
 use crate::terms::leader_settings::LeaderSettingsView;
 use crate::terms::life::Life;
@@ -18,6 +19,7 @@ use crate::terms::proxy::Proxies;
 use crate::terms::secret::SecretId;
 use crate::terms::settings::Bag;
 use crate::terms::status::ActionStatus;
+use crate::terms::storage::StorageId;
 use crate::terms::unit_documents::{CharmDoc, ResolvedDoc, StatusDoc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -152,6 +154,13 @@ pub enum Change {
         /// The secret.
         secret: Option<Box<SecretView>>,
     },
+    /// An instance of storage that is attached to the unit.
+    Storage {
+        /// The instance's id.
+        id: StorageId,
+        /// The instance.
+        storage: Option<StorageView>,
+    },
     /// An action of the unit.
     Action {
         /// The task's number.
@@ -245,6 +254,9 @@ pub struct Snapshot {
     /// The secrets that the unit or its application owns, and those that the unit reads.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub secrets: BTreeMap<SecretId, SecretView>,
+    /// The storage that is attached to the unit.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub storage: BTreeMap<StorageId, StorageView>,
     /// The unit's actions that have not ended, by task number.
     pub actions: BTreeMap<u64, ActionView>,
     /// The relations of the application.
@@ -295,6 +307,7 @@ impl Snapshot {
             written_leader_settings: None,
             resolved: None,
             secrets: BTreeMap::new(),
+            storage: BTreeMap::new(),
             actions: BTreeMap::new(),
             relations: BTreeMap::new(),
             statuses: BTreeMap::new(),
@@ -357,6 +370,7 @@ impl Snapshot {
             }
             Change::Resolved(mark) => self.resolved = mark,
             Change::Secret { id, secret } => put(&mut self.secrets, id, secret.map(|secret| *secret)),
+            Change::Storage { id, storage } => put(&mut self.storage, id, storage),
             Change::Action { id, action } => put(&mut self.actions, id, action),
             Change::Relation { relation, head: None } => {
                 self.relations.remove(&relation);

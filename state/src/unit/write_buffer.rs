@@ -129,6 +129,19 @@ impl HookContext {
         self.check_size(before)
     }
 
+    /// Buffers requests for storage, which add up over the calls of a hook.
+    ///
+    /// # Errors
+    /// [`HookWriteError`] if the hook's writes exceed their limit. The buffer is unchanged then.
+    pub fn add_storage(&mut self, requested: &BTreeMap<String, u32>) -> Result<(), HookWriteError> {
+        let before = self.writes.clone();
+        for (name, count) in requested {
+            let total = self.writes.storage.entry(name.clone()).or_default();
+            *total = total.saturating_add(*count);
+        }
+        self.check_size(before)
+    }
+
     /// Keeps the writes, or restores those `before` if one transaction could not hold them: a tool call that exceeds
     /// the limit fails immediately, so that the commit never fails for its size (design 5). A change that makes the
     /// writes smaller is always kept.
@@ -171,6 +184,7 @@ impl HookContext {
             + size(&self.own_ports())
             + size(&self.writes.action)
             + size(&self.writes.secrets)
+            + size(&self.writes.storage)
     }
 }
 

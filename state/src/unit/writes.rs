@@ -62,6 +62,9 @@ pub struct Writes {
     /// Secrets that the hook creates, changes or removes.
     #[serde(skip_serializing_if = "SecretWrites::is_empty")]
     pub secrets: SecretWrites,
+    /// The storage that the unit requests (storage-add): how many instances, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub storage: BTreeMap<String, u32>,
     /// The reboot that the hook requested (juju-reboot).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reboot: Option<Reboot>,
@@ -277,6 +280,15 @@ impl Writes {
             + usize::from(!self.state.is_empty())
             + usize::from(!self.action.is_empty())
             + self.secret_documents()
+            + self.storage_documents()
+    }
+
+    /// The instances, their sequence and their two indexes.
+    fn storage_documents(&self) -> usize {
+        match self.storage.is_empty() {
+            true => 0,
+            false => self.storage.values().fold(3, |all, count| all.saturating_add(*count as usize)),
+        }
     }
 
     /// The documents that a commit of the secrets changes, with the indexes of the unit's and the application's

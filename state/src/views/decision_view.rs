@@ -64,6 +64,7 @@ pub fn decision_view(reader: &dyn Reader, model: Model, unit: Uuid) -> Option<Sn
         written_leader_settings: None,
         resolved: read(reader, &model.resolved(unit)),
         secrets: view_reader.secrets(),
+        storage: view_reader.storage(),
         actions,
         relations,
         statuses: BTreeMap::new(),

@@ -11,11 +11,12 @@ use crate::documents::prelude::{
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::owner::Owner;
+use crate::terms::storage::StorageId;
 use crate::unit::relation_view::RelationHead;
 use crate::unit::snapshot::Change;
 use crate::views::inline_settings::{self, BagKey};
-use crate::views::secrets;
 use crate::views::view::{ScopeEntry, SentView, UnitViewReader};
+use crate::views::{secrets, storage};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The parts of a view that a revision may have changed.
@@ -33,6 +34,7 @@ pub struct AffectedParts {
     removed: bool,
     /// A secret that the unit may have been shown or will be.
     secrets: bool,
+    storage: bool,
     actions: BTreeSet<u64>,
     relations: BTreeSet<Uuid>,
     applications: BTreeSet<Uuid>,
@@ -91,6 +93,9 @@ pub fn delta(at: &dyn Reader, shown: &SentView, parts: &AffectedParts) -> Vec<Ch
     if parts.secrets {
         changes.extend(secrets::changes(&shown.secrets, &view_reader.secrets()));
     }
+    if parts.storage {
+        changes.extend(storage::changes(&shown.storage, &view_reader.storage()));
+    }
     changes.extend(parts.actions.iter().map(|id| view_reader.action(*id)));
     let heads = relation_changes(&view_reader, shown, parts, &mut changes);
     inline_settings_changes(&view_reader, shown, &heads, &mut changes);
@@ -143,6 +148,11 @@ pub fn affected_parts<'k>(
             (Kind::ApplicationLife, [id]) => drop(affected.applications.insert(*id)),
             (Kind::Leader, [id]) if *id == application => affected.leader = true,
             (Kind::LeaderSettings, [id]) if *id == application => affected.leader_settings = true,
+            (Kind::StorageOf, _) if own => affected.storage = true,
+            (Kind::Storage, _) => {
+                let id = key_parts.rest.parse::<StorageId>().ok();
+                affected.storage |= id.is_some_and(|id| shown.storage.contains_key(&id));
+            }
             // also of other owners: a secret is shown while its owner exists
             (Kind::SecretsOf, _) => affected.secrets = true,
             (Kind::SecretsConsumed, [id]) if *id == unit => affected.secrets = true,

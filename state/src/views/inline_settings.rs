@@ -56,6 +56,7 @@ impl BagSizes {
                 | Change::Leader(_)
                 | Change::LeaderSettings(_)
                 | Change::Secret { .. }
+                | Change::Storage { .. }
                 | Change::Resolved(_)
                 | Change::Action { .. }
                 | Change::Member { .. }

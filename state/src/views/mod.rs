@@ -7,5 +7,7 @@
 pub mod decision_view;
 pub mod delta;
 pub mod inline_settings;
+mod machine_storage;
 pub mod secrets;
+pub mod storage;
 pub mod view;

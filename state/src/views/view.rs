@@ -20,12 +20,15 @@ use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::owner::Owner;
 use crate::terms::position::Position;
 use crate::terms::secret::SecretId;
+use crate::terms::storage::{MachineStorage, StorageId};
 use crate::unit::relation_view::{BagRequest, BagView, RelationHead};
 use crate::unit::secrets::SecretView;
 use crate::unit::snapshot::{
     ActionView, Change, CharmView, Delta, LeaderView, ModelView, Snapshot, UnitView,
 };
+use crate::unit::storage::StorageView;
 use crate::views::inline_settings::{self, BagSizes, INLINE_BYTES_MAX};
+use crate::views::machine_storage;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -67,6 +70,8 @@ pub struct SentView {
     pub unit: UnitView,
     /// The secrets of the unit and its application, and those that it reads.
     pub secrets: BTreeMap<SecretId, SecretView>,
+    /// The storage of the unit.
+    pub storage: BTreeMap<StorageId, StorageView>,
     /// The relations of the unit.
     pub relations: BTreeMap<RelationNumber, RelationHead>,
     /// The members of the relations, with their incarnations.
@@ -91,6 +96,7 @@ impl SentView {
             model: snapshot.model.clone(),
             unit: snapshot.unit.clone(),
             secrets: snapshot.secrets.clone(),
+            storage: snapshot.storage.clone(),
             relations: heads.collect(),
             units_with_ports: snapshot.machine_ports.keys().cloned().collect(),
             sizes: BagSizes::from_snapshot(snapshot),
@@ -129,6 +135,12 @@ impl SentView {
                     match secret {
                         Some(secret) => self.secrets.insert(*id, (**secret).clone()),
                         None => self.secrets.remove(id),
+                    };
+                }
+                Change::Storage { id, storage } => {
+                    match storage {
+                        Some(storage) => self.storage.insert(id.clone(), storage.clone()),
+                        None => self.storage.remove(id),
                     };
                 }
                 Change::Charm(_)
@@ -180,6 +192,8 @@ pub fn full_view_within(
     ];
     let secrets = view_reader.secrets().into_iter();
     changes.extend(secrets.map(|(id, secret)| Change::Secret { id, secret: Some(Box::new(secret)) }));
+    let storage = view_reader.storage().into_iter();
+    changes.extend(storage.map(|(id, storage)| Change::Storage { id, storage: Some(storage) }));
     for (key, _) in read_all::<crate::terms::status::ActionStatus>(reader, &model.actions_of(unit)) {
         changes.extend(last_number(&key).map(|id| view_reader.action(id)));
     }
@@ -451,6 +465,9 @@ pub struct MachineView {
     /// Removed units of this machine, at most `RECALLS_SHOWN_MAX`, until the machine's agent confirms that no folder of
     /// them is left.
     pub recalls: BTreeSet<Uuid>,
+    /// The storage whose content is or is to be on the machine.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub storage: BTreeMap<StorageId, MachineStorage>,
 }
 
 /// Recalls in one view of a machine; the next ones follow when these are confirmed. A machine has at most 24 units at
@@ -478,5 +495,6 @@ pub fn machine(reader: &dyn Reader, model: Model, id: Uuid) -> Option<MachineVie
         life,
         units,
         recalls: recalls.iter().filter_map(|stored| last_id(&stored.key)).collect(),
+        storage: machine_storage::on_machine(reader, model, id),
     })
 }

@@ -118,6 +118,7 @@ impl PendingSince<'_> {
                 self.document_time_ms(&model.leader_settings(application))
             }
             Operation::Hook(Hook::Secret { secret, .. }) => self.document_time_ms(&model.secret(*secret)),
+            Operation::Hook(Hook::Storage { id, .. }) => self.document_time_ms(&model.storage(id)),
             Operation::Hook(Hook::Stop | Hook::Remove) => {
                 self.last_run_ms(id).max(self.dying_since_ms(id, doc))
             }

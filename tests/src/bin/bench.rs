@@ -157,7 +157,7 @@ fn added_units(dir: &Path) {
 async fn add(admin: &Session<Sqlite, HostEnvironment>, units: u32, requests: u32) -> f64 {
     let begin = Instant::now();
     for _ in 0..requests {
-        let add = AddUnits { application: "bench".to_owned(), units, to: None };
+        let add = AddUnits { attach_storage: Vec::new(), application: "bench".to_owned(), units, to: None };
         admin.handle(add).await.expect("they are added");
     }
     begin.elapsed().as_secs_f64() * 1000.0

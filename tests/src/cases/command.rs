@@ -180,6 +180,7 @@ fn machine(world: &mut World, words: &[&str]) -> Done {
             let event: SecretEvent = event.parse().map_err(|_| "secret EVENT due")?;
             view::mark_secret(&mut world.view, event, !owner.is_empty());
         }
+        ["storage", id, state] => view::set_storage(&mut world.view, id, state)?,
         ["secret", "removed"] => world.view.secrets.clear(),
         ["commands", "requested"] => {
             world.commands = Some(CommandsRequest { id: Uuid(u128::from(world.local.run)), about: None });

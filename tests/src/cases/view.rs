@@ -3,19 +3,21 @@
 //! Used by [`super::command`] and [`super::world`]. It must stay consistent with `state::views`, which builds real
 //! views.
 
-use state::charm::{Charm, Endpoint, Role, Scope};
+use state::charm::{Charm, Endpoint, Role, Scope, StorageType};
 use state::documents::prelude::CharmDoc;
 use state::terms::life::Life;
-use state::terms::names::{RelationNumber, UnitName, Uuid};
+use state::terms::names::{BadName, RelationNumber, UnitName, Uuid};
 use state::terms::operation::{Hook, Operation};
 use state::terms::owner::Owner;
 use state::terms::position::Position;
 use state::terms::resource::ResourceFile;
 use state::terms::secret::{SecretEvent, SecretId, SecretOwnerKind};
 use state::terms::settings::{self, Bag, BagChange};
+use state::terms::storage::{StorageEvent, StorageId};
 use state::unit::relation_view::{BagView, RelationHead, RelationView};
 use state::unit::secrets::{ConsumedSecretView, HookSecret, OwnedSecretView};
 use state::unit::snapshot::{CharmView, ModelView, Snapshot, UnitView};
+use state::unit::storage::StorageView;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -57,6 +59,7 @@ pub fn fresh() -> Snapshot {
         charm: charm(1, false, &ENDPOINTS.map(str::to_owned)),
         config: BTreeMap::new(),
         trusted: false,
+        storage: BTreeMap::new(),
         leader: None,
         leader_settings: Default::default(),
         written_leader_settings: None,
@@ -180,6 +183,29 @@ pub fn mark_secret(view: &mut Snapshot, event: SecretEvent, of_application: bool
         SecretEvent::Expired => drop(owned.expired.insert(2)),
         SecretEvent::Remove => drop(owned.obsolete.insert(1)),
         SecretEvent::Changed => {}
+    }
+}
+
+/// Shows storage of the unit in a state: `pending`, `provided`, `detaching`, or `gone`.
+pub fn set_storage(view: &mut Snapshot, id: &str, state: &str) -> Result<(), String> {
+    let id: StorageId = id.parse().map_err(|error: BadName| error.to_string())?;
+    let (instance, kind) = (Uuid(u128::from(id.number) + 100), StorageType::Filesystem);
+    let location = (state != "pending").then(|| format!("/srv/{id}"));
+    match state {
+        "pending" | "provided" | "detaching" => {
+            let storage = StorageView { instance, kind, location, detaching: state == "detaching" };
+            view.storage.insert(id, storage);
+        }
+        "gone" => drop(view.storage.remove(&id)),
+        _ => return Err("storage ID pending|provided|detaching|gone".to_owned()),
+    }
+    Ok(())
+}
+
+/// Removes storage that the unit has detached, as the controller does.
+pub fn remove_detached(view: &mut Snapshot, operation: &Operation) {
+    if let Operation::Hook(Hook::Storage { id, event: StorageEvent::Detaching, .. }) = operation {
+        view.storage.remove(id);
     }
 }
 

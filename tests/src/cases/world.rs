@@ -438,6 +438,7 @@ impl World {
         let refusal = self.refusal.take_if(|_| record.is_conditional());
         if refusal.is_none() {
             view::remove_secret_mark(&mut self.view, &record.operation);
+            view::remove_detached(&mut self.view, &record.operation);
         }
         self.controller.apply(record, refusal.clone());
         if std::mem::take(&mut self.reply_lost) {

@@ -8,10 +8,11 @@ use state::terms::commands::RelationContext;
 use state::terms::life::Life;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
 use state::terms::status::WorkloadStatus;
+use state::terms::storage::StorageId;
 use state::unit::hook_context::{
     ALL_ENDPOINTS, Address, CloudCredential, CloudSpec, Device, Goal, GoalState, GoalStatus, HookContext,
-    HookModel, HookRelation, HookResource, HookTrigger, Network, OmittedBags, Ports, RunningAction, Status,
-    Statuses, Writes,
+    HookModel, HookRelation, HookResource, HookStorage, HookTrigger, Network, OmittedBags, Ports,
+    RunningAction, Status, Statuses, Writes,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -308,10 +309,19 @@ pub fn context(value: &Value) -> Result<HookContext, String> {
         goal_state: fixture.goal_state.into(),
         cloud: fixture.cloud.filter(|_| fixture.trust).map(Into::into),
         secrets: Secrets::of(value)?.owned(),
+        storage: storage(fixture.storage)?,
         resources: fixture.resources.into_iter().map(|(name, path)| (name, resource(&path))).collect(),
         writes: Writes::default(),
         unit: fixture.unit,
     })
+}
+
+fn storage(all: BTreeMap<String, FixtureStorage>) -> Result<BTreeMap<StorageId, HookStorage>, String> {
+    let storage = all.into_iter().map(|(id, FixtureStorage { kind, location })| {
+        let id = id.parse::<StorageId>().map_err(|error| error.to_string())?;
+        Ok((id, HookStorage { kind, location }))
+    });
+    storage.collect()
 }
 
 /// A resource with a file, which the case names by its path.

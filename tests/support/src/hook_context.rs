@@ -51,6 +51,7 @@ pub fn context() -> HookContext {
         goal_state: GoalState::default(),
         cloud: None,
         secrets: BTreeMap::new(),
+        storage: BTreeMap::new(),
         resources: Default::default(),
         writes: Writes::default(),
     }

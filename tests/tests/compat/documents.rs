@@ -36,6 +36,7 @@ types! { made_documents, loads_documents:
     RelationDoc SuspendedDoc ScopeDoc BagDoc
     ActionDoc ActionStatus LogDoc
     SecretDoc SecretContentDoc OwnedSecretsDoc ConsumedSecretsDoc
+    StorageDoc ApplicationStorageDoc UnitStorageDoc MachineStorageDoc
     ForcedRemovalDoc TombstoneDoc
     Life
 }

@@ -29,6 +29,7 @@ const ADMISSION: &str = "controller/src/server/admission.rs";
 const UPLOAD: &str = "controller/src/server/upload.rs";
 const VALIDATION: &str = "state/src/agents/record_validation.rs";
 const SECRET: &str = "state/src/terms/secret.rs";
+const STORAGE: &str = "state/src/terms/storage.rs";
 const WRITER: &str = "controller/src/store/sqlite/writer.rs";
 const LOG_FILE: &str = "host/src/log_file.rs";
 
@@ -89,6 +90,8 @@ const ROWS: &[(&str, &[Constant])] = &[
     ("secrets that one unit reads", &[(SECRET, "CONSUMED_MAX", Count)]),
     ("the label or name of a secret", &[(SECRET, "LABEL_BYTES_MAX", Bytes)]),
     ("the description of a secret", &[(SECRET, "DESCRIPTION_BYTES_MAX", Bytes)]),
+    ("instances of storage of one unit", &[(STORAGE, "STORAGE_OF_UNIT_MAX", Count)]),
+    ("instances of storage of one machine", &[(STORAGE, "STORAGE_OF_MACHINE_MAX", Count)]),
     ("a setting of an application", &[]),
     ("a field of a user's request", &[]),
     // What an agent may send

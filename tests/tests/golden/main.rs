@@ -42,6 +42,7 @@ fn name(duty: &Duty) -> &'static str {
         Duty::FetchSettings { .. } => "FetchSettings",
         Duty::AnswerLeadershipClaim => "AnswerLeadershipClaim",
         Duty::Reconnect => "Reconnect",
+        Duty::ProvideStorage { .. } => "ProvideStorage",
         Duty::ProvideEndpoint { .. } => "ProvideEndpoint",
         Duty::RemoveSubordinate { .. } => "RemoveSubordinate",
         Duty::FreeUnitSlot { .. } => "FreeUnitSlot",
@@ -88,7 +89,7 @@ fn name(duty: &Duty) -> &'static str {
 }
 
 /// The number of duties that [`name`] lists.
-const DUTIES: usize = 50;
+const DUTIES: usize = 51;
 
 fn examples() -> Vec<Cause> {
     let web = UnitName::new("web", 0);
@@ -118,6 +119,10 @@ fn examples() -> Vec<Cause> {
         by_agent(Duty::FetchSettings { owner: Owner::Unit(UnitName::new("db", 0)) }),
         of_unit(Duty::AnswerLeadershipClaim, Actor::Controller),
         of_unit(Duty::Reconnect, Actor::Controller).since(NOW_MS - 31_000),
+        of_unit(
+            Duty::ProvideStorage { storage: "data/0".parse().expect("an id") },
+            Actor::MachineAgent(machine()),
+        ),
         of_unit(
             Duty::ProvideEndpoint {
                 application: "web".to_owned(),
@@ -335,7 +340,8 @@ fn next_reason(reason: &StartReason) -> Option<StartReason> {
         StartReason::Configured => StartReason::LeadershipGained,
         StartReason::LeadershipGained => StartReason::LeaderSettingsChanged,
         StartReason::LeaderSettingsChanged => StartReason::SecretDue,
-        StartReason::SecretDue => StartReason::Rebooted,
+        StartReason::SecretDue => StartReason::StorageChanged,
+        StartReason::StorageChanged => StartReason::Rebooted,
         StartReason::Rebooted => StartReason::IntervalPassed,
         StartReason::IntervalPassed => StartReason::RelationAppeared { relation: 3 },
         StartReason::RelationAppeared { .. } => {

@@ -15,12 +15,14 @@ use state::terms::refusal::record::{Counter, RecordRefusal};
 use state::terms::refusal::relation::{RelationRefusal, SuspensionRequest};
 use state::terms::refusal::secret::{SecretLimit, SecretRefusal};
 use state::terms::refusal::session::SessionRefusal;
+use state::terms::refusal::storage::StorageRefusal;
 use state::terms::refusal::transaction::TransactionRefusal;
 use state::terms::refusal::unit::UnitRefusal;
 use state::terms::refusal::write::{LeaderSettingsProblem, WriteRefusal};
 use state::terms::refusal::{AddedKind, EntityKind, RefusalReason, ScopeRefusal};
 use state::terms::secret::SecretId;
 use state::terms::status::{ActionStatus, WorkloadStatus};
+use state::terms::storage::StorageId;
 use state::unit::record::DroppedWrite;
 use test_support::golden::compare;
 
@@ -277,6 +279,29 @@ examples! { secret: SecretRefusal {
     UnknownReader { name: own("web") },
 } }
 
+examples! { storage: StorageRefusal {
+    NotDeclared { charm: own("web"), name: own("data") },
+    WrongCount { name: own("data"), count: 3, min: 1, max: Some(2) },
+    UnsuitablePool { name: own("data"), pool: own("ebs") },
+    TooSmall { name: own("data"), size_mib: 10, min_mib: 100 },
+    TooMany { unit_max: 16, machine_max: 40 },
+    UnitNotAlive { unit: web() },
+    Attached { id: data(), unit: Some(web()) },
+    NotAttached { id: data() },
+    BeingRemoved { id: data() },
+    OtherMachine { id: data(), machine: own("3") },
+    OtherKind { id: data() },
+    NotDetachable { id: data() },
+    InUse { id: data() },
+    AttachedToSeveral {},
+    UnitHasStorage { unit: web(), id: data() },
+    OnMachine { machine: own("3"), storage: vec![data()] },
+} }
+
+fn data() -> StorageId {
+    StorageId { name: own("data"), number: 0 }
+}
+
 examples! { dropped_write: DroppedWrite {
     SettingsOfRemovedRelation { relation: 3 },
     SettingsOutOfScope { relation: 3 },
@@ -314,6 +339,7 @@ fn all() -> Vec<(String, RefusalReason)> {
         reasons(scope()),
         reasons(secret()),
         reasons(session()),
+        reasons(storage()),
         reasons(transaction()),
         reasons(unit()),
         reasons(write()),
@@ -334,6 +360,7 @@ fn is_listed(reason: &RefusalReason) -> bool {
         | RefusalReason::Relation(_)
         | RefusalReason::Scope(_)
         | RefusalReason::Session(_)
+        | RefusalReason::Storage(_)
         | RefusalReason::Transaction(_)
         | RefusalReason::Unit(_)
         | RefusalReason::Write(_)

@@ -236,6 +236,7 @@ impl Cause {
             Duty::InspectSetAside { machine, .. } => {
                 self.unit_remedy(|unit| Remedy::DeleteSetAside { unit, machine: machine.clone() })
             }
+            Duty::ProvideStorage { .. } => Remedy::CheckMachineAgent { machine: self.machine_of_actor() },
             Duty::Reboot => Remedy::CheckMachineAgent { machine: self.machine_of_actor() },
             Duty::RebootByHand { machine } => Remedy::RebootMachine { machine: machine.clone() },
 

@@ -2,7 +2,7 @@
 
 mod applications;
 mod blockers;
-mod fixture;
+pub mod fixture;
 mod machines;
 mod models;
 mod resources;

@@ -11,6 +11,7 @@ use crate::terms::names::RelationNumber;
 use crate::terms::operation::{Hook, Operation, RelationEvent};
 use crate::terms::refusal::RefusalReason;
 use crate::terms::settings::{self, BagChange};
+use crate::terms::storage::StorageEvent;
 use crate::unit::hook_context::ReportContent;
 use crate::unit::record::{Outcome, Record, Timer};
 use std::collections::BTreeMap;
@@ -347,6 +348,10 @@ impl Local {
             Hook::Remove => self.removed = true,
             Hook::Relation { relation, event, .. } => self.advance_relation(*relation, event),
             Hook::Secret { .. } => {}
+            Hook::Storage { id, storage, event: StorageEvent::Attached } => {
+                self.storage.insert(id.clone(), storage.clone());
+            }
+            Hook::Storage { id, event: StorageEvent::Detaching, .. } => drop(self.storage.remove(id)),
         }
     }
 

@@ -105,7 +105,8 @@ async fn set_status(controller: &BenchController, unit: Uuid, round: usize) {
 /// documents.
 async fn add_running_units(store: &Sqlite, installation: &Installation, units: u32) -> Vec<Uuid> {
     let admin = model_with_application(store, &installation.archives()).await;
-    let add = |units| AddUnits { application: "bench".to_owned(), units, to: None };
+    let add =
+        |units| AddUnits { attach_storage: Vec::new(), application: "bench".to_owned(), units, to: None };
     admin.handle(add(1)).await.expect("it is added");
     let first = run_first_hooks(&admin.controller).await;
     for missing in (1..units).rev().step_by(1_000) {

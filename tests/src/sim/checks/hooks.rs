@@ -6,9 +6,10 @@ use super::running_agent::RunningAgent;
 use crate::sim::fact::Fact;
 use state::terms::names::Uuid;
 use state::terms::operation::{Hook, Operation, RelationEvent};
+use state::terms::storage::{StorageEvent, StorageId};
 use state::unit::local::{Event, FollowUp, Local};
 use state::unit::record::Record;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Default)]
 struct Unit {
@@ -22,6 +23,8 @@ struct Unit {
     config_pending: bool,
     /// The charm was replaced after install, and upgrade-charm has not run.
     upgrade_pending: bool,
+    /// The storage for which storage-attached has run and storage-detaching has not.
+    storage: BTreeSet<StorageId>,
 }
 
 /// A reboot that a hook requested.
@@ -46,7 +49,8 @@ impl Unit {
             }
         };
         hold(!self.removed, "no hook runs after remove");
-        hold(self.installed || *hook == Hook::Install, "install runs first");
+        let is_of_storage = matches!(hook, Hook::Storage { .. });
+        hold(self.installed || *hook == Hook::Install || is_of_storage, "install runs first");
         match hook {
             Hook::Install => {
                 hold(!self.installed, "install runs once");
@@ -83,6 +87,14 @@ impl Unit {
             Hook::LeaderSettingsChanged { .. } => {
                 hold(self.installed, "leader-settings-changed runs after install");
             }
+            Hook::Storage { id, event: StorageEvent::Attached, .. } => {
+                hold(!self.stopped, "storage-attached does not run after stop");
+                hold(self.storage.insert(id.clone()), "storage-attached runs once");
+            }
+            Hook::Storage { id, event: StorageEvent::Detaching, .. } => {
+                hold(!self.stopped, "storage-detaching runs before stop");
+                hold(self.storage.remove(id), "storage-detaching runs once, after storage-attached");
+            }
             Hook::Secret { .. } => hold(!self.stopped, "secret hooks do not run after stop"),
             Hook::Relation { .. } | Hook::LeaderElected { .. } => {}
         }
@@ -92,6 +104,9 @@ impl Unit {
     /// The rule that the unit breaks if it becomes Dead now.
     fn premature_end(&self) -> Option<&'static str> {
         match self {
+            Unit { storage, .. } if !storage.is_empty() => {
+                Some("a unit detaches its storage before it becomes Dead")
+            }
             Unit { started: true, stopped: false, .. } => {
                 Some("a started unit runs stop before it becomes Dead")
             }
@@ -132,6 +147,7 @@ impl Check for Hooks {
             stopped: stored.stopped,
             removed: stored.removed,
             config_pending: false,
+            storage: stored.storage.keys().cloned().collect(),
             upgrade_pending: stored.upgrade_pending || stored.follow_up == Some(FollowUp::UpgradeCharm),
         };
         self.0.insert(unit, progress);

@@ -6,11 +6,12 @@ use crate::sim::network::SimNetwork;
 use crate::sim::network::machines::MachineLink;
 use crate::sim::world::{Command, World};
 use agent::machine_agent::{MachineAgent, MachineAgentEnd};
-use agent::ports::{Deployments, UnitToken};
+use agent::ports::{Deployments, StorageHost, UnitToken};
 use state::documents::prelude::Model;
 use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::health::UnitHealth;
 use state::terms::names::{UnitName, Uuid};
+use state::terms::storage::{MachineStorage, StorageId};
 use std::collections::BTreeMap;
 
 /// Runs the machine agent: it supervises unit agents until the machine is Dead and then uninstalls them.
@@ -37,6 +38,27 @@ struct Folders {
 impl Folders {
     fn unit(&self, name: &UnitName) -> Option<Uuid> {
         self.machine.state().deployed.get(name).map(|deployed| deployed.unit)
+    }
+}
+
+impl StorageHost for Folders {
+    async fn provide_storage(&self, id: &StorageId, _: &MachineStorage) -> anyhow::Result<String> {
+        self.world.pause().await;
+        Ok(format!("/storage/{id}"))
+    }
+
+    async fn release_storage(&self, _: &StorageId, _: &MachineStorage) -> anyhow::Result<()> {
+        self.world.pause().await;
+        Ok(())
+    }
+
+    async fn delete_storage(&self, _: &StorageId, _: &MachineStorage) -> anyhow::Result<()> {
+        self.world.pause().await;
+        Ok(())
+    }
+
+    async fn release_all_storage(&self) -> anyhow::Result<()> {
+        Ok(())
     }
 }
 

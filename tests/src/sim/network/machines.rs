@@ -7,8 +7,8 @@ use api::WATCH_SILENCE_MS;
 use api::error::ApiError;
 use api::{
     ConfirmRecall, Enrol, GetUnitExistence, Handle, MachineWatchEvent, RemoveDeadUnit, ReportDiskUsage,
-    ReportMachineDead, ReportObstructedRecalls, ReportPresence, ReportUninstalled, ReportUnitHealth, Request,
-    SetUnitToken, Stream, Watch, WatchMachine,
+    ReportMachineDead, ReportObstructedRecalls, ReportPresence, ReportStorage, ReportUninstalled,
+    ReportUnitHealth, Request, SetUnitToken, Stream, Watch, WatchMachine,
 };
 use state::documents::prelude::{Model, TokenHolder};
 use state::terms::names::Uuid;
@@ -82,7 +82,7 @@ macro_rules! forward {
     )*};
 }
 
-forward! { GetUnitExistence RemoveDeadUnit ConfirmRecall ReportUninstalled ReportMachineDead ReportUnitHealth ReportDiskUsage ReportObstructedRecalls }
+forward! { GetUnitExistence RemoveDeadUnit ConfirmRecall ReportUninstalled ReportMachineDead ReportUnitHealth ReportDiskUsage ReportObstructedRecalls ReportStorage }
 
 impl Handle<SetUnitToken> for MachineLink {
     async fn handle(&self, set: SetUnitToken) -> Result<(), ApiError> {

@@ -40,7 +40,12 @@ impl SimOperator {
         let to = self.random_machine().await;
         self.trace(format!("add-unit {name} --to {to:?}"));
         let call = |session: SimSession| {
-            let add = AddUnits { application: name.to_owned(), units: 1, to: to.clone() };
+            let add = AddUnits {
+                attach_storage: Vec::new(),
+                application: name.to_owned(),
+                units: 1,
+                to: to.clone(),
+            };
             async move { session.handle(add).await }
         };
         self.request(call).await;

@@ -39,7 +39,11 @@ impl SimOperator {
         self.trace(format!("remove-unit {unit}, force {force:?}"));
         let call = |session: SimSession| {
             let unit = unit.clone();
-            async move { session.handle(RemoveUnit { unit: unit.parse().expect("a unit"), force }).await }
+            async move {
+                session
+                    .handle(RemoveUnit { destroy_storage: false, unit: unit.parse().expect("a unit"), force })
+                    .await
+            }
         };
         self.request(call).await;
     }
@@ -48,7 +52,9 @@ impl SimOperator {
         let force = self.force();
         self.trace(format!("remove-application {name}, force {force:?}"));
         let call = |session: SimSession| async move {
-            session.handle(RemoveApplication { application: name.to_owned(), force }).await
+            session
+                .handle(RemoveApplication { destroy_storage: false, application: name.to_owned(), force })
+                .await
         };
         self.request(call).await;
     }
@@ -95,7 +101,13 @@ impl SimOperator {
             let call = |session: SimSession| {
                 let unit = unit.to_string();
                 async move {
-                    session.handle(RemoveUnit { unit: unit.parse().expect("a unit"), force: Force::No }).await
+                    session
+                        .handle(RemoveUnit {
+                            destroy_storage: false,
+                            unit: unit.parse().expect("a unit"),
+                            force: Force::No,
+                        })
+                        .await
                 }
             };
             self.request(call).await;
@@ -109,11 +121,19 @@ impl SimOperator {
             async move {
                 match what {
                     SimRemoval::Unit(unit) => session
-                        .handle(RemoveUnit { unit: unit.parse().expect("a unit"), force })
+                        .handle(RemoveUnit {
+                            destroy_storage: false,
+                            unit: unit.parse().expect("a unit"),
+                            force,
+                        })
                         .await
                         .map(drop),
                     SimRemoval::Application(name) => session
-                        .handle(RemoveApplication { application: name.to_owned(), force })
+                        .handle(RemoveApplication {
+                            destroy_storage: false,
+                            application: name.to_owned(),
+                            force,
+                        })
                         .await
                         .map(drop),
                     SimRemoval::Relation(number) => {

@@ -1,0 +1,110 @@
+//! Storage as `storage`, `show-storage` and `storage-pools` print it (spec/clients.md 2.4).
+
+use super::{Table, row};
+use crate::times::Zone;
+use api::StorageInfo;
+use serde_json::{Map, Value, json};
+use state::terms::storage::{StorageId, StoragePool};
+use std::collections::BTreeMap;
+
+/// The table of `storage`, by unit; what no unit has comes last.
+pub fn table(storage: &BTreeMap<StorageId, StorageInfo>) -> Table<'static> {
+    let mut sorted: Vec<_> = storage.iter().collect();
+    sorted.sort_by_key(|(id, info)| (info.unit.is_none(), info.unit.clone(), (*id).clone()));
+    let mut rows = vec![row(["Unit", "Storage ID", "Type", "Pool", "Size", "Status", "Message"])];
+    rows.extend(sorted.into_iter().map(|(id, info)| {
+        let unit = info.unit.as_ref().map(ToString::to_string).unwrap_or_default();
+        row([
+            &unit,
+            &id.to_string(),
+            info.kind.as_str(),
+            info.pool.as_str(),
+            &size(info.size_mib),
+            info.status.as_str(),
+            &info.message,
+        ])
+    }));
+    Table { right: &[], rows }
+}
+
+/// A size as Juju writes it: `512 MiB`, `1.0 GiB`.
+fn size(mib: u64) -> String {
+    const UNITS: [&str; 4] = ["GiB", "TiB", "PiB", "EiB"];
+    if mib < 1024 {
+        return format!("{mib} MiB");
+    }
+    let (mut size, mut unit) = (mib as f64 / 1024.0, 0);
+    while size >= 1024.0 && unit + 1 < UNITS.len() {
+        (size, unit) = (size / 1024.0, unit + 1);
+    }
+    format!("{size:.1} {}", UNITS[unit])
+}
+
+/// An instance as JSON and YAML.
+pub fn document(info: &StorageInfo) -> Value {
+    let mut status = Map::from_iter([
+        ("current".to_owned(), info.status.as_str().into()),
+        ("since".to_owned(), Zone::new(false).since(info.since_ms).into()),
+    ]);
+    if !info.message.is_empty() {
+        status.insert("message".to_owned(), info.message.clone().into());
+    }
+    let mut document = Map::from_iter([
+        ("kind".to_owned(), info.kind.as_str().into()),
+        ("pool".to_owned(), info.pool.as_str().into()),
+        ("size".to_owned(), info.size_mib.into()),
+        ("life".to_owned(), info.life.to_string().to_lowercase().into()),
+        ("status".to_owned(), status.into()),
+        ("persistent".to_owned(), info.persistent.into()),
+        ("machine".to_owned(), info.machine.clone().into()),
+    ]);
+    if let Some(unit) = &info.unit {
+        let mut attachment = Map::from_iter([("machine".to_owned(), Value::from(info.machine.clone()))]);
+        if let Some(location) = &info.location {
+            attachment.insert("location".to_owned(), location.clone().into());
+        }
+        let units = Map::from_iter([(unit.to_string(), attachment.into())]);
+        document.insert("attachments".to_owned(), json!({ "units": units }));
+    }
+    document.into()
+}
+
+/// What a pool is.
+fn pool_text(pool: StoragePool) -> (&'static str, &'static str) {
+    match pool {
+        StoragePool::Rootfs => ("filesystem", "a directory on the disk of the machine"),
+        StoragePool::Tmpfs => ("filesystem", "in memory; the content ends with its attachment"),
+        StoragePool::Loop => ("block", "a device over a file on the disk of the machine; needs root"),
+    }
+}
+
+const POOLS: [StoragePool; 3] = [StoragePool::Loop, StoragePool::Rootfs, StoragePool::Tmpfs];
+
+/// The table of `storage-pools`.
+pub fn pools_table() -> Table<'static> {
+    let mut rows = vec![row(["Name", "Provider", "Type", "Description"])];
+    rows.extend(POOLS.map(|pool| {
+        let (kind, text) = pool_text(pool);
+        row([pool.as_str(), pool.as_str(), kind, text])
+    }));
+    Table { right: &[], rows }
+}
+
+/// The pools as JSON and YAML.
+pub fn pools_document() -> Value {
+    let document = |pool: StoragePool| (pool.as_str().to_owned(), json!({ "provider": pool.as_str() }));
+    Value::Object(POOLS.map(document).into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size;
+
+    #[test]
+    fn sizes_have_binary_units() {
+        assert_eq!(
+            [size(1), size(1023), size(1024), size(1536 * 1024)],
+            ["1 MiB", "1023 MiB", "1.0 GiB", "1.5 TiB"]
+        );
+    }
+}

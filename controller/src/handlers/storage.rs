@@ -1,0 +1,72 @@
+//! Handlers of the requests of users about storage.
+
+use crate::environment::{Environment, Uuids};
+use crate::handlers::changed;
+use crate::session::Authorised;
+use crate::store::Store;
+use api::error::ApiError;
+use api::{
+    AddStorage, AttachStorage, DetachStorage, GetStorage, Handle, ListStorage, RemoveStorage, StorageInfo,
+    WriteResponse,
+};
+use state::documents::draft::Draft;
+use state::lifecycle::creation::Creation;
+use state::lifecycle::{storage, unit};
+use state::status;
+use state::terms::position::Committed;
+use state::terms::storage::StorageId;
+use std::collections::BTreeMap;
+
+impl<S: Store, E: Environment> Handle<AddStorage> for Authorised<S, E> {
+    async fn handle(&self, add: AddStorage) -> Result<Committed<Vec<StorageId>>, ApiError> {
+        let model = self.model().await?;
+        let (now_ms, ids) = (self.controller.environment.wall_ms(), Uuids::new(&self.controller.environment));
+        let transition = move |draft: &mut Draft<'_>| {
+            let unit = unit::find(draft, model, &add.unit)?;
+            let creation = Creation { now_ms, ids: &mut ids.generator() };
+            storage::add(draft, model, unit, (&add.name, &add.directive), creation)
+        };
+        self.controller.run(transition).await
+    }
+}
+
+impl<S: Store, E: Environment> Handle<AttachStorage> for Authorised<S, E> {
+    async fn handle(&self, attach: AttachStorage) -> Result<WriteResponse, ApiError> {
+        let model = self.model().await?;
+        let transition = move |draft: &mut Draft<'_>| {
+            let unit = unit::find(draft, model, &attach.unit)?;
+            storage::attach(draft, model, unit, &attach.storage)
+        };
+        Ok(changed(self.controller.run(transition).await?.revision))
+    }
+}
+
+impl<S: Store, E: Environment> Handle<DetachStorage> for Authorised<S, E> {
+    async fn handle(&self, detach: DetachStorage) -> Result<WriteResponse, ApiError> {
+        let (model, now_ms) = (self.model().await?, self.controller.environment.wall_ms());
+        let transition = move |draft: &mut Draft<'_>| storage::detach(draft, model, &detach.storage, now_ms);
+        Ok(changed(self.controller.run(transition).await?.revision))
+    }
+}
+
+impl<S: Store, E: Environment> Handle<RemoveStorage> for Authorised<S, E> {
+    async fn handle(&self, remove: RemoveStorage) -> Result<WriteResponse, ApiError> {
+        let (model, now_ms) = (self.model().await?, self.controller.environment.wall_ms());
+        let transition = move |draft: &mut Draft<'_>| {
+            storage::destroy(draft, model, &remove.storage, remove.force, now_ms)
+        };
+        Ok(changed(self.controller.run(transition).await?.revision))
+    }
+}
+
+impl<S: Store, E: Environment> Handle<ListStorage> for Authorised<S, E> {
+    async fn handle(&self, _: ListStorage) -> Result<BTreeMap<StorageId, StorageInfo>, ApiError> {
+        self.view(|reader, model| Ok(status::storage::all(reader, model))).await
+    }
+}
+
+impl<S: Store, E: Environment> Handle<GetStorage> for Authorised<S, E> {
+    async fn handle(&self, get: GetStorage) -> Result<StorageInfo, ApiError> {
+        self.view(move |reader, model| status::storage::find(reader, model, &get.storage)).await
+    }
+}

@@ -1,0 +1,100 @@
+//! The transitions of storage, in a model of its own: it is created, attached, detached and removed.
+
+use super::*;
+use state::charm::{Charm, Storage};
+use state::lifecycle::storage;
+use state::terms::storage::{StorageDirective, StorageId, StorageReport};
+
+/// Runs the transitions of users and of a machine agent.
+pub(super) async fn use_storage<S: Store>(fixture: &mut Fixture<'_, S>) {
+    let model = Model(Uuid(9));
+    fixture
+        .call("model::create_configured", move |draft| {
+            model::create_configured(draft, model.0, "storage", &BTreeMap::new(), 1).map(drop)
+        })
+        .await;
+    let declared = Storage { count_min: 0, count_max: Some(4), ..Storage::default() };
+    let storage = BTreeMap::from([("data".to_owned(), declared)]);
+    let charm = Charm { name: "store".into(), storage, ..Charm::default() };
+    fixture
+        .call("application::register_archive", move |draft| {
+            application::register_archive(draft, "store", charm.clone(), 1);
+            Ok(())
+        })
+        .await;
+    let one = StorageDirective { pool: None, count: Some(1), size_mib: None };
+    let request = application::Deploy {
+        application: Some("store".into()),
+        sha256: "store".into(),
+        units: 1,
+        storage: BTreeMap::from([("data".to_owned(), one.clone())]),
+        ..application::Deploy::default()
+    };
+    let ids = fixture.ids();
+    fixture
+        .call("application::deploy", move |draft| {
+            application::deploy(draft, model, &request, Creation { now_ms: 1, ids: &mut ids() }).map(drop)
+        })
+        .await;
+    let named = |name: &'static str| {
+        fixture.store.read(move |reader| read(reader, &model.unit_name(&name.parse().expect("a name"))))
+    };
+    let unit = named("store/0").await.expect("it is deployed");
+    let first = StorageId { name: "data".into(), number: 0 };
+    let second = StorageId { name: "data".into(), number: 1 };
+    let ids = fixture.ids();
+    fixture
+        .call("storage::add", move |draft| {
+            let creation = Creation { now_ms: 2, ids: &mut ids() };
+            storage::add(draft, model, unit, ("data", &one), creation).map(drop)
+        })
+        .await;
+    let doc = fixture.store.read({
+        let id = first.clone();
+        move |reader| read(reader, &model.storage(&id))
+    });
+    let doc = doc.await.expect("it was created");
+    let report = |id: &StorageId, instance, report: StorageReport| {
+        let (id, machine) = (id.clone(), doc.machine);
+        move |draft: &mut Draft<'_>| {
+            storage::record_report(draft, model, machine, (&id, instance), report.clone(), 3)
+        }
+    };
+    let provisioned = StorageReport::Provisioned { unit, location: "/srv".to_owned() };
+    fixture.call("storage::record_report", report(&first, doc.uuid, provisioned)).await;
+    for id in [first.clone(), second.clone()] {
+        fixture.call("storage::detach", move |draft| storage::detach(draft, model, &id, 4)).await;
+    }
+    let (id, ids) = (first.clone(), fixture.ids());
+    let application = fixture.store.read(move |reader| read(reader, &model.application_name("store")));
+    let application = application.await.expect("it is deployed");
+    fixture
+        .call("unit::add_with_storage", move |draft| {
+            let creation = Creation { now_ms: 5, ids: &mut ids() };
+            let attach = std::slice::from_ref(&id);
+            unit::add_with_storage(draft, model, application, None, attach, creation).map(drop)
+        })
+        .await;
+    let id = second.clone();
+    fixture.call("storage::attach", move |draft| storage::attach(draft, model, unit, &id)).await;
+    fixture
+        .call("storage::destroy_with_unit", move |draft| {
+            storage::destroy_with_unit(draft, model, unit, 7);
+            Ok(())
+        })
+        .await;
+    let id = second.clone();
+    fixture.call("storage::destroy", move |draft| storage::destroy(draft, model, &id, true, 6)).await;
+    let id = first.clone();
+    fixture.call("storage::destroy", move |draft| storage::destroy(draft, model, &id, true, 6)).await;
+    fixture.call("storage::record_report", report(&first, doc.uuid, StorageReport::Removed)).await;
+    fixture
+        .call("storage::destroy_with_application", move |draft| {
+            storage::destroy_with_application(draft, model, application);
+            Ok(())
+        })
+        .await;
+    fixture
+        .call("application::destroy", move |draft| application::destroy(draft, model, application).map(drop))
+        .await;
+}

@@ -1,0 +1,294 @@
+//! Storage: created with units, attached, detached, and kept or removed when a unit ends.
+
+use crate::charm::Storage;
+use crate::documents::prelude::StorageDoc;
+use crate::lifecycle::{machine, storage};
+use crate::terms::refusal::storage::StorageRefusal;
+use crate::terms::refusal::{EntityKind, RefusalReason};
+use crate::terms::storage::{
+    AttachedStorage, STORAGE_OF_UNIT_MAX, StorageDirective, StorageEvent, StorageId, StorageReport,
+};
+use crate::tests::commits::fixture::hook;
+use crate::tests::lifecycle::fixture::{destroy_unit, machine_of};
+use crate::tests::*;
+
+fn id(name: &str, number: u32) -> StorageId {
+    StorageId { name: name.to_owned(), number }
+}
+
+fn directive(text: &str) -> StorageDirective {
+    StorageDirective::parse(text).expect("a directive")
+}
+
+/// A world with a charm that requires one data, and up to three caches.
+fn world() -> World {
+    let mut world = World::new();
+    let data = Storage { location: Some("/srv/data".into()), ..Storage::default() };
+    let cache = Storage { count_min: 0, count_max: Some(3), ..Storage::default() };
+    let storage = [("data".to_owned(), data), ("cache".to_owned(), cache)].into();
+    world.upload("store", Charm { name: "store".into(), storage, ..Charm::default() });
+    world
+}
+
+/// The instance; none if it is removed.
+fn found(world: &World, id: &StorageId) -> Option<StorageDoc> {
+    read(world.reader(), &MODEL.storage(id))
+}
+
+fn add(world: &mut World, unit: Uuid, name: &str, text: &str) -> Result<Vec<StorageId>, Refusal> {
+    let directive = directive(text);
+    world.run(|draft, ids| storage::add(draft, MODEL, unit, (name, &directive), Creation { now_ms: 7, ids }))
+}
+
+fn refusal<T: std::fmt::Debug>(answer: Result<T, Refusal>) -> RefusalReason {
+    *answer.expect_err("it is refused").reason
+}
+
+fn report(world: &mut World, id: &StorageId, report: StorageReport) {
+    let doc = found(world, id).expect("it exists");
+    let (machine, instance) = (doc.machine, doc.uuid);
+    world
+        .run(|draft, _| storage::record_report(draft, MODEL, machine, (id, instance), report.clone(), 8))
+        .expect("it is on this machine");
+}
+
+fn provide(world: &mut World, id: &StorageId) {
+    let unit = found(world, id).and_then(|doc| doc.attachment).expect("it is attached").unit;
+    report(world, id, StorageReport::Provisioned { unit, location: format!("/srv/{id}") });
+}
+
+/// The unit runs a storage hook for the instance.
+fn run_hook(world: &mut World, agent: &mut Agent, id: &StorageId, event: StorageEvent) {
+    let doc = found(world, id).expect("it exists");
+    let storage = AttachedStorage { instance: doc.uuid, kind: doc.kind, location: format!("/srv/{id}") };
+    let hook = Hook::Storage { id: id.clone(), storage, event };
+    let record = agent.record(Operation::Hook(hook), Outcome::Ok);
+    assert_eq!(agent.commit(world, record), CommitOutcome::default());
+}
+
+/// A unit that has attached data/0 and has started.
+fn attached() -> (World, Agent, StorageId) {
+    let mut world = world();
+    world.deploy("store", "store", 1);
+    let mut agent = Agent::attach(&mut world, "store/0");
+    let data = id("data", 0);
+    provide(&mut world, &data);
+    run_hook(&mut world, &mut agent, &data, StorageEvent::Attached);
+    agent.start(&mut world);
+    (world, agent, data)
+}
+
+#[test]
+fn a_unit_is_created_with_the_storage_that_its_charm_requires_or_its_user_requests() {
+    let mut world = world();
+    let request = |name: &str, storage: &[(&str, &str)]| Deploy {
+        application: Some(name.into()),
+        sha256: "store".into(),
+        units: 2,
+        storage: storage.iter().map(|(name, text)| (name.to_string(), directive(text))).collect(),
+        ..Deploy::default()
+    };
+    let deploy = |world: &mut World, request: Deploy| {
+        world.run(|draft, ids| application::deploy(draft, MODEL, &request, Creation { now_ms: 5, ids }))
+    };
+    deploy(&mut world, request("a", &[])).expect("data is required only");
+    deploy(&mut world, request("b", &[("cache", "tmpfs,2,10M")])).expect("it is within the range");
+    let of = |unit: &str| read(world.reader(), &MODEL.unit_storage(world.unit(unit))).unwrap_or_default();
+    assert_eq!(of("a/1").into_iter().collect::<Vec<_>>(), [id("data", 1)]);
+    assert_eq!(of("b/0").len(), 3);
+    let refused = [
+        (("x", "1"), StorageRefusal::NotDeclared { charm: "store".into(), name: "x".into() }),
+        (("cache", "4"), StorageRefusal::WrongCount { name: "cache".into(), count: 4, min: 0, max: Some(3) }),
+        (("data", "loop"), StorageRefusal::UnsuitablePool { name: "data".into(), pool: "loop".into() }),
+        (("data", "ebs"), StorageRefusal::UnsuitablePool { name: "data".into(), pool: "ebs".into() }),
+    ];
+    for (storage, expected) in refused {
+        assert_eq!(refusal(deploy(&mut world, request("c", &[storage]))), expected.into());
+    }
+}
+
+#[test]
+fn storage_that_a_unit_has_used_outlives_it_and_keeps_its_machine() {
+    let (mut world, mut agent, data) = attached();
+    let machine = machine_of(&world, agent.unit);
+    let unused = add(&mut world, agent.unit, "cache", "1").expect("it is within the range");
+    provide(&mut world, &unused[0]);
+    destroy_unit(&mut world, agent.unit);
+    run_hook(&mut world, &mut agent, &data, StorageEvent::Detaching);
+    agent.finish(&mut world);
+    assert_eq!(world.life(machine), Some(Life::Alive), "it has the content");
+    assert_eq!(found(&world, &data).map(|doc| (doc.life, doc.attachment)), Some((Life::Alive, None)));
+    assert_eq!(found(&world, &unused[0]).map(|doc| doc.life), Some(Life::Dying), "nobody has used it");
+    report(&mut world, &unused[0], StorageReport::Removed);
+    assert_eq!(found(&world, &unused[0]), None);
+    let kept = StorageRefusal::OnMachine { machine: "0".into(), storage: vec![data.clone()] };
+    let removed = world.run(|draft, _| machine::destroy(draft, MODEL, machine));
+    assert_eq!(refusal(removed), kept.into());
+
+    let store = application_of(&world, "store");
+    let unit = world.run(|draft, ids| {
+        let creation = Creation { now_ms: 9, ids };
+        unit::add_with_storage(draft, MODEL, store, None, std::slice::from_ref(&data), creation)
+    });
+    let (unit, _) = unit.expect("it is added to the machine of its storage");
+    assert_eq!(machine_of(&world, unit), machine);
+    let of_unit = read(world.reader(), &MODEL.unit_storage(unit)).unwrap_or_default();
+    assert_eq!(of_unit.into_iter().collect::<Vec<_>>(), [data]);
+}
+
+#[test]
+fn the_machine_goes_with_its_last_unit_and_storage() {
+    let (mut world, mut agent, data) = attached();
+    let machine = machine_of(&world, agent.unit);
+    destroy_unit(&mut world, agent.unit);
+    run_hook(&mut world, &mut agent, &data, StorageEvent::Detaching);
+    agent.finish(&mut world);
+    world.run(|draft, _| storage::destroy(draft, MODEL, &data, false, 9)).expect("no unit has it");
+    assert_eq!(world.life(machine), Some(Life::Alive), "the content is not deleted yet");
+    report(&mut world, &data, StorageReport::Removed);
+    assert_eq!((found(&world, &data), world.life(machine)), (None, Some(Life::Dying)));
+}
+
+#[test]
+fn storage_is_removed_with_its_unit_or_application_on_request() {
+    for with_application in [false, true] {
+        let (mut world, mut agent, data) = attached();
+        match with_application {
+            true => {
+                let store = application_of(&world, "store");
+                let destroyed = world.run(|draft, _| {
+                    storage::destroy_with_application(draft, MODEL, store);
+                    application::destroy(draft, MODEL, store)
+                });
+                destroyed.expect("it is alive");
+            }
+            false => {
+                destroy_unit(&mut world, agent.unit);
+                let unit = agent.unit;
+                let marked = world.run(|draft, _| {
+                    storage::destroy_with_unit(draft, MODEL, unit, 9);
+                    Ok(())
+                });
+                marked.expect("nothing refuses it");
+            }
+        }
+        run_hook(&mut world, &mut agent, &data, StorageEvent::Detaching);
+        assert_eq!(found(&world, &data).map(|doc| doc.life), Some(Life::Dying));
+        report(&mut world, &data, StorageReport::Removed);
+        agent.finish(&mut world);
+        assert_eq!(found(&world, &data), None);
+    }
+}
+
+#[test]
+fn scenario_167_a_unit_is_not_dead_before_it_has_detached_its_storage() {
+    let (mut world, agent, data) = attached();
+    destroy_unit(&mut world, agent.unit);
+    let dead = world.run(|draft, _| unit::set_dead(draft, MODEL, agent.unit));
+    let expected = StorageRefusal::UnitHasStorage { unit: "store/0".parse().expect("a name"), id: data };
+    assert_eq!(refusal(dead), expected.into());
+}
+
+#[test]
+fn detaching_waits_for_the_hook_only_if_the_unit_has_attached_it() {
+    let (mut world, mut agent, data) = attached();
+    let cache = add(&mut world, agent.unit, "cache", "1").expect("it is within the range").remove(0);
+    for id in [&data, &cache] {
+        world.run(|draft, _| storage::detach(draft, MODEL, id, 9)).expect("it is attached");
+    }
+    assert!(found(&world, &data).is_some_and(|doc| doc.attachment.is_some_and(|a| a.detaching)));
+    assert!(found(&world, &cache).is_some_and(|doc| doc.attachment.is_none()), "no hook has seen it");
+    let in_use = world.run(|draft, _| storage::destroy(draft, MODEL, &data, false, 9));
+    assert_eq!(refusal(in_use), StorageRefusal::InUse { id: data.clone() }.into());
+    run_hook(&mut world, &mut agent, &data, StorageEvent::Detaching);
+    let unit = agent.unit;
+    world.run(|draft, _| storage::attach(draft, MODEL, unit, &data)).expect("no unit has it");
+    let again = world.run(|draft, _| storage::detach(draft, MODEL, &cache, 9));
+    assert_eq!(refusal(again), StorageRefusal::NotAttached { id: cache.clone() }.into());
+    world.run(|draft, _| storage::destroy(draft, MODEL, &cache, false, 9)).expect("no unit has it");
+    assert_eq!(found(&world, &cache), None, "it was never provided");
+}
+
+#[test]
+fn storage_of_another_machine_or_unit_is_not_attached() {
+    let (mut world, _, data) = attached();
+    let store = application_of(&world, "store");
+    let other = world.run(|draft, ids| unit::add(draft, MODEL, store, None, 1, ids)).expect("it is alive").0;
+    let attach = |world: &mut World| world.run(|draft, _| storage::attach(draft, MODEL, other, &data));
+    let holder = Some("store/0".parse().expect("a name"));
+    assert_eq!(
+        refusal(attach(&mut world)),
+        StorageRefusal::Attached { id: data.clone(), unit: holder }.into()
+    );
+    let cache = add(&mut world, other, "cache", "1").expect("it is within the range").remove(0);
+    world.run(|draft, _| storage::detach(draft, MODEL, &cache, 9)).expect("it is attached");
+    let first = world.unit("store/0");
+    let elsewhere = world.run(|draft, _| storage::attach(draft, MODEL, first, &cache));
+    assert_eq!(refusal(elsewhere), StorageRefusal::OtherMachine { id: cache, machine: "1".into() }.into());
+}
+
+#[test]
+fn a_hook_adds_storage_within_what_its_charm_declares() {
+    let (mut world, mut agent, _) = attached();
+    let mut record = hook(&agent);
+    record.writes.storage = [("cache".to_owned(), 2)].into();
+    assert_eq!(agent.commit(&mut world, record), CommitOutcome::default());
+    let of_unit = read(world.reader(), &MODEL.unit_storage(agent.unit)).unwrap_or_default();
+    assert_eq!(of_unit.len(), 3);
+    let mut record = hook(&agent);
+    record.writes.storage = [("cache".to_owned(), 2)].into();
+    let refused = agent.commit(&mut world, record).refusal;
+    let expected = StorageRefusal::WrongCount { name: "cache".into(), count: 4, min: 0, max: Some(3) };
+    assert_eq!(refused, Some(expected.into()));
+}
+
+#[test]
+fn the_storage_of_a_unit_is_bounded() {
+    let mut world = World::new();
+    let many = Storage { count_min: 0, count_max: None, ..Storage::default() };
+    let storage = [("many".to_owned(), many)].into();
+    world.upload("store", Charm { name: "store".into(), storage, ..Charm::default() });
+    world.deploy("store", "store", 1);
+    let unit = world.unit("store/0");
+    add(&mut world, unit, "many", &STORAGE_OF_UNIT_MAX.to_string()).expect("a unit may have as many");
+    for text in ["1", "4294967295"] {
+        assert!(
+            matches!(
+                refusal(add(&mut world, unit, "many", text)),
+                RefusalReason::Storage(StorageRefusal::TooMany { .. })
+            ),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_late_report_about_another_instance_or_attachment_changes_nothing() {
+    let (mut world, mut agent, data) = attached();
+    let doc = found(&world, &data).expect("it exists");
+    let send = |world: &mut World, instance, report: StorageReport| {
+        let machine = doc.machine;
+        world
+            .run(|draft, _| {
+                storage::record_report(draft, MODEL, machine, (&data, instance), report.clone(), 8)
+            })
+            .expect("it is ignored");
+    };
+    send(&mut world, Uuid(1), StorageReport::Removed);
+    send(&mut world, doc.uuid, StorageReport::Removed);
+    assert_eq!(found(&world, &data), Some(doc.clone()), "it is attached");
+    world.run(|draft, _| storage::detach(draft, MODEL, &data, 9)).expect("it is attached");
+    run_hook(&mut world, &mut agent, &data, StorageEvent::Detaching);
+    send(&mut world, doc.uuid, StorageReport::Provisioned { unit: agent.unit, location: "/late".into() });
+    assert!(found(&world, &data).is_some_and(|doc| doc.attachment.is_none()));
+    let elsewhere = world.run(|draft, _| {
+        let report = StorageReport::Removed;
+        storage::record_report(draft, MODEL, Uuid(1), (&data, doc.uuid), report, 8)
+    });
+    let expected = RefusalReason::NotFound { kind: EntityKind::Storage, name: data.to_string() };
+    assert_eq!(refusal(elsewhere), expected);
+}
+
+fn application_of(world: &World, name: &str) -> Uuid {
+    read(world.reader(), &MODEL.application_name(name)).expect("it is deployed")
+}
