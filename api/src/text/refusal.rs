@@ -152,7 +152,8 @@ fn model(reason: &ModelRefusal) -> RefusalText {
     let removal = |name: &str| format!("see what it waits for: pintle why model -m {name}");
     match reason {
         ModelRefusal::InvalidName { name } => {
-            with_hint(format!("invalid model name {name:?}"), application::NAME_RULE)
+            let rule = "use lower-case letters, digits and hyphens; do not start with a hyphen";
+            with_hint(format!("invalid model name {name:?}"), rule)
         }
         ModelRefusal::NameTooLong { length, max } => with_hint(
             format!("invalid model name of {length} characters: at most {max}"),

@@ -134,7 +134,7 @@ const TOOLS: &[&Tool] = &[
     &unit_get::TOOL,
 ];
 
-/// The names of all tools, in the order of [`TOOLS`]: what the `PATH` of a hook offers.
+/// The sorted names of all tools: what the `PATH` of a hook offers.
 pub const NAMES: [&str; TOOLS.len()] = {
     let mut names = [""; TOOLS.len()];
     let mut at = 0;

@@ -12,7 +12,7 @@ use crate::documents::refusal::Refusal;
 use crate::machine::provision::HarvestMode;
 use crate::terms::duration;
 use crate::terms::life::Life;
-use crate::terms::names::{NAME_LENGTH_MAX, Uuid, is_application_name};
+use crate::terms::names::{NAME_LENGTH_MAX, Uuid, is_model_name};
 use crate::terms::proxy::Proxies;
 use crate::terms::refusal::EntityKind;
 use crate::terms::refusal::model::{ModelRefusal, SettingValues};
@@ -37,7 +37,7 @@ const TEARDOWN_BUDGET_DEFAULT: &str = "off";
 /// # Errors
 /// If the name is invalid, too long, or taken; the name of a model that is being removed is taken.
 pub fn create(draft: &mut Draft, id: Uuid, name: &str, now_ms: i64) -> Result<(), Refusal> {
-    if !is_application_name(name) {
+    if !is_model_name(name) {
         return Err(ModelRefusal::InvalidName { name: name.to_owned() }.into());
     }
     if name.len() > NAME_LENGTH_MAX {

@@ -121,6 +121,13 @@ pub fn is_application_name(text: &str) -> bool {
         && parts.all(|part| lower(part) && part.bytes().any(|b| b.is_ascii_lowercase()))
 }
 
+/// Whether `text` is a valid model name: lower-case letters, digits and hyphens; it does not begin with a hyphen. Test
+/// suites generate names like `jubilant-40494813`, which no application may have.
+pub fn is_model_name(text: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    !text.is_empty() && !text.starts_with('-') && text.bytes().all(is_plain)
+}
+
 /// One endpoint of one application: `web:db`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EndpointName {
@@ -184,6 +191,27 @@ serde_as_text!(Uuid "uuid", UnitName "unit-name", EndpointName "endpoint");
 #[cfg(test)]
 mod tests {
     use crate::terms::names::*;
+
+    #[test]
+    fn a_model_name_may_have_parts_of_digits_only_and_an_application_name_may_not() {
+        for (name, [of_model, of_application]) in [
+            ("dev", [true, true]),
+            ("jubilant-40494813", [true, false]),
+            ("0", [true, false]),
+            ("a-", [true, false]),
+            ("", [false, false]),
+            ("-a", [false, false]),
+            ("Dev", [false, false]),
+            ("a.b", [false, false]),
+            ("a/b", [false, false]),
+        ] {
+            assert_eq!(
+                [is_model_name(name), is_application_name(name)],
+                [of_model, of_application],
+                "{name:?}"
+            );
+        }
+    }
 
     #[test]
     fn names_are_parsed_and_printed() {

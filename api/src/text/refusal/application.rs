@@ -5,7 +5,7 @@ use crate::text::refusal::refusal_text::{RefusalText, plain, with_hint};
 use state::terms::refusal::application::{ApplicationRefusal, ApplicationRequest};
 
 /// Which names of applications and models are valid.
-pub(super) const NAME_RULE: &str =
+const NAME_RULE: &str =
     "use lower-case letters, digits and hyphens; start with a letter; no part may be only digits";
 
 pub(super) fn text(reason: &ApplicationRefusal) -> RefusalText {
