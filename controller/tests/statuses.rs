@@ -2,17 +2,25 @@
 
 mod support;
 
-use api::{AddUnits, Claim, GetStatus, GetWhy, Handle, ReportPresence, ResolvedRequest, Watch, WatchMachine};
+use api::{
+    AddUnits, Claim, Deploy, GetStatus, GetWhy, Handle, ReportPresence, ReportStorage, ResolvedRequest,
+    Watch, WatchMachine,
+};
 use controller::presence::LOST_AFTER_MS;
 use controller::{Environment, Session};
-use state::documents::draft::read;
+use state::charm::{Charm, Storage};
+use state::documents::draft::{Draft, read};
 use state::documents::prelude::{StatusDoc, TokenHolder};
+use state::lifecycle::application;
 use state::status::unit::next_act;
+use state::terms::cause::{Duty, Remedy};
+use state::terms::failure_reason::FailureReason;
 use state::terms::hook_name::HookName;
 use state::terms::names::UnitName;
 use state::terms::operation::{CharmRef, Hook, Operation};
 use state::terms::status::{AgentStatus, WorkloadStatus};
 use state::terms::status_message::StatusMessage;
+use state::terms::storage::{StorageId, StorageReport};
 use state::unit::hook_context::ReportContent;
 use state::unit::record::{Outcome, RunReport};
 use state::unit::resolve::Act;
@@ -70,6 +78,48 @@ async fn scenario_178_a_new_unit_shows_what_it_waits_for() {
     assert_eq!(unit_statuses(&fixture, "web/0").await, waiting(StatusMessage::AgentInitialising));
     report(&mut web, status(WorkloadStatus::Waiting, "for the sun")).await;
     assert_eq!(unit_statuses(&fixture, "web/0").await.1, of_charm("for the sun"));
+}
+
+#[tokio::test]
+async fn a_unit_that_waits_for_storage_says_so_and_why_shows_the_error_of_the_machine() {
+    let fixture = Fixture::in_memory().await;
+    let data = Storage { location: Some("/srv/data".to_owned()), ..Storage::default() };
+    let charm =
+        Charm { name: "store".to_owned(), storage: [("data".to_owned(), data)].into(), ..Charm::default() };
+    let register = move |draft: &mut Draft<'_>| {
+        application::register_archive(draft, "store", charm.clone(), 10);
+        Ok(())
+    };
+    fixture.controller.run(register).await.expect("a new archive");
+    let (application, sha256) = (Some("web".to_owned()), "store".to_owned());
+    let deploy = Deploy { application, sha256, units: 1, ..Deploy::default() };
+    fixture.admin.handle(deploy).await.expect("the deployment succeeds");
+    let mut web = fixture.attach_agent("web/0").await;
+    let (sha256, url) = ("store".to_owned(), "local:store-0".to_owned());
+    let install = CharmRef { url, sha256, revision: 0, endpoints: BTreeSet::new(), resources: String::new() };
+    web.commit(web.record(Operation::InstallCharm(install))).await;
+    let storage: StorageId = "data/0".parse().expect("an id");
+    let waiting = StatusMessage::WaitingForStorage { storage: storage.clone() };
+    assert_eq!(unit_statuses(&fixture, "web/0").await, (WorkloadStatus::Waiting, waiting, AgentStatus::Idle));
+    let machine = fixture.machine_of_unit(fixture.unit("web/0").await).await;
+    let principal = TokenHolder::Machine { model: fixture.model, machine };
+    fixture.token(machine, principal.clone()).await;
+    let session = fixture.controller.session_for(principal);
+    let (key, model) = (storage.clone(), fixture.model);
+    let doc = fixture.controller.read(move |reader| read(reader, &model.storage(&key))).await;
+    let (instance, unit) = (doc.expect("it was created").uuid, fixture.unit("web/0").await);
+    let failed = StorageReport::Failed { error: "no loop device is free".to_owned() };
+    let failed = ReportStorage { id: storage.clone(), instance, report: failed };
+    session.handle(failed).await.expect("it is on this machine");
+    let why = fixture.admin.handle(GetWhy { entity: entity("web/0") }).await.expect("it exists");
+    let cause = &why.causes[0];
+    assert_eq!(cause.duty, Duty::ProvideStorage { storage: storage.clone() });
+    assert_eq!(cause.last_error, Some(FailureReason::Text("no loop device is free".to_owned())));
+    assert_eq!(cause.remedy(), Remedy::MendStorage { unit: name("web/0") });
+    let report = StorageReport::Provisioned { unit, location: "/srv/data".to_owned() };
+    session.handle(ReportStorage { id: storage, instance, report }).await.expect("it is on this machine");
+    let agent = unit_statuses(&fixture, "web/0").await.2;
+    assert_eq!(agent, AgentStatus::Executing, "storage-attached is due");
 }
 
 #[tokio::test]

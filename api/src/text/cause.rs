@@ -311,6 +311,9 @@ fn remedy(remedy: &Remedy, times: &Times<'_>) -> String {
             "nothing is lost that the controller had received: read the files in {}, and delete them",
             fault::folder(unit, machine.as_deref())
         ),
+        Remedy::MendStorage { unit } => {
+            format!("the machine agent tries again; if it cannot succeed: pintle remove-unit {unit}")
+        }
         Remedy::RebootMachine { machine: Some(machine) } => format!(
             "a hook that runs delays it: pintle why machine {machine}; otherwise read the log of its agent, and reboot the \
              machine by hand"

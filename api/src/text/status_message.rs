@@ -20,6 +20,7 @@ pub fn words(message: &StatusMessage) -> String {
         }
         StatusMessage::WaitingForMachine => "waiting for machine",
         StatusMessage::InstallingAgent => "installing agent",
+        StatusMessage::WaitingForStorage { storage } => return format!("waiting for storage {storage}"),
         StatusMessage::AgentInitialising => "agent initialising",
         StatusMessage::InstallingCharm => "installing charm software",
         StatusMessage::StoppingCharm => "stopping charm software",

@@ -20,8 +20,9 @@ use state::terms::operation::{CharmRef, ConfigDigest, Hook, Operation, RelationE
 use state::terms::outcome::Timer;
 use state::terms::owner::Owner;
 use state::terms::position::Position;
+use state::terms::start_reason::StartReason;
 use state::terms::status::WorkloadStatus;
-use state::unit::local::Local;
+use state::unit::local::{Episode, Local, Run, Step};
 use state::unit::record::{Outcome, Record, RunReport};
 use state::unit::relation_view::BagRequest;
 use state::unit::writes::{BagWrites, Level, ReportContent};
@@ -219,6 +220,31 @@ impl World {
         (published.run, published.sequence, published.last_action) =
             (resync.run - 1, resync.sequence - 1, Some(2));
         resync.resync_local = Some(Box::new(published));
+        let with_step = |step: Step| {
+            let mut resync = resync.clone();
+            resync.resync_local.as_mut().expect("it was set").step = step;
+            resync
+        };
+        let update_status = || Operation::Hook(Hook::UpdateStatus);
+        let episode = Episode {
+            id: 1,
+            operation: update_status(),
+            reason: "exit status 1".into(),
+            since_ms: 1,
+            failures: 1,
+            retry: Some(Timer { boot: "boot".to_owned(), started_ms: 1000, delay_ms: 5000 }),
+        };
+        let interrupted = Run {
+            number: resync.run,
+            operation: update_status(),
+            attempt: 3,
+            reason: StartReason::Interrupted,
+            position: None,
+            leader_generation: None,
+            episode: Some(episode.clone()),
+        };
+        let (in_error, interrupted) =
+            (with_step(Step::Failed(episode)), with_step(Step::Started(interrupted)));
         let version = MemberVersion { incarnation: 1, counter: 1 };
         let remote: UnitName = "db/0".parse().expect("a name");
         let hook = |event: RelationEvent| {
@@ -253,6 +279,8 @@ impl World {
             ("commit", json(failed)),
             ("commit", json(action)),
             ("commit", json(resync)),
+            ("commit", json(in_error)),
+            ("commit", json(interrupted)),
             ("commit", json(made(install(&self.web, "db")))),
             ("commit", json(made(agent.enter_scope_operation(self.relation, "db", "db")))),
             ("commit", json(hook(RelationEvent::Joined { unit: remote, version }))),

@@ -11,6 +11,7 @@
 
 use crate::documents::prelude::{ReplicaDoc, UnitDoc};
 use crate::documents::refusal::Refusal;
+use crate::terms::activity::Activity;
 use crate::terms::names::Uuid;
 use crate::terms::operation::{Hook, Operation};
 use crate::terms::refusal::record::{Counter, RecordRefusal};
@@ -54,6 +55,10 @@ const RELATIONS_MAX: usize = (1 << 20) / 200;
 /// that are missing.
 const REPORT_BYTES_MAX: usize = 2 * TEXT_BYTES_MAX;
 
+/// The most bytes of an activity: two names of at most 255 bytes, of a hook and of a remote unit, with the fields around
+/// them.
+const ACTIVITY_BYTES_MAX: usize = 1_024;
+
 /// The number of characters of an invalid name that a refusal contains: enough to recognise it.
 const NAME_SHOWN: usize = 40;
 
@@ -84,7 +89,7 @@ pub(crate) fn validate(
                 None => Err(RecordRefusal::ScopeNeverEntered { relation: *relation }.into()),
                 Some(known) if known.local_endpoint.endpoint != *endpoint => {
                     let entered = known.local_endpoint.endpoint.clone();
-                    let (relation, endpoint) = (*relation, endpoint.clone());
+                    let (relation, endpoint) = (*relation, endpoint.chars().take(NAME_SHOWN).collect());
                     Err(RecordRefusal::OtherEndpoint { relation, endpoint, entered }.into())
                 }
                 Some(_) => Ok(()),
@@ -104,6 +109,15 @@ pub(crate) fn validate_reports(last_run: u64, run: u64, reports: &[RunReport]) -
     require_run(last_run, run)?;
     require_numbers(&reports)?;
     require_reports(reports)
+}
+
+/// Refuses an activity that is longer than one of a correct agent: `status` shows it to everyone.
+pub(crate) fn validate_activity(activity: &Activity) -> Result<(), Refusal> {
+    let bytes = serde_json::to_vec(activity).map_or(0, |text| text.len());
+    if bytes > ACTIVITY_BYTES_MAX {
+        return Err(RecordRefusal::TextTooLong { bytes, max: ACTIVITY_BYTES_MAX }.into());
+    }
+    Ok(())
 }
 
 /// Refuses an action that was never enqueued for the unit. After a restore the unit may record an action that the

@@ -18,7 +18,7 @@
 //! A refusal refuses all writes of its record; its reports, its outcome and the answer are stored all the same.
 //! Called by the unit agent's handlers.
 
-use crate::agents::record_validation::{require_lost_action, validate, validate_reports};
+use crate::agents::record_validation::{require_lost_action, validate, validate_activity, validate_reports};
 use crate::agents::replica::{check_order, replica_or_empty, strip_own_bags};
 use crate::agents::secret_writes::{self, SecretWriter};
 use crate::agents::session::{self, AgentSession};
@@ -197,6 +197,7 @@ pub fn apply_report(
     let doc = session::check_epoch(draft, session)?;
     let last_run = draft.get(&model.replica(unit)).map_or(0, |replica| replica.local.run);
     validate_reports(last_run, reports.run, reports.reports)?;
+    executing.map_or(Ok(()), validate_activity)?;
     let mut dropped = Vec::new();
     if is_record_applied(draft, model, unit, reports.run) {
         return Ok(dropped);

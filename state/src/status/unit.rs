@@ -5,6 +5,7 @@ use crate::documents::prelude::{Model, ReplicaDoc, ReportNumber, UnitDoc};
 use crate::status::machine::{MachineAgent, machine_agent};
 use crate::status::presence::PresenceReader;
 use crate::terms::activity::Activity;
+use crate::terms::cause::Duty;
 use crate::terms::names::Uuid;
 use crate::terms::status::{AgentStatus, WorkloadStatus};
 use crate::terms::status_info::StatusInfo;
@@ -139,7 +140,11 @@ pub fn statuses(
             };
             UnitStatuses::new(workload, StatusInfo::new(AgentStatus::Rebooting, message, since_ms))
         }
-        Some(Act::Wait(_) | Act::Finish) => {
+        Some(act @ (Act::Wait(_) | Act::Finish)) => {
+            let workload = match missing_storage(&act) {
+                Some(message) => StatusInfo { current: WorkloadStatus::Waiting, message, ..workload },
+                None => workload,
+            };
             let files = health.map(|health| health.set_aside).unwrap_or_default();
             let message = match files.is_empty() {
                 true => replica.map(skipped_hooks).unwrap_or_default(),
@@ -158,6 +163,17 @@ pub fn statuses(
             StatusInfo::new(AgentStatus::Executing, StatusMessage::Empty, since_ms),
         ),
     }
+}
+
+/// Returns the message of a unit that is not installed because it waits for storage.
+fn missing_storage(act: &Act) -> Option<StatusMessage> {
+    let Act::Wait(wait) = act else { return None };
+    wait.causes.iter().find_map(|cause| match &cause.duty {
+        Duty::ProvideStorage { storage } => {
+            Some(StatusMessage::WaitingForStorage { storage: storage.clone() })
+        }
+        _ => None,
+    })
 }
 
 /// Returns the message about the hooks that an operator has skipped; empty if there are none (spec A.8).

@@ -10,6 +10,7 @@ use crate::terms::hook_name::HookName;
 use crate::terms::names::UnitName;
 use crate::terms::operation::Operation;
 use crate::terms::refusal::RefusalReason;
+use crate::terms::storage::StorageId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -35,6 +36,11 @@ pub enum StatusMessage {
     WaitingForMachine,
     /// The machine agent starts the unit agent.
     InstallingAgent,
+    /// The unit is not installed before it has its storage.
+    WaitingForStorage {
+        /// The first instance that is not provided.
+        storage: StorageId,
+    },
     /// The unit agent has attached, and no run has completed.
     AgentInitialising,
     /// The charm is deployed, and its install hook has not run.

@@ -7,6 +7,8 @@ use crate::operations::run_reports::ReportsOfRun;
 use crate::terms::activity::Activity;
 use crate::terms::cause::Actor;
 use crate::terms::commands;
+use crate::terms::refusal::RefusalReason;
+use crate::terms::refusal::record::RecordRefusal;
 use crate::terms::status::{ActionStatus, AgentStatus, WorkloadStatus};
 use crate::terms::status_message::StatusMessage;
 use crate::tests::*;
@@ -26,6 +28,21 @@ fn enqueue(world: &mut World, unit: Uuid, name: &str, params: Value) -> Result<u
 
 fn doc(world: &World, id: u64) -> ActionDoc {
     read(world.reader(), &MODEL.action(id)).expect("the action exists")
+}
+
+#[test]
+fn an_activity_that_is_longer_than_the_names_of_a_correct_agent_is_refused() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let agent = Agent::attach(&mut world, "web/0");
+    let mut report = |length: usize| {
+        let activity = Activity::Action { id: 1, name: "x".repeat(length) };
+        let none = ReportsOfRun { run: 1, reports: &[] };
+        world.run(|draft, _| record_commit::apply_report(draft, agent.session(), none, Some(&activity), 9))
+    };
+    assert!(report(255).is_ok());
+    let refused = *report(20_000).expect_err("no action has such a name").reason;
+    assert!(matches!(refused, RefusalReason::Record(RecordRefusal::TextTooLong { .. })), "{refused:?}");
 }
 
 #[test]

@@ -258,7 +258,7 @@ fn wall_ms(since_boot_ms: u64, now: &Now) -> i64 {
 /// Returns when a retry is due, in milliseconds since boot.
 fn due_ms(timer: &Timer, now: &Now) -> u64 {
     let from = if timer.boot == now.boot { timer.started_ms } else { now.agent_start_ms };
-    from + timer.delay_ms
+    from.saturating_add(timer.delay_ms)
 }
 
 /// Returns when to retry `operation` if it fails now, or `None` if its retries are exhausted.
@@ -269,7 +269,7 @@ pub fn retry_after(
     operation: &Operation,
 ) -> Option<Timer> {
     let same = local.episode().filter(|episode| episode.operation.is_same_as(operation));
-    let failures = same.map_or(0, |episode| episode.failures) + 1;
+    let failures = same.map_or(0, |episode| episode.failures).saturating_add(1);
     let max = view.map_or(Some(HOOK_RETRIES_DEFAULT), |view| view.model.hook_retries_max);
     if max.is_some_and(|max| failures > max) {
         return None;

@@ -122,11 +122,18 @@ fn next(
     let single = |cause: Cause| vec![cause];
     match next_act(facts.reader, facts.model, id) {
         Some(Act::Wait(wait)) => {
-            let with_since = |cause: Cause| {
+            let with_facts = |cause: Cause| {
+                let storage = match &cause.duty {
+                    Duty::ProvideStorage { storage } => read(facts.reader, &facts.model.storage(storage)),
+                    _ => None,
+                };
                 let since_ms = cause.since_ms.or(agent.since_ms);
-                cause.since(since_ms)
+                match storage {
+                    Some(doc) => cause.since(doc.created_ms).last_error(doc.error),
+                    None => cause.since(since_ms),
+                }
             };
-            wait.causes.into_iter().map(with_since).collect()
+            wait.causes.into_iter().map(with_facts).collect()
         }
         Some(Act::Start(run)) => single(starting(facts, id, doc, run, silent)),
         Some(Act::FetchBag(request)) => single(fetch_cause(&doc.name, &request).since(agent.since_ms)),

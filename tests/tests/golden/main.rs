@@ -124,6 +124,11 @@ fn examples() -> Vec<Cause> {
             Actor::MachineAgent(machine()),
         ),
         of_unit(
+            Duty::ProvideStorage { storage: "data/0".parse().expect("an id") },
+            Actor::MachineAgent(machine()),
+        )
+        .last_error("no loop device is free".to_owned()),
+        of_unit(
             Duty::ProvideEndpoint {
                 application: "web".to_owned(),
                 endpoint: "metrics".to_owned(),
@@ -374,7 +379,10 @@ fn next_message(message: &StatusMessage) -> Option<StatusMessage> {
         StatusMessage::OfProvider(_) => StatusMessage::WaitingForMachine,
         StatusMessage::WaitingForMachine => StatusMessage::InstallingAgent,
         StatusMessage::InstallingAgent => StatusMessage::AgentInitialising,
-        StatusMessage::AgentInitialising => StatusMessage::InstallingCharm,
+        StatusMessage::AgentInitialising => {
+            StatusMessage::WaitingForStorage { storage: "data/0".parse().expect("an id") }
+        }
+        StatusMessage::WaitingForStorage { .. } => StatusMessage::InstallingCharm,
         StatusMessage::InstallingCharm => StatusMessage::StoppingCharm,
         StatusMessage::StoppingCharm => StatusMessage::RemovingCharm,
         StatusMessage::RemovingCharm => StatusMessage::Executing(Activity::hook(HookName::ConfigChanged)),

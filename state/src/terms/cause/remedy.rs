@@ -106,6 +106,11 @@ pub enum Remedy {
         /// The unit's machine, if its name is known.
         machine: Option<String>,
     },
+    /// Mend what the error names: the machine agent tries again. If that cannot be mended, remove the unit.
+    MendStorage {
+        /// The unit that waits.
+        unit: UnitName,
+    },
     /// Find out what delays the reboot of the machine, or reboot it by hand.
     RebootMachine {
         /// The machine, if its name is known.
@@ -235,6 +240,9 @@ impl Cause {
             }
             Duty::InspectSetAside { machine, .. } => {
                 self.unit_remedy(|unit| Remedy::DeleteSetAside { unit, machine: machine.clone() })
+            }
+            Duty::ProvideStorage { .. } if self.last_error.is_some() => {
+                self.unit_remedy(|unit| Remedy::MendStorage { unit })
             }
             Duty::ProvideStorage { .. } => Remedy::CheckMachineAgent { machine: self.machine_of_actor() },
             Duty::Reboot => Remedy::CheckMachineAgent { machine: self.machine_of_actor() },

@@ -234,7 +234,7 @@ impl Local {
             operation: record.operation.clone(),
             reason,
             since_ms,
-            failures: failures + 1,
+            failures: failures.saturating_add(1),
             retry,
         });
     }
@@ -400,6 +400,26 @@ mod tests {
     use crate::terms::names::{UnitName, Uuid};
     use crate::terms::operation::LocalEndpoint;
     use std::collections::BTreeSet;
+
+    #[test]
+    fn the_failures_of_an_episode_are_counted_up_to_the_greatest_number() {
+        let mut local = Local::new(Uuid(2), UnitName::new("web", 0));
+        let operation = Operation::Hook(Hook::UpdateStatus);
+        let outcome = Outcome::Failed { reason: "exit status 1".into(), retry: None };
+        for (before, after) in [(1, 2), (u32::MAX, u32::MAX)] {
+            local.step = Step::Failed(Episode {
+                id: 1,
+                operation: operation.clone(),
+                reason: "exit status 1".into(),
+                since_ms: 1,
+                failures: before,
+                retry: None,
+            });
+            let record = local.record(operation.clone(), outcome.clone(), 2);
+            local.apply(&Event::Finished(record));
+            assert_eq!(local.episode().map(|episode| episode.failures), Some(after));
+        }
+    }
 
     #[test]
     fn the_end_of_a_relation_forgets_the_skipped_hooks_of_its_endpoint_only() {
