@@ -20,6 +20,7 @@ mod watcher;
 pub use agent_state::AgentState;
 pub use end::UnitAgentEnd;
 
+use crate::outage::Channel;
 use crate::ports::{CharmHost, Clock, DiskError, UnitStorage};
 use crate::requested_commands::RequestedCommands;
 use agent_state::LINK_BACKOFF;
@@ -353,8 +354,14 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
         loop {
             let sha256 = charm.sha256.clone();
             match self.shared.api.handle(FetchArchive { sha256 }).await {
-                Ok(archive) => return self.charms.install(charm, archive.0).await,
-                Err(error) if error.is_transient() => self.shared.pause(&mut backoff).await,
+                Ok(archive) => {
+                    self.shared.note_success(Channel::Fetch);
+                    return self.charms.install(charm, archive.0).await;
+                }
+                Err(error) if error.is_transient() => {
+                    self.shared.note_failure(Channel::Fetch, &error);
+                    self.shared.pause(&mut backoff).await;
+                }
                 Err(error) => return Err(error.message),
             }
         }

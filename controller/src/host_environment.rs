@@ -12,6 +12,7 @@ use host::file::{ignore_not_found, is_temporary, sync_folder, write_atomic};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -28,8 +29,8 @@ const EXIT_BROKEN: i32 = 70;
 pub struct HostEnvironment {
     started: Instant,
     archives: PathBuf,
-    reads: Semaphore,
-    verifications: Semaphore,
+    reads: Arc<Semaphore>,
+    verifications: Arc<Semaphore>,
     secret_keys: Option<SecretKeys>,
 }
 
@@ -47,7 +48,8 @@ impl HostEnvironment {
                 fs::remove_file(entry.path())?;
             }
         }
-        let (reads, verifications) = (Semaphore::new(READS_MAX), Semaphore::new(VERIFICATIONS_MAX));
+        let permits = |most| Arc::new(Semaphore::new(most));
+        let (reads, verifications) = (permits(READS_MAX), permits(VERIFICATIONS_MAX));
         Ok(HostEnvironment { started: Instant::now(), archives, reads, verifications, secret_keys: None })
     }
 
@@ -113,8 +115,9 @@ impl Environment for HostEnvironment {
 
     async fn store_received_archive(&self, file: &Path) -> Result<StoredArchive, ApiError> {
         let (archives, file) = (self.archives.clone(), file.to_owned());
-        let _verification = self.verifications.acquire().await;
+        let permit = self.verifications.clone().acquire_owned().await;
         blocking(move || {
+            let _permit = permit;
             let source = verify(&archives, fs::read(&file).map_err(not_stored)?)?;
             let renamed = fs::rename(&file, archives.join(&source.sha256));
             renamed.and_then(|()| sync_folder(&archives)).map_err(not_stored)?;
@@ -147,9 +150,13 @@ impl Environment for HostEnvironment {
 
     async fn archive(&self, digest: &str) -> Option<Vec<u8>> {
         let (file, expected) = (self.archives.join(digest), digest.to_owned());
-        let _read = self.reads.acquire().await;
-        let bytes = blocking(move || fs::read(file)).await.ok()?;
-        (sha256(&bytes) == expected).then_some(bytes)
+        let permit = self.reads.clone().acquire_owned().await;
+        // the permit ends with the work, which a request that is dropped does not end
+        let read = move || {
+            let _permit = permit;
+            fs::read(file).ok().filter(|bytes| sha256(bytes) == expected)
+        };
+        blocking(read).await
     }
 
     async fn archives(&self) -> Vec<String> {

@@ -5,7 +5,7 @@
 
 use crate::command_error::CommandError;
 use crate::supervisor::host_programs;
-use host::file::write_atomic;
+use host::file::{ignore_not_found, write_atomic};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -34,7 +34,10 @@ impl Network {
     /// If no network is free, or the file cannot be written.
     pub fn open(folder: &Path) -> Result<Network, CommandError> {
         let path = folder.join(FILE);
-        if let Ok(text) = std::fs::read_to_string(&path) {
+        let stored = ignore_not_found(std::fs::read_to_string(&path));
+        let stored =
+            stored.map_err(|error| CommandError::new(format!("cannot read {}: {error}", path.display())))?;
+        if let Some(text) = stored {
             return serde_yaml::from_str(&text)
                 .map_err(|error| CommandError::new(format!("{} is damaged: {error}", path.display())));
         }
@@ -148,5 +151,20 @@ mod tests {
         assert_eq!(network.lowest_free_address(&taken), Ok(Ipv4Addr::new(10, 9, 16, 3)));
         let all = (u32::from(gateway)..=u32::from(Ipv4Addr::new(10, 9, 31, 254))).map(Ipv4Addr::from);
         assert!(network.lowest_free_address(&all.collect()).is_err(), "10.9.31.255 is the broadcast address");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Another network would leave the machines of the first one without a gateway.
+    #[test]
+    fn a_network_that_cannot_be_read_is_not_replaced() {
+        let folder = tempfile::tempdir().expect("there is room");
+        let path = folder.path().join(FILE);
+        std::os::unix::fs::symlink(&path, &path).expect("it is a new folder");
+        assert!(Network::open(folder.path()).is_err());
+        assert!(path.is_symlink());
     }
 }

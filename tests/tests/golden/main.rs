@@ -122,10 +122,6 @@ fn examples() -> Vec<Cause> {
         of_unit(
             Duty::ProvideStorage { storage: "data/0".parse().expect("an id") },
             Actor::MachineAgent(machine()),
-        ),
-        of_unit(
-            Duty::ProvideStorage { storage: "data/0".parse().expect("an id") },
-            Actor::MachineAgent(machine()),
         )
         .last_error("no loop device is free".to_owned()),
         of_unit(
