@@ -152,11 +152,6 @@ mod tests {
         let all = (u32::from(gateway)..=u32::from(Ipv4Addr::new(10, 9, 31, 254))).map(Ipv4Addr::from);
         assert!(network.lowest_free_address(&all.collect()).is_err(), "10.9.31.255 is the broadcast address");
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
 
     /// Another network would leave the machines of the first one without a gateway.
     #[test]
