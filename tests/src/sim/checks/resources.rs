@@ -8,7 +8,7 @@ use crate::sim::fact::Fact;
 use state::documents::draft::Reader;
 use state::documents::prelude::Model;
 use state::terms::names::Uuid;
-use state::terms::operation::Operation;
+use state::terms::operation::{CharmRef, Operation};
 use state::unit::local::{Event, Local};
 use state::unit::record::{Outcome, Record};
 use state::unit::resolve::resources_digest;
@@ -16,8 +16,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
 pub struct Resources {
-    /// By folder: the URL and the resources of the charm that it installed last, since its journal started.
-    installed: BTreeMap<Uuid, (String, String)>,
+    /// By folder: the charm that it installed last with its resources, since its journal started. A restored store gives
+    /// a revision again, to another archive.
+    installed: BTreeMap<Uuid, CharmRef>,
     /// Folders whose installation was interrupted. Their next agent may have an older view, which is not synced, and
     /// installs its charm: the newer one follows.
     interrupted: BTreeSet<Uuid>,
@@ -44,10 +45,9 @@ impl Check for Resources {
         if record.outcome != Outcome::Ok {
             return;
         }
-        let installed = (charm.url.clone(), charm.resources.clone());
         let was_interrupted = self.interrupted.remove(&folder);
-        let before = self.installed.insert(folder, installed.clone());
-        if before.as_ref() == Some(&installed) && !was_interrupted {
+        let before = self.installed.insert(folder, charm.clone());
+        if before.as_ref() == Some(charm) && !was_interrupted {
             found.push(format!("{folder}: {} was installed again with the same resources", charm.url));
         }
     }
