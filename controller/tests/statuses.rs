@@ -81,7 +81,7 @@ async fn scenario_178_a_new_unit_shows_what_it_waits_for() {
 }
 
 #[tokio::test]
-async fn a_unit_that_waits_for_storage_says_so_and_why_shows_the_error_of_the_machine() {
+async fn a_unit_that_waits_for_storage_names_it_and_why_shows_the_error_of_the_machine() {
     let fixture = Fixture::in_memory().await;
     let data = Storage { location: Some("/srv/data".to_owned()), ..Storage::default() };
     let charm =

@@ -94,7 +94,7 @@ fn charms_on_three_major_versions_of_ops_use_their_storage() {
 }
 
 #[test]
-fn a_bash_charm_calls_the_tools_through_charm_helpers() {
+fn a_bash_charm_calls_the_tools_through_a_python_package() {
     let dir = TempDir::with_prefix("pintle-helpers-").expect("there is room for a test");
     let host = host(&dir);
     let charm = dir.path().join("helpers");
