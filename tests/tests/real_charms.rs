@@ -66,6 +66,8 @@ fn the_suites_of_ops_for_relations_secrets_and_hook_tools_pass() {
         .env("PINTLE_DATA", &host.dir)
         .env("ANY_CHARM", sample("any"))
         .env("PACKED", &packed)
+        // uv trusts what the host trusts, as pip does
+        .env("UV_SYSTEM_CERTS", "true")
         .output()
         .expect("python3 is installed by tests/prerequisites.sh");
     let printed =
