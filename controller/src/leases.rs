@@ -4,40 +4,48 @@
 //! The holder can always renew, and an application without a leader can be claimed at once. The lease of another unit
 //! expires [`LEASE_MS`] after its last renewal; a start of the controller counts as a renewal.
 //!
-//! The handler of a claim holds the lock of all leases until its transaction is committed. Otherwise two units could
-//! lead:
+//! A claim holds the lock of all leases until its transaction is committed. Otherwise two units could lead:
 //!
 //! 1. B finds the lease of A expired and starts to take over.
 //! 2. A renews, reads itself as the holder, and its claim is granted.
 //! 3. The transaction of B commits.
+//!
+//! The transaction itself owns the lock ([`ClaimLock`]): a request whose connection ends is dropped, and its
+//! transaction may still be committed.
 
 use state::lifecycle::leadership::LEASE_MS;
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::OwnedMutexGuard;
+
+/// The lock of all leases. At most one claim is decided at a time; the lock ends with the last clone.
+pub type ClaimLock = Arc<OwnedMutexGuard<Leases>>;
 
 /// The renewal times of all leases.
 pub struct Leases {
     started_ms: u64,
     /// By application: the arrival time of the last claim that was granted.
-    renewed: BTreeMap<Uuid, u64>,
+    renewed: Mutex<BTreeMap<Uuid, u64>>,
 }
 
 impl Leases {
     /// `started_ms` is the start of the controller, on the monotonic clock.
     pub fn new(started_ms: u64) -> Leases {
-        Leases { started_ms, renewed: BTreeMap::new() }
+        Leases { started_ms, renewed: Mutex::default() }
     }
 
     /// Whether another unit may take over the leadership of `application` now.
     pub fn has_expired(&self, application: Uuid, now_ms: u64) -> bool {
-        let renewed_ms = self.renewed.get(&application).copied().unwrap_or(self.started_ms);
+        let renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
+        let renewed_ms = renewed.get(&application).copied().unwrap_or(self.started_ms);
         now_ms.saturating_sub(renewed_ms) >= LEASE_MS
     }
 
     /// Records that a claim that arrived at `at_ms` was granted. The holder counts its lease from the time at which it
     /// sent the claim, which is earlier, so the holder's own lease always ends first.
-    pub fn renew(&mut self, application: Uuid, at_ms: u64) {
-        self.renewed.insert(application, at_ms);
+    pub fn renew(&self, application: Uuid, at_ms: u64) {
+        self.renewed.lock().unwrap_or_else(PoisonError::into_inner).insert(application, at_ms);
     }
 }
 
@@ -56,7 +64,7 @@ mod tests {
 
     #[test]
     fn a_renewal_starts_a_new_term() {
-        let mut leases = Leases::new(0);
+        let leases = Leases::new(0);
         leases.renew(WEB, 50_000);
         assert!(!leases.has_expired(WEB, 109_999));
         assert!(leases.has_expired(WEB, 110_000));

@@ -5,6 +5,7 @@
 
 use crate::authorisation;
 use crate::environment::{Environment, Uuids};
+use crate::leases::ClaimLock;
 use crate::session::Authorised;
 use crate::store::{Compacted, Store};
 use crate::watches::UnitStream;
@@ -173,7 +174,7 @@ impl<S: Store, E: Environment> Handle<Claim> for Authorised<S, E> {
         let session = self.agent_session(epoch)?;
         let AgentSession { model, unit, .. } = session;
         // The lock is held until the transaction is committed: see the race described in `leases`.
-        let mut leases = self.controller.leases.lock().await;
+        let leases = ClaimLock::new(self.controller.leases.clone().lock_owned().await);
         let now_ms = self.controller.environment.monotonic_ms();
         let claim = move |draft: &mut Draft<'_>, may_take_over: bool| {
             leader_claim::answer(draft, session, release, may_take_over)
@@ -189,7 +190,14 @@ impl<S: Store, E: Environment> Handle<Claim> for Authorised<S, E> {
         let may_take_over = application.is_some_and(|application| leases.has_expired(application, now_ms));
         let claimed = match unchanged {
             Some(claimed) if claimed.is_some() || !may_take_over => claimed,
-            Some(_) | None => self.controller.run(move |draft| claim(draft, may_take_over)).await?.answer,
+            Some(_) | None => {
+                let held = leases.clone();
+                let transition = move |draft: &mut Draft<'_>| {
+                    let _held_until_committed = &held;
+                    claim(draft, may_take_over)
+                };
+                self.controller.run(transition).await?.answer
+            }
         };
         if let (Some(_), Some(application)) = (claimed, application) {
             leases.renew(application, now_ms);

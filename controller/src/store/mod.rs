@@ -146,7 +146,8 @@ pub trait Store: Clone + Send + Sync + 'static {
         F: FnOnce(&dyn Reader) -> T + Send + 'static;
 
     /// Runs a transition against the newest documents and commits its writes. If another transaction has changed what
-    /// it read, the transition runs again. A refusal commits nothing. A call that is dropped may still take effect.
+    /// it read, the transition runs again. A refusal commits nothing. A call that is dropped may still take effect;
+    /// the transition, with all that it owns, is dropped after that.
     fn run<A, R, F>(&self, transition: F) -> impl Future<Output = Result<Committed<A>, RunError<R>>> + Send
     where
         A: Send + 'static,

@@ -8,9 +8,16 @@ use state::documents::prelude::Model;
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 fn open(folder: &Path, new_generation: Uuid) -> Result<Sqlite, OpenError> {
     Sqlite::open(folder, Options::new(new_generation))
+}
+
+fn poll<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
 /// Returns a transition that keeps the writer busy until the second future is polled. The requests that are sent
@@ -54,6 +61,48 @@ async fn requests_of_one_batch_see_each_other_and_fail_alone() {
     assert_eq!(scan(&store, "m/").await, [stored("m/a", 2, 2)]);
     let revisions = store.changes_after(at(&store, 0), 10).await.map(|c| c.len());
     assert_eq!(revisions, Ok(2), "each commit of a batch is one revision");
+}
+
+/// A unit chooses the revision at which a bag is read: without a bound each request could load the whole change log.
+#[tokio::test]
+async fn a_read_that_would_load_more_than_4_mib_of_the_change_log_is_compacted() {
+    let (store, _folder) = sqlite(100);
+    let large = format!("\"{}\"", "x".repeat(1 << 20));
+    for _ in 0..6 {
+        let writes = BTreeMap::from([("m/a".to_owned(), Some(large.clone().into()))]);
+        store.apply(Transaction { writes, ..Transaction::default() }).await.expect("it fits");
+    }
+    assert_eq!(store.read_at(at(&store, 3), |reader| reader.revision()).await, Ok(3), "3 MiB");
+    assert_eq!(store.read_at(at(&store, 2), |_| ()).await, Err(Compacted), "4 MiB and the keys");
+    assert_eq!(
+        store.read_at(at(&store, 0), |_| ()).await,
+        Err(Compacted),
+        "the first had no document before it"
+    );
+}
+
+/// What a transition owns is released after its commit: a caller that holds a lock for it may be dropped before.
+#[tokio::test]
+async fn a_transition_whose_caller_is_dropped_is_kept_until_it_is_committed() {
+    let (store, _folder) = sqlite(100);
+    let owned = Arc::new(());
+    let released = Arc::downgrade(&owned);
+    let put = move |draft: &mut Draft<'_>| {
+        let _held = &owned;
+        draft.put(&key("m/a"), &1);
+        Ok::<_, ()>(())
+    };
+    let (hold, go) = hold(&store);
+    let mut hold = pin!(hold);
+    assert!(poll(hold.as_mut()).is_pending());
+    let mut call = Box::pin(store.run(put));
+    assert!(poll(call.as_mut()).is_pending(), "it is in the writer's queue");
+    drop(call);
+    assert!(released.upgrade().is_some(), "it is not committed yet");
+    tokio::join!(hold, go);
+    write(&store, &[("m/b", Some(1))]).await;
+    assert_eq!(scan(&store, "m/").await, [stored("m/a", 1, 1), stored("m/b", 2, 1)]);
+    assert!(released.upgrade().is_none());
 }
 
 #[tokio::test]

@@ -278,6 +278,10 @@ fn change(row: &Row<'_>) -> Option<ChangeRow> {
     Some(ChangeRow { revision: revision as u64, change, undo })
 }
 
+/// The rows of the change log after a revision, up to and including another one.
+const CHANGE_ROWS: &str = "SELECT revision, key, value, revision_before, value_before, checksum FROM changes
+     WHERE revision > ?1 AND revision <= ?2 ORDER BY revision, key";
+
 /// Reads the rows of the change log after revision `from`, up to and including `until`. None if one of them is damaged:
 /// the caller then reads the newest documents again, as after a compaction.
 pub(super) fn change_rows(
@@ -285,18 +289,31 @@ pub(super) fn change_rows(
     from: i64,
     until: i64,
 ) -> rusqlite::Result<Option<Vec<ChangeRow>>> {
-    let mut select = connection.prepare_cached(
-        "SELECT revision, key, value, revision_before, value_before, checksum FROM changes
-         WHERE revision > ?1 AND revision <= ?2 ORDER BY revision, key",
-    )?;
+    let mut select = connection.prepare_cached(CHANGE_ROWS)?;
     let rows = select.query_map(params![from, until], |row| Ok(change(row)))?;
     rows.collect()
 }
 
-/// Reads the previous documents of all changes after a revision, oldest first. None if the log is damaged.
+/// The most bytes of earlier documents that one read at an older revision loads: as many as those of the commits that
+/// are kept in memory (`recent`). Whoever is further behind reads the newest documents, which costs less. A unit chooses
+/// the revision, so without this bound each of its requests could load the whole change log.
+const UNDO_BYTES_MAX: usize = 4 << 20;
+
+/// Reads the previous documents of all changes after a revision, oldest first. None if the log is damaged, or if they
+/// have more than [`UNDO_BYTES_MAX`].
 pub(super) fn undo_since(connection: &Connection, revision: Revision) -> rusqlite::Result<Option<Vec<Undo>>> {
-    let rows = change_rows(connection, revision as i64, i64::MAX)?;
-    Ok(rows.map(|rows| rows.into_iter().map(|row| row.undo).collect()))
+    let mut select = connection.prepare_cached(CHANGE_ROWS)?;
+    let mut rows = select.query(params![revision as i64, i64::MAX])?;
+    let (mut all, mut bytes) = (Vec::new(), 0);
+    while let Some(row) = rows.next()? {
+        let Some(ChangeRow { undo, .. }) = change(row) else { return Ok(None) };
+        bytes += undo.key.len() + undo.before.as_ref().map_or(0, |before| before.value.len());
+        if bytes > UNDO_BYTES_MAX {
+            return Ok(None);
+        }
+        all.push(undo);
+    }
+    Ok(Some(all))
 }
 
 /// The most revisions whose keys [`changed_since`] reads. To read more would cost as much as the work that it saves.
