@@ -118,6 +118,11 @@ impl SimOperator {
             async move { session.handle(run).await }
         };
         self.request(call).await;
+        if self.world.chance_of(300) {
+            // the action is pending, runs, or has ended by then
+            self.world.sleep(self.world.below(3_000)).await;
+            self.cancel_action().await;
+        }
     }
 
     /// Cancels the newest action that has not ended. It may start at the same time.
