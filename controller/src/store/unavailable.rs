@@ -4,7 +4,7 @@
 //! because the process or the host has no file descriptor left, or when the view has read a damaged document, only the
 //! request must end, not the process. The engine then calls `retry` or `damaged`, which end the innermost [`answer`]
 //! around them: the future of the request is dropped at this await, as if its client had disconnected. Outside of a
-//! request, such as in the janitor, `retry` waits, and the engine tries again.
+//! request, such as in the janitor, `retry` waits, and the engine tries again: a disk may recover.
 
 use api::error::{ApiError, ErrorCode};
 use state::documents::prelude::KeyParts;
@@ -15,7 +15,8 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-/// The pause between two attempts outside of a request: descriptors become free when connections are closed.
+/// The pause between two attempts outside of a request: descriptors become free when connections are closed, and a disk
+/// recovers.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 tokio::task_local! {
@@ -119,19 +120,23 @@ pub(super) async fn damaged<T>(documents: Vec<String>) -> T {
     std::future::pending().await
 }
 
-/// Ends the request of the caller. In a stream, and outside of a request, waits until the read may be tried again.
-pub(super) async fn retry(why: String) {
-    let failure = Unavailable::CannotOpen(why.clone());
+/// Ends the request of the caller, because a read could not begin. Outside of a request, and in a stream that waits for
+/// a file to be opened, returns when the read may be tried again.
+pub(super) async fn retry(failure: Unavailable) {
+    let is_damage = matches!(failure, Unavailable::Damaged(_));
     let ends = READS.try_with(|reads| {
-        if !reads.waits {
-            reads.failure.replace(Some(failure));
+        let ends = !reads.waits || is_damage;
+        if ends {
+            reads.failure.replace(Some(failure.clone()));
         }
-        !reads.waits
+        ends
     });
     if ends.unwrap_or(false) {
         std::future::pending::<()>().await;
     }
-    tracing::warn!(why, "cannot open a file of the store; trying again");
+    if !is_damage {
+        tracing::warn!("{failure}; trying again"); // the engine logs damage, once
+    }
     tokio::time::sleep(RETRY_INTERVAL).await;
 }
 
@@ -141,13 +146,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_ends_at_a_read_that_cannot_begin_and_others_do_not() {
-        let why = "too many open files".to_owned();
-        let failed = answer(async { retry(why.clone()).await }).await;
-        assert_eq!(failed, Err(Unavailable::CannotOpen(why)));
+        let failure = Unavailable::CannotOpen("too many open files".to_owned());
+        let failed = answer(async { retry(failure.clone()).await }).await;
+        assert_eq!(failed, Err(failure.clone()));
         let damage = answer(async { damaged::<()>(vec!["m/unit/a".to_owned()]).await }).await;
         let error = ApiError::from(damage.expect_err("it is damaged"));
         assert!(error.message.contains("m/unit/a") && is_damage(&error), "{error:?}");
         assert_eq!(answer(async { tokio::task::yield_now().await }).await, Ok(()));
-        retry("too many open files".to_owned()).await; // it returns, because there is no request
+        retry(failure).await; // it returns, because there is no request
     }
 }

@@ -4,8 +4,9 @@
 
 use super::checksum;
 use super::damaged_documents::{self, DamagedDocuments, DamagedRow};
+use crate::store::unavailable::{self, Unavailable};
 use crate::store::usage::StoreUsage;
-use crate::store::{CommitChanges, DocumentChange, Undo, scan_start, unavailable};
+use crate::store::{CommitChanges, DocumentChange, Undo, scan_start};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Row, Transaction, TransactionBehavior, params};
 use state::documents::draft::{Reader, Revision, StoredDocument};
 use state::documents::json_text::Text;
@@ -202,14 +203,17 @@ impl ReadPool {
             let answer = tokio::task::spawn_blocking(work).await.expect("a view does not panic");
             match answer.expect("as many connections as permits, while the store is open") {
                 Ok(answer) => return answer,
-                // A file cannot be opened, or another error that may be temporary.
-                Err((again, error)) if !is_damage(&error) => {
+                Err((again, error)) => {
                     view = again;
-                    unavailable::retry(error.to_string()).await;
-                }
-                Err((_, error)) => {
-                    self.damaged_documents.log(CHANGE_LOG, &error.to_string());
-                    return unavailable::damaged(vec![CHANGE_LOG.to_owned()]).await;
+                    let failure = match is_damage(&error) {
+                        true => {
+                            self.damaged_documents.log(CHANGE_LOG, &error.to_string());
+                            Unavailable::Damaged(vec![CHANGE_LOG.to_owned()])
+                        }
+                        // A file cannot be opened, or another error that may be temporary.
+                        false => Unavailable::CannotOpen(error.to_string()),
+                    };
+                    unavailable::retry(failure).await;
                 }
             }
         }
@@ -397,6 +401,10 @@ pub(super) fn change_bytes(connection: &Connection) -> rusqlite::Result<Vec<(Rev
 mod tests {
     use super::*;
     use std::fs;
+    use std::future::Future as _;
+    use std::pin::pin;
+    use std::task::Context;
+    use std::time::Duration;
 
     #[tokio::test]
     async fn a_request_ends_if_a_file_cannot_be_opened_and_other_reads_wait() {
@@ -412,10 +420,50 @@ mod tests {
         fs::rename(&wal, &aside).expect("it exists");
         std::os::unix::fs::symlink(folder.path(), &wal).expect("the name is free");
         let error = unavailable::answer(readers.view(|reader| reader.revision)).await.expect_err("a folder");
-        assert!(matches!(error, unavailable::Unavailable::CannotOpen(_)), "{error}");
+        assert!(matches!(error, Unavailable::CannotOpen(_)), "{error}");
         let reading = tokio::spawn(async move { readers.view(|reader| reader.revision).await });
         tokio::task::yield_now().await;
         fs::rename(&aside, &wal).expect("it exists");
         assert_eq!(reading.await.expect("it does not panic"), (0, vec![]));
+    }
+
+    /// The janitor and the revocation of tokens have no request that could fail: one error of the disk must not stop
+    /// them for ever.
+    #[tokio::test]
+    async fn a_read_outside_of_a_request_succeeds_when_the_disk_has_recovered() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("store.sqlite");
+        let writer = Connection::open(&file).expect("a database");
+        writer.execute_batch("CREATE TABLE changes (revision INTEGER)").expect("a new database");
+        let reader = Connection::open_with_flags(&file, OpenFlags::SQLITE_OPEN_READ_ONLY).expect("it exists");
+        let readers = ReadPool::of(vec![reader], Arc::default());
+        let intact = fs::read(&file).expect("it exists");
+        fs::write(&file, vec![b'x'; intact.len()]).expect("it can be written");
+        let error = unavailable::answer(readers.view(|reader| reader.revision)).await.expect_err("damaged");
+        assert!(matches!(error, Unavailable::Damaged(_)), "{error}");
+        let reading = async {
+            let (value, damaged) = readers.view(|reader| reader.revision).await;
+            assert_eq!((value, damaged), (0, vec![]));
+        };
+        let mut reading = pin!(reading);
+        for _ in 0..2 {
+            let attempt = Arc::new(Attempt::default());
+            let waker = attempt.clone().into();
+            assert!(reading.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            // the first has failed; the second is due
+            let tried = tokio::time::timeout(Duration::from_secs(20), attempt.0.notified());
+            tried.await.expect("it is tried again");
+        }
+        fs::write(&file, intact).expect("it can be written");
+        reading.await;
+    }
+
+    #[derive(Default)]
+    struct Attempt(tokio::sync::Notify);
+
+    impl std::task::Wake for Attempt {
+        fn wake(self: Arc<Self>) {
+            self.0.notify_one();
+        }
     }
 }
