@@ -26,6 +26,9 @@ if [ -n "$missing" ]; then
 fi
 python3 -m pip --version >/dev/null 2>&1 ||
     { echo "make test needs pip: python3 -m pip does not answer (Debian: python3-pip)" >&2; exit 1; }
+# cargo-deny reads the crates of all platforms without the network; a build fetches only those of this one.
+cargo fetch --quiet --locked || { echo "make test needs the crates of Cargo.lock: cargo cannot fetch them" >&2; exit 1; }
+
 # Checks licences, sources and banned crates (deny.toml). Built once, 2 to 3 minutes, and kept in target/tools.
 deny=0.20.2
 tools=$(dirname "$0")/../target/tools
