@@ -14,7 +14,6 @@ use controller::{Controller, Session};
 use state::documents::draft::Reader;
 use state::documents::effective_life;
 use state::documents::prelude::{Model, TokenHolder};
-use state::lifecycle::leadership::LEASE_MS;
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -28,10 +27,6 @@ const RESPONSE_TIMEOUT_MS: u64 = 10_000;
 /// it.
 const TRANSIT_MS: u64 = 20;
 const SLOW_MS: u64 = 5_000;
-/// How much later than the client waits a late message arrives at most, and a very late one: after another unit may
-/// have become the leader.
-const LATE_MS: u64 = 5_000;
-const VERY_LATE_MS: u64 = 2 * LEASE_MS;
 
 pub type SimController = Controller<SimStore, SimEnvironment>;
 pub type SimSession = Session<SimStore, SimEnvironment>;
@@ -166,8 +161,7 @@ impl SimNetwork {
             return if world.chance_of(500) { Delivery::LostBefore } else { Delivery::LostAfter };
         }
         if world.draws_fault(profile.message_late) {
-            let late_ms = if world.chance_of(200) { VERY_LATE_MS } else { LATE_MS };
-            return Delivery::Late(RESPONSE_TIMEOUT_MS + world.below(late_ms));
+            return Delivery::Late(RESPONSE_TIMEOUT_MS + world.below(5_000));
         }
         let doubled =
             world.draws_fault(profile.message_doubled) || (profile.every_reply_lost > 0 && !world.is_calm());

@@ -299,8 +299,8 @@ pub(super) fn change_rows(
 }
 
 /// The most bytes of earlier documents that one read at an older revision loads: as many as those of the commits that
-/// are kept in memory (`recent`). Whoever is further behind reads the newest documents, which costs less. A unit chooses
-/// the revision, so without this bound each of its requests could load the whole change log.
+/// are kept in memory (`recent`). A reader that is further behind reads the newest documents, which costs less. A unit
+/// chooses the revision, so without this bound each of its requests could load the whole change log.
 const UNDO_BYTES_MAX: usize = 4 << 20;
 
 /// Reads the previous documents of all changes after a revision, oldest first. None if the log is damaged, or if they
@@ -430,7 +430,7 @@ mod tests {
     /// The janitor and the revocation of tokens have no request that could fail: one error of the disk must not stop
     /// them for ever.
     #[tokio::test]
-    async fn a_read_outside_of_a_request_succeeds_when_the_disk_has_recovered() {
+    async fn a_read_of_no_request_succeeds_when_the_disk_has_recovered() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("store.sqlite");
         let writer = Connection::open(&file).expect("a database");
