@@ -10,10 +10,6 @@ use state::documents::prelude::BagDoc;
 use state::lifecycle::leadership::LEASE_MS;
 use state::terms::settings::Bag;
 use state::unit::record::CommitOutcome;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake};
-use tokio::sync::Notify;
 
 #[tokio::test]
 async fn a_lease_expires_only_after_its_full_length_and_a_restart_counts_as_a_renewal() {
@@ -54,69 +50,63 @@ async fn a_lease_expires_only_after_its_full_length_and_a_restart_counts_as_a_re
     assert!(a.api.handle(ask).await.expect("the request succeeds").is_some(), "released: granted at once");
 }
 
-/// Polls a claim, and once more each time it is woken, until it was polled this many times.
-async fn poll_claim<T>(claim: &mut Pin<Box<impl Future<Output = T>>>, times: usize) -> Option<T> {
-    for polled in 1.. {
-        let woken = Arc::new(Woken::default());
-        match claim.as_mut().poll(&mut Context::from_waker(&woken.clone().into())) {
-            Poll::Ready(answer) => return Some(answer),
-            Poll::Pending if polled == times => return None,
-            Poll::Pending => woken.0.notified().await,
-        }
-    }
-    None
-}
-
-#[derive(Default)]
-struct Woken(Notify);
-
-impl Wake for Woken {
-    fn wake(self: Arc<Self>) {
-        self.0.notify_one();
-    }
-}
-
 /// 1. B finds the lease of A expired; its transaction waits for the store. 2. The connection of B ends. 3. A renews.
 /// 4. The transaction of B is committed: the grant of A must not be the one before it.
-#[tokio::test]
-async fn a_claim_whose_connection_ends_lets_no_other_claim_pass_before_it_is_committed() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let store = Sqlite::open(folder.path(), Options::new(uuid_v4(77))).expect("a new store");
-    let environment = FakeEnvironment::new();
-    let fixture = Fixture::new(Controller::new(store, environment.clone(), uuid_v4(1))).await;
-    fixture.deploy("web", 2).await;
-    let (a, b) = (fixture.attach_agent("web/0").await, fixture.attach_agent("web/1").await);
-    let ask = Claim { epoch: 1, release: false };
-    assert!(a.api.handle(ask.clone()).await.expect("the request succeeds").is_some());
-    environment.advance(LEASE_MS);
+#[test]
+fn a_claim_whose_connection_ends_lets_no_other_claim_pass_before_it_is_committed() {
+    // With one thread for all reads, a read ends after the reads before it.
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.max_blocking_threads(1).build().expect("a runtime").block_on(async {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = Sqlite::open(folder.path(), Options::new(uuid_v4(77))).expect("a new store");
+        let environment = FakeEnvironment::new();
+        let fixture = Fixture::new(Controller::new(store, environment.clone(), uuid_v4(1))).await;
+        fixture.deploy("web", 2).await;
+        let (a, b) = (fixture.attach_agent("web/0").await, fixture.attach_agent("web/1").await);
+        let ask = Claim { epoch: 1, release: false };
+        assert!(a.api.handle(ask.clone()).await.expect("the request succeeds").is_some());
+        environment.advance(LEASE_MS);
 
-    let (open, gate) = std::sync::mpsc::channel::<()>();
-    let gate = std::sync::Mutex::new(gate);
-    let (controller, (started, start)) = (fixture.controller.clone(), tokio::sync::oneshot::channel());
-    let started = std::sync::Mutex::new(Some(started));
-    let busy = tokio::spawn(async move {
-        let wait = move |_: &mut Draft<'_>| {
-            started.lock().expect("one holder").take().map(|started| started.send(()));
-            gate.lock().expect("one holder").recv().expect("the gate opens");
-            Ok(())
-        };
-        controller.run(wait).await.map(|_| ())
+        let (open, gate) = std::sync::mpsc::channel::<()>();
+        let gate = std::sync::Mutex::new(gate);
+        let (controller, (started, start)) = (fixture.controller.clone(), tokio::sync::oneshot::channel());
+        let started = std::sync::Mutex::new(Some(started));
+        let busy = tokio::spawn(async move {
+            let wait = move |_: &mut Draft<'_>| {
+                started.lock().expect("one holder").take().map(|started| started.send(()));
+                gate.lock().expect("one holder").recv().expect("the gate opens");
+                Ok(())
+            };
+            controller.run(wait).await.map(|_| ())
+        });
+        start.await.expect("the writer waits at the gate");
+
+        let claim = ask.clone();
+        let taken_over = tokio::spawn(async move { b.api.handle(claim).await });
+        end_of_reads(&fixture).await; // its transaction is in the queue of the store
+        taken_over.abort();
+        assert!(taken_over.await.expect_err("it waits for the store").is_cancelled());
+        let renewed = tokio::spawn(async move { a.api.handle(ask).await });
+        end_of_reads(&fixture).await;
+        assert!(!renewed.is_finished(), "it waits for the transaction of B");
+        open.send(()).expect("the writer waits");
+        busy.await.expect("it does not panic").expect("it commits nothing");
+        let granted = renewed.await.expect("it does not panic").expect("the request succeeds");
+        assert_eq!(
+            granted.map(|lease| lease.generation),
+            Some(3),
+            "A leads after B's grant 2, not beside it"
+        );
     });
-    start.await.expect("the writer waits at the gate");
+}
 
-    let mut taken_over = Box::pin(b.api.handle(ask.clone()));
-    // the first wake is the end of its read; then its transaction is in the queue of the store
-    assert!(poll_claim(&mut taken_over, 2).await.is_none());
-    drop(taken_over);
-    let mut renewed = Box::pin(a.api.handle(ask));
-    assert!(poll_claim(&mut renewed, 1).await.is_none());
-    for _ in 0..100 {
-        fixture.controller.read(|_| ()).await; // a read of the renewal would end in the meantime
+/// Returns when each task that waited for a read has continued. The first poll of a task that was just spawned comes
+/// after the first of these reads, its own read before the second, and what follows it before the third.
+async fn end_of_reads(fixture: &Fixture<Sqlite, FakeEnvironment>) {
+    for _ in 0..3 {
+        tokio::task::yield_now().await;
+        fixture.controller.read(|_| ()).await;
     }
-    open.send(()).expect("the writer waits");
-    busy.await.expect("it does not panic").expect("it commits nothing");
-    let granted = renewed.await.expect("the request succeeds").expect("B did not receive its lease");
-    assert_eq!(granted.generation, 3, "A leads after B's grant 2, not with its own first one beside it");
 }
 
 /// `is-leader` is true as long as the agent's lease is valid for 30 s more.
