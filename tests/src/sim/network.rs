@@ -14,6 +14,7 @@ use controller::{Controller, Session};
 use state::documents::draft::Reader;
 use state::documents::effective_life;
 use state::documents::prelude::{Model, TokenHolder};
+use state::lifecycle::leadership::LEASE_MS;
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -161,7 +162,8 @@ impl SimNetwork {
             return if world.chance_of(500) { Delivery::LostBefore } else { Delivery::LostAfter };
         }
         if world.draws_fault(profile.message_late) {
-            return Delivery::Late(RESPONSE_TIMEOUT_MS + world.below(5_000));
+            let late_ms = if world.draws_fault(profile.message_after_term) { 2 * LEASE_MS } else { 5_000 };
+            return Delivery::Late(RESPONSE_TIMEOUT_MS + world.below(late_ms));
         }
         let doubled =
             world.draws_fault(profile.message_doubled) || (profile.every_reply_lost > 0 && !world.is_calm());

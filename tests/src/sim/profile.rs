@@ -128,6 +128,9 @@ fault_profile! {
     /// The rate of slow messages, with seconds of transit in both directions.
     message_slow: [0, 0, 0, 20, 200],
     hook_uses_secrets: [0, 0, 300],
+    /// The rate of late messages that arrive after the term of a leader. Only the mix of a mutant has any: operators
+    /// and providers rely on the time after which nothing of theirs is under way.
+    message_after_term: [0],
 }
 
 impl FaultProfile {
