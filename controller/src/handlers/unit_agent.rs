@@ -32,6 +32,7 @@ use state::terms::refusal::EntityKind;
 use state::unit::record::{CommitOutcome, DroppedWrite, Record};
 use state::unit::relation_view::{BagRequest, BagView};
 use state::views::view;
+use std::sync::Arc;
 use tracing::Instrument;
 
 /// The delay of the response to a refused scope entry. An entry is refused after a lost race, and the agent's view may
@@ -58,6 +59,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         session: AgentSession,
         record: Record,
     ) -> Result<Committed<CommitOutcome>, ApiError> {
+        let record = Arc::new(record);
         let dropped = self.resync(session, &record).await?;
         let AgentSession { model, unit, .. } = session;
         let ids = Uuids::new(&self.controller.environment);
@@ -74,7 +76,11 @@ impl<S: Store, E: Environment> Authorised<S, E> {
 
     /// Applies all batches of a resync record except the last, which is part of the record's own transaction. Does
     /// nothing for other records. Returns the writes that were dropped.
-    async fn resync(&self, session: AgentSession, record: &Record) -> Result<Vec<DroppedWrite>, ApiError> {
+    async fn resync(
+        &self,
+        session: AgentSession,
+        record: &Arc<Record>,
+    ) -> Result<Vec<DroppedWrite>, ApiError> {
         let mut next = record.resync_local.as_ref().map(|_| resync::ResyncProgress::default());
         let mut all_dropped = Vec::new();
         while let Some(progress) = next {

@@ -5,9 +5,15 @@
 //! below them in batches. Nothing refers to these documents any more.
 
 use crate::documents::draft::{Draft, Key, PAGE_MAX};
+use crate::documents::key::Kind;
 use crate::documents::prelude::Model;
+use crate::lifecycle::secret;
 use crate::terms::names::Uuid;
 use serde_json::Value;
+
+/// The trackers of a removed secret that are deleted in one batch. With each the document of what its unit reads is
+/// written: at most 500 entries with labels of 256 bytes, in JSON up to 768 KiB of a transaction's 1 MiB.
+const TRACKERS_PER_BATCH: usize = 1;
 
 /// Deletes the next batch of one cleanup document, at most one page. Returns whether more remains.
 pub fn clean_batch(draft: &mut Draft, model: Model, id: Uuid) -> bool {
@@ -19,11 +25,16 @@ pub fn clean_batch(draft: &mut Draft, model: Model, id: Uuid) -> bool {
         draft.remove(&key);
         return false;
     };
-    let page = draft.page::<Value>(&prefix, "", PAGE_MAX);
+    let are_trackers = prefix.starts_with(&model.prefix(Kind::SecretTracker));
+    let count = if are_trackers { TRACKERS_PER_BATCH } else { PAGE_MAX };
+    let page = draft.page::<Value>(&prefix, "", count);
     for (leftover, _) in &page {
+        if are_trackers {
+            secret::forget(draft, model, leftover);
+        }
         draft.remove(&Key::<Value>::new(leftover.clone()));
     }
-    if page.len() == PAGE_MAX {
+    if page.len() == count {
         return true;
     }
     prefixes.remove(0);

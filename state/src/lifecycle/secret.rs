@@ -9,9 +9,11 @@
 use crate::documents::draft::Draft;
 use crate::documents::effective_life::Documents;
 use crate::documents::prelude::{
-    Model, OwnedSecretsDoc, RevisionDoc, SecretContentDoc, SecretDoc, SecretGrantDoc, SecretOwner, UnitDoc,
+    Kind, Model, OwnedSecretsDoc, RevisionDoc, SecretContentDoc, SecretDoc, SecretGrantDoc, SecretOwner,
+    UnitDoc, last_id,
 };
 use crate::documents::refusal::Refusal;
+use crate::documents::secret::secret_of_key;
 use crate::terms::names::Uuid;
 use crate::terms::refusal::secret::{SecretLimit, SecretRefusal};
 use crate::terms::secret::{
@@ -228,6 +230,18 @@ pub(crate) fn remove(
     }
     draft.remove(&model.secret(id));
     draft.put(&model.cleanup(cleanup), &vec![model.secret_contents(id), model.secret_trackers_of(id)]);
+}
+
+/// Removes a removed secret from what a unit reads, so that the unit can read others; `tracker` is the key of a
+/// [`Model::secret_tracker`].
+pub(crate) fn forget(draft: &mut Draft, model: Model, tracker: &str) {
+    let id = tracker.strip_prefix(&model.prefix(Kind::SecretTracker)).and_then(secret_of_key);
+    let (Some(id), Some(unit)) = (id, last_id(tracker)) else { return };
+    let key = model.secrets_consumed(unit);
+    let mut consumed = draft.get(&key).unwrap_or_default();
+    if consumed.remove(&id).is_some() {
+        draft.put(&key, &consumed);
+    }
 }
 
 /// Removes the secrets of a unit or an application that is removed, and what a unit reads. The janitor deletes the

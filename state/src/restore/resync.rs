@@ -19,6 +19,7 @@ use crate::lifecycle::creation::Creation;
 use crate::lifecycle::pending_reentry;
 use crate::lifecycle::{relation, scope, unit};
 use crate::terms::names::{RelationNumber, Uuid};
+use crate::terms::refusal::EntityKind;
 use crate::unit::local::{Local, RelationLocal};
 use crate::unit::record::{DroppedWrite, Record};
 use std::ops::Bound;
@@ -26,13 +27,14 @@ use std::ops::Bound;
 /// Scopes that are examined in one batch. Leaving one of them (2 writes) may remove a relation (9 writes) and both its
 /// applications (10 writes each): 3 × 31 are 93 of a transaction's 100.
 const LEFT_PER_BATCH: usize = 3;
-/// Relations that are entered in one batch: 6 reads each (relation, life, suspension, the other application's
-/// life, scope, bag) and 3 writes; if a subordinate is created 5 reads (the existing one, its application, the
-/// sequence, machine capacity) and 9 writes more. The capacity of the machine takes 25 reads in all. The last
-/// relations are entered with the record, whose other reads are 40 of 20 lost actions and some 17 of its own:
-/// 40 + 17 + 25 + 11 leave 7 of 100. Nearly every unit that resynchronises is in scope already, so most batches
-/// are small.
-const ENTERED_PER_BATCH: usize = 1;
+/// Relations that are examined in one batch, one read each, until one is entered; those that the store does not have
+/// are dropped. An agent chooses how many it publishes, and each batch validates the whole record.
+///
+/// To enter one takes 6 reads (relation, life, suspension, the other application's life, scope, bag) and 3 writes; if
+/// a subordinate is created 5 reads (the existing one, its application, the sequence, machine capacity) and 9 writes
+/// more. The capacity of the machine takes 25 reads in all: 40 + 25 + 11 leave 24 of 100. The last relation is entered
+/// with the record, whose other reads are 40 of 20 lost actions and some 17 of its own: 40 + 17 + 25 + 11 leave 7.
+const EXAMINED_PER_BATCH: usize = 40;
 
 /// The position of the next batch of a resync.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,15 +95,10 @@ pub fn apply_batch(
             }
             (Some(leave_batch(draft, model, id, published, after)), Vec::new())
         }
-        ResyncProgress::Enter { after } => match next_relations(published, *after) {
-            (_, true) => (None, Vec::new()),
-            (batch, false) => {
-                let after = batch.last().map(|(number, _)| *number);
-                let creation = Creation { now_ms: record.at_ms, ids };
-                let dropped = enter_relations(draft, model, id, &batch, creation);
-                (Some(ResyncProgress::Enter { after }), dropped)
-            }
-        },
+        ResyncProgress::Enter { after } => {
+            let creation = Creation { now_ms: record.at_ms, ids };
+            enter_batch(draft, model, id, (published, *after), creation)
+        }
     })
 }
 
@@ -125,50 +122,55 @@ fn leave_batch(
     }
 }
 
-/// The relations of the batch after `after`, and whether they are the last ones.
-fn next_relations(
-    published: &Local,
-    after: Option<RelationNumber>,
-) -> (Vec<(RelationNumber, &RelationLocal)>, bool) {
-    let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-    let mut rest =
-        published.relations.range((from, Bound::Unbounded)).map(|(number, local)| (*number, local));
-    let batch = rest.by_ref().take(ENTERED_PER_BATCH).collect();
-    (batch, rest.next().is_none())
-}
-
-/// Enters relations. A relation that the store does not have is dropped; the unit observes that it is missing
-/// and runs its departure.
-fn enter_relations(
+/// Enters the next relations, except the last of all, which is entered with the record.
+fn enter_batch(
     draft: &mut Draft,
     model: Model,
     unit: Uuid,
-    batch: &[(RelationNumber, &RelationLocal)],
+    (published, mut after): (&Local, Option<RelationNumber>),
     mut creation: Creation,
-) -> Vec<DroppedWrite> {
+) -> (Option<ResyncProgress>, Vec<DroppedWrite>) {
     let mut dropped = Vec::new();
-    for (number, local) in batch {
-        let entered = scope::reenter(draft, model, unit, local.uuid, &local.bag, creation.reborrow());
-        if let Err(refusal) = entered {
-            dropped.push(DroppedWrite::Entry { relation: *number, refusal: *refusal.reason });
+    let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+    let mut rest = published.relations.range((from, Bound::Unbounded)).peekable();
+    for _ in 0..EXAMINED_PER_BATCH {
+        let Some(next) = rest.next().filter(|_| rest.peek().is_some()) else { return (None, dropped) };
+        after = Some(*next.0);
+        let (is_known, refused) = enter(draft, model, unit, next, creation.reborrow());
+        dropped.extend(refused);
+        if is_known {
+            break;
         }
     }
-    dropped
+    (Some(ResyncProgress::Enter { after }), dropped)
 }
 
-/// Enters the relations of the last batch; part of the transaction that stores the record.
+/// Enters a relation. One that the store does not have is dropped; the unit observes that it is missing and runs its
+/// departure. Returns whether the store has it, and the dropped entry.
+fn enter(
+    draft: &mut Draft,
+    model: Model,
+    unit: Uuid,
+    (number, local): (&RelationNumber, &RelationLocal),
+    creation: Creation,
+) -> (bool, Option<DroppedWrite>) {
+    // A relation that is published under other numbers, too, is entered under its own one only.
+    let is_known = draft.get(&model.relation(local.uuid)).is_some_and(|doc| doc.number == *number);
+    let entered = match is_known {
+        true => scope::reenter(draft, model, unit, local.uuid, &local.bag, creation),
+        false => Err(Refusal::not_found(EntityKind::Relation, local.uuid)),
+    };
+    let dropped = |refusal: Refusal| DroppedWrite::Entry { relation: *number, refusal: *refusal.reason };
+    (is_known, entered.err().map(dropped))
+}
+
+/// Enters the last relation; part of the transaction that stores the record.
 pub(crate) fn enter_last(
     draft: &mut Draft,
     model: Model,
     unit: Uuid,
     published: &Local,
     creation: Creation,
-) -> Vec<DroppedWrite> {
-    let mut after = None;
-    loop {
-        match next_relations(published, after) {
-            (last, true) => return enter_relations(draft, model, unit, &last, creation),
-            (earlier, false) => after = earlier.last().map(|(number, _)| *number),
-        }
-    }
+) -> Option<DroppedWrite> {
+    enter(draft, model, unit, published.relations.last_key_value()?, creation).1
 }

@@ -1,12 +1,14 @@
 //! Resyncs: their transactions, and the runs that continue across one.
 
 use crate::documents::prelude::BagDoc;
+use crate::restore::resync::{self, ResyncBatch, ResyncProgress};
 use crate::terms::start_reason::StartReason;
 use crate::terms::status::{AgentStatus, WorkloadStatus};
 use crate::tests::commits::fixture::{change, of_charm, report, run_report, status};
+use crate::tests::relations::pair;
 use crate::tests::*;
 use crate::unit::hook_context::{BagWrites, ReportContent};
-use crate::unit::local::Run;
+use crate::unit::local::{RelationLocal, Run};
 
 #[test]
 fn a_resync_of_any_number_of_relations_fits_into_its_transactions() {
@@ -122,4 +124,37 @@ fn a_failure_whose_retry_was_abandoned_across_a_resync_is_over() {
     let record = web.record(other, Outcome::Ok);
     web.commit(&mut older, record);
     assert_eq!(shown(&older), Some(AgentStatus::Idle));
+}
+
+/// An agent chooses what it publishes, and each batch is a transaction of the controller's only writer.
+#[test]
+fn a_resync_of_many_relations_that_the_store_does_not_have_takes_few_transactions() {
+    let mut world = World::new();
+    let (id, web, _) = pair(&mut world);
+    let own = world.number(id);
+    let known = web.local.relations[&own].clone();
+    let mut resync = web.record(Operation::Resync, Outcome::Ok);
+    let mut published = Local { outbox: Vec::new(), ..web.local.clone() };
+    for number in 1_000..2_000 {
+        let unknown = RelationLocal { uuid: Uuid(u128::from(number)), ..known.clone() };
+        published.relations.insert(number, unknown);
+    }
+    for number in 2_000..3_000 {
+        published.relations.insert(number, known.clone());
+    }
+    resync.resync_local = Some(Box::new(published));
+    let (mut next, mut transactions, mut dropped) = (Some(ResyncProgress::default()), 0, 0);
+    while let Some(position) = next {
+        let batch = ResyncBatch { record: &resync, position: &position };
+        let session = web.session();
+        let applied = world.run(|draft, ids| resync::apply_batch(draft, session, batch, ids));
+        let (after, of_batch) = applied.expect("a batch is applied");
+        (next, transactions, dropped) = (after, transactions + 1, dropped + of_batch.len());
+    }
+    assert_eq!(
+        dropped, 1_999,
+        "all but the own relation, and the last one, which is entered with the record"
+    );
+    // one leaves scopes, one enters the own relation, and each other one examines 40 relations
+    assert_eq!(transactions, 2 + 1_999_u32.div_ceil(40));
 }

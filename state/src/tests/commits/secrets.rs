@@ -1,8 +1,9 @@
 //! Secrets: who reads and changes them, and which hooks are due.
 
 use crate::agents::secret_read::{self, ReadableSecret, SecretRead};
-use crate::documents::prelude::SecretDoc;
-use crate::lifecycle::user_secret;
+use crate::documents::key::Kind;
+use crate::documents::prelude::{ConsumedSecretsDoc, SecretDoc};
+use crate::lifecycle::{cleanup, user_secret};
 use crate::operations::due_secrets;
 use crate::operations::force_timer::GRACE_MS;
 use crate::terms::force::Force;
@@ -316,4 +317,27 @@ fn users_change_no_secret_of_a_charm() {
     for refusal in refusals {
         assert_eq!(refused(refusal).1, expected.clone().into());
     }
+}
+
+/// What a unit may read is bounded: a removed secret does not count.
+#[test]
+fn a_removed_secret_is_forgotten_by_its_readers() {
+    let mut world = World::new();
+    let (relation, mut web, db) = pair(&mut world);
+    let number = world.number(relation);
+    let access = vec![AccessChange::Grant { relation: number, application: "db".to_owned(), unit: None }];
+    let create = SecretWrite { created: Some(SecretOwnerKind::Unit), access, ..sealed("one") };
+    write(&mut world, &mut web, create);
+    read_secret(&mut world, &db, &by_id(false, false)).expect("it is granted");
+    let consumed = |world: &World| {
+        read::<ConsumedSecretsDoc>(world.reader(), &MODEL.secrets_consumed(db.unit)).unwrap_or_default()
+    };
+    assert!(consumed(&world).contains_key(&id()));
+    write(&mut world, &mut web, SecretWrite { removed: Some(SecretRemoval::All), ..SecretWrite::default() });
+    let cleanups = read_all::<Vec<String>>(world.reader(), &MODEL.prefix(Kind::Cleanup));
+    assert_eq!(cleanups.len(), 1);
+    let cleanup = last_id(&cleanups[0].0).expect("its id");
+    while world.run(|draft, _| Ok(cleanup::clean_batch(draft, MODEL, cleanup))).expect("no refusal") {}
+    assert_eq!(consumed(&world), ConsumedSecretsDoc::default());
+    assert!(read_all::<()>(world.reader(), &MODEL.secret_trackers_of(id())).is_empty());
 }
