@@ -15,6 +15,7 @@ mod storage;
 use refusal_text::{plain, with_hint};
 use state::terms::failure_reason::FailureReason;
 use state::terms::hook_name::HookName;
+use state::terms::names::RelationEnds;
 use state::terms::refusal::action::ActionRefusal;
 use state::terms::refusal::model::ModelRefusal;
 use state::terms::refusal::transaction::TransactionRefusal;
@@ -174,8 +175,9 @@ fn model(reason: &ModelRefusal) -> RefusalText {
 }
 
 fn scope(reason: &ScopeRefusal) -> RefusalText {
-    let cannot =
-        |unit, ends: &str, why: String| plain(format!("unit {unit} cannot enter the scope of {ends}: {why}"));
+    let cannot = |unit, ends: &RelationEnds, why: String| {
+        plain(format!("unit {unit} cannot enter the scope of {ends}: {why}"))
+    };
     match reason {
         ScopeRefusal::NotMember { unit, ends } => {
             plain(format!("unit {unit} has no part in relation {ends}"))

@@ -34,9 +34,10 @@ async fn a_refusal_because_of_a_pending_removal_names_its_blockers() {
     assert_eq!(refused.code, ErrorCode::AlreadyExists);
     assert_eq!(
         refused.message,
-        message(RelationRefusal::PredecessorExists { ends: "db:server web:db".to_owned() })
+        message(RelationRefusal::PredecessorExists { ends: "db:server web:db".parse().expect("the ends") })
     );
-    let relations = vec![RelationName { number: relation.0, ends: "db:server web:db".to_owned() }];
+    let relations =
+        vec![RelationName { number: relation.0, ends: "db:server web:db".parse().expect("the ends") }];
     let leave = Cause::of_unit_agent(&unit("web/0"), Duty::LeaveScopes { relations: relations.clone() });
     assert_eq!(refused.blockers, [leave.since(now(&fixture))]);
     fixture

@@ -245,7 +245,7 @@ async fn members_that_must_leave_a_relation_are_listed_with_the_time_of_the_requ
         .expect("the relation can be suspended");
     let since_ms = now();
     fixture.advance(5_000);
-    let name = RelationName { number, ends: "db:server web:db".to_owned() };
+    let name = RelationName { number, ends: "db:server web:db".parse().expect("the ends") };
     let suspended = (Entity::Relation(name), Actor::Operator, since_ms);
     let leaves = |application: &str, since_ms| {
         let unit = UnitName::new(application, 0);

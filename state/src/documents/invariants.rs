@@ -212,7 +212,7 @@ impl Check<'_> {
     fn relations(&mut self) {
         for Found { id, doc, .. } in self.all::<RelationDoc>(Kind::Relation) {
             let model = self.model;
-            let ends = doc.key_text();
+            let ends = doc.end_names();
             self.require_document(&model.relation_key(&ends), &id);
             let own = self.get(&model.relation_life(id));
             let seen = matches!(own, Some(Life::Alive | Life::Dying));

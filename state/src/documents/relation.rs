@@ -5,7 +5,7 @@ use crate::documents::draft::Key;
 use crate::documents::key::{KeyParts, Kind, Model};
 use crate::terms::cause::RelationName;
 use crate::terms::life::Life;
-use crate::terms::names::{RelationNumber, UnitName, Uuid};
+use crate::terms::names::{EndpointName, RelationEnds, RelationNumber, UnitName, Uuid};
 use crate::terms::owner::Owner;
 use crate::terms::settings::Bag;
 use serde::{Deserialize, Serialize};
@@ -86,24 +86,22 @@ impl RelationDoc {
         let other = self.ends.iter().find(|end| end.application != application);
         other.unwrap_or(&self.ends[0])
     }
-    /// `mysql:server web:db`, ends in text order; `web:ring` for a peer relation. Two relations with the same
-    /// text are the same relation.
-    pub fn key_text(&self) -> String {
-        key_text(self.ends.iter().map(|end| (&*end.application_name, &*end.endpoint)))
+    /// The names of the ends.
+    pub fn end_names(&self) -> RelationEnds {
+        self.ends.iter().map(RelationEndDoc::name).collect()
     }
 
     /// The number and the ends of the relation.
     pub fn name(&self) -> RelationName {
-        RelationName { number: self.number, ends: self.key_text() }
+        RelationName { number: self.number, ends: self.end_names() }
     }
 }
 
-/// [`RelationDoc::key_text`] from pairs of application and endpoint.
-pub(crate) fn key_text<'a>(ends: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
-    let ends = ends.into_iter().map(|(application, endpoint)| format!("{application}:{endpoint}"));
-    let mut ends: Vec<String> = ends.collect();
-    ends.sort();
-    ends.join(" ")
+impl RelationEndDoc {
+    /// `web:db`.
+    pub fn name(&self) -> EndpointName {
+        EndpointName { application: self.application_name.clone(), endpoint: self.endpoint.clone() }
+    }
 }
 
 /// A unit in the scope of a relation. Each entry gets a new incarnation: a unit that left and returned is a
@@ -157,9 +155,9 @@ impl Model {
     pub fn relation_suspended(&self, id: Uuid) -> Key<SuspendedDoc> {
         self.key(Kind::RelationSuspended, &[id])
     }
-    /// The relation with this [`RelationDoc::key_text`].
-    pub fn relation_key(&self, ends: &str) -> Key<Uuid> {
-        self.key_by_name(Kind::RelationKey, ends)
+    /// The relation with these ends.
+    pub fn relation_key(&self, ends: &RelationEnds) -> Key<Uuid> {
+        self.key_with_rest(Kind::RelationKey, format_args!("{ends}"))
     }
     /// Index of the relations of a subordinate link whose own life is Alive.
     pub fn relation_of_link(&self, subordinate_link: &SubordinateLink, relation: Uuid) -> Key<()> {

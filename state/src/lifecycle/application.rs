@@ -409,7 +409,7 @@ fn require_endpoints(
         let side = held.end_of(id).expect("a relation's index is of its ends (I22)");
         if !same(&side.endpoint) {
             let blocker = operator_removal(Entity::Relation(held.name()));
-            let (application, ends) = (doc.name.clone(), held.key_text());
+            let (application, ends) = (doc.name.clone(), held.end_names());
             let reason = ApplicationRefusal::BreaksRelation { application, ends };
             return Err(Refusal::new(reason).blockers(model, vec![blocker]));
         }

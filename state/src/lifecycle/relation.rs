@@ -11,7 +11,7 @@ use crate::documents::draft::Draft;
 use crate::documents::effective_life;
 use crate::documents::prelude::{
     BagDoc, Model, RelationDoc, RelationEndDoc, SubordinateLink, SuspendedDoc, TombstoneDoc, TombstoneKind,
-    UnitDoc, first_relation_of, key_text, last_id,
+    UnitDoc, first_relation_of, last_id,
 };
 use crate::documents::refusal::Refusal;
 use crate::documents::sequence;
@@ -21,7 +21,7 @@ use crate::lifecycle::pending_reentry;
 use crate::lifecycle::unit::Destroyed;
 use crate::terms::cause::RelationName;
 use crate::terms::life::Life;
-use crate::terms::names::{EndpointName, RelationNumber, Uuid, is_application_name};
+use crate::terms::names::{EndpointName, RelationEnds, RelationNumber, Uuid, is_application_name};
 use crate::terms::owner::Owner;
 use crate::terms::refusal::EntityKind;
 use crate::terms::refusal::application::ApplicationRequest;
@@ -97,9 +97,9 @@ pub fn add(
         subordinate_link,
         created_ms: now_ms,
     };
-    let ends = doc.key_text();
+    let ends = doc.end_names();
     if let Some(holder) = draft.get(&model.relation_key(&ends)) {
-        return Err(already_exists(draft, model, holder, &ends));
+        return Err(already_exists(draft, model, holder, ends));
     }
     for (end, endpoint) in [(&left, &found.left), (&right, &found.right)] {
         require_below_limit(draft, model, end, endpoint)?;
@@ -154,12 +154,12 @@ fn no_match(reason: NoMatch) -> RelationRefusal {
     }
 }
 
-fn already_exists(draft: &mut Draft, model: Model, holder: Uuid, ends: &str) -> Refusal {
+fn already_exists(draft: &mut Draft, model: Model, holder: Uuid, ends: RelationEnds) -> Refusal {
     if effective_life::relation_life(draft, model, holder) == Some(Life::Alive) {
-        return RelationRefusal::AlreadyExists { ends: ends.to_owned() }.into();
+        return RelationRefusal::AlreadyExists { ends }.into();
     }
     let blockers = blockers::blockers(draft, model, EntityId::Relation(holder));
-    Refusal::new(RelationRefusal::PredecessorExists { ends: ends.to_owned() }).blockers(model, blockers)
+    Refusal::new(RelationRefusal::PredecessorExists { ends }).blockers(model, blockers)
 }
 
 fn require_below_limit(
@@ -213,7 +213,7 @@ pub(crate) fn add_peers(
         };
         let (ends, scope) = (vec![end], Scope::Global);
         let doc = RelationDoc { number: 0, ends, scope, subordinate_link: None, created_ms: creation.now_ms };
-        if draft.get(&model.relation_key(&doc.key_text())).is_none() {
+        if draft.get(&model.relation_key(&doc.end_names())).is_none() {
             create(draft, model, (creation.ids)(), doc);
         }
     }
@@ -229,7 +229,7 @@ fn create(draft: &mut Draft, model: Model, id: Uuid, mut doc: RelationDoc) -> Re
     }
     draft.put(&model.relation(id), &doc);
     draft.put(&model.relation_life(id), &Life::Alive);
-    draft.put(&model.relation_key(&doc.key_text()), &id);
+    draft.put(&model.relation_key(&doc.end_names()), &id);
     for end in &doc.ends {
         draft.put(&model.relation_of(end.application, id), &());
         let bag = BagDoc::new(Owner::Application(end.application_name.clone()));
@@ -263,25 +263,33 @@ pub fn find(draft: &mut Draft, model: Model, left: &str, right: &str) -> Result<
         charm.map(|(_, charm)| charm).ok_or_else(|| Refusal::not_found(EntityKind::ApplicationCharm, name))
     };
     let (charm, other_charm) = (charm(id, a)?, charm(other, b)?);
-    let keys: Vec<String> = if id == other {
+    let end = |application: &str, endpoint: &str| EndpointName {
+        application: application.to_owned(),
+        endpoint: endpoint.to_owned(),
+    };
+    let candidates: Vec<RelationEnds> = if id == other {
         let peer = a_endpoint.filter(|_| a_endpoint == b_endpoint);
-        peer.map(|endpoint| format!("{a}:{endpoint}")).into_iter().collect()
+        peer.map(|endpoint| RelationEnds::from_iter([end(a, endpoint)])).into_iter().collect()
     } else {
         let left = IntegrateEnd { application: a, charm: &charm, endpoint: a_endpoint };
         let right = IntegrateEnd { application: b, charm: &other_charm, endpoint: b_endpoint };
         let pairs = endpoints::compatible_pairs(left, right).unwrap_or_default();
-        pairs.iter().map(|pair| key_text([(a, &*pair.left.name), (b, &*pair.right.name)])).collect()
+        pairs
+            .iter()
+            .map(|pair| [end(a, &pair.left.name), end(b, &pair.right.name)].into_iter().collect())
+            .collect()
     };
-    if keys.len() > ENDPOINT_PAIRS_MAX {
+    if candidates.len() > ENDPOINT_PAIRS_MAX {
         let (left, right) = (left.to_owned(), right.to_owned());
         return Err(RelationRefusal::TooManyCandidates { left, right }.into());
     }
-    let found = keys.into_iter().filter_map(|key| Some((draft.get(&model.relation_key(&key))?, key)));
+    let found =
+        candidates.into_iter().filter_map(|ends| Some((draft.get(&model.relation_key(&ends))?, ends)));
     match &found.collect::<Vec<_>>()[..] {
         [(only, _)] => Ok(*only),
         [] => Err(RelationRefusal::NotFound { left: left.to_owned(), right: right.to_owned() }.into()),
         several => {
-            let candidates = several.iter().map(|(_, key)| key.clone()).collect();
+            let candidates = several.iter().map(|(_, ends)| ends.clone()).collect();
             Err(RelationRefusal::Ambiguous { candidates }.into())
         }
     }
@@ -301,7 +309,7 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<Destroyed, R
         };
     };
     if doc.is_peer() {
-        return Err(RelationRefusal::PeerRemoved { ends: doc.key_text() }.into());
+        return Err(RelationRefusal::PeerRemoved { ends: doc.end_names() }.into());
     }
     if draft.any_key(&model.scopes(id), &[]).is_none() {
         remove(draft, model, id, &doc);
@@ -356,7 +364,7 @@ fn suspension(
     request: SuspensionRequest,
 ) -> Result<Option<SuspendedDoc>, Refusal> {
     let doc = draft.get(&model.relation(id)).ok_or_else(|| Refusal::not_found(EntityKind::Relation, id))?;
-    let ends = doc.key_text();
+    let ends = doc.end_names();
     if doc.is_peer() {
         return Err(RelationRefusal::PeerSuspended { ends, request }.into());
     }
@@ -404,12 +412,12 @@ pub(crate) fn remove_if_empty(draft: &mut Draft, model: Model, id: Uuid) {
 fn remove(draft: &mut Draft, model: Model, id: Uuid, doc: &RelationDoc) {
     draft.remove(&model.relation(id));
     draft.remove(&model.relation_life(id));
-    draft.remove(&model.relation_key(&doc.key_text()));
+    draft.remove(&model.relation_key(&doc.end_names()));
     end_subordinate_link(draft, model, id, doc);
     if !doc.is_peer() {
         draft.remove(&model.relation_suspended(id));
     }
-    draft.put(&model.tombstone(id), &TombstoneDoc::new(TombstoneKind::Relation, doc.key_text()));
+    draft.put(&model.tombstone(id), &TombstoneDoc::new(TombstoneKind::Relation, doc.end_names().to_string()));
     draft.put(&model.cleanup(id), &vec![model.bags(id)]);
     for end in &doc.ends {
         draft.remove(&model.relation_of(end.application, id));

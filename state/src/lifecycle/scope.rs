@@ -77,7 +77,7 @@ fn enter_or_reenter(
     let relation =
         draft.get(&model.relation(id)).ok_or_else(|| Refusal::not_found(EntityKind::Relation, id))?;
     if !doc.takes_part_in(&relation) {
-        return Err(ScopeRefusal::NotMember { unit: doc.name, ends: relation.key_text() }.into());
+        return Err(ScopeRefusal::NotMember { unit: doc.name, ends: relation.end_names() }.into());
     }
     let container = container(relation.scope, unit, &doc);
     let scope = model.scope(id, container, unit);
@@ -101,7 +101,7 @@ fn enter_or_reenter(
         }
         return Ok(());
     }
-    let (name, ends) = (doc.name.clone(), relation.key_text());
+    let (name, ends) = (doc.name.clone(), relation.end_names());
     let life = effective_life::unit_life_of(draft, model, unit, &doc);
     if life != Life::Alive {
         return Err(ScopeRefusal::UnitNotAlive { unit: name, ends, life }.into());

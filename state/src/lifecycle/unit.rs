@@ -292,7 +292,7 @@ pub fn set_dead(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal
             .get(&model.relation(*scope))
             .ok_or_else(|| Refusal::not_found(EntityKind::Relation, scope))?;
         if !held.is_peer() {
-            return refuse(draft, UnitRefusal::InScope { unit: doc.name, ends: held.key_text() });
+            return refuse(draft, UnitRefusal::InScope { unit: doc.name, ends: held.end_names() });
         }
     }
     // an agent that is fenced can detach nothing any more

@@ -17,7 +17,7 @@ use crate::terms::activity::Activity;
 use crate::terms::failure_reason::FailureReason;
 use crate::terms::force::{Force, ForcePhase, ForcedBy};
 use crate::terms::health::{Fault, UnitAgentExit};
-use crate::terms::names::{EndpointName, RelationNumber, UnitName, Uuid};
+use crate::terms::names::{EndpointName, RelationEnds, RelationNumber, UnitName, Uuid};
 use crate::terms::owner::Owner;
 use crate::terms::start_reason::StartReason;
 use crate::terms::storage::StorageId;
@@ -124,7 +124,7 @@ pub struct RelationName {
     /// The number of the relation, unique in its model.
     pub number: RelationNumber,
     /// The endpoints, in text order: `db:server web:db`.
-    pub ends: String,
+    pub ends: RelationEnds,
 }
 
 impl fmt::Display for RelationName {

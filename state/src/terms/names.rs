@@ -157,6 +157,35 @@ impl FromStr for EndpointName {
     }
 }
 
+/// The ends of a relation, in text order: `db:server web:db`; `web:ring` for a peer relation. Two relations with the same
+/// ends are the same relation.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RelationEnds(Vec<EndpointName>);
+
+impl FromIterator<EndpointName> for RelationEnds {
+    fn from_iter<I: IntoIterator<Item = EndpointName>>(ends: I) -> RelationEnds {
+        let mut ends: Vec<EndpointName> = ends.into_iter().collect();
+        ends.sort_by_cached_key(ToString::to_string);
+        RelationEnds(ends)
+    }
+}
+
+impl fmt::Display for RelationEnds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, end) in self.0.iter().enumerate() {
+            write!(f, "{}{end}", if at == 0 { "" } else { " " })?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for RelationEnds {
+    type Err = BadName;
+    fn from_str(text: &str) -> Result<Self, BadName> {
+        text.split(' ').map(str::parse).collect()
+    }
+}
+
 /// The number of a relation, which charms use in `db:1`. Never reused within a model.
 pub type RelationNumber = u32;
 
@@ -186,7 +215,7 @@ macro_rules! serde_as_text {
 }
 pub(crate) use serde_as_text;
 
-serde_as_text!(Uuid "uuid", UnitName "unit-name", EndpointName "endpoint");
+serde_as_text!(Uuid "uuid", UnitName "unit-name", EndpointName "endpoint", RelationEnds "relation-ends");
 
 #[cfg(test)]
 mod tests {
@@ -210,6 +239,21 @@ mod tests {
                 [of_model, of_application],
                 "{name:?}"
             );
+        }
+    }
+
+    /// The keys of stored relations contain their ends in this order.
+    #[test]
+    fn the_ends_of_a_relation_are_in_text_order() {
+        for (given, printed) in [
+            ("web:db db:server", "db:server web:db"),
+            ("db:x db-a:x", "db-a:x db:x"),
+            ("web:ring", "web:ring"),
+        ] {
+            assert_eq!(given.parse::<RelationEnds>().map(|ends| ends.to_string()), Ok(printed.to_owned()));
+        }
+        for bad in ["", "web", "web:db ", "web:db  db:server"] {
+            assert!(bad.parse::<RelationEnds>().is_err(), "{bad:?}");
         }
     }
 

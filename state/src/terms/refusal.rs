@@ -23,7 +23,7 @@ pub mod unit;
 pub mod write;
 
 use crate::terms::life::Life;
-use crate::terms::names::UnitName;
+use crate::terms::names::{RelationEnds, UnitName};
 use crate::terms::string_enum::string_enum;
 use action::ActionRefusal;
 use application::ApplicationRefusal;
@@ -202,14 +202,14 @@ pub enum ScopeRefusal {
         /// The unit.
         unit: UnitName,
         /// The endpoints of the relation, in text order: `db:server web:db`.
-        ends: String,
+        ends: RelationEnds,
     },
     /// The unit is being removed.
     UnitNotAlive {
         /// The unit.
         unit: UnitName,
         /// The endpoints of the relation, in text order: `db:server web:db`.
-        ends: String,
+        ends: RelationEnds,
         /// The life of the unit.
         life: Life,
     },
@@ -218,7 +218,7 @@ pub enum ScopeRefusal {
         /// The unit.
         unit: UnitName,
         /// The endpoints of the relation, in text order: `db:server web:db`.
-        ends: String,
+        ends: RelationEnds,
         /// The life of the relation.
         life: Life,
     },
@@ -227,14 +227,14 @@ pub enum ScopeRefusal {
         /// The unit.
         unit: UnitName,
         /// The endpoints of the relation, in text order: `db:server web:db`.
-        ends: String,
+        ends: RelationEnds,
     },
     /// The subordinate that the entry creates is refused.
     SubordinateRefused {
         /// The unit.
         unit: UnitName,
         /// The endpoints of the relation, in text order: `db:server web:db`.
-        ends: String,
+        ends: RelationEnds,
         /// Why it is refused.
         reason: Box<RefusalReason>,
     },

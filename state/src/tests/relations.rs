@@ -40,7 +40,7 @@ fn scenario_160_an_empty_relation_is_removed_immediately_and_recreated_with_a_ne
     let number = world.number(first);
     assert_eq!(
         refused(world.integrate("db", "web")),
-        reason(RelationRefusal::AlreadyExists { ends: "db:server web:db".to_owned() })
+        reason(RelationRefusal::AlreadyExists { ends: "db:server web:db".parse().expect("the ends") })
     );
     assert_eq!(destroy(&mut world, first), Ok(Destroyed::Removed));
     let second = world.integrate("web", "db").expect("at once");
@@ -110,7 +110,7 @@ fn scenario_174_no_unit_enters_a_dying_relation() {
     late.start(&mut world);
     destroy(&mut world, id).expect("the removal is accepted");
     let committed = late.enter(&mut world, id);
-    let (unit, ends) = (UnitName::new("web", 1), "db:server web:db".to_owned());
+    let (unit, ends) = (UnitName::new("web", 1), "db:server web:db".parse().expect("the ends"));
     let dying = ScopeRefusal::RelationNotAlive { unit, ends, life: Life::Dying };
     assert_eq!(committed.refusal, Some(dying.into()));
     assert!(read(world.reader(), &MODEL.scope_of(late.unit, id)).is_none());
@@ -120,8 +120,9 @@ fn scenario_174_no_unit_enters_a_dying_relation() {
 fn scenario_175_a_peer_relation_is_removed_only_with_its_application() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
-    let ring = read(world.reader(), &MODEL.relation_key("web:ring")).expect("a peer relation");
-    let peer = RelationRefusal::PeerRemoved { ends: "web:ring".to_owned() };
+    let ring = read(world.reader(), &MODEL.relation_key(&"web:ring".parse().expect("the ends")))
+        .expect("a peer relation");
+    let peer = RelationRefusal::PeerRemoved { ends: "web:ring".parse().expect("the ends") };
     assert_eq!(refused(destroy(&mut world, ring)), reason(peer));
 }
 
@@ -129,11 +130,12 @@ fn scenario_175_a_peer_relation_is_removed_only_with_its_application() {
 fn a_unit_in_scope_cannot_be_dead_and_leaves_peer_scopes_with_its_death() {
     let mut world = World::new();
     let (id, mut web, _db) = pair(&mut world);
-    let ring = read(world.reader(), &MODEL.relation_key("web:ring")).expect("a peer relation");
+    let ring = read(world.reader(), &MODEL.relation_key(&"web:ring".parse().expect("the ends")))
+        .expect("a peer relation");
     web.enter(&mut world, ring);
     world.run(|draft, _| unit::destroy(draft, MODEL, web.unit, 60)).expect("the removal is accepted");
     let committed = web.done(&mut world, Operation::SetDead);
-    let in_scope = UnitRefusal::InScope { unit: web0(), ends: "db:server web:db".to_owned() };
+    let in_scope = UnitRefusal::InScope { unit: web0(), ends: "db:server web:db".parse().expect("the ends") };
     assert_eq!(committed.refusal, Some(in_scope.into()));
     let number = world.number(id);
     web.broken(&mut world, number);
@@ -256,7 +258,8 @@ fn relations_that_use_the_capacity_of_an_endpoint_are_named_with_what_frees_it()
     assert_eq!(destroy(&mut world, dying), Ok(Destroyed::Dying));
     let mut blockers = world.integrate("one", "late").expect_err("it has no capacity left").blockers;
     blockers.sort_by(|a, b| a.entity.cmp(&b.entity));
-    let named = |id, ends: &str| RelationName { number: world.number(id), ends: ends.to_owned() };
+    let named =
+        |id, ends: &str| RelationName { number: world.number(id), ends: ends.parse().expect("the ends") };
     let leave = Duty::LeaveScopes { relations: vec![named(dying, "db:server one:db")] };
     let endpoint = "one:db".parse().expect("an endpoint");
     let used = Entity::Relation(named(stays, "one:db spare:server"));

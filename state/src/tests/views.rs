@@ -200,7 +200,8 @@ fn a_removed_unit_receives_its_tombstone() {
 fn a_peer_observes_the_other_units_and_never_itself() {
     let mut world = World::new();
     world.deploy("web", "web", 2);
-    let ring = read(world.reader(), &MODEL.relation_key("web:ring")).expect("a peer relation");
+    let ring = read(world.reader(), &MODEL.relation_key(&"web:ring".parse().expect("the ends")))
+        .expect("a peer relation");
     let number = world.number(ring);
     for name in ["web/0", "web/1"] {
         let mut agent = Agent::attach(&mut world, name);

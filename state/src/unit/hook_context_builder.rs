@@ -14,7 +14,7 @@ use super::local::{Local, RelationLocal, Run};
 use crate::charm::{Charm, Resource, ResourceType, Scope, options};
 use crate::terms::commands::{CommandsRequest, RelationContext};
 use crate::terms::life::Life;
-use crate::terms::names::{RelationNumber, UnitName};
+use crate::terms::names::{EndpointName, RelationEnds, RelationNumber, UnitName};
 use crate::terms::operation::{CharmRef, Hook, LocalEndpoint, Operation, RelationEvent};
 use crate::terms::owner::Owner;
 use crate::terms::resource::IMAGE_FILE;
@@ -260,17 +260,19 @@ fn relation(
     }
     let LocalEndpoint { endpoint, interface, peer, remote_application, .. } = &known.local_endpoint;
     let life = shown.map_or(Life::Dying, |shown| shown.head.life);
-    let own_end = format!("{}:{endpoint}", local.name.application);
-    let remote_end = shown.map(|shown| format!("{}:{}", remote_application, shown.head.remote_endpoint));
-    let mut ends: Vec<String> =
-        [Some(own_end), remote_end.filter(|_| !*peer)].into_iter().flatten().collect();
-    ends.sort();
+    let end = |application: &String, endpoint: &String| {
+        let (application, endpoint) = (application.clone(), endpoint.clone());
+        EndpointName { application, endpoint }
+    };
+    let own_end = end(&local.name.application, endpoint);
+    let remote_end = shown.map(|shown| end(remote_application, &shown.head.remote_endpoint));
+    let ends = RelationEnds::from_iter([own_end].into_iter().chain(remote_end.filter(|_| !*peer)));
     let Bags { units: unit_bags, applications: application_bags, omitted } = bags(local, view, number, shown);
     HookRelation {
         endpoint: endpoint.clone(),
         interface: interface.clone(),
         peer: *peer,
-        key: ends.join(" "),
+        key: ends.to_string(),
         remote_application: remote_application.clone(),
         remote_model: view.model.uuid,
         // relation-ids does not list a relation in its broken hook, even if the relation is still Alive in the view

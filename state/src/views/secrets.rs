@@ -71,11 +71,7 @@ impl UnitViewReader<'_> {
     /// A grant whose relation exists.
     fn access(&self, grant: &SecretGrantDoc) -> Option<(String, SecretScope)> {
         let relation = read(self.reader, &self.model.relation(grant.relation?))?;
-        let mut ends: Vec<String> =
-            relation.ends.iter().map(|end| format!("{}:{}", end.application_name, end.endpoint)).collect();
-        ends.sort();
-        ends.dedup();
-        let scope = SecretScope { relation: Some(relation.number), key: ends.join(" ") };
+        let scope = SecretScope { relation: Some(relation.number), key: relation.end_names().to_string() };
         Some((grant.reader.tag(), scope))
     }
 }

@@ -94,7 +94,7 @@ const DUTIES: usize = 51;
 fn examples() -> Vec<Cause> {
     let web = UnitName::new("web", 0);
     let log = UnitName::new("log", 0);
-    let relation = RelationName { number: 3, ends: "db:server web:db".to_owned() };
+    let relation = RelationName { number: 3, ends: "db:server web:db".parse().expect("the ends") };
     let machine = || "0".to_owned();
     let of_unit = |duty, actor| Cause::new(Entity::Unit(web.clone()), duty, actor);
     let of_machine = |duty, actor| Cause::new(Entity::Machine(machine()), duty, actor);
@@ -289,7 +289,7 @@ fn each_state_renders_as_in_the_golden_file() {
 #[test]
 fn a_dry_run_renders_as_in_the_golden_file() {
     let web = UnitName::new("web", 0);
-    let relation = RelationName { number: 3, ends: "db:server web:db".to_owned() };
+    let relation = RelationName { number: 3, ends: "db:server web:db".parse().expect("the ends") };
     let departed = RelationEvent::Departed { unit: UnitName::new("db", 0), departing: web.clone() };
     let hook = Hook::Relation { relation: 3, endpoint: "db".to_owned(), event: departed };
     let result = DryRun {

@@ -5,7 +5,7 @@ use state::charm::OptionType;
 use state::charm::options::OptionProblem;
 use state::charm::params::{ParameterProblem, ParameterRule};
 use state::terms::life::Life;
-use state::terms::names::{EndpointName, UnitName, Uuid};
+use state::terms::names::{EndpointName, RelationEnds, UnitName, Uuid};
 use state::terms::refusal::action::ActionRefusal;
 use state::terms::refusal::application::{ApplicationRefusal, ApplicationRequest};
 use state::terms::refusal::instance::InstanceRefusal;
@@ -57,8 +57,8 @@ fn own(text: &str) -> String {
     text.to_owned()
 }
 
-fn ends() -> String {
-    own("db:server web:db")
+fn ends() -> RelationEnds {
+    "db:server web:db".parse().expect("the ends")
 }
 
 fn wrong(path: &str, rule: ParameterRule, given: impl Into<serde_json::Value>) -> ParameterProblem {
@@ -198,9 +198,9 @@ examples! { relation: RelationRefusal {
     LimitReached { endpoint: endpoint(), limit: 1 },
     NotFound { left: own("web:ring"), right: own("db") },
     TooManyCandidates { left: own("web"), right: own("db") },
-    Ambiguous { candidates: vec![ends(), own("db:admin web:db")] },
-    PeerRemoved { ends: own("web:ring") },
-    PeerSuspended { ends: own("web:ring"), request: SuspensionRequest::Suspend },
+    Ambiguous { candidates: vec![ends(), "db:admin web:db".parse().expect("the ends")] },
+    PeerRemoved { ends: "web:ring".parse().expect("the ends") },
+    PeerSuspended { ends: "web:ring".parse().expect("the ends"), request: SuspensionRequest::Suspend },
     BeingRemoved { ends: ends(), request: SuspensionRequest::Suspend },
     BeingRemoved { ends: ends(), request: SuspensionRequest::Resume },
 } }
@@ -212,7 +212,7 @@ examples! { scope: ScopeRefusal {
     Suspended { unit: web(), ends: ends() },
     SubordinateRefused {
         unit: web(),
-        ends: own("logging:host web:juju-info"),
+        ends: "logging:host web:juju-info".parse().expect("the ends"),
         reason: Box::new(MachineRefusal::Full { machine: own("0"), max: 24 }.into()),
     },
 } }

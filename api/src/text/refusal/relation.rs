@@ -44,7 +44,7 @@ pub(super) fn text(reason: &RelationRefusal) -> RefusalText {
             with_hint(format!("{left:?} {right:?} may be one of many relations"), NAME_ENDPOINTS)
         }
         RelationRefusal::Ambiguous { candidates } => {
-            with_hint(ambiguous(candidates.iter().cloned()), NAME_ENDPOINTS)
+            with_hint(ambiguous(candidates.iter().map(ToString::to_string)), NAME_ENDPOINTS)
         }
         RelationRefusal::PeerRemoved { ends } => {
             with_hint(format!("cannot remove peer relation {ends}"), "it is removed with its application")

@@ -302,7 +302,7 @@ impl Cause {
     fn name(&self) -> String {
         match &self.entity {
             Entity::Unit(name) => name.to_string(),
-            Entity::Relation(name) => name.ends.clone(),
+            Entity::Relation(name) => name.ends.to_string(),
             Entity::Application(name) | Entity::Machine(name) | Entity::Model(name) => name.clone(),
         }
     }

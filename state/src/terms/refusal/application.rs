@@ -1,6 +1,7 @@
 //! Why a request about an application is refused.
 
 use crate::charm::options::OptionProblem;
+use crate::terms::names::RelationEnds;
 use crate::terms::refusal::code::Code;
 use serde::{Deserialize, Serialize};
 
@@ -115,7 +116,7 @@ pub enum ApplicationRefusal {
         /// The application.
         application: String,
         /// The endpoints of the relation, in text order: `db:server web:db`.
-        ends: String,
+        ends: RelationEnds,
     },
     /// No unit is the leader.
     NoLeader {

@@ -1,6 +1,6 @@
 //! Why a request about a relation is refused.
 
-use crate::terms::names::EndpointName;
+use crate::terms::names::{EndpointName, RelationEnds};
 use crate::terms::refusal::code::Code;
 use serde::{Deserialize, Serialize};
 
@@ -54,12 +54,12 @@ pub enum RelationRefusal {
     /// The relation exists.
     AlreadyExists {
         /// The endpoints of the relation, in text order: `db:server web:db`.
-        ends: String,
+        ends: RelationEnds,
     },
     /// The relation exists and is being removed.
     PredecessorExists {
         /// The endpoints of the relation, in text order: `db:server web:db`.
-        ends: String,
+        ends: RelationEnds,
     },
     /// The application has too many relations to check the limit of its endpoint.
     LimitNotCheckable {
@@ -89,25 +89,25 @@ pub enum RelationRefusal {
     },
     /// More than one relation is between these two.
     Ambiguous {
-        /// The endpoints of each of them.
-        candidates: Vec<String>,
+        /// The ends of each of them.
+        candidates: Vec<RelationEnds>,
     },
     /// A peer relation cannot be removed alone.
     PeerRemoved {
         /// The endpoints of the relation, in text order: `db:server web:db`.
-        ends: String,
+        ends: RelationEnds,
     },
     /// A peer relation cannot be suspended.
     PeerSuspended {
         /// The endpoints of the relation, in text order: `db:server web:db`.
-        ends: String,
+        ends: RelationEnds,
         /// What was requested.
         request: SuspensionRequest,
     },
     /// The relation is being removed.
     BeingRemoved {
         /// The endpoints of the relation, in text order: `db:server web:db`.
-        ends: String,
+        ends: RelationEnds,
         /// What was requested.
         request: SuspensionRequest,
     },

@@ -1,7 +1,7 @@
 //! Why a request about a unit is refused.
 
 use crate::terms::life::Life;
-use crate::terms::names::UnitName;
+use crate::terms::names::{RelationEnds, UnitName};
 use crate::terms::refusal::code::Code;
 use serde::{Deserialize, Serialize};
 
@@ -42,7 +42,7 @@ pub enum UnitRefusal {
         /// The unit.
         unit: UnitName,
         /// The endpoints of the relation, in text order: `db:server web:db`.
-        ends: String,
+        ends: RelationEnds,
     },
     /// A unit that is not Dead cannot be removed.
     NotDead {

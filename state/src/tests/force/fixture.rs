@@ -46,7 +46,8 @@ pub fn related_units(world: &mut World) -> (Uuid, Agent, Agent) {
     world.deploy("db", "db", 1);
     let id = world.integrate("web", "db").expect("the endpoints are compatible");
     let (mut web, mut db) = (started(world, "web/0"), started(world, "db/0"));
-    let ring = read(world.reader(), &MODEL.relation_key("web:ring")).expect("a peer relation");
+    let ring = read(world.reader(), &MODEL.relation_key(&"web:ring".parse().expect("the ends")))
+        .expect("a peer relation");
     web.enter(world, ring);
     web.enter(world, id);
     db.enter(world, id);

@@ -25,7 +25,8 @@ fn a_deploy_creates_units_machines_and_peer_relations_in_one_transaction() {
         view::machine(world.reader(), MODEL, machine_of(&world, second)).expect("the machine has a view");
     assert_eq!((view.name.as_str(), view.address.as_str(), view.life), ("1", "127.0.1.1", Life::Alive));
     assert_ne!(machine_of(&world, first), machine_of(&world, second));
-    let peer: Option<Uuid> = read(world.reader(), &MODEL.relation_key("web:ring"));
+    let peer: Option<Uuid> =
+        read(world.reader(), &MODEL.relation_key(&"web:ring".parse().expect("the ends")));
     assert!(peer.is_some());
 }
 
@@ -92,7 +93,8 @@ fn scenario_164_the_units_of_a_destroyed_application_are_dying() {
     let app = world.deploy("web", "web", 3);
     let mut agents: Vec<Agent> =
         ["web/0", "web/1", "web/2"].iter().map(|name| Agent::attach(&mut world, name)).collect();
-    let ring = read(world.reader(), &MODEL.relation_key("web:ring")).expect("a peer relation");
+    let ring = read(world.reader(), &MODEL.relation_key(&"web:ring".parse().expect("the ends")))
+        .expect("a peer relation");
     for agent in &mut agents {
         agent.start(&mut world);
         agent.enter(&mut world, ring);
@@ -231,7 +233,7 @@ fn a_refresh_keeps_compatible_settings_and_breaks_no_relation() {
         refused(answer),
         reason(ApplicationRefusal::BreaksRelation {
             application: "web".to_owned(),
-            ends: "db:server web:db".to_owned()
+            ends: "db:server web:db".parse().expect("the ends")
         })
     );
     let charm = world
@@ -241,7 +243,9 @@ fn a_refresh_keeps_compatible_settings_and_breaks_no_relation() {
     let kept: BTreeMap<String, serde_json::Value> =
         read(world.reader(), &MODEL.application_config(app)).expect("some");
     assert_eq!(kept, BTreeMap::from([("port".to_owned(), 81.into())]));
-    assert!(read(world.reader(), &MODEL.relation_key("web:second-ring")).is_some());
+    assert!(
+        read(world.reader(), &MODEL.relation_key(&"web:second-ring".parse().expect("the ends"))).is_some()
+    );
 }
 
 #[test]

@@ -67,7 +67,8 @@ fn a_unit_that_leaves_several_relations_is_one_blocker_and_blockers_are_bounded(
         let all = blockers(&mut world.reader(), MODEL, entity).into_iter();
         all.map(|one| (one.entity.to_string(), one.duty)).collect::<Vec<_>>()
     };
-    let named = |id, ends: &str| RelationName { number: world.number(id), ends: ends.to_owned() };
+    let named =
+        |id, ends: &str| RelationName { number: world.number(id), ends: ends.parse().expect("the ends") };
     let of_web = named(relations[0], "db:server web:db");
     let of_shop = named(relations[1], "db:server shop:db");
     let both = vec![of_web.clone(), of_shop.clone()];
@@ -86,7 +87,10 @@ fn a_unit_that_leaves_several_relations_is_one_blocker_and_blockers_are_bounded(
         let id =
             world.integrate(&format!("cache:{endpoint}"), "shop:db").expect("the endpoints are compatible");
         agents[2].enter(&mut world, id);
-        RelationName { number: world.number(id), ends: format!("cache:{endpoint} shop:db") }
+        RelationName {
+            number: world.number(id),
+            ends: format!("cache:{endpoint} shop:db").parse().expect("the ends"),
+        }
     });
     world.run(|draft, _| application::destroy(draft, MODEL, cache)).expect("the removal is accepted");
     assert_eq!(

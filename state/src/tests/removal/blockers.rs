@@ -171,7 +171,10 @@ fn a_dry_run_names_silent_agents_as_blockers() {
     for force in [Force::AfterWait, Force::AtOnce] {
         let forced = simulate(of_shop, force, &[of_shop]);
         assert_eq!(forced.blockers.len(), 1, "{:?}", forced.blockers);
-        let relations = vec![RelationName { number: world.number(id), ends: "db:server shop:db".to_owned() }];
+        let relations = vec![RelationName {
+            number: world.number(id),
+            ends: "db:server shop:db".parse().expect("the ends"),
+        }];
         let duty = Duty::Terminate { relations };
         assert_eq!(forced.blockers[0], Cause::of_unit_agent(&UnitName::new("shop", 0), duty));
         let runs = |unit: &str| forced.hooks.iter().any(|expected| expected.unit.to_string() == unit);

@@ -25,7 +25,7 @@ pub fn qs(world: &mut World) -> (Uuid, Agent, Agent) {
 /// The refusal to enter a scope because the subordinate of web/0 is refused.
 pub fn subordinate_refused(ends: &str, reason: impl Into<RefusalReason>) -> RefusalReason {
     let reason = Box::new(reason.into());
-    ScopeRefusal::SubordinateRefused { unit: web0(), ends: ends.to_owned(), reason }.into()
+    ScopeRefusal::SubordinateRefused { unit: web0(), ends: ends.parse().expect("the ends"), reason }.into()
 }
 
 pub fn destroy(world: &mut World, id: Uuid) -> Destroyed {

@@ -51,7 +51,7 @@ fn a_dying_principal_is_a_blocker_beside_its_subordinate_until_it_waits_only_for
     let line = |unit: &str, relations: &[RelationName], failed| {
         (format!("unit {unit}"), Duty::Terminate { relations: relations.to_vec() }, failed)
     };
-    let ends = "logging:host web:juju-info".to_owned();
+    let ends = "logging:host web:juju-info".parse().expect("the ends");
     let leave = &[RelationName { number: world.number(id), ends }];
     let subordinate = line("logging/0", leave, false);
     let all = [EntityId::Unit(web.unit), EntityId::Application(app), EntityId::Machine(on)];
@@ -251,7 +251,9 @@ fn a_subordinate_has_ordinary_relations_too() {
     assert_eq!(view.members.keys().collect::<Vec<_>>(), [&UnitName::new("logging", 0)]);
     // an ordinary relation keeps no subordinate Alive
     assert!(shown(&world, web.unit).relations.keys().all(|other| *other != number));
-    let info = read(world.reader(), &MODEL.relation_key("logging:host web:juju-info")).expect("there");
+    let info =
+        read(world.reader(), &MODEL.relation_key(&"logging:host web:juju-info".parse().expect("the ends")))
+            .expect("there");
     destroy(&mut world, info);
     assert_eq!(world.life(logging.unit), Some(Life::Dying));
 }
@@ -280,7 +282,7 @@ fn a_subordinate_does_not_belong_to_relations_of_other_principals() {
     let number = world.number(other);
     assert!(!shown(&world, logging.unit).relations.contains_key(&number));
     let mut strange = logging.clone();
-    let (unit, ends) = (UnitName::new("logging", 0), "logging:logs shop:logs".to_owned());
+    let (unit, ends) = (UnitName::new("logging", 0), "logging:logs shop:logs".parse().expect("the ends"));
     let refusal = strange.enter(&mut world, other).refusal;
     assert_eq!(refusal, Some(ScopeRefusal::NotMember { unit, ends }.into()));
     assert!(shown(&world, world.unit("logging/1")).relations.contains_key(&number));

@@ -75,7 +75,8 @@ fn a_unit_that_had_run_stop_is_removed_although_the_restored_store_has_it_alive(
     let mut world = World::new();
     let (id, mut web, logging) = qs(&mut world);
     let (older, unsent) = (world.copy(), web.clone());
-    let peers = read(world.reader(), &MODEL.relation_key("web:ring")).expect("a peer relation");
+    let peers = read(world.reader(), &MODEL.relation_key(&"web:ring".parse().expect("the ends")))
+        .expect("a peer relation");
     web.enter(&mut world, peers);
     let ring = world.number(peers);
     world.run(|draft, _| unit::destroy(draft, MODEL, web.unit, 60)).expect("the removal is accepted");
@@ -94,7 +95,7 @@ fn a_unit_that_had_run_stop_is_removed_although_the_restored_store_has_it_alive(
     assert_eq!(lives(&behind), (Some(Life::Alive), Some(Life::Alive)));
     let committed = again.send(&mut behind, &resync).expect("its own session, in order");
     assert_eq!(lives(&behind), ending, "the whole state was resynced");
-    let (unit, ends) = (web0(), "web:ring".to_owned());
+    let (unit, ends) = (web0(), "web:ring".parse().expect("the ends"));
     let refusal = ScopeRefusal::UnitNotAlive { unit, ends, life: Life::Dying }.into();
     assert_eq!(
         committed.dropped,

@@ -21,7 +21,7 @@ fn scenario_102_a_suspended_relation_is_left_and_not_entered_until_it_is_resumed
     web.broken(&mut world, number);
     db.broken(&mut world, number);
     assert!(!world.is_removed(id), "it is suspended, not removed");
-    let (unit, ends) = (web0(), "db:server web:db".to_owned());
+    let (unit, ends) = (web0(), "db:server web:db".parse().expect("the ends"));
     assert_eq!(web.enter(&mut world, id).refusal, Some(ScopeRefusal::Suspended { unit, ends }.into()));
     world.run(|draft, _| relation::resume(draft, MODEL, id)).expect("the relation can be resumed");
     assert!(!head(&world, web.unit, id).suspended);
@@ -41,8 +41,9 @@ fn scenario_102_a_suspended_relation_is_left_and_not_entered_until_it_is_resumed
 fn a_peer_relation_is_not_suspended() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
-    let ring = read(world.reader(), &MODEL.relation_key("web:ring")).expect("a peer relation");
-    let (ends, request) = ("web:ring".to_owned(), SuspensionRequest::Suspend);
+    let ring = read(world.reader(), &MODEL.relation_key(&"web:ring".parse().expect("the ends")))
+        .expect("a peer relation");
+    let (ends, request) = ("web:ring".parse().expect("the ends"), SuspensionRequest::Suspend);
     let peer = RelationRefusal::PeerSuspended { ends, request };
     assert_eq!(refused(suspend(&mut world, ring, "")), reason(peer));
 }
