@@ -217,7 +217,6 @@ fn a_lost_charm_folder_is_fetched_and_upgraded_and_a_complete_copy_is_kept() {
 fn a_folder_has_one_agent_and_the_agent_of_a_copy_stops() {
     let host = scene();
     host.ok(&["deploy", text(&sample("hello"))]);
-    // the agent must be idle, because a busy agent renames files while `cp` reads them
     host.until("it has started", |host| {
         let idle = host.unit("hello/0")?["juju-status"]["current"] == "idle";
         (idle && hooks(host, "hello/0").contains(&"start".to_owned())).then_some(())
@@ -236,8 +235,11 @@ fn a_folder_has_one_agent_and_the_agent_of_a_copy_stops() {
     let before = hooks(&host, "hello/0");
     let elsewhere = host.dir.join("elsewhere/agents/unit-hello-0");
     fs::create_dir_all(elsewhere.parent().expect("it has one")).expect("it is ours");
-    let copied = Command::new("cp").arg("-a").arg(&folder).arg(&elsewhere).status();
-    assert!(copied.is_ok_and(|status| status.success()));
+    // The agent is stopped meanwhile, because it renames files, an idle one too, while `cp` reads them.
+    let succeeds = |command: &mut Command| command.status().is_ok_and(|status| status.success());
+    assert!(succeeds(Command::new("kill").args(["-STOP", &pid])));
+    assert!(succeeds(Command::new("cp").arg("-a").arg(&folder).arg(&elsewhere)));
+    assert!(succeeds(Command::new("kill").args(["-CONT", &pid])));
     fs::remove_file(elsewhere.join("run")).expect("the link to the live agent's sockets");
     let (code, stderr) = agent(&elsewhere);
     assert_eq!(code, Some(5), "{stderr}");
@@ -373,7 +375,6 @@ fn up_fails_at_once_if_its_port_is_in_use_and_leaves_nothing() {
 fn a_tool_without_a_running_hook_is_refused() {
     let host = scene();
     host.ok(&["deploy", text(&sample("hello"))]);
-    // the agent must be idle, because a busy agent renames files while `cp` reads them
     host.until("it has started", |host| {
         let idle = host.unit("hello/0")?["juju-status"]["current"] == "idle";
         (idle && hooks(host, "hello/0").contains(&"start".to_owned())).then_some(())
@@ -430,7 +431,6 @@ fn a_third_party_ops_charm_reads_its_relations() {
 fn tokens_are_readable_by_their_user_only() {
     let host = scene();
     host.ok(&["deploy", text(&sample("hello"))]);
-    // the agent must be idle, because a busy agent renames files while `cp` reads them
     host.until("it has started", |host| {
         let idle = host.unit("hello/0")?["juju-status"]["current"] == "idle";
         (idle && hooks(host, "hello/0").contains(&"start".to_owned())).then_some(())
