@@ -46,6 +46,26 @@ async fn read_head<F: FolderFiles>(files: &F) -> Option<ViewHead> {
     Some(decode(&files.read(VIEW_FILE).await.ok()??)?.1)
 }
 
+/// The relations whose files are as `unit.yaml` lists them. A file that was damaged or lost is written again.
+async fn read_undamaged<F: FolderFiles>(files: &F) -> BTreeMap<RelationNumber, String> {
+    let mut undamaged = BTreeMap::new();
+    for (relation, expected) in read_head(files).await.map_or_else(BTreeMap::new, |head| head.relations) {
+        if read_relation(files, relation, &expected).await.is_some() {
+            undamaged.insert(relation, expected);
+        }
+    }
+    undamaged
+}
+
+async fn read_relation<F: FolderFiles>(
+    files: &F,
+    relation: RelationNumber,
+    expected: &str,
+) -> Option<RelationView> {
+    let (sum, shown) = decode(&files.read(&relation_file(relation)).await.ok()??)?;
+    (sum == expected).then_some(shown)
+}
+
 /// The state of the folder, as far as this process has written it.
 #[derive(Default)]
 pub struct ViewCache {
@@ -59,7 +79,7 @@ impl ViewCache {
     pub async fn store<F: FolderFiles>(&self, files: &F, view: &Snapshot) {
         let before = match self.checksums.take() {
             Some(checksums) => checksums,
-            None => read_head(files).await.map_or_else(BTreeMap::new, |head| head.relations),
+            None => read_undamaged(files).await,
         };
         let mut relations = BTreeMap::new();
         for (relation, shown) in &view.relations {
@@ -83,9 +103,7 @@ impl ViewCache {
         let head = read_head(files).await?;
         let mut view = head.view;
         for (relation, expected) in head.relations {
-            let (sum, shown) = decode::<RelationView>(&files.read(&relation_file(relation)).await.ok()??)?;
-            (sum == expected).then_some(())?;
-            view.relations.insert(relation, shown);
+            view.relations.insert(relation, read_relation(files, relation, &expected).await?);
         }
         Some(view)
     }

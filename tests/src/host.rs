@@ -20,7 +20,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Part of the error of a command that receives no reply from the controller.
 const NO_ANSWER: &str = "does not answer";
-/// KeyParts of the errors of a repeated command whose first attempt took effect.
+/// Parts of the errors of a repeated command whose first attempt took effect.
 const DONE_BEFORE: [&str; 2] = [" already exists", " not found"];
 
 /// A data folder, and the programs that run on it. Dropping it runs `pintle down`.

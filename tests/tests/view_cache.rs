@@ -93,3 +93,22 @@ fn a_mixture_of_two_views_is_not_loaded() {
     now(folder.cache("view/relation-1.yaml", Some(&old)));
     assert_eq!(now(ViewCache::load(&folder)), None);
 }
+
+/// A relation that does not change is written again after its file was damaged.
+#[test]
+fn a_damaged_file_is_written_again_by_the_next_process() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let folder = Folder::new(dir.path().to_path_buf());
+    let [first, _] = views();
+    for damage in [Some("torn"), None] {
+        now(ViewCache::default().store(&folder, &first));
+        let file = dir.path().join("view/relation-1.yaml");
+        match damage {
+            Some(text) => std::fs::write(file, text).expect("it is damaged"),
+            None => std::fs::remove_file(file).expect("it is lost"),
+        }
+        assert_eq!(now(ViewCache::load(&folder)), None);
+        now(ViewCache::default().store(&folder, &first));
+        assert_eq!(now(ViewCache::load(&folder)).as_ref(), Some(&first));
+    }
+}

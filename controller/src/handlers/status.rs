@@ -27,7 +27,7 @@ impl<S: Store, E: Environment> Handle<GetStatus> for Authorised<S, E> {
         });
         let ((status, mut cache), damaged) = read.await;
         if !damaged.is_empty() {
-            // KeyParts that were computed without a damaged document must not be used again.
+            // Parts of the status that were computed without a damaged document must not be used again.
             *cache = StatusCache::default();
         }
         match status {

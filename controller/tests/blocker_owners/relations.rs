@@ -1,6 +1,6 @@
 //! Units and subordinate applications name what they wait for: the resumption of a relation, or an integration.
 
-use crate::fixture::{cause_of, causes, now};
+use crate::fixture::{MemoryFixture, cause_of, causes, now};
 use crate::support::*;
 use api::{AddUnits, Deploy, GetWhy, Handle, Integrate, SuspendRelation};
 use state::charm::{Charm, Endpoint, Role, Scope};
@@ -38,15 +38,14 @@ async fn units_that_wait_for_a_suspended_relation_name_it() {
     );
 }
 
-#[tokio::test]
-async fn a_subordinate_without_principals_waits_for_an_integration() {
-    let fixture = Fixture::in_memory().await;
-    let add = |draft: &mut state::documents::draft::Draft<'_>| {
+/// Deploys the subordinate application `side`, which has one endpoint of this scope.
+async fn deploy_subordinate(fixture: &MemoryFixture, scope: Scope) {
+    let add = move |draft: &mut state::documents::draft::Draft<'_>| {
         let endpoint = Endpoint {
             name: "host".to_owned(),
             role: Role::Requirer,
             interface: "sql".to_owned(),
-            scope: Scope::Container,
+            scope,
             limit: None,
             optional: false,
         };
@@ -65,6 +64,25 @@ async fn a_subordinate_without_principals_waits_for_an_integration() {
         ..Deploy::default()
     };
     fixture.admin.handle(deploy).await.expect("the deployment succeeds");
+}
+
+#[tokio::test]
+async fn a_relation_of_global_scope_gives_a_subordinate_no_principal() {
+    for units in [0, 1] {
+        let fixture = Fixture::in_memory().await;
+        deploy_subordinate(&fixture, Scope::Global).await;
+        fixture.deploy("db", units).await;
+        let ends = api::Ends { a: "side".to_owned(), b: "db".to_owned() };
+        fixture.admin.handle(Integrate(ends)).await.expect("the endpoints are compatible");
+        let listed = causes(&fixture, "side").await;
+        assert_eq!(cause_of(&listed, "application side").duty, Duty::Integrate, "{units} units");
+    }
+}
+
+#[tokio::test]
+async fn a_subordinate_without_principals_waits_for_an_integration() {
+    let fixture = Fixture::in_memory().await;
+    deploy_subordinate(&fixture, Scope::Container).await;
     let listed = causes(&fixture, "side").await;
     let waits = cause_of(&listed, "application side");
     assert_eq!((&waits.actor, &waits.duty), (&Actor::Operator, &Duty::Integrate));

@@ -10,8 +10,10 @@ use state::agents::secret_read::SecretRead;
 use state::terms::names::RelationNumber;
 use state::terms::owner::Owner;
 use state::terms::secret::{SecretContent, SecretId};
-use state::terms::settings::BagChange;
-use state::unit::hook_context::{HookContext, HookRelation, HookWriteError, ReportContent};
+use state::terms::settings::{BAG_BYTES_MAX, BagChange};
+use state::unit::hook_context::{
+    HOOK_DOCUMENTS_MAX, HOOK_WRITES_BYTES_MAX, HookContext, HookRelation, HookWriteError, ReportContent,
+};
 use state::unit::relation_view::BagRequest;
 use std::collections::BTreeMap;
 
@@ -209,8 +211,23 @@ pub enum ToolError {
 }
 
 impl From<HookWriteError> for ToolError {
-    fn from(HookWriteError(text): HookWriteError) -> ToolError {
-        ToolError::Failed(text)
+    fn from(error: HookWriteError) -> ToolError {
+        ToolError::Failed(match error {
+            HookWriteError::ContainsNul { key } => {
+                format!("relation setting {key:?} contains NUL, which no setting may contain")
+            }
+            HookWriteError::BagTooLarge { bytes } => format!(
+                "relation settings of {bytes} bytes are too large: a bag holds {BAG_BYTES_MAX} bytes at most"
+            ),
+            HookWriteError::TooManyDocuments => {
+                format!("one hook may change at most {HOOK_DOCUMENTS_MAX} documents")
+            }
+            HookWriteError::WritesTooLarge { bytes } => format!(
+                "the data of this unit and the changes of this hook would take {bytes} bytes: \
+                 {HOOK_WRITES_BYTES_MAX} at most"
+            ),
+            HookWriteError::LeaderSettings(problem) => problem.to_string(),
+        })
     }
 }
 

@@ -107,11 +107,16 @@ fn unit_blockers(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<
         }
         return found;
     }
-    let attached = documents.document(&model.session(id)).is_some();
-    if !attached {
+    if !has_attached(documents, model, id) {
         return vec![by_machine_agent(documents, model, &doc, Duty::RemoveUnstarted)];
     }
     vec![agent_blocker(documents, model, id, &doc)]
+}
+
+/// Whether an agent has attached for a unit, or a forced removal acts for one. Until then the unit has had no visible
+/// effect, and is removed without its agent.
+pub fn has_attached(documents: &mut impl Documents, model: Model, unit: Uuid) -> bool {
+    documents.document(&model.session(unit)).is_some()
 }
 
 /// The cause for a duty of the unit's machine agent.

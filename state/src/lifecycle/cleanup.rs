@@ -34,7 +34,9 @@ pub fn clean_batch(draft: &mut Draft, model: Model, id: Uuid) -> bool {
         }
         draft.remove(&Key::<Value>::new(leftover.clone()));
     }
-    if page.len() == count {
+    // nothing else is below a prefix that is a whole key
+    let is_whole_key = page.iter().any(|(leftover, _)| *leftover == prefix);
+    if page.len() == count && !is_whole_key {
         return true;
     }
     prefixes.remove(0);

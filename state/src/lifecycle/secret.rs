@@ -239,8 +239,13 @@ pub(crate) fn forget(draft: &mut Draft, model: Model, tracker: &str) {
     let (Some(id), Some(unit)) = (id, last_id(tracker)) else { return };
     let key = model.secrets_consumed(unit);
     let mut consumed = draft.get(&key).unwrap_or_default();
-    if consumed.remove(&id).is_some() {
-        draft.put(&key, &consumed);
+    if consumed.remove(&id).is_none() {
+        return;
+    }
+    // the removal of a unit that reads nothing looks for no document
+    match consumed.is_empty() {
+        true => draft.remove(&key),
+        false => draft.put(&key, &consumed),
     }
 }
 

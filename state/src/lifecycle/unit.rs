@@ -5,7 +5,7 @@
 //! removing a unit removes or advances everything that only waited for it in the same transaction. Called by
 //! the handlers of users, the agents' handlers, the commit of records and forced removal.
 
-use crate::documents::blockers::{self, EntityId};
+use crate::documents::blockers::{self, EntityId, has_attached};
 use crate::documents::draft::Draft;
 use crate::documents::effective_life::{self, Documents};
 use crate::documents::prelude::{
@@ -255,7 +255,7 @@ pub(crate) fn resume_teardown(draft: &mut Draft, model: Model, id: Uuid) {
 /// Whether no agent has ever attached for the unit. Such a unit is in no scope and has no subordinates; both
 /// indexes are read all the same, so that a concurrent entry conflicts with the removal of the unit.
 fn has_never_attached(draft: &mut Draft, model: Model, id: Uuid) -> bool {
-    draft.get(&model.session(id)).is_none()
+    !has_attached(draft, model, id)
         && draft.get(&model.replica(id)).is_none()
         && draft.any_key(&model.scopes_of(id), &[]).is_none()
         && draft.any_key(&model.subordinates(id), &[]).is_none()

@@ -1,5 +1,6 @@
 //! The statuses of a unit: what its charm has reported, and what its agent does or will do next.
 
+use crate::documents::blockers::has_attached;
 use crate::documents::draft::{Reader, read};
 use crate::documents::prelude::{Model, ReplicaDoc, ReportNumber, UnitDoc};
 use crate::status::machine::{MachineAgent, machine_agent};
@@ -27,7 +28,7 @@ fn workload_status(
     let status = read(reader, &model.unit_status(id)).unwrap_or_default();
     let is_initial = status.number == ReportNumber::default();
     let shown = StatusInfo::from(status);
-    if is_initial && reader.get(model.session(id).text()).is_some() {
+    if is_initial && has_attached(&mut { reader }, model, id) {
         StatusInfo { message: StatusMessage::AgentInitialising, ..shown }
     } else if is_initial && machine_agent(reader, model, presence, doc.machine) == MachineAgent::Present {
         StatusInfo { message: StatusMessage::InstallingAgent, ..shown }
@@ -89,7 +90,7 @@ pub fn statuses(
         let workload = if agent.current == AgentStatus::Error { as_workload(agent) } else { workload };
         return UnitStatuses::new(workload, StatusInfo::new(AgentStatus::Failed, message, since_ms));
     }
-    if reader.get(model.session(id).text()).is_none() {
+    if !has_attached(&mut { reader }, model, id) {
         let agent = StatusInfo { current: AgentStatus::Allocating, ..agent };
         return match lost_with() {
             Some((message, since_ms)) => UnitStatuses::new(

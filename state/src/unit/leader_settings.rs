@@ -28,10 +28,10 @@ impl HookContext {
     /// Checks that a change of the leader settings can be stored.
     ///
     /// # Errors
-    /// [`HookWriteError`] with the text for the charm.
+    /// [`HookWriteError::LeaderSettings`] if it cannot.
     pub fn check_leader_settings(&self, change: &BagChange) -> Result<(), HookWriteError> {
         problem(&self.leader_settings, change)
-            .map_or(Ok(()), |problem| Err(HookWriteError(problem.to_string())))
+            .map_or(Ok(()), |problem| Err(HookWriteError::LeaderSettings(problem)))
     }
 
     /// Applies a change that the controller has stored, so that this hook reads it.

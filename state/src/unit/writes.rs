@@ -7,6 +7,7 @@
 use super::secrets::{SecretWrite, SecretWrites};
 use crate::terms::names::RelationNumber;
 pub use crate::terms::port_range::Ports;
+use crate::terms::refusal::write::LeaderSettingsProblem;
 use crate::terms::settings::BagChange;
 use crate::terms::status::WorkloadStatus;
 use crate::terms::string_enum::string_enum;
@@ -264,10 +265,29 @@ string_enum! {
     }
 }
 
-/// The error for a write that exceeds the limit of a bag or of a record. The text is for the charm. Nothing was
-/// written.
+/// Why a hook tool cannot write. Nothing was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HookWriteError(pub String);
+pub enum HookWriteError {
+    /// A relation setting contains NUL.
+    ContainsNul {
+        /// The name of the setting.
+        key: String,
+    },
+    /// The settings of a relation exceed [`BAG_BYTES_MAX`](crate::terms::settings::BAG_BYTES_MAX).
+    BagTooLarge {
+        /// Their bytes.
+        bytes: usize,
+    },
+    /// The hook changes more than [`HOOK_DOCUMENTS_MAX`] documents.
+    TooManyDocuments,
+    /// The unit's data and the changes of the hook exceed [`HOOK_WRITES_BYTES_MAX`].
+    WritesTooLarge {
+        /// Their bytes.
+        bytes: usize,
+    },
+    /// The leader settings cannot be stored.
+    LeaderSettings(LeaderSettingsProblem),
+}
 
 impl Writes {
     /// Returns how many documents a commit of these writes changes: one for each bag, one each for the ports, the

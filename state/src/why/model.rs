@@ -1,6 +1,6 @@
 //! Explains a whole model: the blockers of all removals in it, followed by the errors and silent agents of the rest.
 
-use crate::documents::blockers::EntityId;
+use crate::documents::blockers::{EntityId, has_attached};
 use crate::documents::draft::read;
 use crate::documents::effective_life;
 use crate::documents::prelude::{Kind, last_id};
@@ -73,10 +73,9 @@ pub(crate) fn explain(facts: &Facts<'_>) -> Result<Why, Refusal> {
 /// machine is omitted, because the machine's own cause is listed (F.4).
 fn stalled_unit(facts: &Facts<'_>, id: Uuid) -> Vec<Cause> {
     let Some(doc) = read(facts.reader, &facts.model.unit(id)) else { return Vec::new() };
-    let attached = facts.reader.get(facts.model.session(id).text()).is_some();
     let replica = read(facts.reader, &facts.model.replica(id));
     let failed = replica.is_some_and(|replica| replica.local.episode().is_some());
-    let silent = !attached || facts.presence.is_late(id);
+    let silent = !has_attached(&mut { facts.reader }, facts.model, id) || facts.presence.is_late(id);
     let alive = effective_life::unit_life_of(&mut { facts.reader }, facts.model, id, &doc) == Life::Alive;
     let agent = || machine_agent(facts.reader, facts.model, facts.presence, doc.machine);
     let is_only_unit_silent = || silent && agent() != MachineAgent::Lost;

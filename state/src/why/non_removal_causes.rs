@@ -32,6 +32,8 @@ pub fn without_principal(reader: &dyn Reader, model: Model, application: Uuid, n
     let alive = |id: &Uuid| effective_life::relation_life(&mut { reader }, model, *id) == Some(Life::Alive);
     let alive = relations.iter().filter_map(|(key, ())| last_id(key)).filter(alive);
     let docs = alive.filter_map(|id| read(reader, &model.relation(id)));
+    // a relation of global scope adds no unit to a subordinate
+    let docs = docs.filter(|doc: &RelationDoc| doc.subordinate_link.is_some());
     let mut others = docs.map(|doc: RelationDoc| doc.other_end(application).clone());
     let has_units = |side: &RelationEndDoc| !reader.scan(&model.units_of(side.application), "", 1).is_empty();
     let first = others.next();

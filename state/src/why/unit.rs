@@ -1,6 +1,6 @@
 //! Explains a unit: its agent, the hook that runs, and the next operation of its agent.
 
-use crate::documents::blockers::EntityId;
+use crate::documents::blockers::{EntityId, has_attached};
 use crate::documents::draft::{read, read_all};
 use crate::documents::effective_life;
 use crate::documents::prelude::{UnitDoc, last_id};
@@ -30,7 +30,7 @@ pub(crate) fn explain(facts: &Facts<'_>, id: Uuid) -> Result<Why, Refusal> {
     let UnitStatuses { workload, agent, .. } = statuses(facts.reader, facts.model, facts.presence, id, &doc);
     let entity = Entity::Unit(doc.name.clone());
     let machine = machine_name(facts, &doc);
-    let attached = is_attached(facts, id);
+    let attached = has_attached(&mut { facts.reader }, facts.model, id);
     let life = effective_life::unit_life_of(&mut { facts.reader }, facts.model, id, &doc);
     let health = facts.presence.health(id).filter(|_| life != Life::Dead).unwrap_or_default();
     let failed_agent = agent_causes::failed_agent(&doc.name, Some(&machine), &health);
@@ -75,15 +75,14 @@ fn machine_name(facts: &Facts<'_>, doc: &UnitDoc) -> String {
     read(facts.reader, &facts.model.machine(doc.machine)).map_or(String::new(), |machine| machine.name)
 }
 
-fn is_attached(facts: &Facts<'_>, id: Uuid) -> bool {
-    facts.reader.get(facts.model.session(id).text()).is_some()
-}
-
 /// Returns the cause for a unit whose agent was present and is silent now; none for a Dead unit, whose agent is not
 /// expected to report again.
 pub(crate) fn silent_agent(facts: &Facts<'_>, id: Uuid, doc: &UnitDoc) -> Option<Cause> {
     let life = effective_life::unit_life_of(&mut { facts.reader }, facts.model, id, doc);
-    if !facts.presence.is_late(id) || !is_attached(facts, id) || life == Life::Dead {
+    if !facts.presence.is_late(id)
+        || !has_attached(&mut { facts.reader }, facts.model, id)
+        || life == Life::Dead
+    {
         return None;
     }
     let lost = facts.presence.is_lost(id);

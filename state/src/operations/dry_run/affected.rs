@@ -3,7 +3,7 @@
 //! They are collected before the simulation, because a simulation adds no entity. [`AffectedEntities::collect`]
 //! reports by `truncated` that a limit was reached. Called by the dry run only.
 
-use crate::documents::blockers::EntityId;
+use crate::documents::blockers::{EntityId, has_attached};
 use crate::documents::draft::{Reader, read};
 use crate::documents::effective_life;
 use crate::documents::prelude::{Model, RelationDoc, UnitDoc, last_id};
@@ -205,12 +205,11 @@ impl AffectedEntities {
             self.units.iter().filter(is_departing).filter(|(id, _)| there(id)).collect();
         let mut machines: BTreeSet<Uuid> = ends.iter().map(|(_, doc)| doc.machine).collect();
         machines.extend(self.machines.iter().filter(|id| departing.contains(&EntityId::Machine(**id))));
-        let has_attached_unit = |id: &Uuid| {
-            read(after, &model.session(*id)).is_some()
-                && read(after, &model.unit_life(*id)) != Some(Life::Dead)
+        let must_act = |id: &Uuid| {
+            has_attached(&mut { after }, model, *id) && read(after, &model.unit_life(*id)) != Some(Life::Dead)
         };
         let units = self.units.keys().filter(|id| leaves(id) || ends.iter().any(|(end, _)| end == id));
-        let units = units.filter(|id| has_attached_unit(id)).copied().map(EntityId::Unit);
+        let units = units.filter(|id| must_act(id)).copied().map(EntityId::Unit);
         machines.into_iter().map(EntityId::Machine).chain(units).collect()
     }
 

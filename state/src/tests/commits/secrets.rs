@@ -329,15 +329,33 @@ fn a_removed_secret_is_forgotten_by_its_readers() {
     let create = SecretWrite { created: Some(SecretOwnerKind::Unit), access, ..sealed("one") };
     write(&mut world, &mut web, create);
     read_secret(&mut world, &db, &by_id(false, false)).expect("it is granted");
-    let consumed = |world: &World| {
-        read::<ConsumedSecretsDoc>(world.reader(), &MODEL.secrets_consumed(db.unit)).unwrap_or_default()
-    };
-    assert!(consumed(&world).contains_key(&id()));
+    let consumed =
+        |world: &World| read::<ConsumedSecretsDoc>(world.reader(), &MODEL.secrets_consumed(db.unit));
+    assert!(consumed(&world).expect("it reads one").contains_key(&id()));
     write(&mut world, &mut web, SecretWrite { removed: Some(SecretRemoval::All), ..SecretWrite::default() });
     let cleanups = read_all::<Vec<String>>(world.reader(), &MODEL.prefix(Kind::Cleanup));
     assert_eq!(cleanups.len(), 1);
     let cleanup = last_id(&cleanups[0].0).expect("its id");
     while world.run(|draft, _| Ok(cleanup::clean_batch(draft, MODEL, cleanup))).expect("no refusal") {}
-    assert_eq!(consumed(&world), ConsumedSecretsDoc::default());
+    assert_eq!(consumed(&world), None, "no document is left that the removal of the unit would not find");
+    assert!(read_all::<()>(world.reader(), &MODEL.secret_trackers_of(id())).is_empty());
+}
+
+#[test]
+fn each_tracker_of_a_removed_unit_is_one_batch() {
+    let mut world = World::new();
+    let (_, _, db) = pair(&mut world);
+    let trackers: Vec<_> = (1..=3).map(|revision| MODEL.secret_tracker(id(), revision, db.unit)).collect();
+    world
+        .run(|draft, _| {
+            trackers.iter().for_each(|tracker| draft.put(tracker, &()));
+            let keys = trackers.iter().map(|tracker| tracker.text().to_owned()).collect();
+            draft.put(&MODEL.cleanup(db.unit), &keys);
+            Ok(())
+        })
+        .expect("no refusal");
+    let mut batch =
+        || world.run(|draft, _| Ok(cleanup::clean_batch(draft, MODEL, db.unit))).expect("no refusal");
+    assert_eq!([batch(), batch(), batch()], [true, true, false]);
     assert!(read_all::<()>(world.reader(), &MODEL.secret_trackers_of(id())).is_empty());
 }
