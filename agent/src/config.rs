@@ -1,7 +1,7 @@
 //! Reads and formats `agent.yaml`, the configuration file of an agent ([`AgentConfig`]).
 //!
-//! The file contains a token, so it is refused if others may read it. An agent reads it once at start; when the file
-//! changes, the agent restarts to read it again.
+//! The file contains a token, so it is refused if other users may read it. A unit agent reads its file again every few
+//! seconds and restarts when the content has changed; a machine agent reads the files of its units for every plan.
 
 use anyhow::{Context, Result, bail};
 use api::AgentConfig;
@@ -13,8 +13,9 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Files whose parsed content is kept: those of a machine with its maximum of units.
-const PARSED_MAX: usize = 32;
+/// Files whose parsed content is kept: those of the units of a full machine, that of the machine, and 7 of earlier units.
+/// When there are more, all are parsed again.
+const PARSED_MAX: usize = state::lifecycle::machine::UNITS_MAX + 8;
 
 thread_local! {
     /// By path: the text that was read last, and its parsed form. An idle agent reads the same text every few seconds,

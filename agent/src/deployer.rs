@@ -99,7 +99,7 @@ impl Deployer {
                 let config = config::read(folder.root())
                     .with_context(|| format!("cannot determine the unit of {}", folder.root().display()))?;
                 if config.uuid == unit {
-                    bail!("{} belongs to unit {unit}", folder.root().display());
+                    bail!("cannot confirm the removal of unit {unit}: {} belongs to it", folder.root().display());
                 }
             }
             // a folder that was moved away must not be back after a crash
@@ -231,7 +231,7 @@ impl Deployer {
                 .await
                 .is_err()
             {
-                bail!("cannot stop {}: a killed hook does not end", run.display());
+                bail!("cannot stop the hook of {}: a killed process does not end", run.display());
             }
         }
         Ok(())
@@ -244,7 +244,11 @@ impl Deployer {
     pub async fn quarantine(&self, folder: &UnitFolder, unit: Uuid) -> Result<PathBuf> {
         let quarantine = self.machine.join(QUARANTINE_DIR);
         if folders_in(&quarantine)?.len() >= QUARANTINED_MAX {
-            bail!("{} has {QUARANTINED_MAX} folders; delete those that are not needed", quarantine.display());
+            bail!(
+                "cannot quarantine {}: {} has {QUARANTINED_MAX} folders\nhint: delete those that are not needed",
+                folder.root().display(),
+                quarantine.display()
+            );
         }
         self.stop_processes(folder).await?;
         folder::private_dir(&quarantine)?;
@@ -316,7 +320,8 @@ fn folders_in(parent: &Path) -> Result<Vec<UnitFolder>> {
     })
 }
 
-/// Whether the folder holds only the unit's configuration: no agent has been started in it.
+/// Whether the folder holds at most the unit's configuration, the mark of a recall, and temporary files: no agent has been
+/// started in it.
 fn is_unused(folder: &UnitFolder) -> bool {
     let is_configuration = |entry: &fs::DirEntry| {
         let name = entry.file_name();

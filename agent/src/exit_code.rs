@@ -1,10 +1,10 @@
-//! The exit codes of the agents, from which what supervises an agent learns why it ended.
+//! The exit codes of the agents.
 //!
-//! A unit agent that cannot continue ends with the code of its fault, because on a full disk no report can be written.
+//! The machine agent and systemd derive from them whether an agent is restarted; the machine agent reports the fault. A unit agent that cannot continue ends with the code of its fault, because on a full disk no report can be written.
 
 use state::terms::health::Fault;
 
-/// An agent that was signalled or must restart; it is started again unless it was stopped.
+/// The agent received a signal or must restart. It is started again unless the machine agent stopped it.
 pub const SIGNALLED: u8 = 15;
 /// An agent that may not serve the unit or machine: another agent locks the folder, or the folder is a copy or has
 /// diverged.

@@ -4,9 +4,8 @@
 //! agent dies.
 //!
 //! `port` is what the unit agent's loop calls; `reattach` continues a run whose agent died; `remaining_processes` kills
-//! the processes of a run that must not continue; `resources` provides the files of resources; `run_files` reads the files
-//! of a run; `run_folders` deletes old
-//! ones.
+//! the processes of a run that must not continue; `resources` provides the files of resources; `run_files` writes and
+//! reads the files of a run; `run_folders` deletes old folders.
 
 mod port;
 mod reattach;

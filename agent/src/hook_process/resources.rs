@@ -1,7 +1,7 @@
 //! The files of resources on the disk of a unit: `resources/NAME/FILE` in its folder (spec/hook-tools.md 2.5).
 //!
-//! A file is fetched when resource-get asks for it and its digest differs, and replaced as a whole: a hook never reads
-//! a part of a file, and a file whose content differs from the expected digest is never stored. Every user may read the
+//! The agent fetches a file when resource-get requests it and the disk has no file with the expected digest, and replaces
+//! it as a whole: a hook never reads a part of a file, and a file whose content differs from the expected digest is never stored. Every user may read the
 //! files, because services of a charm run as other users.
 
 use crate::folder::public_dir;
@@ -28,7 +28,7 @@ pub async fn provide(
 ) -> Result<String, String> {
     let ResourceNeed { name, filename, sha256: expected } = need;
     if let Some(bad) = [name, filename].into_iter().find(|part| !is_plain_name(part)) {
-        return Err(format!("{bad:?} is not a file name"));
+        return Err(format!("cannot provide resource {name:?}: invalid file name {bad:?}"));
     }
     let folder = unit_folder.join(RESOURCES_DIR).join(name);
     let path = folder.join(filename);
@@ -44,7 +44,9 @@ pub async fn provide(
         });
         stored.await.map_err(|why| format!("cannot store resource {name:?}: {why}"))?;
     }
-    path.into_os_string().into_string().map_err(|path| format!("{path:?} is not UTF-8 text"))
+    path.into_os_string().into_string().map_err(|path| {
+        format!("cannot provide resource {name:?}: the path {path:?} is not UTF-8")
+    })
 }
 
 /// Whether this is the name of a file, and no path.
@@ -60,8 +62,8 @@ async fn has_digest(path: PathBuf, expected: String) -> bool {
     .await
 }
 
-/// Replaces the file, and removes other files of the folder: those of a charm that named its file otherwise, and parts that
-/// a crash has left.
+/// Replaces the file and deletes every other file in the folder: files under an earlier name, and temporary files that a
+/// crash has left.
 fn store(folder: &Path, path: &Path, content: &[u8]) -> io::Result<()> {
     if let Some(resources) = folder.parent() {
         public_dir(resources)?;

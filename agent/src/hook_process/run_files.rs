@@ -1,6 +1,7 @@
-//! The files of one run, as a later agent or the cleanup after it reads them.
+//! The files of one run: writes `context.yaml` before the gate of the shim is opened, and reads it and the outcome, which
+//! the shim writes, for the agent that is there when the hook has ended.
 //!
-//! `context.yaml` was written before the gate of the shim was opened; the shim writes the outcome. A file that is
+//! A file that is
 //! absent or unreadable counts as absent.
 
 use crate::fault;

@@ -6,8 +6,10 @@
 //!
 //! The order is: 1. the document is removed, in a transaction that conflicts with a concurrent deployment; 2. the file
 //! is deleted. A crash in between leaves a file without a document, which a later sweep deletes. An upload stores the
-//! file first and the document second. The lock of `Controller::archives` excludes the janitor between these steps,
-//! and until the grace period of an archive that a client looks up starts again.
+//! file first and the document second. While an upload stores its file and its document, it
+//! holds the lock of `Controller::archives` shared; while the janitor removes a document and its file, it holds the lock
+//! exclusively. A lookup restarts the grace period under the shared lock, so that the janitor cannot remove an archive
+//! that was just reported as stored.
 
 use super::batch::log_and_skip;
 use crate::environment::Environment;
@@ -52,7 +54,7 @@ pub(super) async fn sweep<S: Store, E: Environment>(
         let page = reader.scan(&GLOBAL.prefix(Kind::ArchiveUse), &from, USES_PER_SWEEP);
         let last = page.last().filter(|_| page.len() == USES_PER_SWEEP).map(|last| last.key.clone());
         let uses = page.iter().filter_map(|stored| ArchiveUse::of_key(&stored.key));
-        (uses.filter(|of| archive::has_ended(reader, of)).collect::<Vec<_>>(), last.unwrap_or_default())
+        (uses.filter(|archive_use| archive::has_ended(reader, archive_use)).collect::<Vec<_>>(), last.unwrap_or_default())
     });
     let (ended, last) = page.await;
     scan.after = last;

@@ -1,4 +1,4 @@
-//! Ends the oldest retired tokens beyond their limit. A retired token belongs to a removed machine whose agent has not
+//! Deletes the oldest retired tokens beyond their limit. A retired token belongs to a removed machine whose agent has not
 //! confirmed the removal yet (`state::documents::token`).
 
 use super::batch::log_and_skip;

@@ -1,4 +1,4 @@
-//! Secrets whose time of rotation or expiry has come, and contents that an older key has sealed.
+//! Marks secrets that are due for rotation or expiry, and reseals contents that an older key has sealed.
 //!
 //! A content is sealed again with the newest key in a transaction of its own, which changes it only if it is still the
 //! same: a crash in the middle leaves each content sealed with a key that the key file has.

@@ -18,22 +18,22 @@ pub fn unit_info(reader: &dyn Reader, model: Model, id: Uuid) -> Option<UnitInfo
         .into_iter()
         .filter_map(|(key, ())| {
             let relation = last_id(&key)?;
-            let held = read(reader, &model.relation(relation))?;
-            let own = doc.takes_part_in(&held);
-            own.then(|| unit_relation(reader, model, id, &doc, relation, &held))
+            let relation_doc = read(reader, &model.relation(relation))?;
+            let takes_part = doc.takes_part_in(&relation_doc);
+            takes_part.then(|| unit_relation(reader, model, id, &doc, relation, &relation_doc))
         })
         .collect();
     relations.sort_by_key(|relation| relation.number);
-    // The charm that the unit runs; until it has deployed one, the charm of its application.
-    let deployed = read(reader, &model.replica(id)).and_then(|replica| Some(replica.local.charm?.url));
-    let wanted = read(reader, &model.application_charm(doc.application)).map(|charm| charm.url);
+    // The charm that the unit has installed; before its first installation, the charm of its application.
+    let installed = read(reader, &model.replica(id)).and_then(|replica| Some(replica.local.charm?.url));
+    let assigned = read(reader, &model.application_charm(doc.application)).map(|charm| charm.url);
     Some(UnitInfo {
         name: doc.name.clone(),
         uuid: id,
         machine: machine.as_ref().map_or(String::new(), |machine| machine.name.clone()),
         life: effective_life::unit_life_of(&mut { reader }, model, id, &doc),
         leader: is_leader(reader, model, id, &doc),
-        charm_url: deployed.or(wanted).unwrap_or_default(),
+        charm_url: installed.or(assigned).unwrap_or_default(),
         address: machine.map_or(String::new(), |machine| machine.address),
         ports: ports(reader, model, id),
         workload_version: read(reader, &model.workload_version(id)).unwrap_or_default(),

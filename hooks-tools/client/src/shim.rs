@@ -1,5 +1,4 @@
-//! The shim: a process between the unit agent and a hook, so that the agent can be restarted or upgraded while the hook
-//! runs (design 12). This module defines the files that it leaves in the folder of a run, and their format.
+//! The files that the shim of a hook leaves in the folder of a run, and their format (design 12).
 //!
 //! The shim is `pintle-hook --shim RUN-FOLDER PROGRAM`. It writes the files; the unit agent reads them.
 

@@ -161,8 +161,8 @@ pub fn with_defaults(charm: &Charm, settings: &Settings) -> Settings {
     charm.config.iter().filter_map(|(name, option)| Some((name.clone(), value(name, option)?))).collect()
 }
 
-/// The settings that remain valid after a refresh to `charm`: those whose option still exists with the same
-/// type.
+/// The settings that remain valid after a refresh to `charm`: those whose option still exists and accepts the
+/// value. An integer becomes a float if the option is a float now.
 pub fn retain_compatible(charm: &Charm, settings: &Settings) -> Settings {
     let keep = |name: &String, value: &Value| charm.config.get(name)?.kind.coerce(value);
     settings.iter().filter_map(|(name, value)| Some((name.clone(), keep(name, value)?))).collect()

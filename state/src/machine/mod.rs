@@ -1,5 +1,5 @@
-//! Decisions about machines: what a machine agent does about the units of its machine (`plan`) and its storage (`storage`), and what the
-//! provisioner does about the machines of a model (`provision`).
+//! Decisions about machines: what a machine agent does about the units of its machine (`plan`) and its storage
+//! (`storage`), and what the provisioner does about the machines of a model (`provision`).
 
 pub mod plan;
 pub mod provision;

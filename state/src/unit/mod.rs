@@ -1,14 +1,15 @@
 //! The unit agent as pure functions: what it stores, what it receives from the controller, and what it does next.
 //!
-//! Nothing here performs I/O: the agent process reads the clock, runs hooks and talks to the controller, and passes
-//! the facts in as arguments.
+//! Nothing here performs I/O: the agent process reads the clock, runs hooks, sends requests to the controller, and
+//! passes the facts in as arguments.
 //!
 //! Reading order:
 //! * `terms::operation` (what an agent can do), `terms::activity` (what it reports meanwhile), `terms::start_reason`
 //!   (why it does so);
 //! * `snapshot` (the view that the agent receives), `local` (its stored state), `record` (what it sends);
 //! * `decision` and `resolve` (what it does next), `pending_operations`, `pending_relation_hook` and `retry` (which
-//!   operation that is), `pending_storage_hook` (storage and its hooks), `chosen_operation` (how it starts), `wait_causes` and `agent_causes` (why it waits);
+//!   operation that is), `pending_storage_hook` (storage and its hooks), `chosen_operation` (how it starts), `wait_causes`
+//!   and `agent_causes` (why it waits);
 //! * `hook_context` and `writes` (what a hook reads and writes), `write_buffer`, `leader_settings` and `omitted_bags`
 //!   (what the hook tools do with both), `hook_context_builder`, `dispatch` and `environment` (what the hook's process
 //!   receives), `commands_context` (the context of commands);

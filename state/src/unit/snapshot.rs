@@ -88,13 +88,13 @@ pub struct CharmView {
     pub declared: Arc<Charm>,
 }
 
-/// The leadership lease of the unit's application.
+/// The leadership grant of the unit's application.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeaderView {
     /// The leader.
     pub holder: UnitName,
-    /// The generation of the lease, which increases whenever the holder changes.
+    /// The generation of the grant, which increases whenever the holder changes.
     pub generation: u64,
 }
 
@@ -141,7 +141,7 @@ pub enum Change {
     Config(BTreeMap<String, Value>),
     /// Whether the application is trusted with the credential of its cloud.
     Trust(bool),
-    /// The leadership lease of the application.
+    /// The leadership grant of the application.
     Leader(Option<LeaderView>),
     /// The settings that the leader has stored.
     LeaderSettings(LeaderSettingsView),
@@ -242,7 +242,7 @@ pub struct Snapshot {
     pub config: BTreeMap<String, Value>,
     /// Whether the application is trusted with the credential of its cloud.
     pub trusted: bool,
-    /// The leadership lease of the application.
+    /// The leadership grant of the application.
     pub leader: Option<LeaderView>,
     /// The settings that the leader has stored.
     pub leader_settings: LeaderSettingsView,
@@ -337,8 +337,9 @@ impl Snapshot {
         bag.values.as_ref().or(fetched.map(|fetched| &fetched.values))
     }
 
-    /// Stores a fetched bag and returns `true` if it has the version of this view. A newer version is discarded: a
-    /// hook would read one bag ahead of all others (I5), and the delta that updates the view is about to arrive.
+    /// Replaces the fetched bag by this one and returns true, if it has values and the version of this view. Otherwise
+    /// the view keeps no fetched bag. A newer version is discarded, because a hook would read one bag ahead of all
+    /// others (I5), and the delta that updates the view is about to arrive.
     pub fn keep_fetched(&mut self, request: BagRequest, bag: BagView) -> bool {
         let BagRequest { relation, owner, .. } = request;
         let shown = self.relations.values().find(|view| view.head.uuid == relation);

@@ -1,4 +1,4 @@
-//! Clock of an agent: virtual time since the boot of its machine, and the virtual wall clock.
+//! The clock of an agent: virtual time since the boot of its machine, and the virtual wall clock.
 
 use crate::sim::machine::Machine;
 use crate::sim::mutants::Mutant;

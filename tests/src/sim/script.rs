@@ -1,4 +1,4 @@
-//! Script of a simulated hook: a few calls of the production hook tools, chosen at random.
+//! The script of a simulated hook: a few calls of the production hook tools, chosen at random.
 //!
 //! Each hook that writes increments a counter in the charm's own state (`n`) and publishes the same number to its
 //! relations, so that a lost effect shows as a gap and a repeated effect as a repetition.

@@ -1,7 +1,8 @@
 //! Tests assert on types: no test outside `tests/tests/golden` compares our own English.
 //!
 //! The rule finds string literals of three or more words in the compared values of an assertion macro, and in the
-//! arguments of `contains`, `starts_with` and `ends_with`, in test code. The message of an assertion is not compared
+//! arguments of `contains`, `starts_with` and `ends_with`, in test code. A literal that a `let` gives a name is found
+//! where the name is compared. The message of an assertion is not compared
 //! and may be a sentence. [`EXCEPTIONS`] lists the allowed literals, each with its reason: mostly fixed texts of Juju,
 //! on which charms and clients rely.
 
@@ -109,25 +110,40 @@ fn compared(text: &str) -> Vec<(usize, String)> {
     let mut open: Vec<(Bracket, usize)> = Vec::new();
     let mut found = Vec::new();
     let mut input = Vec::new();
-    let mut last = [String::new(), String::new()];
+    // English literals by the names that `let` gives them
+    let mut named: Vec<(String, usize, String)> = Vec::new();
+    let mut last = [String::new(), String::new(), String::new()];
     for token in tokens_and_strings(text) {
         let code = match token {
             Token::Text(literal, line) => {
                 let deciding = open.iter().rev().find(|(bracket, _)| !matches!(bracket, Bracket::Inherits));
                 let is_argument =
                     matches!(deciding, Some((Bracket::Compares(count), passed)) if passed < count);
-                let is_operand = last[1] == "=" && ["=", "!"].contains(&last[0].as_str());
+                let is_operand = last[2] == "=" && ["=", "!"].contains(&last[1].as_str());
                 match deciding {
                     _ if !is_english(&literal) => (),
                     _ if is_argument || is_operand => found.push((line, literal)),
+                    _ if last[2] == "=" && last[0] == "let" => named.push((last[1].clone(), line, literal)),
                     None | Some((Bracket::Input, _)) => input.push(literal),
                     Some(_) => (),
                 }
                 String::from("\"")
             }
             Token::Code(code) => {
+                let deciding = open.iter().rev().find(|(bracket, _)| !matches!(bracket, Bracket::Inherits));
+                if let Some((_, line, literal)) = named.iter().rev().find(|(name, ..)| *name == code)
+                    && last[2] != "."
+                {
+                    match deciding {
+                        Some((Bracket::Compares(count), passed)) if passed < count => {
+                            found.push((*line, literal.clone()));
+                        }
+                        Some((Bracket::Input, _)) => input.push(literal.clone()),
+                        _ => (),
+                    }
+                }
                 match code.as_str() {
-                    "(" => open.push((Bracket::after(&last[0], &last[1]), 0)),
+                    "(" => open.push((Bracket::after(&last[1], &last[2]), 0)),
                     "[" | "{" => open.push((Bracket::Inherits, 0)),
                     ")" | "]" | "}" => drop(open.pop()),
                     "," => open.last_mut().into_iter().for_each(|(_, passed)| *passed += 1),
@@ -136,7 +152,7 @@ fn compared(text: &str) -> Vec<(usize, String)> {
                 code
             }
         };
-        last = [std::mem::take(&mut last[1]), code];
+        last = [std::mem::take(&mut last[1]), std::mem::take(&mut last[2]), code];
     }
     found.retain(|(_, literal)| !input.iter().any(|input: &String| input.contains(literal)));
     found
@@ -177,6 +193,9 @@ fn compared_literals_are_found_and_messages_of_assertions_are_not() {
     assert_eq!(found("assert!(x.is_ok(), \"the reason of a test\");"), [0; 0]);
     assert_eq!(found("assert_eq!(f(\"the input of a test\").expect(\"it is there\"), Some(1));"), [0; 0]);
     assert_eq!(found("lines.find(|line| *line == \"web is gone\")"), [1]);
+    assert_eq!(found("let text = \"web is gone\";\nassert_eq!(x, text);"), [1]);
+    assert_eq!(found("let text = \"web is gone\";\nassert!(f(text).is_ok());"), [0; 0], "its input");
+    assert_eq!(found("let text = \"web is gone\";\nassert_eq!(f(text), text);"), [0; 0], "data of the test");
     assert_eq!(found("f(\"web is gone\"); assert_eq!(x, \"web is gone\");"), [0; 0], "data of the test");
     assert_eq!(found("f(\"web is gone\"); // assert_eq!(x, \"web is gone\")"), [0; 0]);
     assert_eq!(found("assert_eq!(x, \"web/0 logging/0 db/0\");"), [0; 0], "names are no words");

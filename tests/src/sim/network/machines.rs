@@ -1,4 +1,4 @@
-//! Link of a machine agent to the controller: requests, and a watch that may break or fall silent.
+//! The link of a machine agent to the controller: requests, and a watch that may break or fall silent.
 
 use super::{Direction, RESPONSE_TIMEOUT_MS, SimNetwork, SimSession, StreamBreak, unreachable_error};
 use crate::sim::identities::token;

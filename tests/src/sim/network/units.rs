@@ -1,4 +1,4 @@
-//! Link of a unit agent to the controller: requests, and a watch that may break, fall silent, repeat events or lag.
+//! The link of a unit agent to the controller: requests, and a watch that may break, fall silent, repeat events or lag.
 
 use super::{
     Delivery, Direction, RESPONSE_TIMEOUT_MS, SimNetwork, SimSession, StreamBreak, TRANSIT_MS,
