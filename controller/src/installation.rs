@@ -75,7 +75,7 @@ impl Installation {
             }
             None => {
                 let fresh = ControllerIdentity {
-                    controller: environment::uuid_v4(host::random::bits()),
+                    controller: environment::uuid_v4(host::random::random_u128()),
                     address: None,
                 };
                 write_atomic(&identity, yaml(&fresh).as_bytes())?;

@@ -44,9 +44,9 @@ pub async fn provide(
         });
         stored.await.map_err(|why| format!("cannot store resource {name:?}: {why}"))?;
     }
-    path.into_os_string().into_string().map_err(|path| {
-        format!("cannot provide resource {name:?}: the path {path:?} is not UTF-8")
-    })
+    path.into_os_string()
+        .into_string()
+        .map_err(|path| format!("cannot provide resource {name:?}: the path {path:?} is not UTF-8"))
 }
 
 /// Whether this is the name of a file, and no path.

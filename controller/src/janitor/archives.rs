@@ -54,7 +54,10 @@ pub(super) async fn sweep<S: Store, E: Environment>(
         let page = reader.scan(&GLOBAL.prefix(Kind::ArchiveUse), &from, USES_PER_SWEEP);
         let last = page.last().filter(|_| page.len() == USES_PER_SWEEP).map(|last| last.key.clone());
         let uses = page.iter().filter_map(|stored| ArchiveUse::of_key(&stored.key));
-        (uses.filter(|archive_use| archive::has_ended(reader, archive_use)).collect::<Vec<_>>(), last.unwrap_or_default())
+        (
+            uses.filter(|archive_use| archive::has_ended(reader, archive_use)).collect::<Vec<_>>(),
+            last.unwrap_or_default(),
+        )
     });
     let (ended, last) = page.await;
     scan.after = last;

@@ -1,6 +1,6 @@
 //! Transitions that change several entities, or that are not part of the lifecycle of one entity: the commit of
 //! records, requests of machine agents, instances, the destruction of models, removal by force and its dry run,
-//! retention. The operations of a unit agent are in `terms::operation`.
+//! retention.
 //!
 //! Most public functions are transitions over a [`Draft`](crate::documents::draft::Draft), called by one handler of the
 //! controller or by its janitor; dry runs and the selection for retention only read.
