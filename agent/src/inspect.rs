@@ -185,7 +185,8 @@ mod tests {
         journal.append(&[Event::Started(run)], &Arc::new(local)).await.expect("it is appended");
         let (client, none) = (dir.path().join("pintle-hook"), Err(anyhow::anyhow!("it is missing")));
         let why = async |client| why(dir.path(), client).await.expect("readable");
-        let expected = "web/0: running hook install (run 1): the charm is deployed\n";
+        let reason = start_reason::describe(&run.reason);
+        let expected = format!("web/0: running {} (run {}): {reason}\n", run.operation, run.number);
 
         std::fs::write(folder.file("agent.log"), "started\nERROR the disk is full\n").expect("written");
         let output = why(Ok(client.clone())).await;

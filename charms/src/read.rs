@@ -248,8 +248,7 @@ mod tests {
         let charm = Charm { name: "x".to_owned(), bases: vec![base], ..Charm::default() };
         assert_eq!(check_python(&charm, "3.12", Some("3.12")), None);
         let problem = check_python(&charm, "3.12", Some("3.11")).expect("another Python").to_string();
-        let expected = "venv: charm \"x\" was packed for python3.12 (ubuntu@24.04); this host has 3.11";
-        assert!(problem.starts_with(expected), "{problem}");
+        assert!(problem.contains("python3.12 (ubuntu@24.04)") && problem.contains("3.11"), "{problem}");
         assert!(check_python(&charm, "3.12", None).is_some());
     }
 }

@@ -362,7 +362,7 @@ async fn the_whole_log_is_read_in_pages() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn a_rejected_removal_does_not_stop_the_others() {
-    let unknown = "unit \"web/8\" not found";
+    let unknown = "no web/8";
     let refuses = [("web/8".to_owned(), unknown.to_owned())].into();
     let session = FakeSession::new(FakeController { refuses, ..FakeController::default() });
     let failure = run_command(&["remove-unit", "--no-prompt", "web/8", "web/9"], &session)

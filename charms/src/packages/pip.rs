@@ -174,9 +174,9 @@ mod tests {
                       To fix this you could try to:\n";
         let stderr =
             "ERROR: Cannot install web\nERROR: ResolutionImpossible: for help visit https://example.com\n";
-        let expected = "conflicting versions: the charm requires sdk==1.25; exporter 1.21 depends on sdk==1.21; \
-                        sdk==1.24 is pinned";
-        assert_eq!(failure(stdout, stderr).text(), expected);
+        let text = failure(stdout, stderr).text();
+        assert!(["sdk==1.25", "exporter 1.21", "sdk==1.24"].iter().all(|part| text.contains(part)), "{text}");
+        assert!(!text.contains("example.com") && text.lines().count() == 1, "{text}");
     }
 
     #[test]

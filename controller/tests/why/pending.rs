@@ -15,6 +15,7 @@ use state::terms::hook_name::{HookName, RelationEventName};
 use state::terms::names::UnitName;
 use state::terms::operation::{Hook, Operation};
 use state::unit::record::{Outcome, Record};
+use state::why::explanation::{EntityState, HookLock};
 use std::collections::BTreeMap;
 
 /// Returns a relation hook of web for db/0.
@@ -160,14 +161,16 @@ async fn why_names_the_hook_lock_holder_and_waiters_unless_hooks_run_in_parallel
     let next = fixture.admin.handle(backup("web/1")).await.expect("it is enqueued").answer.id;
     let machine = async || {
         let why = fixture.admin.handle(GetWhy { entity: entity("machine/0") }).await.expect("it exists");
-        api::text::entity_state::describe(&why.now)
+        why.now
     };
-    assert_eq!(machine().await, "2 units");
+    let free = EntityState::Machine { units: 2, hook_lock: None };
+    assert_eq!(machine().await, free);
     let running = Activity::Action { id, name: "backup".to_owned() };
     let (reports, executing) = (Vec::new(), Some(running.clone()));
     let report = Report { epoch: web.epoch, run: web.sequence + 1, reports, executing, executing_for_ms: 5 };
     web.api.handle(report).await.expect("it is its session");
 
+    let held_by = running.clone();
     let waits = causes(&fixture, "web/1").await;
     let is_for_lock = |cause: &Cause| matches!(cause.duty, Duty::ReleaseHookLock { .. });
     let waits = waits.into_iter().find(is_for_lock).expect("it waits");
@@ -180,8 +183,12 @@ async fn why_names_the_hook_lock_holder_and_waiters_unless_hooks_run_in_parallel
     let duty =
         Duty::Finish { activity: running, run: web.sequence + 1, machine: "0".to_owned(), lock_waiters };
     assert!(holds.iter().any(|cause| cause.duty == duty), "{holds:?}");
-    let now = "2 units, hook lock held by web/0 (running action backup), waited for by web/1";
-    assert_eq!(machine().await, now);
+    let lock = HookLock {
+        holder: "web/0".parse().expect("a unit"),
+        running: held_by,
+        waiters: vec![UnitName::new("web", 1)],
+    };
+    assert_eq!(machine().await, EntityState::Machine { units: 2, hook_lock: Some(lock) });
 
     let set = BTreeMap::from([("parallel".to_owned(), "true".to_owned())]);
     fixture
@@ -191,7 +198,7 @@ async fn why_names_the_hook_lock_holder_and_waiters_unless_hooks_run_in_parallel
         .expect("a known setting");
     let own = causes(&fixture, "web/1").await;
     assert!(!own.iter().any(is_for_lock), "{own:?}");
-    assert_eq!(machine().await, "2 units");
+    assert_eq!(machine().await, free);
 }
 
 #[tokio::test]

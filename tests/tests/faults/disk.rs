@@ -4,6 +4,7 @@
 use super::namespace::again_in;
 use super::obstacles::until_fault;
 use api::text::fault;
+use controller::store::StoreError;
 use state::terms::health::{Fault, Limit};
 use std::fs::{self, File};
 use std::io::Write;
@@ -134,8 +135,7 @@ fn a_controller_on_a_full_disk_refuses_and_takes_what_was_kept_when_there_is_roo
                 [output, other].into_iter().find(|output| output.code != 0)
             });
             assert_eq!((output.code, output.stdout.as_str()), (1, ""), "{output:?}");
-            let expected = "ERROR cannot write to the store: the disk is full; nothing was changed";
-            assert_eq!(output.stderr.lines().next(), Some(expected));
+            assert_eq!(output.stderr.lines().next(), Some(format!("ERROR {}", StoreError::Full).as_str()));
             scene.ok(&["status"]);
             free(&folder);
             scene.ok(&["config", "db", "say=room"]);

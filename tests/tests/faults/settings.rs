@@ -42,7 +42,7 @@ done"#
     );
     let hooks = [("server-relation-created", write.as_str()), ("config-changed", write.as_str())];
     let big = charm(&scene, "big", "provides: {server: {interface: sql}}", &hooks);
-    let read = r#"sizes=$(for unit in $(relation-list); do relation-get key "$unit" | wc -c; done | xargs)
+    let read_sizes = r#"sizes=$(for unit in $(relation-list); do relation-get key "$unit" | wc -c; done | xargs)
 status-set active "$(relation-get key | wc -c) of $sizes""#;
     let (first, go) = (scene.beside("first"), scene.beside("go"));
     let twice = format!(
@@ -56,7 +56,7 @@ juju-log "read $before and later $(look)""#,
         text(&first),
         text(&go)
     );
-    let hooks = [("db-relation-changed", read), ("config-changed", twice.as_str())];
+    let hooks = [("db-relation-changed", read_sizes), ("config-changed", twice.as_str())];
     let reader = charm(&scene, "reader", "requires: {db: {interface: sql}}", &hooks);
     scene.ok(&["deploy", &big, "--num-units", "4"]);
     scene.ok(&["deploy", &reader]);
