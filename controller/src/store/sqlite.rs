@@ -10,7 +10,7 @@
 //!
 //! The folder also contains `store.lock` (the process that has the store open) and `generation.yaml` (the store
 //! generation and a revision that it has reached). With the latter, [`Sqlite::open`] refuses a database that is
-//! missing, empty, truncated, of another store generation, or older than the recorded revision.
+//! missing, empty, truncated, of another store generation, older than the recorded revision, or copied into the folder.
 //!
 //! Every row has a checksum. A damaged document fails the requests that need it, and no others; their error names it
 //! (`damaged_documents`).

@@ -214,6 +214,46 @@ async fn an_older_copy_is_refused_and_starts_a_new_generation_on_request() {
     assert_eq!(store.store_generation(), OTHER_GENERATION, "it continues with the new one");
 }
 
+/// `cp -a backup/. DIR`: database and `generation.yaml` are both old, agree, and are written into the existing files.
+#[tokio::test]
+async fn a_backup_that_was_copied_into_the_folder_is_refused_and_starts_a_new_generation_on_request() {
+    let backup = tempfile::tempdir().expect("a folder");
+    let copy = |from: &Path, to: &Path| {
+        for name in ["store.sqlite", "store.sqlite-wal", "generation.yaml"] {
+            match std::fs::copy(from.join(name), to.join(name)) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                copied => drop(copied.expect("copied")),
+            }
+        }
+    };
+    for was_running in [false, true] {
+        let (mut store, folder) = sqlite(100);
+        write(&store, &[("m/a", Some(1))]).await;
+        if was_running {
+            copy(folder.path(), backup.path());
+        } else {
+            drop(store);
+            copy(folder.path(), backup.path());
+            store = open(folder.path(), OTHER_GENERATION).expect("opens");
+        }
+        write(&store, &[("m/a", Some(2))]).await;
+        let lost = at(&store, 2);
+        drop(store);
+        copy(backup.path(), folder.path());
+
+        let error = open(folder.path(), Uuid(9)).err().expect("refused");
+        assert!(matches!(error, OpenError::CopiedIntoPlace { .. }), "{was_running} {error}");
+        let restored = Options { restored: true, ..Options::new(Uuid(9)) };
+        let store = Sqlite::open(folder.path(), restored).expect("the operator states it");
+        assert_eq!((store.store_generation(), store.newest_revision()), (Uuid(9), 1));
+        write(&store, &[("m/a", Some(3))]).await;
+        write(&store, &[("m/a", Some(4))]).await;
+        assert_eq!(store.changes_after(lost, 10).await, Err(Compacted), "a full view is sent");
+        drop(store);
+        open(folder.path(), OTHER_GENERATION).expect("it continues");
+    }
+}
+
 #[tokio::test]
 async fn the_operator_can_declare_a_restored_backup() {
     let (store, folder) = sqlite(100);

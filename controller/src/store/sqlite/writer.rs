@@ -139,6 +139,7 @@ impl Writer {
                 }
             }
         }
+        let _ = self.generation_file.close(*self.newest.borrow()); // otherwise the file of the start remains
     }
 
     fn commit_alone(&mut self, request: Box<dyn WriteRequest>) {
