@@ -67,6 +67,7 @@ pub fn of_errno(errno: i32) -> Option<Fault> {
         Errno::ENFILE => Limit::HostDescriptors,
         Errno::ENOSPC => Limit::DiskSpace,
         Errno::EDQUOT => Limit::DiskQuota,
+        Errno::EFBIG => Limit::FileSize,
         Errno::ENOMEM => Limit::Memory,
         Errno::EADDRNOTAVAIL => Limit::Ports,
         Errno::EIO | Errno::EROFS => return Some(Fault::Disk),

@@ -72,9 +72,10 @@ pub fn ignore_not_found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// Whether the error means that the disk or the quota of the user is full, so that a later attempt may succeed.
+/// Whether the error means that the disk or the quota of the user is full, or the limit of the size of files is reached
+/// (`ulimit -f`), so that a later attempt may succeed.
 pub fn is_disk_full(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
 }
 
 /// Whether a file of this name may be the remainder of an interrupted [`write_atomic`]. Such a file is hidden

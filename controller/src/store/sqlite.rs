@@ -21,6 +21,7 @@ pub mod inspection;
 mod open;
 mod reads;
 mod recent;
+mod write_limit;
 mod writer;
 
 pub use open::{GenerationFile, OpenError, Options, VERSION};
@@ -41,6 +42,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::sync::{mpsc, oneshot, watch};
+use write_limit::WriteLimit;
 use writer::{ApplyRequest, ChangeLog, QUEUE_MAX, TransitionRequest, WriteRequest, Writer};
 
 /// A store in a folder. Dropping the last handle closes it: it waits for the pending requests, then releases the lock.
@@ -93,6 +95,7 @@ impl Sqlite {
         let writer = Writer {
             connection,
             generation_file,
+            write_limit: WriteLimit::new(file.clone()),
             _lock: lock,
             damaged_documents,
             log: ChangeLog::new(log, options.changes_kept, options.changes_bytes_max),
