@@ -6,9 +6,9 @@
 //!
 //! Called by the machine agent through [`StorageHost`].
 
-use crate::juju_paths::DATA_DIR;
 use crate::ports::StorageHost;
 use anyhow::{Context, Result, bail};
+use api::machine_folder::DATA_DIR;
 use host::file::{ignore_not_found, write_atomic};
 use host::mounts::mount_points;
 use state::terms::storage::{MachineAttachment, MachineStorage, StorageId, StoragePool};

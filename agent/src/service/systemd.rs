@@ -7,9 +7,12 @@
 //! Called by `deployer`, `uninstall` and `pintle-agent install`.
 
 use super::agent_process::{AgentExit, EndedAgent, NON_CHILD_POLL_INTERVAL, running, wait_for_exit};
+use crate::deployer::{FINISHED, RECALLING};
 use crate::fault;
 use crate::folder::UnitFolder;
 use anyhow::{Context, Result, bail};
+use api::AgentConfig;
+use api::machine_folder::AGENTS_DIR;
 use host::file::{ignore_not_found, write_atomic, write_atomic_unsynced};
 use state::terms::health::ProcessEnd;
 use std::fs;
@@ -64,17 +67,18 @@ Environment=XDG_RUNTIME_DIR=/run
 /// The template of the unit agents' services. An agent exits with 15 when it was signalled or its configuration
 /// changed.
 fn unit_template(program: &Path, data: &Path) -> String {
-    let (program, data) = (program.display(), data.display());
+    const CONFIG: &str = AgentConfig::FILE;
+    let (program, unit) = (program.display(), format!("{}/{AGENTS_DIR}/%i", data.display()));
     format!(
         "[Unit]
 Description=Pintle unit agent %i
-ConditionPathExists={data}/agents/%i/agent.yaml
-ConditionPathExists=!{data}/agents/%i/finished
-ConditionPathExists=!{data}/agents/%i/recalling
+ConditionPathExists={unit}/{CONFIG}
+ConditionPathExists=!{unit}/{FINISHED}
+ConditionPathExists=!{unit}/{RECALLING}
 StartLimitIntervalSec=0
 
 [Service]
-ExecStart={program} unit --dir {data}/agents/%i
+ExecStart={program} unit --dir {unit}
 RestartForceExitStatus=15
 {SERVICE}"
     )

@@ -35,6 +35,8 @@ use crate::data_dir::DataDir;
 use crate::supervisor::network::Network;
 use crate::supervisor::process;
 use crate::supervisor::{agent_file, host_programs};
+use api::AgentConfig;
+use api::machine_folder::{CONSOLE_LOG, CONTAINER_PID, DATA_DIR};
 use futures::stream::{StreamExt, iter};
 use host::file::{create_private_folder, ignore_not_found, write_atomic};
 use host::process::Process;
@@ -54,8 +56,6 @@ use tokio::sync::Notify;
 
 /// The folder of the executables in a machine.
 const PROGRAMS: &str = "/usr/local/lib/pintle";
-/// The data folder of the agent in a machine.
-const DATA: &str = "/var/lib/pintle";
 /// The path in the machine at which [`CONFIG_DIR`] is mounted.
 const CONFIG_IN_MACHINE: &str = "/etc/pintle";
 /// Exists once the machine is ready for its first boot.
@@ -209,7 +209,7 @@ impl Nspawn {
             |error: io::Error| CommandError::new(format!("cannot prepare {}: {error}", root.display()));
         self.write_files(root, name, address).map_err(to_error)?;
         let (root, program) = (root.display().to_string(), format!("{PROGRAMS}/pintle-agent"));
-        let install = ["install", "--data", DATA, "--root", &root, "--program", &program];
+        let install = ["install", "--data", DATA_DIR, "--root", &root, "--program", &program];
         host_programs::run(&self.agent.display().to_string(), &install).map(drop)
     }
 
@@ -235,9 +235,9 @@ impl Nspawn {
         write_public_file(&etc.join("machine-id"), "")?;
         let wanted = etc.join("systemd/system/multi-user.target.wants/systemd-networkd.service");
         link("/lib/systemd/system/systemd-networkd.service", &wanted)?;
-        let data = root.join(DATA.trim_start_matches('/'));
+        let data = root.join(DATA_DIR.trim_start_matches('/'));
         create_private_folder(&data)?;
-        link(&format!("{CONFIG_IN_MACHINE}/agent.yaml"), &data.join("agent.yaml"))
+        link(&format!("{CONFIG_IN_MACHINE}/{}", AgentConfig::FILE), &data.join(AgentConfig::FILE))
     }
 
     pub(super) async fn start(&mut self, spec: &InstanceSpec<'_>) -> Result<Option<Duration>, CommandError> {
@@ -255,7 +255,7 @@ impl Nspawn {
         }
         kill_container_processes(&folder).await?;
         let to_error = |error: io::Error| CommandError::new(format!("cannot start the container: {error}"));
-        let console_log = folder.join("console.log");
+        let console_log = folder.join(CONSOLE_LOG);
         fs::remove_file(&console_log).ok();
         let (console, recording) = console::record(&console_log).map_err(to_error)?;
         let short = &machine.to_string()[..8];
@@ -266,7 +266,7 @@ impl Nspawn {
         let mut command = Command::new("sh");
         command
             .args(["-c", LAUNCH_SCRIPT, "sh"])
-            .arg(folder.join("nspawn.pid"))
+            .arg(folder.join(CONTAINER_PID))
             .args(["--quiet", "--boot", "--register=no", "--keep-unit", "--link-journal=no"])
             .args(["--console=pipe", "--directory"])
             .arg(folder.join("root"))
@@ -375,9 +375,9 @@ fn hostname(spec: &InstanceSpec<'_>) -> String {
 /// Copies `agent.yaml` to the folder that the machine mounts. Root in the machine can write to that folder, so this
 /// host never reads files in it or follows links.
 fn copy_agent_config(folder: &Path) -> io::Result<()> {
-    let text = fs::read_to_string(folder.join("agent.yaml"))?;
+    let text = fs::read_to_string(folder.join(AgentConfig::FILE))?;
     create_private_folder(&folder.join(CONFIG_DIR))?;
-    write_atomic(&folder.join(CONFIG_DIR).join("agent.yaml"), text.as_bytes())
+    write_atomic(&folder.join(CONFIG_DIR).join(AgentConfig::FILE), text.as_bytes())
 }
 
 /// Writes a file that all users can read, and replaces the one of the base system.
@@ -398,7 +398,7 @@ fn link(to: &str, path: &Path) -> io::Result<()> {
 
 /// The running container process of a machine's folder.
 fn running_container(folder: &Path) -> Option<Process> {
-    Process::read_alive(&folder.join("nspawn.pid"))
+    Process::read_alive(&folder.join(CONTAINER_PID))
 }
 
 /// Kills the processes of a container. A container keeps running if systemd-nspawn itself was killed.
