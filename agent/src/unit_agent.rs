@@ -20,10 +20,9 @@ mod watcher;
 pub use agent_state::AgentState;
 pub use end::UnitAgentEnd;
 
-use crate::outage::Channel;
+use crate::outage::{Channel, LINK_BACKOFF};
 use crate::ports::{CharmHost, Clock, DiskError, UnitStorage};
 use crate::requested_commands::RequestedCommands;
-use agent_state::LINK_BACKOFF;
 use api::text::error::full_text;
 use api::text::refusal;
 use api::{FetchArchive, UnitAgentRequests};

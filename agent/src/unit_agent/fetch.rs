@@ -4,13 +4,13 @@
 //! Also implements [`HookHost`], the requests of a running hook's tools to the agent; one of them changes the leader
 //! settings at the controller.
 
-use super::agent_state::{AgentState, LINK_BACKOFF};
-use crate::outage::Channel;
+use super::agent_state::AgentState;
+use crate::outage::{Channel, LINK_BACKOFF};
 use crate::ports::{Clock, HookHost, UnitStorage};
+use api::text::error::full_text;
 use api::{
     FetchResource, OpenSecret, ReadSecret, SealSecret, SealedSecret, UnitAgentRequests, WriteLeaderSettings,
 };
-use api::text::error::full_text;
 use commands::{ResourceNeed, SecretAnswer, SecretNeed};
 use host::backoff::Backoff;
 use state::operations::leader_settings::LeaderWrite;
