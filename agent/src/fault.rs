@@ -5,8 +5,10 @@
 use crate::exit_code;
 use crate::ports::DiskError;
 use anyhow::Result;
+use host::program::ProgramError;
 use nix::errno::Errno;
 use state::terms::health::{Fault, Limit, ProcessEnd, UnitAgentExit, bounded_line};
+use std::error::Error as _;
 use std::process::ExitCode;
 
 /// The context of an error whose fault is known where the error occurs.
@@ -37,6 +39,14 @@ pub fn of_error(error: &anyhow::Error) -> Option<Fault> {
         of_io.or_else(|| cause.downcast_ref::<Errno>().map(|errno| *errno as i32))
     };
     recognised.or_else(|| error.chain().find_map(errno).and_then(of_errno))
+}
+
+/// The error of a program of the host, with its fault if it could not be started because of the limit of processes.
+pub fn program_error(error: ProgramError) -> anyhow::Error {
+    let errno = error.source().and_then(|cause| cause.downcast_ref::<std::io::Error>()?.raw_os_error());
+    let is_limit = errno.and_then(of_start_errno) == Some(Fault::Limit(Limit::Processes));
+    let error = anyhow::Error::new(error);
+    if is_limit { error.context(FaultContext(Fault::Limit(Limit::Processes))) } else { error }
 }
 
 /// The error of a process that cannot be started, with its fault if it is the limit of processes.
