@@ -24,7 +24,7 @@ mod recent;
 mod write_limit;
 mod writer;
 
-pub use open::{GenerationFile, OpenError, Options, VERSION};
+pub use open::{DATABASE, GenerationFile, LOCK, OpenError, Options, VERSION};
 
 use super::usage::StoreUsage;
 use super::{

@@ -23,6 +23,10 @@ use std::time::UNIX_EPOCH;
 pub const VERSION: i64 = 1;
 /// SQLite's default.
 const PAGE_BYTES: u64 = 4096;
+/// The file of the database.
+pub const DATABASE: &str = "store.sqlite";
+/// The file that the process with the open store locks.
+pub const LOCK: &str = "store.lock";
 const TABLES: &str = "
     CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
     CREATE TABLE documents (
@@ -126,7 +130,7 @@ pub(super) struct OpenStore {
 pub(super) fn open(folder: &Path, options: &Options) -> Result<OpenStore, OpenError> {
     let failed = |why: String| OpenError::Failed { folder: folder.to_owned(), why };
     let lock = lock(folder)?;
-    let file = folder.join("store.sqlite");
+    let file = folder.join(DATABASE);
     let recorded = GenerationFile::load(folder);
     let is_recorded = GenerationFile::path(folder).exists();
     let refused = |why: String| OpenError::NotTheStore { file: file.clone(), why };
@@ -226,7 +230,7 @@ impl Drop for Lock {
 
 /// Takes the lock and writes the id of this process into the file.
 fn lock(folder: &Path) -> Result<Lock, OpenError> {
-    match host::lock::Lock::take(&folder.join("store.lock"), &format!("process {}", std::process::id())) {
+    match host::lock::Lock::take(&folder.join(LOCK), &format!("process {}", std::process::id())) {
         Ok(Ok(lock)) => Ok(Lock(lock)),
         Ok(Err(LockHeld(holder))) => {
             let holder = if holder.is_empty() { "another process".to_owned() } else { holder };

@@ -432,6 +432,7 @@ pub(super) fn change_bytes(connection: &Connection) -> rusqlite::Result<Vec<(Rev
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::sqlite::DATABASE;
     use std::fs;
     use std::future::Future as _;
     use std::pin::pin;
@@ -441,7 +442,7 @@ mod tests {
     #[tokio::test]
     async fn a_request_ends_if_a_file_cannot_be_opened_and_other_reads_wait() {
         let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("store.sqlite");
+        let file = folder.path().join(DATABASE);
         let writer = Connection::open(&file).expect("a database");
         writer.pragma_update(None, "journal_mode", "WAL").expect("a local disk");
         writer.execute_batch("CREATE TABLE changes (revision INTEGER)").expect("a new database");
@@ -464,7 +465,7 @@ mod tests {
     #[tokio::test]
     async fn a_read_of_no_request_succeeds_when_the_disk_has_recovered() {
         let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("store.sqlite");
+        let file = folder.path().join(DATABASE);
         let writer = Connection::open(&file).expect("a database");
         writer.execute_batch("CREATE TABLE changes (revision INTEGER)").expect("a new database");
         let reader = Connection::open_with_flags(&file, OpenFlags::SQLITE_OPEN_READ_ONLY).expect("it exists");
