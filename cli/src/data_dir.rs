@@ -4,6 +4,7 @@
 //! data have their own modules. The folder must be accessible to its owner only (spec/security.md S32).
 
 use crate::command_error::CommandError;
+use api::ClientFile;
 use api::machine_folder::MACHINES_DIR;
 use host::file::create_private_folder;
 use std::io;
@@ -40,7 +41,7 @@ impl DataDir {
     /// Address, certificate and token with which the operator's commands connect to the controller
     /// ([`api::ClientFile`]).
     pub fn client_file(&self) -> PathBuf {
-        self.0.join("client.yaml")
+        self.0.join(ClientFile::FILE)
     }
 
     /// The name of the previously selected model, for `switch -`.
