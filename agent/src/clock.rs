@@ -38,7 +38,7 @@ pub fn kernel_boot() -> String {
 
 /// 128 random bits from the kernel.
 pub fn random_uuid() -> Uuid {
-    Uuid(host::random::bits())
+    Uuid(host::random::random_u128())
 }
 
 /// Milliseconds since boot, including the time that the host was suspended.

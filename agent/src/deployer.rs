@@ -44,17 +44,17 @@ const REMAINING_PROCESSES_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Deployer {
     machine: PathBuf,
     config: AgentConfig,
-    services: Supervision,
+    supervision: Supervision,
 }
 
 impl Deployer {
     /// A deployer for the machine with this folder and configuration.
-    pub fn new(machine: PathBuf, config: AgentConfig, services: Supervision) -> Deployer {
-        Deployer { machine, config, services }
+    pub fn new(machine: PathBuf, config: AgentConfig, supervision: Supervision) -> Deployer {
+        Deployer { machine, config, supervision }
     }
 
     /// The folder of the machine.
-    pub fn data(&self) -> &Path {
+    pub fn machine_folder(&self) -> &Path {
         &self.machine
     }
 
@@ -212,7 +212,7 @@ impl Deployer {
     /// # Errors
     /// If the agent cannot be started.
     pub fn start(&self, folder: &UnitFolder) -> Result<AgentExit> {
-        self.services.start(folder)
+        self.supervision.start(folder)
     }
 
     /// Stops the unit agent and kills the remaining processes of its hooks. The agent is not started again.
@@ -225,7 +225,7 @@ impl Deployer {
     }
 
     async fn stop_processes(&self, folder: &UnitFolder) -> Result<()> {
-        self.services.stop(folder).await?;
+        self.supervision.stop(folder).await?;
         for run in unfinished_runs(folder) {
             if tokio::time::timeout(REMAINING_PROCESSES_TIMEOUT, kill_remaining_processes(&run))
                 .await

@@ -111,12 +111,12 @@ impl DeclaredFile {
 
 /// A shim that waits at its gate, a pipe. No other process has the end that opens it: the shim ends if this is dropped,
 /// or the agent dies, before the gate is open.
-pub struct HeldShim {
+pub struct GatedShim {
     shim: tokio::process::Child,
     opener: io::PipeWriter,
 }
 
-impl HeldShim {
+impl GatedShim {
     /// Lets the hook run. Must not be called before the start of the run is stored.
     fn open_gate(mut self) -> tokio::process::Child {
         // if the shim has ended, the write fails, and the run is found without an outcome
@@ -195,7 +195,7 @@ impl HostCharms {
     }
 
     /// Starts the shim at a closed gate, and meanwhile stores what a later agent needs.
-    async fn start(&self, run: &Run, context: &HookContext, program: &Path) -> io::Result<HeldShim> {
+    async fn start(&self, run: &Run, context: &HookContext, program: &Path) -> io::Result<GatedShim> {
         let run_folder = self.folder.run(run.number);
         create_empty(&run_folder)?;
         if let HookTrigger::Commands(RunningCommands { script, .. }) = &context.trigger {
@@ -225,11 +225,11 @@ impl HostCharms {
             .stdout(Stdio::from(lock.duplicate()?))
             .stderr(Stdio::null())
             .process_group(0);
-        let held = HeldShim { shim: tokio::process::Command::from(command).spawn()?, opener };
+        let gated = GatedShim { shim: tokio::process::Command::from(command).spawn()?, opener };
         match run_file.write(&run_folder) {
-            Ok(()) => Ok(held),
+            Ok(()) => Ok(gated),
             Err(error) => {
-                held.close_gate().await;
+                gated.close_gate().await;
                 Err(error)
             }
         }

@@ -119,7 +119,7 @@ pub async fn why(dir: &Path, client: Result<PathBuf>) -> Result<String> {
     let name = &local.name;
     // a started run is running if the agent is alive; without an agent it was interrupted
     if let (true, Step::Started(run)) = (is_running, &local.step) {
-        let reason = start_reason::words(&run.reason);
+        let reason = start_reason::describe(&run.reason);
         let running = format!("{name}: running {} (run {}): {reason}\n", run.operation, run.number);
         return Ok(first + &running + &last);
     }
@@ -132,7 +132,7 @@ pub async fn why(dir: &Path, client: Result<PathBuf>) -> Result<String> {
         Act::Wait(wait) if wait.causes.is_empty() => format!("{name}: idle, waits for nothing\n"),
         Act::Wait(wait) => text(&wait.causes, &now),
         Act::Start(run) => {
-            format!("{name}: next operation: {}: {}\n", run.operation, start_reason::words(&run.reason))
+            format!("{name}: next operation: {}: {}\n", run.operation, start_reason::describe(&run.reason))
         }
         Act::RecordOutcome(record) => format!("{name}: next operation: {}\n", record.operation),
         Act::Reattach(run) => format!("{name}: {} was started by an agent that has ended\n", run.operation),
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(output, expected_absent, "without a view, only the absent agent is reported");
         let missing = of_web(Duty::InstallHookTools, Actor::Operator).last_error("it is missing".to_owned());
         assert_eq!(why(none).await, text(&[missing, absent], &Now::hypothetical()));
-        Process::this().write(&folder.file(AGENT_PID)).expect("written");
+        Process::current().write(&folder.file(AGENT_PID)).expect("written");
         assert_eq!(why(Ok(client)).await, expected);
     }
 
@@ -245,7 +245,7 @@ mod tests {
     #[tokio::test]
     async fn files_that_were_set_aside_are_named_until_they_are_deleted() {
         let (_dir, folder) = configured().await;
-        Process::this().write(&folder.file(AGENT_PID)).expect("written");
+        Process::current().write(&folder.file(AGENT_PID)).expect("written");
         let file = folder.file("journal.yaml.corrupt-1");
         std::fs::write(&file, "damaged").expect("written");
         let named = why(folder.root(), no_client()).await.expect("the state is explained");

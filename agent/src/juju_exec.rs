@@ -194,7 +194,7 @@ fn exchange(folder: &UnitFolder, tool: &str, args: &[String]) -> io::Result<Vec<
     };
     let context_id = std::env::var("JUJU_CONTEXT_ID").unwrap_or_default();
     let call = CallHeader {
-        call_id: host::random::bits().to_le_bytes(),
+        call_id: host::random::random_u128().to_le_bytes(),
         context_id: context_id.as_bytes(),
         cwd: b"/",
         tool: tool.as_bytes(),

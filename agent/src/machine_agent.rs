@@ -177,7 +177,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
     ) -> Result<MachineAgentEnd, ApiError> {
         tokio::select! {
             biased;
-            never = self.send_heartbeats() => match never {},
+            never = self.report_presence() => match never {},
             never = self.send_disk_usage() => match never {},
             end = self.serve_watch(watch) => end,
         }
@@ -226,13 +226,13 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
 
     /// Reports presence and health, concurrently with the watch, so that neither waits for the other on a dead
     /// connection. The controller reports this agent as late when its presence is overdue by one heartbeat.
-    async fn send_heartbeats(&self) -> Infallible {
+    async fn report_presence(&self) -> Infallible {
         let mut due_ms = 0;
         loop {
             let now_ms = self.clock.since_boot_ms();
             // a report that is lost is repeated soon, and an outage ends the watch
             if now_ms >= due_ms && self.api.handle(ReportPresence).await.is_ok() {
-                due_ms = now_ms + api::PRESENCE_MS;
+                due_ms = now_ms + api::PRESENCE_INTERVAL_MS;
             }
             self.report_health().await;
             self.report_obstructed_recalls().await;

@@ -118,7 +118,7 @@ pub async fn run(dir: PathBuf, services: Supervision, log_filter: LogFilter) -> 
     };
     umask(Mode::from_bits_truncate(0o077));
     let config = config::read(&dir)?;
-    Process::this().write(&dir.join(MACHINE_PID))?;
+    Process::current().write(&dir.join(MACHINE_PID))?;
     juju_paths::provide(&dir, &config.name)?;
     let deployer = Deployer::new(dir.clone(), config.clone(), services);
     let client = config.client()?;

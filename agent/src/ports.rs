@@ -90,7 +90,7 @@ pub trait HookHost {
 
 /// The charm of a unit: its folder and its processes.
 pub trait CharmHost {
-    /// The hook lock, which is held during a run: one run at a time per machine, or per unit if `parallel`.
+    /// The hook lock, which is gated during a run: one run at a time per machine, or per unit if `parallel`.
     /// Dropping it releases the lock, unless a hook's process still holds it.
     type Lock;
     /// Waits until the hook lock is acquired.
@@ -107,17 +107,17 @@ pub trait CharmHost {
     fn is_installed(&self, charm: &CharmRef) -> impl Future<Output = bool>;
     /// The process of a run that waits at its gate: nothing of the charm runs before [`CharmHost::run`] opens the gate.
     /// If it is dropped, or this agent dies, the process ends without an outcome.
-    type Held;
+    type Gated;
     /// Starts the process of `run`, whose start may not be stored yet, at a closed gate. None if it cannot be started,
     /// or has no program: [`CharmHost::run`] starts it then, or reports why not.
-    fn hold(&self, run: &Run, context: &HookContext) -> impl Future<Output = Option<Self::Held>>;
-    /// Runs the charm's program for `run`, whose start is stored, and answers its tool calls from `context`. `held` is
+    fn start_gated(&self, run: &Run, context: &HookContext) -> impl Future<Output = Option<Self::Gated>>;
+    /// Runs the charm's program for `run`, whose start is stored, and answers its tool calls from `context`. `gated` is
     /// its process, if it was started with the same context.
     fn run(
         &self,
         run: &Run,
         context: HookContext,
-        held: Option<Self::Held>,
+        gated: Option<Self::Gated>,
         hook_host: &impl HookHost,
     ) -> impl Future<Output = HookResult>;
     /// Continues a run that an earlier agent started: waits for its process if it is alive, else reads its

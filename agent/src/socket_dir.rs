@@ -65,7 +65,7 @@ fn choose(folder: &UnitFolder, bases: &[PathBuf], path_bytes_max: usize) -> io::
     for base in bases {
         // another user cannot have guessed the second name
         let own = base.join(format!("pintle-{}", geteuid()));
-        let unpredictable = base.join(format!("pintle-{}-{:032x}", geteuid(), host::random::bits()));
+        let unpredictable = base.join(format!("pintle-{}-{:032x}", geteuid(), host::random::random_u128()));
         for dir in [own, unpredictable]
             .map(|parent| parent.join(&digest[..DIGEST_DIGITS]))
             .iter()

@@ -55,7 +55,7 @@ pub struct UnitAgent<S, A, H, C> {
 }
 
 /// The process of a run at its closed gate, and the context that it was started with.
-struct HeldHook<P> {
+struct GatedHook<P> {
     context: HookContext,
     process: P,
 }
@@ -129,7 +129,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
                     let parallel = shared.view().is_some_and(|view| view.model.parallel);
                     let (locked, changed) =
                         (pin!(self.charms.lock(parallel)), pin!(shared.act_changed.notified()));
-                    lock = tokio::select! { biased; held = locked => Some(held), () = changed => None };
+                    lock = tokio::select! { biased; gated = locked => Some(gated), () = changed => None };
                     continue;
                 }
                 Act::FetchBag(request) => {
@@ -139,9 +139,9 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
                     continue;
                 }
                 Act::Start(run) => {
-                    let held = self.hold(&run).await;
+                    let gated = self.start_gated(&run).await;
                     if shared.save_if_unchanged(saves, Event::Started(run.clone())).await? {
-                        self.run_operation(&run, held).instrument(run_log::span(&run)).await?;
+                        self.run_operation(&run, gated).instrument(run_log::span(&run)).await?;
                     }
                 }
                 Act::RecordOutcome(record) => {
@@ -185,11 +185,11 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
 
     /// Starts the process of a run at a closed gate, so that this and the sync of the run's start overlap. None if that
     /// is not possible; the process is then started with the run.
-    async fn hold(&self, run: &Run) -> Option<HeldHook<H::Held>> {
+    async fn start_gated(&self, run: &Run) -> Option<GatedHook<H::Gated>> {
         let (declared, view) = (self.charms.declared()?, self.shared.view()?);
         let context = self.context(run, &declared, &view)?;
-        let process = self.charms.hold(run, &context).await?;
-        Some(HeldHook { context, process })
+        let process = self.charms.start_gated(run, &context).await?;
+        Some(GatedHook { context, process })
     }
 
     /// The context of a run. None if the operation runs no program, was cancelled, or refers to a relation that the
@@ -205,13 +205,13 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
             secret: &secret,
             is_leader: self.shared.is_leader(),
             commands: script.as_deref(),
-            message_text: api::text::status_message::words,
+            message_text: api::text::status_message::describe,
         };
         hook_context_builder::build(&self.shared.local(), view, run, &input)
     }
 
     /// Performs the operation of a run that was saved as started, and saves its outcome.
-    async fn run_operation(&self, run: &Run, held: Option<HeldHook<H::Held>>) -> Result<(), DiskError> {
+    async fn run_operation(&self, run: &Run, gated: Option<GatedHook<H::Gated>>) -> Result<(), DiskError> {
         tracing::debug!("started");
         let started_ms = self.shared.clock.since_boot_ms();
         self.shared.facts.borrow_mut().orphan_missing = false;
@@ -229,14 +229,14 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
             | Operation::EnterScope { .. }
             | Operation::LeaveScope { .. }
             | Operation::Resync
-            | Operation::SetDead => self.run_charm(run, held).await,
+            | Operation::SetDead => self.run_charm(run, gated).await,
         };
         self.save_outcome(run, result, started_ms).await
     }
 
-    /// Runs the charm's program for a run, after fetching the charm if it is not on disk. `held` is its process, if it
+    /// Runs the charm's program for a run, after fetching the charm if it is not on disk. `gated` is its process, if it
     /// was started.
-    async fn run_charm(&self, run: &Run, held: Option<HeldHook<H::Held>>) -> HookResult {
+    async fn run_charm(&self, run: &Run, gated: Option<GatedHook<H::Gated>>) -> HookResult {
         let shared = &self.shared;
         let failed = |reason: FailureReason| HookResult::without_writes(RunExit::Failed(reason));
         let lost_charm =
@@ -259,8 +259,8 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
         if hook_context_builder::is_cancelled(&view, &run.operation) {
             return HookResult::without_writes(RunExit::Cancelled);
         }
-        let (context, process) = match held {
-            Some(HeldHook { context, process }) => (context, Some(process)),
+        let (context, process) = match gated {
+            Some(GatedHook { context, process }) => (context, Some(process)),
             None => match self.context(run, &declared, &view) {
                 Some(context) => (context, None),
                 None => return failed(FailureReason::RelationNotShown),

@@ -137,7 +137,7 @@ pub async fn run(dir: PathBuf, log_filter: LogFilter) -> Result<ExitCode> {
     // process
     let mut hangup = signal(SignalKind::hangup())?;
     log_filter.read(&folder.machine().join(LEVEL_FILE));
-    Process::this().write(&folder.file(AGENT_PID))?;
+    Process::current().write(&folder.file(AGENT_PID))?;
     let journal = match load_state(&folder, &config).await {
         Ok(journal) => journal,
         Err(error) => {

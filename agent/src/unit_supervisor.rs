@@ -60,7 +60,7 @@ pub struct UnitSupervisor {
 
 impl UnitSupervisor {
     fn storage_pools(&self) -> StoragePools {
-        StoragePools::new(self.deployer.data())
+        StoragePools::new(self.deployer.machine_folder())
     }
 
     /// A supervisor that has not started any agent yet.

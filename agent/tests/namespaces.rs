@@ -64,7 +64,7 @@ fn a_hook_that_cannot_be_killed_does_not_block_the_machine_agent() {
             deployer.prepare(Uuid(6), &name).expect("it is made");
             let folder = deployer.folder(&name);
             fs::create_dir_all(folder.run(1)).expect("made");
-            Process::this().write(&folder.run(1).join(SHIM_PID)).expect("written");
+            Process::current().write(&folder.run(1).join(SHIM_PID)).expect("written");
             let stopped =
                 tokio::time::timeout(std::time::Duration::from_secs(60), deployer.stop(&folder)).await;
             let error = stopped.expect("stop must not block other units").expect_err("it lives").to_string();

@@ -3,7 +3,7 @@
 //! The file is written with mode 0600 by the program that creates the agent's folder: a provider of machines, the
 //! enrolment of a manually provisioned machine, or the machine agent for its unit agents. It is read by `pintle-agent`.
 
-use crate::client::{Client, Controller};
+use crate::client::{Client, ControllerConnection};
 use crate::error::{ApiError, ErrorCode};
 use serde::{Deserialize, Serialize};
 use state::terms::names::Uuid;
@@ -55,7 +55,7 @@ impl AgentConfig {
         let address = address
             .ok_or_else(|| ApiError::new(ErrorCode::Invalid, "agent.yaml has no controller address"))?
             .clone();
-        let controller = Controller {
+        let controller = ControllerConnection {
             address,
             server_name: self.server_name.clone(),
             ca: self.ca.clone(),

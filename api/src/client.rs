@@ -45,7 +45,7 @@ const LINE_BYTES_MAX: usize =
 
 /// The address of a controller, how to authenticate it, and the token of the caller.
 #[derive(Clone, Debug)]
-pub struct Controller {
+pub struct ControllerConnection {
     /// Host and port: `127.0.0.1:17070`.
     pub address: String,
     /// The name in its certificate, which is its uuid.
@@ -56,9 +56,9 @@ pub struct Controller {
     pub token: String,
 }
 
-impl From<&ClientFile> for Controller {
-    fn from(file: &ClientFile) -> Controller {
-        Controller {
+impl From<&ClientFile> for ControllerConnection {
+    fn from(file: &ClientFile) -> ControllerConnection {
+        ControllerConnection {
             address: file.controller.clone(),
             server_name: file.server_name.clone(),
             ca: file.ca.clone(),
@@ -83,17 +83,21 @@ pub struct Client {
 impl Client {
     /// A client for a user or the supervisor, without a model. Fails with `Invalid` if a field of `controller`
     /// cannot be parsed.
-    pub fn user(controller: &Controller) -> Result<Client, ApiError> {
+    pub fn user(controller: &ControllerConnection) -> Result<Client, ApiError> {
         Client::new(controller, String::new(), None)
     }
 
     /// A client for the agent of a machine or a unit. Fails with `Invalid` if a field of `controller` cannot be
     /// parsed.
-    pub fn agent(controller: &Controller, model: Uuid, agent: Uuid) -> Result<Client, ApiError> {
+    pub fn agent(controller: &ControllerConnection, model: Uuid, agent: Uuid) -> Result<Client, ApiError> {
         Client::new(controller, model.to_string(), Some(agent))
     }
 
-    fn new(controller: &Controller, model: String, agent: Option<Uuid>) -> Result<Client, ApiError> {
+    fn new(
+        controller: &ControllerConnection,
+        model: String,
+        agent: Option<Uuid>,
+    ) -> Result<Client, ApiError> {
         let invalid = |text: String| ApiError::new(ErrorCode::Invalid, text);
         // Returns Err if a provider is installed already; it was installed by an earlier call.
         let _ = rustls::crypto::ring::default_provider().install_default();

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use state::terms::force::Force;
 use state::terms::names::UnitName;
 
-pub use state::operations::dry_run::{DryRun, ExpectedHook};
+pub use state::transitions::dry_run::{DryRun, ExpectedHook};
 
 requests! { DryRunRequests {
     DryRunRemoval = post "/v1/models/{model}/dry-run-removal", Reader => DryRun;
@@ -39,4 +39,4 @@ pub enum RemovalTarget {
 }
 
 /// The most entities of one simulation: each of them may be a whole application.
-pub const DRY_RUN_TARGETS_MAX: usize = state::operations::dry_run::TARGETS_MAX;
+pub const DRY_RUN_TARGETS_MAX: usize = state::transitions::dry_run::TARGETS_MAX;

@@ -90,4 +90,4 @@ pub const WATCH_SILENCE_MS: u64 = 15_000;
 pub const HEARTBEAT_MS: u64 = WATCH_SILENCE_MS / 3;
 /// The interval at which an idle agent sends a request, from which the controller infers its presence: a unit agent
 /// sends a [`Claim`], a machine agent a [`ReportPresence`].
-pub const PRESENCE_MS: u64 = 15_000;
+pub const PRESENCE_INTERVAL_MS: u64 = 15_000;

@@ -59,7 +59,7 @@ pub struct RemoveDeadUnit {
     pub unit: Uuid,
 }
 
-/// Reports that the agent is running, every [`crate::PRESENCE_MS`]. An open stream does not prove that,
+/// Reports that the agent is running, every [`crate::PRESENCE_INTERVAL_MS`]. An open stream does not prove that,
 /// because the stream of a stopped process remains open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReportPresence;

@@ -6,11 +6,11 @@ use crate::request::requests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use state::operations::dry_run::DryRun;
 use state::terms::force::Force;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use state::terms::status::SettingSource;
+use state::transitions::dry_run::DryRun;
 use std::collections::BTreeMap;
 
 requests! { ModelRequests {

@@ -4,9 +4,9 @@ use crate::machines::MachineInfo;
 use crate::request::requests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-pub use state::operations::instance::ProvisioningReport;
 use state::terms::assignment::Existence;
 use state::terms::names::Uuid;
+pub use state::transitions::instance::ProvisioningReport;
 
 requests! { ProvisioningRequests {
     ListMachines = get "/v1/models/{model}/machines", Reader => Vec<MachineInfo>;

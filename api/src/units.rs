@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 requests! { UnitRequests {
     AddUnits = post "/v1/models/{model}/add-units", Writer => Committed<Vec<UnitName>>;
     ShowUnit = post "/v1/models/{model}/show-unit", Reader => UnitInfo;
-    ResolvedRequest = post "/v1/models/{model}/resolved", Writer => WriteResponse;
+    ResolveUnit = post "/v1/models/{model}/resolved", Writer => WriteResponse;
     RemoveUnit = post "/v1/models/{model}/remove-unit", Writer => WriteResponse;
 } }
 
@@ -32,7 +32,7 @@ pub struct ShowUnit {
 /// Resolves the error of a unit: its hook is run again or skipped. `Invalid` if the unit is not in error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ResolvedRequest {
+pub struct ResolveUnit {
     /// The unit.
     pub unit: UnitChoice,
     /// Whether to run the hook again instead of skipping it.

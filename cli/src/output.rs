@@ -67,7 +67,7 @@ impl Output {
 
     /// Prints the warnings about a write on stderr.
     pub fn warn_of(&self, warnings: &[WriteWarning]) {
-        self.warn(&warnings.iter().map(warning::words).collect::<Vec<_>>());
+        self.warn(&warnings.iter().map(warning::describe).collect::<Vec<_>>());
     }
 
     /// Prints `WARNING text` on stderr for each warning.

@@ -8,7 +8,7 @@ use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::last_write::LastWrites;
 use crate::output::Output;
-use api::client::{Client, Controller};
+use api::client::{Client, ControllerConnection};
 use api::{CONTROLLER_NAME, ClientFile, FIRST_USER, InModel};
 use host::file::ignore_not_found;
 use std::os::unix::fs::PermissionsExt;
@@ -68,7 +68,7 @@ impl<A> CommandSession<A> {
 /// # Errors
 /// If a field of the file is invalid.
 pub fn client(file: &ClientFile) -> Result<Client, CommandError> {
-    Ok(Client::user(&Controller::from(file))?)
+    Ok(Client::user(&ControllerConnection::from(file))?)
 }
 
 /// Reads the client file; `None` if it does not exist. A client file that other users can read is rejected, because

@@ -112,6 +112,6 @@ async fn status_does_not_wait_for_a_failed_unit() {
     auditor.units.values_mut().for_each(|unit| unit.agent = executing(HookName::Install));
     let session = session_with(vec![failed, idle("later")]);
     run_command(&["config", "ledger", "port=81"], &session).await;
-    let failed = status_message::words(&StatusMessage::HookFailed { hook: HookName::ConfigChanged });
+    let failed = status_message::describe(&StatusMessage::HookFailed { hook: HookName::ConfigChanged });
     assert_eq!(shown_message(&session, STATUS).await, failed);
 }

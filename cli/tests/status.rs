@@ -99,7 +99,7 @@ fn the_message_of_an_unreachable_agent_replaces_that_of_the_instance() {
     machine.agent = info_of("down", StatusMessage::AgentNotCommunicating);
     let text = page(&status, &Zone::new(true), false);
     let row = text.lines().last().expect("machines come last");
-    let message = status_message::words(&StatusMessage::AgentNotCommunicating);
+    let message = status_message::describe(&StatusMessage::AgentNotCommunicating);
     assert!(row.ends_with(&format!("  {message}")), "{row}");
 }
 

@@ -40,7 +40,7 @@ pub fn check(data: &Path) -> Result<Report, String> {
             store.display()
         ));
     }
-    let copy = std::env::temp_dir().join(format!("pintle-check-{:032x}", host::random::bits()));
+    let copy = std::env::temp_dir().join(format!("pintle-check-{:032x}", host::random::random_u128()));
     let made = fs::DirBuilder::new().mode(0o700).create(&copy);
     made.map_err(|error| format!("cannot create {}: {error}", copy.display()))?;
     let inspection = Inspection::read(&store, &copy);

@@ -12,8 +12,8 @@
 //! wait. After a restart only the time since the last checkpoint is waited for again.
 
 use state::documents::prelude::{ForcedRemovalDoc, Model};
-use state::operations::force_timer::{self, ForceTimer};
 use state::terms::names::Uuid;
+use state::transitions::force_timer::{self, ForceTimer};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 

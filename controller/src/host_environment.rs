@@ -88,7 +88,7 @@ impl Environment for HostEnvironment {
     }
 
     fn random(&self) -> u128 {
-        host::random::bits()
+        host::random::random_u128()
     }
 
     fn secret_keys(&self) -> Option<&SecretKeys> {

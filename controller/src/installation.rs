@@ -104,7 +104,7 @@ impl Installation {
             Some(identity) => identity,
             None => {
                 let fresh = ControllerIdentity {
-                    controller: environment::uuid_v4(host::random::bits()),
+                    controller: environment::uuid_v4(host::random::random_u128()),
                     address: None,
                 };
                 write_atomic(&file, yaml(&fresh).as_bytes())?;

@@ -32,11 +32,11 @@ use state::documents::effective_life;
 use state::documents::prelude::{ForcedEntityKind, ForcedRemovalDoc, GLOBAL, Kind, Model, last_id};
 use state::documents::token::RETIRED_TOKENS_MAX;
 use state::lifecycle::{action, application, cleanup, model};
-use state::operations::force_timer::{self, ForceTimer};
-use state::operations::tombstone_retention::TOMBSTONES_MAX;
-use state::operations::{destruction, force};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
+use state::transitions::force_timer::{self, ForceTimer};
+use state::transitions::tombstone_retention::TOMBSTONES_MAX;
+use state::transitions::{destruction, force};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Completed actions kept per model: some 1 KiB each if they log little, 1 MiB.

@@ -2,12 +2,12 @@
 //!
 //! Reading order: `session` (the authenticated caller, and how its transitions run), `handlers` (one file per noun),
 //! `watches`; then the modules they use: `authorisation`, `leases`, `presence`, `status`, `why` (with
-//! `commit_times`), `debug_log`, `janitor` (with `force_timers`, `debug_log_growth` and `archive_retention`),
+//! `commit_times`), `debug_log`, `janitor` (with `force_timers`, `debug_log_growth` and `archive_last_needed`),
 //! `tokens`. All of these run without an async runtime, so that the simulator can drive them (design 14). Only
 //! `program`, `host_environment`, `check`, `installation`, `server`, `request_dispatch` and `store::sqlite` depend on
 //! the real host.
 
-mod archive_retention;
+mod archive_last_needed;
 pub mod authorisation;
 pub mod check;
 mod commit_times;

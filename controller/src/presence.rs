@@ -1,7 +1,7 @@
 //! The presence of agents: when each agent last sent a request, and what it runs (spec/uniter.md F.4).
 //!
 //! Every request of an agent counts as a heartbeat: an idle unit agent claims leadership, and a machine agent reports,
-//! every 15 s ([`api::PRESENCE_MS`]). An open stream is not a sign of life. The presence is in memory only: after a
+//! every 15 s ([`api::PRESENCE_INTERVAL_MS`]). An open stream is not a sign of life. The presence is in memory only: after a
 //! start of the controller every agent has the full time to report.
 
 use state::status::presence::{ExecutingRun, PresenceReader};
@@ -15,15 +15,15 @@ use std::ops::Bound;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// An agent that was silent for longer is late: its request, due every 15 s, is overdue by one heartbeat.
-pub const LATE_AFTER_MS: u64 = api::PRESENCE_MS + api::HEARTBEAT_MS;
+/// An agent that was silent for longer is late: its request, due every 15 s, is overdue by the interval of a heartbeat.
+pub const LATE_AFTER_MS: u64 = api::PRESENCE_INTERVAL_MS + api::HEARTBEAT_MS;
 /// An agent that was silent for longer is shown as lost: four requests are missing.
-pub const LOST_AFTER_MS: u64 = 4 * api::PRESENCE_MS;
+pub const LOST_AFTER_MS: u64 = 4 * api::PRESENCE_INTERVAL_MS;
 
 /// The presence of one agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentPresence {
-    /// The time of the last heartbeat, on the monotonic clock.
+    /// The time of the last request, on the monotonic clock.
     pub last_ms: u64,
     /// Whether the agent itself has sent a request since the controller started.
     pub reported: bool,
@@ -70,7 +70,7 @@ pub struct Presence {
 }
 
 /// The difference of the two clocks varies by their rounding and by the time between the two readings. A variation up
-/// to this bound is not treated as a step of the wall clock, so that the time of an agent's last heartbeat is the same
+/// to this bound is not treated as a step of the wall clock, so that the time of an agent's last request is the same
 /// in each snapshot.
 const CLOCK_JITTER_MS: u64 = 50;
 
@@ -89,7 +89,7 @@ impl Presence {
     }
 
     /// Records that the agent has sent a request.
-    pub fn heartbeat(&self, agent: Uuid, now_ms: u64) {
+    pub fn record_request(&self, agent: Uuid, now_ms: u64) {
         let mut agents = self.agents();
         let presence = agents.entry(agent).or_default();
         (presence.last_ms, presence.reported) = (now_ms, true);
@@ -222,8 +222,8 @@ impl PresenceReader for PresenceSnapshot {
     fn is_late(&self, agent: Uuid) -> bool {
         self.is_late(agent)
     }
-    fn last_heartbeat_ms(&self, agent: Uuid) -> i64 {
-        self.last_heartbeat_ms(agent)
+    fn last_request_ms(&self, agent: Uuid) -> i64 {
+        self.last_request_ms(agent)
     }
     fn executing(&self, agent: Uuid) -> Option<ExecutingRun> {
         self.executing(agent).cloned()
@@ -258,9 +258,9 @@ impl PresenceSnapshot {
         self.now_ms.saturating_sub(last_ms)
     }
 
-    /// Returns the time of the last heartbeat, by the wall clock. Without a heartbeat since the controller started, it
+    /// Returns the time of the last request, by the wall clock. Without a request since the controller started, it
     /// is the time of that start.
-    pub fn last_heartbeat_ms(&self, agent: Uuid) -> i64 {
+    pub fn last_request_ms(&self, agent: Uuid) -> i64 {
         self.wall_ms - i64::try_from(self.silence_ms(agent)).unwrap_or(self.wall_ms)
     }
 
@@ -306,23 +306,23 @@ mod tests {
     fn an_agent_is_late_after_twenty_silent_seconds_and_lost_after_sixty() {
         let presence = Presence::new(1_000);
         let (here, never) = (Uuid(1), Uuid(2));
-        presence.heartbeat(here, 30_000);
+        presence.record_request(here, 30_000);
         let presence = |now_ms: u64| presence.snapshot(now_ms, 1_700_000_000_000 + now_ms as i64);
         assert!(!presence(50_000).is_late(here));
         assert!(presence(50_001).is_late(here));
         assert!(!presence(90_000).is_lost(here));
         assert!(presence(90_001).is_lost(here));
-        assert_eq!(presence(90_001).last_heartbeat_ms(here), 1_700_000_030_000);
+        assert_eq!(presence(90_001).last_request_ms(here), 1_700_000_030_000);
         assert!(!presence(61_000).is_lost(never), "the controller itself has just started");
         assert!(presence(61_001).is_lost(never));
-        assert_eq!(presence(61_001).last_heartbeat_ms(never), 1_700_000_001_000, "since it started");
+        assert_eq!(presence(61_001).last_request_ms(never), 1_700_000_001_000, "since it started");
     }
 
     #[test]
-    fn the_time_of_the_last_heartbeat_does_not_waver_and_follows_the_wall_clock() {
+    fn the_time_of_the_last_request_does_not_waver_and_follows_the_wall_clock() {
         let presence = Presence::new(1_000);
-        presence.heartbeat(Uuid(1), 2_000);
-        let last_ms = |now_ms, wall_ms| presence.snapshot(now_ms, wall_ms).last_heartbeat_ms(Uuid(1));
+        presence.record_request(Uuid(1), 2_000);
+        let last_ms = |now_ms, wall_ms| presence.snapshot(now_ms, wall_ms).last_request_ms(Uuid(1));
         let wall_ms = |now_ms: u64| 1_700_000_000_000 + now_ms as i64;
         assert_eq!(last_ms(5_000, wall_ms(5_000)), wall_ms(2_000));
         assert_eq!(

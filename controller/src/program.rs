@@ -16,7 +16,7 @@ use api::error::ApiError;
 use clap::{Parser, Subcommand};
 use host::logging::{LEVEL_FILE, LogFilter};
 use host::restart::EXIT_REFUSED;
-use state::operations::due_secrets;
+use state::transitions::due_secrets;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -125,7 +125,8 @@ async fn open_secret_keys(installation: &Installation, store: &Sqlite) -> Result
 async fn run(arguments: Arguments, log_filter: LogFilter) -> Result<()> {
     let data = arguments.data.context("--data is required")?;
     let mut installation = Installation::open(&data, arguments.restored)?;
-    let options = Options { restored: arguments.restored, ..Options::new(uuid_v4(host::random::bits())) };
+    let options =
+        Options { restored: arguments.restored, ..Options::new(uuid_v4(host::random::random_u128())) };
     let store = Sqlite::open(&installation.store(), options)?;
     let keys = open_secret_keys(&installation, &store).await?;
     let host = HostEnvironment::new(installation.archives())?.with_secret_keys(keys);

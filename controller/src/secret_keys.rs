@@ -121,7 +121,7 @@ impl SecretKeys {
     /// # Errors
     /// If the file cannot be written.
     pub fn rotate(&self) -> Result<()> {
-        let bits = || host::random::bits().to_be_bytes();
+        let bits = || host::random::random_u128().to_be_bytes();
         let id = format!("{:08x}", u32::from_be_bytes(std::array::from_fn(|at| bits()[at])));
         let mut file = self.file();
         file.keys.push(StoredKey { id, key: encode(&[bits(), bits()].concat()) });

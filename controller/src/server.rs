@@ -19,7 +19,7 @@ use crate::request_dispatch::{HandlerReply, Service, services};
 use crate::session::{Controller, Session};
 use crate::store::{Store, unavailable};
 use crate::tokens;
-use admission::Progress;
+use admission::HandshakeProgress;
 use api::error::{ApiError, ErrorCode};
 use api::request::{Content, Entry, InModel, Message, Method};
 use api::{API_VERSION, Request as _, UploadResource};
@@ -160,9 +160,9 @@ async fn serve_connection(
     );
     let handshake = async {
         stream.readable().await?;
-        connection.progress(Progress::HalfHello);
+        connection.progress(HandshakeProgress::HalfHello);
         let started = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), stream).await?;
-        connection.progress(Progress::Hello);
+        connection.progress(HandshakeProgress::Hello);
         started.into_stream(acceptor.config().clone()).await
     };
     let Ok(Ok(tls)) = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await else { return };

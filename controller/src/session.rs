@@ -4,7 +4,7 @@
 //! converts their failures to errors of the API. A [`Session`] handles the requests of one caller; each request is
 //! authorised before its handler runs (S13). `server` opens sessions by token; the simulator opens them directly.
 
-use crate::archive_retention::ArchiveRetention;
+use crate::archive_last_needed::ArchiveLastNeeded;
 use crate::authorisation::{self, unauthorised};
 use crate::commit_times::CommitTimes;
 use crate::debug_log_growth::LogGrowth;
@@ -43,7 +43,7 @@ pub struct Controller<S, E> {
     pub(crate) commit_times: Arc<CommitTimes>,
     pub(crate) force_timers: Arc<ForceTimers>,
     pub(crate) leases: Arc<tokio::sync::Mutex<Leases>>,
-    pub(crate) archives: ArchiveRetention,
+    pub(crate) archives: ArchiveLastNeeded,
     known_tokens: tokens::KnownTokens,
     /// How much the debug logs have grown since they were last measured.
     pub(crate) log_growth: LogGrowth,
@@ -93,7 +93,7 @@ impl<S: Store, E: Environment> Controller<S, E> {
             commit_times,
             force_timers,
             leases,
-            archives: ArchiveRetention::default(),
+            archives: ArchiveLastNeeded::default(),
             known_tokens: tokens::KnownTokens::default(),
             log_growth,
             status_caches: StatusCaches::default(),

@@ -13,12 +13,12 @@ use api::{
 use controller::janitor::{Janitor, JanitorLimits};
 use state::documents::draft::Reader;
 use state::documents::prelude::{GLOBAL, Kind};
-use state::operations::instance::ENROLMENT_MS;
 use state::terms::cause::Actor;
 use state::terms::names::Uuid;
 use state::terms::provider_kind::ProviderKind;
 use state::terms::refusal::instance::InstanceRefusal;
 use state::terms::status_message::StatusMessage;
+use state::transitions::instance::ENROLMENT_MS;
 use support::*;
 use test_support::memory_store::MemoryStore;
 

@@ -3,8 +3,8 @@
 mod support;
 
 use api::{
-    AddUnits, Claim, Deploy, GetStatus, GetWhy, Handle, ReportPresence, ReportStorage, ResolvedRequest,
-    Watch, WatchMachine,
+    AddUnits, Claim, Deploy, GetStatus, GetWhy, Handle, ReportPresence, ReportStorage, ResolveUnit, Watch,
+    WatchMachine,
 };
 use controller::presence::LOST_AFTER_MS;
 use controller::{Environment, Session};
@@ -160,7 +160,7 @@ async fn scenario_150_the_status_set_by_a_failed_hook_reappears_after_the_error(
     assert_eq!(unit_statuses(&fixture, "web/0").await, error);
     fixture
         .admin
-        .handle(ResolvedRequest { unit: "web/0".parse().expect("a unit"), retry: false })
+        .handle(ResolveUnit { unit: "web/0".parse().expect("a unit"), retry: false })
         .await
         .expect("it is in an error");
     let mut skipped = web.record(Operation::Hook(Hook::UpdateStatus));
@@ -265,7 +265,7 @@ async fn scenario_50_an_idle_unit_shows_the_hooks_that_were_skipped() {
     let mut failed = web.record(Operation::Hook(Hook::UpdateStatus));
     failed.outcome = Outcome::Failed { reason: "exit status 1".into(), retry: None };
     web.commit(failed).await;
-    let resolved = ResolvedRequest { unit: "web/0".parse().expect("a unit"), retry: false };
+    let resolved = ResolveUnit { unit: "web/0".parse().expect("a unit"), retry: false };
     fixture.admin.handle(resolved).await.expect("it is in error");
     let mut skipped = web.record(Operation::Hook(Hook::UpdateStatus));
     skipped.outcome = Outcome::Skipped;

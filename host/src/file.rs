@@ -90,7 +90,7 @@ fn replace(
     sync: impl FnOnce(&File) -> io::Result<()>,
 ) -> io::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let temporary = path.with_file_name(format!(".{name}.{:032x}", crate::random::bits()));
+    let temporary = path.with_file_name(format!(".{name}.{:032x}", crate::random::random_u128()));
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
     let written = file.metadata().and_then(|metadata| file.write_all(&content(&metadata)));
     let written = written.and_then(|()| sync(&file)).and_then(|()| fs::rename(&temporary, path));

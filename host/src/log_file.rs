@@ -16,10 +16,10 @@ use std::sync::Mutex;
 
 /// The size in bytes at which a log file is rotated. A line has about 250 bytes and a hook writes one, so a file holds
 /// some 4,000 hooks. With the rotated file a daemon has at most 2 MiB of log: 4 GB for 2,000 unit agents on one host.
-pub const LOG_BYTES_MAX: u64 = 1 << 20;
+pub const LOG_FILE_BYTES_MAX: u64 = 1 << 20;
 /// The size in bytes at which a log file that cannot be rotated is emptied: while the disk has no space or the
 /// process no descriptor for a new file, the lines that state the reason are kept.
-pub const UNROTATED_BYTES_MAX: u64 = 4 * LOG_BYTES_MAX;
+pub const UNROTATED_BYTES_MAX: u64 = 4 * LOG_FILE_BYTES_MAX;
 
 /// The log of this process. The kernel resolves it to the open file, also after a rename.
 const STDERR: &str = "/proc/self/fd/2";
@@ -110,7 +110,7 @@ fn open_as_is(path: &Path) -> io::Result<File> {
 }
 
 fn is_full(log: &Metadata) -> bool {
-    log.is_file() && log.len() >= LOG_BYTES_MAX
+    log.is_file() && log.len() >= LOG_FILE_BYTES_MAX
 }
 
 fn is_beyond_bound(log: &Metadata) -> bool {
@@ -135,7 +135,7 @@ mod tests {
     use std::process::{Command, Stdio};
 
     fn full() -> Vec<u8> {
-        vec![b'x'; usize::try_from(LOG_BYTES_MAX).expect("it is small")]
+        vec![b'x'; usize::try_from(LOG_FILE_BYTES_MAX).expect("it is small")]
     }
 
     #[test]
@@ -192,7 +192,7 @@ mod tests {
         let text = |path: &Path| fs::read_to_string(path).expect("there");
         let (newest, before) = (text(&path), text(&with_suffix(&path, ".1")));
         for part in [&newest, &before] {
-            assert!(part.len() as u64 <= LOG_BYTES_MAX + 2_000, "{}", part.len());
+            assert!(part.len() as u64 <= LOG_FILE_BYTES_MAX + 2_000, "{}", part.len());
         }
         assert!(newest.contains("\n2499 y") && newest.contains("result: ok"), "stdout is the same file");
         let last_before = before.lines().last().and_then(|line| line.split(' ').next());
@@ -211,7 +211,7 @@ mod tests {
         write_log(&log, 0);
         fs::remove_file(folder.path().join("moved")).expect("removed");
         write_log(&log, 4_500);
-        assert!(log.metadata().expect("open").len() < LOG_BYTES_MAX);
+        assert!(log.metadata().expect("open").len() < LOG_FILE_BYTES_MAX);
         assert_eq!(fs::read_to_string(&path).expect("there"), "of another");
     }
 
@@ -234,7 +234,7 @@ mod tests {
         assert!(text.contains("0 y") && text.contains("\n2499 y"), "no line is lost");
         assert_eq!(fs::read_to_string(with_suffix(&path, ".1")).expect("there"), "the lines before");
         write_log_with(&log, 2_500, false);
-        assert!(log.metadata().expect("open").len() <= LOG_BYTES_MAX, "it was emptied");
+        assert!(log.metadata().expect("open").len() <= LOG_FILE_BYTES_MAX, "it was emptied");
         assert_eq!(fs::read_to_string(with_suffix(&path, ".1")).expect("there"), "the lines before");
     }
 
@@ -246,10 +246,10 @@ mod tests {
         // A folder at the temporary name cannot be replaced by a file, not even by root.
         fs::create_dir(with_suffix(&path, ".new")).expect("made");
         let log = open(&path).expect("opened");
-        assert_eq!(log.metadata().expect("open").len(), LOG_BYTES_MAX);
+        assert_eq!(log.metadata().expect("open").len(), LOG_FILE_BYTES_MAX);
         write_log(&log, 100);
         assert_eq!(names(folder.path()), ["c.log", "c.log.new"]);
-        assert!(log.metadata().expect("open").len() > LOG_BYTES_MAX + 100_000);
+        assert!(log.metadata().expect("open").len() > LOG_FILE_BYTES_MAX + 100_000);
     }
 
     #[test]
@@ -265,7 +265,7 @@ mod tests {
         for name in names(folder.path()) {
             let bytes = fs::metadata(folder.path().join(&name)).expect("there").len();
             // while one writer rotates and is preempted, the other writes on
-            assert!(bytes <= 2 * LOG_BYTES_MAX, "{name}: {bytes}");
+            assert!(bytes <= 2 * LOG_FILE_BYTES_MAX, "{name}: {bytes}");
         }
     }
 }

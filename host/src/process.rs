@@ -61,7 +61,7 @@ impl Process {
     }
 
     /// The calling process.
-    pub fn this() -> Process {
+    pub fn current() -> Process {
         let pid = std::process::id().try_into().expect("pids are positive i32s");
         Process::find(pid).expect("this process is in /proc")
     }
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn another_start_time_is_another_process() {
-        let current = Process::this();
+        let current = Process::current();
         assert!(current.is_alive() && Process::all().contains_key(&current));
         assert!(!Process { start: current.start + 1, ..current }.is_alive());
     }
@@ -197,8 +197,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("agent.pid");
         assert_eq!(Process::read(&path), None);
-        Process::this().write(&path).expect("written");
-        assert_eq!(Process::read_alive(&path), Some(Process::this()));
+        Process::current().write(&path).expect("written");
+        assert_eq!(Process::read_alive(&path), Some(Process::current()));
     }
 
     #[test]

@@ -11,7 +11,7 @@ static SOURCE: OnceLock<io::Result<File>> = OnceLock::new();
 ///
 /// # Panics
 /// If `/dev/urandom` cannot be read: without randomness no id is unique and no secret is secret.
-pub fn bits() -> u128 {
+pub fn random_u128() -> u128 {
     let mut bytes = [0; 16];
     let source = SOURCE.get_or_init(|| File::open("/dev/urandom")).as_ref();
     source.map(|mut file| file.read_exact(&mut bytes)).expect("the source is there").expect("it has bytes");
@@ -20,7 +20,7 @@ pub fn bits() -> u128 {
 
 /// A new access token: 256 random bits as 64 digits of lower-case hexadecimal.
 pub fn token() -> String {
-    format!("{:032x}{:032x}", bits(), bits())
+    format!("{:032x}{:032x}", random_u128(), random_u128())
 }
 
 #[cfg(test)]

@@ -7,10 +7,10 @@
 //! (what one unit agent stores, observes and runs next) and `machine` (what the machine agent and the provisioner
 //! do); `documents` (what the store holds); `lifecycle` (the transitions of entities), `agents` (sessions, and which
 //! record is the next), `restore` (what changes after a backup was restored), `views` (what the controller sends to
-//! agents) and `operations` (the other transitions); `status` and `why` (what people are shown).
+//! agents) and `transitions` (those that are no step of one lifecycle); `status` and `why` (what people are shown).
 //!
 //! This is also the order of imports: a module imports only modules before it.
-//! `charm` < `terms` < `unit` < `machine` < `documents` < `lifecycle` < `agents` < `restore` < `views` < `operations`
+//! `charm` < `terms` < `unit` < `machine` < `documents` < `lifecycle` < `agents` < `restore` < `views` < `transitions`
 //! < `status` < `why`
 
 #![warn(missing_docs)]
@@ -20,10 +20,10 @@ pub mod charm;
 pub mod documents;
 pub mod lifecycle;
 pub mod machine;
-pub mod operations;
 pub mod restore;
 pub mod status;
 pub mod terms;
+pub mod transitions;
 pub mod unit;
 pub mod views;
 pub mod why;

@@ -185,8 +185,8 @@ impl CharmHost for Disk {
     async fn is_installed(&self, _: &CharmRef) -> bool {
         self.charm.borrow().is_some()
     }
-    type Held = u64;
-    async fn hold(&self, run: &Run, _: &HookContext) -> Option<u64> {
+    type Gated = u64;
+    async fn start_gated(&self, run: &Run, _: &HookContext) -> Option<u64> {
         yield_now().await;
         Some(run.number)
     }

@@ -56,7 +56,7 @@ fn a_failing_hook_is_reported_and_waits_for_resolved() {
     host.until("the unit is in error", |host| {
         let unit = host.unit("broken/0")?;
         let workload = &unit["workload-status"];
-        let failed = status_message::words(&StatusMessage::HookFailed { hook: HookName::Install });
+        let failed = status_message::describe(&StatusMessage::HookFailed { hook: HookName::Install });
         let error = workload["current"] == "error" && workload["message"] == failed;
         error.then_some(())
     });

@@ -5,7 +5,7 @@
 
 use super::remaining_processes::{end_processes, kill_remaining_processes, stop_for_reboot};
 use super::run_files::read_outcome;
-use super::{DeclaredFile, HeldShim, HostCharms, SCRIPT};
+use super::{DeclaredFile, GatedShim, HostCharms, SCRIPT};
 use crate::fault;
 use crate::hook_session::{CallsFile, HookSession};
 use crate::ports::{CharmHost, HookHost};
@@ -52,11 +52,11 @@ impl HostCharms {
     ///
     /// # Errors
     /// How the run ends without a process.
-    async fn start_on_free_disk(&self, run: &Run, context: &HookContext) -> Result<HeldShim, RunExit> {
+    async fn start_on_free_disk(&self, run: &Run, context: &HookContext) -> Result<GatedShim, RunExit> {
         let program = self.program_of(run, context)?;
         loop {
             match self.start(run, context, &program).await {
-                Ok(held) => return Ok(held),
+                Ok(gated) => return Ok(gated),
                 Err(error) if is_disk_full(&error) => {
                     tracing::error!(
                         "cannot start {}: {error}; retrying until there is free disk space",
@@ -117,9 +117,9 @@ impl CharmHost for HostCharms {
         Ok(())
     }
 
-    type Held = HeldShim;
+    type Gated = GatedShim;
 
-    async fn hold(&self, run: &Run, context: &HookContext) -> Option<HeldShim> {
+    async fn start_gated(&self, run: &Run, context: &HookContext) -> Option<GatedShim> {
         let program = self.program_of(run, context).ok()?;
         self.start(run, context, &program).await.ok()
     }
@@ -128,15 +128,15 @@ impl CharmHost for HostCharms {
         &self,
         run: &Run,
         context: HookContext,
-        held: Option<HeldShim>,
+        gated: Option<GatedShim>,
         hook_host: &impl HookHost,
     ) -> HookResult {
-        let held = match held {
-            Some(held) => Ok(held),
+        let gated = match gated {
+            Some(gated) => Ok(gated),
             None => self.start_on_free_disk(run, &context).await,
         };
-        let mut shim = match held {
-            Ok(held) => held.open_gate(),
+        let mut shim = match gated {
+            Ok(gated) => gated.open_gate(),
             Err(exit) => return HookResult::without_writes(exit),
         };
         let run_folder = self.folder.run(run.number);

@@ -13,9 +13,9 @@ use api::{
 };
 use commands::{ResourceNeed, SecretAnswer, SecretNeed};
 use host::backoff::Backoff;
-use state::operations::leader_settings::LeaderWrite;
 use state::terms::leader_settings::LeaderSettingsView;
 use state::terms::settings::{Bag, BagChange};
+use state::transitions::leader_settings::LeaderWrite;
 use state::unit::record::RunReport;
 use state::unit::relation_view::BagRequest;
 use std::pin::pin;

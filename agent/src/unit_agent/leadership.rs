@@ -11,7 +11,7 @@ use api::{Claim, UnitAgentRequests};
 use std::pin::pin;
 
 /// Leadership is renewed this often (design 13).
-const RENEW_MS: u64 = api::PRESENCE_MS;
+const RENEW_MS: u64 = api::PRESENCE_INTERVAL_MS;
 
 /// Claims leadership, and renews it, as long as the unit is Alive or Dying (spec D.4).
 pub(super) async fn claim_loop<S: UnitStorage, A: UnitAgentRequests, C: Clock>(

@@ -13,9 +13,9 @@ use agent::unit_supervisor::UnitSupervisor;
 use api::error::{ApiError, ErrorCode};
 use api::{
     AgentConfig, AgentKind, Assigned, ConfirmRecall, Enrol, Existence, GetUnitExistence, HEARTBEAT_MS,
-    Handle, MachineView, MachineWatchEvent, PRESENCE_MS, RemoveDeadUnit, ReportDiskUsage, ReportMachineDead,
-    ReportObstructedRecalls, ReportPresence, ReportUninstalled, ReportUnitHealth, SetUnitToken, Stream,
-    Watch, WatchMachine,
+    Handle, MachineView, MachineWatchEvent, PRESENCE_INTERVAL_MS, RemoveDeadUnit, ReportDiskUsage,
+    ReportMachineDead, ReportObstructedRecalls, ReportPresence, ReportUninstalled, ReportUnitHealth,
+    SetUnitToken, Stream, Watch, WatchMachine,
 };
 use host::file::write_atomic_unsynced;
 use state::terms::health::{Fault, Limit, ProcessEnd, UnitHealth};
@@ -271,7 +271,7 @@ async fn an_idle_machine_agent_sends_one_request_every_fifteen_seconds() {
     let folder = tempfile::tempdir().expect("a folder");
     let controller = FakeController { accepts_heartbeats: true, ..FakeController::default() };
     let agent = machine_agent(folder.path(), &controller);
-    let minute = Duration::from_millis(4 * PRESENCE_MS - 1);
+    let minute = Duration::from_millis(4 * PRESENCE_INTERVAL_MS - 1);
     assert!(tokio::time::timeout(minute, agent.run()).await.is_err(), "the agent continues");
     assert_eq!(controller.heartbeats.load(Ordering::Relaxed), 4);
 }

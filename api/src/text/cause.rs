@@ -146,7 +146,9 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
         Duty::Attach { .. } => "attach for the first time; the agent of its machine runs".to_owned(),
         Duty::Respond { lost: false, .. } => "respond: it has missed a heartbeat".to_owned(),
         Duty::Respond { lost: true, .. } => "respond: it has been silent for more than a minute".to_owned(),
-        Duty::Start { activity, reason, .. } => format!("start {activity} ({})", start_reason::words(reason)),
+        Duty::Start { activity, reason, .. } => {
+            format!("start {activity} ({})", start_reason::describe(reason))
+        }
         Duty::Finish { activity, lock_waiters, .. } => match lock_waiters.is_empty() {
             true => format!("finish {activity}"),
             false => format!("finish {activity}, which delays hooks of {}", units(lock_waiters)),
@@ -268,7 +270,7 @@ fn remedy(remedy: &Remedy, times: &Times<'_>) -> String {
         Remedy::RemoveAnyUnit { machine } => {
             format!("remove another unit of machine {machine} with: pintle remove-unit")
         }
-        Remedy::ResolvedRequest { unit } => {
+        Remedy::ResolveUnit { unit } => {
             format!(
                 "pintle debug-log -i {unit}; then pintle resolved {unit}, or pintle resolved --no-retry {unit}"
             )

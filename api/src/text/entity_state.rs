@@ -7,14 +7,14 @@ use state::terms::names::UnitName;
 use state::terms::status::WorkloadStatus;
 
 /// The state in a few words: `idle`, `2 units, hook lock held by web/0 (running action backup), waited for by web/1`.
-pub fn words(state: &EntityState) -> String {
+pub fn describe(state: &EntityState) -> String {
     match state {
         EntityState::Unit { workload, .. } if workload.current == WorkloadStatus::Error => {
-            status_message::words(&workload.message)
+            status_message::describe(&workload.message)
         }
         EntityState::Unit { agent, .. } if agent.message.is_empty() => agent.current.to_string(),
         EntityState::Unit { agent, .. } => {
-            format!("{}: {}", agent.current, status_message::words(&agent.message))
+            format!("{}: {}", agent.current, status_message::describe(&agent.message))
         }
         EntityState::Application { units } => counted(*units, "unit"),
         EntityState::Relation { units_in_scope } => format!("{} in scope", counted(*units_in_scope, "unit")),

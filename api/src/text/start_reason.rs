@@ -6,7 +6,7 @@
 use state::terms::start_reason::StartReason;
 
 /// The reason as a part of a sentence: `settings changed`.
-pub fn words(reason: &StartReason) -> String {
+pub fn describe(reason: &StartReason) -> String {
     match reason {
         StartReason::NoCharm => "the unit has no charm yet",
         StartReason::CharmFolderLost => "the charm's folder was lost",

@@ -12,7 +12,7 @@ use state::terms::status_message::StatusMessage;
 use std::fmt::Display;
 
 /// The message: `hook failed: "install"`; empty if there is none.
-pub fn words(message: &StatusMessage) -> String {
+pub fn describe(message: &StatusMessage) -> String {
     match message {
         StatusMessage::Empty => "",
         StatusMessage::OfCharm(text) | StatusMessage::OfOperator(text) | StatusMessage::OfProvider(text) => {

@@ -3,7 +3,7 @@
 use crate::WriteWarning;
 
 /// The text of a warning.
-pub fn words(warning: &WriteWarning) -> String {
+pub fn describe(warning: &WriteWarning) -> String {
     match warning {
         WriteWarning::UnknownModelSetting { name } => {
             format!("unknown model setting {name:?}: stored, but has no effect")

@@ -3,7 +3,7 @@
 use crate::arguments::parse_units;
 use crate::command_error::CommandError;
 use crate::session::CommandSession;
-use api::{GetStatus, ResolvedRequest, UnitChoice, UserPort};
+use api::{GetStatus, ResolveUnit, UnitChoice, UserPort};
 use clap::Args;
 use state::terms::status::WorkloadStatus;
 
@@ -30,8 +30,7 @@ pub async fn run<A: UserPort>(args: &ResolvedArgs, session: &CommandSession<A>) 
         units = failed.map(|(name, _)| name.into()).collect();
     }
     for unit in units {
-        session
-            .note_write(session.api.handle(ResolvedRequest { unit, retry: !args.no_retry }).await?.revision);
+        session.note_write(session.api.handle(ResolveUnit { unit, retry: !args.no_retry }).await?.revision);
     }
     Ok(())
 }

@@ -71,7 +71,7 @@ fn print<A>(all: &[api::Why], args: &WhyArgs, session: &CommandSession<A>) -> Re
 
 /// The text for one entity: a line for the entity, then two lines for each cause.
 pub fn text(why: &api::Why, now_ms: i64, zone: &Zone) -> String {
-    let now = entity_state::words(&why.now);
+    let now = entity_state::describe(&why.now);
     let mut text = safe_line(&format!("{}: {}, {now}", why.entity, why.life)) + "\n";
     if why.causes.is_empty() {
         text += "  waits for nothing\n";
@@ -87,7 +87,7 @@ pub fn text(why: &api::Why, now_ms: i64, zone: &Zone) -> String {
 
 fn structured(why: &api::Why, now_ms: i64) -> Value {
     let mut value = serde_json::to_value(why).expect("plain data");
-    value["now"] = entity_state::words(&why.now).into();
+    value["now"] = entity_state::describe(&why.now).into();
     value["causes"] = why.causes.iter().map(|cause| render::cause::structured(cause, now_ms)).collect();
     value
 }

@@ -6,7 +6,7 @@
 
 use crate::render::status_table::{Subordinates, instance_id};
 use crate::times::{SinceTimes, Zone};
-use api::text::status_message::words;
+use api::text::status_message::describe;
 use api::{ApplicationStatus, MachineStatus, RelatedApplication, Status, StatusInfo, UnitStatus};
 use serde::{Serialize, Serializer};
 use state::charm::{Base, Scope};
@@ -206,7 +206,7 @@ impl<'a> Context<'a> {
         InfoDocument {
             current,
             life: None,
-            message: words(&status.message),
+            message: describe(&status.message),
             since: status.since_ms.map(|ms| self.times.since(ms)),
             version: "",
         }

@@ -2,7 +2,7 @@
 
 use crate::render::{Table, natural_entries, owned_name, row};
 use crate::times::Zone;
-use api::text::status_message::words;
+use api::text::status_message::describe;
 use api::{ApplicationStatus, MachineStatus, Shared, Status, StatusInfo, UnitStatus};
 use state::charm::{Base, Role, Scope};
 use state::terms::activity::Activity;
@@ -43,7 +43,7 @@ fn head(status: &Status, zone: &Zone) -> String {
     let now = zone.time_of_day(status.now_ms);
     let mut line = row([&model.name, &model.controller, &cloud, &model.version, &now]);
     let notes = match model.life.is_alive() {
-        true => words(&model.status.message),
+        true => describe(&model.status.message),
         false => format!("model is {}", model.life),
     };
     if !notes.is_empty() {
@@ -59,7 +59,7 @@ fn applications(status: &Status) -> String {
     for (name, app) in natural_entries(&status.applications) {
         let exposed = if app.exposed { "yes" } else { "no" };
         let (version, scale) = (truncate(&app.workload_version), scale(app));
-        let (revision, message) = (app.charm_revision.to_string(), words(&app.status.message));
+        let (revision, message) = (app.charm_revision.to_string(), describe(&app.status.message));
         let current = app.status.current.as_str();
         rows.push(row([name, &version, current, &scale, &app.charm_name, "", &revision, exposed, &message]));
     }
@@ -144,15 +144,15 @@ fn unit_message(
         Some(_) | None => None,
     };
     match running {
-        Some(name) => format!("({name}) {}", words(&workload.message)).trim_end().to_owned(),
+        Some(name) => format!("({name}) {}", describe(&workload.message)).trim_end().to_owned(),
         None if agent.current == AgentStatus::Allocating && workload.message.is_empty() => {
-            words(&agent.message)
+            describe(&agent.message)
         }
-        None if has_problem(agent) => words(&agent.message),
+        None if has_problem(agent) => describe(&agent.message),
         None if agent.current == AgentStatus::Idle && !agent.message.is_empty() => {
-            format!("{} ({})", words(&workload.message), words(&agent.message)).trim_start().to_owned()
+            format!("{} ({})", describe(&workload.message), describe(&agent.message)).trim_start().to_owned()
         }
-        None => words(&workload.message),
+        None => describe(&workload.message),
     }
 }
 
@@ -184,7 +184,8 @@ pub fn machines(status: &Status) -> String {
         let (base, state) = (base(&machine.base), machine.agent.current.as_str());
         // The message of an unreachable agent is more important than the message of the running instance.
         let messages = [&machine.agent.message, &machine.instance.message];
-        let message = messages.into_iter().find(|message| !message.is_empty()).map(words).unwrap_or_default();
+        let message =
+            messages.into_iter().find(|message| !message.is_empty()).map(describe).unwrap_or_default();
         let instance = instance_id(machine);
         rows.push(row([name, state, &machine.address, instance, &base, &machine.zone, &message]));
     }
@@ -214,7 +215,7 @@ fn integrations(status: &Status) -> String {
             (_, Scope::Container) => "subordinate",
             (_, Scope::Global) => "regular",
         };
-        let message = match (relation.status.current, words(&relation.status.message).as_str()) {
+        let message = match (relation.status.current, describe(&relation.status.message).as_str()) {
             (RelationState::Joined, message) => message.to_owned(),
             (current, "") => current.to_string(),
             (current, message) => format!("{current} - {message}"),
@@ -260,7 +261,7 @@ mod tests {
         assert_eq!(message("", &Activity::Action { id: 1, name: "post".to_owned() }), "(post)");
         assert_eq!(message("ready", &Activity::InstallCharm), "ready");
         let waits = info(AgentStatus::Allocating, StatusMessage::WaitingForMachine);
-        let why = words(&waits.message);
+        let why = describe(&waits.message);
         assert_eq!(unit_message(&of_charm(WorkloadStatus::Waiting, ""), &waits, None), why);
         assert_eq!(unit_message(&of_charm(WorkloadStatus::Waiting, "soon"), &waits, None), "soon");
     }

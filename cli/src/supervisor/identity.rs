@@ -244,7 +244,7 @@ mod tests {
         check(&moved).expect("the same folder");
         assert_eq!(folder_origin(&copy).expect("readable"), is_copy_of(&path, false));
         refused(CopyPurpose::Unknown);
-        Process::this().write(&copy.supervisor_lock()).expect("a process of the original");
+        Process::current().write(&copy.supervisor_lock()).expect("a process of the original");
         assert!(refused(CopyPurpose::Moved).contains(&format!("process {} ", std::process::id())));
         std::fs::remove_file(copy.supervisor_lock()).expect("it has ended");
         establish(&copy, CopyPurpose::Moved).expect("it replaces the original");

@@ -21,7 +21,7 @@ pub fn acquire(dir: &DataDir) -> Result<Lock, CommandError> {
     let path = dir.supervisor_lock();
     let failed =
         |error: std::io::Error| CommandError::new(format!("cannot lock {}: {error}", path.display()));
-    Lock::take(&path, &format!("{}\n", Process::this())).map_err(failed)?.map_err(|_| {
+    Lock::take(&path, &format!("{}\n", Process::current())).map_err(failed)?.map_err(|_| {
         let holder = self::holder(dir)
             .map_or("another process".to_owned(), |process| format!("process {}", process.pid));
         CommandError::new(format!("cannot lock {}: {holder} already supervises it", dir.path().display()))
@@ -37,7 +37,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let dir = DataDir::choose(Some(folder.path())).expect("a path");
         assert_eq!(holder(&dir), None);
-        Process::this().write(&dir.supervisor_lock()).expect("as in a copy");
+        Process::current().write(&dir.supervisor_lock()).expect("as in a copy");
         assert_eq!(holder(&dir), None, "nobody holds the lock");
         let held = acquire(&dir).expect("free");
         let failure = acquire(&dir).expect_err("held");

@@ -79,7 +79,7 @@ impl ProvisionerEnvironment for ProvisionerHost {
         sleep(pause).await;
     }
     fn random_uuid(&self) -> Uuid {
-        Uuid(host::random::bits())
+        Uuid(host::random::random_u128())
     }
     fn log(&self, line: &str) {
         tracing::info!("{line}");

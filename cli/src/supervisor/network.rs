@@ -58,7 +58,7 @@ impl Network {
     async fn choose() -> Result<Network, CommandError> {
         let known = host_programs::run("ip", &["-4", "route", "show", "table", "all"], QUICK).await?;
         for _ in 0..ATTEMPTS_MAX {
-            let random = host::random::bits().to_be_bytes();
+            let random = host::random::random_u128().to_be_bytes();
             let (second, third) = (random[0], random[1] & 0xf0);
             if !known.contains(&format!("10.{second}.")) {
                 let bridge = format!("pintle-{:02x}{:02x}{:02x}", random[2], random[3], random[4]);

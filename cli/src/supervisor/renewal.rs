@@ -164,7 +164,7 @@ mod tests {
         for name in CONTROLLER_FILES {
             write(dir.path().join(CONTROLLER_DIR).join(name), "");
         }
-        let own = Process::this().to_string();
+        let own = Process::current().to_string();
         for file in [dir.controller_pid(), unit.join("agent.pid"), unit.join("hooks/000001/shim.pid")] {
             write(file, &own);
         }

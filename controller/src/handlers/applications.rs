@@ -16,10 +16,10 @@ use state::documents::draft::{Draft, read};
 use state::documents::refusal::Refusal;
 use state::lifecycle::creation::Creation;
 use state::lifecycle::{application, storage};
-use state::operations::force;
 use state::terms::position::Committed;
 use state::terms::refusal::EntityKind;
 use state::terms::unit_documents::CharmDoc;
+use state::transitions::force;
 
 impl<S: Store, E: Environment> Handle<Deploy> for Authorised<S, E> {
     async fn handle(&self, deploy: Deploy) -> Result<Committed<Deployed>, ApiError> {

@@ -22,7 +22,7 @@ impl<S: Store, E: Environment> Handle<FindArchive> for Authorised<S, E> {
         // prevents that until the grace period starts again. It is not held while the file is read, which may be large.
         let shared = controller.archives.lock.read().await;
         let Some(doc) = controller.read(move |reader| read(reader, &key)).await else { return Ok(None) };
-        controller.archives.note_needed(&sha256, controller.environment.monotonic_ms());
+        controller.archives.record_needed(&sha256, controller.environment.monotonic_ms());
         drop(shared);
         let Some(charm) = doc.charm else { return Ok(None) };
         let is_intact = controller.environment.archive(&sha256).await.is_some();
@@ -55,7 +55,7 @@ async fn register<S: Store, E: Environment>(
 ) -> Result<ArchiveInfo, ApiError> {
     let uploaded = ArchiveInfo { sha256: stored.sha256, bytes: stored.bytes, charm: stored.charm };
     let info = uploaded.clone();
-    controller.archives.note_needed(&info.sha256, controller.environment.monotonic_ms());
+    controller.archives.record_needed(&info.sha256, controller.environment.monotonic_ms());
     let transition = move |draft: &mut Draft<'_>| {
         application::register_archive(draft, &info.sha256, info.charm.clone(), info.bytes);
         Ok(())

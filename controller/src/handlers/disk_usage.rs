@@ -14,9 +14,9 @@ use state::documents::draft::{Reader, parse, read, read_all};
 use state::documents::prelude::{
     ApplicationDoc, ArchiveDoc, ArchiveUse, GLOBAL, KeyParts, Kind, Model, UnitDoc, last_id,
 };
-use state::operations::assigned_units;
 use state::terms::names::Uuid;
 use state::terms::owner::Owner;
+use state::transitions::assigned_units;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 

@@ -20,10 +20,10 @@ use state::documents::draft::{Draft, read, read_all};
 use state::documents::prelude::{Model, TokenHolder, last_id};
 use state::documents::token;
 use state::lifecycle::{machine, storage};
-use state::operations::instance::Enrolment;
-use state::operations::{assigned_units, instance, tombstone_retention};
 use state::terms::health::bounded_line;
 use state::terms::names::Uuid;
+use state::transitions::instance::Enrolment;
+use state::transitions::{assigned_units, instance, tombstone_retention};
 use std::collections::BTreeMap;
 
 /// The most obstructed recalls that are kept of one machine: more than the 24 units of a machine, all of whose folders
@@ -34,7 +34,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
     /// Returns the calling machine and records its heartbeat.
     pub(super) fn machine(&self) -> Result<(Model, Uuid), ApiError> {
         let (model, machine) = authorisation::machine(&self.principal)?;
-        self.controller.presence.heartbeat(machine, self.controller.environment.monotonic_ms());
+        self.controller.presence.record_request(machine, self.controller.environment.monotonic_ms());
         Ok((model, machine))
     }
 }
@@ -172,7 +172,7 @@ impl<S: Store, E: Environment> Handle<Enrol> for Authorised<S, E> {
             base,
         };
         self.controller.run(move |draft| instance::enrol(draft, model, machine, &enrolment)).await?;
-        self.controller.presence.heartbeat(machine, self.controller.environment.monotonic_ms());
+        self.controller.presence.record_request(machine, self.controller.environment.monotonic_ms());
         Ok(())
     }
 }

@@ -12,9 +12,9 @@ use api::{
 };
 use state::documents::draft::Draft;
 use state::lifecycle::{creation, machine};
-use state::operations::{force, instance};
 use state::terms::position::Committed;
 use state::terms::refusal::AddedKind;
+use state::transitions::{force, instance};
 
 impl<S: Store, E: Environment> Handle<AddMachines> for Authorised<S, E> {
     async fn handle(&self, add: AddMachines) -> Result<Committed<Vec<String>>, ApiError> {

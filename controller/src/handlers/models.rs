@@ -12,10 +12,10 @@ use api::{
 use state::documents::draft::{Draft, read, read_all};
 use state::documents::prelude::{GLOBAL, Kind, Model, ModelDoc};
 use state::lifecycle::model;
-use state::operations::destruction;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use state::terms::status::SettingSource;
+use state::transitions::destruction;
 use std::collections::BTreeMap;
 
 fn info(doc: &ModelDoc, model: Model, life: Life, controller: Uuid) -> ModelInfo {

@@ -16,9 +16,9 @@ use state::documents::draft::{Draft, read, read_all};
 use state::documents::existence;
 use state::documents::prelude::{Kind, MachineDoc, last_id};
 use state::lifecycle::machine;
-use state::operations::instance::{self, Progress};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
+use state::transitions::instance::{self, RecordedReport};
 
 impl<S: Store, E: Environment> Handle<ListMachines> for Authorised<S, E> {
     async fn handle(&self, _: ListMachines) -> Result<Vec<MachineInfo>, ApiError> {
@@ -60,7 +60,7 @@ impl<S: Store, E: Environment> Handle<ReportInstance> for Authorised<S, E> {
         loop {
             let what = what.clone();
             let transition = move |draft: &mut Draft<'_>| instance::record(draft, model, id, &what, now_ms);
-            if let Progress::Done(answer) = self.controller.run(transition).await?.answer {
+            if let RecordedReport::Done(answer) = self.controller.run(transition).await?.answer {
                 return Ok(answer);
             }
         }

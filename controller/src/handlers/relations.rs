@@ -12,12 +12,12 @@ use state::documents::draft::Draft;
 use state::documents::prelude::Model;
 use state::documents::refusal::Refusal;
 use state::lifecycle::relation;
-use state::operations::force;
 use state::status::relation::relation_of_number;
 use state::terms::cause::RelationName;
 use state::terms::names::{RelationNumber, Uuid};
 use state::terms::position::Committed;
 use state::terms::refusal::EntityKind;
+use state::transitions::force;
 
 impl<S: Store, E: Environment> Authorised<S, E> {
     /// Returns the relation with this number. An error if it does not exist.

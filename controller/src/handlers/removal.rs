@@ -12,7 +12,7 @@ use state::documents::draft::{Draft, Reader, read};
 use state::documents::prelude::Model;
 use state::documents::refusal::Refusal;
 use state::lifecycle::model;
-use state::operations::dry_run;
+use state::transitions::dry_run;
 use state::why;
 
 impl<S: Store, E: Environment> Authorised<S, E> {

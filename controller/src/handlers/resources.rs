@@ -16,8 +16,8 @@ use state::documents::draft::{Draft, read};
 use state::documents::prelude::GLOBAL;
 use state::documents::refusal::Refusal;
 use state::lifecycle::{application, archive};
-use state::operations::attach_resources;
 use state::terms::refusal::EntityKind;
+use state::transitions::attach_resources;
 use std::path::Path;
 
 impl<S: Store, E: Environment> Handle<FindResource> for Authorised<S, E> {
@@ -28,7 +28,7 @@ impl<S: Store, E: Environment> Handle<FindResource> for Authorised<S, E> {
         // see `FindArchive`
         let shared = controller.archives.lock.read().await;
         let Some(doc) = controller.read(move |reader| read(reader, &key)).await else { return Ok(None) };
-        controller.archives.note_needed(&sha256, controller.environment.monotonic_ms());
+        controller.archives.record_needed(&sha256, controller.environment.monotonic_ms());
         drop(shared);
         let is_intact = controller.environment.archive(&sha256).await.is_some();
         Ok(is_intact.then_some(StoredResource { sha256, bytes: doc.bytes }))
@@ -59,7 +59,7 @@ async fn register<S: Store, E: Environment>(
     controller: &Controller<S, E>,
     stored: StoredResource,
 ) -> Result<StoredResource, ApiError> {
-    controller.archives.note_needed(&stored.sha256, controller.environment.monotonic_ms());
+    controller.archives.record_needed(&stored.sha256, controller.environment.monotonic_ms());
     let file = stored.clone();
     let transition = move |draft: &mut Draft<'_>| {
         archive::register(draft, &file.sha256, None, file.bytes);

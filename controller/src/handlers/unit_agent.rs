@@ -20,8 +20,6 @@ use state::documents::draft::{self, Draft, Reader, read};
 use state::documents::prelude::{GLOBAL, Model};
 use state::documents::refusal::Refusal;
 use state::lifecycle::leadership::GrantedLease;
-use state::operations::run_reports::{RefusedRecord, ReportsOfRun};
-use state::operations::{leader_claim, leader_settings, record_commit};
 use state::restore::resync;
 use state::status::presence::ExecutingRun;
 use state::terms::leader_settings::LeaderSettingsView;
@@ -29,6 +27,8 @@ use state::terms::names::Uuid;
 use state::terms::operation::Operation;
 use state::terms::position::Committed;
 use state::terms::refusal::EntityKind;
+use state::transitions::run_reports::{RefusedRecord, ReportsOfRun};
+use state::transitions::{leader_claim, leader_settings, record_commit};
 use state::unit::record::{CommitOutcome, DroppedWrite, Record};
 use state::unit::relation_view::{BagRequest, BagView};
 use state::views::view;
@@ -43,7 +43,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
     /// Returns the calling unit and records its heartbeat.
     pub(super) fn unit(&self) -> Result<(Model, Uuid), ApiError> {
         let (model, unit) = authorisation::unit(&self.principal)?;
-        self.controller.presence.heartbeat(unit, self.controller.environment.monotonic_ms());
+        self.controller.presence.record_request(unit, self.controller.environment.monotonic_ms());
         Ok((model, unit))
     }
 

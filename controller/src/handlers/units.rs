@@ -11,19 +11,19 @@ use crate::session::Authorised;
 use crate::status;
 use crate::store::Store;
 use api::error::ApiError;
-use api::{AddUnits, Handle, RemoveUnit, ResolvedRequest, ShowUnit, UnitInfo, WriteResponse};
+use api::{AddUnits, Handle, RemoveUnit, ResolveUnit, ShowUnit, UnitInfo, WriteResponse};
 use futures::future::join_all;
 use state::documents::draft::Draft;
 use state::documents::prelude::Model;
 use state::documents::refusal::Refusal;
 use state::lifecycle::creation::{self, Creation};
 use state::lifecycle::{application, storage, unit};
-use state::operations::force;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::position::Committed;
 use state::terms::refusal::storage::StorageRefusal;
 use state::terms::refusal::{AddedKind, EntityKind};
 use state::terms::storage::StorageId;
+use state::transitions::force;
 
 /// Batches of one request that wait for the writer at the same time: a quarter of what the writer commits with one
 /// sync, so that other requests wait for one commit at most.
@@ -123,9 +123,9 @@ impl<S: Store, E: Environment> Handle<ShowUnit> for Authorised<S, E> {
     }
 }
 
-impl<S: Store, E: Environment> Handle<ResolvedRequest> for Authorised<S, E> {
-    async fn handle(&self, resolve: ResolvedRequest) -> Result<WriteResponse, ApiError> {
-        let ResolvedRequest { unit: name, retry } = resolve;
+impl<S: Store, E: Environment> Handle<ResolveUnit> for Authorised<S, E> {
+    async fn handle(&self, resolve: ResolveUnit) -> Result<WriteResponse, ApiError> {
+        let ResolveUnit { unit: name, retry } = resolve;
         let found = self.view(move |reader, model| Ok((model, find_unit(reader, model, &name)?.0)));
         let (model, id) = found.await?;
         let transition = move |draft: &mut Draft<'_>| unit::resolved(draft, model, id, retry);

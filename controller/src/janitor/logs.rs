@@ -1,7 +1,7 @@
 //! Enforces the bound of each model's debug log.
 //!
 //! A sweep reads one page of lines and measures the bytes of each unit. Once the lines that were read exceed the bound,
-//! the core decides which ones are deleted (`state::operations::log_retention`), they are deleted in batches, and the
+//! the core decides which ones are deleted (`state::transitions::log_retention`), they are deleted in batches, and the
 //! measurement starts again. When the log of a model has grown fast (`debug_log_growth`), the sweeps follow each other
 //! without a pause until one measurement is complete, so that the log cannot grow faster than it is measured.
 
@@ -12,8 +12,8 @@ use crate::store::Store;
 use api::error::ApiError;
 use state::documents::draft::{Draft, PAGE_MAX, Reader};
 use state::documents::prelude::{KeyParts, Model};
-use state::operations::log_retention::{self, LOG_BYTES_MAX, excess, line_bytes, oldest};
 use state::terms::names::Uuid;
+use state::transitions::log_retention::{self, DEBUG_LOG_BYTES_MAX, excess, line_bytes, oldest};
 use std::collections::BTreeMap;
 
 /// Log lines read by one sweep: 300 KiB. A full log takes some 28 sweeps.
@@ -46,7 +46,7 @@ impl LogScan {
             *self.usage.entry(unit.unwrap_or(Uuid(0))).or_default() += line_bytes(&stored);
             self.after = stored.key;
         }
-        let excess = excess(&self.usage, LOG_BYTES_MAX);
+        let excess = excess(&self.usage, DEBUG_LOG_BYTES_MAX);
         if is_last || !excess.is_empty() {
             let is_urgent = self.is_urgent && !is_last;
             *self = LogScan { excess, is_urgent, ..LogScan::default() };

@@ -11,7 +11,7 @@ use crate::store::Store;
 use api::error::ApiError;
 use state::documents::draft::{Draft, Reader, StoredDocument, parse};
 use state::documents::prelude::{KeyParts, Kind, Model, SecretContentDoc, secret_of_key};
-use state::operations::due_secrets;
+use state::transitions::due_secrets;
 
 /// The contents that one sweep reads: up to 768 KiB each, some hundred bytes as a rule.
 const CONTENTS_PER_SWEEP: usize = 40;

@@ -1,4 +1,4 @@
-//! Deletes the oldest tombstones that no agent needs as evidence any more (`state::operations::tombstone_retention`).
+//! Deletes the oldest tombstones that no agent needs as evidence any more (`state::transitions::tombstone_retention`).
 
 use super::batch::log_and_skip;
 use super::expiry::{ExpiryScan, ScanLimits};
@@ -8,8 +8,8 @@ use crate::store::Store;
 use api::error::ApiError;
 use state::documents::draft::parse;
 use state::documents::prelude::{Kind, Model, last_id};
-use state::operations::tombstone_retention::{TOMBSTONES_PER_BATCH, delete, may_be_deleted};
 use state::terms::names::Uuid;
+use state::transitions::tombstone_retention::{TOMBSTONES_PER_BATCH, delete, may_be_deleted};
 
 /// Tombstones read by one sweep: some 200 bytes and one read each.
 const TOMBSTONES_PER_SWEEP: usize = 1_000;

@@ -25,9 +25,9 @@ const CONNECTIONS_MAX: usize = 8_192;
 const UNAUTHENTICATED_MAX: usize = 256;
 /// Connections of an agent: a stream, and at most six requests at the same time. Twice as many allow for the
 /// connections of an agent that was killed, until the kernel closes them.
-const OF_AGENT_MAX: usize = 16;
+const CONNECTIONS_PER_AGENT_MAX: usize = 16;
 /// Connections of a user, who may run a hundred commands at the same time; a command uses two at most.
-const OF_USER_MAX: usize = 256;
+const CONNECTIONS_PER_USER_MAX: usize = 256;
 /// An unauthenticated connection that has sent nothing for this long may be closed for a new one. The first message of
 /// a client arrives with the end of the TCP handshake; the time is for the server to notice it.
 const SILENT_MS: u64 = 50;
@@ -65,8 +65,8 @@ impl Limits {
             connections,
             unauthenticated,
             of_address: unauthenticated / 2,
-            of_agent: OF_AGENT_MAX.min(connections / 4),
-            of_user: OF_USER_MAX.min(connections / 4),
+            of_agent: CONNECTIONS_PER_AGENT_MAX.min(connections / 4),
+            of_user: CONNECTIONS_PER_USER_MAX.min(connections / 4),
         }
     }
 
@@ -88,7 +88,7 @@ pub type ConnectionId = u64;
 struct Connection {
     address: IpAddr,
     opened_ms: u64,
-    progress: Progress,
+    progress: HandshakeProgress,
     /// The hash of the token that was presented last; it may still be looked up.
     presented: Option<String>,
     /// The tokens that were found to be valid, by their hash.
@@ -109,9 +109,9 @@ impl Connection {
     /// When the connection may be closed for a new one, if it is not authenticated by then.
     fn protected_until_ms(&self) -> u64 {
         let protected_ms = match self.progress {
-            Progress::Silent => SILENT_MS,
-            Progress::HalfHello => HALF_HELLO_MS,
-            Progress::Hello => PROGRESS_MS,
+            HandshakeProgress::Silent => SILENT_MS,
+            HandshakeProgress::HalfHello => HALF_HELLO_MS,
+            HandshakeProgress::Hello => PROGRESS_MS,
         };
         self.opened_ms + protected_ms
     }
@@ -119,7 +119,7 @@ impl Connection {
 
 /// What a peer has sent of its TLS handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Progress {
+pub enum HandshakeProgress {
     /// The peer has sent nothing.
     Silent,
     /// The peer has sent a part of the first message (ClientHello).
@@ -203,7 +203,7 @@ impl Admission {
         let connection = Connection {
             address,
             opened_ms: now_ms,
-            progress: Progress::Silent,
+            progress: HandshakeProgress::Silent,
             presented: None,
             tokens: BTreeMap::new(),
             requests: 0,
@@ -248,7 +248,7 @@ impl Admission {
     }
 
     /// Records what the peer has sent of its handshake.
-    pub fn progress(&mut self, id: ConnectionId, progress: Progress) {
+    pub fn progress(&mut self, id: ConnectionId, progress: HandshakeProgress) {
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.progress = progress;
         }
@@ -367,7 +367,7 @@ mod tests {
         holder: &TokenHolder,
     ) -> (ConnectionId, Authenticated) {
         let id = open(admission, LOCAL, 0);
-        admission.progress(id, Progress::Hello);
+        admission.progress(id, HandshakeProgress::Hello);
         admission.present(id, token);
         (id, admission.authenticate(id, token, holder))
     }
@@ -400,11 +400,11 @@ mod tests {
     fn a_connection_that_progresses_is_not_closed_for_a_new_one() {
         let mut admission = Admission::new(LIMITS);
         let (first, second) = (open(&mut admission, LOCAL, 0), open(&mut admission, LOCAL, 0));
-        admission.progress(first, Progress::Hello);
+        admission.progress(first, HandshakeProgress::Hello);
         assert_eq!(admission.admit(LOCAL, SILENT_MS), Admit::CloseFirst(second));
         admission.close(second);
         let third = open(&mut admission, LOCAL, SILENT_MS);
-        admission.progress(third, Progress::Hello);
+        admission.progress(third, HandshakeProgress::Hello);
         assert_eq!(admission.admit(LOCAL, 100), Admit::Wait { until_ms: Some(PROGRESS_MS) });
         assert_eq!(admission.admit(LOCAL, PROGRESS_MS), Admit::CloseFirst(first));
     }
@@ -415,13 +415,13 @@ mod tests {
     fn a_handshake_that_was_started_and_does_not_go_on_makes_room_soon() {
         let mut admission = Admission::new(LIMITS);
         let (started, continuing) = (open(&mut admission, LOCAL, 0), open(&mut admission, LOCAL, 0));
-        admission.progress(started, Progress::HalfHello);
-        admission.progress(continuing, Progress::Hello);
+        admission.progress(started, HandshakeProgress::HalfHello);
+        admission.progress(continuing, HandshakeProgress::Hello);
         assert_eq!(admission.admit(LOCAL, SILENT_MS), Admit::Wait { until_ms: Some(HALF_HELLO_MS) });
         assert_eq!(admission.admit(LOCAL, HALF_HELLO_MS), Admit::CloseFirst(started));
         admission.close(started);
         let next = open(&mut admission, LOCAL, HALF_HELLO_MS);
-        admission.progress(next, Progress::HalfHello);
+        admission.progress(next, HandshakeProgress::HalfHello);
         assert_eq!(
             admission.admit(LOCAL, 2 * HALF_HELLO_MS),
             Admit::CloseFirst(next),

@@ -3,7 +3,7 @@
 //! Every connection has a [`Connection`], which counts it until its socket is closed. The accept loop of `server`
 //! creates it with [`Connections::admit`]; each request records its token in it.
 
-use super::admission::{Admission, Admit, Authenticated, ConnectionId, Limits, Progress};
+use super::admission::{Admission, Admit, Authenticated, ConnectionId, HandshakeProgress, Limits};
 use api::error::{ApiError, ErrorCode};
 use axum::body::{Body, Bytes};
 use hyper::body::{Frame, SizeHint};
@@ -160,7 +160,7 @@ impl Connection {
     }
 
     /// Records what the peer has sent of its handshake.
-    pub fn progress(&self, progress: Progress) {
+    pub fn progress(&self, progress: HandshakeProgress) {
         self.0.connections.table().admission.progress(self.0.id, progress);
     }
 

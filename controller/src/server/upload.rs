@@ -23,7 +23,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 /// Uploads of one user at the same time; the next one waits.
-const OF_USER_MAX: usize = 2;
+const UPLOADS_PER_USER_MAX: usize = 2;
 /// Uploads of all users at the same time: 8 GiB of unverified archives of 512 MiB each, and one descriptor each of the
 /// reserve in `admission`.
 const UPLOADS_MAX: usize = 16;
@@ -59,7 +59,10 @@ impl Uploads {
         let of_user = {
             let mut of_users = self.of_users.lock().expect("no holder panics");
             of_users.retain(|_, slots| Arc::strong_count(slots) > 1);
-            of_users.entry(user.clone()).or_insert_with(|| Arc::new(Semaphore::new(OF_USER_MAX))).clone()
+            of_users
+                .entry(user.clone())
+                .or_insert_with(|| Arc::new(Semaphore::new(UPLOADS_PER_USER_MAX)))
+                .clone()
         };
         // An error means that the semaphore is closed, which never happens.
         Slot {
@@ -200,8 +203,8 @@ mod tests {
             }
         };
         let (ann, ben) = (user("ann"), user("ben"));
-        let slots: Vec<Slot> = (0..OF_USER_MAX).filter_map(|_| slot(&ann)).collect();
-        assert_eq!(slots.len(), OF_USER_MAX);
+        let slots: Vec<Slot> = (0..UPLOADS_PER_USER_MAX).filter_map(|_| slot(&ann)).collect();
+        assert_eq!(slots.len(), UPLOADS_PER_USER_MAX);
         assert!(slot(&ann).is_none());
         assert!(slot(&ben).is_some());
         drop(slots);

@@ -110,7 +110,7 @@ pub(super) enum Observation {
     Health(Uuid, Option<Box<UnitHealth>>),
     IsLost(Uuid, bool),
     IsLate(Uuid, bool),
-    LastHeartbeat(Uuid, i64),
+    LastRequest(Uuid, i64),
     Executing(Uuid, Option<Box<ExecutingRun>>),
     IsRebootOverdue(Option<i64>, bool),
 }
@@ -122,7 +122,7 @@ impl Observation {
             Observation::Health(unit, seen) => presence.health(*unit).as_ref() == seen.as_deref(),
             Observation::IsLost(agent, seen) => presence.is_lost(*agent) == *seen,
             Observation::IsLate(agent, seen) => presence.is_late(*agent) == *seen,
-            Observation::LastHeartbeat(agent, seen) => presence.last_heartbeat_ms(*agent) == *seen,
+            Observation::LastRequest(agent, seen) => presence.last_request_ms(*agent) == *seen,
             Observation::Executing(agent, seen) => presence.executing(*agent) == seen.as_deref(),
             Observation::IsRebootOverdue(requested_ms, seen) => {
                 PresenceReader::is_reboot_overdue(presence, *requested_ms) == *seen
@@ -170,9 +170,9 @@ impl PresenceReader for RecordingPresence<'_> {
         seen
     }
 
-    fn last_heartbeat_ms(&self, agent: Uuid) -> i64 {
-        let seen = self.presence.last_heartbeat_ms(agent);
-        self.record(Observation::LastHeartbeat(agent, seen));
+    fn last_request_ms(&self, agent: Uuid) -> i64 {
+        let seen = self.presence.last_request_ms(agent);
+        self.record(Observation::LastRequest(agent, seen));
         seen
     }
 

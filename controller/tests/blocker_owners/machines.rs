@@ -6,12 +6,12 @@ use api::{
     AddMachines, CreateEnrolmentToken, Enrol, Force, GetStatus, GetWhy, Handle, ProvisioningReport,
     RemoveMachine, ReportInstance, ReportPresence,
 };
-use state::operations::instance::ENROLMENT_MS;
 use state::terms::cause::{Actor, Duty, Host, Remedy, Silence};
 use state::terms::names::Uuid;
 use state::terms::provider_kind::ProviderKind;
 use state::terms::status::MachineAgentStatus;
 use state::terms::status_message::StatusMessage;
+use state::transitions::instance::ENROLMENT_MS;
 
 #[tokio::test]
 async fn a_provisioning_error_is_the_cause_for_all_entities_that_wait_for_the_machine() {

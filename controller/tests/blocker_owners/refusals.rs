@@ -122,7 +122,7 @@ async fn each_of_several_blockers_has_its_own_remedy_and_time() {
     let of_first = cause_of(&refused.blockers, "unit web/0");
     let last_error = Some(FailureReason::from("exit status 1").of_operation(&Operation::Hook(Hook::Install)));
     assert_eq!(of_first.last_error, last_error);
-    assert_eq!(of_first.remedy(), Remedy::ResolvedRequest { unit: unit("web/0") });
+    assert_eq!(of_first.remedy(), Remedy::ResolveUnit { unit: unit("web/0") });
     assert_eq!(refused.hint, None);
 
     let removed = vec![api::RemovalTarget::Application("web".to_owned())];

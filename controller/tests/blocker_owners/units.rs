@@ -73,7 +73,7 @@ async fn a_model_names_units_in_error_without_any_removal() {
     let waits = cause_of(&listed, "unit web/0");
     let activity = Activity::hook(HookName::Install);
     assert_eq!(waits.duty, Duty::Recover { activity, failures: 1, retry: Retry::Exhausted });
-    assert_eq!(waits.remedy(), Remedy::ResolvedRequest { unit: unit("web/0") });
+    assert_eq!(waits.remedy(), Remedy::ResolveUnit { unit: unit("web/0") });
 }
 
 #[tokio::test]

@@ -16,15 +16,17 @@ async fn only_the_pinned_ca_and_tls_1_3_and_the_controllers_name_are_accepted() 
     let token = served.user_token(1, UserRole::Admin).await;
     let elsewhere = tempfile::tempdir().expect("a folder");
     let elsewhere = Installation::open(elsewhere.path(), false).expect("another installation");
-    let wrong_ca = client::Controller { ca: elsewhere.ca.clone(), ..served.controller(&token) };
+    let wrong_ca = client::ControllerConnection { ca: elsewhere.ca.clone(), ..served.controller(&token) };
     let error = Client::user(&wrong_ca).expect("a CA").handle(GetAbout).await.expect_err("another CA");
     assert_eq!(
         (error.code, &error.unreachable),
         (ErrorCode::Unreachable, &None),
         "a server answers: {error}"
     );
-    let wrong_name =
-        client::Controller { server_name: elsewhere.controller().to_string(), ..served.controller(&token) };
+    let wrong_name = client::ControllerConnection {
+        server_name: elsewhere.controller().to_string(),
+        ..served.controller(&token)
+    };
     let error = Client::user(&wrong_name).expect("a name").handle(GetAbout).await.expect_err("another name");
     assert_eq!(
         (error.code, &error.unreachable),
@@ -46,7 +48,8 @@ async fn only_the_pinned_ca_and_tls_1_3_and_the_controllers_name_are_accepted() 
 async fn the_error_for_an_unreachable_controller_has_its_address() {
     let served = TestServer::new().await;
     let free = TcpListener::bind("127.0.0.1:0").await.expect("a port").local_addr().expect("bound");
-    let unreachable = client::Controller { address: free.to_string(), ..served.controller(&"0".repeat(64)) };
+    let unreachable =
+        client::ControllerConnection { address: free.to_string(), ..served.controller(&"0".repeat(64)) };
     let error = Client::user(&unreachable)
         .expect("a good file")
         .handle(GetAbout)

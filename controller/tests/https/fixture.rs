@@ -42,8 +42,8 @@ impl TestServer {
         TestServer { fixture, address, installation, _folder: folder }
     }
 
-    pub fn controller(&self, token: &str) -> client::Controller {
-        client::Controller {
+    pub fn controller(&self, token: &str) -> client::ControllerConnection {
+        client::ControllerConnection {
             address: self.address.clone(),
             server_name: self.installation.controller().to_string(),
             ca: self.installation.ca.clone(),

@@ -57,7 +57,8 @@ async fn a_killed_controller_restarts_at_the_same_address_and_watches_resume() {
     let folder = tempfile::tempdir().expect("a folder");
     let program = Program::start(folder.path());
     let before = file(folder.path());
-    let admin = Client::user(&client::Controller::from(&before)).expect("a good file").in_model("dev");
+    let admin =
+        Client::user(&client::ControllerConnection::from(&before)).expect("a good file").in_model("dev");
     let models = admin.handle(ListModels).await.expect("the request succeeds");
     assert_eq!(models.iter().map(|model| model.name.as_str()).collect::<Vec<_>>(), ["dev"]);
     let charm = tempfile::tempdir().expect("a folder");
@@ -82,8 +83,10 @@ async fn a_killed_controller_restarts_at_the_same_address_and_watches_resume() {
     let machine = admin.handle(ListMachines).await.expect("the request succeeds")[0].uuid;
     let (machine_token, unit_token) = ("ab".repeat(32), "cd".repeat(32));
     admin.handle(SetMachineToken { machine, token: machine_token.to_owned() }).await.expect("set");
-    let door =
-        |token: &str| client::Controller { token: token.to_owned(), ..client::Controller::from(&before) };
+    let door = |token: &str| client::ControllerConnection {
+        token: token.to_owned(),
+        ..client::ControllerConnection::from(&before)
+    };
     let model = models[0].uuid;
     let machine_agent = Client::agent(&door(&machine_token), model, machine).expect("a good file");
     let unit = admin.handle(GetStatus).await.expect("the request succeeds").applications["tiny"]
@@ -160,7 +163,7 @@ async fn a_missing_key_of_secrets_is_named_at_start_and_everything_else_is_serve
     assert!(!keys.starts_with(folder.path().join("controller/store")), "a copy of the store has no key");
     // a client of its own for each process: the connections of the others are closed
     let admin = || {
-        let door = client::Controller::from(&file(folder.path()));
+        let door = client::ControllerConnection::from(&file(folder.path()));
         Client::user(&door).expect("a good file").in_model("dev")
     };
     let content = SecretContent(BTreeMap::from([("password".to_owned(), "czNjcmV0".to_owned())]));

@@ -10,8 +10,8 @@ use controller::store::Store;
 use controller::store::sqlite::{Options, Sqlite};
 use state::documents::draft::{Draft, read};
 use state::documents::prelude::{ArchiveUse, GLOBAL, Kind};
-use state::operations::log_retention::LOG_BYTES_MAX;
 use state::terms::names::Uuid;
+use state::transitions::log_retention::DEBUG_LOG_BYTES_MAX;
 
 type DiskFixture = Fixture<Sqlite, FakeEnvironment>;
 
@@ -54,7 +54,7 @@ async fn a_damaged_line_does_not_keep_the_lines_beside_it() {
         sweeps += 1;
         assert!(sweeps < 100, "the sweeps follow each other without an end");
     }
-    assert!(stored_lines(&fixture, unit).await.0 <= LOG_BYTES_MAX);
+    assert!(stored_lines(&fixture, unit).await.0 <= DEBUG_LOG_BYTES_MAX);
 }
 
 #[tokio::test]

@@ -22,7 +22,7 @@ async fn the_presence_of_removed_units_and_machines_is_deleted() {
     let (removed, kept) = (fixture.unit("web/0").await, fixture.unit("web/1").await);
     let machine = fixture.machine_of_unit(kept).await;
     let presence = &fixture.controller.presence;
-    presence.heartbeat(machine, 1);
+    presence.record_request(machine, 1);
     assert!([removed, kept].iter().all(|unit| presence.after(None, 1_000).contains(unit)));
     fixture
         .admin
@@ -41,7 +41,7 @@ async fn the_presence_of_removed_units_and_machines_is_deleted() {
     assert!(!presence.after(None, 1_000).contains(&removed));
     // Requests were still in progress when their units were removed, of more agents than one sweep visits.
     presence.clear_executing(removed, 1);
-    (0..500).for_each(|n| presence.heartbeat(Uuid(n), 1));
+    (0..500).for_each(|n| presence.record_request(Uuid(n), 1));
     for _ in 0..3 {
         janitor.sweep(&fixture.controller).await.expect("the sweep succeeds");
     }

@@ -6,8 +6,8 @@ use controller::janitor::Janitor;
 use controller::store::Store;
 use state::documents::draft::{Draft, Reader};
 use state::documents::prelude::{LogDoc, TokenHolder};
-use state::operations::log_retention::{LOG_BYTES_MAX, line_bytes};
 use state::terms::names::{UnitName, Uuid};
+use state::transitions::log_retention::{DEBUG_LOG_BYTES_MAX, line_bytes};
 use state::unit::hook_context::{Level, ReportContent};
 use state::unit::record::RunReport;
 use test_support::memory_store::MemoryStore;
@@ -101,7 +101,7 @@ async fn a_flood_of_one_unit_evicts_only_its_own_oldest_lines() {
     fixture.sweep_all_logs().await;
     assert_eq!(stored_lines(&fixture, quiet).await, (before, model.log(quiet, 1, 0).text().to_owned()));
     let (bytes, oldest) = stored_lines(&fixture, flood).await;
-    let room = LOG_BYTES_MAX - before;
+    let room = DEBUG_LOG_BYTES_MAX - before;
     assert!(bytes <= room && bytes > room - 8_192, "{bytes} of {room}");
     assert!(oldest.as_str() > model.log(flood, 20, 0).text(), "the oldest lines were deleted: {oldest}");
 }
@@ -123,7 +123,7 @@ async fn a_fast_flood_is_measured_without_pauses() {
         sweeps += 1;
     }
     assert!(sweeps > 0, "the next page is read at once");
-    assert!(stored_lines(&fixture, unit).await.0 <= LOG_BYTES_MAX);
+    assert!(stored_lines(&fixture, unit).await.0 <= DEBUG_LOG_BYTES_MAX);
 }
 
 #[tokio::test]

@@ -3,8 +3,8 @@
 use crate::support::*;
 use api::error::ErrorCode;
 use api::{
-    Claim, EnqueueAction, GetAction, GetStatus, GetWhy, Handle, Report, ResolvedRequest, Stream,
-    UnitWatchEvent, Watch, WatchUnit,
+    Claim, EnqueueAction, GetAction, GetStatus, GetWhy, Handle, Report, ResolveUnit, Stream, UnitWatchEvent,
+    Watch, WatchUnit,
 };
 use controller::Environment;
 use controller::presence::LOST_AFTER_MS;
@@ -69,13 +69,10 @@ async fn a_unit_is_idle_only_without_pending_work_and_lost_after_a_silent_minute
     let (workload, agent, _) = status().await;
     assert_eq!((workload.as_str(), agent.as_str()), ("error", "idle"), "an agent's error is the workload's");
     let why = fixture.admin.handle(GetWhy { entity: entity("web/0") }).await.expect("it exists");
-    assert!(
-        why.causes.iter().any(|cause| matches!(cause.remedy(), Remedy::ResolvedRequest { .. })),
-        "{why:?}"
-    );
+    assert!(why.causes.iter().any(|cause| matches!(cause.remedy(), Remedy::ResolveUnit { .. })), "{why:?}");
     fixture
         .admin
-        .handle(ResolvedRequest { unit: "web/0".parse().expect("a unit"), retry: true })
+        .handle(ResolveUnit { unit: "web/0".parse().expect("a unit"), retry: true })
         .await
         .expect("it is in error");
     let (workload, agent, _) = status().await;

@@ -3,7 +3,7 @@
 use crate::support::*;
 use api::{
     AddMachines, AddUnits, Claim, ConfigChange, Configure, ConfigureModel, Ends, Force, GetStatus, Handle,
-    Integrate, RemoveApplication, RemoveMachine, RemoveRelation, RemoveUnit, Report, ResolvedRequest,
+    Integrate, RemoveApplication, RemoveMachine, RemoveRelation, RemoveUnit, Report, ResolveUnit,
     ResumeRelation, Status, SuspendRelation,
 };
 use controller::janitor::Janitor;
@@ -167,7 +167,7 @@ impl Walk {
             }
             14 => drop(
                 admin
-                    .handle(ResolvedRequest { unit: name.parse().expect("a unit"), retry: number % 2 == 0 })
+                    .handle(ResolveUnit { unit: name.parse().expect("a unit"), retry: number % 2 == 0 })
                     .await,
             ),
             _ => self.act_as_agent(unit, kind, number).await,

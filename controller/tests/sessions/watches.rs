@@ -5,12 +5,12 @@ use api::error::ErrorCode;
 use api::{Stream, UnitWatchEvent, Watch, WatchUnit};
 use controller::store::Store;
 use state::documents::draft::Draft;
-use state::operations::force;
 use state::terms::force::Force;
 use state::terms::names::Uuid;
 use state::terms::owner::Owner;
 use state::terms::position::Position;
 use state::terms::refusal::session::SessionRefusal;
+use state::transitions::force;
 use state::unit::snapshot::Change;
 
 #[tokio::test]

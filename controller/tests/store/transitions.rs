@@ -27,15 +27,6 @@ use state::lifecycle::creation::Creation;
 use state::lifecycle::{
     action, application, archive, cleanup, leadership, machine, model, relation, scope, unit,
 };
-use state::operations::force;
-use state::operations::force_timer::{self, ForceTimer};
-use state::operations::instance::{Enrolment, ProvisioningReport};
-use state::operations::leader_settings::LeaderWrite;
-use state::operations::run_reports::{RefusedRecord, ReportsOfRun};
-use state::operations::{
-    assigned_units, attach_resources, destruction, instance, leader_claim, leader_settings, record_commit,
-    tombstone_retention,
-};
 use state::restore::resync;
 use state::restore::resync::ResyncProgress;
 use state::terms::activity::Activity;
@@ -45,6 +36,15 @@ use state::terms::names::{UnitName, Uuid};
 use state::terms::operation::{CharmRef, Hook, LocalEndpoint, Operation};
 use state::terms::provider_kind::ProviderKind;
 use state::terms::refusal::transaction::TransactionRefusal;
+use state::transitions::force;
+use state::transitions::force_timer::{self, ForceTimer};
+use state::transitions::instance::{Enrolment, ProvisioningReport};
+use state::transitions::leader_settings::LeaderWrite;
+use state::transitions::run_reports::{RefusedRecord, ReportsOfRun};
+use state::transitions::{
+    assigned_units, attach_resources, destruction, instance, leader_claim, leader_settings, record_commit,
+    tombstone_retention,
+};
 use state::unit::hook_context::{Level, ReportContent};
 use state::unit::local::{Event, Local};
 use state::unit::record::{Outcome, Record, RunReport};

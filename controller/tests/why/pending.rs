@@ -4,7 +4,7 @@ use crate::fixture::{causes, idle_agent, pending, run_until_idle};
 use crate::support::*;
 use api::{
     AddUnits, ConfigChange, Configure, ConfigureModel, EnqueueAction, Force, GetWhy, Handle, RelationChoice,
-    RemoveRelation, RemoveUnit, Report, ResolvedRequest, ResumeRelation, SuspendRelation,
+    RemoveRelation, RemoveUnit, Report, ResolveUnit, ResumeRelation, SuspendRelation,
 };
 use controller::Environment;
 use state::charm::{Charm, ConfigOption, OptionType};
@@ -114,7 +114,7 @@ async fn an_operation_is_pending_since_the_commit_of_its_cause() {
     hour();
     fixture
         .admin
-        .handle(ResolvedRequest { unit: "web/0".parse().expect("a unit"), retry: true })
+        .handle(ResolveUnit { unit: "web/0".parse().expect("a unit"), retry: true })
         .await
         .expect("it is in error");
     let resolved_ms = now();
@@ -160,7 +160,7 @@ async fn why_names_the_hook_lock_holder_and_waiters_unless_hooks_run_in_parallel
     let next = fixture.admin.handle(backup("web/1")).await.expect("it is enqueued").answer.id;
     let machine = async || {
         let why = fixture.admin.handle(GetWhy { entity: entity("machine/0") }).await.expect("it exists");
-        api::text::entity_state::words(&why.now)
+        api::text::entity_state::describe(&why.now)
     };
     assert_eq!(machine().await, "2 units");
     let running = Activity::Action { id, name: "backup".to_owned() };

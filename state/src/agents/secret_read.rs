@@ -7,7 +7,7 @@ use crate::agents::session::{self, AgentSession};
 use crate::documents::draft::Draft;
 use crate::documents::prelude::SecretContentDoc;
 use crate::documents::refusal::Refusal;
-use crate::lifecycle::secret::{find, labelled, may_read, prune, put, require_bytes, track};
+use crate::lifecycle::secret::{find, find_by_label, may_read, prune, put, require_bytes, track};
 use crate::terms::refusal::secret::{SecretLimit, SecretRefusal};
 use crate::terms::secret::{CONSUMED_MAX, LABEL_BYTES_MAX, SecretId};
 use serde::{Deserialize, Serialize};
@@ -59,7 +59,7 @@ pub fn consume(
         Some(id) => id,
         None => [unit, doc.application]
             .into_iter()
-            .find_map(|owner| labelled(draft, model, owner, label))
+            .find_map(|owner| find_by_label(draft, model, owner, label))
             .or_else(|| consumed.iter().find(|(_, entry)| entry.label == label).map(|(id, _)| *id))
             .ok_or_else(|| SecretRefusal::UnknownConsumerLabel { label: label.to_owned() })?,
     };

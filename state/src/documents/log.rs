@@ -1,6 +1,6 @@
 //! Documents of the debug log: one per line.
 //!
-//! Agents report log lines; the janitor deletes the oldest (`operations::log_retention`).
+//! Agents report log lines; the janitor deletes the oldest (`transitions::log_retention`).
 
 use crate::documents::draft::Key;
 use crate::documents::key::{Kind, Model};

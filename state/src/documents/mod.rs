@@ -4,7 +4,7 @@
 //! their keys are in one file per noun (`unit`, `relation`, ...); `prelude` re-exports them. `effective_life` derives
 //! the life of an entity; `existence` is what is known about a uuid; `blockers` computes what a removal waits for;
 //! `invariants` and `typed` verify what is stored; `refusal` is the answer of a transition that is not allowed. The
-//! transitions are in `lifecycle`, `agents`, `operations` and `restore`; here are only the changes that several of them
+//! transitions are in `lifecycle`, `agents`, `transitions` and `restore`; here are only the changes that several of them
 //! make (`token`, `sequence`).
 
 pub mod action;

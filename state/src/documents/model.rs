@@ -18,7 +18,7 @@ pub struct ModelDoc {
     pub created_ms: i64,
 }
 
-/// The progress of the destruction of a model (see `operations::destruction`).
+/// The progress of the destruction of a model (see `transitions::destruction`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DestructionDoc {
     /// When the destruction was requested.

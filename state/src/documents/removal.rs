@@ -7,7 +7,7 @@ use crate::terms::names::Uuid;
 use crate::terms::string_enum::string_enum;
 use serde::{Deserialize, Serialize};
 
-/// The forced removal of an entity (see `operations::force`).
+/// The forced removal of an entity (see `transitions::force`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForcedRemovalDoc {
     /// The kind of entity.

@@ -2,7 +2,7 @@
 //!
 //! A grant contains no times. The caller counts the lease and passes as an argument whether the grant may be
 //! taken over. At most one unit of an application holds the grant. Called for the requests of unit agents
-//! (`operations::leader_claim`) and when a unit is Dead or removed.
+//! (`transitions::leader_claim`) and when a unit is Dead or removed.
 
 use crate::documents::draft::Draft;
 use crate::documents::prelude::{LeaderDoc, Model, UnitDoc};

@@ -1,7 +1,7 @@
 //! The model: its name, its configuration, and the view of it that agents receive.
 //!
 //! A model that is not Alive accepts no new application, unit, machine or relation ([`require_alive`]). Its
-//! destruction is in [`crate::operations::destruction`].
+//! destruction is in [`crate::transitions::destruction`].
 //!
 //! A setting that hooks see passes through [`model_view`], `unit::snapshot` and `unit::environment`.
 

@@ -1,7 +1,7 @@
 //! Attaches files to the resources of an application, with its deployment, its refresh or later.
 //!
 //! All names are checked before anything is written. A file must have been uploaded: its use is recorded in the same
-//! transaction, so that it is not removed before. Called by `application` and `operations::attach_resources`.
+//! transaction, so that it is not removed before. Called by `application` and `transitions::attach_resources`.
 
 use crate::charm::Charm;
 use crate::documents::draft::Draft;

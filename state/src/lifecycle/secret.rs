@@ -59,7 +59,7 @@ pub(crate) fn may_read(
 }
 
 /// The secret of this owner with this label.
-pub(crate) fn labelled(draft: &mut Draft, model: Model, owner: Uuid, label: &str) -> Option<SecretId> {
+pub(crate) fn find_by_label(draft: &mut Draft, model: Model, owner: Uuid, label: &str) -> Option<SecretId> {
     let owned = draft.get(&model.secrets_of(owner))?;
     owned.iter().find(|(_, other)| *other == label).map(|(id, _)| *id)
 }

@@ -3,7 +3,7 @@
 //! After a restore the controller may lack records that the unit has already published. The agent then sends
 //! its whole published state as one resync record. A unit can be in more relations than one transaction may
 //! touch, so the resync is applied in batches: first those that leave scopes, then those that enter relations. The last
-//! batch is part of the transaction that stores the record ([`commit`](crate::operations::record_commit::commit)).
+//! batch is part of the transaction that stores the record ([`commit`](crate::transitions::record_commit::commit)).
 //! Batches are idempotent: if the agent repeats the resync before it is acknowledged, batches that were already applied
 //! change nothing.
 //!

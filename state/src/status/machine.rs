@@ -11,7 +11,7 @@ use crate::terms::status_message::StatusMessage;
 
 /// The state of a machine's agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MachineAgent {
+pub enum MachineAgentState {
     /// The agent has not been started yet: it has no token.
     Pending,
     /// The provider failed, and the agent has not reported since.
@@ -30,21 +30,21 @@ pub fn machine_agent(
     model: Model,
     presence: &dyn PresenceReader,
     id: Uuid,
-) -> MachineAgent {
+) -> MachineAgentState {
     let holder = read(reader, &GLOBAL.token_of(id)).and_then(|hash| read(reader, &GLOBAL.token(&hash)));
     let error = read(reader, &model.machine_provisioning_error(id));
     // The token is stored before the instance starts, and storing it counts as a heartbeat. A heartbeat that is not
     // newer than the error therefore does not prove that the agent runs.
-    if error.is_some_and(|error| presence.last_heartbeat_ms(id) <= error.last_ms) {
-        MachineAgent::Failed
+    if error.is_some_and(|error| presence.last_request_ms(id) <= error.last_ms) {
+        MachineAgentState::Failed
     } else if !matches!(holder, Some(TokenHolder::Machine { .. })) {
-        MachineAgent::Pending
+        MachineAgentState::Pending
     } else if presence.is_lost(id) {
-        MachineAgent::Lost
+        MachineAgentState::Lost
     } else if presence.is_late(id) {
-        MachineAgent::Late
+        MachineAgentState::Late
     } else {
-        MachineAgent::Present
+        MachineAgentState::Present
     }
 }
 
@@ -66,7 +66,7 @@ pub fn statuses(
     life: Life,
 ) -> MachineStatuses {
     let created = Some(doc.created_ms);
-    let silent = || Some(presence.last_heartbeat_ms(id));
+    let silent = || Some(presence.last_request_ms(id));
     let error = read(reader, &model.machine_provisioning_error(id));
     let failed = error.as_ref().map(|error| error.since_ms);
     let (agent, instance) = match (life, machine_agent(reader, model, presence, id)) {
@@ -74,22 +74,22 @@ pub fn statuses(
             StatusInfo::new(MachineAgentStatus::Stopped, StatusMessage::Empty, None),
             InstanceStatus::Stopped,
         ),
-        (Life::Alive | Life::Dying, MachineAgent::Pending) => (
+        (Life::Alive | Life::Dying, MachineAgentState::Pending) => (
             StatusInfo::new(MachineAgentStatus::Pending, StatusMessage::Empty, created),
             InstanceStatus::Pending,
         ),
-        (Life::Alive | Life::Dying, MachineAgent::Failed) => {
+        (Life::Alive | Life::Dying, MachineAgentState::Failed) => {
             (StatusInfo::new(MachineAgentStatus::Down, StatusMessage::Empty, failed), InstanceStatus::Pending)
         }
-        (Life::Alive | Life::Dying, MachineAgent::Lost) => (
+        (Life::Alive | Life::Dying, MachineAgentState::Lost) => (
             StatusInfo::new(MachineAgentStatus::Down, StatusMessage::AgentNotCommunicating, silent()),
             InstanceStatus::Running,
         ),
-        (Life::Alive | Life::Dying, MachineAgent::Late) => (
+        (Life::Alive | Life::Dying, MachineAgentState::Late) => (
             StatusInfo::new(MachineAgentStatus::Started, StatusMessage::AgentLate, silent()),
             InstanceStatus::Running,
         ),
-        (Life::Alive | Life::Dying, MachineAgent::Present) => (
+        (Life::Alive | Life::Dying, MachineAgentState::Present) => (
             StatusInfo::new(MachineAgentStatus::Started, StatusMessage::Empty, created),
             InstanceStatus::Running,
         ),

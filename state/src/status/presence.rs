@@ -27,7 +27,7 @@ pub trait PresenceReader {
     fn is_late(&self, agent: Uuid) -> bool;
     /// The time of the last heartbeat, by the wall clock. Without a heartbeat since the controller started, it is the
     /// time of that start.
-    fn last_heartbeat_ms(&self, agent: Uuid) -> i64;
+    fn last_request_ms(&self, agent: Uuid) -> i64;
     /// The run that an agent executes.
     fn executing(&self, agent: Uuid) -> Option<ExecutingRun>;
     /// Whether a reboot that was requested at this time of the wall clock should have happened by now.

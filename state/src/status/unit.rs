@@ -3,7 +3,7 @@
 use crate::documents::blockers::has_attached;
 use crate::documents::draft::{Reader, read};
 use crate::documents::prelude::{Model, ReplicaDoc, ReportNumber, UnitDoc};
-use crate::status::machine::{MachineAgent, machine_agent};
+use crate::status::machine::{MachineAgentState, machine_agent};
 use crate::status::presence::PresenceReader;
 use crate::terms::activity::Activity;
 use crate::terms::cause::Duty;
@@ -30,7 +30,8 @@ fn workload_status(
     let shown = StatusInfo::from(status);
     if is_initial && has_attached(&mut { reader }, model, id) {
         StatusInfo { message: StatusMessage::AgentInitialising, ..shown }
-    } else if is_initial && machine_agent(reader, model, presence, doc.machine) == MachineAgent::Present {
+    } else if is_initial && machine_agent(reader, model, presence, doc.machine) == MachineAgentState::Present
+    {
         StatusInfo { message: StatusMessage::InstallingAgent, ..shown }
     } else {
         shown
@@ -76,11 +77,11 @@ pub fn statuses(
     let agent = read(reader, &model.agent_status(id)).map(StatusInfo::from).unwrap_or_default();
     // the message of a unit that is lost together with its machine names the machine (F.4)
     let lost_with = || {
-        let is_lost = machine_agent(reader, model, presence, doc.machine) == MachineAgent::Lost;
+        let is_lost = machine_agent(reader, model, presence, doc.machine) == MachineAgentState::Lost;
         let machine = is_lost.then(|| read(reader, &model.machine(doc.machine))).flatten()?;
         Some((
             StatusMessage::MachineNotCommunicating { machine: machine.name },
-            Some(presence.last_heartbeat_ms(doc.machine)),
+            Some(presence.last_request_ms(doc.machine)),
         ))
     };
     let health = presence.health(id).filter(|_| workload.current != WorkloadStatus::Terminated);
@@ -106,7 +107,7 @@ pub fn statuses(
             Some((message, since_ms)) => (message.clone(), message, since_ms),
             None => {
                 let message = StatusMessage::AgentLost { unit: doc.name.clone() };
-                (message, StatusMessage::AgentNotCommunicating, Some(presence.last_heartbeat_ms(id)))
+                (message, StatusMessage::AgentNotCommunicating, Some(presence.last_request_ms(id)))
             }
         };
         // An error that an operator must resolve and a terminated workload remain true (scenario 185).

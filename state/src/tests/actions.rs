@@ -3,7 +3,6 @@
 use crate::documents::prelude::{ActionDoc, ActionFailure, StatusDoc};
 use crate::lifecycle::action;
 use crate::lifecycle::unit;
-use crate::operations::run_reports::ReportsOfRun;
 use crate::terms::activity::Activity;
 use crate::terms::cause::Actor;
 use crate::terms::commands;
@@ -12,6 +11,7 @@ use crate::terms::refusal::record::RecordRefusal;
 use crate::terms::status::{ActionStatus, AgentStatus, WorkloadStatus};
 use crate::terms::status_message::StatusMessage;
 use crate::tests::*;
+use crate::transitions::run_reports::ReportsOfRun;
 use crate::unit::commands_context;
 use crate::unit::hook_context::ReportContent;
 use crate::unit::hook_context_builder;

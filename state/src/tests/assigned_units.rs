@@ -2,9 +2,9 @@
 
 use crate::documents::existence;
 use crate::documents::prelude::GLOBAL;
-use crate::operations::assigned_units;
 use crate::terms::assignment::Existence;
 use crate::tests::*;
+use crate::transitions::assigned_units;
 
 #[test]
 fn for_the_agent_of_another_machine_a_unit_does_not_exist() {

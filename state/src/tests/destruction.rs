@@ -4,10 +4,10 @@ use crate::documents::draft::Transaction;
 use crate::documents::prelude::{ArchiveUse, ForcedRemovalDoc, GLOBAL, Kind, ModelDoc, TombstoneDoc};
 use crate::lifecycle::creation::Creation;
 use crate::lifecycle::{archive, cleanup, machine, model, unit};
-use crate::operations::destruction;
-use crate::operations::force;
 use crate::terms::force::Force;
 use crate::tests::*;
+use crate::transitions::destruction;
+use crate::transitions::force;
 
 const NOW: i64 = 1_000_000;
 

@@ -7,10 +7,10 @@ use crate::documents::prelude::{Kind, SessionDoc, last_number};
 use crate::lifecycle::creation::Creation;
 use crate::lifecycle::{action, leadership};
 use crate::lifecycle::{application, cleanup, machine, scope, unit};
-use crate::operations::{force, force_timer};
 use crate::terms::force::Force;
 use crate::terms::status::ActionStatus;
 use crate::tests::*;
+use crate::transitions::{force, force_timer};
 use crate::unit::hook_context::{BagWrites, PortWrites};
 
 /// xorshift64*; the seeds are fixed, so that a failure can be reproduced.

@@ -6,12 +6,12 @@ use crate::documents::draft::{Reader, Revision, read};
 use crate::documents::effective_life;
 use crate::documents::prelude::{ForcedRemovalDoc, Model};
 use crate::lifecycle::model;
-use crate::operations::force_timer;
 use crate::status::presence::PresenceReader;
 use crate::terms::cause::{Actor, Cause, Duty, Entity, deduplicate};
 use crate::terms::force::ForcePhase;
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
+use crate::transitions::force_timer;
 use crate::why::pending_since::PendingSince;
 
 /// Causes in one answer. Users act on the first ones; the answer states that there are more.

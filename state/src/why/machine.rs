@@ -2,7 +2,7 @@
 
 use crate::documents::blockers::EntityId;
 use crate::documents::draft::{read, read_all};
-use crate::status::machine::{MachineAgent, machine_agent};
+use crate::status::machine::{MachineAgentState, machine_agent};
 use crate::terms::cause::{Actor, Cause, Duty, Entity, Silence};
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
@@ -60,7 +60,7 @@ fn machine_state(facts: &Facts<'_>, id: Uuid) -> EntityState {
 /// Returns the cause for a machine whose agent was present and is silent now.
 pub(crate) fn silent_agent(facts: &Facts<'_>, id: Uuid) -> Option<Cause> {
     let agent = machine_agent(facts.reader, facts.model, facts.presence, id);
-    let is_silent = matches!(agent, MachineAgent::Late | MachineAgent::Lost);
+    let is_silent = matches!(agent, MachineAgentState::Late | MachineAgentState::Lost);
     silent_or_failed_agent(facts, id).filter(|_| is_silent)
 }
 
@@ -72,21 +72,23 @@ pub(crate) fn silent_or_failed_agent(facts: &Facts<'_>, id: Uuid) -> Option<Caus
         let (actor, host) = non_removal_causes::host(facts.reader, facts.model, id, &doc);
         let duty = Duty::RunMachineAgent { agent, host };
         let cause = Cause::new(Entity::Machine(doc.name.clone()), duty, actor);
-        Some(cause.since(facts.presence.last_heartbeat_ms(id)))
+        Some(cause.since(facts.presence.last_request_ms(id)))
     };
     match machine_agent(facts.reader, facts.model, facts.presence, id) {
-        MachineAgent::Present if facts.presence.has_reported(id) => None,
-        MachineAgent::Present => silent(Silence::NotReported),
-        MachineAgent::Late => silent(Silence::Late),
-        MachineAgent::Lost => silent(Silence::Lost),
-        MachineAgent::Failed => {
+        MachineAgentState::Present if facts.presence.has_reported(id) => None,
+        MachineAgentState::Present => silent(Silence::NotReported),
+        MachineAgentState::Late => silent(Silence::Late),
+        MachineAgentState::Lost => silent(Silence::Lost),
+        MachineAgentState::Failed => {
             let is_alive = life == Life::Alive;
             non_removal_causes::provisioning(facts.reader, facts.model, id, &doc.name, is_alive)
         }
         // the agent of a machine that is being removed is no longer started
-        MachineAgent::Pending if life != Life::Alive => None,
-        MachineAgent::Pending if doc.manual => non_removal_causes::enrolment(facts.reader, facts.model, id),
-        MachineAgent::Pending => {
+        MachineAgentState::Pending if life != Life::Alive => None,
+        MachineAgentState::Pending if doc.manual => {
+            non_removal_causes::enrolment(facts.reader, facts.model, id)
+        }
+        MachineAgentState::Pending => {
             let (_, host) = non_removal_causes::host(facts.reader, facts.model, id, &doc);
             let duty = Duty::RunMachineAgent { agent: Silence::NotStarted, host };
             let cause = Cause::new(Entity::Machine(doc.name.clone()), duty, Actor::Supervisor);

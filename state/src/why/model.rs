@@ -5,7 +5,7 @@ use crate::documents::draft::read;
 use crate::documents::effective_life;
 use crate::documents::prelude::{Kind, last_id};
 use crate::documents::refusal::Refusal;
-use crate::status::machine::{MachineAgent, machine_agent};
+use crate::status::machine::{MachineAgentState, machine_agent};
 use crate::terms::cause::{Cause, Count, Entity};
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
@@ -78,7 +78,7 @@ fn stalled_unit(facts: &Facts<'_>, id: Uuid) -> Vec<Cause> {
     let silent = !has_attached(&mut { facts.reader }, facts.model, id) || facts.presence.is_late(id);
     let alive = effective_life::unit_life_of(&mut { facts.reader }, facts.model, id, &doc) == Life::Alive;
     let agent = || machine_agent(facts.reader, facts.model, facts.presence, doc.machine);
-    let is_only_unit_silent = || silent && agent() != MachineAgent::Lost;
+    let is_only_unit_silent = || silent && agent() != MachineAgentState::Lost;
     if !alive || !failed && !is_only_unit_silent() {
         return Vec::new();
     }

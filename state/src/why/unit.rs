@@ -88,7 +88,7 @@ pub(crate) fn silent_agent(facts: &Facts<'_>, id: Uuid, doc: &UnitDoc) -> Option
     let lost = facts.presence.is_lost(id);
     let (machine, subordinate) = (machine_name(facts, doc), doc.principal.is_some());
     let cause = Cause::of_unit_agent(&doc.name, Duty::Respond { machine, lost, subordinate });
-    Some(cause.since(facts.presence.last_heartbeat_ms(id)))
+    Some(cause.since(facts.presence.last_request_ms(id)))
 }
 
 /// Returns the cause for a unit whose agent has never attached.

@@ -20,7 +20,7 @@ impl Controller {
         Controller { store_generation: view::STORE_GENERATION, epoch: 0, replica: local }
     }
 
-    /// Applies a record as the controller does (`state::operations::record_commit`), once.
+    /// Applies a record as the controller does (`state::transitions::record_commit`), once.
     pub fn apply(&mut self, record: &Record, refusal: Option<RefusalReason>) {
         if (record.sequence, &record.digest()) == (self.replica.sequence, &self.replica.digest) {
             return;

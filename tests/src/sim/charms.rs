@@ -53,7 +53,7 @@ struct State {
 }
 
 /// The process of a hook at its closed gate: all that it does is to hold the machine's hook lock.
-pub struct HeldProcess {
+pub struct GatedProcess {
     _lock: Option<Arc<OwnedMutexGuard<()>>>,
 }
 
@@ -307,11 +307,11 @@ impl CharmHost for SimCharms {
         self.state().charm.as_ref().is_some_and(|(sha256, _)| *sha256 == charm.sha256)
     }
 
-    type Held = HeldProcess;
+    type Gated = GatedProcess;
 
-    async fn hold(&self, run: &Run, context: &HookContext) -> Option<HeldProcess> {
+    async fn start_gated(&self, run: &Run, context: &HookContext) -> Option<GatedProcess> {
         self.world.pause().await;
-        let held = HeldProcess { _lock: self.state().lock.upgrade() };
+        let held = GatedProcess { _lock: self.state().lock.upgrade() };
         if self.world.profile().has(Mutant::GateIsOpen) && !script::is_missing(context) {
             self.world.note(Fact::HookStarted {
                 folder: self.location.folder,
@@ -327,7 +327,7 @@ impl CharmHost for SimCharms {
         &self,
         run: &Run,
         context: HookContext,
-        _held: Option<HeldProcess>,
+        _held: Option<GatedProcess>,
         hook_host: &impl HookHost,
     ) -> HookResult {
         self.world.pause().await;

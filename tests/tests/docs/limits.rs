@@ -48,13 +48,13 @@ const ROWS: &[(&str, &[Constant])] = &[
         ],
     ),
     ("of these, from one address", &[]),
-    ("connections of an agent", &[(ADMISSION, "OF_AGENT_MAX", Count)]),
-    ("connections of a user", &[(ADMISSION, "OF_USER_MAX", Count)]),
+    ("connections of an agent", &[(ADMISSION, "CONNECTIONS_PER_AGENT_MAX", Count)]),
+    ("connections of a user", &[(ADMISSION, "CONNECTIONS_PER_USER_MAX", Count)]),
     // Uploads of charms
     ("an archive", &[("api/src/archives.rs", "ARCHIVE_BYTES_MAX", Bytes)]),
     ("the file of a resource", &[("api/src/archives.rs", "ARCHIVE_BYTES_MAX", Bytes)]),
     ("resources of one request", &[("state/src/lifecycle/resource.rs", "RESOURCES_PER_REQUEST_MAX", Count)]),
-    ("uploads of one user", &[(UPLOAD, "OF_USER_MAX", Count)]),
+    ("uploads of one user", &[(UPLOAD, "UPLOADS_PER_USER_MAX", Count)]),
     ("uploads of all users", &[(UPLOAD, "UPLOADS_MAX", Count)]),
     ("the rate of an upload", &[(UPLOAD, "RATE_MIN", Bytes), (UPLOAD, "LATE_MAX", Time)]),
     ("the time of an upload", &[(UPLOAD, "UPLOAD_TIMEOUT", Time)]),
@@ -77,7 +77,7 @@ const ROWS: &[(&str, &[Constant])] = &[
         "units or machines that one request adds",
         &[("state/src/lifecycle/creation.rs", "ADDED_PER_REQUEST_MAX", Count)],
     ),
-    ("removals of one dry run", &[("state/src/operations/dry_run.rs", "TARGETS_MAX", Count)]),
+    ("removals of one dry run", &[("state/src/transitions/dry_run.rs", "TARGETS_MAX", Count)]),
     ("a duration", &[("state/src/lifecycle/model.rs", "INTERVAL_MS_MAX", Time)]),
     (
         "the leader settings of an application",
@@ -125,7 +125,7 @@ const ROWS: &[(&str, &[Constant])] = &[
         ],
     ),
     ("`store.sqlite-wal`", &[]),
-    ("the debug log of a model", &[("state/src/operations/log_retention.rs", "LOG_BYTES_MAX", Bytes)]),
+    ("the debug log of a model", &[("state/src/transitions/log_retention.rs", "DEBUG_LOG_BYTES_MAX", Bytes)]),
     (
         "lines that are logged while",
         &[
@@ -149,13 +149,16 @@ const ROWS: &[(&str, &[Constant])] = &[
             ("controller/src/janitor/archives.rs", "ARCHIVE_GRACE_MS", Time),
         ],
     ),
-    ("tombstones of a model", &[("state/src/operations/tombstone_retention.rs", "TOMBSTONES_MAX", Count)]),
+    ("tombstones of a model", &[("state/src/transitions/tombstone_retention.rs", "TOMBSTONES_MAX", Count)]),
     ("tombstones that are evidence", &[]),
     ("tokens of machines", &[("state/src/documents/token.rs", "RETIRED_TOKENS_MAX", Count)]),
     ("numbers that were given", &[]),
     ("documents that are damaged", &[]),
     ("backups", &[]),
-    ("`controller.log`", &[(LOG_FILE, "LOG_BYTES_MAX", Bytes), (LOG_FILE, "UNROTATED_BYTES_MAX", Bytes)]),
+    (
+        "`controller.log`",
+        &[(LOG_FILE, "LOG_FILE_BYTES_MAX", Bytes), (LOG_FILE, "UNROTATED_BYTES_MAX", Bytes)],
+    ),
     (
         "run folders of a unit",
         &[
@@ -176,8 +179,8 @@ const ROWS: &[(&str, &[Constant])] = &[
     ("`charm/` of a unit", &[]),
     ("damaged files that were set aside", &[("agent/src/folder_port.rs", "SET_ASIDE_KEPT", Count)]),
     ("folders of units without a record", &[("agent/src/deployer.rs", "QUARANTINED_MAX", Count)]),
-    ("`agent.log`, `machine.log`", &[(LOG_FILE, "LOG_BYTES_MAX", Bytes)]),
-    ("`console.log`", &[(LOG_FILE, "LOG_BYTES_MAX", Bytes)]),
+    ("`agent.log`, `machine.log`", &[(LOG_FILE, "LOG_FILE_BYTES_MAX", Bytes)]),
+    ("`console.log`", &[(LOG_FILE, "LOG_FILE_BYTES_MAX", Bytes)]),
     (
         "installed Python packages",
         &[

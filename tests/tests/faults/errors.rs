@@ -32,7 +32,7 @@ fn failed() -> Scene {
 fn until_error(scene: &Scene, runs: usize) {
     scene.until(format_args!("config-changed failed, having run {runs} times"), |host: &Host| {
         let unit = host.unit("db/0")?;
-        let message = status_message::words(&StatusMessage::HookFailed { hook: HookName::ConfigChanged });
+        let message = status_message::describe(&StatusMessage::HookFailed { hook: HookName::ConfigChanged });
         let workload = &unit["workload-status"];
         let failed = workload["current"] == "error"
             && workload["message"] == message

@@ -56,7 +56,7 @@ pub fn until_named(scene: &Scene, folder: &Path, is_named: impl Fn(&Duty) -> boo
         ),
         other => panic!("no obstacle: {other:?}"),
     };
-    let message = status_message::words(&message);
+    let message = status_message::describe(&message);
     scene.until("status names it", |host| (agent_message(host) == message).then_some(()));
     assert!(scene.ok(&["status", "--no-settle"]).contains(&message), "the table shows it, too");
     let here = Cause::new(cause.entity.clone(), here, cause.actor.clone());
@@ -184,7 +184,7 @@ fn an_agent_that_ends_by_itself_again_and_again_is_named_with_its_end_and_its_la
         let (exit, last_error) = host.causes("db/0").into_iter().find_map(ended)?;
         assert_eq!((&exit.end, last_error.is_some()), (&ProcessEnd::Code(1), true), "{exit:?}");
         let (end, unit) = (exit.end, UnitName::new("db", 0));
-        let message = status_message::words(&StatusMessage::AgentEnded { end, count: exit.count, unit });
+        let message = status_message::describe(&StatusMessage::AgentEnded { end, count: exit.count, unit });
         // the agent may have ended once more in between
         (agent_message(host) == message).then_some(())
     });

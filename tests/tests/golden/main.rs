@@ -233,7 +233,7 @@ fn each_fault_names_what_is_wrong_and_the_setting_as_in_the_golden_file() {
         let cause = Cause::new(Entity::Unit(web.clone()), duty, Actor::Operator);
         let health = UnitHealth { exit: Some(exit(Some(*fault))), ..UnitHealth::default() };
         let status = StatusMessage::of_failed_agent(&health, &web).expect("it is a problem");
-        let status = status_message::words(&status);
+        let status = status_message::describe(&status);
         format!(
             "# {fault:?}\n{}\nhint: {}\nstatus: {status}\n",
             sentence(&cause, &times),
@@ -244,7 +244,7 @@ fn each_fault_names_what_is_wrong_and_the_setting_as_in_the_golden_file() {
     let ended = UnitHealth { exit: Some(exit(None)), ..UnitHealth::default() };
     texts.push(format!(
         "# none\nstatus: {}\n",
-        status_message::words(&StatusMessage::of_failed_agent(&ended, &web).expect("it ended"))
+        status_message::describe(&StatusMessage::of_failed_agent(&ended, &web).expect("it ended"))
     ));
     compare("faults.txt", &texts.join("\n"));
 }
@@ -282,7 +282,7 @@ fn each_state_renders_as_in_the_golden_file() {
     ];
     compare(
         "states.txt",
-        &states.iter().map(|state| format!("{}\n", entity_state::words(state))).collect::<String>(),
+        &states.iter().map(|state| format!("{}\n", entity_state::describe(state))).collect::<String>(),
     );
 }
 
@@ -361,7 +361,7 @@ fn next_reason(reason: &StartReason) -> Option<StartReason> {
 #[test]
 fn each_reason_to_start_renders_as_in_the_golden_file() {
     let reasons = std::iter::successors(Some(StartReason::NoCharm), next_reason);
-    let text = |reason| format!("{reason:?}: {}\n", api::text::start_reason::words(&reason));
+    let text = |reason| format!("{reason:?}: {}\n", api::text::start_reason::describe(&reason));
     compare("start_reasons.txt", &reasons.map(text).collect::<String>());
 }
 
@@ -418,6 +418,6 @@ fn next_message(message: &StatusMessage) -> Option<StatusMessage> {
 #[test]
 fn each_status_message_renders_as_in_the_golden_file() {
     let messages = std::iter::successors(Some(StatusMessage::Empty), next_message);
-    let text = |message| format!("{message:?}: {}\n", status_message::words(&message));
+    let text = |message| format!("{message:?}: {}\n", status_message::describe(&message));
     compare("status_messages.txt", &messages.map(text).collect::<String>());
 }

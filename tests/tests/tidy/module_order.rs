@@ -18,7 +18,7 @@ const MODULES: [&str; 12] = [
     "agents",
     "restore",
     "views",
-    "operations",
+    "transitions",
     "status",
     "why",
 ];

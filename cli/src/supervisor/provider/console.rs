@@ -39,7 +39,7 @@ async fn append_all(mut output: Receiver, log: PathBuf) {
 mod tests {
     use super::*;
     use api::machine_folder::CONSOLE_LOG;
-    use host::log_file::LOG_BYTES_MAX;
+    use host::log_file::LOG_FILE_BYTES_MAX;
     use std::fs;
 
     /// Writes this number of lines to the console and waits until they are recorded.
@@ -59,7 +59,7 @@ mod tests {
         write_lines(&log, 8_000).await;
         let sizes = fs::read_dir(folder.path()).expect("there").flatten();
         let bytes: u64 = sizes.map(|file| file.metadata().expect("there").len()).sum();
-        let bound = 2 * (LOG_BYTES_MAX + CHUNK_BYTES_MAX as u64);
+        let bound = 2 * (LOG_FILE_BYTES_MAX + CHUNK_BYTES_MAX as u64);
         assert!(bytes <= bound, "{bytes}");
         assert!(fs::read_to_string(&log).expect("there").contains("\n7999 x"));
     }

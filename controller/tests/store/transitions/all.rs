@@ -31,7 +31,7 @@ fn transitions() -> BTreeSet<&'static str> {
         "session::check_epoch",
     ];
     let mut found = BTreeSet::new();
-    for room in ["documents", "lifecycle", "agents", "restore", "operations"] {
+    for room in ["documents", "lifecycle", "agents", "restore", "transitions"] {
         let dir = format!("{}/../state/src/{room}", env!("CARGO_MANIFEST_DIR"));
         for entry in std::fs::read_dir(dir).expect("the rooms of the core are there").flatten() {
             let path = entry.path();

@@ -5,8 +5,8 @@ use state::agents::secret_read::{self, SecretRead};
 use state::agents::session::AgentSession;
 use state::documents::prelude::SecretContentDoc;
 use state::lifecycle::user_secret;
-use state::operations::due_secrets;
 use state::terms::secret::SecretId;
+use state::transitions::due_secrets;
 use state::unit::secrets::SecretWrite;
 
 /// Runs the transitions of users, of a unit that reads a secret, and of the janitor.

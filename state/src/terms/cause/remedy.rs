@@ -48,7 +48,7 @@ pub enum Remedy {
         machine: String,
     },
     /// Repeat or skip the failed operation.
-    ResolvedRequest {
+    ResolveUnit {
         /// The failed unit.
         unit: UnitName,
     },
@@ -200,7 +200,7 @@ impl Cause {
             Duty::ProvideEndpoint { application, .. } => Remedy::Refresh { application: application.clone() },
             Duty::RemoveSubordinate { unit, .. } => Remedy::Explain(Entity::Unit(unit.clone())),
             Duty::FreeUnitSlot { machine, .. } => Remedy::RemoveAnyUnit { machine: machine.clone() },
-            Duty::Recover { .. } => self.unit_remedy(|unit| Remedy::ResolvedRequest { unit }),
+            Duty::Recover { .. } => self.unit_remedy(|unit| Remedy::ResolveUnit { unit }),
             Duty::EndFailure { .. } => self.unit_remedy(|unit| Remedy::ResolveOrForceRefresh { unit }),
             Duty::Integrate => Remedy::Integrate { application: self.name() },
             Duty::AddPrincipalUnit { principal } => Remedy::AddUnit { application: principal.clone() },
@@ -250,7 +250,7 @@ impl Cause {
 
             Duty::Remove | Duty::FreeCapacity { .. } => Remedy::Remove(self.entity.clone()),
             Duty::LeaveScopes { .. } | Duty::Terminate { .. } => match &self.last_error {
-                Some(_) => self.unit_remedy(|unit| Remedy::ResolvedRequest { unit }),
+                Some(_) => self.unit_remedy(|unit| Remedy::ResolveUnit { unit }),
                 None => Remedy::Explain(self.entity.clone()),
             },
             Duty::Recall | Duty::RemoveUnstarted => {

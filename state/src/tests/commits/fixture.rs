@@ -1,10 +1,10 @@
 //! The fixture of the tests of records: records, reports, and the state that they change.
 
-use crate::operations::run_reports::ReportsOfRun;
 use crate::terms::settings::BagChange;
 use crate::terms::status::WorkloadStatus;
 use crate::terms::status_message::StatusMessage;
 use crate::tests::*;
+use crate::transitions::run_reports::ReportsOfRun;
 use crate::unit::hook_context::{Level, ReportContent};
 use crate::unit::record::RunReport;
 

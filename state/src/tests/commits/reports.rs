@@ -2,7 +2,6 @@
 
 use crate::documents::prelude::{BagDoc, LogDoc, ReplicaDoc, StatusDoc};
 use crate::lifecycle::leadership;
-use crate::operations::run_reports::ReportsOfRun;
 use crate::terms::activity::Activity;
 use crate::terms::hook_name::HookName;
 use crate::terms::status::{AgentStatus, WorkloadStatus};
@@ -10,6 +9,7 @@ use crate::terms::status_message::StatusMessage;
 use crate::tests::commits::fixture::{change, hook, log, of_charm, report, run_report, status};
 use crate::tests::relations::pair;
 use crate::tests::*;
+use crate::transitions::run_reports::ReportsOfRun;
 use crate::unit::hook_context::{BagWrites, Level, ReportContent};
 
 #[test]

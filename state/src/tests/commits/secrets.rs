@@ -4,8 +4,6 @@ use crate::agents::secret_read::{self, ReadableSecret, SecretRead};
 use crate::documents::key::Kind;
 use crate::documents::prelude::{ConsumedSecretsDoc, SecretDoc};
 use crate::lifecycle::{cleanup, user_secret};
-use crate::operations::due_secrets;
-use crate::operations::force_timer::GRACE_MS;
 use crate::terms::force::Force;
 use crate::terms::refusal::secret::SecretRefusal;
 use crate::terms::secret::{RotatePolicy, SecretEvent, SecretId, SecretOwnerKind};
@@ -13,6 +11,8 @@ use crate::tests::commits::fixture::hook;
 use crate::tests::force::fixture::{NOW, force_unit, sweep};
 use crate::tests::relations::pair;
 use crate::tests::*;
+use crate::transitions::due_secrets;
+use crate::transitions::force_timer::GRACE_MS;
 use crate::unit::secrets::{AccessChange, ConsumedSecretView, SecretRemoval, SecretWrite};
 
 fn id() -> SecretId {

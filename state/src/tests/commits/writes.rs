@@ -3,12 +3,12 @@
 use crate::documents::prelude::BagDoc;
 use crate::lifecycle::leadership;
 use crate::lifecycle::unit;
-use crate::operations::leader_settings::{self, LeaderWrite};
 use crate::terms::leader_settings::LeaderSettingsView;
 use crate::terms::owner::Owner;
 use crate::tests::commits::fixture::{change, hook};
 use crate::tests::relations::pair;
 use crate::tests::*;
+use crate::transitions::leader_settings::{self, LeaderWrite};
 use crate::unit::hook_context::{BagWrites, LEADER_SETTINGS_BYTES_MAX, PortWrites};
 use crate::unit::snapshot::Change;
 

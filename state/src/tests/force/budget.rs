@@ -1,11 +1,11 @@
 //! The teardown budget: what it forces, and how a person's request differs.
 
 use crate::lifecycle::{model, unit};
-use crate::operations::force;
-use crate::operations::force_timer::{self, ForceTimer, GRACE_MS};
 use crate::terms::force::Force;
 use crate::tests::force::fixture::{NOW, force_unit, forced, related_units, sweep};
 use crate::tests::*;
+use crate::transitions::force;
+use crate::transitions::force_timer::{self, ForceTimer, GRACE_MS};
 
 #[test]
 fn a_teardown_budget_forces_what_was_dying_for_its_length_and_can_be_reset() {

@@ -2,11 +2,11 @@
 
 use crate::documents::prelude::{ForcedEntityKind, ForcedRemovalDoc, ForcedRemovalPhase};
 use crate::lifecycle::machine;
-use crate::operations::destruction;
-use crate::operations::force_timer::{GRACE_MS, elapsed_ms};
 use crate::terms::force::{Force, ForcedBy};
 use crate::tests::force::fixture::{NOW, force_unit, related_units, sweep};
 use crate::tests::*;
+use crate::transitions::destruction;
+use crate::transitions::force_timer::{GRACE_MS, elapsed_ms};
 
 fn fail(world: &mut World, agent: &mut Agent) {
     let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };

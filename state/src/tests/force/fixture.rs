@@ -2,9 +2,9 @@
 
 use crate::documents::prelude::{ForcedRemovalDoc, Kind, ScopeDoc};
 use crate::lifecycle::unit::Destroyed;
-use crate::operations::force;
 use crate::terms::force::Force;
 use crate::tests::*;
+use crate::transitions::force;
 
 pub const NOW: i64 = 1_000_000;
 

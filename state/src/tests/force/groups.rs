@@ -4,13 +4,13 @@ use crate::documents::prelude::{GLOBAL, TokenHolder};
 use crate::documents::token;
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{machine, unit};
-use crate::operations::force;
-use crate::operations::force_timer::GRACE_MS;
-use crate::operations::{destruction, instance};
 use crate::terms::force::Force;
 use crate::terms::provider_kind::ProviderKind;
 use crate::tests::force::fixture::{NOW, forced, members, related_units, started, sweep};
 use crate::tests::*;
+use crate::transitions::force;
+use crate::transitions::force_timer::GRACE_MS;
+use crate::transitions::{destruction, instance};
 
 #[test]
 fn i27_an_application_without_agents_is_removed_in_bounded_batches() {

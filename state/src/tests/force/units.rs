@@ -3,12 +3,12 @@
 use crate::documents::prelude::{BagDoc, ForcedRemovalDoc};
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{application, cleanup, machine, unit};
-use crate::operations::force;
-use crate::operations::force_timer::GRACE_MS;
 use crate::restore::reconciliation::{Reconciliation, reconcile};
 use crate::terms::force::Force;
 use crate::tests::force::fixture::{NOW, force_unit, forced, members, related_units, started, sweep};
 use crate::tests::*;
+use crate::transitions::force;
+use crate::transitions::force_timer::GRACE_MS;
 use crate::unit::snapshot::Change;
 use crate::unit::writes::BagWrites;
 

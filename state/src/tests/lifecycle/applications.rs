@@ -8,11 +8,11 @@ use crate::lifecycle::application::{self, Deploy, Refresh};
 use crate::lifecycle::creation::require_count;
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{machine, model, unit};
-use crate::operations::destruction;
 use crate::terms::cause::{Actor, Entity};
 use crate::terms::force::Force;
 use crate::tests::lifecycle::fixture::{destroy_unit, machine_of};
 use crate::tests::*;
+use crate::transitions::destruction;
 use crate::views::machine_view;
 
 #[test]

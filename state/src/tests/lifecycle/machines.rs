@@ -2,10 +2,10 @@
 
 use crate::documents::prelude::GLOBAL;
 use crate::lifecycle::{machine, unit};
-use crate::operations::instance::{self, Progress};
 use crate::terms::provider_kind::ProviderKind;
 use crate::tests::lifecycle::fixture::{destroy_unit, machine_of};
 use crate::tests::*;
+use crate::transitions::instance::{self, RecordedReport};
 
 /// A Dying machine whose only unit has started and is Dying.
 fn dying_machine() -> (World, Agent, Uuid) {
@@ -64,13 +64,13 @@ fn a_dying_machine_without_an_instance_is_dead_after_its_units_that_no_agent_att
     assert_eq!(refused(absent(&mut world)), reason(MachineRefusal::Alive { machine: "0".to_owned() }));
     world.run(|draft, _| application::destroy(draft, MODEL, web)).expect("nothing refers to it");
     world.run(|draft, _| machine::destroy(draft, MODEL, id)).expect("its units are Dying");
-    assert_eq!(absent(&mut world), Ok(Progress::Repeat));
-    assert_eq!(absent(&mut world), Ok(Progress::Repeat));
+    assert_eq!(absent(&mut world), Ok(RecordedReport::Repeat));
+    assert_eq!(absent(&mut world), Ok(RecordedReport::Repeat));
     assert!(world.is_removed(never) && !world.is_removed(attached));
     let assigned = MachineRefusal::UnitsAssigned { machine: "0".to_owned() };
     assert_eq!(refused(absent(&mut world)), reason(assigned));
     agent.finish(&mut world);
-    assert_eq!(absent(&mut world), Ok(Progress::Done(id)));
+    assert_eq!(absent(&mut world), Ok(RecordedReport::Done(id)));
     assert_eq!(world.life(id), Some(Life::Dead));
 }
 

@@ -6,9 +6,9 @@ use crate::documents::prelude::{ArchiveUse, CharmDoc};
 use crate::lifecycle::application::{self, Deploy, Refresh};
 use crate::lifecycle::archive;
 use crate::lifecycle::resource::RESOURCES_PER_REQUEST_MAX;
-use crate::operations::attach_resources;
 use crate::terms::refusal::application::ApplicationRequest;
 use crate::tests::*;
+use crate::transitions::attach_resources;
 
 fn with_resources(names: &[&str]) -> Charm {
     let resource = |name: &&str| (name.to_string(), Resource { filename: "f".into(), ..Resource::default() });

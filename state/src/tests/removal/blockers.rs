@@ -2,8 +2,6 @@
 
 use crate::documents::blockers::EntityId;
 use crate::lifecycle::application;
-use crate::operations::dry_run::{self, AgentReports, DryRun, Removal};
-use crate::operations::force;
 use crate::terms::cause::{Actor, Cause, Duty, Entity, RelationName};
 use crate::terms::failure_reason::FailureReason;
 use crate::terms::force::Force;
@@ -11,6 +9,8 @@ use crate::tests::removal::fixture::{
     ALL_PRESENT, dry_run_alone, dry_run_together, dry_run_within, hooks, names, related_units,
 };
 use crate::tests::*;
+use crate::transitions::dry_run::{self, AgentReports, DryRun, Removal};
+use crate::transitions::force;
 
 #[test]
 fn a_dry_run_names_what_would_block_the_removal() {

@@ -1,10 +1,10 @@
 //! A dry run is bounded, and reports that it is truncated.
 
 use crate::documents::blockers::EntityId;
-use crate::operations::dry_run::{Removal, require_count};
 use crate::terms::force::Force;
 use crate::tests::removal::fixture::{dry_run_alone, dry_run_together, dry_run_within, related_units};
 use crate::tests::*;
+use crate::transitions::dry_run::{Removal, require_count};
 use std::cell::Cell;
 
 /// Documents that count how many of them were read.

@@ -1,11 +1,11 @@
 //! The fixture of the tests of dry runs: dry runs of present agents, and two related applications.
 
 use crate::documents::blockers::EntityId;
-use crate::operations::dry_run::{self, AgentReports, DryRun, Removal};
 use crate::terms::cause::Entity;
 use crate::terms::force::Force;
 use crate::terms::member_version::MemberVersion;
 use crate::tests::*;
+use crate::transitions::dry_run::{self, AgentReports, DryRun, Removal};
 
 /// All agents are present.
 pub const ALL_PRESENT: AgentReports<'_> = AgentReports { silent_agent: &|_| None, running_hook: &|_| None };

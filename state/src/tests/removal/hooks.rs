@@ -3,7 +3,6 @@
 use crate::documents::blockers::EntityId;
 use crate::lifecycle::leadership;
 use crate::lifecycle::machine;
-use crate::operations::dry_run::{self, AgentReports, DryRun, Removal};
 use crate::terms::activity::Activity;
 use crate::terms::force::Force;
 use crate::terms::hook_name::{HookName, RelationEventName};
@@ -12,6 +11,7 @@ use crate::tests::removal::fixture::{
     ALL_PRESENT, dry_run_alone, dry_run_together, hooks, names, related_units,
 };
 use crate::tests::*;
+use crate::transitions::dry_run::{self, AgentReports, DryRun, Removal};
 use crate::unit::resolve::{Act, Now, next};
 
 #[test]

@@ -1,12 +1,12 @@
 //! Dry runs of the destruction of a model.
 
 use crate::lifecycle::machine;
-use crate::operations::dry_run::DryRun;
-use crate::operations::dry_run::{TARGETS_MAX, dry_run_of_model};
 use crate::terms::force::Force;
 use crate::terms::operation::Hook;
 use crate::tests::removal::fixture::*;
 use crate::tests::*;
+use crate::transitions::dry_run::DryRun;
+use crate::transitions::dry_run::{TARGETS_MAX, dry_run_of_model};
 
 fn destroyed(world: &World, force: Force) -> DryRun {
     dry_run_of_model(world.reader(), MODEL, force, 60, &ALL_PRESENT).expect("the model exists")

@@ -6,7 +6,7 @@
 //! other load affects both alike.
 
 use super::{at, report};
-use api::client::{Client, Controller};
+use api::client::{Client, ControllerConnection};
 use api::{ClientFile, ConfigChange, Configure, Handle, InModel};
 use std::fs;
 use std::io::Write;
@@ -130,7 +130,7 @@ impl SettingWriter {
 fn client(host: &Host) -> Client {
     let text = fs::read_to_string(host.dir.join("client.yaml")).expect("it is up");
     let file: ClientFile = charms::yaml::from_str(&text).expect("the client's file");
-    Client::user(&Controller::from(&file)).expect("the client's file").in_model(&file.model)
+    Client::user(&ControllerConnection::from(&file)).expect("the client's file").in_model(&file.model)
 }
 
 /// Compiles the handler. `name`: the socket to which it reports.

@@ -57,7 +57,7 @@ async fn of_model(data: &Path, units: u32) -> f64 {
     let environment = HostEnvironment::new(installation.archives()).expect("it is our folder");
     let controller = Controller::new(store, environment, installation.controller());
     let now_ms = controller.environment.monotonic_ms();
-    agents.iter().for_each(|unit| controller.presence.heartbeat(*unit, now_ms));
+    agents.iter().for_each(|unit| controller.presence.record_request(*unit, now_ms));
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     installation.store_address(listener.local_addr().expect("it is bound")).expect("it is our folder");
     installation.create_first_user(&controller).await.expect("a new store");

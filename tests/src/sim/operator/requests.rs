@@ -4,7 +4,7 @@ use crate::sim::identities::{MODEL, admin};
 use crate::sim::network::{SimNetwork, SimSession};
 use crate::sim::world::World;
 use api::error::ApiError;
-use api::{EntityChoice, GetWhy, Handle, InModel, ResolvedRequest, Why};
+use api::{EntityChoice, GetWhy, Handle, InModel, ResolveUnit, Why};
 use state::documents::draft::{Reader, read_all};
 use state::documents::prelude::{Kind, Model, UnitDoc};
 use state::terms::names::UnitName;
@@ -59,7 +59,7 @@ impl SimOperator {
         let retry = self.world.chance_of(500);
         let call = |session: SimSession| {
             let unit = unit.to_string();
-            async move { session.handle(ResolvedRequest { unit: unit.parse().expect("a unit"), retry }).await }
+            async move { session.handle(ResolveUnit { unit: unit.parse().expect("a unit"), retry }).await }
         };
         if self.request(call).await.is_some() {
             self.trace(format!("resolved {unit}, retry {retry}"));

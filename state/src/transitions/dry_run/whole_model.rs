@@ -4,12 +4,12 @@ use crate::documents::blockers::EntityId;
 use crate::documents::draft::{Reader, read, read_all};
 use crate::documents::prelude::{ApplicationDoc, Kind, MachineDoc, Model, last_id};
 use crate::documents::refusal::Refusal;
-use crate::operations::dry_run::result::DryRun;
-use crate::operations::dry_run::{AgentReports, DOCUMENTS_READ_MAX, Removal, TARGETS_MAX, dry_run_within};
 use crate::terms::cause::Entity;
 use crate::terms::force::Force;
 use crate::terms::names::Uuid;
 use crate::terms::refusal::EntityKind;
+use crate::transitions::dry_run::result::DryRun;
+use crate::transitions::dry_run::{AgentReports, DOCUMENTS_READ_MAX, Removal, TARGETS_MAX, dry_run_within};
 use std::collections::BTreeSet;
 
 /// Returns the effects of the destruction of a model. If it has more than [`TARGETS_MAX`] applications, the first ones

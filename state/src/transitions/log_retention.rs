@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 /// Bytes of log lines kept per model, keys and documents together: 8 MiB. A line of 80 characters takes some 300 bytes
 /// (its key 100, its fields 120), so that the log holds some 28,000 lines.
-pub const LOG_BYTES_MAX: u64 = 8 << 20;
+pub const DEBUG_LOG_BYTES_MAX: u64 = 8 << 20;
 
 /// The bytes of one stored line.
 pub fn line_bytes(stored: &StoredDocument) -> u64 {

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 /// The state of the archives that is kept in memory only, beside their documents. After a restart each archive has the
 /// whole grace period again.
 #[derive(Default)]
-pub(crate) struct ArchiveRetention {
+pub(crate) struct ArchiveLastNeeded {
     /// Held shared from storing a file to registering it, exclusively from removing a document to deleting its file.
     pub(crate) lock: tokio::sync::RwLock<()>,
     /// By digest: when the archive was last uploaded or looked up, or first found unused, on the monotonic clock. It
@@ -17,9 +17,9 @@ pub(crate) struct ArchiveRetention {
     last_needed: Mutex<BTreeMap<String, u64>>,
 }
 
-impl ArchiveRetention {
+impl ArchiveLastNeeded {
     /// Starts the grace period of a stored or registered archive again. The caller holds the lock.
-    pub(crate) fn note_needed(&self, sha256: &str, now_ms: u64) {
+    pub(crate) fn record_needed(&self, sha256: &str, now_ms: u64) {
         let mut last_needed = self.last_needed.lock().unwrap_or_else(PoisonError::into_inner);
         last_needed.insert(sha256.to_owned(), now_ms);
     }
@@ -47,8 +47,8 @@ mod tests {
 
     #[test]
     fn an_archive_that_was_in_use_starts_its_whole_grace_period() {
-        let (archives, unused) = (ArchiveRetention::default(), BTreeSet::from(["a".to_owned()]));
-        archives.note_needed("a", 0);
+        let (archives, unused) = (ArchiveLastNeeded::default(), BTreeSet::from(["a".to_owned()]));
+        archives.record_needed("a", 0);
         archives.retain(&BTreeSet::new());
         assert_eq!(archives.last_needed.lock().expect("no holder panics").len(), 0);
         assert_eq!(archives.expired(&unused, 100, 10), Vec::<String>::new());

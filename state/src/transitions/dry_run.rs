@@ -13,13 +13,13 @@ use crate::documents::blockers::{BLOCKERS_MAX, EntityId, blockers};
 use crate::documents::draft::Reader;
 use crate::documents::prelude::Model;
 use crate::documents::refusal::Refusal;
-use crate::operations::force;
 use crate::terms::activity::Activity;
 use crate::terms::cause::{self, Cause, Entity};
 use crate::terms::force::Force;
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
 use crate::terms::refusal::RefusalReason;
+use crate::transitions::force;
 use affected::{AffectedEntities, EntityLife, Lives, id_of, name};
 use simulation::{
     Participants, SimulatedReader, elected_units, finish_running, forced, leaderless_applications, simulate,

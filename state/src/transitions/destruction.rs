@@ -20,11 +20,11 @@ use crate::documents::prelude::{
 };
 use crate::documents::refusal::Refusal;
 use crate::lifecycle::machine;
-use crate::operations::force;
 use crate::terms::force::Force;
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 use crate::terms::refusal::EntityKind;
+use crate::transitions::force;
 
 /// Applications that are destroyed in one batch: one may write all that a transaction permits, except for the
 /// destruction document.

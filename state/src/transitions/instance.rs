@@ -56,7 +56,7 @@ pub enum ProvisioningReport {
 
 /// Whether a report is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum RecordedReport {
     /// A part is recorded: the caller repeats the transition.
     Repeat,
     /// It is recorded. The nonce under which the instance has to be created, or the machine.
@@ -73,18 +73,18 @@ pub fn record(
     id: Uuid,
     report: &ProvisioningReport,
     now_ms: i64,
-) -> Result<Progress, Refusal> {
+) -> Result<RecordedReport, Refusal> {
     match report {
         ProvisioningReport::Starting { provider, nonce } => {
-            reserve_nonce(draft, model, id, *provider, *nonce).map(Progress::Done)
+            reserve_nonce(draft, model, id, *provider, *nonce).map(RecordedReport::Done)
         }
         ProvisioningReport::Started { instance_id, address, base } => {
             record_started(draft, model, id, instance_id, address)?;
             record_base(draft, model, id, base.clone());
-            Ok(Progress::Done(id))
+            Ok(RecordedReport::Done(id))
         }
         ProvisioningReport::Failed { message } => {
-            record_failure(draft, model, id, message, now_ms).map(|()| Progress::Done(id))
+            record_failure(draft, model, id, message, now_ms).map(|()| RecordedReport::Done(id))
         }
         ProvisioningReport::Absent => record_absent(draft, model, id, now_ms),
     }
@@ -181,18 +181,23 @@ pub fn record_failure(
 ///
 /// # Errors
 /// If the machine is Alive, does not exist, or has units that only their agents can remove.
-pub fn record_absent(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Result<Progress, Refusal> {
+pub fn record_absent(
+    draft: &mut Draft,
+    model: Model,
+    id: Uuid,
+    now_ms: i64,
+) -> Result<RecordedReport, Refusal> {
     if draft.get(&model.machine_life(id)) == Some(Life::Dying) {
         // Read untracked: the removal of a unit and the death of the machine check again what they depend on.
         let units = draft.keys_untracked(&model.machine_units(id), machine::UNITS_MAX);
         let mut units = units.iter().filter_map(|key| last_id(key));
         if let Some(unit) = units.find(|unit| draft.get_untracked(&model.session(*unit)).is_none()) {
             unit::remove(draft, model, unit, now_ms)?;
-            return Ok(Progress::Repeat);
+            return Ok(RecordedReport::Repeat);
         }
     }
     machine::set_dead(draft, model, id)?;
-    Ok(Progress::Done(id))
+    Ok(RecordedReport::Done(id))
 }
 
 /// The user's `retry-provisioning`: schedules the retry for now.
