@@ -5,8 +5,10 @@
 use crate::exit_code;
 use crate::ports::DiskError;
 use anyhow::Result;
+use host::program::ProgramError;
 use nix::errno::Errno;
 use state::terms::health::{Fault, Limit, ProcessEnd, UnitAgentExit, bounded_line};
+use std::error::Error as _;
 use std::process::ExitCode;
 
 /// The context of an error whose fault is known where the error occurs.
@@ -39,6 +41,14 @@ pub fn of_error(error: &anyhow::Error) -> Option<Fault> {
     recognised.or_else(|| error.chain().find_map(errno).and_then(of_errno))
 }
 
+/// The error of a program of the host, with its fault if it could not be started because of the limit of processes.
+pub fn program_error(error: ProgramError) -> anyhow::Error {
+    let errno = error.source().and_then(|cause| cause.downcast_ref::<std::io::Error>()?.raw_os_error());
+    let is_limit = errno.and_then(of_start_errno) == Some(Fault::Limit(Limit::Processes));
+    let error = anyhow::Error::new(error);
+    if is_limit { error.context(FaultContext(Fault::Limit(Limit::Processes))) } else { error }
+}
+
 /// The error of a process that cannot be started, with its fault if it is the limit of processes.
 pub fn start_error(error: std::io::Error) -> anyhow::Error {
     match error.raw_os_error().and_then(of_start_errno) {
@@ -67,6 +77,7 @@ pub fn of_errno(errno: i32) -> Option<Fault> {
         Errno::ENFILE => Limit::HostDescriptors,
         Errno::ENOSPC => Limit::DiskSpace,
         Errno::EDQUOT => Limit::DiskQuota,
+        Errno::EFBIG => Limit::FileSize,
         Errno::ENOMEM => Limit::Memory,
         Errno::EADDRNOTAVAIL => Limit::Ports,
         Errno::EIO | Errno::EROFS => return Some(Fault::Disk),

@@ -182,7 +182,7 @@ mod tests {
             episode: None,
         };
         local.apply(&Event::Started(run.clone()));
-        journal.append(&[Event::Started(run)], &Arc::new(local)).await.expect("it is appended");
+        journal.append(&[Event::Started(run.clone())], &Arc::new(local)).await.expect("it is appended");
         let (client, none) = (dir.path().join("pintle-hook"), Err(anyhow::anyhow!("it is missing")));
         let why = async |client| why(dir.path(), client).await.expect("readable");
         let reason = start_reason::describe(&run.reason);

@@ -9,6 +9,7 @@
 
 use crate::folder::{UnitFolder, public_dir};
 use anyhow::{Context, Result};
+use api::machine_folder::DATA_DIR;
 use host::file::{ignore_not_found, write_atomic};
 use host::shell;
 use std::fs;
@@ -16,8 +17,6 @@ use std::io;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// The folder of a machine that is not local: a container or a manually provisioned host.
-pub const DATA_DIR: &str = "/var/lib/pintle";
 /// The folder that charms expect.
 const JUJU_DIR: &str = "/var/lib/juju";
 /// The folder in which a process outside of a hook finds `juju-exec`.

@@ -10,7 +10,7 @@ mod obstructed_recalls;
 mod storage;
 
 use crate::fault;
-use crate::outage::{Channel, Outage};
+use crate::outage::{Channel, LINK_BACKOFF, LINK_RETRY_MAX_MS, Outage};
 use crate::ports::{Clock, Deployments, StorageHost};
 use anyhow::Result;
 use api::error::{ApiError, ErrorCode};
@@ -19,7 +19,6 @@ use api::{
     ReportDiskUsage, ReportMachineDead, ReportObstructedRecalls, ReportPresence, ReportUninstalled,
     ReportUnitHealth, SetUnitToken, Stream, Watch, WatchMachine,
 };
-use host::backoff::Backoff;
 use obstructed_recalls::ObstructedRecalls;
 use state::machine::plan::{
     DeployStep, Evidence, MachineStep, confirmations, evidence, is_dying_and_empty, machine_step, plan,
@@ -31,17 +30,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use storage::{StorageExecutor, StorageProgress};
 
-/// The delay before the next attempt to reach the controller, or to repeat a step that failed: doubled up to 5
-/// s.
-const CONTROLLER_RETRY_FIRST_MS: u64 = 200;
-const CONTROLLER_RETRY_MAX_MS: u64 = 5_000;
 /// The pause between two measurements of the units' disk usage: 2,000 units with 5,000 files each are 5,600
 /// files a second, one hundredth of a core.
 const DISK_USAGE_INTERVAL_MS: u64 = 30 * 60 * 1000;
 /// The upper bound of the random delay that is added to that pause, so that machines whose agents were started at the
 /// same time do not always report at the same time.
 const DISK_USAGE_JITTER_MS: u64 = 5 * 60 * 1000;
-const BACKOFF: Backoff = Backoff::new(CONTROLLER_RETRY_FIRST_MS, CONTROLLER_RETRY_MAX_MS);
 
 /// Why the machine agent ends.
 #[derive(Debug)]
@@ -108,7 +102,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
     /// Runs this machine's units until the machine is Dead. Deployed units run whether or not the controller is
     /// reachable.
     pub async fn run(&self) -> MachineAgentEnd {
-        let mut backoff = BACKOFF;
+        let mut backoff = LINK_BACKOFF;
         let (mut outage, mut was_connected) = (Outage::default(), false);
         loop {
             self.apply_plan(None).await;
@@ -159,7 +153,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
                 break;
             }
             tracing::warn!("{}", error.message);
-            self.sleep(CONTROLLER_RETRY_MAX_MS).await;
+            self.sleep(LINK_RETRY_MAX_MS).await;
         }
         Ok(())
     }
@@ -198,7 +192,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
         self.units_with_token.borrow_mut().clear();
         self.reported_health.borrow_mut().clear();
         self.obstructed.borrow_mut().set_reported(BTreeMap::new());
-        let (mut view, mut backoff) = (None, BACKOFF);
+        let (mut view, mut backoff) = (None, LINK_BACKOFF);
         loop {
             // a step failed: the plan is applied again after a delay
             let mut is_incomplete = self.apply_plan(view.as_ref()).await;

@@ -1,9 +1,19 @@
-//! Log lines about an outage of the controller: each error once, and at the end how long the outage lasted.
+//! An outage of the controller: the delays between attempts to reach it, and the log lines: each error once, and at the
+//! end how long the outage lasted.
 //!
 //! Used by the loops of the unit agent and of the machine agent. The number of lines in one outage is bounded,
 //! because a controller that is unreachable for days must not fill the disk.
 
 use api::error::ApiError;
+use host::backoff::Backoff;
+
+/// The delay before the next attempt to reach the controller: from 0.2 s, doubled up to 5 s. A controller that starts
+/// again is reached within that time, and 2,000 agents of one that does not are 400 attempts a second.
+pub const LINK_RETRY_FIRST_MS: u64 = 200;
+/// See [`LINK_RETRY_FIRST_MS`].
+pub const LINK_RETRY_MAX_MS: u64 = 5_000;
+/// The delays of one series of attempts.
+pub const LINK_BACKOFF: Backoff = Backoff::new(LINK_RETRY_FIRST_MS, LINK_RETRY_MAX_MS);
 
 /// The number of errors that are logged in one outage. A connection fails in few ways, but the texts may
 /// contain numbers and differ.

@@ -16,9 +16,10 @@ use crate::clock::{HostClock, kernel_boot, random_uuid};
 use crate::deployer::Deployer;
 use crate::ports::Clock;
 use crate::service::{self, Supervision};
-use anyhow::{Result, bail};
+use anyhow::Result;
 use host::file::{ignore_not_found, write_atomic, write_atomic_unsynced};
 use host::lock::Lock;
+use host::program::{self, HostProgram};
 use std::convert::Infallible;
 use std::fs;
 use std::future;
@@ -110,11 +111,8 @@ async fn execute_one(machine: &Path, deployer: &Deployer, services: Supervision)
     };
     tracing::info!("a hook requested a reboot: {action}");
     if services == Supervision::Systemd {
-        let status = tokio::process::Command::new("systemctl").arg("reboot").status().await?;
-        match status.success() {
-            true => future::pending().await,
-            false => bail!("cannot reboot the host: systemctl reboot: {status}"),
-        }
+        HostProgram::new("systemctl", ["reboot"], program::QUICK).run().await?;
+        return future::pending().await;
     }
     let next = format!("{}-{}", kernel_boot(), random_uuid());
     write_atomic(&machine.join(BOOT_FILE), next.as_bytes())?;

@@ -6,15 +6,15 @@
 //!
 //! Called by the machine agent through [`StorageHost`].
 
-use crate::juju_paths::DATA_DIR;
 use crate::ports::StorageHost;
 use anyhow::{Context, Result, bail};
+use api::machine_folder::DATA_DIR;
 use host::file::{ignore_not_found, write_atomic};
 use host::mounts::mount_points;
+use host::program::{self, HostProgram};
 use state::terms::storage::{MachineAttachment, MachineStorage, StorageId, StoragePool};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// The folder of all instances, in the folder of the machine.
 const STORAGE_DIR: &str = "storage";
@@ -42,7 +42,7 @@ impl StoragePools {
         self.data.join(STORAGE_DIR).join(format!("{}-{}-{digits}", id.name, id.number))
     }
 
-    fn provide(&self, id: &StorageId, storage: &MachineStorage) -> Result<String> {
+    async fn provide(&self, id: &StorageId, storage: &MachineStorage) -> Result<String> {
         let Some(attachment) = &storage.attachment else { bail!("storage {id} is not attached") };
         let folder = self.folder(id, storage);
         let content = folder.join(CONTENT_DIR);
@@ -54,18 +54,18 @@ impl StoragePools {
                 fs::create_dir_all(&content)?;
                 if !mount_points().contains(&content) {
                     let options = format!("size={}m,mode=0755", storage.size_mib);
-                    run("mount", &["-t", "tmpfs", "-o", &options, "pintle-storage"], &[&content])?;
+                    run("mount", &["-t", "tmpfs", "-o", &options, "pintle-storage"], &[&content]).await?;
                 }
             }
-            StoragePool::Loop => return loop_device(&folder.join(DEVICE_FILE), storage.size_mib),
+            StoragePool::Loop => return loop_device(&folder.join(DEVICE_FILE), storage.size_mib).await,
         }
-        let location = self.mount(&folder, &content, attachment)?;
+        let location = self.mount(&folder, &content, attachment).await?;
         location.into_os_string().into_string().ok().context("the location is not UTF-8")
     }
 
     /// Mounts a content where its charm declares it. A local machine, which is a folder of another host, has no paths
     /// outside this folder.
-    fn mount(&self, folder: &Path, content: &Path, attachment: &MachineAttachment) -> Result<PathBuf> {
+    async fn mount(&self, folder: &Path, content: &Path, attachment: &MachineAttachment) -> Result<PathBuf> {
         let is_root = nix::unistd::geteuid().is_root();
         let Some(wanted) = &attachment.wanted_location else { return Ok(content.to_owned()) };
         if self.data != Path::new(DATA_DIR) || !is_root {
@@ -86,32 +86,32 @@ impl StoragePools {
         fs::create_dir_all(&target).with_context(|| wanted.clone())?;
         // stored first, so that a mount which is interrupted is found again
         write_atomic(&mounted_at, wanted.as_bytes())?;
-        run("mount", &["--bind"], &[content, &target])?;
+        run("mount", &["--bind"], &[content, &target]).await?;
         if attachment.read_only {
-            run("mount", &["-o", "remount,bind,ro"], &[&target])?;
+            run("mount", &["-o", "remount,bind,ro"], &[&target]).await?;
         }
         Ok(target)
     }
 
-    fn release(&self, folder: &Path) -> Result<()> {
+    async fn release(&self, folder: &Path) -> Result<()> {
         let mounted_at = folder.join(MOUNTED_AT);
         if let Ok(target) = fs::read_to_string(&mounted_at) {
-            unmount(Path::new(&target))?;
+            unmount(Path::new(&target)).await?;
             ignore_not_found(fs::remove_file(&mounted_at))?;
         }
         let device = folder.join(DEVICE_FILE);
         if device.exists()
-            && let Some(attached) = attached_device(&device)?
+            && let Some(attached) = attached_device(&device).await?
         {
-            run("losetup", &["-d", &attached], &[])?;
+            run("losetup", &["-d", &attached], &[]).await?;
         }
         Ok(())
     }
 
-    fn delete(&self, id: &StorageId, storage: &MachineStorage) -> Result<()> {
+    async fn delete(&self, id: &StorageId, storage: &MachineStorage) -> Result<()> {
         let folder = self.folder(id, storage);
-        self.release(&folder)?;
-        unmount(&folder.join(CONTENT_DIR))?;
+        self.release(&folder).await?;
+        unmount(&folder.join(CONTENT_DIR)).await?;
         // deleting would follow what a charm has mounted inside
         if let Some(mounted) = mount_points().iter().find(|mounted| mounted.starts_with(&folder)) {
             bail!("{} is still mounted", mounted.display());
@@ -122,62 +122,60 @@ impl StoragePools {
 }
 
 /// Unmounts a path if something is mounted there.
-fn unmount(target: &Path) -> Result<()> {
+async fn unmount(target: &Path) -> Result<()> {
     match mount_points().iter().any(|mounted| mounted == target) {
-        true => run("umount", &[], &[target]).map(drop),
+        true => run("umount", &[], &[target]).await.map(drop),
         false => Ok(()),
     }
 }
 
 /// The block device over a file, which is created with its size.
-fn loop_device(file: &Path, size_mib: u64) -> Result<String> {
+async fn loop_device(file: &Path, size_mib: u64) -> Result<String> {
     if !file.exists() {
         let new = file.with_extension("new");
         fs::File::create(&new)?.set_len(size_mib.saturating_mul(1 << 20))?;
         fs::rename(&new, file)?;
     }
-    match attached_device(file)? {
+    match attached_device(file).await? {
         Some(device) => Ok(device),
-        None => run("losetup", &["--find", "--show"], &[file]),
+        None => run("losetup", &["--find", "--show"], &[file]).await,
     }
 }
 
 /// The device that is attached to a file.
-fn attached_device(file: &Path) -> Result<Option<String>> {
-    let listed = run("losetup", &["--noheadings", "--output", "NAME", "--associated"], &[file])?;
+async fn attached_device(file: &Path) -> Result<Option<String>> {
+    let listed = run("losetup", &["--noheadings", "--output", "NAME", "--associated"], &[file]).await?;
     Ok(listed.lines().next().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()))
 }
 
-/// Runs a program of the host and returns what it prints.
-fn run(program: &str, arguments: &[&str], paths: &[&Path]) -> Result<String> {
-    let output = Command::new(program).args(arguments).args(paths).output();
-    let output = output.with_context(|| format!("cannot run {program}"))?;
-    if !output.status.success() {
-        let text = String::from_utf8_lossy(&output.stderr);
-        bail!("{program} failed: {}", text.lines().next().unwrap_or_default().trim());
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+/// Runs a program of the host and returns what it prints. The loop of the agent waits for it, but not longer than its
+/// time limit.
+async fn run(program: &str, arguments: &[&str], paths: &[&Path]) -> Result<String> {
+    let paths = paths.iter().map(|path| path.display().to_string());
+    let arguments = arguments.iter().map(|argument| (*argument).to_owned()).chain(paths);
+    let printed = HostProgram::new(program, arguments, program::QUICK).run().await?;
+    Ok(printed.trim().to_owned())
 }
 
 impl StorageHost for StoragePools {
     async fn provide_storage(&self, id: &StorageId, storage: &MachineStorage) -> Result<String> {
-        self.provide(id, storage)
+        self.provide(id, storage).await
     }
 
     async fn release_storage(&self, id: &StorageId, storage: &MachineStorage) -> Result<()> {
-        self.release(&self.folder(id, storage))
+        self.release(&self.folder(id, storage)).await
     }
 
     async fn delete_storage(&self, id: &StorageId, storage: &MachineStorage) -> Result<()> {
-        self.delete(id, storage)
+        self.delete(id, storage).await
     }
 
     async fn release_all_storage(&self) -> Result<()> {
         let Ok(folders) = fs::read_dir(self.data.join(STORAGE_DIR)) else { return Ok(()) };
         for folder in folders {
             let folder = folder?.path();
-            self.release(&folder)?;
-            unmount(&folder.join(CONTENT_DIR))?;
+            self.release(&folder).await?;
+            unmount(&folder.join(CONTENT_DIR)).await?;
         }
         Ok(())
     }

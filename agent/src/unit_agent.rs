@@ -20,10 +20,10 @@ mod watcher;
 pub use agent_state::AgentState;
 pub use end::UnitAgentEnd;
 
-use crate::outage::Channel;
+use crate::outage::{Channel, LINK_BACKOFF};
 use crate::ports::{CharmHost, Clock, DiskError, UnitStorage};
 use crate::requested_commands::RequestedCommands;
-use agent_state::LINK_BACKOFF;
+use api::text::error::full_text;
 use api::text::refusal;
 use api::{FetchArchive, UnitAgentRequests};
 use leadership::claim_loop;
@@ -362,7 +362,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
                     self.shared.note_failure(Channel::Fetch, &error);
                     self.shared.pause(&mut backoff).await;
                 }
-                Err(error) => return Err(error.message),
+                Err(error) => return Err(full_text(&error, self.shared.clock.wall_ms())),
             }
         }
     }

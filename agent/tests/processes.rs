@@ -430,3 +430,9 @@ async fn the_process_group_of_a_cancelled_action_is_asked_to_end_and_then_killed
         assert_eq!(reaped.join().unwrap().signal(), Some(if ignores.is_empty() { 15 } else { 9 }));
     }
 }
+
+/// `pintle down` finds the shims by a constant of `api`, because `hook-client` stands alone.
+#[test]
+fn the_pid_file_of_a_shim_has_one_name() {
+    assert_eq!(api::machine_folder::SHIM_PID, hook_client::shim::SHIM_PID);
+}

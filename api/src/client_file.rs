@@ -2,6 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
+/// In a data folder of `pintle up`: the folder of the controller.
+pub const CONTROLLER_DIR: &str = "controller";
+/// The name of the controller of every data folder: each is the only one that its commands reach.
+pub const CONTROLLER_NAME: &str = "here";
+/// The first user of a controller (design 16), to whom all models belong.
+pub const FIRST_USER: &str = "admin";
+
 /// The content of `DIR/client.yaml`, a YAML file of mode 0600 with which the commands of a user find and authenticate
 /// their controller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,4 +26,9 @@ pub struct ClientFile {
     /// The name of the current model, which commands without `-m` use; empty if there is none, because it was
     /// destroyed.
     pub model: String,
+}
+
+impl ClientFile {
+    /// Its name in a data folder.
+    pub const FILE: &str = "client.yaml";
 }

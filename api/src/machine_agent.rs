@@ -10,7 +10,7 @@ use state::terms::health::UnitHealth;
 use state::terms::names::Uuid;
 use state::terms::position::Position;
 use state::terms::storage::{StorageId, StorageReport};
-pub use state::views::view::MachineView;
+pub use state::views::machine_view::MachineView;
 use std::collections::BTreeMap;
 
 requests! { MachineAgentRequests {

@@ -3,6 +3,10 @@
 //!
 //! The names that only the agents use are constants beside the code that writes the files.
 
+/// The folder of a machine that is not a folder of another host: a container or a manually provisioned host.
+pub const DATA_DIR: &str = "/var/lib/pintle";
+/// In a data folder of `pintle up`: the folders of its machines, which are named by the uuids of the machines.
+pub const MACHINES_DIR: &str = "machines";
 /// The folder of the folders of the units, which are named by the tags of the units.
 pub const AGENTS_DIR: &str = "agents";
 /// The folder of quarantined units: the controller has no record of them, and another unit has their name. No
@@ -10,10 +14,19 @@ pub const AGENTS_DIR: &str = "agents";
 pub const QUARANTINE_DIR: &str = "quarantine";
 /// The pid file of the machine agent.
 pub const MACHINE_PID: &str = "machine.pid";
+/// The log of the machine agent of a machine that is a folder of this host.
+pub const MACHINE_LOG: &str = "machine.log";
+/// The pid file of the process of a container.
+pub const CONTAINER_PID: &str = "nspawn.pid";
+/// The log of the console of a container.
+pub const CONSOLE_LOG: &str = "console.log";
 /// In the folder of a unit: the pid file of its agent.
 pub const AGENT_PID: &str = "agent.pid";
 /// In the folder of a unit: the folders of its runs.
 pub const RUNS_DIR: &str = "hooks";
+/// In the folder of a run: the pid file of its shim. The shim stands alone and has a constant of its own, which a test
+/// compares with this one.
+pub const SHIM_PID: &str = "shim.pid";
 /// In the folder of a unit: the folder of its tool socket, or a link to it.
 pub const SOCKET_DIR: &str = "run";
 /// In the folder of a unit: stores that the controller has accepted the token of the unit.

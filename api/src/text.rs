@@ -8,6 +8,8 @@ pub mod cause;
 /// The states of entities in English.
 mod count;
 pub mod entity_state;
+/// The whole text of an error.
+pub mod error;
 /// Faults of unit agents, their ends and the settings that help, in English.
 pub mod fault;
 /// Refusals in English.

@@ -3,10 +3,10 @@
 //! Every command returns `Result<(), CommandError>`; `main` prints the error on stderr. An error of the controller is
 //! converted here, with its blockers as lines of the message.
 
-use crate::render::cause;
 use crate::terminal_escape;
 use crate::times::now_ms;
 use api::error::{ApiError, ErrorCode};
+use api::text::error::refusal_lines;
 
 /// Exit code of a command line that cannot be parsed.
 const USAGE: u8 = 2;
@@ -56,7 +56,7 @@ impl CommandError {
 
 impl From<ApiError> for CommandError {
     fn from(error: ApiError) -> CommandError {
-        let (blockers, common) = cause::refusal_lines(&error.blockers, now_ms());
+        let (blockers, common) = refusal_lines(&error.blockers, now_ms());
         let message = std::iter::once(error.message).chain(blockers).collect::<Vec<_>>().join("\n");
         CommandError {
             message,

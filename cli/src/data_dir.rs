@@ -4,6 +4,8 @@
 //! data have their own modules. The folder must be accessible to its owner only (spec/security.md S32).
 
 use crate::command_error::CommandError;
+use api::ClientFile;
+use api::machine_folder::MACHINES_DIR;
 use host::file::create_private_folder;
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -39,7 +41,7 @@ impl DataDir {
     /// Address, certificate and token with which the operator's commands connect to the controller
     /// ([`api::ClientFile`]).
     pub fn client_file(&self) -> PathBuf {
-        self.0.join("client.yaml")
+        self.0.join(ClientFile::FILE)
     }
 
     /// The name of the previously selected model, for `switch -`.
@@ -80,7 +82,7 @@ impl DataDir {
 
     /// One folder per machine, named by its UUID: the data of the machine agent.
     pub fn machines(&self) -> PathBuf {
-        self.0.join("machines")
+        self.0.join(MACHINES_DIR)
     }
 
     /// Folders of removed machines whose instances were kept (`--keep-instance`). Pintle no longer manages them.

@@ -64,6 +64,11 @@ impl Table<'_> {
     }
 }
 
+/// The name of a model with its owner: `admin/dev`.
+pub fn owned_name(model: &str) -> String {
+    format!("{}/{model}", api::FIRST_USER)
+}
+
 /// Builds a row of a table.
 pub fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
     cells.iter().map(|cell| cell.to_string()).collect()

@@ -9,7 +9,7 @@ use crate::data_dir::DataDir;
 use crate::last_write::LastWrites;
 use crate::output::Output;
 use api::client::{Client, ControllerConnection};
-use api::{ClientFile, InModel};
+use api::{CONTROLLER_NAME, ClientFile, FIRST_USER, InModel};
 use host::file::ignore_not_found;
 use std::os::unix::fs::PermissionsExt;
 
@@ -124,21 +124,17 @@ pub fn explain(failure: CommandError, dir: &DataDir) -> CommandError {
     }
 }
 
-/// The name of the controller of every data folder, and of the user who owns its models.
-const CONTROLLER_NAME: &str = "here";
-const OWNER_NAME: &str = "admin";
-
 /// Returns `name` of `controller:user/name`. Another controller or another user is an error.
 pub fn model_name(text: &str) -> Result<&str, CommandError> {
     let (controller, model) = text.split_once(':').unwrap_or((CONTROLLER_NAME, text));
-    let (owner, name) = model.split_once('/').unwrap_or((OWNER_NAME, model));
+    let (owner, name) = model.split_once('/').unwrap_or((FIRST_USER, model));
     if controller != CONTROLLER_NAME {
         let hint = format!(
             "this data folder has one controller, {CONTROLLER_NAME}; to select another data folder: --data DIR"
         );
         return Err(CommandError::new(format!("controller {controller:?} not found")).hint(hint));
     }
-    if owner != OWNER_NAME || name.is_empty() || name.contains('/') {
+    if owner != FIRST_USER || name.is_empty() || name.contains('/') {
         return Err(CommandError::new(format!("model {model:?} not found")).hint("see: pintle models"));
     }
     Ok(name)

@@ -3,7 +3,10 @@
 //! It verifies the structure of the database, the checksum and the type of every document, the charm archives, and the
 //! invariants of every model. It changes nothing. Called by `program`.
 
+use crate::installation::Installation;
+use crate::store::sqlite::LOCK;
 use crate::store::sqlite::inspection::Inspection;
+use api::CONTROLLER_DIR;
 use host::digest::sha256_of;
 use state::documents::draft::read_all;
 use state::documents::invariants::violations;
@@ -26,12 +29,12 @@ pub struct Report {
 /// Verifies the store in a data folder, or in a folder that contains `store.sqlite`. An error if it cannot be verified,
 /// for example because a controller has it open.
 pub fn check(data: &Path) -> Result<Report, String> {
-    let is_data = data.join("controller").is_dir();
-    let store = if is_data { data.join("controller/store") } else { data.to_owned() };
+    let is_data = data.join(CONTROLLER_DIR).is_dir();
+    let store = if is_data { Installation::store_in(data) } else { data.to_owned() };
     if !store.is_dir() {
         return Err(format!("{} contains no store", data.display()));
     }
-    if host::lock::is_held(&store.join("store.lock")) {
+    if host::lock::is_held(&store.join(LOCK)) {
         return Err(format!(
             "the store in {} is in use; stop its controller first: pintle down",
             store.display()
@@ -50,7 +53,7 @@ pub fn check(data: &Path) -> Result<Report, String> {
         findings.extend(typed::type_error(stored).map(|why| format!("{}: {why}", stored.key)));
     }
     if is_data {
-        findings.extend(archives(&inspection, &data.join("controller/archives")));
+        findings.extend(archives(&inspection, &Installation::archives_in(data)));
     }
     for (_, model) in read_all::<Uuid>(&inspection, &GLOBAL.prefix(Kind::ModelName)) {
         let violations = violations(&inspection, Model(model));

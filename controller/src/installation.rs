@@ -9,14 +9,17 @@
 //!   store/ archives/
 //! ```
 //! Every step is idempotent and runs at each start. Existing files are never replaced, so the next start completes a
-//! start that was interrupted. `program` opens the folder before it listens.
+//! start that was interrupted. Of a controller that has served before, only the server's certificate is made again: a new
+//! identity, CA or store beside the others would lock out every agent, or show them an empty model, so a missing one is
+//! refused ([`MissingFile`]). `program` opens the folder before it listens.
 
 use crate::environment::{self, Environment};
 use crate::session::Controller;
 use crate::store::Store;
+use crate::store::sqlite::DATABASE;
 use crate::tokens;
 use anyhow::{Context, Result, bail};
-use api::ClientFile;
+use api::{CONTROLLER_DIR, ClientFile, FIRST_USER};
 use host::digest::sha256;
 use host::file::{create_private_folder, ignore_not_found, write_atomic};
 use rcgen::{
@@ -32,8 +35,9 @@ use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// The first user and model (design 16).
-const FIRST_USER: &str = "admin";
+/// The file of [`ControllerIdentity`].
+const IDENTITY: &str = "identity.yaml";
+/// The first model (design 16).
 const FIRST_MODEL: &str = "dev";
 
 /// The content of `identity.yaml`.
@@ -42,6 +46,23 @@ pub struct ControllerIdentity {
     controller: Uuid,
     /// None until the controller has listened for the first time.
     address: Option<SocketAddr>,
+}
+
+/// A file of a controller that has served before is missing, for example in a folder that was restored in part. Nothing
+/// was changed.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "cannot use {}: it is missing, but {} exists, so this is no new controller\n\
+     hint: put the missing file back from a backup of the whole folder{}", file.display(), other.display(),
+    if *is_store { "; to start with an empty store: pintle up --restored" } else { "" }
+)]
+pub struct MissingFile {
+    /// The missing file.
+    pub file: PathBuf,
+    /// A file that proves that the controller is not new.
+    pub other: PathBuf,
+    /// Whether it is the database, without which an operator can start.
+    pub is_store: bool,
 }
 
 /// An opened data folder.
@@ -57,28 +78,36 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// Opens a data folder; creates the files and folders that are missing in it. An error if other users can access
-    /// the folder or if a file is damaged.
-    pub fn open(data: &Path) -> Result<Installation> {
-        let folder = data.join("controller");
+    /// Opens a data folder; creates the files and folders of a new controller. `restored`: the operator states that the
+    /// store was restored or is to start empty; a copy without identity and CA then gets its own (`--new-identity`).
+    ///
+    /// # Errors
+    /// If other users can access the folder, a file is damaged, or one is missing ([`MissingFile`]).
+    pub fn open(data: &Path, restored: bool) -> Result<Installation> {
+        let folder = data.join(CONTROLLER_DIR);
         create_private_folder(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         let open = fs::metadata(&folder)?.permissions().mode() & 0o077;
         if open != 0 {
             let path = folder.display();
             bail!("cannot use {path}: other users can access it\nhint: chmod 700 {path}");
         }
-        create_private_folder(&folder.join("store"))?;
-        let identity = folder.join("identity.yaml");
-        let identity = match read_optional(&identity)? {
+        let file = folder.join(IDENTITY);
+        let identity: Option<ControllerIdentity> = match read_optional(&file)? {
             Some(text) => {
-                serde_yaml::from_str(&text).with_context(|| format!("{} is damaged", identity.display()))?
+                Some(serde_yaml::from_str(&text).with_context(|| format!("{} is damaged", file.display()))?)
             }
+            None => None,
+        };
+        require_complete(&folder, identity.as_ref(), restored)?;
+        create_private_folder(&Installation::store_in(data))?;
+        let identity = match identity {
+            Some(identity) => identity,
             None => {
                 let fresh = ControllerIdentity {
                     controller: environment::uuid_v4(host::random::random_u128()),
                     address: None,
                 };
-                write_atomic(&identity, yaml(&fresh).as_bytes())?;
+                write_atomic(&file, yaml(&fresh).as_bytes())?;
                 fresh
             }
         };
@@ -93,14 +122,24 @@ impl Installation {
         self.identity.controller
     }
 
+    /// The folder of the charm archives in a data folder.
+    pub fn archives_in(data: &Path) -> PathBuf {
+        data.join(CONTROLLER_DIR).join("archives")
+    }
+
+    /// The folder of the store in a data folder.
+    pub fn store_in(data: &Path) -> PathBuf {
+        data.join(CONTROLLER_DIR).join("store")
+    }
+
     /// The folder of the charm archives.
     pub fn archives(&self) -> PathBuf {
-        self.folder.join("controller/archives")
+        Installation::archives_in(&self.folder)
     }
 
     /// The folder of the store.
     pub fn store(&self) -> PathBuf {
-        self.folder.join("controller/store")
+        Installation::store_in(&self.folder)
     }
 
     /// The file of the keys of secrets. It is outside the store's folder, so that a copy of the store opens no secret.
@@ -110,7 +149,7 @@ impl Installation {
 
     /// The file of the keys of secrets in a data folder.
     pub fn secret_keys_in(data: &Path) -> PathBuf {
-        data.join("controller/secret-keys.yaml")
+        data.join(CONTROLLER_DIR).join("secret-keys.yaml")
     }
 
     /// The address on which the controller listened last.
@@ -125,7 +164,7 @@ impl Installation {
     pub fn store_address(&mut self, address: SocketAddr) -> Result<()> {
         if self.identity.address != Some(address) {
             self.identity.address = Some(address);
-            let file = self.folder.join("controller/identity.yaml");
+            let file = self.folder.join(CONTROLLER_DIR).join(IDENTITY);
             write_atomic(&file, yaml(&self.identity).as_bytes())?;
         }
         Ok(())
@@ -140,7 +179,7 @@ impl Installation {
         &self,
         controller: &Controller<S, E>,
     ) -> Result<()> {
-        let path = self.folder.join("client.yaml");
+        let path = self.folder.join(ClientFile::FILE);
         let before: Option<ClientFile> = match read_optional(&path)? {
             Some(text) => {
                 Some(serde_yaml::from_str(&text).with_context(|| format!("{} is damaged", path.display()))?)
@@ -187,17 +226,45 @@ fn read_optional(file: &Path) -> Result<Option<String>> {
     ignore_not_found(fs::read_to_string(file)).with_context(|| format!("cannot read {}", file.display()))
 }
 
-/// Returns the certificate and key of this name (PEM); creates them if they do not exist. The key is written first, so
-/// that a certificate never exists without its key.
+/// Refuses a folder in which a file is missing that must not be made again.
+///
+/// The first start writes the identity, the key of the CA, the CA, then the store, and an address into the identity when
+/// it listens. If it is interrupted, there is neither a store nor an address, and the next start makes what is missing.
+fn require_complete(
+    folder: &Path,
+    identity: Option<&ControllerIdentity>,
+    restored: bool,
+) -> Result<(), MissingFile> {
+    let [identity_file, ca, ca_key, server, server_key] =
+        [IDENTITY, "ca.pem", "ca-key.pem", "server.pem", "server-key.pem"].map(|name| folder.join(name));
+    let [database, generation] = [DATABASE, "generation.yaml"].map(|name| folder.join("store").join(name));
+    let first = |files: &[&PathBuf]| files.iter().find(|file| file.exists()).map(|file| (*file).clone());
+    let missing = |file: &PathBuf, other: Option<PathBuf>| match other {
+        Some(other) if !file.exists() => {
+            Err(MissingFile { file: file.clone(), other, is_store: *file == database })
+        }
+        _ => Ok(()),
+    };
+    let store = first(&[&database, &generation]).filter(|_| !restored);
+    let has_served = identity.is_some_and(|identity| identity.address.is_some());
+    let proof = store.or_else(|| has_served.then(|| identity_file.clone()));
+    missing(&identity_file, first(&[&ca, &ca_key, &server, &server_key]).or_else(|| proof.clone()))?;
+    missing(&ca, proof.clone().or_else(|| first(&[&server])))?;
+    missing(&ca_key, proof.or_else(|| first(&[&ca])))?;
+    let is_recorded = generation.exists(); // the store itself refuses a missing database then
+    missing(&database, Some(identity_file.clone()).filter(|_| has_served && !restored && !is_recorded))
+}
+
+/// Returns the certificate and key of this name (PEM); creates both if one does not exist. The key is written first, so
+/// that a start that is interrupted leaves no certificate without its key.
 fn certificate_pair(
     folder: &Path,
     name: &str,
     make: impl FnOnce() -> Result<(String, String)>,
 ) -> Result<(String, String)> {
     let (certificate, key) = (folder.join(format!("{name}.pem")), folder.join(format!("{name}-key.pem")));
-    if let Some(text) = read_optional(&certificate)? {
-        let key = read_optional(&key)?.with_context(|| format!("{} is missing", key.display()))?;
-        return Ok((text, key));
+    if let (Some(certificate), Some(key)) = (read_optional(&certificate)?, read_optional(&key)?) {
+        return Ok((certificate, key));
     }
     let new_pair = make()?;
     write_atomic(&key, new_pair.1.as_bytes())?;
@@ -230,4 +297,85 @@ fn new_certificate(controller: Uuid, ca_key: &str) -> Result<(String, String)> {
     params.distinguished_name.push(DnType::CommonName, controller.to_string());
     let key = KeyPair::generate()?;
     Ok((params.signed_by(&key, &issuer)?.pem(), key.serialize_pem()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::sqlite::{Options, Sqlite};
+
+    /// A controller that has served.
+    fn served() -> tempfile::TempDir {
+        let data = tempfile::tempdir().expect("a folder");
+        let mut installation = Installation::open(data.path(), false).expect("a new controller");
+        drop(Sqlite::open(&installation.store(), Options::new(Uuid(1))).expect("a new store"));
+        installation.store_address("127.0.0.1:17070".parse().expect("an address")).expect("stored");
+        data
+    }
+
+    fn missing(data: &Path, restored: bool) -> Option<String> {
+        let refused = Installation::open(data, restored).err()?;
+        let missing: MissingFile = refused.downcast().expect("a missing file");
+        Some(missing.file.file_name().expect("a name").to_string_lossy().into_owned())
+    }
+
+    fn contents(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+        let files = fs::read_dir(folder).expect("readable").map(|file| file.expect("a file").path());
+        let mut files: Vec<_> = files.filter_map(|file| Some((file.clone(), fs::read(file).ok()?))).collect();
+        files.sort();
+        files
+    }
+
+    #[test]
+    fn each_missing_file_of_a_controller_that_has_served_is_refused_by_name_and_nothing_changes() {
+        for name in ["identity.yaml", "ca.pem", "ca-key.pem"] {
+            for restored in [false, true] {
+                let data = served();
+                let folder = data.path().join(CONTROLLER_DIR);
+                fs::remove_file(folder.join(name)).expect("it exists");
+                let before = contents(&folder);
+                assert_eq!(missing(data.path(), restored).as_deref(), Some(name), "{restored}");
+                assert!(contents(&folder) == before, "{name}");
+            }
+        }
+        let data = served();
+        fs::remove_dir_all(Installation::store_in(data.path())).expect("it exists");
+        assert_eq!(missing(data.path(), false).as_deref(), Some(DATABASE));
+        assert_eq!(missing(data.path(), true), None, "the operator states it");
+    }
+
+    #[test]
+    fn a_store_alone_gets_a_new_identity_only_if_the_operator_states_it() {
+        let data = served();
+        for (file, _) in contents(&data.path().join(CONTROLLER_DIR)) {
+            fs::remove_file(file).expect("it exists");
+        }
+        assert_eq!(missing(data.path(), false).as_deref(), Some("identity.yaml"));
+        assert_eq!(missing(data.path(), true), None);
+    }
+
+    #[test]
+    fn the_certificate_of_the_server_is_made_again() {
+        for name in ["server.pem", "server-key.pem"] {
+            let data = served();
+            let before = Installation::open(data.path(), false).expect("complete");
+            fs::remove_file(data.path().join(CONTROLLER_DIR).join(name)).expect("it exists");
+            let after = Installation::open(data.path(), false).expect("it is made again");
+            assert_eq!(after.ca, before.ca);
+            assert_ne!((after.certificate, after.key), (before.certificate, before.key));
+        }
+    }
+
+    #[test]
+    fn a_first_start_that_was_interrupted_is_completed() {
+        let names = ["identity.yaml", "ca-key.pem", "ca.pem", "server-key.pem", "server.pem"];
+        for kept in 0..names.len() {
+            let data = tempfile::tempdir().expect("a folder");
+            Installation::open(data.path(), false).expect("a new controller");
+            for name in &names[kept..] {
+                fs::remove_file(data.path().join(CONTROLLER_DIR).join(name)).expect("it exists");
+            }
+            assert_eq!(missing(data.path(), false), None, "{kept}");
+        }
+    }
 }

@@ -25,8 +25,15 @@ pub type ClaimLock = Arc<OwnedMutexGuard<Leases>>;
 /// The renewal times of all leases.
 pub struct Leases {
     started_ms: u64,
+    renewed: Mutex<Renewals>,
+}
+
+#[derive(Default)]
+struct Renewals {
     /// By application: the arrival time of the last claim that was granted.
-    renewed: Mutex<BTreeMap<Uuid, u64>>,
+    arrived_ms: BTreeMap<Uuid, u64>,
+    /// When expired leases were deleted the last time.
+    pruned_ms: u64,
 }
 
 impl Leases {
@@ -38,14 +45,21 @@ impl Leases {
     /// Whether another unit may take over the leadership of `application` now.
     pub fn has_expired(&self, application: Uuid, now_ms: u64) -> bool {
         let renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
-        let renewed_ms = renewed.get(&application).copied().unwrap_or(self.started_ms);
+        let renewed_ms = renewed.arrived_ms.get(&application).copied().unwrap_or(self.started_ms);
         now_ms.saturating_sub(renewed_ms) >= LEASE_MS
     }
 
     /// Records that a claim that arrived at `at_ms` was granted. The holder counts its lease from the time at which it
     /// sent the claim, which is earlier, so the holder's own lease always ends first.
     pub fn renew(&self, application: Uuid, at_ms: u64) {
-        self.renewed.lock().unwrap_or_else(PoisonError::into_inner).insert(application, at_ms);
+        let mut renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
+        // An expired lease counts from the start of the controller, and has expired then, too. Once in the length of a
+        // lease, so that a renewal does not cost a pass over all of them.
+        if at_ms.saturating_sub(renewed.pruned_ms) >= LEASE_MS {
+            renewed.arrived_ms.retain(|_, renewed_ms| at_ms.saturating_sub(*renewed_ms) < LEASE_MS);
+            renewed.pruned_ms = at_ms;
+        }
+        renewed.arrived_ms.insert(application, at_ms);
     }
 }
 
@@ -60,6 +74,18 @@ mod tests {
         let leases = Leases::new(5_000);
         assert!(!leases.has_expired(WEB, 64_999));
         assert!(leases.has_expired(WEB, 65_000));
+    }
+
+    /// A model can be created and destroyed any number of times while one controller runs.
+    #[test]
+    fn leases_that_have_expired_are_not_kept() {
+        let leases = Leases::new(0);
+        for application in 0..100 {
+            leases.renew(Uuid(application), application as u64 * LEASE_MS / 10);
+        }
+        assert!(leases.renewed.lock().expect("one thread").arrived_ms.len() <= 20);
+        assert!(leases.has_expired(Uuid(1), 99 * LEASE_MS / 10));
+        assert!(!leases.has_expired(Uuid(99), 99 * LEASE_MS / 10));
     }
 
     #[test]

@@ -4,13 +4,14 @@
 
 use crate::environment::{Environment, uuid_v4};
 use crate::host_environment::HostEnvironment;
-use crate::installation::Installation;
+use crate::installation::{Installation, MissingFile};
 use crate::secret_keys::SecretKeys;
 use crate::store::Store;
 use crate::store::sqlite::{OpenError, Options, Sqlite};
 use crate::store::unavailable::is_damage;
 use crate::{Controller, check, janitor, server};
 use anyhow::{Context, Result, bail};
+use api::CONTROLLER_DIR;
 use api::error::ApiError;
 use clap::{Parser, Subcommand};
 use host::logging::{LEVEL_FILE, LogFilter};
@@ -80,7 +81,8 @@ pub fn main() {
     if let Err(error) = started.and_then(|()| run(arguments, host::logging::start())) {
         eprintln!("ERROR {error:#}");
         // A restart would find the same store, so the exit code tells the supervisor not to restart.
-        let is_refused = error.downcast_ref().is_some_and(|why: &OpenError| why.needs_operator());
+        let is_refused = error.downcast_ref().is_some_and(|why: &OpenError| why.needs_operator())
+            || error.is::<MissingFile>();
         std::process::exit(if is_refused { EXIT_REFUSED.into() } else { 1 });
     }
 }
@@ -122,7 +124,7 @@ async fn open_secret_keys(installation: &Installation, store: &Sqlite) -> Result
 #[tokio::main(flavor = "current_thread")]
 async fn run(arguments: Arguments, log_filter: LogFilter) -> Result<()> {
     let data = arguments.data.context("--data is required")?;
-    let mut installation = Installation::open(&data)?;
+    let mut installation = Installation::open(&data, arguments.restored)?;
     let options =
         Options { restored: arguments.restored, ..Options::new(uuid_v4(host::random::random_u128())) };
     let store = Sqlite::open(&installation.store(), options)?;
@@ -155,7 +157,7 @@ async fn run(arguments: Arguments, log_filter: LogFilter) -> Result<()> {
     listeners.push(listener);
     tokio::spawn(sweep(controller.clone()));
     tokio::spawn(follow_log_level(
-        data.join("controller").join(LEVEL_FILE),
+        data.join(CONTROLLER_DIR).join(LEVEL_FILE),
         log_filter,
         signal(SignalKind::hangup())?,
     ));

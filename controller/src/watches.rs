@@ -15,13 +15,13 @@ use api::error::{ApiError, ErrorCode};
 use api::{MachineView, MachineWatchEvent, UnitWatchEvent};
 use state::agents::session::{self, AgentSession};
 use state::documents::draft::Draft;
-use state::documents::prelude::{KeyParts, Kind, Model};
+use state::documents::prelude::Model;
 use state::documents::refusal::Code;
 use state::terms::names::Uuid;
 use state::terms::position::Position;
 use state::unit::snapshot::{Change, Delta};
-use state::views::delta::{affected_parts, delta};
-use state::views::view;
+use state::views::delta::{ViewUpdate, affected_parts, delta};
+use state::views::{machine_view, view};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -169,24 +169,29 @@ impl<S: Store, E: Environment> UnitStream<S, E> {
             self.check_epoch().await?;
         }
         let shown = self.shown.clone().expect("deltas follow a full view");
-        let Some(parts) = affected_parts(&shown, changed.keys()) else {
+        let written = changed.entries.iter().map(|entry| (entry.key.as_str(), entry.value.as_deref()));
+        let Some(parts) = affected_parts(&shown, written) else {
             self.cursor.position = position;
             return Ok(None);
         };
-        let changes =
+        let update =
             self.cursor.controller.store.read_at(position, move |reader| delta(reader, &shown, &parts));
-        let Ok(changes) = changes.await else {
+        let Ok(update) = update.await else {
             // The log dropped this revision while the reader lagged, so the revisions after it are useless as well.
             self.shown = None;
             self.ahead.clear();
             return Ok(None);
         };
         self.cursor.position = position;
-        if changes.is_empty() {
+        if update == ViewUpdate::default() {
             return Ok(None);
         }
         if let Some(shown) = &mut self.shown {
-            Arc::make_mut(shown).apply(&changes);
+            Arc::make_mut(shown).apply(&update);
+        }
+        let changes = update.changes;
+        if changes.is_empty() {
+            return Ok(None);
         }
         self.removed = changes.contains(&Change::Removed);
         Ok(Some(Delta { position, full: false, changes }))
@@ -240,20 +245,6 @@ pub struct MachineStream<S, E> {
     must_read: bool,
 }
 
-/// The kinds of documents from which a machine's view is computed.
-const MACHINE_VIEW_KINDS: [Kind; 10] = [
-    Kind::Machine,
-    Kind::MachineLife,
-    Kind::Unit,
-    Kind::UnitLife,
-    Kind::UnitOn,
-    Kind::ApplicationLife,
-    Kind::SubordinateLink,
-    Kind::Recall,
-    Kind::Storage,
-    Kind::StorageOn,
-];
-
 impl<S: Store, E: Environment> MachineStream<S, E> {
     pub(crate) fn open(
         controller: Arc<Controller<S, E>>,
@@ -267,7 +258,8 @@ impl<S: Store, E: Environment> MachineStream<S, E> {
     /// Returns the view if it differs from the last one sent; a new position alone is no difference.
     async fn changed_view(&mut self) -> Result<Option<MachineView>, ApiError> {
         let (model, machine) = (self.model, self.cursor.agent);
-        let view = self.cursor.controller.read(move |reader| view::machine(reader, model, machine)).await;
+        let view =
+            self.cursor.controller.read(move |reader| machine_view::view(reader, model, machine)).await;
         let removed = || ApiError::new(ErrorCode::Removed, "the machine was removed");
         let mut view = view.ok_or_else(removed)?;
         view.position.store_generation = self.cursor.controller.store.store_generation();
@@ -298,8 +290,10 @@ impl<S: Store, E: Environment> api::Stream for MachineStream<S, E> {
                 CursorEvent::Revisions(revisions) => {
                     let last = revisions.last().map(|changes| changes.revision);
                     self.cursor.position.revision = last.expect("a step has revisions");
-                    let mut changed = revisions.iter().flat_map(CommitChanges::keys).filter_map(KeyParts::of);
-                    changed.any(|key| MACHINE_VIEW_KINDS.contains(&key.kind))
+                    let (machine, shown) = (self.cursor.agent, self.shown.as_ref());
+                    let mut changed = revisions.iter().flat_map(CommitChanges::keys);
+                    shown
+                        .is_none_or(|shown| changed.any(|key| machine_view::is_affected(shown, machine, key)))
                 }
                 CursorEvent::Compacted => true,
                 CursorEvent::Heartbeat => {

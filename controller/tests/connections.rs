@@ -325,7 +325,7 @@ async fn a_thousand_idle_connections_of_one_token_do_not_stop_a_write() {
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard).expect("up to the hard limit");
     let served = TestServer::new().await;
     let folder = tempfile::tempdir().expect("a folder");
-    let installation = Installation::open(folder.path()).expect("a new installation");
+    let installation = Installation::open(folder.path(), false).expect("a new installation");
     let store = Sqlite::open(&installation.store(), Options::new(Uuid(9))).expect("a new store");
     let host = HostEnvironment::new(installation.archives()).expect("a folder for archives");
     let fixture = Fixture::new(Controller::new(store, host, installation.controller())).await;
@@ -340,7 +340,7 @@ async fn a_thousand_idle_connections_of_one_token_do_not_stop_a_write() {
     let (mut program, output) = Limited::start(folder.path(), "-n 1024");
     assert!(output.contains("serving"), "{output}");
     let address =
-        Installation::open(folder.path()).expect("it serves").address().expect("stored").to_string();
+        Installation::open(folder.path(), false).expect("it serves").address().expect("stored").to_string();
     let mut door = served;
     (door.address, door.installation) = (address, installation);
     let (mut idle, connector) = (Vec::new(), door.connector());

@@ -20,7 +20,15 @@ use std::path::Path;
 /// # Errors
 /// If the file cannot be written, renamed or synced; the old content is kept.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    replace(path, bytes, File::sync_all)?;
+    write_atomic_with(path, |_| bytes.to_vec())
+}
+
+/// Replaces the file at `path`, durably, with a content that may depend on the new file itself, which keeps its inode.
+///
+/// # Errors
+/// If the file cannot be written, renamed or synced; the old content is kept.
+pub fn write_atomic_with(path: &Path, content: impl FnOnce(&Metadata) -> Vec<u8>) -> io::Result<()> {
+    replace(path, content, File::sync_all)?;
     sync_folder(folder_of(path))
 }
 
@@ -31,7 +39,7 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// # Errors
 /// If the file cannot be written or renamed; the old content is kept.
 pub fn write_atomic_unsynced(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    replace(path, bytes, |_| Ok(()))
+    replace(path, |_| bytes.to_vec(), |_| Ok(()))
 }
 
 /// Makes renames, creations and removals in a folder durable.
@@ -64,9 +72,10 @@ pub fn ignore_not_found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// Whether the error means that the disk or the quota of the user is full, so that a later attempt may succeed.
+/// Whether the error means that the disk or the quota of the user is full, or the limit of the size of files is reached
+/// (`ulimit -f`), so that a later attempt may succeed.
 pub fn is_disk_full(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
 }
 
 /// Whether a file of this name may be the remainder of an interrupted [`write_atomic`]. Such a file is hidden
@@ -75,12 +84,16 @@ pub fn is_temporary(name: &std::ffi::OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b".")
 }
 
-fn replace(path: &Path, bytes: &[u8], sync: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
+fn replace(
+    path: &Path,
+    content: impl FnOnce(&Metadata) -> Vec<u8>,
+    sync: impl FnOnce(&File) -> io::Result<()>,
+) -> io::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let temporary = path.with_file_name(format!(".{name}.{:032x}", crate::random::random_u128()));
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
-    let written =
-        file.write_all(bytes).and_then(|()| sync(&file)).and_then(|()| fs::rename(&temporary, path));
+    let written = file.metadata().and_then(|metadata| file.write_all(&content(&metadata)));
+    let written = written.and_then(|()| sync(&file)).and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {
         fs::remove_file(&temporary).ok(); // the first error is the one that matters
     }

@@ -1,5 +1,5 @@
 //! Removes what a program that holds tokens inherits from the process that started it and must not keep: descriptors,
-//! and the limit of core files (security S44).
+//! and the limit of core files (security S44). A limit of the size of files stays, and must not kill the program.
 //!
 //! The shim (`pintle-hook`) resets what a hook must not inherit.
 //!
@@ -7,6 +7,7 @@
 
 use nix::sys::prctl::set_dumpable;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::signal::{SigSet, Signal};
 use std::fs;
 
 /// Closes all descriptors above standard error. Must be called before the program opens a file.
@@ -20,10 +21,20 @@ fn close_descriptors() {
     }
 }
 
+/// Blocks the signal with which a write beyond `ulimit -f` kills the process: the write then fails with EFBIG, and is
+/// handled as on a full disk. Threads that are started later inherit this; programs do not, because the standard library
+/// starts them with an empty mask.
+fn block_file_size_signal() {
+    let mut signals = SigSet::empty();
+    signals.add(Signal::SIGXFSZ);
+    signals.thread_block().ok();
+}
+
 /// Prepares a program that holds tokens: closes inherited descriptors, and forbids core dumps and reading its memory
-/// by other processes of its user.
+/// by other processes of its user. Must be called before the program starts a thread.
 pub fn protect() {
     close_descriptors();
+    block_file_size_signal();
     // the hard limit stays, because hooks inherit it
     if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_CORE) {
         setrlimit(Resource::RLIMIT_CORE, 0, hard).ok();

@@ -2,8 +2,8 @@
 //! digests, randomness, back-off, restarts, logs, escaping and the quoting of shell commands.
 //!
 //! Each of these has one implementation, which is here. The crate does not depend on Pintle's concepts (models,
-//! units, the protocol). It has no async code, and it returns errors without interpreting them: callers decide
-//! what an error means.
+//! units, the protocol). It has no async code except `program`, whose callers are loops with other duties. It returns
+//! errors without interpreting them: callers decide what an error means.
 //!
 //! Used by `charms`, `agent`, `controller` and `cli`. `state` and `commands` must not use it, because they do
 //! no I/O.
@@ -18,6 +18,7 @@ pub mod log_file;
 pub mod logging;
 pub mod mounts;
 pub mod process;
+pub mod program;
 pub mod random;
 pub mod restart;
 pub mod shell;

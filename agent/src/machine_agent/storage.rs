@@ -4,6 +4,7 @@
 //! machine's plan.
 
 use crate::ports::StorageHost;
+use api::error::ApiError;
 use api::{Handle, MachineView, ReportStorage};
 use state::machine::storage::{CompletedStorage, StorageStep, storage_steps};
 use state::terms::names::Uuid;
@@ -18,6 +19,8 @@ pub(super) struct StorageProgress {
     completed: RefCell<BTreeMap<StorageId, CompletedStorage>>,
     /// The errors that it has reported and that last.
     errors: RefCell<BTreeMap<StorageId, String>>,
+    /// Why the controller did not accept the last report.
+    refusals: RefCell<BTreeMap<StorageId, ApiError>>,
 }
 
 /// The controller and the host, for one plan.
@@ -32,6 +35,7 @@ impl<A: Handle<ReportStorage>, D: StorageHost> StorageExecutor<'_, A, D> {
     pub(super) async fn apply(&self, view: &MachineView) -> bool {
         self.progress.completed.borrow_mut().retain(|id, _| view.storage.contains_key(id));
         self.progress.errors.borrow_mut().retain(|id, _| view.storage.contains_key(id));
+        self.progress.refusals.borrow_mut().retain(|id, _| view.storage.contains_key(id));
         let steps = storage_steps(&view.storage, &self.progress.completed.borrow());
         let mut is_incomplete = false;
         for step in steps {
@@ -99,7 +103,20 @@ impl<A: Handle<ReportStorage>, D: StorageHost> StorageExecutor<'_, A, D> {
         }
     }
 
+    /// Reports to the controller. A refusal is logged once, until it changes; an outage ends the watch.
     async fn report_storage(&self, id: &StorageId, instance: Uuid, report: StorageReport) -> bool {
-        self.api.handle(ReportStorage { id: id.clone(), instance, report }).await.is_ok()
+        let reported = self.api.handle(ReportStorage { id: id.clone(), instance, report }).await;
+        let mut refusals = self.progress.refusals.borrow_mut();
+        let known = match &reported {
+            Ok(()) => refusals.remove(id),
+            Err(error) => refusals.insert(id.clone(), error.clone()),
+        };
+        if let Err(error) = &reported
+            && !error.is_transient()
+            && known.as_ref() != Some(error)
+        {
+            tracing::warn!("the controller refuses the report about storage {id}, retrying: {error}");
+        }
+        reported.is_ok()
     }
 }

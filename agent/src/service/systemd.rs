@@ -7,17 +7,19 @@
 //! Called by `deployer`, `uninstall` and `pintle-agent install`.
 
 use super::agent_process::{AgentExit, EndedAgent, NON_CHILD_POLL_INTERVAL, running, wait_for_exit};
+use crate::deployer::{FINISHED, RECALLING};
 use crate::fault;
 use crate::folder::UnitFolder;
 use anyhow::{Context, Result, bail};
+use api::AgentConfig;
+use api::machine_folder::AGENTS_DIR;
 use host::file::{ignore_not_found, write_atomic, write_atomic_unsynced};
+use host::program::HostProgram;
 use state::terms::health::ProcessEnd;
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
-use tokio::process::Command;
 
 /// The service of the machine agent.
 pub const MACHINE: &str = "pintle-machine.service";
@@ -29,7 +31,7 @@ const INSTALLED: &str = "etc/systemd/system";
 const WANTED: &str = "etc/systemd/system/multi-user.target.wants";
 
 /// The time limit of systemctl, which waits for its job: stopping an agent that must be killed takes 10 s.
-const SYSTEMCTL_TIMEOUT: Duration = Duration::from_secs(60);
+const SYSTEMCTL_LIMIT: Duration = Duration::from_secs(60);
 /// Polls, 500 ms apart, for an agent that systemd starts: 10 s, longer than its first back-off delays.
 const START_POLLS_MAX: u32 = 20;
 
@@ -64,17 +66,18 @@ Environment=XDG_RUNTIME_DIR=/run
 /// The template of the unit agents' services. An agent exits with 15 when it was signalled or its configuration
 /// changed.
 fn unit_template(program: &Path, data: &Path) -> String {
-    let (program, data) = (program.display(), data.display());
+    const CONFIG: &str = AgentConfig::FILE;
+    let (program, unit) = (program.display(), format!("{}/{AGENTS_DIR}/%i", data.display()));
     format!(
         "[Unit]
 Description=Pintle unit agent %i
-ConditionPathExists={data}/agents/%i/agent.yaml
-ConditionPathExists=!{data}/agents/%i/finished
-ConditionPathExists=!{data}/agents/%i/recalling
+ConditionPathExists={unit}/{CONFIG}
+ConditionPathExists=!{unit}/{FINISHED}
+ConditionPathExists=!{unit}/{RECALLING}
 StartLimitIntervalSec=0
 
 [Service]
-ExecStart={program} unit --dir {data}/agents/%i
+ExecStart={program} unit --dir {unit}
 RestartForceExitStatus=15
 {SERVICE}"
     )
@@ -165,7 +168,7 @@ pub fn is_removal(root: &Path, data: &Path) -> bool {
 /// If systemctl fails.
 pub async fn start_installed() -> Result<()> {
     systemctl(&["daemon-reload"]).await?;
-    systemctl(&["restart", MACHINE]).await
+    systemctl(&["restart", MACHINE]).await.map(drop)
 }
 
 /// Stops the service of the machine agent, if it runs.
@@ -173,7 +176,7 @@ pub async fn start_installed() -> Result<()> {
 /// # Errors
 /// If systemctl fails.
 pub async fn stop_machine() -> Result<()> {
-    run_systemctl(&["stop", MACHINE]).await.map(drop)
+    attempt_systemctl(&["stop", MACHINE]).await
 }
 
 /// Writes the template of the unit agents' services, if it differs.
@@ -202,7 +205,7 @@ pub async fn uninstall() -> Result<()> {
     for file in [Path::new(BOOTED).join(TEMPLATE), wanted.join(MACHINE), installed.join(MACHINE)] {
         ignore_not_found(fs::remove_file(file))?;
     }
-    systemctl(&["daemon-reload"]).await
+    systemctl(&["daemon-reload"]).await.map(drop)
 }
 
 /// Starts a unit agent. systemd restarts an agent that fails, so nothing is done for a service that waits for its next
@@ -230,8 +233,8 @@ pub(super) fn start(folder: &UnitFolder) -> AgentExit {
 /// How the main process of a service ended the last time.
 async fn last_end(service: &str) -> ProcessEnd {
     let properties = "--property=ExecMainCode,ExecMainStatus";
-    let shown = run_systemctl(&["show", properties, service]).await;
-    shown.map_or(ProcessEnd::Unobserved, |(_, text)| end_of(&text))
+    let shown = systemctl(&["show", properties, service]).await;
+    shown.map_or(ProcessEnd::Unobserved, |text| end_of(&text))
 }
 
 /// The end that systemd shows: its code is that of `siginfo_t`, 1 for an exit and 2 or 3 for a signal.
@@ -251,32 +254,27 @@ pub(super) async fn stop(folder: &UnitFolder) -> Result<()> {
     let service = service(folder);
     systemctl(&["stop", &service]).await?;
     // systemd lists a failed service until this command; for any other service the command fails, which is ignored
-    run_systemctl(&["reset-failed", &service]).await.map(drop)
+    attempt_systemctl(&["reset-failed", &service]).await
 }
 
 /// Whether the service runs or waits for its next start.
 async fn is_active(service: &str) -> bool {
-    let shown = run_systemctl(&["show", "--property=ActiveState", "--value", service]).await;
-    shown.is_ok_and(|(_, state)| matches!(state.trim(), "active" | "activating" | "reloading"))
+    let shown = systemctl(&["show", "--property=ActiveState", "--value", service]).await;
+    shown.is_ok_and(|state| matches!(state.trim(), "active" | "activating" | "reloading"))
 }
 
-async fn systemctl(args: &[&str]) -> Result<()> {
-    let (status, output) = run_systemctl(args).await?;
-    if !status.success() {
-        bail!("systemctl {}: {status}: {}", args.join(" "), output.trim());
+/// Runs systemctl and returns what it prints.
+async fn systemctl(args: &[&str]) -> Result<String> {
+    let ran = HostProgram::new("systemctl", args.iter().copied(), SYSTEMCTL_LIMIT).run().await;
+    ran.map_err(fault::program_error)
+}
+
+/// Runs systemctl; it may report a failure.
+async fn attempt_systemctl(args: &[&str]) -> Result<()> {
+    match HostProgram::new("systemctl", args.iter().copied(), SYSTEMCTL_LIMIT).run().await {
+        Err(error) if !error.is_exit() => Err(fault::program_error(error)),
+        _ => Ok(()),
     }
-    Ok(())
-}
-
-async fn run_systemctl(args: &[&str]) -> Result<(ExitStatus, String)> {
-    let mut command = Command::new("systemctl");
-    let running = command.args(args).stdin(Stdio::null()).kill_on_drop(true).output();
-    let output = tokio::time::timeout(SYSTEMCTL_TIMEOUT, running)
-        .await
-        .context("systemctl did not finish within 60 s")?
-        .map_err(fault::start_error)?;
-    let text = [output.stdout, output.stderr].concat();
-    Ok((output.status, String::from_utf8_lossy(&text).into_owned()))
 }
 
 #[cfg(test)]

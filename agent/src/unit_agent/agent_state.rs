@@ -21,11 +21,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use tokio::sync::{Mutex, Notify};
 
-/// The delay before the next attempt while the controller is unreachable: from 0.2 s, doubled up to 5 s.
-pub(super) const LINK_RETRY_FIRST_MS: u64 = 200;
-pub(super) const LINK_RETRY_MAX_MS: u64 = 5_000;
-pub(super) const LINK_BACKOFF: Backoff = Backoff::new(LINK_RETRY_FIRST_MS, LINK_RETRY_MAX_MS);
-
 /// The state of one running unit agent. See the module.
 pub struct AgentState<S, A, C> {
     pub(super) storage: S,

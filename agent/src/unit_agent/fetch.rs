@@ -4,9 +4,10 @@
 //! Also implements [`HookHost`], the requests of a running hook's tools to the agent; one of them changes the leader
 //! settings at the controller.
 
-use super::agent_state::{AgentState, LINK_BACKOFF};
-use crate::outage::Channel;
+use super::agent_state::AgentState;
+use crate::outage::{Channel, LINK_BACKOFF};
 use crate::ports::{Clock, HookHost, UnitStorage};
+use api::text::error::full_text;
 use api::{
     FetchResource, OpenSecret, ReadSecret, SealSecret, SealedSecret, UnitAgentRequests, WriteLeaderSettings,
 };
@@ -61,7 +62,7 @@ async fn fetch_until_answered<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
         match shared.api.handle(request.clone()).await {
             Ok(bag) => return Ok(bag.and_then(|bag| bag.values)),
             Err(error) if error.is_transient() => shared.pause(&mut backoff).await,
-            Err(error) => return Err(error.message),
+            Err(error) => return Err(full_text(&error, shared.clock.wall_ms())),
         }
     }
 }
@@ -86,7 +87,7 @@ async fn write_until_answered<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
             match shared.api.handle(WriteLeaderSettings { epoch, write }).await {
                 Ok(written) => return Ok(written),
                 Err(error) if error.is_transient() => {}
-                Err(error) => return Err(error.message),
+                Err(error) => return Err(full_text(&error, shared.clock.wall_ms())),
             }
         }
         shared.pause(&mut backoff).await;
@@ -118,7 +119,7 @@ async fn secret_until_answered<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
             match answer {
                 Ok(answer) => return Ok(answer),
                 Err(error) if error.is_transient() => {}
-                Err(error) => return Err(error.message),
+                Err(error) => return Err(full_text(&error, shared.clock.wall_ms())),
             }
         }
         shared.pause(&mut backoff).await;
@@ -137,7 +138,9 @@ async fn fetch_resource<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
         let fetch = FetchResource { resource: need.name.clone(), sha256: need.sha256.clone() };
         match shared.api.handle(fetch).await {
             Ok(file) => return Ok(file.0),
-            Err(error) if !error.is_transient() => return Err(error.message),
+            Err(error) if !error.is_transient() => {
+                return Err(full_text(&error, shared.clock.wall_ms()));
+            }
             Err(_) if shared.clock.since_boot_ms() >= until_ms => return Err(no_answer()),
             Err(_) => shared.pause(&mut backoff).await,
         }

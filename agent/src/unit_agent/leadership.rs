@@ -2,9 +2,10 @@
 //!
 //! The duration of a lease is counted from the time at which its claim was sent (`lease`).
 
-use super::agent_state::{AgentState, LINK_RETRY_FIRST_MS, LINK_RETRY_MAX_MS};
+use super::agent_state::AgentState;
 use super::end::{RequestError, UnitAgentEnd};
 use super::lease::Lease;
+use crate::outage::{LINK_RETRY_FIRST_MS, LINK_RETRY_MAX_MS};
 use crate::ports::{Clock, UnitStorage};
 use api::{Claim, UnitAgentRequests};
 use std::pin::pin;

@@ -3,9 +3,9 @@
 //! Reports of a hook that runs for a while are also sent early, before the hook's record. A record is
 //! acknowledged before the next one is sent.
 
-use super::agent_state::{AgentState, LINK_BACKOFF};
+use super::agent_state::AgentState;
 use super::end::{RequestError, UnitAgentEnd};
-use crate::outage::Channel;
+use crate::outage::{Channel, LINK_BACKOFF};
 use crate::ports::{Clock, UnitStorage};
 use api::error::{ApiError, ErrorCode};
 use api::text::refusal;

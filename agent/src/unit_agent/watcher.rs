@@ -2,10 +2,10 @@
 //!
 //! A delta is never applied to a view of another store generation: after a restore the agent attaches again first.
 
-use super::agent_state::{AgentState, LINK_BACKOFF};
+use super::agent_state::AgentState;
 use super::end::{RequestError, UnitAgentEnd};
 use super::volatile_state::VolatileState;
-use crate::outage::Channel;
+use crate::outage::{Channel, LINK_BACKOFF};
 use crate::ports::{Clock, UnitStorage};
 use api::error::{ApiError, ErrorCode};
 use api::{Stream, UnitAgentRequests, UnitWatchEvent, Watch, WatchUnit};

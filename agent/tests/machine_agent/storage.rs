@@ -2,13 +2,15 @@
 
 use crate::{FakeController, Tokens, machine_agent, view};
 use api::error::ApiError;
-use api::{Handle, ReportStorage};
+use api::{HEARTBEAT_MS, Handle, ReportStorage};
 use state::charm::StorageType;
 use state::terms::names::Uuid;
 use state::terms::storage::{MachineAttachment, MachineStorage, StorageId, StoragePool, StorageReport};
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 impl Handle<ReportStorage> for FakeController {
@@ -35,14 +37,18 @@ fn shown(removed: bool) -> MachineStorage {
     }
 }
 
+/// Until just before the 13th heartbeat.
+const RUNS_FOR: Duration = Duration::from_millis(12 * HEARTBEAT_MS - 1);
+
 /// What an agent reports that runs for a while in this folder.
 async fn reports(folder: &Path, tokens: Tokens, storage: MachineStorage) -> Vec<StorageReport> {
     let mut view = view(BTreeMap::new());
     view.storage.insert(id(), storage);
     let controller = FakeController { view: Some(view), tokens, ..FakeController::default() };
     let agent = machine_agent(folder, &controller);
-    let while_running = tokio::time::timeout(Duration::from_secs(30), agent.run());
+    let while_running = tokio::time::timeout(RUNS_FOR, agent.run());
     assert!(while_running.await.is_err(), "the agent continues");
+    assert_eq!(controller.heartbeats.load(Ordering::Relaxed), 12, "its presence continues");
     let reports = controller.storage.lock().expect("one thread").clone();
     assert!(reports.iter().all(|report| (&report.id, report.instance) == (&id(), Uuid(9))));
     reports.into_iter().map(|report| report.report).collect()
@@ -68,4 +74,34 @@ async fn an_error_is_reported_once_while_it_lasts() {
     fs::write(folder.path().join("storage"), "no folder").expect("the file is written");
     let failed = reports(folder.path(), Tokens::AcceptedOnce, shown(false)).await;
     assert!(matches!(&failed[..], [StorageReport::Failed { .. }]), "{failed:?}");
+}
+
+/// PATH is that of the process, so the test runs itself again in a process of its own.
+#[test]
+fn a_program_that_never_ends_is_killed_and_named_while_the_presence_continues() {
+    const THIS: &str = "storage::a_program_that_never_ends_is_killed_and_named_while_the_presence_continues";
+    let programs = tempfile::tempdir().expect("a folder");
+    if std::env::var_os("PINTLE_TEST_PROGRAMS").is_none() {
+        let losetup = programs.path().join("losetup");
+        fs::write(&losetup, "#!/bin/sh\necho the disk hangs >&2\nexec sleep 100000\n").expect("written");
+        fs::set_permissions(&losetup, fs::Permissions::from_mode(0o755)).expect("executable");
+        let path = std::env::var("PATH").expect("a process has it");
+        let this = std::env::current_exe().expect("a process knows its program");
+        let again = std::process::Command::new(this)
+            .args([THIS, "--exact", "--nocapture"])
+            .envs([("PINTLE_TEST_PROGRAMS", "1"), ("PATH", &format!("{}:{path}", programs.path().display()))])
+            .output()
+            .expect("it runs");
+        assert!(again.status.success(), "{again:?}");
+        return;
+    }
+    // The clock is paused: the time limit passes as soon as nothing else can happen.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    runtime.expect("a runtime").block_on(async {
+        let folder = tempfile::tempdir().expect("a folder");
+        let storage = MachineStorage { pool: StoragePool::Loop, ..shown(false) };
+        let failed = reports(folder.path(), Tokens::AcceptedOnce, storage).await;
+        let [StorageReport::Failed { error }] = &failed[..] else { panic!("{failed:?}") };
+        assert!(error.contains("losetup") && error.contains("30 s"), "{error}");
+    });
 }

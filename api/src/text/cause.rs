@@ -7,7 +7,7 @@
 use super::count::counted;
 use super::{fault, refusal, start_reason};
 use crate::ago;
-use crate::machine_folder::MACHINE_PID;
+use crate::machine_folder::{CONSOLE_LOG, CONTAINER_PID, MACHINE_LOG, MACHINE_PID, MACHINES_DIR};
 use state::terms::activity::Activity;
 use state::terms::cause::{Actor, Cause, Duty, Entity, Host, RelationName, Remedy, Retry, Silence};
 use state::terms::force::{Force, ForcePhase, ForcedBy};
@@ -391,12 +391,12 @@ fn restart(machine: &str, host: Host) -> String {
                  host is gone: pintle remove-machine --force {machine}"
             );
         }
-        Host::Process(folder) => (folder, MACHINE_PID, "machine.log"),
-        Host::Container(folder) => (folder, "nspawn.pid", "console.log"),
+        Host::Process(folder) => (folder, MACHINE_PID, MACHINE_LOG),
+        Host::Container(folder) => (folder, CONTAINER_PID, CONSOLE_LOG),
     };
     format!(
-        "pintle up restarts it after it exits (see machines/{folder}/{log}); if it hangs, kill the process of \
-         machines/{folder}/{process}"
+        "pintle up restarts it after it exits (see {MACHINES_DIR}/{folder}/{log}); if it hangs, kill the process of \
+         {MACHINES_DIR}/{folder}/{process}"
     )
 }
 

@@ -16,6 +16,7 @@ pub fn state(fault: Fault) -> &'static str {
         Fault::Limit(Limit::DiskSpace) => "the disk of its folder is full",
         Fault::Limit(Limit::DiskFiles) => "the file system of its folder has no free inodes",
         Fault::Limit(Limit::DiskQuota) => "the disk quota of its user is used up",
+        Fault::Limit(Limit::FileSize) => "the limit of the size of a file is reached",
         Fault::Limit(Limit::Memory) => "no memory is left",
         Fault::Limit(Limit::Ports) => "no local port is left for a connection",
         Fault::Disk => "the disk of its folder returns errors",
@@ -46,6 +47,7 @@ pub fn setting(limit: Limit) -> Option<&'static str> {
         Limit::Processes => Some(
             "TasksMax= and LimitNPROC= of the service, ulimit -u of the shell that runs pintle up, or kernel.pid_max with sysctl",
         ),
+        Limit::FileSize => Some("LimitFSIZE= of the service, or ulimit -f of the shell that runs pintle up"),
         Limit::Inotify => Some("fs.inotify.max_user_instances and fs.inotify.max_user_watches with sysctl"),
         Limit::Memory => Some("MemoryMax= of the service, or ulimit -v of the shell that runs pintle up"),
         Limit::Ports => Some("net.ipv4.ip_local_port_range with sysctl"),

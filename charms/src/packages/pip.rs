@@ -174,7 +174,8 @@ mod tests {
                       To fix this you could try to:\n";
         let stderr =
             "ERROR: Cannot install web\nERROR: ResolutionImpossible: for help visit https://example.com\n";
-        let text = failure(stdout, stderr).text();
+        let failed = failure(stdout, stderr);
+        let text = failed.text();
         assert!(["sdk==1.25", "exporter 1.21", "sdk==1.24"].iter().all(|part| text.contains(part)), "{text}");
         assert!(!text.contains("example.com") && text.lines().count() == 1, "{text}");
     }

@@ -29,7 +29,7 @@ pub async fn run<A: UserPort>(args: &ModelsArgs, session: &CommandSession<A>) ->
     if let Some(format) = args.format {
         let list = models.iter().map(|model| {
             json!({
-                "name": format!("admin/{}", model.name),
+                "name": render::owned_name(&model.name),
                 "short-name": model.name,
                 "model-uuid": model.uuid,
                 "model-type": "iaas",

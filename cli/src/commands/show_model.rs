@@ -3,7 +3,7 @@
 use crate::command_error::CommandError;
 use crate::render::{self, StructuredFormat};
 use crate::session::{CommandSession, model_name};
-use api::{GetStatus, ListModels, ModelInfo, Status, UserPort};
+use api::{FIRST_USER, GetStatus, ListModels, ModelInfo, Status, UserPort};
 use clap::Args;
 use serde_json::{Map, Value, json};
 use state::terms::status::ModelState;
@@ -33,21 +33,21 @@ pub async fn run<A: UserPort>(args: &ShowModelArgs, session: &CommandSession<A>)
 pub fn document(model: &ModelInfo, status: &Status) -> Value {
     let current = if model.life.is_alive() { ModelState::Available } else { ModelState::Destroying };
     json!({
-        "name": format!("admin/{}", model.name),
+        "name": render::owned_name(&model.name),
         "short-name": model.name,
         "model-uuid": model.uuid,
         "model-type": "iaas",
         "controller-uuid": model.controller,
         "controller-name": status.model.controller,
         "is-controller": false,
-        "owner": "admin",
+        "owner": FIRST_USER,
         "cloud": status.model.cloud,
         "region": status.model.region,
         "life": model.life,
         "status": { "current": current },
         "agent-version": status.model.version,
         "users": {
-            "admin": { "display-name": "admin", "access": "admin", "last-connection": "never connected" },
+            (FIRST_USER): { "display-name": FIRST_USER, "access": "admin", "last-connection": "never connected" },
         },
     })
 }

@@ -48,7 +48,7 @@ pub async fn run(dir: &DataDir) -> Result<(), CommandError> {
     let (provider, gateway) = match settings.provider {
         ProviderKind::Local => (AnyProvider::Local(Local::new(dir.clone(), agent)), None),
         ProviderKind::Nspawn => {
-            let nspawn = Nspawn::open(dir.clone(), agent, Bases::of_settings(&settings, dir))?;
+            let nspawn = Nspawn::open(dir.clone(), agent, Bases::of_settings(&settings, dir)).await?;
             let gateway = nspawn.gateway();
             (AnyProvider::Nspawn(nspawn), Some(gateway))
         }

@@ -5,8 +5,9 @@
 
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
+use crate::render::owned_name;
 use crate::session::{CommandSession, model_name, read_client_file};
-use api::{ClientFile, ListModels, UserPort};
+use api::{CONTROLLER_NAME, ClientFile, ListModels, UserPort};
 use clap::Args;
 use host::file::write_atomic;
 
@@ -27,7 +28,7 @@ pub async fn run<A: UserPort>(
 ) -> Result<(), CommandError> {
     let Some(name) = &args.name else {
         session.require_model()?;
-        return session.output.print(&format!("here:admin/{}\n", session.model));
+        return session.output.print(&format!("{CONTROLLER_NAME}:{}\n", owned_name(&session.model)));
     };
     let name = match name.as_str() {
         "-" => std::fs::read_to_string(dir.previous_model())
@@ -41,7 +42,11 @@ pub async fn run<A: UserPort>(
         return Err(CommandError::new(format!("model {name:?} not found")).hint("see: pintle models"));
     }
     let before = choose(dir, &name)?;
-    session.output.print_remark(&format!("here:admin/{before} -> here:admin/{name}\n"));
+    session.output.print_remark(&format!(
+        "{CONTROLLER_NAME}:{} -> {CONTROLLER_NAME}:{}\n",
+        owned_name(&before),
+        owned_name(&name)
+    ));
     Ok(())
 }
 

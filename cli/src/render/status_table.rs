@@ -1,6 +1,6 @@
 //! The tables of `status` and `machines` (spec/clients.md 3.3). Their layout is Juju's; scripts match it.
 
-use crate::render::{Table, natural_entries, row};
+use crate::render::{Table, natural_entries, owned_name, row};
 use crate::times::Zone;
 use api::text::status_message::describe;
 use api::{ApplicationStatus, MachineStatus, Shared, Status, StatusInfo, UnitStatus};
@@ -33,7 +33,7 @@ pub fn page(status: &Status, zone: &Zone, relations: bool) -> String {
 /// The remark that is printed for an empty model.
 pub fn remark(status: &Status) -> Option<String> {
     let empty = status.applications.is_empty() && status.machines.is_empty();
-    empty.then(|| format!("\nModel \"admin/{}\" is empty.\n", status.model.name))
+    empty.then(|| format!("\nModel {:?} is empty.\n", owned_name(&status.model.name)))
 }
 
 fn head(status: &Status, zone: &Zone) -> String {

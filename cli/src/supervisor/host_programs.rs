@@ -1,43 +1,53 @@
 //! Runs programs of the host that a provider requires, and reports missing ones with their packages.
 //!
-//! The error of a failed program contains its command line, its exit status and the last line of its stderr.
+//! The error of a failed program contains its command line, its exit status and the last lines of its stderr. The
+//! supervisor has other duties and runs programs with a time limit ([`run`]). A command in the foreground, which its
+//! user can interrupt, waits for a program that takes long, such as debootstrap ([`run_in_foreground`],
+//! [`run_with_lines`]).
 
 use crate::command_error::CommandError;
-use std::io::{BufRead, BufReader, Read, Write};
+use host::program::{HostProgram, last_lines};
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
-/// Runs a program until it exits, and returns its stdout.
+/// Runs a program until it exits, and returns its stdout. It is killed after `limit`.
 ///
 /// # Errors
-/// If the program cannot be started, or fails.
-pub fn run(program: &str, args: &[&str]) -> Result<String, CommandError> {
-    run_with_input(program, args, "")
+/// If the program cannot be started, fails, or exceeds its limit.
+pub async fn run(program: &str, args: &[&str], limit: Duration) -> Result<String, CommandError> {
+    run_with_input(program, args, "", limit).await
 }
 
 /// Like [`run`], with `input` on stdin.
 ///
 /// # Errors
-/// If the program cannot be started, or fails.
-pub fn run_with_input(program: &str, args: &[&str], input: &str) -> Result<String, CommandError> {
-    let line = || format!("{program} {}", args.join(" "));
-    let to_error = |error: std::io::Error| CommandError::new(format!("cannot run {}: {error}", line()));
-    let mut command = Command::new(program);
-    command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(to_error)?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // A program that does not read all input reports the reason itself, so the write error is ignored.
-        stdin.write_all(input.as_bytes()).ok();
-    }
-    let output = child.wait_with_output().map_err(to_error)?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    let last = stderr.trim().lines().last().unwrap_or_default();
-    Err(CommandError::new(format!("{}: {}: {last}", line(), output.status)))
+/// As [`run`].
+pub async fn run_with_input(
+    program: &str,
+    args: &[&str],
+    input: &str,
+    limit: Duration,
+) -> Result<String, CommandError> {
+    let ran = HostProgram::new(program, args.iter().copied(), limit).input(input).run().await;
+    ran.map_err(|error| CommandError::new(error.to_string()))
 }
 
-/// Runs a program until it exits, and passes each line of its stdout to `line` at once.
+/// Runs a program until it exits, and returns its stdout. Without a time limit: its user can interrupt it.
+///
+/// # Errors
+/// If the program cannot be started, or fails.
+pub fn run_in_foreground(program: &str, args: &[&str]) -> Result<String, CommandError> {
+    let output = std::cell::RefCell::new(String::new());
+    run_with_lines(program, args, &|line| {
+        output.borrow_mut().push_str(line);
+        output.borrow_mut().push('\n');
+    })?;
+    Ok(output.into_inner())
+}
+
+/// Runs a program until it exits, and passes each line of its stdout to `line` at once. Without a time limit, as
+/// [`run_in_foreground`].
 ///
 /// # Errors
 /// If the program cannot be started, or fails.
@@ -58,7 +68,7 @@ pub fn run_with_lines(program: &str, args: &[&str], line: &dyn Fn(&str)) -> Resu
     }
     let status = child.wait().map_err(to_error)?;
     let errors = errors.join().unwrap_or_default();
-    let last = errors.trim().lines().last().unwrap_or_default();
+    let last = last_lines(&errors);
     if status.success() { Ok(()) } else { Err(CommandError::new(format!("{text}: {status}: {last}"))) }
 }
 

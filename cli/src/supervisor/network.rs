@@ -6,6 +6,7 @@
 use crate::command_error::CommandError;
 use crate::supervisor::host_programs;
 use host::file::{ignore_not_found, write_atomic};
+use host::program::QUICK;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -32,7 +33,7 @@ impl Network {
     ///
     /// # Errors
     /// If no network is free, or the file cannot be written.
-    pub fn open(folder: &Path) -> Result<Network, CommandError> {
+    pub async fn open(folder: &Path) -> Result<Network, CommandError> {
         let path = folder.join(FILE);
         let stored = ignore_not_found(std::fs::read_to_string(&path));
         let stored =
@@ -41,7 +42,7 @@ impl Network {
             return serde_yaml::from_str(&text)
                 .map_err(|error| CommandError::new(format!("{} is damaged: {error}", path.display())));
         }
-        let network = Network::choose()?;
+        let network = Network::choose().await?;
         network.save(folder)?;
         Ok(network)
     }
@@ -54,8 +55,8 @@ impl Network {
     }
 
     /// A random /20 network of 10.0.0.0/8 for whose /16 this host has no route.
-    fn choose() -> Result<Network, CommandError> {
-        let known = host_programs::run("ip", &["-4", "route", "show", "table", "all"])?;
+    async fn choose() -> Result<Network, CommandError> {
+        let known = host_programs::run("ip", &["-4", "route", "show", "table", "all"], QUICK).await?;
         for _ in 0..ATTEMPTS_MAX {
             let random = host::random::random_u128().to_be_bytes();
             let (second, third) = (random[0], random[1] & 0xf0);
@@ -89,13 +90,13 @@ impl Network {
     ///
     /// # Errors
     /// If `ip` or `nft` fails.
-    pub fn create(&self) -> Result<(), CommandError> {
+    pub async fn create(&self) -> Result<(), CommandError> {
         if !self.exists() {
-            host_programs::run("ip", &["link", "add", &self.bridge, "type", "bridge"])?;
+            host_programs::run("ip", &["link", "add", &self.bridge, "type", "bridge"], QUICK).await?;
         }
         let address = self.with_prefix(self.gateway);
-        host_programs::run("ip", &["address", "replace", &address, "dev", &self.bridge])?;
-        host_programs::run("ip", &["link", "set", &self.bridge, "up"])?;
+        host_programs::run("ip", &["address", "replace", &address, "dev", &self.bridge], QUICK).await?;
+        host_programs::run("ip", &["link", "set", &self.bridge, "up"], QUICK).await?;
         let network = Ipv4Addr::from(u32::from(self.gateway) & !(u32::MAX >> PREFIX));
         let network = self.with_prefix(network);
         // The table is deleted and created again in one transaction, so that repeating it changes nothing.
@@ -105,7 +106,7 @@ impl Network {
              type nat hook postrouting priority srcnat;\n    \
              ip saddr {network} ip daddr != {network} masquerade\n  }}\n}}\n"
         );
-        host_programs::run_with_input("nft", &["-f", "-"], &rules)?;
+        host_programs::run_with_input("nft", &["-f", "-"], &rules, QUICK).await?;
         let to_error =
             |error: std::io::Error| CommandError::new(format!("cannot write {FORWARDING}: {error}"));
         // Forwarding is never disabled again, because other programs of this host may depend on it by then.
@@ -123,17 +124,17 @@ impl Network {
     ///
     /// # Errors
     /// If `ip` or `nft` fails.
-    pub fn delete(folder: &Path) -> Result<(), CommandError> {
+    pub async fn delete(folder: &Path) -> Result<(), CommandError> {
         if !folder.join(FILE).exists() {
             return Ok(());
         }
-        let network = Network::open(folder)?;
+        let network = Network::open(folder).await?;
         if network.exists() {
-            host_programs::run("ip", &["link", "delete", &network.bridge])?;
+            host_programs::run("ip", &["link", "delete", &network.bridge], QUICK).await?;
         }
         let table = network.bridge.replace('-', "_");
         let delete = format!("table ip {table} {{}}\ndelete table ip {table}\n");
-        host_programs::run_with_input("nft", &["-f", "-"], &delete)?;
+        host_programs::run_with_input("nft", &["-f", "-"], &delete, QUICK).await?;
         Ok(())
     }
 }
@@ -154,12 +155,12 @@ mod tests {
     }
 
     /// Another network would leave the machines of the first one without a gateway.
-    #[test]
-    fn a_network_that_cannot_be_read_is_not_replaced() {
+    #[tokio::test]
+    async fn a_network_that_cannot_be_read_is_not_replaced() {
         let folder = tempfile::tempdir().expect("there is room");
         let path = folder.path().join(FILE);
         std::os::unix::fs::symlink(&path, &path).expect("it is a new folder");
-        assert!(Network::open(folder.path()).is_err());
+        assert!(Network::open(folder.path()).await.is_err());
         assert!(path.is_symlink());
     }
 }

@@ -199,7 +199,7 @@ impl<P: Provider, E: ProvisionerEnvironment> Provisioner<P, E> {
                 // This must be read before `create`: a process of a lost folder does not run in the newly created
                 // one.
                 let runs = self.provider.running_address(id).is_some();
-                let made = self.provider.create(&spec)?;
+                let made = self.provider.create(&spec).await?;
                 set_token(&made.token).await?;
                 let (instance_id, address) = (made.instance_id, made.address.clone());
                 let started = ProvisioningReport::Started { instance_id, address, base: made.base };
@@ -341,7 +341,7 @@ mod tests {
         fn running_address(&self, _: Uuid) -> Option<String> {
             (!self.is_lost).then(|| "127.0.0.1".to_owned())
         }
-        fn create(&mut self, _: &InstanceSpec<'_>) -> Result<CreatedInstance, CommandError> {
+        async fn create(&mut self, _: &InstanceSpec<'_>) -> Result<CreatedInstance, CommandError> {
             let text = |text: &str| text.to_owned();
             Ok(CreatedInstance {
                 instance_id: text("running-0"),

@@ -9,8 +9,8 @@
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::supervisor::settings::UpSettings;
-use api::AgentConfig;
 use api::machine_folder::{AGENTS_DIR, QUARANTINE_DIR, RUNS_DIR, SOCKET_DIR, TOKEN_ACCEPTED};
+use api::{AgentConfig, CONTROLLER_DIR};
 use host::file::{ignore_not_found, write_atomic};
 use host::process::Process;
 use serde_json::{Map, Value, json};
@@ -73,7 +73,7 @@ pub fn renew_secrets(dir: &DataDir) -> io::Result<Vec<PathBuf>> {
         return Err(io::Error::other(format!("{} is damaged", client_file.display())));
     }
     for name in CONTROLLER_FILES {
-        ignore_not_found(std::fs::remove_file(dir.path().join("controller").join(name)))?;
+        ignore_not_found(std::fs::remove_file(dir.path().join(CONTROLLER_DIR).join(name)))?;
     }
     let (units, mut damaged) = (units(dir), Vec::new());
     for unit in &units {
@@ -162,7 +162,7 @@ mod tests {
         write(damaged.join("agent.yaml"), "name: [web/2\n");
         write(unit.join(TOKEN_ACCEPTED), "");
         for name in CONTROLLER_FILES {
-            write(dir.path().join("controller").join(name), "");
+            write(dir.path().join(CONTROLLER_DIR).join(name), "");
         }
         let own = Process::current().to_string();
         for file in [dir.controller_pid(), unit.join("agent.pid"), unit.join("hooks/000001/shim.pid")] {
@@ -187,6 +187,6 @@ mod tests {
             assert!(!text.contains("secret") && !text.contains("17070"), "{text}");
         }
         assert!(std::fs::read_to_string(dir.client_file()).expect("kept").contains("model: shop"));
-        assert_eq!(entries(&dir.path().join("controller")).count(), 0);
+        assert_eq!(entries(&dir.path().join(CONTROLLER_DIR)).count(), 0);
     }
 }

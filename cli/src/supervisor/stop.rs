@@ -5,7 +5,7 @@
 
 use crate::data_dir::DataDir;
 use crate::supervisor::process::{self, children};
-use api::machine_folder::{AGENT_PID, AGENTS_DIR, MACHINE_PID, RUNS_DIR};
+use api::machine_folder::{AGENT_PID, AGENTS_DIR, MACHINE_PID, RUNS_DIR, SHIM_PID};
 use host::process::Process;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -92,7 +92,7 @@ async fn stop_units(machines: &[PathBuf], stopped: &mut StopResult) {
     let agents = units.iter().filter_map(|unit| Process::read_alive(&unit.join(AGENT_PID)));
     stopped.stop(agents.collect(), AGENT_GRACE).await;
     let runs = units.iter().flat_map(|unit| folders(&unit.join(RUNS_DIR)));
-    let shims = runs.filter_map(|run| Process::read_alive(&run.join("shim.pid")));
+    let shims = runs.filter_map(|run| Process::read_alive(&run.join(SHIM_PID)));
     stopped.stop(shims.flat_map(process::hook_processes).collect(), HOOK_GRACE).await;
 }
 

@@ -26,7 +26,7 @@ pub(super) fn model_parts(reader: &dyn Reader, model: Model) -> Option<ModelPart
         status: ModelStatus {
             uuid: model.0,
             life: read(reader, &model.model_life()).unwrap_or_default(),
-            controller: "here".to_owned(),
+            controller: api::CONTROLLER_NAME.to_owned(),
             cloud: "local".to_owned(),
             region: "local".to_owned(),
             version: api::JUJU_VERSION.to_owned(),

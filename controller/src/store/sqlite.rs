@@ -10,7 +10,7 @@
 //!
 //! The folder also contains `store.lock` (the process that has the store open) and `generation.yaml` (the store
 //! generation and a revision that it has reached). With the latter, [`Sqlite::open`] refuses a database that is
-//! missing, empty, truncated, of another store generation, or older than the recorded revision.
+//! missing, empty, truncated, of another store generation, older than the recorded revision, or copied into the folder.
 //!
 //! Every row has a checksum. A damaged document fails the requests that need it, and no others; their error names it
 //! (`damaged_documents`).
@@ -21,9 +21,10 @@ pub mod inspection;
 mod open;
 mod reads;
 mod recent;
+mod write_limit;
 mod writer;
 
-pub use open::{GenerationFile, OpenError, Options, VERSION};
+pub use open::{DATABASE, GenerationFile, LOCK, OpenError, Options, VERSION};
 
 use super::usage::StoreUsage;
 use super::{
@@ -41,6 +42,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::sync::{mpsc, oneshot, watch};
+use write_limit::WriteLimit;
 use writer::{ApplyRequest, ChangeLog, QUEUE_MAX, TransitionRequest, WriteRequest, Writer};
 
 /// A store in a folder. Dropping the last handle closes it: it waits for the pending requests, then releases the lock.
@@ -93,6 +95,7 @@ impl Sqlite {
         let writer = Writer {
             connection,
             generation_file,
+            write_limit: WriteLimit::new(file.clone()),
             _lock: lock,
             damaged_documents,
             log: ChangeLog::new(log, options.changes_kept, options.changes_bytes_max),

@@ -1,4 +1,4 @@
-//! A hostile agent with the token of one unit: each part of its requests is changed in turn, and each changed request
+//! A hostile agent with the token of one unit, or of its machine: each part of its requests is changed in turn, and each changed request
 //! is sent to a controller in the same state (I30, I31).
 //!
 //! Afterwards the invariants of the documents hold; no document changed that the unit may not change; no counter
@@ -13,7 +13,7 @@ mod world;
 use api::error::{ApiError, ErrorCode};
 use api::{
     Attach, Claim, Commit, EnqueueAction, FetchArchive, GetAction, GetStatus, GetWhy, Handle, InModel,
-    LogQuery, Report, ShowUnit, Stream, Watch, WatchUnit, WriteLeaderSettings,
+    LogQuery, Report, ReportStorage, ShowUnit, Stream, Watch, WatchUnit, WriteLeaderSettings,
 };
 use controller::Controller;
 use controller::store::Store;
@@ -63,6 +63,7 @@ async fn send(world: &World, api: &Api, route: &str, body: &str) -> Result<(), A
         "leader-settings" => {
             answer(environment, api.handle(parsed::<WriteLeaderSettings>(body)?)).await.map(drop)
         }
+        "storage" => answer(environment, api.handle(parsed::<ReportStorage>(body)?)).await,
         "bag" => answer(environment, api.handle(parsed::<BagRequest>(body)?)).await.map(drop),
         "watch" => {
             let mut stream = answer(environment, api.watch(parsed::<WatchUnit>(body)?)).await?;
@@ -84,6 +85,7 @@ fn may_change(world: &World, key: &str) -> bool {
     let ids = parts.ids();
     match parts.kind {
         Kind::Action => key == world.model.action(2).text(),
+        Kind::Storage => key == world.model.storage(&world.storage.0).text(),
         Kind::ApplicationStatus | Kind::LeaderSettings => ids == [world.application],
         Kind::Bag => {
             ids == [world.relation.1, world.application] || ids == [world.relation.1, world.hostile.unit]
@@ -175,7 +177,11 @@ async fn attempt(
     body: String,
 ) -> (Result<(), ApiError>, Vec<String>) {
     let controller = world.fork();
-    let api = controller.session_for(TokenHolder::Unit { model: world.model, unit: world.hostile.unit });
+    let model = world.model;
+    let api = controller.session_for(match route {
+        "storage" => TokenHolder::Machine { model, machine: world.machine },
+        _ => TokenHolder::Unit { model, unit: world.hostile.unit },
+    });
     let answered = send(&world, &api, route, &body).await;
     (answered, damage(&world, &controller).await)
 }

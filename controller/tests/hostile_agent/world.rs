@@ -3,13 +3,13 @@
 use crate::mutation::Foreign;
 use crate::support::*;
 use api::{
-    Attach, Claim, Commit, Deploy, EnqueueAction, Handle, Report, UploadArchive, WatchUnit,
+    Attach, Claim, Commit, Deploy, EnqueueAction, Handle, Report, ReportStorage, UploadArchive, WatchUnit,
     WriteLeaderSettings,
 };
 use controller::store::Store;
 use controller::{Controller, Session};
 use serde_json::Value;
-use state::charm::{Action, Charm, Endpoint, Role, Scope};
+use state::charm::{Action, Charm, Endpoint, Role, Scope, Storage};
 use state::documents::draft::read;
 use state::documents::prelude::{Model, TokenHolder};
 use state::terms::activity::Activity;
@@ -21,6 +21,7 @@ use state::terms::owner::Owner;
 use state::terms::position::Position;
 use state::terms::start_reason::StartReason;
 use state::terms::status::WorkloadStatus;
+use state::terms::storage::{StorageId, StorageReport};
 use state::transitions::leader_settings::LeaderWrite;
 use state::unit::local::{Episode, Local, Run, Step};
 use state::unit::record::{Outcome, Record, RunReport};
@@ -50,6 +51,10 @@ pub struct World {
     pub honest: Place,
     pub application: Uuid,
     pub relation: (u32, Uuid),
+    /// The machine of the hostile unit, whose token is hostile, too.
+    pub machine: Uuid,
+    /// Storage of the hostile unit: its id and the instance.
+    pub storage: (StorageId, Uuid),
     /// Archives that were never assigned to the hostile unit: one of another charm, and one of its own charm.
     pub forbidden: Vec<String>,
     pub web: String,
@@ -75,6 +80,7 @@ fn charm_of(name: &str, summary: &str) -> Charm {
         summary: summary.to_owned(),
         endpoints: [(endpoint.name.clone(), endpoint)].into(),
         actions: [("backup".to_owned(), Action::default())].into(),
+        storage: [("data".to_owned(), Storage::default())].into(),
         ..Charm::default()
     }
 }
@@ -161,8 +167,27 @@ impl World {
             let replica = read(reader, &model.replica(unit)).expect("it has sent records");
             (unit_doc.application, replica.local)
         });
+        let (machine, storage) = store.read_now(|reader| {
+            let of_unit = read(reader, &model.unit_storage(unit)).expect("its charm requires storage");
+            let id = of_unit.first().expect("one instance").clone();
+            let doc = read(reader, &model.storage(&id)).expect("it exists");
+            (doc.machine, (id, doc.uuid))
+        });
         let forbidden = vec![other, later];
-        World { store, environment, model, hostile, honest, application, relation, forbidden, web, web_local }
+        World {
+            store,
+            environment,
+            model,
+            hostile,
+            honest,
+            application,
+            relation,
+            machine,
+            storage,
+            forbidden,
+            web,
+            web_local,
+        }
     }
 
     /// Returns a new controller in the same state.
@@ -272,6 +297,13 @@ impl World {
             change: [("lead".to_owned(), "web/0".to_owned())].into(),
         };
         let leader_settings = WriteLeaderSettings { epoch: agent.epoch, write };
+        let unit = self.hostile.unit;
+        let stored = |report: StorageReport| {
+            let (id, instance) = self.storage.clone();
+            serde_json::to_value(ReportStorage { id, instance, report }).expect("plain data")
+        };
+        let provisioned = StorageReport::Provisioned { unit, location: "/srv/data".to_owned() };
+        let failed_storage = StorageReport::Failed { error: "no space".to_owned() };
         let bag = BagRequest { relation: uuid, owner: Owner::Application("db".to_owned()), position };
         vec![
             ("attach", serde_json::to_value(attach).expect("plain data")),
@@ -291,6 +323,9 @@ impl World {
             ("report", send(Activity::Action { id: 2, name: "backup".to_owned() }, all_reports())),
             ("report", send(Activity::from(&hook(RelationEvent::Broken).operation), Vec::new())),
             ("leader-settings", serde_json::to_value(leader_settings).expect("plain data")),
+            ("storage", stored(provisioned)),
+            ("storage", stored(failed_storage)),
+            ("storage", stored(StorageReport::Removed)),
             ("bag", serde_json::to_value(bag).expect("plain data")),
             (
                 "watch",

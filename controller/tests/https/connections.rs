@@ -15,7 +15,7 @@ async fn only_the_pinned_ca_and_tls_1_3_and_the_controllers_name_are_accepted() 
     let served = TestServer::new().await;
     let token = served.user_token(1, UserRole::Admin).await;
     let elsewhere = tempfile::tempdir().expect("a folder");
-    let elsewhere = Installation::open(elsewhere.path()).expect("another installation");
+    let elsewhere = Installation::open(elsewhere.path(), false).expect("another installation");
     let wrong_ca = client::ControllerConnection { ca: elsewhere.ca.clone(), ..served.controller(&token) };
     let error = Client::user(&wrong_ca).expect("a CA").handle(GetAbout).await.expect_err("another CA");
     assert_eq!(

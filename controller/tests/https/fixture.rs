@@ -28,7 +28,7 @@ pub struct TestServer {
 impl TestServer {
     pub async fn new() -> TestServer {
         let folder = tempfile::tempdir().expect("a folder");
-        let installation = Installation::open(folder.path()).expect("a new installation");
+        let installation = Installation::open(folder.path(), false).expect("a new installation");
         let store = Sqlite::open(&installation.store(), Options::new(Uuid(9))).expect("a new store");
         let host = HostEnvironment::new(installation.archives()).expect("a folder for archives");
         let fixture = Fixture::new(Controller::new(store, host, installation.controller())).await;

@@ -5,7 +5,9 @@ use controller::store::sqlite::{OpenError, Options, Sqlite};
 use controller::store::unavailable::{self, Unavailable};
 use controller::store::{Compacted, RunError, Store, StoreError};
 use state::documents::draft::{Draft, Key};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::time::UNIX_EPOCH;
 
 async fn filled() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
@@ -22,6 +24,22 @@ fn refusal(folder: &Path) -> String {
         Some(OpenError::NotTheStore { why, .. }) => why,
         other => panic!("{other:?}"),
     }
+}
+
+/// Records in `copy` that the generation of `folder` was reached there, as a controller does.
+fn record_generation(folder: &Path, copy: &Path) {
+    let text = std::fs::read_to_string(folder.join("generation.yaml")).expect("readable");
+    let file = copy.join("generation.yaml");
+    std::fs::write(&file, &text).expect("written");
+    let made = file.metadata().expect("it exists");
+    let created = made.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    let created_ns = created.map_or(0, |age| age.as_nanos());
+    let line = |line: &str| match line.split_once(": ") {
+        Some(("inode", _)) => format!("inode: {}\n", made.ino()),
+        Some(("created_ns", _)) => format!("created_ns: {created_ns}\n"),
+        _ => format!("{line}\n"),
+    };
+    std::fs::write(&file, text.lines().map(line).collect::<String>()).expect("written");
 }
 
 #[tokio::test]
@@ -129,8 +147,7 @@ async fn no_flipped_bit_is_served_or_ends_the_controller() {
         flipped[bit / 8] ^= 1 << (bit % 8);
         let copy = tempfile::tempdir().expect("a folder");
         std::fs::write(copy.path().join("store.sqlite"), &flipped).expect("written");
-        std::fs::copy(folder.path().join("generation.yaml"), copy.path().join("generation.yaml"))
-            .expect("copied");
+        record_generation(folder.path(), copy.path());
         let Ok(store) = Sqlite::open(copy.path(), Options::new(OTHER_GENERATION)) else { continue };
         served += 1;
         let (found, damaged) = store.read_available(|reader| reader.scan("m/", "", usize::MAX)).await;
@@ -181,8 +198,7 @@ async fn a_damaged_database_that_is_refused_is_not_changed() {
         let copy = tempfile::tempdir().expect("a folder");
         std::fs::write(copy.path().join("store.sqlite"), &damaged).expect("written");
         std::fs::write(copy.path().join("store.sqlite-wal"), &wal).expect("written");
-        std::fs::copy(folder.path().join("generation.yaml"), copy.path().join("generation.yaml"))
-            .expect("copied");
+        record_generation(folder.path(), copy.path());
         if Sqlite::open(copy.path(), Options::new(OTHER_GENERATION)).is_ok() {
             continue;
         }

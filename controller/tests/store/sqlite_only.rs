@@ -3,6 +3,7 @@
 use super::fixture::{GENERATION, OTHER_GENERATION, at, key, scan, sqlite, stored, write};
 use controller::store::sqlite::{OpenError, Options, Sqlite};
 use controller::store::{ApplyError, Committed, Compacted, RunError, Store, StoreError};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use state::documents::draft::{Conflict, Draft, Key, StoredDocument, Transaction};
 use state::documents::prelude::Model;
 use state::terms::names::Uuid;
@@ -214,6 +215,46 @@ async fn an_older_copy_is_refused_and_starts_a_new_generation_on_request() {
     assert_eq!(store.store_generation(), OTHER_GENERATION, "it continues with the new one");
 }
 
+/// `cp -a backup/. DIR`: database and `generation.yaml` are both old, agree, and are written into the existing files.
+#[tokio::test]
+async fn a_backup_that_was_copied_into_the_folder_is_refused_and_starts_a_new_generation_on_request() {
+    let backup = tempfile::tempdir().expect("a folder");
+    let copy = |from: &Path, to: &Path| {
+        for name in ["store.sqlite", "store.sqlite-wal", "generation.yaml"] {
+            match std::fs::copy(from.join(name), to.join(name)) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                copied => drop(copied.expect("copied")),
+            }
+        }
+    };
+    for was_running in [false, true] {
+        let (mut store, folder) = sqlite(100);
+        write(&store, &[("m/a", Some(1))]).await;
+        if was_running {
+            copy(folder.path(), backup.path());
+        } else {
+            drop(store);
+            copy(folder.path(), backup.path());
+            store = open(folder.path(), OTHER_GENERATION).expect("opens");
+        }
+        write(&store, &[("m/a", Some(2))]).await;
+        let lost = at(&store, 2);
+        drop(store);
+        copy(backup.path(), folder.path());
+
+        let error = open(folder.path(), Uuid(9)).err().expect("refused");
+        assert!(matches!(error, OpenError::CopiedIntoPlace { .. }), "{was_running} {error}");
+        let restored = Options { restored: true, ..Options::new(Uuid(9)) };
+        let store = Sqlite::open(folder.path(), restored).expect("the operator states it");
+        assert_eq!((store.store_generation(), store.newest_revision()), (Uuid(9), 1));
+        write(&store, &[("m/a", Some(3))]).await;
+        write(&store, &[("m/a", Some(4))]).await;
+        assert_eq!(store.changes_after(lost, 10).await, Err(Compacted), "a full view is sent");
+        drop(store);
+        open(folder.path(), OTHER_GENERATION).expect("it continues");
+    }
+}
+
 #[tokio::test]
 async fn the_operator_can_declare_a_restored_backup() {
     let (store, folder) = sqlite(100);
@@ -255,6 +296,53 @@ async fn a_full_disk_changes_nothing_and_writes_succeed_after_space_is_freed() {
     let store = open(folder.path(), OTHER_GENERATION).expect("opens");
     assert_eq!(store.store_generation(), GENERATION);
     assert_eq!(store.run(large).await, Ok(Committed { answer: (), revision: 3 }), "there is space");
+}
+
+/// `ulimit -f`: the limit applies to the whole process, so the test runs itself again in a process of its own.
+#[test]
+fn a_limit_of_the_size_of_files_refuses_writes_as_full_and_ends_nothing() {
+    const THIS: &str = "sqlite_only::a_limit_of_the_size_of_files_refuses_writes_as_full_and_ends_nothing";
+    if std::env::var_os("PINTLE_TEST_FILE_SIZE").is_none() {
+        let this = std::env::current_exe().expect("a process knows its program");
+        let again = std::process::Command::new(this)
+            .args([THIS, "--exact", "--nocapture"])
+            .env("PINTLE_TEST_FILE_SIZE", "1")
+            .output()
+            .expect("it runs");
+        assert!(again.status.success(), "{again:?}");
+        return;
+    }
+    host::inherited::protect(); // as the controller does
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let (store, _folder) = sqlite(100);
+        write(&store, &[("m/a", Some(1))]).await;
+        let put = |number: usize| {
+            let document = Key::new(format!("m/large/{number}"));
+            move |draft: &mut Draft<'_>| {
+                draft.get(&document);
+                draft.put(&document, &"x".repeat(900_000));
+                Ok::<_, ()>(())
+            }
+        };
+        let full = || Err(RunError::Failed(StoreError::Full));
+        let (limit, (_, hard)) =
+            (Resource::RLIMIT_FSIZE, getrlimit(Resource::RLIMIT_FSIZE).expect("it is known"));
+        setrlimit(limit, 400_000, hard).expect("lowered");
+        for _ in 0..2 {
+            assert_eq!(store.run(put(0)).await, full());
+        }
+        // The documents of one batch do not fit into SQLite's cache, so that statements that read write to the file, too.
+        setrlimit(limit, 3_000_000, hard).expect("raised");
+        let (hold, go) = hold(&store);
+        let puts = || futures::future::join_all((0..8).map(|number| store.run(put(number))));
+        let (_, refused, ()) = tokio::join!(hold, puts(), go);
+        assert!(refused.into_iter().all(|answer| answer == full()));
+        assert_eq!(scan(&store, "m/").await, [stored("m/a", 1, 1)]);
+        setrlimit(limit, hard, hard).expect("raised");
+        assert!(puts().await.into_iter().all(|answer| answer.is_ok()), "it goes on");
+        assert_eq!(store.newest_revision(), 9);
+    });
 }
 
 #[tokio::test]

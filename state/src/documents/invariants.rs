@@ -16,7 +16,7 @@ use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
 use crate::terms::owner::Owner;
 use crate::terms::status::ActionStatus;
-use crate::terms::storage::StorageId;
+use crate::terms::storage::{StorageId, is_location};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The invariants that the documents of one model violate, one line each; empty if all hold.
@@ -353,6 +353,8 @@ impl Check<'_> {
             self.require(of_unit.contains(id), || {
                 format!("I22: storage {id} is not in the index of its unit")
             });
+            let is_usable = attachment.location.as_deref().is_none_or(is_location);
+            self.require(is_usable, || format!("I30: the location of storage {id} is no path"));
         }
         for Found { key, id: unit, doc } in self.all::<UnitStorageDoc>(Kind::StorageOf) {
             for id in doc {

@@ -173,17 +173,24 @@ pub fn cancel(draft: &mut Draft, model: Model, id: u64, now_ms: i64) -> Result<A
 }
 
 /// Marks a pending action as running. An action that was cancelled after the unit had started it is marked as being
-/// aborted. Any other action is not changed.
+/// aborted, unless another one runs: a unit runs one at a time, and only one beyond [`ENQUEUED_MAX`] is failed when the
+/// unit is removed ([`UNFINISHED_MAX`]). Any other action is not changed.
 pub fn start(draft: &mut Draft, model: Model, unit: Uuid, id: u64, now_ms: i64) {
     let Some(mut doc) = reportable(draft, model, unit, id) else { return };
     doc.status = match doc.status {
         ActionStatus::Pending => ActionStatus::Running,
-        ActionStatus::Cancelled => ActionStatus::Aborting,
+        ActionStatus::Cancelled if !runs_any(draft, model, unit) => ActionStatus::Aborting,
         _ => return,
     };
     doc.started_ms = Some(now_ms);
     doc.completed_ms = None;
     put_unfinished(draft, model, &doc);
+}
+
+/// Whether an action of the unit runs or is being aborted.
+fn runs_any(draft: &mut Draft, model: Model, unit: Uuid) -> bool {
+    let unfinished = draft.page::<ActionStatus>(&model.actions_of(unit), "", UNFINISHED_MAX);
+    unfinished.iter().any(|(_, status)| matches!(status, ActionStatus::Running | ActionStatus::Aborting))
 }
 
 /// Marks the action that a unit reports as running, unless the action has finished.

@@ -23,6 +23,7 @@ use crate::terms::refusal::EntityKind;
 use crate::terms::refusal::storage::StorageRefusal;
 use crate::terms::storage::{
     ERROR_BYTES_MAX, STORAGE_OF_MACHINE_MAX, STORAGE_OF_UNIT_MAX, StorageDirective, StorageId, StorageReport,
+    is_location,
 };
 
 /// A unit to which storage is attached.
@@ -408,7 +409,7 @@ pub(crate) fn release_all(draft: &mut Draft, model: Model, unit: StorageOwner) {
 /// an attachment that has ended, changes nothing.
 ///
 /// # Errors
-/// If the instance is on another machine.
+/// If the instance is on another machine, or the location is no path that a unit can use.
 pub fn record_report(
     draft: &mut Draft,
     model: Model,
@@ -425,6 +426,9 @@ pub fn record_report(
     }
     let before = storage.clone();
     match report {
+        StorageReport::Provisioned { location, .. } if !is_location(&location) => {
+            return Err(StorageRefusal::InvalidLocation { id: id.clone() }.into());
+        }
         StorageReport::Provisioned { unit, location } => {
             storage.provisioned = true;
             storage.error = None;
@@ -433,7 +437,8 @@ pub fn record_report(
                 attachment.location = Some(location);
             }
         }
-        StorageReport::Failed { mut error } => {
+        StorageReport::Failed { error } => {
+            let mut error = error.replace(char::is_control, " ");
             let end = (0..=ERROR_BYTES_MAX).rev().find(|at| error.is_char_boundary(*at));
             error.truncate(end.unwrap_or_default());
             storage.error = Some(error);

@@ -31,6 +31,8 @@ pub enum Limit {
     DiskFiles,
     /// The user's quota of the file system (EDQUOT).
     DiskQuota,
+    /// The size of one file of the process (EFBIG).
+    FileSize,
     /// The memory of the host or of the service (ENOMEM).
     Memory,
     /// The local ports for outgoing connections (EADDRNOTAVAIL).
@@ -62,6 +64,7 @@ impl Fault {
         Fault::Limit(Limit::DiskSpace),
         Fault::Limit(Limit::DiskFiles),
         Fault::Limit(Limit::DiskQuota),
+        Fault::Limit(Limit::FileSize),
         Fault::Limit(Limit::Memory),
         Fault::Limit(Limit::Ports),
         Fault::Disk,

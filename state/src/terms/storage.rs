@@ -19,6 +19,13 @@ pub const STORAGE_OF_MACHINE_MAX: usize = 40;
 pub const SIZE_MIB_DEFAULT: u64 = 1024;
 /// The most bytes of the error that a machine agent reports.
 pub const ERROR_BYTES_MAX: usize = 500;
+/// The most bytes of the path at which a unit finds its storage: PATH_MAX of Linux, without the zero byte.
+pub const LOCATION_BYTES_MAX: usize = 4095;
+
+/// Whether a unit can find its storage there: an absolute path without control characters.
+pub fn is_location(text: &str) -> bool {
+    text.starts_with('/') && text.len() <= LOCATION_BYTES_MAX && !text.contains(char::is_control)
+}
 
 /// The id of an instance: `data/0`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -46,5 +46,9 @@ fn an_assigned_unit_is_removed_once_it_is_dead_and_a_repetition_changes_nothing(
     agent.finish(&mut world);
     assert_eq!(remove(&mut world), Ok(()));
     assert_eq!(existence::unit(&mut world.reader(), MODEL, unit), Existence::Tombstone);
+    let seen_by = |machine| assigned_units::existence(&mut world.reader(), MODEL, machine, unit);
+    assert_eq!((seen_by(machine), seen_by(Uuid(9))), (Existence::Tombstone, Existence::Unknown));
+    let elsewhere = world.run(|draft, _| assigned_units::remove(draft, MODEL, Uuid(9), unit, 60));
+    assert_eq!(*elsewhere.expect_err("it was not assigned").reason, RefusalReason::NotAuthorised);
     assert_eq!(remove(&mut world), Ok(()));
 }

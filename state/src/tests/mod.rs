@@ -17,6 +17,7 @@ mod relations;
 mod removal;
 mod storage;
 mod subordinates;
+mod view_checks;
 mod views;
 
 use crate::agents::session::{self, AgentSession, Attach};
@@ -47,13 +48,10 @@ use crate::terms::settings::Bag;
 use crate::transitions::record_commit;
 use crate::unit::local::{Event, Local};
 use crate::unit::record::{CommitOutcome, DroppedWrite, Outcome, Record};
-use crate::unit::relation_view::BagView;
-use crate::unit::snapshot::{Change, Delta, Snapshot};
-use crate::views::decision_view::decision_view;
-use crate::views::delta::{affected_parts, delta};
+use crate::unit::snapshot::{Change, Snapshot};
 use crate::views::inline_settings::INLINE_BYTES_MAX;
 use crate::views::view::{self, SentView};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub const MODEL: Model = Model(Uuid(7));
 
@@ -98,19 +96,8 @@ pub struct World {
     watched: BTreeMap<(Uuid, usize), (Snapshot, SentView)>,
     /// The changes that the last transaction sent, by unit.
     pub sent: BTreeMap<Uuid, Vec<crate::unit::snapshot::Change>>,
-}
-
-/// What is left of a view in a decision view.
-fn without_cold_data(mut view: Snapshot) -> Snapshot {
-    (view.statuses, view.machine_ports) = Default::default();
-    view.application_status = None;
-    view.leader_settings.values.clear();
-    view.position.store_generation = Uuid(0);
-    for (_, bag) in view.relations.values_mut().flat_map(|relation| &mut relation.bags) {
-        *bag = BagView::with_values(bag.counter, Default::default());
-        bag.bytes = 0;
-    }
-    view
+    /// The units and machines whose views were computed again after the last transaction.
+    pub computed: BTreeSet<Uuid>,
 }
 
 impl World {
@@ -122,6 +109,7 @@ impl World {
             next_id: 100,
             watched: BTreeMap::new(),
             sent: BTreeMap::new(),
+            computed: BTreeSet::new(),
         };
         world.run(|draft, _| crate::lifecycle::model::create(draft, MODEL.0, "dev", 1)).expect("a new name");
         let charms =
@@ -139,6 +127,7 @@ impl World {
             next_id: self.next_id,
             watched: self.watched.clone(),
             sent: BTreeMap::new(),
+            computed: BTreeSet::new(),
         }
     }
 
@@ -196,54 +185,9 @@ impl World {
                 assert_eq!(now.is_none(), buried, "{key}: removed and tombstone go together");
             }
         }
+        self.computed.clear();
         self.watch(changed);
-    }
-
-    /// The fold of deltas is the full view, and no change is empty or repeated.
-    fn watch(&mut self, changed: &[String]) {
-        self.sent.clear();
-        let at = self.documents.clone();
-        let position = Position { store_generation: Uuid(0), revision: at.revision() };
-        for ((id, bound), (snapshot, shown)) in &mut self.watched {
-            let parts = affected_parts(shown, changed.iter().map(String::as_str));
-            let changes = parts.map_or_else(Vec::new, |parts| delta(&at, shown, &parts));
-            shown.apply(&changes);
-            for change in &changes {
-                let before = snapshot.clone();
-                snapshot.apply(Delta {
-                    position: before.position,
-                    full: false,
-                    changes: vec![change.clone()],
-                });
-                let left = matches!(change, Change::Member { incarnation: None, .. });
-                assert!(left || *snapshot != before, "a change that changes nothing: {change:?}");
-            }
-            snapshot.apply(Delta { position, full: false, changes: Vec::new() });
-            match view::full_view_within(&at, MODEL, *id, *bound) {
-                Some(full) => {
-                    assert_eq!(*shown, full.shown());
-                    let expected = Snapshot::from_full(full.delta).expect("complete");
-                    assert_eq!(*snapshot, expected, "the fold of deltas after {changed:?}");
-                    let decided = decision_view(&at, MODEL, *id).expect("there is a view");
-                    assert_eq!(decided, without_cold_data(expected), "the decision view after {changed:?}");
-                }
-                None => assert!(snapshot.removed, "a removed unit receives its tombstone"),
-            }
-            if *bound == INLINE_BYTES_MAX {
-                self.sent.insert(*id, changes);
-            }
-        }
-        self.watched.retain(|_, (snapshot, _)| !snapshot.removed);
-        for (key, _) in read_all::<UnitDoc>(&at, &MODEL.prefix(Kind::Unit)) {
-            let id = last_id(&key).expect("an id");
-            for bound in BOUNDS {
-                self.watched.entry((id, bound)).or_insert_with(|| {
-                    let full = view::full_view_within(&at, MODEL, id, bound).expect("there is a view");
-                    let shown = full.shown();
-                    (Snapshot::from_full(full.delta).expect("complete"), shown)
-                });
-            }
-        }
+        self.watch_machines(before, changed);
     }
 
     /// Stores an archive with this digest that declares this charm.

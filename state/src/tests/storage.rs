@@ -6,7 +6,8 @@ use crate::lifecycle::{machine, storage};
 use crate::terms::refusal::storage::StorageRefusal;
 use crate::terms::refusal::{EntityKind, RefusalReason};
 use crate::terms::storage::{
-    AttachedStorage, STORAGE_OF_UNIT_MAX, StorageDirective, StorageEvent, StorageId, StorageReport,
+    AttachedStorage, ERROR_BYTES_MAX, LOCATION_BYTES_MAX, STORAGE_OF_MACHINE_MAX, STORAGE_OF_UNIT_MAX,
+    StorageDirective, StorageEvent, StorageId, StorageReport,
 };
 use crate::tests::commits::fixture::hook;
 use crate::tests::lifecycle::fixture::{destroy_unit, machine_of};
@@ -260,6 +261,72 @@ fn the_storage_of_a_unit_is_bounded() {
             "{text}"
         );
     }
+}
+
+#[test]
+fn the_storage_of_a_machine_is_bounded_and_attached_storage_counts_for_its_unit() {
+    let mut world = World::new();
+    let many = Storage { count_min: 0, count_max: None, ..Storage::default() };
+    let one = Storage { count_min: 1, ..Storage::default() };
+    world.upload(
+        "store",
+        Charm { name: "store".into(), storage: [("many".to_owned(), many)].into(), ..Charm::default() },
+    );
+    world.upload(
+        "one",
+        Charm { name: "one".into(), storage: [("one".to_owned(), one)].into(), ..Charm::default() },
+    );
+    let store = world.deploy("store", "store", 1);
+    let machine = read(world.reader(), &MODEL.machine(machine_of(&world, world.unit("store/0"))))
+        .expect("it exists")
+        .name;
+    let unit_on_machine = |world: &mut World, application: Uuid| {
+        world
+            .run(|draft, ids| unit::add(draft, MODEL, application, Some(&machine), 1, ids))
+            .map(|added| added.0)
+    };
+    let too_many =
+        |reason: RefusalReason| matches!(reason, RefusalReason::Storage(StorageRefusal::TooMany { .. }));
+    let first = world.unit("store/0");
+    add(&mut world, first, "many", &STORAGE_OF_UNIT_MAX.to_string()).expect("a unit may have as many");
+    let second = unit_on_machine(&mut world, store).expect("it is alive");
+    let moved = add(&mut world, second, "many", "1").expect("it is within the range").remove(0);
+    world.run(|draft, _| storage::detach(draft, MODEL, &moved, 9)).expect("it is attached");
+    let full = world.run(|draft, _| storage::attach(draft, MODEL, first, &moved));
+    assert!(too_many(refusal(full)), "the unit has as many as it may have");
+    world.run(|draft, _| storage::attach(draft, MODEL, second, &moved)).expect("this unit has room");
+
+    let left = STORAGE_OF_MACHINE_MAX - STORAGE_OF_UNIT_MAX - 1;
+    add(&mut world, second, "many", &(STORAGE_OF_UNIT_MAX - 1).to_string()).expect("the second is full");
+    let third = unit_on_machine(&mut world, store).expect("it is alive");
+    let rest = left - (STORAGE_OF_UNIT_MAX - 1);
+    add(&mut world, third, "many", &rest.to_string()).expect("the machine may have as many");
+    assert!(rest < STORAGE_OF_UNIT_MAX, "the third unit has room");
+    assert!(too_many(refusal(add(&mut world, third, "many", "1"))), "the machine has not");
+    let other = world.deploy("one", "one", 0);
+    assert!(too_many(refusal(unit_on_machine(&mut world, other))), "also not for a new unit");
+}
+
+#[test]
+fn a_location_is_an_absolute_path_and_an_error_is_one_bounded_line() {
+    let (mut world, agent, data) = attached();
+    let doc = found(&world, &data).expect("it exists");
+    let provision = |world: &mut World, location: &str| {
+        let report = StorageReport::Provisioned { unit: agent.unit, location: location.to_owned() };
+        world.run(|draft, _| {
+            storage::record_report(draft, MODEL, doc.machine, (&data, doc.uuid), report.clone(), 8)
+        })
+    };
+    let long = |bytes: usize| format!("/{}", "x".repeat(bytes - 1));
+    provision(&mut world, &long(LOCATION_BYTES_MAX)).expect("it is a path");
+    for wrong in ["", "srv", "/srv\nunit", "/srv\0", &long(LOCATION_BYTES_MAX + 1)] {
+        let refused = refusal(provision(&mut world, wrong));
+        assert_eq!(refused, StorageRefusal::InvalidLocation { id: data.clone() }.into(), "{wrong:?}");
+    }
+    let error = format!("a\nb\u{1b}{}", "x".repeat(ERROR_BYTES_MAX));
+    report(&mut world, &data, StorageReport::Failed { error });
+    let stored = found(&world, &data).and_then(|doc| doc.error).expect("it is stored");
+    assert!(stored.starts_with("a b x") && stored.len() == ERROR_BYTES_MAX, "{stored:?}");
 }
 
 #[test]

@@ -6,11 +6,12 @@ use crate::documents::existence;
 use crate::documents::prelude::{BagDoc, ResolvedDoc};
 use crate::lifecycle::creation::Creation;
 use crate::lifecycle::leadership;
-use crate::lifecycle::{application, unit};
+use crate::lifecycle::{application, machine, unit};
 use crate::terms::assignment::Existence;
 use crate::terms::owner::Owner;
 use crate::terms::start_reason::StartReason;
 use crate::terms::status_message::StatusMessage;
+use crate::tests::lifecycle::fixture::machine_of;
 use crate::tests::relations::pair;
 use crate::tests::*;
 use crate::unit::hook_context::BagWrites;
@@ -52,6 +53,24 @@ fn one_settings_write_sends_one_change_to_each_observing_unit() {
         "another unit of the same application sees none of its bags"
     );
     assert_eq!(world.sent[&world.unit("plain/0")], [], "an unrelated unit sees nothing");
+}
+
+/// Reads of the documents are what a stream costs: each commit reaches each stream.
+#[test]
+fn a_commit_about_other_machines_computes_no_view_again() {
+    let mut world = World::new();
+    let (_, web, db) = pair(&mut world);
+    world.deploy("plain", "plain", 1);
+    let plain = world.unit("plain/0");
+    let machines = [web.unit, db.unit, plain].map(|unit| machine_of(&world, unit));
+    let added = world.run(|draft, ids| {
+        let id = ids();
+        machine::add(draft, MODEL, id, 1).map(|_| id)
+    });
+    let added = added.expect("the model is alive");
+    assert_eq!(world.computed, BTreeSet::new());
+    world.run(|draft, _| machine::destroy(draft, MODEL, added)).expect("it has no units");
+    assert_eq!(world.computed.intersection(&machines.into()).count(), 0);
 }
 
 #[test]

@@ -21,10 +21,18 @@ pub fn is_assigned(documents: &mut impl Documents, model: Model, machine: Uuid, 
 
 /// The existence of a unit from the point of view of a machine.
 pub fn existence(documents: &mut impl Documents, model: Model, machine: Uuid, unit: Uuid) -> Existence {
-    match existence::unit(documents, model, unit) {
-        Existence::Known(_) if !is_assigned(documents, model, machine, unit) => Existence::Unknown,
-        existence => existence,
-    }
+    let existence = existence::unit(documents, model, unit);
+    let is_here = match existence {
+        Existence::Known(_) => is_assigned(documents, model, machine, unit),
+        Existence::Tombstone => was_assigned(documents, model, machine, unit),
+        Existence::Unknown => true,
+    };
+    if is_here { existence } else { Existence::Unknown }
+}
+
+/// Whether the unit was removed, and was assigned to this machine.
+fn was_assigned(documents: &mut impl Documents, model: Model, machine: Uuid, unit: Uuid) -> bool {
+    documents.document(&model.tombstone(unit)).is_some_and(|tombstone| tombstone.machine == Some(machine))
 }
 
 /// Gives the agent of an assigned unit the token with the hash `sha256`. Repeating it changes nothing.
@@ -57,7 +65,7 @@ pub fn remove(
     unit: Uuid,
     now_ms: i64,
 ) -> Result<(), Refusal> {
-    let is_removed = draft.get(&model.unit(unit)).is_none() && draft.get(&model.tombstone(unit)).is_some();
+    let is_removed = draft.get(&model.unit(unit)).is_none() && was_assigned(draft, model, machine, unit);
     if !is_removed && !is_assigned(draft, model, machine, unit) {
         return Err(RefusalReason::NotAuthorised.into());
     }

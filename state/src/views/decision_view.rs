@@ -55,7 +55,7 @@ pub fn decision_view(reader: &dyn Reader, model: Model, unit: Uuid) -> Option<Sn
     Some(Snapshot {
         position: Position { store_generation: Uuid(0), revision: reader.revision() },
         model: crate::lifecycle::model::model_view(&mut { reader }, model)?,
-        unit: view_reader.unit_view()?,
+        unit: view_reader.unit_view()?.0,
         charm: view_reader.charm()?,
         config: read(reader, &model.application_config(doc.application)).unwrap_or_default(),
         trusted: read(reader, &model.application_trust(doc.application)).unwrap_or_default(),
@@ -63,7 +63,7 @@ pub fn decision_view(reader: &dyn Reader, model: Model, unit: Uuid) -> Option<Sn
         leader_settings: leader_settings_version(reader, model, doc.application),
         written_leader_settings: None,
         resolved: read(reader, &model.resolved(unit)),
-        secrets: view_reader.secrets(),
+        secrets: view_reader.secrets().0,
         storage: view_reader.storage(),
         actions,
         relations,

@@ -14,6 +14,7 @@ use crate::terms::owner::Owner;
 use crate::terms::storage::StorageId;
 use crate::unit::relation_view::RelationHead;
 use crate::unit::snapshot::Change;
+use crate::views::dependencies::{SecretDependencies, UnitDependencies};
 use crate::views::inline_settings::{self, BagKey};
 use crate::views::view::{ScopeEntry, SentView, UnitViewReader};
 use crate::views::{secrets, storage};
@@ -50,23 +51,38 @@ pub struct AffectedParts {
     ports: BTreeSet<Uuid>,
 }
 
+/// What one revision has changed for a unit.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ViewUpdate {
+    /// The changes of the view, which are sent.
+    pub changes: Vec<Change>,
+    /// What the view of the unit itself depends on, if that was computed.
+    pub(super) unit_dependencies: Option<UnitDependencies>,
+    /// What the secrets depend on, if that was computed.
+    pub(super) secret_dependencies: Option<SecretDependencies>,
+}
+
 /// The changes of a view at the revision of the reader `at`. `shown` is what was sent up to the revision
 /// before; `parts` are the affected parts, from [`affected_parts`]. The caller then applies the result to `shown`
 /// ([`SentView::apply`]).
-pub fn delta(at: &dyn Reader, shown: &SentView, parts: &AffectedParts) -> Vec<Change> {
+pub fn delta(at: &dyn Reader, shown: &SentView, parts: &AffectedParts) -> ViewUpdate {
     let model = Model(shown.model.uuid);
     let unit = shown.unit.uuid;
+    let mut update = ViewUpdate::default();
+    let changes = &mut update.changes;
     let Some(doc) = read(at, &model.unit(unit)) else {
-        return if parts.removed { vec![Change::Removed] } else { Vec::new() };
+        changes.extend(parts.removed.then_some(Change::Removed));
+        return update;
     };
     let view_reader = UnitViewReader { reader: at, model, unit, doc: &doc };
-    let mut changes = Vec::new();
     if parts.model {
         let view = crate::lifecycle::model::model_view(&mut { at }, model);
         changes.extend(view.filter(|view| *view != shown.model).map(Change::Model));
     }
     if parts.unit || !parts.applications.is_empty() {
-        changes.extend(view_reader.unit_view().filter(|view| *view != shown.unit).map(Change::Unit));
+        let (view, dependencies) = view_reader.unit_view().unzip();
+        changes.extend(view.filter(|view| *view != shown.unit).map(Change::Unit));
+        update.unit_dependencies = dependencies;
     }
     if parts.charm {
         changes.extend(view_reader.charm().map(Change::Charm));
@@ -91,44 +107,49 @@ pub fn delta(at: &dyn Reader, shown: &SentView, parts: &AffectedParts) -> Vec<Ch
         changes.push(Change::ApplicationStatus(read(at, &model.application_status(doc.application))));
     }
     if parts.secrets {
-        changes.extend(secrets::changes(&shown.secrets, &view_reader.secrets()));
+        let (after, dependencies) = view_reader.secrets();
+        changes.extend(secrets::changes(&shown.secrets, &after));
+        update.secret_dependencies = Some(dependencies);
     }
     if parts.storage {
         changes.extend(storage::changes(&shown.storage, &view_reader.storage()));
     }
     changes.extend(parts.actions.iter().map(|id| view_reader.action(*id)));
-    let heads = relation_changes(&view_reader, shown, parts, &mut changes);
-    inline_settings_changes(&view_reader, shown, &heads, &mut changes);
-    status_changes(&view_reader, shown, parts, &heads, &mut changes);
-    port_changes(&view_reader, shown, parts, &mut changes);
-    changes
+    let heads = relation_changes(&view_reader, shown, parts, changes);
+    inline_settings_changes(&view_reader, shown, &heads, changes);
+    status_changes(&view_reader, shown, parts, &heads, changes);
+    port_changes(&view_reader, shown, parts, changes);
+    update
 }
 
-/// The parts of a view that the written keys may have changed; none if they change nothing in it.
+/// The parts of a view that the written documents (key and new value) may have changed; none if they change nothing in
+/// it. Keys of other units, machines and secrets affect nothing.
 pub fn affected_parts<'k>(
     shown: &SentView,
-    changed_keys: impl Iterator<Item = &'k str>,
+    changed: impl Iterator<Item = (&'k str, Option<&'k str>)>,
 ) -> Option<AffectedParts> {
     let (unit, application) = (shown.unit.uuid, shown.unit.application);
-    // the view of the unit itself depends on its principal, or on its subordinates
-    let has_others = shown.unit.principal.is_some() || !shown.unit.subordinates.is_empty();
+    let (of_unit, of_secrets) = (&shown.unit_dependencies, &shown.secret_dependencies);
     let model = shown.model.uuid.to_string();
     let mut affected = AffectedParts::default();
-    for key in changed_keys {
+    for (key, value) in changed {
         let Some(key_parts) = KeyParts::of(key).filter(|key_parts| key_parts.model == model) else {
             continue;
         };
         let (kind, ids) = (key_parts.kind, key_parts.ids());
         let own = ids.first() == Some(&unit);
         match (kind, &ids[..]) {
-            (Kind::UnitLife | Kind::MachineLife, [id]) => drop(affected.departing.insert(*id)),
+            // a unit or a machine that is Alive is new: nothing departs
+            (Kind::UnitLife | Kind::MachineLife, [id]) if !is_alive(value) => {
+                affected.departing.insert(*id);
+            }
             (Kind::SubordinateLink, _) => drop(affected.subordinate_links.insert(key.to_owned())),
             _ => {}
         }
         match (kind, &ids[..]) {
             (Kind::Model | Kind::ModelConfig, _) => affected.model = true,
             (Kind::Tombstone, _) if own => affected.removed = true,
-            (Kind::Unit | Kind::UnitLife, _) if own || has_others => affected.unit = true,
+            (Kind::Unit | Kind::UnitLife, [id]) if own || of_unit.units.contains(id) => affected.unit = true,
             (Kind::Subordinate, _) if own => affected.unit = true,
             (Kind::SubordinateLink, [subordinate, principal])
                 if [subordinate, principal].contains(&&application) =>
@@ -136,7 +157,9 @@ pub fn affected_parts<'k>(
                 affected.unit = true;
             }
             // `unit-on`: whether the machine has capacity for a subordinate
-            (Kind::Machine | Kind::MachineLife | Kind::UnitOn, _) => affected.unit = true,
+            (Kind::Machine | Kind::MachineLife | Kind::UnitOn, [id, ..]) if *id == of_unit.machine => {
+                affected.unit = true;
+            }
             (Kind::Resolved, _) if own => affected.resolved = true,
             (Kind::ActionOf, _) if own => {
                 affected.actions.extend(key_parts.number());
@@ -153,17 +176,19 @@ pub fn affected_parts<'k>(
                 let id = key_parts.rest.parse::<StorageId>().ok();
                 affected.storage |= id.is_some_and(|id| shown.storage.contains_key(&id));
             }
-            // also of other owners: a secret is shown while its owner exists
-            (Kind::SecretsOf, _) => affected.secrets = true,
+            (Kind::SecretsOf, [owner]) => {
+                affected.secrets |= [unit, application].contains(owner) || of_secrets.owners.contains(owner);
+            }
             (Kind::SecretsConsumed, [id]) if *id == unit => affected.secrets = true,
-            // a grant can make a secret visible that the unit read before its grant was revoked
-            (Kind::Secret, _) => affected.secrets = true,
+            (Kind::Secret, _) => {
+                affected.secrets |=
+                    secret_of_key(key_parts.rest).is_some_and(|id| of_secrets.secrets.contains(&id));
+            }
             (Kind::SecretTracker, _) => {
                 affected.secrets |=
                     secret_of_key(key_parts.rest).is_some_and(|id| shown.secrets.contains_key(&id));
             }
-            // grants end with their relation
-            (Kind::Relation, _) => affected.secrets |= !shown.secrets.is_empty(),
+            (Kind::Relation, [id]) => affected.secrets |= of_secrets.relations.contains(id),
             (Kind::RelationOf, [id, relation]) if *id == application => {
                 affected.relations.insert(*relation);
             }
@@ -188,11 +213,18 @@ pub fn affected_parts<'k>(
             }
             (Kind::UnitStatus, [id]) => drop(affected.statuses.insert(*id)),
             (Kind::UnitName, _) => affected.names.extend(key_parts.rest.parse::<UnitName>().ok()),
-            (Kind::PortsOn, [_, id]) => drop(affected.ports.insert(*id)),
+            (Kind::PortsOn, [machine, id]) if *machine == of_unit.machine => {
+                affected.ports.insert(*id);
+            }
             _ => {}
         }
     }
     (affected != AffectedParts::default()).then_some(affected)
+}
+
+/// Whether a life that was written is Alive.
+fn is_alive(value: Option<&str>) -> bool {
+    value.is_some_and(|value| serde_json::from_str(value).is_ok_and(|life: Life| life == Life::Alive))
 }
 
 /// Adds the changes of relations (added, removed or changed), then of the members and bags of relations that

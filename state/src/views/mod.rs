@@ -6,8 +6,10 @@
 
 pub mod decision_view;
 pub mod delta;
+pub mod dependencies;
 pub mod inline_settings;
 mod machine_storage;
+pub mod machine_view;
 pub mod secrets;
 pub mod storage;
 pub mod view;

@@ -9,23 +9,33 @@ use crate::lifecycle::secret;
 use crate::terms::secret::{SecretId, SecretOwnerKind};
 use crate::unit::secrets::{ConsumedSecretView, HookSecret, OwnedSecretView, SecretScope, SecretView};
 use crate::unit::snapshot::Change;
+use crate::views::dependencies::SecretDependencies;
 use crate::views::view::UnitViewReader;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl UnitViewReader<'_> {
-    /// All secrets of the view.
-    pub fn secrets(&self) -> BTreeMap<SecretId, SecretView> {
+    /// All secrets of the view, and what they depend on.
+    pub fn secrets(&self) -> (BTreeMap<SecretId, SecretView>, SecretDependencies) {
         let mut secrets: BTreeMap<SecretId, SecretView> = BTreeMap::new();
+        let mut dependencies = SecretDependencies::default();
+        let mut depends_on = |id: SecretId, secret: Option<&SecretDoc>| {
+            dependencies.secrets.insert(id);
+            let Some(secret) = secret else { return };
+            dependencies.owners.insert(secret.owner.id);
+            dependencies.relations.extend(secret.grants.values().filter_map(|grant| grant.relation));
+        };
         for (owner, kind) in
             [(self.unit, SecretOwnerKind::Unit), (self.doc.application, SecretOwnerKind::Application)]
         {
             for id in read(self.reader, &self.model.secrets_of(owner)).unwrap_or_default().into_keys() {
                 let secret = read(self.reader, &self.model.secret(id));
+                depends_on(id, secret.as_ref());
                 let owned = secret.map(|secret| self.owned_secret(id, kind, &secret));
                 secrets.entry(id).or_default().owned = owned;
             }
         }
         for (id, entry) in read(self.reader, &self.model.secrets_consumed(self.unit)).unwrap_or_default() {
+            depends_on(id, read(self.reader, &self.model.secret(id)).as_ref());
             let Ok(secret) = secret::find(&mut { self.reader }, self.model, id) else { continue };
             if !secret::may_read(&mut { self.reader }, self.model, &secret, self.unit, self.doc) {
                 continue;
@@ -36,7 +46,7 @@ impl UnitViewReader<'_> {
                 Some(ConsumedSecretView { label: entry.label, latest, changed });
         }
         secrets.retain(|_, secret| *secret != SecretView::default());
-        secrets
+        (secrets, dependencies)
     }
 
     fn owned_secret(&self, id: SecretId, owner: SecretOwnerKind, secret: &SecretDoc) -> OwnedSecretView {

@@ -1,5 +1,4 @@
-//! The full view of a unit (design 9), the assignments of a machine, and the existence of an entity. The
-//! changes of a unit's view are in [`crate::views::delta`].
+//! The full view of a unit (design 9). The changes of a unit's view are in [`crate::views::delta`].
 //!
 //! A unit sees the members of the other end of its relations (of a peer relation the other members, of a
 //! container relation those in its own container), its own and its application's bag, and the bags of the
@@ -14,22 +13,21 @@ use crate::documents::prelude::{
     leader_settings_of,
 };
 use crate::lifecycle::{application, machine, relation};
-use crate::terms::assignment::Assigned;
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::owner::Owner;
 use crate::terms::position::Position;
 use crate::terms::secret::SecretId;
-use crate::terms::storage::{MachineStorage, StorageId};
+use crate::terms::storage::StorageId;
 use crate::unit::relation_view::{BagRequest, BagView, RelationHead};
 use crate::unit::secrets::SecretView;
 use crate::unit::snapshot::{
     ActionView, Change, CharmView, Delta, LeaderView, ModelView, Snapshot, UnitView,
 };
 use crate::unit::storage::StorageView;
+use crate::views::delta::ViewUpdate;
+use crate::views::dependencies::{SecretDependencies, UnitDependencies};
 use crate::views::inline_settings::{self, BagSizes, INLINE_BYTES_MAX};
-use crate::views::machine_storage;
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The full view of one unit.
@@ -40,13 +38,16 @@ pub struct View {
     pub delta: Delta,
     /// The maximum number of bytes of inlined settings.
     inline_bytes_max: usize,
+    unit_dependencies: UnitDependencies,
+    secret_dependencies: SecretDependencies,
 }
 
 impl View {
     /// The content of this view as sent to an agent; a watch compares later revisions with it.
     pub fn shown(&self) -> SentView {
         let snapshot = Snapshot::from_full(self.delta.clone()).expect("model, unit and charm are in it");
-        SentView::from_snapshot(&snapshot, self.inline_bytes_max)
+        let dependencies = (self.unit_dependencies.clone(), self.secret_dependencies.clone());
+        SentView::from_snapshot(&snapshot, self.inline_bytes_max, dependencies)
     }
 }
 
@@ -82,11 +83,19 @@ pub struct SentView {
     pub sizes: BagSizes,
     /// The maximum number of bytes of inlined settings.
     pub inline_bytes_max: usize,
+    /// What the view of the unit itself depends on.
+    pub unit_dependencies: UnitDependencies,
+    /// What the secrets depend on.
+    pub secret_dependencies: SecretDependencies,
 }
 
 impl SentView {
     /// The content of a full view that was sent; `inline_bytes_max` is the limit with which the view was computed.
-    pub fn from_snapshot(snapshot: &Snapshot, inline_bytes_max: usize) -> SentView {
+    fn from_snapshot(
+        snapshot: &Snapshot,
+        inline_bytes_max: usize,
+        (unit_dependencies, secret_dependencies): (UnitDependencies, SecretDependencies),
+    ) -> SentView {
         let heads = snapshot.relations.iter().map(|(number, view)| (*number, view.head.clone()));
         let members = snapshot.relations.iter().flat_map(|(number, view)| {
             view.members.iter().map(|(unit, incarnation)| ((*number, unit.clone()), *incarnation))
@@ -101,11 +110,18 @@ impl SentView {
             units_with_ports: snapshot.machine_ports.keys().cloned().collect(),
             sizes: BagSizes::from_snapshot(snapshot),
             inline_bytes_max,
+            unit_dependencies,
+            secret_dependencies,
         }
     }
 
-    /// Applies changes that were sent.
-    pub fn apply(&mut self, changes: &[Change]) {
+    /// Applies an update, the changes of which were sent.
+    pub fn apply(&mut self, update: &ViewUpdate) {
+        let ViewUpdate { changes, unit_dependencies, secret_dependencies } = update;
+        self.unit_dependencies =
+            unit_dependencies.clone().unwrap_or_else(|| std::mem::take(&mut self.unit_dependencies));
+        self.secret_dependencies =
+            secret_dependencies.clone().unwrap_or_else(|| std::mem::take(&mut self.secret_dependencies));
         self.sizes.apply(changes);
         for change in changes {
             match change {
@@ -179,9 +195,10 @@ pub fn full_view_within(
 ) -> Option<View> {
     let doc = read(reader, &model.unit(unit))?;
     let view_reader = UnitViewReader { reader, model, unit, doc: &doc };
+    let (unit_view, unit_dependencies) = view_reader.unit_view()?;
     let mut changes = vec![
         Change::Model(crate::lifecycle::model::model_view(&mut { reader }, model)?),
-        Change::Unit(view_reader.unit_view()?),
+        Change::Unit(unit_view),
         Change::Charm(view_reader.charm()?),
         Change::Config(read(reader, &model.application_config(doc.application)).unwrap_or_default()),
         Change::Trust(read(reader, &model.application_trust(doc.application)).unwrap_or_default()),
@@ -190,8 +207,10 @@ pub fn full_view_within(
         Change::Resolved(read(reader, &model.resolved(unit))),
         Change::ApplicationStatus(read(reader, &model.application_status(doc.application))),
     ];
-    let secrets = view_reader.secrets().into_iter();
-    changes.extend(secrets.map(|(id, secret)| Change::Secret { id, secret: Some(Box::new(secret)) }));
+    let (secrets, secret_dependencies) = view_reader.secrets();
+    changes.extend(
+        secrets.into_iter().map(|(id, secret)| Change::Secret { id, secret: Some(Box::new(secret)) }),
+    );
     let storage = view_reader.storage().into_iter();
     changes.extend(storage.map(|(id, storage)| Change::Storage { id, storage: Some(storage) }));
     for (key, _) in read_all::<crate::terms::status::ActionStatus>(reader, &model.actions_of(unit)) {
@@ -219,7 +238,8 @@ pub fn full_view_within(
     sizes.apply(&changes);
     inline_settings::omit_values(&mut changes, &sizes.omitted(inline_bytes_max));
     let position = Position { store_generation: Uuid(0), revision: reader.revision() };
-    Some(View { delta: Delta { position, full: true, changes }, inline_bytes_max })
+    let delta = Delta { position, full: true, changes };
+    Some(View { delta, inline_bytes_max, unit_dependencies, secret_dependencies })
 }
 
 /// One bag, if the view of this unit contains it, omitted or not (I31).
@@ -247,10 +267,11 @@ pub(crate) struct UnitViewReader<'a> {
 }
 
 impl UnitViewReader<'_> {
-    /// The view of the unit itself; none if its machine does not exist.
-    pub fn unit_view(&self) -> Option<UnitView> {
+    /// The view of the unit itself, and what it depends on; none if its machine does not exist.
+    pub fn unit_view(&self) -> Option<(UnitView, UnitDependencies)> {
         let machine = read(self.reader, &self.model.machine(self.doc.machine))?;
         let (mut subordinates, mut departing_subordinates) = (BTreeSet::new(), BTreeSet::new());
+        let mut units: BTreeSet<Uuid> = self.doc.principal.into_iter().collect();
         for (key, ()) in read_all::<()>(self.reader, &self.model.subordinates(self.unit)) {
             let id = last_id(&key)?;
             let unit = read(self.reader, &self.model.unit(id))?;
@@ -258,9 +279,10 @@ impl UnitViewReader<'_> {
                 departing_subordinates.insert(unit.name.clone());
             }
             subordinates.insert(unit.name);
+            units.insert(id);
         }
         let principal = self.doc.principal.and_then(|id| read(self.reader, &self.model.unit(id)));
-        Some(UnitView {
+        let view = UnitView {
             uuid: self.unit,
             name: self.doc.name.clone(),
             application: self.doc.application,
@@ -271,7 +293,8 @@ impl UnitViewReader<'_> {
             subordinates,
             departing_subordinates,
             machine_full: machine::is_full(&mut { self.reader }, self.model, self.doc.machine),
-        })
+        };
+        Some((view, UnitDependencies { machine: self.doc.machine, units }))
     }
 
     /// The charm of the application.
@@ -444,57 +467,4 @@ impl UnitViewReader<'_> {
         }
         changes
     }
-}
-
-/// A machine and all units that are assigned to it, as of one position.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct MachineView {
-    /// The position.
-    pub position: Position,
-    /// The uuid of the model.
-    pub model: Uuid,
-    /// The name of the machine.
-    pub name: String,
-    /// The address of the machine; empty if it is not known yet.
-    pub address: String,
-    /// The life of the machine.
-    pub life: Life,
-    /// The units by uuid.
-    pub units: BTreeMap<Uuid, Assigned>,
-    /// Removed units of this machine, at most `RECALLS_SHOWN_MAX`, until the machine's agent confirms that no folder of
-    /// them is left.
-    pub recalls: BTreeSet<Uuid>,
-    /// The storage whose content is or is to be on the machine.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub storage: BTreeMap<StorageId, MachineStorage>,
-}
-
-/// Recalls in one view of a machine; the next ones follow when these are confirmed. A machine has at most 24 units at
-/// the same time.
-const RECALLS_SHOWN_MAX: usize = 100;
-
-/// The machine and its units at the revision of the reader; none for a machine that does not exist. The store
-/// generation of the position is nil, because a reader contains revisions only; the caller sets it.
-pub fn machine(reader: &dyn Reader, model: Model, id: Uuid) -> Option<MachineView> {
-    let doc = read(reader, &model.machine(id))?;
-    let life = read(reader, &model.machine_life(id))?;
-    let mut units = BTreeMap::new();
-    for (key, ()) in read_all(reader, &model.machine_units(id)) {
-        let unit = last_id(&key)?;
-        let doc = read(reader, &model.unit(unit))?;
-        let life = effective_life::unit_life_of(&mut { reader }, model, unit, &doc);
-        units.insert(unit, Assigned { name: doc.name, life });
-    }
-    let recalls = reader.scan(&model.recalls(id), "", RECALLS_SHOWN_MAX);
-    Some(MachineView {
-        position: Position { revision: reader.revision(), ..Position::default() },
-        model: model.0,
-        name: doc.name,
-        address: doc.address,
-        life,
-        units,
-        recalls: recalls.iter().filter_map(|stored| last_id(&stored.key)).collect(),
-        storage: machine_storage::on_machine(reader, model, id),
-    })
 }

@@ -186,7 +186,7 @@ impl Provider for SimProvider {
         Some(address(*number))
     }
 
-    fn create(&mut self, spec: &InstanceSpec<'_>) -> Result<CreatedInstance, CommandError> {
+    async fn create(&mut self, spec: &InstanceSpec<'_>) -> Result<CreatedInstance, CommandError> {
         let (world, cloud) = (&self.cloud.world, &self.cloud);
         let (model, machine, nonce) = (spec.model.uuid, spec.machine.uuid, spec.nonce);
         let failed = |failure: CommandError| {

@@ -92,6 +92,12 @@ const ROWS: &[(&str, &[Constant])] = &[
     ("the description of a secret", &[(SECRET, "DESCRIPTION_BYTES_MAX", Bytes)]),
     ("instances of storage of one unit", &[(STORAGE, "STORAGE_OF_UNIT_MAX", Count)]),
     ("instances of storage of one machine", &[(STORAGE, "STORAGE_OF_MACHINE_MAX", Count)]),
+    ("the location of storage", &[(STORAGE, "LOCATION_BYTES_MAX", Bytes)]),
+    ("the error of storage", &[(STORAGE, "ERROR_BYTES_MAX", Bytes)]),
+    (
+        "the time of a program of the host",
+        &[("host/src/program.rs", "QUICK", Time), ("host/src/program.rs", "COPY", Time)],
+    ),
     ("a setting of an application", &[]),
     ("a field of a user's request", &[]),
     // What an agent may send

@@ -39,8 +39,14 @@ fn a_controller_of_another_ca_is_refused_by_the_command() {
     fs::copy(scene.dir.join("client.yaml"), old.join("client.yaml")).expect("it is up");
     // the controller gets another CA under the same name; the older copy of the client file contains the old CA
     scene.ok(&["down"]);
+    let (own, other) = (scene.dir.join("controller"), scene.beside("other"));
+    host::file::create_private_folder(&other.join("controller")).expect("a new folder");
+    let identity = fs::read_to_string(own.join("identity.yaml")).expect("it was up");
+    let uuid = identity.lines().find(|line| line.starts_with("controller:")).expect("it has a uuid");
+    fs::write(other.join("controller/identity.yaml"), format!("{uuid}\naddress: null\n")).expect("written");
+    controller::installation::Installation::open(&other, false).expect("a new CA");
     for name in ["ca.pem", "ca-key.pem", "server.pem", "server-key.pem"] {
-        fs::remove_file(scene.dir.join("controller").join(name)).expect("it was up");
+        fs::copy(other.join("controller").join(name), own.join(name)).expect("it exists");
     }
     scene.ok(&["up"]);
     let output = Host::new(&old).pintle(&["config", "db", "say=stranger"]);

@@ -281,6 +281,7 @@ examples! { secret: SecretRefusal {
 
 examples! { storage: StorageRefusal {
     NotDeclared { charm: own("web"), name: own("data") },
+    InvalidLocation { id: data() },
     WrongCount { name: own("data"), count: 3, min: 1, max: Some(2) },
     UnsuitablePool { name: own("data"), pool: own("ebs") },
     TooSmall { name: own("data"), size_mib: 10, min_mib: 100 },

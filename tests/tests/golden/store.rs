@@ -10,7 +10,10 @@ fn next(error: &OpenError) -> Option<OpenError> {
         OpenError::InUse { .. } => OpenError::OtherVersion { file, found: 2 },
         OpenError::OtherVersion { .. } => OpenError::NotTheStore { file, why: "it is empty".to_owned() },
         OpenError::NotTheStore { .. } => OpenError::OlderCopy { file, found: 1, reached: 2 },
-        OpenError::OlderCopy { .. } => OpenError::Failed { folder, why: "it is no database".to_owned() },
+        OpenError::OlderCopy { .. } => OpenError::CopiedIntoPlace { file },
+        OpenError::CopiedIntoPlace { .. } => {
+            OpenError::Failed { folder, why: "it is no database".to_owned() }
+        }
         OpenError::Failed { .. } => return None,
     })
 }

@@ -2,6 +2,7 @@
 
 use crate::text::refusal::refusal_text::{RefusalText, plain, with_hint};
 use state::terms::refusal::storage::StorageRefusal;
+use state::terms::storage::LOCATION_BYTES_MAX;
 
 pub(super) fn text(reason: &StorageRefusal) -> RefusalText {
     match reason {
@@ -54,6 +55,10 @@ pub(super) fn text(reason: &StorageRefusal) -> RefusalText {
             format!("cannot remove storage {id}: it is attached"),
             format!("pintle detach-storage {id}, or pintle remove-storage --force {id}"),
         ),
+        StorageRefusal::InvalidLocation { id } => plain(format!(
+            "invalid location of storage {id}: expected an absolute path of at most {LOCATION_BYTES_MAX} bytes without \
+             control characters"
+        )),
         StorageRefusal::AttachedToSeveral => {
             plain("cannot attach existing storage: it needs exactly one unit".to_owned())
         }

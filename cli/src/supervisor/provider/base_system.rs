@@ -44,8 +44,10 @@ const RELEASES: [Release; 6] = [
 /// If debootstrap is missing or fails.
 pub fn make_default(root: &Path, progress: &dyn Fn(&str)) -> Result<(), CommandError> {
     // A Debian host uses the mirror from which it installs its own packages.
-    let targets =
-        host_programs::run("apt-get", &["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]);
+    let targets = host_programs::run_in_foreground(
+        "apt-get",
+        &["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"],
+    );
     let targets = targets.unwrap_or_default();
     let is_debian = fs::read_to_string("/etc/os-release").is_ok_and(|text| text.contains("\nID=debian\n"));
     let mirror = targets.lines().find(|uri| is_debian && !uri.contains("security"));
@@ -83,7 +85,8 @@ pub fn make_from_tarball(root: &Path, tarball: &Path) -> Result<(), CommandError
         fs::create_dir(temporary).map_err(to_error)?;
         let (tarball, to) = (tarball.display().to_string(), temporary.display().to_string());
         let keep = ["--numeric-owner", "--xattrs", "--xattrs-include=*"];
-        host_programs::run("tar", &[&["-xpf", &tarball, "-C", &to], &keep[..]].concat()).map(drop)
+        host_programs::run_in_foreground("tar", &[&["-xpf", &tarball, "-C", &to], &keep[..]].concat())
+            .map(drop)
     })
 }
 

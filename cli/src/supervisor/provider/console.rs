@@ -38,6 +38,7 @@ async fn append_all(mut output: Receiver, log: PathBuf) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use api::machine_folder::CONSOLE_LOG;
     use host::log_file::LOG_FILE_BYTES_MAX;
     use std::fs;
 
@@ -54,7 +55,7 @@ mod tests {
     #[tokio::test(flavor = "current_thread")]
     async fn a_console_that_is_flooded_keeps_its_newest_output_within_the_bound() {
         let folder = tempfile::tempdir().expect("a folder");
-        let log = folder.path().join("console.log");
+        let log = folder.path().join(CONSOLE_LOG);
         write_lines(&log, 8_000).await;
         let sizes = fs::read_dir(folder.path()).expect("there").flatten();
         let bytes: u64 = sizes.map(|file| file.metadata().expect("there").len()).sum();

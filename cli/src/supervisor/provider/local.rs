@@ -12,6 +12,7 @@ use crate::supervisor::agent_file;
 use crate::supervisor::process;
 use crate::supervisor::stop;
 use crate::supervisor::supervised_process::{Program, SupervisedProcess};
+use api::machine_folder::MACHINE_LOG;
 use host::file::create_private_folder;
 use host::process::Process;
 use state::terms::names::Uuid;
@@ -71,7 +72,7 @@ impl Local {
             path: self.agent.clone(),
             arguments: vec!["machine".to_owned(), "--data".to_owned(), folder.display().to_string()],
             argument_while: None,
-            log: folder.join("machine.log"),
+            log: folder.join(MACHINE_LOG),
             pid_file: None,
         };
         self.running.insert(machine, SupervisedProcess::start(program));

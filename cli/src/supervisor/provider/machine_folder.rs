@@ -105,6 +105,7 @@ pub(super) fn folders(path: &Path) -> io::Result<Vec<PathBuf>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use api::machine_folder::MACHINE_LOG;
 
     #[test]
     fn a_machine_whose_deletion_was_interrupted_is_still_listed() {
@@ -139,7 +140,7 @@ mod tests {
         }
         let instance = Instance { model: Uuid(1), nonce: Uuid(2), ..Instance::default() };
         instance.write(&folder).expect("written");
-        for file in [AgentConfig::FILE, "machine.log"] {
+        for file in [AgentConfig::FILE, MACHINE_LOG] {
             std::fs::write(folder.join(file), "").expect("written");
         }
         remove_folder(&folder).expect("removed");

@@ -35,7 +35,10 @@ pub trait Provider {
     /// The address of a machine that runs under the supervision of this provider.
     fn running_address(&self, machine: Uuid) -> Option<String>;
     /// Creates the instance, or completes its creation. Idempotent.
-    fn create(&mut self, spec: &InstanceSpec<'_>) -> Result<CreatedInstance, CommandError>;
+    fn create(
+        &mut self,
+        spec: &InstanceSpec<'_>,
+    ) -> impl Future<Output = Result<CreatedInstance, CommandError>>;
     /// Starts a created instance. Returns `Some(pause)` if the instance has just exited and must be started again
     /// only after this pause.
     fn start(
@@ -82,10 +85,10 @@ impl Provider for AnyProvider {
         }
     }
 
-    fn create(&mut self, spec: &InstanceSpec<'_>) -> Result<CreatedInstance, CommandError> {
+    async fn create(&mut self, spec: &InstanceSpec<'_>) -> Result<CreatedInstance, CommandError> {
         match self {
             AnyProvider::Local(local) => local.create(spec),
-            AnyProvider::Nspawn(nspawn) => nspawn.create(spec),
+            AnyProvider::Nspawn(nspawn) => nspawn.create(spec).await,
         }
     }
 

@@ -35,10 +35,13 @@ use crate::data_dir::DataDir;
 use crate::supervisor::network::Network;
 use crate::supervisor::process;
 use crate::supervisor::{agent_file, host_programs};
+use api::AgentConfig;
+use api::machine_folder::{CONSOLE_LOG, CONTAINER_PID, DATA_DIR};
 use futures::stream::{StreamExt, iter};
 use host::file::{create_private_folder, ignore_not_found, write_atomic};
 use host::process::Process;
-use nix::mount::{MsFlags, mount, umount};
+use host::program;
+use nix::mount::{MsFlags, mount};
 use state::terms::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -54,8 +57,6 @@ use tokio::sync::Notify;
 
 /// The folder of the executables in a machine.
 const PROGRAMS: &str = "/usr/local/lib/pintle";
-/// The data folder of the agent in a machine.
-const DATA: &str = "/var/lib/pintle";
 /// The path in the machine at which [`CONFIG_DIR`] is mounted.
 const CONFIG_IN_MACHINE: &str = "/etc/pintle";
 /// Exists once the machine is ready for its first boot.
@@ -123,7 +124,7 @@ impl Nspawn {
     ///
     /// # Errors
     /// If a program is missing, or the network cannot be created.
-    pub fn open(dir: DataDir, agent: PathBuf, mut bases: Bases) -> Result<Nspawn, CommandError> {
+    pub async fn open(dir: DataDir, agent: PathBuf, mut bases: Bases) -> Result<Nspawn, CommandError> {
         let own = own_folder(&dir);
         let to_error =
             |error: io::Error| CommandError::new(format!("cannot write {}: {error}", own.display()));
@@ -142,8 +143,8 @@ impl Nspawn {
                 .map_err(|error| CommandError::new(format!("cannot copy {}: {error}", from.display())))?;
             fs::rename(temporary, programs.join(name)).map_err(to_error)?;
         }
-        let network = Network::open(&own)?;
-        network.create()?;
+        let network = Network::open(&own).await?;
+        network.create().await?;
         let (containers, ended) = (Arc::default(), Arc::new(Notify::new()));
         Ok(Nspawn { dir, agent, bases, network, containers, watched: BTreeSet::new(), ended })
     }
@@ -171,7 +172,7 @@ impl Nspawn {
         if runs { address(&folder) } else { None }
     }
 
-    pub(super) fn create(&mut self, spec: &InstanceSpec<'_>) -> Result<CreatedInstance, CommandError> {
+    pub(super) async fn create(&mut self, spec: &InstanceSpec<'_>) -> Result<CreatedInstance, CommandError> {
         let folder = self.folder(spec.machine.uuid);
         let to_error =
             |error: io::Error| CommandError::new(format!("cannot make {}: {error}", folder.display()));
@@ -193,10 +194,10 @@ impl Nspawn {
         copy_agent_config(&folder).map_err(to_error)?;
         machine_names::write(&self.dir).map_err(to_error)?;
         let base = instance.root.as_deref().unwrap_or(&self.bases.default);
-        mount_root(base, &folder)?;
+        mount_root(base, &folder).await?;
         let name = hostname(spec);
         if !folder.join(READY_FILE).exists() {
-            self.prepare_root(&folder.join("root"), &name, &instance.address)?;
+            self.prepare_root(&folder.join("root"), &name, &instance.address).await?;
             write_atomic(&folder.join(READY_FILE), b"").map_err(to_error)?;
         }
         let base = bases::of_root(base);
@@ -204,13 +205,13 @@ impl Nspawn {
     }
 
     /// Prepares the root of a machine before its first boot: writes its files and installs the agent.
-    fn prepare_root(&self, root: &Path, name: &str, address: &str) -> Result<(), CommandError> {
+    async fn prepare_root(&self, root: &Path, name: &str, address: &str) -> Result<(), CommandError> {
         let to_error =
             |error: io::Error| CommandError::new(format!("cannot prepare {}: {error}", root.display()));
         self.write_files(root, name, address).map_err(to_error)?;
         let (root, program) = (root.display().to_string(), format!("{PROGRAMS}/pintle-agent"));
-        let install = ["install", "--data", DATA, "--root", &root, "--program", &program];
-        host_programs::run(&self.agent.display().to_string(), &install).map(drop)
+        let install = ["install", "--data", DATA_DIR, "--root", &root, "--program", &program];
+        host_programs::run(&self.agent.display().to_string(), &install, program::QUICK).await.map(drop)
     }
 
     fn write_files(&self, root: &Path, name: &str, address: &str) -> io::Result<()> {
@@ -235,9 +236,9 @@ impl Nspawn {
         write_public_file(&etc.join("machine-id"), "")?;
         let wanted = etc.join("systemd/system/multi-user.target.wants/systemd-networkd.service");
         link("/lib/systemd/system/systemd-networkd.service", &wanted)?;
-        let data = root.join(DATA.trim_start_matches('/'));
+        let data = root.join(DATA_DIR.trim_start_matches('/'));
         create_private_folder(&data)?;
-        link(&format!("{CONFIG_IN_MACHINE}/agent.yaml"), &data.join("agent.yaml"))
+        link(&format!("{CONFIG_IN_MACHINE}/{}", AgentConfig::FILE), &data.join(AgentConfig::FILE))
     }
 
     pub(super) async fn start(&mut self, spec: &InstanceSpec<'_>) -> Result<Option<Duration>, CommandError> {
@@ -255,7 +256,7 @@ impl Nspawn {
         }
         kill_container_processes(&folder).await?;
         let to_error = |error: io::Error| CommandError::new(format!("cannot start the container: {error}"));
-        let console_log = folder.join("console.log");
+        let console_log = folder.join(CONSOLE_LOG);
         fs::remove_file(&console_log).ok();
         let (console, recording) = console::record(&console_log).map_err(to_error)?;
         let short = &machine.to_string()[..8];
@@ -266,7 +267,7 @@ impl Nspawn {
         let mut command = Command::new("sh");
         command
             .args(["-c", LAUNCH_SCRIPT, "sh"])
-            .arg(folder.join("nspawn.pid"))
+            .arg(folder.join(CONTAINER_PID))
             .args(["--quiet", "--boot", "--register=no", "--keep-unit", "--link-journal=no"])
             .args(["--console=pipe", "--directory"])
             .arg(folder.join("root"))
@@ -345,7 +346,7 @@ impl Nspawn {
 }
 
 /// Mounts the root file system of a machine over `base`, or copies `base` if overlays are not available.
-fn mount_root(base: &Path, folder: &Path) -> Result<(), CommandError> {
+async fn mount_root(base: &Path, folder: &Path) -> Result<(), CommandError> {
     let root = folder.join("root");
     if is_mounted(&root) || root.join("etc").is_dir() {
         return Ok(());
@@ -364,7 +365,7 @@ fn mount_root(base: &Path, folder: &Path) -> Result<(), CommandError> {
         fs::remove_dir_all(&temporary).map_err(to_error)?;
     }
     let (from, to) = (base.display().to_string(), temporary.display().to_string());
-    host_programs::run("cp", &["-a", "--reflink=auto", &from, &to])?;
+    host_programs::run("cp", &["-a", "--reflink=auto", &from, &to], program::COPY).await?;
     fs::rename(&temporary, &root).map_err(to_error)
 }
 
@@ -375,9 +376,9 @@ fn hostname(spec: &InstanceSpec<'_>) -> String {
 /// Copies `agent.yaml` to the folder that the machine mounts. Root in the machine can write to that folder, so this
 /// host never reads files in it or follows links.
 fn copy_agent_config(folder: &Path) -> io::Result<()> {
-    let text = fs::read_to_string(folder.join("agent.yaml"))?;
+    let text = fs::read_to_string(folder.join(AgentConfig::FILE))?;
     create_private_folder(&folder.join(CONFIG_DIR))?;
-    write_atomic(&folder.join(CONFIG_DIR).join("agent.yaml"), text.as_bytes())
+    write_atomic(&folder.join(CONFIG_DIR).join(AgentConfig::FILE), text.as_bytes())
 }
 
 /// Writes a file that all users can read, and replaces the one of the base system.
@@ -398,7 +399,7 @@ fn link(to: &str, path: &Path) -> io::Result<()> {
 
 /// The running container process of a machine's folder.
 fn running_container(folder: &Path) -> Option<Process> {
-    Process::read_alive(&folder.join("nspawn.pid"))
+    Process::read_alive(&folder.join(CONTAINER_PID))
 }
 
 /// Kills the processes of a container. A container keeps running if systemd-nspawn itself was killed.
@@ -428,8 +429,7 @@ async fn stop_container(folder: &Path) -> Result<(), CommandError> {
     kill_container_processes(folder).await?;
     let root = folder.join("root");
     if is_mounted(&root) {
-        umount(&root)
-            .map_err(|error| CommandError::new(format!("cannot unmount {}: {error}", root.display())))?;
+        host_programs::run("umount", &[&root.display().to_string()], program::QUICK).await?;
     }
     Ok(())
 }
@@ -451,6 +451,6 @@ pub async fn stop_all_containers(dir: &DataDir) -> Result<usize, CommandError> {
     // A machine that does not stop must not keep the others running: each is stopped, then the first error is returned.
     let results = iter(&all).map(|folder| stop_container(folder)).buffered(STOPPED_AT_ONCE_MAX);
     results.collect::<Vec<_>>().await.into_iter().collect::<Result<(), CommandError>>()?;
-    Network::delete(&own_folder(dir))?;
+    Network::delete(&own_folder(dir)).await?;
     Ok(ran)
 }

@@ -4,7 +4,7 @@
 //! The database is therefore read from a copy.
 
 use super::damaged_documents;
-use super::open::{CURRENT, GenerationFile, VERSION, generation, structural_fault, why_incomplete};
+use super::open::{CURRENT, DATABASE, GenerationFile, VERSION, generation, structural_fault, why_incomplete};
 use super::reads::{change_rows, newest_revision};
 use rusqlite::{Connection, OpenFlags};
 use state::documents::draft::{Reader, Revision, StoredDocument};
@@ -100,8 +100,6 @@ impl Inspection {
         Ok(())
     }
 }
-
-const DATABASE: &str = "store.sqlite";
 
 impl Reader for Inspection {
     fn revision(&self) -> Revision {

@@ -9,18 +9,24 @@ use super::reads::{STATEMENTS, is_damage, newest_revision};
 use crate::store::{CHANGES_BYTES_MAX, CHANGES_KEPT, Position};
 use host::lock::LockHeld;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
+use serde::Deserialize;
 use state::documents::draft::Revision;
 use state::terms::names::Uuid;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::ErrorKind;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 /// The version of the tables and of their documents, stored as SQLite's `user_version`. A store of another version is
 /// not opened (ARCHITECTURE.md, Compatibility).
 pub const VERSION: i64 = 1;
 /// SQLite's default.
 const PAGE_BYTES: u64 = 4096;
+/// The file of the database.
+pub const DATABASE: &str = "store.sqlite";
+/// The file that the process with the open store locks.
+pub const LOCK: &str = "store.lock";
 const TABLES: &str = "
     CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
     CREATE TABLE documents (
@@ -86,6 +92,12 @@ pub enum OpenError {
          pintle up --restored", file.display()
     )]
     OlderCopy { file: PathBuf, found: Revision, reached: Revision },
+    /// The database and the recorded store generation were copied into this folder together.
+    #[error(
+        "cannot open {}: it was copied into its folder, as a restored backup is, and may lack the newest commits; start \
+         a new store generation from it: pintle up --restored", file.display()
+    )]
+    CopiedIntoPlace { file: PathBuf },
     /// The folder or the database cannot be used.
     #[error("cannot open the store in {}: {why}", folder.display())]
     Failed { folder: PathBuf, why: String },
@@ -95,9 +107,10 @@ impl OpenError {
     /// Whether the store stays closed until an operator acts.
     pub fn needs_operator(&self) -> bool {
         match self {
-            OpenError::OtherVersion { .. } | OpenError::NotTheStore { .. } | OpenError::OlderCopy { .. } => {
-                true
-            }
+            OpenError::OtherVersion { .. }
+            | OpenError::NotTheStore { .. }
+            | OpenError::OlderCopy { .. }
+            | OpenError::CopiedIntoPlace { .. } => true,
             OpenError::InUse { .. } | OpenError::Failed { .. } => false,
         }
     }
@@ -117,7 +130,7 @@ pub(super) struct OpenStore {
 pub(super) fn open(folder: &Path, options: &Options) -> Result<OpenStore, OpenError> {
     let failed = |why: String| OpenError::Failed { folder: folder.to_owned(), why };
     let lock = lock(folder)?;
-    let file = folder.join("store.sqlite");
+    let file = folder.join(DATABASE);
     let recorded = GenerationFile::load(folder);
     let is_recorded = GenerationFile::path(folder).exists();
     let refused = |why: String| OpenError::NotTheStore { file: file.clone(), why };
@@ -141,6 +154,9 @@ pub(super) fn open(folder: &Path, options: &Options) -> Result<OpenStore, OpenEr
         (Some(stored), None) => Some(stored),
         (Some(stored), Some(at)) if at.store_generation == stored && at.revision > newest => {
             return Err(OpenError::OlderCopy { file, found: newest, reached: at.revision });
+        }
+        (Some(stored), Some(at)) if at.store_generation == stored && GenerationFile::is_copied(folder) => {
+            return Err(OpenError::CopiedIntoPlace { file });
         }
         // A process that was started with `--restored` died before it replaced `generation.yaml`.
         (Some(stored), Some(at)) if [Some(stored), replaced].contains(&Some(at.store_generation)) => {
@@ -214,7 +230,7 @@ impl Drop for Lock {
 
 /// Takes the lock and writes the id of this process into the file.
 fn lock(folder: &Path) -> Result<Lock, OpenError> {
-    match host::lock::Lock::take(&folder.join("store.lock"), &format!("process {}", std::process::id())) {
+    match host::lock::Lock::take(&folder.join(LOCK), &format!("process {}", std::process::id())) {
         Ok(Ok(lock)) => Ok(Lock(lock)),
         Ok(Err(LockHeld(holder))) => {
             let holder = if holder.is_empty() { "another process".to_owned() } else { holder };
@@ -312,12 +328,41 @@ fn start_generation(connection: &Connection, new: Uuid, recorded: Option<Uuid>) 
     transaction.commit()
 }
 
-/// The file `generation.yaml`: the store generation and a revision that it has reached. It is synced only when it is
-/// created, and written after each commit: if the file lags behind, it may fail to detect an older copy, but it never
-/// reports one falsely.
+/// The file `generation.yaml`: the store generation, a revision that it has reached, and the identity of the file.
+///
+/// The revision is synced only when the file is created, and written after each commit: if the file lags behind, it may
+/// fail to detect an older copy, but it never reports one falsely. A backup that is copied into the folder contains an
+/// older file together with the older database:
+///
+/// 1. The data folder is backed up, the controller starts again and commits.
+/// 2. `cp -a backup/. DIR`: the folder keeps its identity, and database and `generation.yaml` agree.
+/// 3. Continued as the same generation, the store would give the numbers of lost revisions to other commits, and agents
+///    would apply deltas to a view of the lost ones.
+///
+/// The file is therefore created anew at each start and at each orderly end, and records its own inode and birth time,
+/// which a copy does not have, nor a file that was overwritten since.
 pub struct GenerationFile {
+    folder: PathBuf,
     file: File,
     store_generation: Uuid,
+    identity: FileIdentity,
+}
+
+/// What distinguishes a file from its copies and from the file that it replaced.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+struct FileIdentity {
+    inode: u64,
+    /// When the file was created, in nanoseconds since 1970; 0 if its file system does not record that. Necessary
+    /// because a file system reuses the inode of a deleted file.
+    created_ns: u64,
+}
+
+impl FileIdentity {
+    fn of(file: &Metadata) -> FileIdentity {
+        let age = file.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        let created_ns = age.and_then(|age| u64::try_from(age.as_nanos()).ok()).unwrap_or(0);
+        FileIdentity { inode: file.ino(), created_ns }
+    }
 }
 
 impl GenerationFile {
@@ -331,22 +376,39 @@ impl GenerationFile {
         serde_yaml::from_str(&text).ok()
     }
 
+    /// Whether the file is not the one that a controller has created in this folder.
+    fn is_copied(folder: &Path) -> bool {
+        let path = GenerationFile::path(folder);
+        let recorded = std::fs::read_to_string(&path).ok().and_then(|text| serde_yaml::from_str(&text).ok());
+        let actual = path.metadata().ok().map(|file| FileIdentity::of(&file));
+        recorded.is_some_and(|recorded: FileIdentity| actual != Some(recorded))
+    }
+
     /// Replaces the file atomically and syncs the folder, which also makes the database's directory entry durable.
     fn create(folder: &Path, store_generation: Uuid, revision: Revision) -> std::io::Result<GenerationFile> {
         let path = GenerationFile::path(folder);
-        host::file::write_atomic(&path, text(store_generation, revision).as_bytes())?;
-        Ok(GenerationFile { file: OpenOptions::new().write(true).open(path)?, store_generation })
+        let content = |file: &Metadata| text(store_generation, revision, FileIdentity::of(file)).into_bytes();
+        host::file::write_atomic_with(&path, content)?;
+        let file = OpenOptions::new().write(true).open(path)?;
+        let identity = FileIdentity::of(&file.metadata()?);
+        Ok(GenerationFile { folder: folder.to_owned(), file, store_generation, identity })
     }
 
     /// Records a revision. The file is overwritten in place, since its text always has the same length.
     pub(super) fn note(&self, revision: Revision) -> std::io::Result<()> {
-        self.file.write_all_at(text(self.store_generation, revision).as_bytes(), 0)
+        self.file.write_all_at(text(self.store_generation, revision, self.identity).as_bytes(), 0)
+    }
+
+    /// Replaces the file at the end, so that a backup that was made while the controller ran is recognised, too.
+    pub(super) fn close(&self, revision: Revision) -> std::io::Result<()> {
+        GenerationFile::create(&self.folder, self.store_generation, revision).map(drop)
     }
 }
 
-fn text(generation: Uuid, revision: Revision) -> String {
+fn text(generation: Uuid, revision: Revision, FileIdentity { inode, created_ns }: FileIdentity) -> String {
     format!(
-        "# A database with an older revision than this is an older copy, which the controller refuses.\n\
-         store_generation: {generation}\nrevision: {revision:<20}\n"
+        "# A database with an older revision than this is an older copy, which the controller refuses. A copy of this\n\
+         # file is recognised by its inode and birth time.\n\
+         store_generation: {generation}\nrevision: {revision:<20}\ninode: {inode:<20}\ncreated_ns: {created_ns:<20}\n"
     )
 }

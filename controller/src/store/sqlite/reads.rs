@@ -7,7 +7,7 @@ use super::damaged_documents::{self, DamagedDocuments, DamagedRow};
 use crate::store::unavailable::{self, Unavailable};
 use crate::store::usage::StoreUsage;
 use crate::store::{CommitChanges, DocumentChange, Undo, scan_start};
-use rusqlite::{Connection, ErrorCode, OpenFlags, Row, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Row, Transaction, TransactionBehavior, ffi, params};
 use state::documents::draft::{Reader, Revision, StoredDocument};
 use state::documents::json_text::Text;
 use std::cell::RefCell;
@@ -43,6 +43,8 @@ pub(super) struct ConnectionReader<'c> {
     damaged_documents: &'c DamagedDocuments,
     /// The damaged documents that were read, or the prefix of documents that cannot be listed.
     damaged: RefCell<BTreeSet<String>>,
+    /// The write error that ended a read. No document is damaged then, and the transaction is rolled back.
+    write_error: RefCell<Option<rusqlite::Error>>,
 }
 
 impl<'c> ConnectionReader<'c> {
@@ -51,7 +53,20 @@ impl<'c> ConnectionReader<'c> {
         revision: Revision,
         damaged_documents: &'c DamagedDocuments,
     ) -> ConnectionReader<'c> {
-        ConnectionReader { connection, revision, damaged_documents, damaged: RefCell::default() }
+        let (damaged, write_error) = (RefCell::default(), RefCell::default());
+        ConnectionReader { connection, revision, damaged_documents, damaged, write_error }
+    }
+
+    /// Returns the write error that ended a read. What was read must not be used then.
+    pub(super) fn take_write_error(&self) -> Option<rusqlite::Error> {
+        self.write_error.borrow_mut().take()
+    }
+
+    fn note_error(&self, key: &str, error: rusqlite::Error) {
+        match is_write_error(&error) {
+            true => drop(self.write_error.replace(Some(error))),
+            false => self.note_damage(key, &error.to_string()),
+        }
     }
 
     /// Returns the damaged documents that were read.
@@ -112,7 +127,7 @@ impl Reader for ConnectionReader<'_> {
                 self.note_damage(key, "a search does not find it")
             }
             Ok(None) => {}
-            Err(error) => self.note_damage(key, &error.to_string()),
+            Err(error) => self.note_error(key, error),
         }
         None
     }
@@ -123,7 +138,7 @@ impl Reader for ConnectionReader<'_> {
             return found;
         }
         if let Err(error) = self.list((prefix, after, limit), &mut found) {
-            self.note_damage(prefix, &error.to_string());
+            self.note_error(prefix, error);
         }
         let until = found.last().filter(|_| found.len() == limit).map(|last| last.key.as_str());
         for key in self.damaged_documents.between(prefix, after, until) {
@@ -230,17 +245,34 @@ fn begin(connection: &Connection) -> rusqlite::Result<(Transaction<'_>, Revision
 /// The name of the change log in lists of damaged documents.
 pub(super) const CHANGE_LOG: &str = "(the change log)";
 
-/// Whether an error was caused by damaged contents. A transaction that fails with it can be rolled back.
+/// Whether an error was caused by damaged contents, or by a disk that cannot read them. A transaction that fails with it
+/// can be rolled back.
 pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
     match error {
         rusqlite::Error::FromSqlConversionFailure(..)
         | rusqlite::Error::IntegralValueOutOfRange(..)
         | rusqlite::Error::InvalidColumnType(..)
         | rusqlite::Error::Utf8Error(..) => true,
-        error => matches!(
-            error.sqlite_error_code(),
-            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::SystemIoFailure)
-        ),
+        error => match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => true,
+            Some(ErrorCode::SystemIoFailure) => is_read_error(error),
+            _ => false,
+        },
+    }
+}
+
+fn is_read_error(error: &rusqlite::Error) -> bool {
+    let reads = [ffi::SQLITE_IOERR_READ, ffi::SQLITE_IOERR_SHORT_READ, ffi::SQLITE_IOERR_CORRUPTFS];
+    error.sqlite_extended_error_code().is_some_and(|code| reads.contains(&code))
+}
+
+/// Whether a file could not be written. A statement that only reads may fail with it, because SQLite writes changed
+/// pages early to free its cache.
+pub(super) fn is_write_error(error: &rusqlite::Error) -> bool {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => true,
+        Some(ErrorCode::SystemIoFailure) => !is_read_error(error),
+        _ => false,
     }
 }
 
@@ -400,6 +432,7 @@ pub(super) fn change_bytes(connection: &Connection) -> rusqlite::Result<Vec<(Rev
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::sqlite::DATABASE;
     use std::fs;
     use std::future::Future as _;
     use std::pin::pin;
@@ -409,7 +442,7 @@ mod tests {
     #[tokio::test]
     async fn a_request_ends_if_a_file_cannot_be_opened_and_other_reads_wait() {
         let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("store.sqlite");
+        let file = folder.path().join(DATABASE);
         let writer = Connection::open(&file).expect("a database");
         writer.pragma_update(None, "journal_mode", "WAL").expect("a local disk");
         writer.execute_batch("CREATE TABLE changes (revision INTEGER)").expect("a new database");
@@ -432,7 +465,7 @@ mod tests {
     #[tokio::test]
     async fn a_read_of_no_request_succeeds_when_the_disk_has_recovered() {
         let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("store.sqlite");
+        let file = folder.path().join(DATABASE);
         let writer = Connection::open(&file).expect("a database");
         writer.execute_batch("CREATE TABLE changes (revision INTEGER)").expect("a new database");
         let reader = Connection::open_with_flags(&file, OpenFlags::SQLITE_OPEN_READ_ONLY).expect("it exists");

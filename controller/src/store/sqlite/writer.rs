@@ -7,8 +7,9 @@
 use super::super::{ApplyError, CommitChanges, Committed, DocumentChange, RunError, StoreError};
 use super::checksum;
 use super::damaged_documents::{self, DamagedDocuments};
-use super::reads::{CHANGE_LOG, ConnectionReader, cannot_open, is_damage};
+use super::reads::{CHANGE_LOG, ConnectionReader, cannot_open, is_damage, is_write_error};
 use super::recent::RecentCommits;
+use super::write_limit::WriteLimit;
 use crate::store::sqlite::open::{GenerationFile, Lock};
 use rusqlite::{Connection, Transaction as SqliteTransaction, TransactionBehavior, params};
 use state::documents::draft::{Draft, Reader, Revision, Transaction};
@@ -101,6 +102,7 @@ impl WriteRequest for ApplyRequest {
 pub(super) struct Writer {
     pub connection: Connection,
     pub generation_file: GenerationFile,
+    pub write_limit: WriteLimit,
     /// Dropped after the connection, so that the next process finds all writes.
     pub _lock: Lock,
     pub damaged_documents: Arc<DamagedDocuments>,
@@ -139,6 +141,7 @@ impl Writer {
                 }
             }
         }
+        let _ = self.generation_file.close(*self.newest.borrow()); // otherwise the file of the start remains
     }
 
     fn commit_alone(&mut self, request: Box<dyn WriteRequest>) {
@@ -166,6 +169,9 @@ impl Writer {
         for request in batch {
             let reader = ConnectionReader::new(&self.connection, newest, &self.damaged_documents);
             let transaction = request.decide(&reader);
+            if let Some(error) = reader.take_write_error() {
+                return Err(error.into());
+            }
             let damaged = reader.damaged();
             if !damaged.is_empty() {
                 decided.push(Err(StoreError::Damaged(damaged)));
@@ -226,7 +232,7 @@ impl Writer {
             }
             CommitError::Failed(error) => error,
         };
-        if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull) {
+        if is_write_error(&error) && self.write_limit.is_reached(&error) {
             return StoreError::Full;
         }
         if cannot_open(&error) {

@@ -95,6 +95,11 @@ pub enum StorageRefusal {
         /// The instance.
         id: StorageId,
     },
+    /// A machine agent reports a path that is not absolute, is too long, or contains control characters.
+    InvalidLocation {
+        /// The instance.
+        id: StorageId,
+    },
     /// Existing storage can be attached to one new unit only.
     AttachedToSeveral,
     /// The unit cannot become Dead, because it has not run storage-detaching.
@@ -125,6 +130,7 @@ impl StorageRefusal {
             | StorageRefusal::OtherMachine { .. }
             | StorageRefusal::OtherKind { .. }
             | StorageRefusal::NotDetachable { .. }
+            | StorageRefusal::InvalidLocation { .. }
             | StorageRefusal::AttachedToSeveral => Code::Invalid,
             StorageRefusal::UnitNotAlive { .. } | StorageRefusal::BeingRemoved { .. } => Code::NotAlive,
             StorageRefusal::Attached { .. }

@@ -228,6 +228,23 @@ fn a_secret_whose_owner_is_removed_is_not_in_the_view_of_its_reader() {
     assert_eq!(consumed(&world, db.unit), None);
 }
 
+/// Reads of the documents are what a stream costs: each commit reaches each stream.
+#[test]
+fn a_commit_about_other_secrets_computes_no_view_again() {
+    let mut world = World::new();
+    let (_, web, db) = pair(&mut world);
+    world.run(|draft, _| user_secret::add(draft, MODEL, id(), &sealed("one"), 1)).expect("it is added");
+    assert_eq!(world.computed, BTreeSet::new(), "nobody may read it");
+    let names = ["db".to_owned()];
+    world.run(move |draft, _| user_secret::grant(draft, MODEL, id(), &names)).expect("it is granted");
+    assert_eq!(world.computed, BTreeSet::new(), "nobody has read it");
+    read_secret(&mut world, &db, &by_id(false, false)).expect("it is granted");
+    assert_eq!(world.computed, BTreeSet::from([db.unit]));
+    let names = ["db".to_owned()];
+    world.run(move |draft, _| user_secret::revoke(draft, MODEL, id(), &names)).expect("it is revoked");
+    assert!(world.computed.contains(&db.unit) && !world.computed.contains(&web.unit));
+}
+
 #[test]
 fn a_secret_of_users_is_read_between_its_grant_and_its_revocation() {
     let mut world = World::new();

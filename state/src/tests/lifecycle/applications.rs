@@ -13,6 +13,7 @@ use crate::terms::force::Force;
 use crate::tests::lifecycle::fixture::{destroy_unit, machine_of};
 use crate::tests::*;
 use crate::transitions::destruction;
+use crate::views::machine_view;
 
 #[test]
 fn a_deploy_creates_units_machines_and_peer_relations_in_one_transaction() {
@@ -21,8 +22,8 @@ fn a_deploy_creates_units_machines_and_peer_relations_in_one_transaction() {
     world.deploy("web", "web", 2);
     assert_eq!(world.documents.revision, before + 1);
     let (first, second) = (world.unit("web/0"), world.unit("web/1"));
-    let view =
-        view::machine(world.reader(), MODEL, machine_of(&world, second)).expect("the machine has a view");
+    let view = machine_view::view(world.reader(), MODEL, machine_of(&world, second))
+        .expect("the machine has a view");
     assert_eq!((view.name.as_str(), view.address.as_str(), view.life), ("1", "127.0.1.1", Life::Alive));
     assert_ne!(machine_of(&world, first), machine_of(&world, second));
     let peer: Option<Uuid> =

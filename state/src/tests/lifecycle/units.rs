@@ -8,6 +8,7 @@ use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{machine, unit};
 use crate::tests::lifecycle::fixture::{destroy_unit, machine_of};
 use crate::tests::*;
+use crate::views::machine_view;
 
 fn add_batch(
     world: &mut World,
@@ -154,7 +155,7 @@ fn a_dying_unit_never_deployed_is_removed_without_an_agent() {
     world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("the removal is accepted");
     assert!(!machine::has_attached_unit(world.reader(), MODEL, machine_of(&world, unit)));
     let view =
-        view::machine(world.reader(), MODEL, machine_of(&world, unit)).expect("the machine has a view");
+        machine_view::view(world.reader(), MODEL, machine_of(&world, unit)).expect("the machine has a view");
     assert_eq!(view.units[&unit].life, Life::Dying);
     world.run(|draft, _| unit::remove(draft, MODEL, unit, 60)).expect("no operation has started");
     assert!(world.is_removed(unit) && world.is_removed(app));

@@ -51,7 +51,7 @@ pub fn bench(dir: &Path) {
 
 /// Returns the median time of `status`, in milliseconds.
 async fn of_model(data: &Path, units: u32) -> f64 {
-    let mut installation = Installation::open(data).expect("a new installation");
+    let mut installation = Installation::open(data, false).expect("a new installation");
     let store = Sqlite::open(&installation.store(), Options::new(Uuid(1))).expect("a new store");
     let agents = add_running_units(&store, &installation, units).await;
     let environment = HostEnvironment::new(installation.archives()).expect("it is our folder");

@@ -8,6 +8,7 @@ use super::{Errno, Fd, number, system, uninterrupted};
 
 /// The signal of the end of a child.
 const SIGCHLD: usize = 17;
+const SIGXFSZ: usize = 25;
 /// The highest number of a signal.
 const SIGNAL_MAX: usize = 64;
 /// The size of a set of signals in bytes.
@@ -177,7 +178,9 @@ pub fn child_end_signals() -> Result<Fd, Errno> {
     let ends = 1u64 << (SIGCHLD - 1);
     // If SIGCHLD were ignored, the exit code of the child would be lost.
     default_effect(SIGCHLD);
-    set_mask(ends);
+    // A write beyond the limit of the size of files must not kill the shim before it has stored the outcome. The hook
+    // gets an empty mask.
+    set_mask(ends | 1 << (SIGXFSZ - 1));
     let new = [usize::MAX, &raw const ends as usize, SIGNALS_BYTES, CLOSED_ON_EXEC, 0, 0];
     // SAFETY: the kernel reads that set only.
     unsafe { system(number::SIGNALFD, new) }

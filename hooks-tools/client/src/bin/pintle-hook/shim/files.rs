@@ -6,12 +6,14 @@ use crate::kernel::files::{self, Open};
 use crate::kernel::{self, Errno, Fd, PATH_BYTES_MAX};
 
 const NAME_TOO_LONG: Errno = Errno(36);
+const FILE_TOO_LARGE: Errno = Errno(27);
 const NO_SPACE: Errno = Errno(28);
 const QUOTA_EXCEEDED: Errno = Errno(122);
 
-/// Whether the error means that the disk or the quota of the user is full, so that a later attempt may succeed.
+/// Whether the error means that the disk or the quota of the user is full, or the limit of the size of files is reached,
+/// so that a later attempt may succeed.
 pub fn is_disk_full(errno: Errno) -> bool {
-    errno == NO_SPACE || errno == QUOTA_EXCEEDED
+    [FILE_TOO_LARGE, NO_SPACE, QUOTA_EXCEEDED].contains(&errno)
 }
 
 /// The memory of a path.

@@ -1,0 +1,30 @@
+//! The entities outside of a unit's own documents on which its view depends.
+//!
+//! A stream compares the keys of every commit with them, so that a commit about other machines, units and secrets costs
+//! no read of a document. They are computed with the parts of the view that depend on them, and change only with these.
+//! Used by [`crate::views::delta`].
+
+use crate::terms::names::Uuid;
+use crate::terms::secret::SecretId;
+use std::collections::BTreeSet;
+
+/// What the part [`UnitView`](crate::unit::snapshot::UnitView) of a view depends on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UnitDependencies {
+    /// The machine of the unit.
+    pub machine: Uuid,
+    /// Its principal and its subordinates.
+    pub units: BTreeSet<Uuid>,
+}
+
+/// What the secrets of a view depend on. A secret that the unit may not read at present counts, too, because a grant can
+/// make it visible.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SecretDependencies {
+    /// The secrets of the unit and its application, and those that the unit has read.
+    pub secrets: BTreeSet<SecretId>,
+    /// The owners of these secrets: a secret is shown while its owner exists.
+    pub owners: BTreeSet<Uuid>,
+    /// The relations of their grants: a grant ends with its relation.
+    pub relations: BTreeSet<Uuid>,
+}
