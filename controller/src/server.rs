@@ -3,7 +3,8 @@
 //! It has its own accept loop, which allows TLS 1.3 only and bounds the connections (S18). No byte of a request body is
 //! read before the caller is authorised for the route. Called by `program`.
 //!
-//! `admission` decides which connections may be open, `connections` executes these decisions, `revocation` ends the
+//! `admission` decides which connections may be open, `connections` executes these decisions, `waiting` holds the
+//! accepted connections that may not be open yet, so that the accept loop waits for no client, `revocation` ends the
 //! connections of revoked tokens, `upload` receives charm archives, and `descriptors` reads the limit of open files,
 //! from which the limits of connections follow.
 
@@ -12,6 +13,7 @@ mod connections;
 pub mod descriptors;
 mod revocation;
 mod upload;
+mod waiting;
 
 use crate::authorisation;
 use crate::environment::Environment;
@@ -46,6 +48,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::{LazyConfigAcceptor, TlsAcceptor};
 use tracing::Instrument;
 use upload::Uploads;
+use waiting::Waiting;
 
 /// The time limit for a TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -79,14 +82,21 @@ pub fn acceptor(certificate: &str, key: &str) -> anyhow::Result<TlsAcceptor> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// Accepts the next connection of any listener.
-async fn accept(listeners: &[TcpListener]) -> std::io::Result<(TcpStream, std::net::SocketAddr)> {
+/// Accepts the next connection of any listener. The listeners take turns: the search begins at `turn`, and the turn
+/// passes to the one after the listener that had a connection.
+async fn accept(
+    listeners: &[TcpListener],
+    turn: &mut usize,
+) -> std::io::Result<(TcpStream, std::net::SocketAddr)> {
     std::future::poll_fn(|context| {
-        let ready = |listener: &TcpListener| match listener.poll_accept(context) {
-            Poll::Ready(accepted) => Some(accepted),
-            Poll::Pending => None,
-        };
-        listeners.iter().find_map(ready).map_or(Poll::Pending, Poll::Ready)
+        for index in 0..listeners.len() {
+            let index = (*turn + index) % listeners.len();
+            if let Poll::Ready(accepted) = listeners[index].poll_accept(context) {
+                *turn = index + 1;
+                return Poll::Ready(accepted);
+            }
+        }
+        Poll::Pending
     })
     .await
 }
@@ -104,38 +114,36 @@ pub async fn serve<S: Store, E: Environment>(
     let mut tasks = JoinSet::new();
     let stopping = tokio::sync::watch::Sender::new(false);
     let mut stop = pin!(stop);
-    // A connection that was accepted and waits until another one is closed.
-    let mut held = None;
+    let mut waiting = Waiting::new(connections.limits().waiting);
+    let mut turn = 0;
     loop {
-        let admitted = async {
-            let (stream, address) = match held.take() {
-                Some(held) => held,
-                None => accept(&listeners).await?,
+        // First, the tasks of the connections that were just accepted record what their peers have sent.
+        tokio::task::yield_now().await;
+        let try_again = loop {
+            let (stream, connection) = match connections.open_next(&mut waiting) {
+                Ok(opened) => opened,
+                Err(try_again) => break try_again,
             };
-            let (_, address) = held.insert((stream, address));
-            let connection = connections.admit(address.ip()).await;
-            std::io::Result::Ok(held.take().map(|(stream, _)| (stream, connection)))
+            let (acceptor, router) = (acceptor.clone(), router.clone());
+            let mut stopping = stopping.subscribe();
+            tasks.spawn(async move {
+                let stopped = async move { drop(stopping.wait_for(|stopping| *stopping).await) };
+                tokio::select! {
+                    () = connection.reached(Stage::Closed) => {}
+                    () = serve_connection(stream, acceptor, router, connection.clone(), stopped) => {}
+                }
+                drop(connection); // after its socket
+            });
         };
         tokio::select! {
             () = &mut stop => break,
             () = &mut revocations => {}
-            admitted = admitted => match admitted {
-                Ok(Some((stream, connection))) => {
-                    let (acceptor, router) = (acceptor.clone(), router.clone());
-                    let mut stopping = stopping.subscribe();
-                    tasks.spawn(async move {
-                        let stopped = async move { drop(stopping.wait_for(|stopping| *stopping).await) };
-                        tokio::select! {
-                            () = connection.reached(Stage::Closed) => {}
-                            () = serve_connection(stream, acceptor, router, connection.clone(), stopped) => {}
-                        }
-                        drop(connection); // after its socket
-                    });
-                }
-                Ok(None) => {}
+            accepted = accept(&listeners, &mut turn) => match accepted {
+                Ok((stream, address)) => waiting.push(address.ip(), stream),
                 // The process or the host is out of file descriptors: the pause avoids a busy loop.
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             },
+            () = connections.changed(try_again), if !waiting.is_empty() => {}
             Some(_) = tasks.join_next(), if !tasks.is_empty() => {}
         }
     }
@@ -335,4 +343,38 @@ fn respond(result: Result<HandlerReply, ApiError>) -> Response {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn listeners_take_turns() {
+        let (mut listeners, mut clients) = (Vec::new(), Vec::new());
+        for _ in 0..2 {
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+            for _ in 0..2 {
+                let address = listener.local_addr().expect("it is bound");
+                clients.push(TcpStream::connect(address).await.expect("it listens"));
+            }
+            listeners.push(listener);
+        }
+        for listener in &listeners {
+            // The runtime notices the waiting connections of both listeners before the test begins.
+            std::future::poll_fn(|context| listener.poll_accept(context)).await.expect("a connection");
+        }
+        for client in 0..2 {
+            let address = listeners[client].local_addr().expect("it is bound");
+            clients.push(TcpStream::connect(address).await.expect("it listens"));
+        }
+        let mut turn = 0;
+        let mut order = Vec::new();
+        for _ in 0..4 {
+            let (stream, _) = accept(&listeners, &mut turn).await.expect("a connection waits");
+            let address = stream.local_addr().expect("it is connected");
+            order.push(listeners.iter().position(|one| one.local_addr().is_ok_and(|a| a == address)));
+        }
+        assert_eq!(order, [Some(0), Some(1), Some(0), Some(1)]);
+    }
 }

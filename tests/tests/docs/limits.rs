@@ -37,6 +37,8 @@ const LOG_FILE: &str = "host/src/log_file.rs";
 /// from the host.
 const ROWS: &[(&str, &[Constant])] = &[
     // Connections
+    ("accepted connections that wait", &[(ADMISSION, "WAITING_MAX", Count)]),
+    ("of these, from one address", &[]),
     ("all connections", &[(ADMISSION, "DESCRIPTORS_RESERVED", Count), (ADMISSION, "CONNECTIONS_MAX", Count)]),
     (
         "connections that have not presented",
@@ -47,7 +49,7 @@ const ROWS: &[(&str, &[Constant])] = &[
             (ADMISSION, "PROGRESS_MS", Time),
         ],
     ),
-    ("of these, from one address", &[]),
+    ("connections without a valid token from one address", &[]),
     ("connections of an agent", &[(ADMISSION, "OF_AGENT_MAX", Count)]),
     ("connections of a user", &[(ADMISSION, "OF_USER_MAX", Count)]),
     // Uploads of charms
