@@ -80,6 +80,10 @@ const ROWS: &[(&str, &[Constant])] = &[
         &[("state/src/lifecycle/creation.rs", "ADDED_PER_REQUEST_MAX", Count)],
     ),
     ("removals of one dry run", &[("state/src/operations/dry_run.rs", "TARGETS_MAX", Count)]),
+    (
+        "filters of one `debug-log`",
+        &[("api/src/log.rs", "LOG_FILTERS_MAX", Count), ("api/src/log.rs", "LOG_FILTER_BYTES_MAX", Count)],
+    ),
     ("a duration", &[("state/src/lifecycle/model.rs", "INTERVAL_MS_MAX", Time)]),
     (
         "the leader settings of an application",
