@@ -2,8 +2,9 @@
 //!
 //! The file name of an archive is its digest. An archive is written to a temporary file, synced and renamed, so a
 //! file is either complete or absent; the next start removes temporary files that were left behind. The digest is
-//! verified again on each read.
+//! verified again on each read, and no read needs the memory of a whole file.
 
+use crate::archive_file::{ArchiveFile, DamagedFiles};
 use crate::environment::{Environment, StoredArchive};
 use crate::secret_keys::SecretKeys;
 use api::error::{ApiError, ErrorCode};
@@ -17,9 +18,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-/// Archives that are read at the same time: each takes one descriptor of the server's reserve, and up to 512 MiB of
-/// memory.
-const READS_MAX: usize = 8;
+/// Archives whose digest is verified at the same time: each takes one descriptor of the server's reserve, and a core.
+const DIGESTS_MAX: usize = 2;
 /// Received archives that are verified at the same time: each takes up to 512 MiB of memory.
 const VERIFICATIONS_MAX: usize = 1;
 /// The exit status after a broken store: `EX_SOFTWARE` of sysexits.h.
@@ -29,7 +29,8 @@ const EXIT_BROKEN: i32 = 70;
 pub struct HostEnvironment {
     started: Instant,
     archives: PathBuf,
-    reads: Arc<Semaphore>,
+    damaged: DamagedFiles,
+    digests: Arc<Semaphore>,
     verifications: Arc<Semaphore>,
     secret_keys: Option<SecretKeys>,
 }
@@ -49,8 +50,9 @@ impl HostEnvironment {
             }
         }
         let permits = |most| Arc::new(Semaphore::new(most));
-        let (reads, verifications) = (permits(READS_MAX), permits(VERIFICATIONS_MAX));
-        Ok(HostEnvironment { started: Instant::now(), archives, reads, verifications, secret_keys: None })
+        let (digests, verifications) = (permits(DIGESTS_MAX), permits(VERIFICATIONS_MAX));
+        let (started, damaged) = (Instant::now(), DamagedFiles::default());
+        Ok(HostEnvironment { started, archives, damaged, digests, verifications, secret_keys: None })
     }
 
     /// The same environment with the keys of secrets.
@@ -100,10 +102,11 @@ impl Environment for HostEnvironment {
     }
 
     async fn store_archive(&self, bytes: Vec<u8>) -> Result<StoredArchive, ApiError> {
-        let archives = self.archives.clone();
+        let (archives, damaged) = (self.archives.clone(), self.damaged.clone());
         blocking(move || {
             let source = verify(&archives, bytes)?;
             write_atomic(&archives.join(&source.sha256), &source.archive).map_err(not_stored)?;
+            damaged.remove(&source.sha256);
             Ok(stored(source))
         })
         .await
@@ -114,49 +117,70 @@ impl Environment for HostEnvironment {
     }
 
     async fn store_received_archive(&self, file: &Path) -> Result<StoredArchive, ApiError> {
-        let (archives, file) = (self.archives.clone(), file.to_owned());
+        let (archives, damaged, file) = (self.archives.clone(), self.damaged.clone(), file.to_owned());
         let permit = self.verifications.clone().acquire_owned().await;
         blocking(move || {
             let _permit = permit;
             let source = verify(&archives, fs::read(&file).map_err(not_stored)?)?;
             let renamed = fs::rename(&file, archives.join(&source.sha256));
             renamed.and_then(|()| sync_folder(&archives)).map_err(not_stored)?;
+            damaged.remove(&source.sha256);
             Ok(stored(source))
         })
         .await
     }
 
     async fn store_resource(&self, bytes: Vec<u8>) -> Result<String, ApiError> {
-        let archives = self.archives.clone();
+        let (archives, damaged) = (self.archives.clone(), self.damaged.clone());
         blocking(move || {
             let digest = sha256(&bytes);
             write_atomic(&archives.join(&digest), &bytes).map_err(not_stored)?;
+            damaged.remove(&digest);
             Ok(digest)
         })
         .await
     }
 
     async fn store_received_resource(&self, file: &Path) -> Result<(String, u64), ApiError> {
-        let (archives, file) = (self.archives.clone(), file.to_owned());
+        let (archives, damaged, file) = (self.archives.clone(), self.damaged.clone(), file.to_owned());
         blocking(move || {
             let digest = File::open(&file).and_then(sha256_of).map_err(not_stored)?;
             let bytes = fs::metadata(&file).map_err(not_stored)?.len();
             let renamed = fs::rename(&file, archives.join(&digest));
             renamed.and_then(|()| sync_folder(&archives)).map_err(not_stored)?;
+            damaged.remove(&digest);
             Ok((digest, bytes))
         })
         .await
     }
 
     async fn archive(&self, digest: &str) -> Option<Vec<u8>> {
+        let mut file = self.open_archive(digest).await?;
+        let mut bytes = Vec::new();
+        while let Some(piece) = file.next_piece().await.ok()? {
+            bytes.extend(piece);
+        }
+        Some(bytes)
+    }
+
+    async fn has_archive(&self, digest: &str) -> bool {
         let (file, expected) = (self.archives.join(digest), digest.to_owned());
-        let permit = self.reads.clone().acquire_owned().await;
+        let permit = self.digests.clone().acquire_owned().await;
         // the permit ends with the work, which a request that is dropped does not end
-        let read = move || {
+        let is_intact = move || {
             let _permit = permit;
-            fs::read(file).ok().filter(|bytes| sha256(bytes) == expected)
+            File::open(file).and_then(sha256_of).is_ok_and(|digest| digest == expected)
         };
-        blocking(read).await
+        blocking(is_intact).await
+    }
+
+    async fn open_archive(&self, digest: &str) -> Option<ArchiveFile> {
+        let (file, expected, damaged) = (self.archives.join(digest), digest.to_owned(), self.damaged.clone());
+        if damaged.contains(digest) {
+            return None;
+        }
+        blocking(move || File::open(file).and_then(|file| ArchiveFile::new(file, expected, damaged)).ok())
+            .await
     }
 
     async fn archives(&self) -> Vec<String> {

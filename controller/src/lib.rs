@@ -7,6 +7,7 @@
 //! `program`, `host_environment`, `check`, `installation`, `server`, `request_dispatch` and `store::sqlite` depend on
 //! the real host.
 
+mod archive_file;
 mod archive_retention;
 pub mod authorisation;
 pub mod check;
@@ -34,6 +35,7 @@ pub mod tokens;
 pub mod watches;
 pub mod why;
 
+pub use archive_file::ArchiveFile;
 pub use environment::Environment;
 pub use handlers::unit_agent::REFUSED_ENTRY_DELAY_MS;
 pub use session::{Controller, Session};

@@ -5,16 +5,20 @@
 //!
 //! `admission` decides which connections may be open, `connections` executes these decisions, `waiting` holds the
 //! accepted connections that may not be open yet, so that the accept loop waits for no client, `revocation` ends the
-//! connections of revoked tokens, `upload` receives charm archives, and `descriptors` reads the limit of open files,
+//! connections of revoked tokens, `upload` receives charm archives, `sending` sends the bodies of responses, `budget` is
+//! what the callers share, and `descriptors` reads the limit of open files,
 //! from which the limits of connections follow.
 
 mod admission;
+mod budget;
 mod connections;
 pub mod descriptors;
 mod revocation;
+mod sending;
 mod upload;
 mod waiting;
 
+use crate::archive_file::PIECE_BYTES;
 use crate::authorisation;
 use crate::environment::Environment;
 use crate::request_dispatch::{HandlerReply, Service, services};
@@ -23,7 +27,7 @@ use crate::store::{Store, unavailable};
 use crate::tokens;
 use admission::Progress;
 use api::error::{ApiError, ErrorCode};
-use api::request::{Content, Entry, InModel, Message, Method};
+use api::request::{Content, Entry, InModel, Message, Method, ResponseBody};
 use api::{API_VERSION, Request as _, UploadResource};
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
@@ -31,9 +35,11 @@ use axum::extract::{RawPathParams, Request};
 use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use axum::routing::{MethodFilter, on};
+use budget::Budget;
 use connections::{Connection, Connections, OpenResponse, Stage};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use sending::{Recipient, SendBudgets};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::pin;
@@ -47,9 +53,10 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::{LazyConfigAcceptor, TlsAcceptor};
 use tracing::Instrument;
-use upload::Uploads;
 use waiting::Waiting;
 
+/// The most bytes that a connection buffers in each direction: one piece of a body, or the head of a request.
+const BUFFER_BYTES_MAX: usize = PIECE_BYTES;
 /// The time limit for a TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The time limit from the handshake to the end of the first authenticated request's head.
@@ -188,7 +195,7 @@ async fn serve_connection(
         }
     });
     let mut http = hyper::server::conn::http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(IDLE_TIMEOUT);
+    http.timer(TokioTimer::new()).header_read_timeout(IDLE_TIMEOUT).max_buf_size(BUFFER_BYTES_MAX);
     let mut serving = pin!(http.serve_connection(TokioIo::new(tls), service));
     tokio::select! {
         _ = &mut serving => return,
@@ -209,19 +216,19 @@ async fn serve_connection(
 
 /// Returns the router: one route for each request type.
 fn router<S: Store, E: Environment>(controller: Arc<Controller<S, E>>) -> Router {
-    let uploads = Arc::new(Uploads::new());
+    let budgets = Arc::new(Budgets { uploads: upload::slots(), responses: Arc::new(SendBudgets::new()) });
     let mut router = Router::new();
     for service in services::<S, E>() {
         let method = match service.entry.route.method {
             Method::Get => MethodFilter::GET,
             Method::Post => MethodFilter::POST,
         };
-        let (controller, uploads) = (controller.clone(), uploads.clone());
+        let (controller, budgets) = (controller.clone(), budgets.clone());
         let handler = move |params: RawPathParams, request: Request| {
             let params = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-            let (controller, uploads) = (controller.clone(), uploads.clone());
+            let (controller, budgets) = (controller.clone(), budgets.clone());
             async move {
-                let answer = handle_request(controller, service, params, request, uploads);
+                let answer = handle_request(controller, service, params, request, budgets);
                 respond(unavailable::answer(answer).await.unwrap_or_else(|error| Err(error.into())))
             }
         };
@@ -268,15 +275,25 @@ async fn session<S: Store, E: Environment>(
     Ok(session)
 }
 
+/// What the requests share.
+struct Budgets {
+    uploads: Budget,
+    responses: Arc<SendBudgets>,
+}
+
+/// The content type and the body of a response.
+type Answer = (&'static str, Body);
+
 /// Authorises the caller, then reads the body and calls the handler.
 async fn handle_request<S: Store, E: Environment>(
     controller: Arc<Controller<S, E>>,
     service: Service<S, E>,
     params: BTreeMap<String, String>,
     request: Request,
-    uploads: Arc<Uploads>,
-) -> Result<HandlerReply, ApiError> {
+    budgets: Arc<Budgets>,
+) -> Result<Answer, ApiError> {
     let entry = service.entry;
+    let connection = request.extensions().get::<Connection>().cloned();
     let session = session(&controller, request.headers(), request.extensions()).await?;
     authorisation::check(&session.principal, entry.caller)?;
     if let Some(agent) = params.get("agent") {
@@ -287,20 +304,32 @@ async fn handle_request<S: Store, E: Environment>(
     }
     let model = params.get("model").map_or("", String::as_str);
     let span = tracing::debug_span!("request", name = entry.name, caller = ?session.principal);
+    let (caller, responses) = (session.principal.clone(), budgets.responses.clone());
+    let connection = connection.ok_or_else(authorisation::unauthorised)?;
+    let recipient = Recipient { connection, caller, budgets: responses };
     match entry.request_content {
         Content::Json => {
             let body = body(&entry, request.into_body()).await?;
-            (service.answer)(session.in_model(model), body.into()).instrument(span).await
+            if entry.response_body == ResponseBody::Single(Content::Bytes) {
+                let permit = budgets.responses.file(&session.principal).await;
+                let session = session.in_model(model);
+                let file = session.open_requested(entry.route, body.into()).instrument(span).await?;
+                return Ok((BYTES, recipient.file(file, permit)));
+            }
+            match (service.answer)(session.in_model(model), body.into()).instrument(span).await? {
+                HandlerReply::Single(content, bytes) => Ok((content_type(content), recipient.answer(bytes)?)),
+                HandlerReply::Lines(lines) => Ok(("application/x-ndjson", recipient.lines(lines))),
+            }
         }
         Content::Bytes => {
-            let _slot = uploads.slot(&session.principal).await;
+            let _slot = budgets.uploads.acquire(&session.principal, 1).await;
             let archive = upload::receive(&controller.environment, request).await?;
             let file = archive.file();
             let stored = match entry.route == UploadResource::ROUTE {
                 true => session.store_received_resource(file).instrument(span).await?.into_bytes(),
                 false => session.store_received_archive(file).instrument(span).await?.into_bytes(),
             };
-            Ok(HandlerReply::Single(Content::Json, stored))
+            Ok((JSON, stored.into()))
         }
     }
 }
@@ -321,19 +350,23 @@ async fn body(entry: &Entry, body: Body) -> Result<Bytes, ApiError> {
     }
 }
 
+const JSON: &str = "application/json";
+const BYTES: &str = "application/octet-stream";
+
+fn content_type(content: Content) -> &'static str {
+    match content {
+        Content::Json => JSON,
+        Content::Bytes => BYTES,
+    }
+}
+
 /// Maps the result of a handler to an HTTP response.
-fn respond(result: Result<HandlerReply, ApiError>) -> Response {
+fn respond(result: Result<Answer, ApiError>) -> Response {
     let (status, kind, body) = match result {
-        Ok(HandlerReply::Single(Content::Json, json)) => {
-            (StatusCode::OK, "application/json", Body::from(json))
-        }
-        Ok(HandlerReply::Single(Content::Bytes, bytes)) => {
-            (StatusCode::OK, "application/octet-stream", Body::from(bytes))
-        }
-        Ok(HandlerReply::Lines(lines)) => (StatusCode::OK, "application/x-ndjson", lines),
+        Ok((kind, body)) => (StatusCode::OK, kind, body),
         Err(error) => {
             let status = StatusCode::from_u16(error.code.status()).expect("the mapping has valid codes");
-            (status, "application/json", Body::from(serde_json::to_vec(&error).expect("plain data")))
+            (status, JSON, Body::from(serde_json::to_vec(&error).expect("plain data")))
         }
     };
     let mut response = Response::new(body);

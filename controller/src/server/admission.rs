@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// Descriptors that connections never use: the store (5 connections with database and WAL, shared memory, lock,
-/// `generation.yaml`: 13), standard streams (3), the runtime (8), 1 + 8 listeners, 8 archives that are read, 16
-/// uploads, and 7 for files that are read or replaced now and then.
-pub const DESCRIPTORS_RESERVED: u64 = 64;
+/// `generation.yaml`: 13), standard streams (3), the runtime (8), 1 + 8 listeners, 16 files that are sent, 2 archives that
+/// are verified, 16 uploads, and 13 for files that are read or replaced now and then.
+pub const DESCRIPTORS_RESERVED: u64 = 80;
 /// The smallest limit of descriptors with which the controller starts: the reserve, and as many connections.
 pub const DESCRIPTORS_MIN: u64 = 2 * DESCRIPTORS_RESERVED;
 /// Accepted connections that wait until they may be opened: the 2,000 agents of two hosts whose controller restarts
@@ -399,8 +399,8 @@ mod tests {
     #[test]
     fn the_limits_leave_the_reserve_and_no_one_gets_everything() {
         let limits = Limits::for_descriptors(1024);
-        assert_eq!((limits.connections, limits.unauthenticated, limits.of_address), (840, 210, 105));
-        assert_eq!((limits.of_agent, limits.of_user, limits.waiting), (16, 210, 120));
+        assert_eq!((limits.connections, limits.unauthenticated, limits.of_address), (826, 206, 103));
+        assert_eq!((limits.of_agent, limits.of_user, limits.waiting), (16, 206, 118));
         let unlimited = Limits::for_descriptors(u64::MAX);
         assert_eq!((unlimited.connections, unlimited.unauthenticated, unlimited.of_user), (8_192, 256, 256));
         let smallest = Limits::for_descriptors(DESCRIPTORS_MIN);

@@ -199,6 +199,11 @@ impl Connection {
         Ok(())
     }
 
+    /// Ends the connection at once.
+    pub fn close(&self) {
+        self.0.connections.table().advance(self.0.id, Stage::Closed);
+    }
+
     /// Counts a request as being answered until the result is dropped.
     pub fn request(&self) -> OpenRequest {
         self.0.connections.table().admission.begin(self.0.id);

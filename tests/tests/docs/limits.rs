@@ -26,6 +26,7 @@ use Print::{Bytes, Count, Pages, Power, Time};
 type Constant = (&'static str, &'static str, Print);
 
 const ADMISSION: &str = "controller/src/server/admission.rs";
+const SENDING: &str = "controller/src/server/sending.rs";
 const UPLOAD: &str = "controller/src/server/upload.rs";
 const VALIDATION: &str = "state/src/agents/record_validation.rs";
 const SECRET: &str = "state/src/terms/secret.rs";
@@ -60,6 +61,15 @@ const ROWS: &[(&str, &[Constant])] = &[
     ("uploads of all users", &[(UPLOAD, "UPLOADS_MAX", Count)]),
     ("the rate of an upload", &[(UPLOAD, "RATE_MIN", Bytes), (UPLOAD, "LATE_MAX", Time)]),
     ("the time of an upload", &[(UPLOAD, "UPLOAD_TIMEOUT", Time)]),
+    // Responses
+    ("files that are sent to one agent", &[(SENDING, "OF_AGENT_MAX", Count)]),
+    ("files that are sent to all agents", &[(SENDING, "FILES_MAX", Count)]),
+    (
+        "large responses to one caller",
+        &[(SENDING, "OF_CALLER_BYTES_MAX", Bytes), ("controller/src/archive_file.rs", "PIECE_BYTES", Bytes)],
+    ),
+    ("large responses to all callers", &[(SENDING, "RESPONSES_BYTES_MAX", Bytes)]),
+    ("the rate of a file", &[]),
     // A host with many units
     ("open files of a process", &[]),
     ("open files of the host", &[]),
