@@ -17,13 +17,14 @@ use api::{
     Archive, Attach, Claim, Commit, FetchArchive, FetchResource, Handle, Report, Watch, WatchUnit,
     WriteLeaderSettings,
 };
+use state::agents::record_validation::{EarlyReport, Valid};
 use state::agents::session::{self, AgentSession, GrantedSession};
 use state::documents::application::{may_read_archive, may_read_resource};
 use state::documents::draft::{self, Draft, Reader, read};
 use state::documents::prelude::{GLOBAL, Model};
 use state::documents::refusal::Refusal;
 use state::lifecycle::leadership::GrantedLease;
-use state::operations::run_reports::{RefusedRecord, ReportsOfRun};
+use state::operations::run_reports::RefusedRecord;
 use state::operations::{leader_claim, leader_settings, record_commit};
 use state::restore::resync;
 use state::status::presence::ExecutingRun;
@@ -62,7 +63,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         session: AgentSession,
         record: Record,
     ) -> Result<Committed<CommitOutcome>, ApiError> {
-        let record = Arc::new(record);
+        let record = Arc::new(Valid::record(record)?);
         let dropped = self.resync(session, &record).await?;
         let AgentSession { model, unit, .. } = session;
         let ids = Uuids::new(&self.controller.environment);
@@ -82,7 +83,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
     async fn resync(
         &self,
         session: AgentSession,
-        record: &Arc<Record>,
+        record: &Arc<Valid<Record>>,
     ) -> Result<Vec<DroppedWrite>, ApiError> {
         let mut next = record.resync_local.as_ref().map(|_| resync::ResyncProgress::default());
         let mut all_dropped = Vec::new();
@@ -160,11 +161,10 @@ impl<S: Store, E: Environment> Handle<Report> for Authorised<S, E> {
         let Report { epoch, run, reports, executing, executing_for_ms } = report;
         let session = self.agent_session(epoch)?;
         let AgentSession { model, unit, .. } = session;
-        let running = executing.clone();
+        let early = Valid::report(EarlyReport { run, reports, executing: executing.clone() })?;
         let now_ms = self.controller.environment.wall_ms();
         let transition = move |draft: &mut Draft<'_>| {
-            let reports = ReportsOfRun { run, reports: &reports };
-            record_commit::apply_report(draft, session, reports, running.as_ref(), now_ms)?;
+            record_commit::apply_report(draft, session, &early, now_ms)?;
             Ok(draft.bytes_written(&model.logs_of(unit)))
         };
         let log_bytes = self.controller.run(transition).await?.answer;

@@ -16,6 +16,7 @@ mod storage;
 mod users;
 
 use controller::store::{ApplyError, Store};
+use state::agents::record_validation::{EarlyReport, Valid};
 use state::agents::session::{self, AgentSession, Attach};
 use state::charm::{Action, Base, Charm, ConfigOption, Endpoint, OptionType, Resource, Role, Scope};
 use state::documents::draft::{Draft, Reader, StoredDocument, Transaction, read};
@@ -31,7 +32,7 @@ use state::operations::force;
 use state::operations::force_timer::{self, ForceTimer};
 use state::operations::instance::{Enrolment, ProvisioningReport};
 use state::operations::leader_settings::LeaderWrite;
-use state::operations::run_reports::{RefusedRecord, ReportsOfRun};
+use state::operations::run_reports::RefusedRecord;
 use state::operations::{
     assigned_units, attach_resources, destruction, instance, leader_claim, leader_settings, record_commit,
     tombstone_retention,
@@ -216,6 +217,7 @@ impl<S: Store> Fixture<'_, S> {
     async fn commit(&mut self, local: &mut Local, record: Record) {
         let (session, sent, ids) = (session_of(local), record.clone(), self.ids());
         self.call("record_commit::commit", move |draft| {
+            let sent = Valid::record(sent.clone())?;
             record_commit::commit(draft, session, &sent, &mut ids()).map(drop)
         })
         .await;
