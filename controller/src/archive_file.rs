@@ -3,6 +3,7 @@
 //! The digest is verified while the file is read. The last piece is returned only if the digest is the expected one, so
 //! that a damaged file is never received completely; the receiver verifies the digest, too.
 
+use crate::disk_threads::DiskThreads;
 use host::digest::Hash;
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -38,6 +39,7 @@ pub struct ArchiveFile {
     /// None while a piece is being read, and after an error.
     reader: Option<PieceReader>,
     left: u64,
+    disk: DiskThreads,
 }
 
 struct PieceReader {
@@ -52,9 +54,15 @@ impl ArchiveFile {
     ///
     /// # Errors
     /// If its size cannot be read.
-    pub fn new(file: File, sha256: String, damaged: DamagedFiles) -> io::Result<ArchiveFile> {
+    pub fn new(
+        file: File,
+        sha256: String,
+        damaged: DamagedFiles,
+        disk: DiskThreads,
+    ) -> io::Result<ArchiveFile> {
         let left = file.metadata()?.len();
-        Ok(ArchiveFile { reader: Some(PieceReader { file, hash: Hash::default(), sha256, damaged }), left })
+        let reader = PieceReader { file, hash: Hash::default(), sha256, damaged };
+        Ok(ArchiveFile { reader: Some(reader), left, disk })
     }
 
     /// The bytes that were not read yet.
@@ -76,8 +84,7 @@ impl ArchiveFile {
         let mut reader = self.reader.take().ok_or_else(damaged)?;
         let is_last = self.left == bytes as u64;
         let read = move || reader.next_piece(bytes, is_last).map(|piece| (reader, piece));
-        let read = tokio::task::spawn_blocking(read).await;
-        let (reader, piece) = read.unwrap_or_else(|error| Err(io::Error::other(error)))?;
+        let (reader, piece) = self.disk.run(read).await?;
         (self.reader, self.left) = (Some(reader), self.left - piece.len() as u64);
         Ok(Some(piece))
     }
@@ -106,12 +113,16 @@ mod tests {
     use host::digest::sha256;
     use std::io::{Seek, Write};
 
+    fn opened(file: File, digest: String, damaged: DamagedFiles) -> io::Result<ArchiveFile> {
+        ArchiveFile::new(file, digest, damaged, DiskThreads::start().expect("threads"))
+    }
+
     fn stored(content: &[u8], digest: String) -> (ArchiveFile, File) {
         let mut file = tempfile::tempfile().expect("a file");
         file.write_all(content).expect("written");
         file.rewind().expect("a file");
         let position = file.try_clone().expect("a descriptor");
-        (ArchiveFile::new(file, digest, DamagedFiles::default()).expect("it has a size"), position)
+        (opened(file, digest, DamagedFiles::default()).expect("it has a size"), position)
     }
 
     #[tokio::test]
@@ -142,7 +153,7 @@ mod tests {
         let (_, mut file) = stored(&content, String::new());
         let damaged = DamagedFiles::default();
         file.rewind().expect("a file");
-        let mut file = ArchiveFile::new(file, sha256(b"other"), damaged.clone()).expect("it has a size");
+        let mut file = opened(file, sha256(b"other"), damaged.clone()).expect("it has a size");
         while file.next_piece().await.is_ok() {}
         assert!(damaged.contains(&sha256(b"other")), "the next request is refused at once");
     }

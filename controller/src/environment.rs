@@ -4,6 +4,7 @@
 //! that the simulator can replace it (design 14). `host_environment` implements it for the real controller.
 
 use crate::archive_file::ArchiveFile;
+use crate::disk_threads::DiskThreads;
 use crate::secret_keys::SecretKeys;
 use api::error::{ApiError, ErrorCode};
 use state::charm::Charm;
@@ -36,8 +37,9 @@ pub trait Environment: Send + Sync + 'static {
     /// Reads a charm archive and stores it under its digest. The archive is durable when this returns. An error
     /// lists every problem of the charm, one per line, and nothing is stored.
     fn store_archive(&self, bytes: Vec<u8>) -> impl Future<Output = Result<StoredArchive, ApiError>> + Send;
-    /// Returns the folder into which the server receives archives; none if this environment has none.
-    fn receiving_folder(&self) -> Option<PathBuf> {
+    /// Returns the folder into which the server receives archives, and the threads that write there; none if this
+    /// environment has none.
+    fn receiving_folder(&self) -> Option<(PathBuf, DiskThreads)> {
         None
     }
     /// Like [`Environment::store_archive`], for an archive that was received into a file of that folder and synced. The

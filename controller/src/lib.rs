@@ -5,7 +5,7 @@
 //! `commit_times`), `debug_log`, `janitor` (with `force_timers`, `debug_log_growth` and `archive_retention`),
 //! `tokens`. All of these run without an async runtime, so that the simulator can drive them (design 14). Only
 //! `program`, `host_environment`, `check`, `installation`, `server`, `request_dispatch` and `store::sqlite` depend on
-//! the real host.
+//! the real host, and `archive_file` and `disk_threads`, which they use.
 
 mod archive_file;
 mod archive_retention;
@@ -14,6 +14,7 @@ pub mod check;
 mod commit_times;
 pub mod debug_log;
 mod debug_log_growth;
+mod disk_threads;
 pub mod environment;
 mod force_timers;
 pub mod handlers;
@@ -36,6 +37,7 @@ pub mod watches;
 pub mod why;
 
 pub use archive_file::ArchiveFile;
+pub use disk_threads::DiskThreads;
 pub use environment::Environment;
 pub use handlers::unit_agent::REFUSED_ENTRY_DELAY_MS;
 pub use session::{Controller, Session};

@@ -5,6 +5,7 @@
 //! removed unless the archive is stored. Called by `server` after the caller was authorised.
 
 use super::budget::Budget;
+use crate::disk_threads::DiskThreads;
 use crate::environment::Environment;
 use api::ARCHIVE_BYTES_MAX;
 use api::error::{ApiError, ErrorCode};
@@ -64,7 +65,7 @@ pub(super) fn deadline(received: u64) -> Duration {
 /// # Errors
 /// If the body is too large or too slow, ends early, or cannot be stored.
 pub async fn receive(environment: &impl Environment, request: Request) -> Result<Received, ApiError> {
-    let Some(folder) = environment.receiving_folder() else {
+    let Some((folder, disk)) = environment.receiving_folder() else {
         return Err(ApiError::new(
             ErrorCode::Unavailable,
             "cannot receive an upload: there is no folder for it",
@@ -77,7 +78,7 @@ pub async fn receive(environment: &impl Environment, request: Request) -> Result
     let received = Received(folder.join(format!(".upload.{:032x}", environment.random())));
     let path = received.0.clone();
     let create = move || OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    let mut file = blocking(create).await?;
+    let mut file = blocking(&disk, create).await?;
     let (started, mut bytes, mut buffer) = (Instant::now(), 0_u64, Vec::new());
     loop {
         let next = tokio::time::timeout_at(started + deadline(bytes), next_data(&mut body)).await;
@@ -88,10 +89,10 @@ pub async fn receive(environment: &impl Environment, request: Request) -> Result
         }
         buffer.extend_from_slice(data.as_deref().unwrap_or_default());
         if buffer.len() >= WRITE_BYTES || data.is_none() {
-            (file, buffer) = blocking(move || write(file, buffer)).await?;
+            (file, buffer) = blocking(&disk, move || write(file, buffer)).await?;
         }
         if data.is_none() {
-            blocking(move || file.sync_all()).await?;
+            blocking(&disk, move || file.sync_all()).await?;
             return Ok(received);
         }
     }
@@ -132,10 +133,10 @@ fn too_slow() -> ApiError {
 
 /// Runs disk work on a thread that may block.
 async fn blocking<T: Send + 'static>(
+    disk: &DiskThreads,
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, ApiError> {
-    let done = tokio::task::spawn_blocking(work).await.unwrap_or_else(|e| Err(io::Error::other(e)));
-    done.map_err(|error| {
+    disk.run(work).await.map_err(|error| {
         let full = host::file::is_disk_full(&error);
         let error = ApiError::new(ErrorCode::Unavailable, format!("cannot receive the upload: {error}"));
         if full { error.hint("free disk space on the controller's host, then try again") } else { error }
