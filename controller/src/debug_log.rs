@@ -8,10 +8,11 @@ use crate::environment::Environment;
 use crate::session::Controller;
 use crate::store::Store;
 use api::error::{ApiError, ErrorCode};
-use api::{LOG_PAGE_LINES, LONG_POLL_MS, LogLine, LogPage, LogQuery};
+use api::{LOG_FILTER_BYTES_MAX, LOG_FILTERS_MAX, LOG_PAGE_LINES, LONG_POLL_MS, LogLine, LogPage, LogQuery};
 use state::documents::draft::{Reader, parse};
 use state::documents::prelude::{LogDoc, Model};
 use state::terms::names::UnitName;
+use std::collections::BTreeMap;
 use wildmatch::WildMatch;
 
 /// Revisions per read of the change log while a client follows the log.
@@ -44,12 +45,13 @@ pub(crate) async fn page<S: Store, E: Environment>(
 ) -> Result<LogPage, ApiError> {
     let until_ms = controller.environment.monotonic_ms() + LONG_POLL_MS;
     let mut after = query.after.as_deref().map(parse_cursor).transpose()?;
+    let mut filter = LogFilter::new(&query)?;
     loop {
         let (lines, end) = match &after {
             Some(after) => lines_after(controller, model, after).await,
             None => all_lines(controller, model).await,
         };
-        let mut found: Vec<LogEntry> = lines.into_iter().filter(|line| matches(&query, &line.doc)).collect();
+        let mut found: Vec<LogEntry> = lines.into_iter().filter(|line| filter.matches(&line.doc)).collect();
         if let (None, Some(newest)) = (&after, query.newest) {
             found.drain(..found.len().saturating_sub(newest as usize));
         }
@@ -123,20 +125,71 @@ async fn lines_after<S: Store, E: Environment>(
     (lines, end.max(after.clone()))
 }
 
-fn matches(query: &LogQuery, line: &LogDoc) -> bool {
-    let unit = |wanted: &String| is_unit(&line.unit, wanted);
-    let module = |wanted: &String| is_module(&line.module, wanted);
-    query.level.is_none_or(|least| line.level >= least)
-        && (query.include.is_empty() || query.include.iter().any(unit))
-        && !query.exclude.iter().any(unit)
-        && (query.include_module.is_empty() || query.include_module.iter().any(module))
-        && !query.exclude_module.iter().any(module)
+/// The filters of a query. A pattern is compiled once for the query, and compared once with each unit.
+struct LogFilter<'q> {
+    query: &'q LogQuery,
+    include: Vec<UnitPattern<'q>>,
+    exclude: Vec<UnitPattern<'q>>,
+    /// Whether the units that were seen are selected.
+    units: BTreeMap<UnitName, bool>,
 }
 
-/// Whether a filter selects a unit. `web/0` is selected by `unit-web-0`, `web/0`, `unit-web-*` and the
-/// application name `web`.
-fn is_unit(unit: &UnitName, wanted: &str) -> bool {
-    unit.application == wanted || unit.to_string() == wanted || WildMatch::new(wanted).matches(&unit.tag())
+impl<'q> LogFilter<'q> {
+    /// An error if the query has too many entries, or too long ones.
+    fn new(query: &'q LogQuery) -> Result<LogFilter<'q>, ApiError> {
+        let LogQuery { include, exclude, include_module, exclude_module, .. } = query;
+        let entries = || [include, exclude, include_module, exclude_module].into_iter().flatten();
+        let (count, longest) = (entries().count(), entries().map(String::len).max().unwrap_or(0));
+        if count > LOG_FILTERS_MAX || longest > LOG_FILTER_BYTES_MAX {
+            let text = format!(
+                "invalid debug-log filters: expected at most {LOG_FILTERS_MAX}, of {LOG_FILTER_BYTES_MAX} bytes each"
+            );
+            return Err(ApiError::new(ErrorCode::Invalid, text).hint("use wildcards: --include 'unit-web-*'"));
+        }
+        let patterns = |all: &'q [String]| all.iter().map(|wanted| UnitPattern::new(wanted)).collect();
+        Ok(LogFilter {
+            query,
+            include: patterns(include),
+            exclude: patterns(exclude),
+            units: BTreeMap::new(),
+        })
+    }
+
+    fn matches(&mut self, line: &LogDoc) -> bool {
+        let module = |wanted: &String| is_module(&line.module, wanted);
+        self.query.level.is_none_or(|least| line.level >= least)
+            && self.selects_unit(&line.unit)
+            && (self.query.include_module.is_empty() || self.query.include_module.iter().any(module))
+            && !self.query.exclude_module.iter().any(module)
+    }
+
+    fn selects_unit(&mut self, unit: &UnitName) -> bool {
+        if let Some(known) = self.units.get(unit) {
+            return *known;
+        }
+        let selects = |pattern: &UnitPattern<'_>| pattern.selects(unit);
+        let selected = (self.include.is_empty() || self.include.iter().any(selects))
+            && !self.exclude.iter().any(selects);
+        self.units.insert(unit.clone(), selected);
+        selected
+    }
+}
+
+/// An entry of a filter of units. `web/0` is selected by `unit-web-0`, `web/0`, `unit-web-*` and the application name
+/// `web`.
+struct UnitPattern<'q> {
+    wanted: &'q str,
+    tags: WildMatch,
+}
+
+impl<'q> UnitPattern<'q> {
+    fn new(wanted: &'q str) -> UnitPattern<'q> {
+        UnitPattern { wanted, tags: WildMatch::new(wanted) }
+    }
+
+    fn selects(&self, unit: &UnitName) -> bool {
+        unit.application == self.wanted || unit.to_string() == self.wanted || self.tags.matches(&unit.tag())
+    }
 }
 
 /// Whether a filter selects a module: by its full name or by its leading parts.
@@ -151,12 +204,29 @@ mod tests {
     #[test]
     fn a_unit_is_selected_by_tag_name_wildcard_and_application() {
         for wanted in ["unit-web-0", "web/0", "unit-web-*", "*-0", "web"] {
-            assert!(is_unit(&UnitName::new("web", 0), wanted), "{wanted}");
+            assert!(UnitPattern::new(wanted).selects(&UnitName::new("web", 0)), "{wanted}");
         }
         for wanted in ["web/1", "we", "unit-web-1", "web-0", "machine-0", "unit-we-*"] {
-            assert!(!is_unit(&UnitName::new("web", 0), wanted), "{wanted}");
+            assert!(!UnitPattern::new(wanted).selects(&UnitName::new("web", 0)), "{wanted}");
         }
-        assert!(!is_unit(&UnitName::new("web-db", 0), "web"), "web-db is another application");
+        assert!(
+            !UnitPattern::new("web").selects(&UnitName::new("web-db", 0)),
+            "web-db is another application"
+        );
+    }
+
+    #[test]
+    fn filters_are_bounded_in_number_and_length() {
+        let query = |count: usize, bytes: usize| LogQuery {
+            include: vec!["w".repeat(bytes)],
+            exclude_module: vec!["m".to_owned(); count - 1],
+            ..LogQuery::default()
+        };
+        assert!(LogFilter::new(&query(LOG_FILTERS_MAX, LOG_FILTER_BYTES_MAX)).is_ok());
+        for (count, bytes) in [(LOG_FILTERS_MAX + 1, 1), (1, LOG_FILTER_BYTES_MAX + 1)] {
+            let refused = LogFilter::new(&query(count, bytes)).err().map(|error| error.code);
+            assert_eq!(refused, Some(ErrorCode::Invalid), "{count} of {bytes} bytes");
+        }
     }
 
     #[test]

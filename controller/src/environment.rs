@@ -3,6 +3,8 @@
 //! It provides clocks, randomness, one timer and the charm archives. Handlers must use nothing else of the host, so
 //! that the simulator can replace it (design 14). `host_environment` implements it for the real controller.
 
+use crate::archive_file::ArchiveFile;
+use crate::disk_threads::DiskThreads;
 use crate::secret_keys::SecretKeys;
 use api::error::{ApiError, ErrorCode};
 use state::charm::Charm;
@@ -35,8 +37,9 @@ pub trait Environment: Send + Sync + 'static {
     /// Reads a charm archive and stores it under its digest. The archive is durable when this returns. An error
     /// lists every problem of the charm, one per line, and nothing is stored.
     fn store_archive(&self, bytes: Vec<u8>) -> impl Future<Output = Result<StoredArchive, ApiError>> + Send;
-    /// Returns the folder into which the server receives archives; none if this environment has none.
-    fn receiving_folder(&self) -> Option<PathBuf> {
+    /// Returns the folder into which the server receives archives, and the threads that write there; none if this
+    /// environment has none.
+    fn receiving_folder(&self) -> Option<(PathBuf, DiskThreads)> {
         None
     }
     /// Like [`Environment::store_archive`], for an archive that was received into a file of that folder and synced. The
@@ -64,6 +67,15 @@ pub trait Environment: Send + Sync + 'static {
     }
     /// Returns the archive or file of this digest; none if it is absent or damaged.
     fn archive(&self, sha256: &str) -> impl Future<Output = Option<Vec<u8>>> + Send;
+    /// Whether the archive or file of this digest is stored and intact.
+    fn has_archive(&self, sha256: &str) -> impl Future<Output = bool> + Send {
+        async { self.archive(sha256).await.is_some() }
+    }
+    /// Opens the archive or file of this digest, to send it in pieces; none if it is absent or known to be damaged, or
+    /// if archives are no files here.
+    fn open_archive(&self, _sha256: &str) -> impl Future<Output = Option<ArchiveFile>> + Send {
+        std::future::ready(None)
+    }
     /// Returns the digests of all stored archives.
     fn archives(&self) -> impl Future<Output = Vec<String>> + Send;
     /// Deletes the file of an archive. A failure is logged; the file is deleted later.

@@ -2,8 +2,10 @@
 //!
 //! The file name of an archive is its digest. An archive is written to a temporary file, synced and renamed, so a
 //! file is either complete or absent; the next start removes temporary files that were left behind. The digest is
-//! verified again on each read.
+//! verified again on each read, and no read needs the memory of a whole file.
 
+use crate::archive_file::{ArchiveFile, DamagedFiles};
+use crate::disk_threads::DiskThreads;
 use crate::environment::{Environment, StoredArchive};
 use crate::secret_keys::SecretKeys;
 use api::error::{ApiError, ErrorCode};
@@ -17,9 +19,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-/// Archives that are read at the same time: each takes one descriptor of the server's reserve, and up to 512 MiB of
-/// memory.
-const READS_MAX: usize = 8;
 /// Received archives that are verified at the same time: each takes up to 512 MiB of memory.
 const VERIFICATIONS_MAX: usize = 1;
 /// The exit status after a broken store: `EX_SOFTWARE` of sysexits.h.
@@ -29,7 +28,8 @@ const EXIT_BROKEN: i32 = 70;
 pub struct HostEnvironment {
     started: Instant,
     archives: PathBuf,
-    reads: Arc<Semaphore>,
+    damaged: DamagedFiles,
+    disk: DiskThreads,
     verifications: Arc<Semaphore>,
     secret_keys: Option<SecretKeys>,
 }
@@ -39,7 +39,7 @@ impl HostEnvironment {
     /// may use the folder. The monotonic clock starts at 0.
     ///
     /// # Errors
-    /// If the folder cannot be created, read or cleaned.
+    /// If the folder cannot be created, read or cleaned, or a thread cannot be started.
     pub fn new(archives: PathBuf) -> io::Result<HostEnvironment> {
         fs::create_dir_all(&archives)?;
         for entry in fs::read_dir(&archives)? {
@@ -48,9 +48,9 @@ impl HostEnvironment {
                 fs::remove_file(entry.path())?;
             }
         }
-        let permits = |most| Arc::new(Semaphore::new(most));
-        let (reads, verifications) = (permits(READS_MAX), permits(VERIFICATIONS_MAX));
-        Ok(HostEnvironment { started: Instant::now(), archives, reads, verifications, secret_keys: None })
+        let verifications = Arc::new(Semaphore::new(VERIFICATIONS_MAX));
+        let (started, damaged, disk) = (Instant::now(), DamagedFiles::default(), DiskThreads::start()?);
+        Ok(HostEnvironment { started, archives, damaged, disk, verifications, secret_keys: None })
     }
 
     /// The same environment with the keys of secrets.
@@ -100,91 +100,111 @@ impl Environment for HostEnvironment {
     }
 
     async fn store_archive(&self, bytes: Vec<u8>) -> Result<StoredArchive, ApiError> {
-        let archives = self.archives.clone();
-        blocking(move || {
-            let source = verify(&archives, bytes)?;
-            write_atomic(&archives.join(&source.sha256), &source.archive).map_err(not_stored)?;
-            Ok(stored(source))
-        })
-        .await
+        let (archives, damaged) = (self.archives.clone(), self.damaged.clone());
+        self.disk
+            .run_on_whole_file(move || {
+                let source = verify(&archives, bytes)?;
+                write_atomic(&archives.join(&source.sha256), &source.archive).map_err(not_stored)?;
+                damaged.remove(&source.sha256);
+                Ok(stored(source))
+            })
+            .await
     }
 
-    fn receiving_folder(&self) -> Option<PathBuf> {
-        Some(self.archives.clone())
+    fn receiving_folder(&self) -> Option<(PathBuf, DiskThreads)> {
+        Some((self.archives.clone(), self.disk.clone()))
     }
 
     async fn store_received_archive(&self, file: &Path) -> Result<StoredArchive, ApiError> {
-        let (archives, file) = (self.archives.clone(), file.to_owned());
+        let (archives, damaged, file) = (self.archives.clone(), self.damaged.clone(), file.to_owned());
         let permit = self.verifications.clone().acquire_owned().await;
-        blocking(move || {
-            let _permit = permit;
-            let source = verify(&archives, fs::read(&file).map_err(not_stored)?)?;
-            let renamed = fs::rename(&file, archives.join(&source.sha256));
-            renamed.and_then(|()| sync_folder(&archives)).map_err(not_stored)?;
-            Ok(stored(source))
-        })
-        .await
+        self.disk
+            .run_on_whole_file(move || {
+                let _permit = permit;
+                let source = verify(&archives, fs::read(&file).map_err(not_stored)?)?;
+                let renamed = fs::rename(&file, archives.join(&source.sha256));
+                renamed.and_then(|()| sync_folder(&archives)).map_err(not_stored)?;
+                damaged.remove(&source.sha256);
+                Ok(stored(source))
+            })
+            .await
     }
 
     async fn store_resource(&self, bytes: Vec<u8>) -> Result<String, ApiError> {
-        let archives = self.archives.clone();
-        blocking(move || {
-            let digest = sha256(&bytes);
-            write_atomic(&archives.join(&digest), &bytes).map_err(not_stored)?;
-            Ok(digest)
-        })
-        .await
+        let (archives, damaged) = (self.archives.clone(), self.damaged.clone());
+        self.disk
+            .run_on_whole_file(move || {
+                let digest = sha256(&bytes);
+                write_atomic(&archives.join(&digest), &bytes).map_err(not_stored)?;
+                damaged.remove(&digest);
+                Ok(digest)
+            })
+            .await
     }
 
     async fn store_received_resource(&self, file: &Path) -> Result<(String, u64), ApiError> {
-        let (archives, file) = (self.archives.clone(), file.to_owned());
-        blocking(move || {
-            let digest = File::open(&file).and_then(sha256_of).map_err(not_stored)?;
-            let bytes = fs::metadata(&file).map_err(not_stored)?.len();
-            let renamed = fs::rename(&file, archives.join(&digest));
-            renamed.and_then(|()| sync_folder(&archives)).map_err(not_stored)?;
-            Ok((digest, bytes))
-        })
-        .await
+        let (archives, damaged, file) = (self.archives.clone(), self.damaged.clone(), file.to_owned());
+        self.disk
+            .run_on_whole_file(move || {
+                let digest = File::open(&file).and_then(sha256_of).map_err(not_stored)?;
+                let bytes = fs::metadata(&file).map_err(not_stored)?.len();
+                let renamed = fs::rename(&file, archives.join(&digest));
+                renamed.and_then(|()| sync_folder(&archives)).map_err(not_stored)?;
+                damaged.remove(&digest);
+                Ok((digest, bytes))
+            })
+            .await
     }
 
     async fn archive(&self, digest: &str) -> Option<Vec<u8>> {
+        let mut file = self.open_archive(digest).await?;
+        let mut bytes = Vec::new();
+        while let Some(piece) = file.next_piece().await.ok()? {
+            bytes.extend(piece);
+        }
+        Some(bytes)
+    }
+
+    async fn has_archive(&self, digest: &str) -> bool {
         let (file, expected) = (self.archives.join(digest), digest.to_owned());
-        let permit = self.reads.clone().acquire_owned().await;
-        // the permit ends with the work, which a request that is dropped does not end
-        let read = move || {
-            let _permit = permit;
-            fs::read(file).ok().filter(|bytes| sha256(bytes) == expected)
-        };
-        blocking(read).await
+        let is_intact = move || File::open(file).and_then(sha256_of).is_ok_and(|digest| digest == expected);
+        self.disk.run_on_whole_file(is_intact).await
+    }
+
+    async fn open_archive(&self, digest: &str) -> Option<ArchiveFile> {
+        let (file, expected, damaged) = (self.archives.join(digest), digest.to_owned(), self.damaged.clone());
+        if damaged.contains(digest) {
+            return None;
+        }
+        let disk = self.disk.clone();
+        let open = move || ArchiveFile::new(File::open(file)?, expected, damaged, disk);
+        self.disk.run(move || open().ok()).await
     }
 
     async fn archives(&self) -> Vec<String> {
         let folder = self.archives.clone();
-        blocking(move || {
-            let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-            let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-            names.filter(|name| is_sha256(name)).collect()
-        })
-        .await
+        self.disk
+            .run(move || {
+                let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+                let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+                names.filter(|name| is_sha256(name)).collect()
+            })
+            .await
     }
 
     async fn delete_archive(&self, sha256: &str) {
         let file = self.archives.join(sha256);
-        blocking(move || {
-            if let Err(error) = ignore_not_found(fs::remove_file(&file)) {
-                tracing::warn!("cannot delete {}: {error}", file.display());
-            }
-        })
-        .await;
+        self.disk
+            .run(move || {
+                if let Err(error) = ignore_not_found(fs::remove_file(&file)) {
+                    tracing::warn!("cannot delete {}: {error}", file.display());
+                }
+            })
+            .await;
     }
 
     fn on_store_failure(&self, why: &str) {
         tracing::error!("{why}; exiting: a restarted controller continues from the state on disk");
         std::process::exit(EXIT_BROKEN);
     }
-}
-
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    tokio::task::spawn_blocking(work).await.expect("disk work does not panic")
 }

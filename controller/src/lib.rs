@@ -5,14 +5,16 @@
 //! `commit_times`), `debug_log`, `janitor` (with `force_timers`, `debug_log_growth` and `archive_last_needed`),
 //! `tokens`. All of these run without an async runtime, so that the simulator can drive them (design 14). Only
 //! `program`, `host_environment`, `check`, `installation`, `server`, `request_dispatch` and `store::sqlite` depend on
-//! the real host.
+//! the real host, and `archive_file` and `disk_threads`, which they use.
 
+mod archive_file;
 mod archive_last_needed;
 pub mod authorisation;
 pub mod check;
 mod commit_times;
 pub mod debug_log;
 mod debug_log_growth;
+mod disk_threads;
 pub mod environment;
 mod force_timers;
 pub mod handlers;
@@ -34,6 +36,8 @@ pub mod tokens;
 pub mod watches;
 pub mod why;
 
+pub use archive_file::ArchiveFile;
+pub use disk_threads::DiskThreads;
 pub use environment::Environment;
 pub use handlers::unit_agent::REFUSED_ENTRY_DELAY_MS;
 pub use session::{Controller, Session};

@@ -86,7 +86,7 @@ impl<S: Store, E: Environment> Visitor<Session<S, E>> for ServiceList<S, E> {
     }
 }
 
-fn parse_body<M: Message>(method: Method, body: Vec<u8>) -> Result<M, ApiError> {
+pub(crate) fn parse_body<M: Message>(method: Method, body: Vec<u8>) -> Result<M, ApiError> {
     let body = if method == Method::Get { b"null".to_vec() } else { body };
     M::from_bytes(body).map_err(|e| ApiError::new(ErrorCode::Invalid, format!("invalid request body: {e}")))
 }

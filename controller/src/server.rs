@@ -3,16 +3,22 @@
 //! It has its own accept loop, which allows TLS 1.3 only and bounds the connections (S18). No byte of a request body is
 //! read before the caller is authorised for the route. Called by `program`.
 //!
-//! `admission` decides which connections may be open, `connections` executes these decisions, `revocation` ends the
-//! connections of revoked tokens, `upload` receives charm archives, and `descriptors` reads the limit of open files,
+//! `admission` decides which connections may be open, `connections` executes these decisions, `waiting` holds the
+//! accepted connections that may not be open yet, so that the accept loop waits for no client, `revocation` ends the
+//! connections of revoked tokens, `upload` receives charm archives, `sending` sends the bodies of responses, `budget` is
+//! what the callers share, and `descriptors` reads the limit of open files,
 //! from which the limits of connections follow.
 
 mod admission;
+mod budget;
 mod connections;
 pub mod descriptors;
 mod revocation;
+mod sending;
 mod upload;
+mod waiting;
 
+use crate::archive_file::PIECE_BYTES;
 use crate::authorisation;
 use crate::environment::Environment;
 use crate::request_dispatch::{HandlerReply, Service, services};
@@ -21,7 +27,7 @@ use crate::store::{Store, unavailable};
 use crate::tokens;
 use admission::HandshakeProgress;
 use api::error::{ApiError, ErrorCode};
-use api::request::{Content, Entry, InModel, Message, Method};
+use api::request::{Content, Entry, InModel, Message, Method, ResponseBody};
 use api::{API_VERSION, Request as _, UploadResource};
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
@@ -29,9 +35,11 @@ use axum::extract::{RawPathParams, Request};
 use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use axum::routing::{MethodFilter, on};
+use budget::Budget;
 use connections::{Connection, Connections, OpenResponse, Stage};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use sending::{Recipient, SendBudgets};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::pin;
@@ -45,8 +53,10 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::{LazyConfigAcceptor, TlsAcceptor};
 use tracing::Instrument;
-use upload::Uploads;
+use waiting::Waiting;
 
+/// The most bytes that a connection buffers in each direction: one piece of a body, or the head of a request.
+const BUFFER_BYTES_MAX: usize = PIECE_BYTES;
 /// The time limit for a TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The time limit from the handshake to the end of the first authenticated request's head.
@@ -79,14 +89,21 @@ pub fn acceptor(certificate: &str, key: &str) -> anyhow::Result<TlsAcceptor> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// Accepts the next connection of any listener.
-async fn accept(listeners: &[TcpListener]) -> std::io::Result<(TcpStream, std::net::SocketAddr)> {
+/// Accepts the next connection of any listener. The listeners take turns: the search begins at `turn`, and the turn
+/// passes to the one after the listener that had a connection.
+async fn accept(
+    listeners: &[TcpListener],
+    turn: &mut usize,
+) -> std::io::Result<(TcpStream, std::net::SocketAddr)> {
     std::future::poll_fn(|context| {
-        let ready = |listener: &TcpListener| match listener.poll_accept(context) {
-            Poll::Ready(accepted) => Some(accepted),
-            Poll::Pending => None,
-        };
-        listeners.iter().find_map(ready).map_or(Poll::Pending, Poll::Ready)
+        for index in 0..listeners.len() {
+            let index = (*turn + index) % listeners.len();
+            if let Poll::Ready(accepted) = listeners[index].poll_accept(context) {
+                *turn = index + 1;
+                return Poll::Ready(accepted);
+            }
+        }
+        Poll::Pending
     })
     .await
 }
@@ -104,38 +121,36 @@ pub async fn serve<S: Store, E: Environment>(
     let mut tasks = JoinSet::new();
     let stopping = tokio::sync::watch::Sender::new(false);
     let mut stop = pin!(stop);
-    // A connection that was accepted and waits until another one is closed.
-    let mut held = None;
+    let mut waiting = Waiting::new(connections.limits().waiting);
+    let mut turn = 0;
     loop {
-        let admitted = async {
-            let (stream, address) = match held.take() {
-                Some(held) => held,
-                None => accept(&listeners).await?,
+        // First, the tasks of the connections that were just accepted record what their peers have sent.
+        tokio::task::yield_now().await;
+        let try_again = loop {
+            let (stream, connection) = match connections.open_next(&mut waiting) {
+                Ok(opened) => opened,
+                Err(try_again) => break try_again,
             };
-            let (_, address) = held.insert((stream, address));
-            let connection = connections.admit(address.ip()).await;
-            std::io::Result::Ok(held.take().map(|(stream, _)| (stream, connection)))
+            let (acceptor, router) = (acceptor.clone(), router.clone());
+            let mut stopping = stopping.subscribe();
+            tasks.spawn(async move {
+                let stopped = async move { drop(stopping.wait_for(|stopping| *stopping).await) };
+                tokio::select! {
+                    () = connection.reached(Stage::Closed) => {}
+                    () = serve_connection(stream, acceptor, router, connection.clone(), stopped) => {}
+                }
+                drop(connection); // after its socket
+            });
         };
         tokio::select! {
             () = &mut stop => break,
             () = &mut revocations => {}
-            admitted = admitted => match admitted {
-                Ok(Some((stream, connection))) => {
-                    let (acceptor, router) = (acceptor.clone(), router.clone());
-                    let mut stopping = stopping.subscribe();
-                    tasks.spawn(async move {
-                        let stopped = async move { drop(stopping.wait_for(|stopping| *stopping).await) };
-                        tokio::select! {
-                            () = connection.reached(Stage::Closed) => {}
-                            () = serve_connection(stream, acceptor, router, connection.clone(), stopped) => {}
-                        }
-                        drop(connection); // after its socket
-                    });
-                }
-                Ok(None) => {}
+            accepted = accept(&listeners, &mut turn) => match accepted {
+                Ok((stream, address)) => waiting.push(address.ip(), stream),
                 // The process or the host is out of file descriptors: the pause avoids a busy loop.
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             },
+            () = connections.changed(try_again), if !waiting.is_empty() => {}
             Some(_) = tasks.join_next(), if !tasks.is_empty() => {}
         }
     }
@@ -180,7 +195,7 @@ async fn serve_connection(
         }
     });
     let mut http = hyper::server::conn::http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(IDLE_TIMEOUT);
+    http.timer(TokioTimer::new()).header_read_timeout(IDLE_TIMEOUT).max_buf_size(BUFFER_BYTES_MAX);
     let mut serving = pin!(http.serve_connection(TokioIo::new(tls), service));
     tokio::select! {
         _ = &mut serving => return,
@@ -201,19 +216,19 @@ async fn serve_connection(
 
 /// Returns the router: one route for each request type.
 fn router<S: Store, E: Environment>(controller: Arc<Controller<S, E>>) -> Router {
-    let uploads = Arc::new(Uploads::new());
+    let budgets = Arc::new(Budgets { uploads: upload::slots(), responses: Arc::new(SendBudgets::new()) });
     let mut router = Router::new();
     for service in services::<S, E>() {
         let method = match service.entry.route.method {
             Method::Get => MethodFilter::GET,
             Method::Post => MethodFilter::POST,
         };
-        let (controller, uploads) = (controller.clone(), uploads.clone());
+        let (controller, budgets) = (controller.clone(), budgets.clone());
         let handler = move |params: RawPathParams, request: Request| {
             let params = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-            let (controller, uploads) = (controller.clone(), uploads.clone());
+            let (controller, budgets) = (controller.clone(), budgets.clone());
             async move {
-                let answer = handle_request(controller, service, params, request, uploads);
+                let answer = handle_request(controller, service, params, request, budgets);
                 respond(unavailable::answer(answer).await.unwrap_or_else(|error| Err(error.into())))
             }
         };
@@ -260,15 +275,25 @@ async fn session<S: Store, E: Environment>(
     Ok(session)
 }
 
+/// What the requests share.
+struct Budgets {
+    uploads: Budget,
+    responses: Arc<SendBudgets>,
+}
+
+/// The content type and the body of a response.
+type Answer = (&'static str, Body);
+
 /// Authorises the caller, then reads the body and calls the handler.
 async fn handle_request<S: Store, E: Environment>(
     controller: Arc<Controller<S, E>>,
     service: Service<S, E>,
     params: BTreeMap<String, String>,
     request: Request,
-    uploads: Arc<Uploads>,
-) -> Result<HandlerReply, ApiError> {
+    budgets: Arc<Budgets>,
+) -> Result<Answer, ApiError> {
     let entry = service.entry;
+    let connection = request.extensions().get::<Connection>().cloned();
     let session = session(&controller, request.headers(), request.extensions()).await?;
     authorisation::check(&session.principal, entry.caller)?;
     if let Some(agent) = params.get("agent") {
@@ -279,20 +304,32 @@ async fn handle_request<S: Store, E: Environment>(
     }
     let model = params.get("model").map_or("", String::as_str);
     let span = tracing::debug_span!("request", name = entry.name, caller = ?session.principal);
+    let (caller, responses) = (session.principal.clone(), budgets.responses.clone());
+    let connection = connection.ok_or_else(authorisation::unauthorised)?;
+    let recipient = Recipient { connection, caller, budgets: responses };
     match entry.request_content {
         Content::Json => {
             let body = body(&entry, request.into_body()).await?;
-            (service.answer)(session.in_model(model), body.into()).instrument(span).await
+            if entry.response_body == ResponseBody::Single(Content::Bytes) {
+                let permit = budgets.responses.file(&session.principal).await;
+                let session = session.in_model(model);
+                let file = session.open_requested(entry.route, body.into()).instrument(span).await?;
+                return Ok((BYTES, recipient.file(file, permit)));
+            }
+            match (service.answer)(session.in_model(model), body.into()).instrument(span).await? {
+                HandlerReply::Single(content, bytes) => Ok((content_type(content), recipient.answer(bytes)?)),
+                HandlerReply::Lines(lines) => Ok(("application/x-ndjson", recipient.lines(lines))),
+            }
         }
         Content::Bytes => {
-            let _slot = uploads.slot(&session.principal).await;
+            let _slot = budgets.uploads.acquire(&session.principal, 1).await;
             let archive = upload::receive(&controller.environment, request).await?;
             let file = archive.file();
             let stored = match entry.route == UploadResource::ROUTE {
                 true => session.store_received_resource(file).instrument(span).await?.into_bytes(),
                 false => session.store_received_archive(file).instrument(span).await?.into_bytes(),
             };
-            Ok(HandlerReply::Single(Content::Json, stored))
+            Ok((JSON, stored.into()))
         }
     }
 }
@@ -313,19 +350,23 @@ async fn body(entry: &Entry, body: Body) -> Result<Bytes, ApiError> {
     }
 }
 
+const JSON: &str = "application/json";
+const BYTES: &str = "application/octet-stream";
+
+fn content_type(content: Content) -> &'static str {
+    match content {
+        Content::Json => JSON,
+        Content::Bytes => BYTES,
+    }
+}
+
 /// Maps the result of a handler to an HTTP response.
-fn respond(result: Result<HandlerReply, ApiError>) -> Response {
+fn respond(result: Result<Answer, ApiError>) -> Response {
     let (status, kind, body) = match result {
-        Ok(HandlerReply::Single(Content::Json, json)) => {
-            (StatusCode::OK, "application/json", Body::from(json))
-        }
-        Ok(HandlerReply::Single(Content::Bytes, bytes)) => {
-            (StatusCode::OK, "application/octet-stream", Body::from(bytes))
-        }
-        Ok(HandlerReply::Lines(lines)) => (StatusCode::OK, "application/x-ndjson", lines),
+        Ok((kind, body)) => (StatusCode::OK, kind, body),
         Err(error) => {
             let status = StatusCode::from_u16(error.code.status()).expect("the mapping has valid codes");
-            (status, "application/json", Body::from(serde_json::to_vec(&error).expect("plain data")))
+            (status, JSON, Body::from(serde_json::to_vec(&error).expect("plain data")))
         }
     };
     let mut response = Response::new(body);
@@ -335,4 +376,38 @@ fn respond(result: Result<HandlerReply, ApiError>) -> Response {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn listeners_take_turns() {
+        let (mut listeners, mut clients) = (Vec::new(), Vec::new());
+        for _ in 0..2 {
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+            for _ in 0..2 {
+                let address = listener.local_addr().expect("it is bound");
+                clients.push(TcpStream::connect(address).await.expect("it listens"));
+            }
+            listeners.push(listener);
+        }
+        for listener in &listeners {
+            // The runtime notices the waiting connections of both listeners before the test begins.
+            std::future::poll_fn(|context| listener.poll_accept(context)).await.expect("a connection");
+        }
+        for client in 0..2 {
+            let address = listeners[client].local_addr().expect("it is bound");
+            clients.push(TcpStream::connect(address).await.expect("it listens"));
+        }
+        let mut turn = 0;
+        let mut order = Vec::new();
+        for _ in 0..4 {
+            let (stream, _) = accept(&listeners, &mut turn).await.expect("a connection waits");
+            let address = stream.local_addr().expect("it is connected");
+            order.push(listeners.iter().position(|one| one.local_addr().is_ok_and(|a| a == address)));
+        }
+        assert_eq!(order, [Some(0), Some(1), Some(0), Some(1)]);
+    }
 }

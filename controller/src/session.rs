@@ -262,6 +262,13 @@ impl<S: Store, E: Environment> InModel for Session<S, E> {
 /// request type (`handlers`), so that none can run without authorisation.
 pub struct Authorised<S, E>(Session<S, E>);
 
+impl<S, E> Authorised<S, E> {
+    /// The session of a caller that was authorised for the request that it makes.
+    pub(crate) fn of(session: &Session<S, E>) -> Authorised<S, E> {
+        Authorised(session.clone())
+    }
+}
+
 impl<S, E> Deref for Authorised<S, E> {
     type Target = Session<S, E>;
 

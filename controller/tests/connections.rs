@@ -393,3 +393,38 @@ async fn the_soft_limit_is_raised_and_a_limit_that_is_too_low_is_named() {
     assert!(matches!(errors[..], [one] if one.contains("open files") && one.contains("64")), "{output}");
     assert_eq!(program.0.wait().expect("it ends").code(), Some(1));
 }
+
+/// 1. The host or the user has as many threads as it may have (`ulimit -u`, `TasksMax=`). 2. Requests arrive. The
+///    runtime ends the process if it cannot start the first thread of its pool, so no request may need a new thread.
+#[tokio::test]
+async fn requests_start_no_thread() {
+    let mut door = TestServer::new().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let installation = Installation::open(folder.path()).expect("a new installation");
+    let store = Sqlite::open(&installation.store(), Options::new(Uuid(9))).expect("a new store");
+    let host = HostEnvironment::new(installation.archives()).expect("a folder for archives");
+    let fixture = Fixture::new(Controller::new(store, host, installation.controller())).await;
+    let user = TokenHolder::User { name: "ann".to_owned(), role: UserRole::Write };
+    let user = fixture.token(Uuid(1), user).await;
+    drop(fixture);
+    let (mut program, output) = Limited::start(folder.path(), "-n 1024");
+    assert!(output.contains("serving"), "{output}");
+    let address = Installation::open(folder.path()).expect("it serves").address().expect("stored");
+    (door.address, door.installation) = (address.to_string(), installation);
+    let pid = program.0.id().to_string();
+    let threads = || std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs").count();
+    let before = threads();
+    // For a user other than root, no further thread can start.
+    let limited = Command::new("prlimit").args(["--pid", &pid, "--nproc=1"]).status();
+    assert!(limited.expect("prlimit is part of util-linux").success());
+    let user = Client::user(&door.controller(&user)).expect("a good file").in_model("dev");
+    let reads =
+        (0..20).map(|_| user.clone()).map(|user| tokio::spawn(async move { user.handle(GetStatus).await }));
+    for read in reads.collect::<Vec<_>>() {
+        read.await.expect("it does not panic").expect("a read");
+    }
+    let file = user.handle(UploadResource(b"some file".to_vec())).await.expect("it is stored");
+    assert_eq!(user.handle(FindResource { sha256: file.sha256.clone() }).await, Ok(Some(file)));
+    assert_eq!(threads(), before);
+    assert_eq!(program.0.try_wait().expect("it can be asked"), None, "it runs");
+}

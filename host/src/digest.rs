@@ -41,6 +41,22 @@ pub fn sha256_of(mut reader: impl Read) -> io::Result<String> {
     Ok(format!("{:x}", hash.finalize()))
 }
 
+/// The SHA-256 of contents that are added one after the other.
+#[derive(Clone, Debug, Default)]
+pub struct Hash(Sha256);
+
+impl Hash {
+    /// Adds contents.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The SHA-256 of everything that was added, as 64 hexadecimal digits.
+    pub fn finish(self) -> String {
+        format!("{:x}", self.0.finalize())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,5 +75,9 @@ mod tests {
         let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(sha256(b"abc"), abc);
         assert_eq!(sha256_of(&b"abc"[..]).expect("memory is readable"), abc);
+        let mut hash = Hash::default();
+        hash.update(b"a");
+        hash.update(b"bc");
+        assert_eq!(hash.finish(), abc);
     }
 }

@@ -38,9 +38,9 @@ impl<S: Store, E: Environment> Handle<ReportDiskUsage> for Authorised<S, E> {
         let ReportDiskUsage { mut units, quarantined_bytes } = report;
         let (model, machine) = self.machine()?;
         self.controller.presence.set_quarantined_bytes(machine, quarantined_bytes);
-        let own = self.controller.read(move |mut reader| {
-            units.retain(|unit, _| assigned_units::is_assigned(&mut reader, model, machine, *unit));
-            units
+        let own = self.controller.read(move |reader| {
+            let assigned = assigned_units::ids(reader, model, machine).into_iter();
+            assigned.filter_map(|unit| units.remove_entry(&unit)).collect::<Vec<_>>()
         });
         let reported_ms = self.controller.environment.monotonic_ms();
         for (unit, usage) in own.await {

@@ -16,7 +16,7 @@ use api::{
     ReportObstructedRecalls, ReportPresence, ReportStorage, ReportUninstalled, ReportUnitHealth,
     SetUnitToken, Watch, WatchMachine,
 };
-use state::documents::draft::{Draft, read, read_all};
+use state::documents::draft::{Draft, read_all};
 use state::documents::prelude::{Model, TokenHolder, last_id};
 use state::documents::token;
 use state::lifecycle::{machine, storage};
@@ -94,9 +94,10 @@ impl<S: Store, E: Environment> Handle<ReportPresence> for Authorised<S, E> {
 impl<S: Store, E: Environment> Handle<ReportUnitHealth> for Authorised<S, E> {
     async fn handle(&self, ReportUnitHealth { mut units }: ReportUnitHealth) -> Result<(), ApiError> {
         let (model, machine) = self.machine()?;
-        let own = self.controller.read(move |mut reader| {
-            units.retain(|unit, _| assigned_units::is_assigned(&mut reader, model, machine, *unit));
-            units
+        // The units of the machine are looked up in the report, because an agent may report any number of units.
+        let own = self.controller.read(move |reader| {
+            let assigned = assigned_units::ids(reader, model, machine).into_iter();
+            assigned.filter_map(|unit| units.remove_entry(&unit)).collect::<Vec<_>>()
         });
         let now_ms = self.controller.environment.monotonic_ms();
         for (unit, health) in own.await {
@@ -113,8 +114,9 @@ impl<S: Store, E: Environment> Handle<ReportObstructedRecalls> for Authorised<S,
     ) -> Result<(), ApiError> {
         let (model, machine) = self.machine()?;
         let own = self.controller.read(move |reader| {
-            recalls.retain(|unit, _| read(reader, &model.recall(machine, *unit)).is_some());
-            recalls
+            let pending = read_all::<()>(reader, &model.recalls(machine));
+            let units = pending.iter().filter_map(|(key, ())| last_id(key));
+            units.filter_map(|unit| recalls.remove_entry(&unit)).collect::<Vec<_>>()
         });
         let own = own.await.into_iter().take(OBSTRUCTED_RECALLS_MAX);
         let own = own.map(|(unit, why)| (unit, bounded_line(&why))).collect();
@@ -182,9 +184,9 @@ impl<S: Store, E: Environment> Watch<WatchMachine> for Authorised<S, E> {
 
     async fn watch(&self, _: WatchMachine) -> Result<MachineStream<S, E>, ApiError> {
         let (model, machine) = self.machine()?;
-        let units = self.controller.read(move |reader| read_all::<()>(reader, &model.machine_units(machine)));
+        let units = self.controller.read(move |reader| assigned_units::ids(reader, model, machine));
         let now_ms = self.controller.environment.monotonic_ms();
-        for unit in units.await.iter().filter_map(|(key, ())| last_id(key)) {
+        for unit in units.await {
             self.controller.presence.set_health(unit, None, now_ms);
         }
         self.controller.presence.set_obstructed_recalls(machine, BTreeMap::new());

@@ -30,7 +30,7 @@ impl<S: Store, E: Environment> Handle<FindResource> for Authorised<S, E> {
         let Some(doc) = controller.read(move |reader| read(reader, &key)).await else { return Ok(None) };
         controller.archives.record_needed(&sha256, controller.environment.monotonic_ms());
         drop(shared);
-        let is_intact = controller.environment.archive(&sha256).await.is_some();
+        let is_intact = controller.environment.has_archive(&sha256).await;
         Ok(is_intact.then_some(StoredResource { sha256, bytes: doc.bytes }))
     }
 }

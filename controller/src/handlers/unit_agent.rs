@@ -3,17 +3,21 @@
 //! The unit is always the one of the session (S14). Each transition checks the epoch of the agent's session, so that a
 //! superseded agent cannot write (S16). Every request counts as a heartbeat.
 
+use crate::archive_file::ArchiveFile;
 use crate::authorisation;
 use crate::environment::{Environment, Uuids};
 use crate::leases::ClaimLock;
-use crate::session::Authorised;
+use crate::request_dispatch::parse_body;
+use crate::session::{Authorised, Session};
 use crate::store::{Compacted, Store};
 use crate::watches::UnitStream;
 use api::error::{ApiError, ErrorCode};
+use api::request::{Method, Request, Route};
 use api::{
     Archive, Attach, Claim, Commit, FetchArchive, FetchResource, Handle, Report, Watch, WatchUnit,
     WriteLeaderSettings,
 };
+use state::agents::record_validation::{EarlyReport, Valid};
 use state::agents::session::{self, AgentSession, GrantedSession};
 use state::documents::application::{may_read_archive, may_read_resource};
 use state::documents::draft::{self, Draft, Reader, read};
@@ -27,7 +31,7 @@ use state::terms::names::Uuid;
 use state::terms::operation::Operation;
 use state::terms::position::Committed;
 use state::terms::refusal::EntityKind;
-use state::transitions::run_reports::{RefusedRecord, ReportsOfRun};
+use state::transitions::run_reports::RefusedRecord;
 use state::transitions::{leader_claim, leader_settings, record_commit};
 use state::unit::record::{CommitOutcome, DroppedWrite, Record};
 use state::unit::relation_view::{BagRequest, BagView};
@@ -59,7 +63,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         session: AgentSession,
         record: Record,
     ) -> Result<Committed<CommitOutcome>, ApiError> {
-        let record = Arc::new(record);
+        let record = Arc::new(Valid::record(record)?);
         let dropped = self.resync(session, &record).await?;
         let AgentSession { model, unit, .. } = session;
         let ids = Uuids::new(&self.controller.environment);
@@ -79,7 +83,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
     async fn resync(
         &self,
         session: AgentSession,
-        record: &Arc<Record>,
+        record: &Arc<Valid<Record>>,
     ) -> Result<Vec<DroppedWrite>, ApiError> {
         let mut next = record.resync_local.as_ref().map(|_| resync::ResyncProgress::default());
         let mut all_dropped = Vec::new();
@@ -157,11 +161,10 @@ impl<S: Store, E: Environment> Handle<Report> for Authorised<S, E> {
         let Report { epoch, run, reports, executing, executing_for_ms } = report;
         let session = self.agent_session(epoch)?;
         let AgentSession { model, unit, .. } = session;
-        let running = executing.clone();
+        let early = Valid::report(EarlyReport { run, reports, executing: executing.clone() })?;
         let now_ms = self.controller.environment.wall_ms();
         let transition = move |draft: &mut Draft<'_>| {
-            let reports = ReportsOfRun { run, reports: &reports };
-            record_commit::apply_report(draft, session, reports, running.as_ref(), now_ms)?;
+            record_commit::apply_report(draft, session, &early, now_ms)?;
             Ok(draft.bytes_written(&model.logs_of(unit)))
         };
         let log_bytes = self.controller.run(transition).await?.answer;
@@ -237,26 +240,59 @@ impl<S: Store, E: Environment> Handle<BagRequest> for Authorised<S, E> {
 
 impl<S: Store, E: Environment> Handle<FetchArchive> for Authorised<S, E> {
     async fn handle(&self, fetch: FetchArchive) -> Result<Archive, ApiError> {
-        let (model, unit) = self.unit()?;
-        let sha256 = fetch.sha256;
-        let wanted = sha256.clone();
-        if !self.controller.read(move |reader| may_read_archive(reader, model, unit, &wanted)).await {
-            return Err(no_archive(&sha256));
-        }
-        self.controller.archive(&sha256, no_archive).await.map(Archive)
+        let sha256 = self.requested_archive(fetch).await?;
+        let read = self.controller.environment.archive(&sha256).await;
+        read.map(Archive).ok_or_else(|| missing_file(&sha256))
     }
 }
 
 impl<S: Store, E: Environment> Handle<FetchResource> for Authorised<S, E> {
     async fn handle(&self, fetch: FetchResource) -> Result<Archive, ApiError> {
+        let sha256 = self.requested_resource(fetch).await?;
+        let read = self.controller.environment.archive(&sha256).await;
+        read.map(Archive).ok_or_else(|| missing_file(&sha256))
+    }
+}
+
+impl<S: Store, E: Environment> Authorised<S, E> {
+    /// Returns the digest of an archive that the unit may read.
+    async fn requested_archive(&self, fetch: FetchArchive) -> Result<String, ApiError> {
+        let (model, unit) = self.unit()?;
+        let wanted = fetch.sha256.clone();
+        let may_read = move |reader: &dyn Reader| {
+            may_read_archive(reader, model, unit, &wanted) && is_registered(reader, &wanted)
+        };
+        match self.controller.read(may_read).await {
+            true => Ok(fetch.sha256),
+            false => Err(no_archive(&fetch.sha256)),
+        }
+    }
+
+    /// Returns the digest of the file of a resource that the unit may read.
+    async fn requested_resource(&self, fetch: FetchResource) -> Result<String, ApiError> {
         let (model, unit) = self.unit()?;
         let FetchResource { resource, sha256 } = fetch;
         let wanted = sha256.clone();
-        let may_read = move |reader: &dyn Reader| may_read_resource(reader, model, unit, &resource, &wanted);
-        if !self.controller.read(may_read).await {
-            return Err(no_resource(&sha256));
+        let may_read = move |reader: &dyn Reader| {
+            may_read_resource(reader, model, unit, &resource, &wanted) && is_registered(reader, &wanted)
+        };
+        match self.controller.read(may_read).await {
+            true => Ok(sha256),
+            false => Err(no_resource(&sha256)),
         }
-        self.controller.archive(&sha256, no_resource).await.map(Archive)
+    }
+}
+
+impl<S: Store, E: Environment> Session<S, E> {
+    /// Handles [`FetchArchive`] and [`FetchResource`] without reading the file: the server sends it piece by piece.
+    pub(crate) async fn open_requested(&self, route: Route, body: Vec<u8>) -> Result<ArchiveFile, ApiError> {
+        authorisation::check(&self.principal, FetchArchive::CALLER)?;
+        let caller = Authorised::of(self);
+        let sha256 = match route == FetchResource::ROUTE {
+            true => caller.requested_resource(parse_body(Method::Post, body)?).await?,
+            false => caller.requested_archive(parse_body(Method::Post, body)?).await?,
+        };
+        self.controller.environment.open_archive(&sha256).await.ok_or_else(|| missing_file(&sha256))
     }
 }
 
@@ -269,18 +305,13 @@ impl<S: Store, E: Environment> Watch<WatchUnit> for Authorised<S, E> {
     }
 }
 
-impl<S: Store, E: Environment> crate::Controller<S, E> {
-    /// Returns a registered archive or file. The folder is read only for digests that are registered in the store.
-    async fn archive(&self, sha256: &str, not_found: fn(&str) -> ApiError) -> Result<Vec<u8>, ApiError> {
-        let key = GLOBAL.archive(sha256);
-        let registered = self.read(move |reader| reader.get(key.text()).is_some()).await;
-        if !registered {
-            return Err(not_found(sha256));
-        }
-        self.environment.archive(sha256).await.ok_or_else(|| {
-            let text = format!("cannot read file {sha256}: it is missing or damaged on the controller");
-            ApiError::new(ErrorCode::Unavailable, text)
-                .hint("deploy, refresh or attach the same file again to upload a new copy")
-        })
-    }
+/// Whether a file is registered in the store: no other file of the folder is read.
+fn is_registered(reader: &dyn Reader, sha256: &str) -> bool {
+    reader.get(GLOBAL.archive(sha256).text()).is_some()
+}
+
+fn missing_file(sha256: &str) -> ApiError {
+    let text = format!("cannot read file {sha256}: it is missing or damaged on the controller");
+    ApiError::new(ErrorCode::Unavailable, text)
+        .hint("deploy, refresh or attach the same file again to upload a new copy")
 }

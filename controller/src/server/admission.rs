@@ -12,11 +12,14 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// Descriptors that connections never use: the store (5 connections with database and WAL, shared memory, lock,
-/// `generation.yaml`: 13), standard streams (3), the runtime (8), 1 + 8 listeners, 8 archives that are read, 16
-/// uploads, and 7 for files that are read or replaced now and then.
-pub const DESCRIPTORS_RESERVED: u64 = 64;
+/// `generation.yaml`: 13), standard streams (3), the runtime (8), 1 + 8 listeners, 16 files that are sent, 2 archives that
+/// are verified, 16 uploads, and 13 for files that are read or replaced now and then.
+pub const DESCRIPTORS_RESERVED: u64 = 80;
 /// The smallest limit of descriptors with which the controller starts: the reserve, and as many connections.
 pub const DESCRIPTORS_MIN: u64 = 2 * DESCRIPTORS_RESERVED;
+/// Accepted connections that wait until they may be opened: the 2,000 agents of two hosts whose controller restarts
+/// (half of the limit is for one address). Each one takes a descriptor and what its peer sends before it is read.
+const WAITING_MAX: usize = 2_048;
 /// Connections at the same time: a stream and two idle connections for each of 2,000 unit agents and 500 machine
 /// agents, and 692 of users. An idle one needs about 32 KiB: 256 MiB.
 const CONNECTIONS_MAX: usize = 8_192;
@@ -51,17 +54,22 @@ pub struct Limits {
     pub of_agent: usize,
     /// Connections of the token of a user.
     pub of_user: usize,
+    /// Accepted connections that wait until they may be opened; of one address at most half.
+    pub waiting: usize,
 }
 
 impl Limits {
     /// Returns the limits of a process that may open this many descriptors. One address has at most half of the
     /// unauthenticated connections, so that clients of other addresses always find room. One user has at most a quarter
-    /// of all connections, and all unauthenticated clients together have at most a quarter.
+    /// of all connections, and all unauthenticated clients together have at most a quarter. An eighth of the
+    /// descriptors is for connections that wait.
     pub fn for_descriptors(descriptors: u64) -> Limits {
         let free = usize::try_from(descriptors.saturating_sub(DESCRIPTORS_RESERVED)).unwrap_or(usize::MAX);
-        let connections = free.clamp(4, CONNECTIONS_MAX);
+        let waiting = (free / 8).clamp(2, WAITING_MAX);
+        let connections = free.saturating_sub(waiting).clamp(4, CONNECTIONS_MAX);
         let unauthenticated = UNAUTHENTICATED_MAX.min(connections / 4).max(2);
         Limits {
+            waiting,
             connections,
             unauthenticated,
             of_address: unauthenticated / 2,
@@ -139,7 +147,18 @@ pub enum Admit {
     Wait {
         /// The time, if one is known.
         until_ms: Option<u64>,
+        /// Whose limit is reached.
+        limit: Limit,
     },
+}
+
+/// Whose limit of connections is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// That of one address: connections from others may be opened.
+    OfAddress,
+    /// That of all addresses.
+    OfAll,
 }
 
 /// What to do about a request with a valid token.
@@ -186,13 +205,13 @@ impl Admission {
         let unauthenticated = |c: &&Connection| !c.is_authenticated();
         let of_address = self.connections.values().filter(unauthenticated).filter(|c| c.address == address);
         if of_address.count() >= self.limits.of_address {
-            return self.close_oldest_unauthenticated(now_ms, |c| c.address == address);
+            return self.close_oldest_unauthenticated(now_ms, Limit::OfAddress, |c| c.address == address);
         }
         if self.connections.values().filter(unauthenticated).count() >= self.limits.unauthenticated {
-            return self.close_oldest_unauthenticated(now_ms, |_| true);
+            return self.close_oldest_unauthenticated(now_ms, Limit::OfAll, |_| true);
         }
         if self.is_full() {
-            let oldest = self.close_oldest_unauthenticated(now_ms, |_| true);
+            let oldest = self.close_oldest_unauthenticated(now_ms, Limit::OfAll, |_| true);
             return match (oldest, self.least_recently_used(|_| true)) {
                 (Admit::Wait { .. }, Some(idle)) if !self.is_closing_any() => self.close_first(idle),
                 (oldest, _) => oldest,
@@ -216,14 +235,19 @@ impl Admission {
 
     /// Closes the oldest unprotected one of the unauthenticated connections for which `of` is true. If one of them is
     /// being closed already, or all of them are protected, the new connection waits.
-    fn close_oldest_unauthenticated(&mut self, now_ms: u64, of: impl Fn(&Connection) -> bool) -> Admit {
+    fn close_oldest_unauthenticated(
+        &mut self,
+        now_ms: u64,
+        limit: Limit,
+        of: impl Fn(&Connection) -> bool,
+    ) -> Admit {
         let candidates = self.connections.iter().filter(|(_, c)| !c.is_authenticated() && of(c));
         if candidates.clone().any(|(_, c)| c.is_closing) {
-            return Admit::Wait { until_ms: None };
+            return Admit::Wait { until_ms: None, limit };
         }
         match candidates.clone().find(|(_, c)| c.protected_until_ms() <= now_ms).map(|(id, _)| *id) {
             Some(id) => self.close_first(id),
-            None => Admit::Wait { until_ms: candidates.map(|(_, c)| c.protected_until_ms()).min() },
+            None => Admit::Wait { until_ms: candidates.map(|(_, c)| c.protected_until_ms()).min(), limit },
         }
     }
 
@@ -347,7 +371,7 @@ mod tests {
     const LOCAL: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
     const REMOTE: IpAddr = IpAddr::V6(std::net::Ipv6Addr::LOCALHOST);
     const LIMITS: Limits =
-        Limits { connections: 8, unauthenticated: 4, of_address: 2, of_agent: 2, of_user: 3 };
+        Limits { connections: 8, unauthenticated: 4, of_address: 2, of_agent: 2, of_user: 3, waiting: 2 };
 
     fn unit(n: u128) -> TokenHolder {
         TokenHolder::Unit { model: GLOBAL, unit: Uuid(n) }
@@ -375,8 +399,8 @@ mod tests {
     #[test]
     fn the_limits_leave_the_reserve_and_no_one_gets_everything() {
         let limits = Limits::for_descriptors(1024);
-        assert_eq!((limits.connections, limits.unauthenticated, limits.of_address), (960, 240, 120));
-        assert_eq!((limits.of_agent, limits.of_user), (16, 240));
+        assert_eq!((limits.connections, limits.unauthenticated, limits.of_address), (826, 206, 103));
+        assert_eq!((limits.of_agent, limits.of_user, limits.waiting), (16, 206, 118));
         let unlimited = Limits::for_descriptors(u64::MAX);
         assert_eq!((unlimited.connections, unlimited.unauthenticated, unlimited.of_user), (8_192, 256, 256));
         let smallest = Limits::for_descriptors(DESCRIPTORS_MIN);
@@ -388,10 +412,17 @@ mod tests {
         let mut admission = Admission::new(LIMITS);
         let first = open(&mut admission, LOCAL, 0);
         open(&mut admission, LOCAL, 10);
-        assert_eq!(admission.admit(LOCAL, 20), Admit::Wait { until_ms: Some(SILENT_MS) });
+        assert_eq!(
+            admission.admit(LOCAL, 20),
+            Admit::Wait { until_ms: Some(SILENT_MS), limit: Limit::OfAddress }
+        );
         open(&mut admission, REMOTE, 20);
         assert_eq!(admission.admit(LOCAL, SILENT_MS), Admit::CloseFirst(first));
-        assert_eq!(admission.admit(LOCAL, SILENT_MS), Admit::Wait { until_ms: None }, "it is being closed");
+        assert_eq!(
+            admission.admit(LOCAL, SILENT_MS),
+            Admit::Wait { until_ms: None, limit: Limit::OfAddress },
+            "it is being closed"
+        );
         admission.close(first);
         open(&mut admission, LOCAL, SILENT_MS);
     }
@@ -405,7 +436,10 @@ mod tests {
         admission.close(second);
         let third = open(&mut admission, LOCAL, SILENT_MS);
         admission.progress(third, HandshakeProgress::Hello);
-        assert_eq!(admission.admit(LOCAL, 100), Admit::Wait { until_ms: Some(PROGRESS_MS) });
+        assert_eq!(
+            admission.admit(LOCAL, 100),
+            Admit::Wait { until_ms: Some(PROGRESS_MS), limit: Limit::OfAddress }
+        );
         assert_eq!(admission.admit(LOCAL, PROGRESS_MS), Admit::CloseFirst(first));
     }
 
@@ -417,7 +451,10 @@ mod tests {
         let (started, continuing) = (open(&mut admission, LOCAL, 0), open(&mut admission, LOCAL, 0));
         admission.progress(started, HandshakeProgress::HalfHello);
         admission.progress(continuing, HandshakeProgress::Hello);
-        assert_eq!(admission.admit(LOCAL, SILENT_MS), Admit::Wait { until_ms: Some(HALF_HELLO_MS) });
+        assert_eq!(
+            admission.admit(LOCAL, SILENT_MS),
+            Admit::Wait { until_ms: Some(HALF_HELLO_MS), limit: Limit::OfAddress }
+        );
         assert_eq!(admission.admit(LOCAL, HALF_HELLO_MS), Admit::CloseFirst(started));
         admission.close(started);
         let next = open(&mut admission, LOCAL, HALF_HELLO_MS);
@@ -475,7 +512,11 @@ mod tests {
         for id in ids.iter().chain([&last, &eighth]) {
             admission.begin(*id);
         }
-        assert_eq!(admission.admit(REMOTE, 70), Admit::Wait { until_ms: None }, "all are in use");
+        assert_eq!(
+            admission.admit(REMOTE, 70),
+            Admit::Wait { until_ms: None, limit: Limit::OfAll },
+            "all are in use"
+        );
     }
 
     #[test]

@@ -1,15 +1,15 @@
 //! The open connections: executes the decisions of `admission`, and ends the connections of revoked tokens.
 //!
 //! Every connection has a [`Connection`], which counts it until its socket is closed. The accept loop of `server`
-//! creates it with [`Connections::admit`]; each request records its token in it.
+//! creates it with [`Connections::open_next`]; each request records its token in it.
 
-use super::admission::{Admission, Admit, Authenticated, ConnectionId, HandshakeProgress, Limits};
+use super::admission::{Admission, Admit, Authenticated, ConnectionId, HandshakeProgress, Limit, Limits};
+use super::waiting::{Opened, Waiting};
 use api::error::{ApiError, ErrorCode};
 use axum::body::{Body, Bytes};
 use hyper::body::{Frame, SizeHint};
 use state::documents::prelude::TokenHolder;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
@@ -59,37 +59,49 @@ impl Connections {
         self.table.lock().expect("no holder panics")
     }
 
-    /// Waits until a new connection from an address may be opened, and closes others for it.
-    pub async fn admit(self: &Arc<Self>, address: IpAddr) -> Connection {
-        loop {
-            // First, the tasks of the connections that were just accepted record what their peers have sent.
-            tokio::task::yield_now().await;
-            let until_ms = {
-                let mut table = self.table();
-                let now_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    /// Opens the next of the connections that wait, and closes others for it. If none may be opened now, returns when
+    /// to try again at the latest; no time means after [`Connections::changed`].
+    pub fn open_next<T>(
+        self: &Arc<Self>,
+        waiting: &mut Waiting<T>,
+    ) -> Result<(T, Connection), Option<Instant>> {
+        let now_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let mut next_ms: Option<u64> = None;
+        let opened = waiting.open_next(|address| {
+            let mut table = self.table();
+            loop {
                 match table.admission.admit(address, now_ms) {
                     Admit::Open(id) => {
-                        let stage = watch::Sender::new(Stage::Unauthenticated);
-                        table.stages.insert(id, stage);
-                        return Connection(Arc::new(Open { id, connections: Arc::clone(self) }));
+                        table.stages.insert(id, watch::Sender::new(Stage::Unauthenticated));
+                        return Opened::Yes(Connection(Arc::new(Open { id, connections: Arc::clone(self) })));
                     }
-                    Admit::CloseFirst(id) => {
+                    Admit::CloseFirst(id) => table.advance(id, Stage::Closed),
+                    Admit::Wait { until_ms, limit } => {
                         table.log_full();
-                        table.advance(id, Stage::Closed);
-                        None
-                    }
-                    Admit::Wait { until_ms } => {
-                        table.log_full();
-                        until_ms
+                        next_ms = until_ms.into_iter().chain(next_ms).min();
+                        return match limit {
+                            Limit::OfAddress => Opened::AddressIsFull,
+                            Limit::OfAll => Opened::AllIsFull,
+                        };
                     }
                 }
-            };
-            let changed = self.changed.notified();
-            match until_ms.map(|until_ms| self.started + Duration::from_millis(until_ms)) {
-                Some(until) => drop(tokio::time::timeout_at(until, changed).await),
-                None => changed.await,
             }
+        });
+        opened.ok_or_else(|| next_ms.map(|next_ms| self.started + Duration::from_millis(next_ms)))
+    }
+
+    /// Waits until a connection was closed or authenticated, or until this time.
+    pub async fn changed(&self, until: Option<Instant>) {
+        let changed = self.changed.notified();
+        match until {
+            Some(until) => drop(tokio::time::timeout_at(until, changed).await),
+            None => changed.await,
         }
+    }
+
+    /// Returns the limits.
+    pub fn limits(&self) -> Limits {
+        self.table().admission.limits()
     }
 
     /// Returns the tokens of the open connections by their hash, with their holder if the lookup has ended.
@@ -185,6 +197,11 @@ impl Connection {
         table.advance(self.0.id, Stage::Authenticated);
         self.0.connections.changed.notify_one();
         Ok(())
+    }
+
+    /// Ends the connection at once.
+    pub fn close(&self) {
+        self.0.connections.table().advance(self.0.id, Stage::Closed);
     }
 
     /// Counts a request as being answered until the result is dropped.

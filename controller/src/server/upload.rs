@@ -4,72 +4,39 @@
 //! that stalled uploads of one user do not delay those of others. The file is in the folder of the archives, and is
 //! removed unless the archive is stored. Called by `server` after the caller was authorised.
 
+use super::budget::Budget;
+use crate::disk_threads::DiskThreads;
 use crate::environment::Environment;
 use api::ARCHIVE_BYTES_MAX;
 use api::error::{ApiError, ErrorCode};
 use axum::body::Bytes;
 use axum::extract::Request;
 use hyper::body::Body as _;
-use state::documents::prelude::TokenHolder;
-use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 /// Uploads of one user at the same time; the next one waits.
-const UPLOADS_PER_USER_MAX: usize = 2;
+const UPLOADS_PER_USER_MAX: u32 = 2;
 /// Uploads of all users at the same time: 8 GiB of unverified archives of 512 MiB each, and one descriptor each of the
 /// reserve in `admission`.
-const UPLOADS_MAX: usize = 16;
-/// The minimum rate of an upload on average, in bytes per second: a slow mobile link.
-const RATE_MIN: u64 = 64 << 10;
+const UPLOADS_MAX: u32 = 16;
+/// The minimum rate of an upload on average, and of what is sent, in bytes per second: a slow mobile link.
+pub(super) const RATE_MIN: u64 = 64 << 10;
 /// How far an upload may fall behind the minimum rate: a stall of ten seconds is tolerated.
-const LATE_MAX: Duration = Duration::from_secs(10);
+pub(super) const LATE_MAX: Duration = Duration::from_secs(10);
 /// The time limit for a whole upload: 512 MiB at 1 MiB/s. Clients wait as long.
 const UPLOAD_TIMEOUT: Duration = Duration::from_secs(512);
 /// The bytes that are collected before they are written: 1 MiB for each of 16 uploads.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// The slots of uploads, for each user and in total.
-pub struct Uploads {
-    all: Arc<Semaphore>,
-    of_users: Mutex<BTreeMap<TokenHolder, Arc<Semaphore>>>,
-}
-
-/// The permission to upload, until it is dropped.
-pub struct Slot {
-    _of_user: Option<OwnedSemaphorePermit>,
-    _of_all: Option<OwnedSemaphorePermit>,
-}
-
-impl Uploads {
-    /// Returns the slots, all of them free.
-    pub fn new() -> Uploads {
-        Uploads { all: Arc::new(Semaphore::new(UPLOADS_MAX)), of_users: Mutex::default() }
-    }
-
-    /// Waits for a slot of this user, then for one of the total.
-    pub async fn slot(&self, user: &TokenHolder) -> Slot {
-        let of_user = {
-            let mut of_users = self.of_users.lock().expect("no holder panics");
-            of_users.retain(|_, slots| Arc::strong_count(slots) > 1);
-            of_users
-                .entry(user.clone())
-                .or_insert_with(|| Arc::new(Semaphore::new(UPLOADS_PER_USER_MAX)))
-                .clone()
-        };
-        // An error means that the semaphore is closed, which never happens.
-        Slot {
-            _of_user: of_user.acquire_owned().await.ok(),
-            _of_all: self.all.clone().acquire_owned().await.ok(),
-        }
-    }
+/// Returns the slots of uploads, all of them free.
+pub fn slots() -> Budget {
+    Budget::new(UPLOADS_PER_USER_MAX, UPLOADS_MAX)
 }
 
 /// An archive that was received. Its file is removed on drop, if it is still there.
@@ -88,8 +55,8 @@ impl Drop for Received {
     }
 }
 
-/// Returns the time after the start of an upload at which it must have received more than these bytes.
-fn deadline(received: u64) -> Duration {
+/// Returns the time after the start of a transfer at which more than these bytes must have been transferred.
+pub(super) fn deadline(received: u64) -> Duration {
     (LATE_MAX + Duration::from_secs(received / RATE_MIN)).min(UPLOAD_TIMEOUT)
 }
 
@@ -98,7 +65,7 @@ fn deadline(received: u64) -> Duration {
 /// # Errors
 /// If the body is too large or too slow, ends early, or cannot be stored.
 pub async fn receive(environment: &impl Environment, request: Request) -> Result<Received, ApiError> {
-    let Some(folder) = environment.receiving_folder() else {
+    let Some((folder, disk)) = environment.receiving_folder() else {
         return Err(ApiError::new(
             ErrorCode::Unavailable,
             "cannot receive an upload: there is no folder for it",
@@ -111,7 +78,7 @@ pub async fn receive(environment: &impl Environment, request: Request) -> Result
     let received = Received(folder.join(format!(".upload.{:032x}", environment.random())));
     let path = received.0.clone();
     let create = move || OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    let mut file = blocking(create).await?;
+    let mut file = blocking(&disk, create).await?;
     let (started, mut bytes, mut buffer) = (Instant::now(), 0_u64, Vec::new());
     loop {
         let next = tokio::time::timeout_at(started + deadline(bytes), next_data(&mut body)).await;
@@ -122,10 +89,10 @@ pub async fn receive(environment: &impl Environment, request: Request) -> Result
         }
         buffer.extend_from_slice(data.as_deref().unwrap_or_default());
         if buffer.len() >= WRITE_BYTES || data.is_none() {
-            (file, buffer) = blocking(move || write(file, buffer)).await?;
+            (file, buffer) = blocking(&disk, move || write(file, buffer)).await?;
         }
         if data.is_none() {
-            blocking(move || file.sync_all()).await?;
+            blocking(&disk, move || file.sync_all()).await?;
             return Ok(received);
         }
     }
@@ -166,10 +133,10 @@ fn too_slow() -> ApiError {
 
 /// Runs disk work on a thread that may block.
 async fn blocking<T: Send + 'static>(
+    disk: &DiskThreads,
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, ApiError> {
-    let done = tokio::task::spawn_blocking(work).await.unwrap_or_else(|e| Err(io::Error::other(e)));
-    done.map_err(|error| {
+    disk.run(work).await.map_err(|error| {
         let full = host::file::is_disk_full(&error);
         let error = ApiError::new(ErrorCode::Unavailable, format!("cannot receive the upload: {error}"));
         if full { error.hint("free disk space on the controller's host, then try again") } else { error }
@@ -179,35 +146,11 @@ async fn blocking<T: Send + 'static>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use state::documents::prelude::UserRole;
-    use std::future::Future;
-    use std::pin::pin;
-    use std::task::{Context, Waker};
 
     #[test]
     fn a_stalled_upload_has_ten_seconds_and_none_has_more_than_the_client() {
         assert_eq!(deadline(0), LATE_MAX);
         assert_eq!(deadline(RATE_MIN * 5), LATE_MAX + Duration::from_secs(5));
         assert_eq!(deadline(ARCHIVE_BYTES_MAX as u64), UPLOAD_TIMEOUT);
-    }
-
-    #[test]
-    fn the_uploads_of_one_user_wait_for_each_other_and_for_no_one_else() {
-        let uploads = Uploads::new();
-        let user = |name: &str| TokenHolder::User { name: name.to_owned(), role: UserRole::Write };
-        let slot = |user: &TokenHolder| {
-            let mut waiting = pin!(uploads.slot(user));
-            match waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-                std::task::Poll::Ready(slot) => Some(slot),
-                std::task::Poll::Pending => None,
-            }
-        };
-        let (ann, ben) = (user("ann"), user("ben"));
-        let slots: Vec<Slot> = (0..UPLOADS_PER_USER_MAX).filter_map(|_| slot(&ann)).collect();
-        assert_eq!(slots.len(), UPLOADS_PER_USER_MAX);
-        assert!(slot(&ann).is_none());
-        assert!(slot(&ben).is_some());
-        drop(slots);
-        assert!(slot(&ann).is_some());
     }
 }

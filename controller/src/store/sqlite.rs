@@ -87,7 +87,7 @@ impl Sqlite {
         let failed = |why: String| OpenError::Failed { folder: folder.to_owned(), why };
         let log = change_bytes(&connection).map_err(|e| failed(e.to_string()))?;
         let damaged_documents = Arc::new(damaged_documents);
-        let readers = ReadPool::open(&file, damaged_documents.clone()).map_err(|e| failed(e.to_string()))?;
+        let readers = ReadPool::open(&file, damaged_documents.clone()).map_err(failed)?;
 
         let (newest, recent) = (Arc::new(watch::Sender::new(newest)), Arc::<RecentCommits>::default());
         let broken = Arc::new(watch::Sender::new(None));

@@ -3,6 +3,7 @@
 mod authority;
 mod connections;
 mod fixture;
+mod floods;
 mod program;
 mod requests;
 #[path = "../support/mod.rs"]

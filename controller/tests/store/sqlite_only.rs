@@ -429,38 +429,26 @@ fn acknowledged_commits_survive_kill_9() {
     assert_eq!(lost, Vec::<&String>::new());
 }
 
-/// 1. A read waits for a thread. 2. The controller stops: the call and the last handle of the store are dropped. 3. The
-///    read gets its thread. It must not panic, because product code aborts on any panic: a controller that was stopping
-///    would crash.
-#[test]
-fn a_read_that_starts_after_the_store_was_closed_does_nothing() {
-    const WORKER: &str = "a-read-too-late";
-    let panicked = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
-    let (seen, others) = (panicked.clone(), std::panic::take_hook());
-    std::panic::set_hook(Box::new(move |panic| {
-        let own = std::thread::current().name() == Some(WORKER);
-        seen.fetch_or(own, std::sync::atomic::Ordering::SeqCst);
-        others(panic);
-    }));
-    let mut runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = runtime.max_blocking_threads(1).thread_name(WORKER).build().expect("a runtime");
+/// 1. A read runs. 2. The controller stops: the call and the last handle of the store are dropped. 3. The read ends. The
+///    store waits for it, so that the last connection merges the WAL into the database.
+#[tokio::test]
+async fn a_store_that_is_closed_waits_for_the_read_that_runs() {
     let folder = tempfile::tempdir().expect("a folder");
+    let store = open(folder.path(), GENERATION).expect("opens");
+    write(&store, &[("m/a", Some(1))]).await;
     let (go_on, waits) = std::sync::mpsc::channel::<()>();
-    runtime.block_on(async {
-        let store = open(folder.path(), GENERATION).expect("opens");
-        let busy = tokio::task::spawn_blocking(move || waits.recv());
-        {
-            let mut read = std::pin::pin!(store.read(|reader| reader.revision()));
-            tokio::select! {
-                biased;
-                _ = &mut read => panic!("its only thread is busy"),
-                () = std::future::ready(()) => {}
-            }
-        }
-        drop(store);
-        go_on.send(()).expect("the receiver waits");
-        busy.await.expect("the task completes").expect("the sender replied");
-        tokio::task::spawn_blocking(|| ()).await.expect("the one before it is over");
+    let (begun, begins) = tokio::sync::oneshot::channel();
+    let read = store.read(move |reader| {
+        begun.send(()).expect("the test waits");
+        waits.recv().expect("the test goes on");
+        reader.revision()
     });
-    assert!(!panicked.load(std::sync::atomic::Ordering::SeqCst));
+    tokio::select! {
+        _ = read => panic!("it waits"),
+        begins = begins => begins.expect("it begins"),
+    }
+    let closing = std::thread::spawn(move || drop(store));
+    go_on.send(()).expect("the read waits");
+    closing.join().expect("no one panics");
+    assert!(!folder.path().join("store.sqlite-wal").exists(), "the WAL is merged");
 }

@@ -16,6 +16,7 @@ mod storage;
 mod users;
 
 use controller::store::{ApplyError, Store};
+use state::agents::record_validation::{EarlyReport, Valid};
 use state::agents::session::{self, AgentSession, Attach};
 use state::charm::{Action, Base, Charm, ConfigOption, Endpoint, OptionType, Resource, Role, Scope};
 use state::documents::draft::{Draft, Reader, StoredDocument, Transaction, read};
@@ -40,7 +41,7 @@ use state::transitions::force;
 use state::transitions::force_timer::{self, ForceTimer};
 use state::transitions::instance::{Enrolment, ProvisioningReport};
 use state::transitions::leader_settings::LeaderWrite;
-use state::transitions::run_reports::{RefusedRecord, ReportsOfRun};
+use state::transitions::run_reports::RefusedRecord;
 use state::transitions::{
     assigned_units, attach_resources, destruction, instance, leader_claim, leader_settings, record_commit,
     tombstone_retention,
@@ -216,6 +217,7 @@ impl<S: Store> Fixture<'_, S> {
     async fn commit(&mut self, local: &mut Local, record: Record) {
         let (session, sent, ids) = (session_of(local), record.clone(), self.ids());
         self.call("record_commit::commit", move |draft| {
+            let sent = Valid::record(sent.clone())?;
             record_commit::commit(draft, session, &sent, &mut ids()).map(drop)
         })
         .await;

@@ -5,7 +5,7 @@
 //! applies its changes of secrets, and `secret_read` returns what a unit reads of them. Called by the transitions that
 //! apply what agents send: `transitions` and `restore`.
 
-pub(crate) mod record_validation;
+pub mod record_validation;
 pub(crate) mod replica;
 pub mod secret_read;
 pub(crate) mod secret_writes;

@@ -6,15 +6,20 @@
 //! of a backup, which has passed numbers that the restored store does not contain: see
 //! [`resync`](crate::restore::resync) and [`action`](crate::lifecycle::action).
 //!
-//! Called by the commit of records and of early reports, by resyncs and by sessions. It reads no documents, because
-//! the largest records take nearly all reads of a transaction.
+//! What needs no document is validated once per request, before it is enqueued for the writer: a record can have 4 MiB,
+//! and a resync is applied in more than a hundred transactions. [`Valid`] is the proof, which the transitions take. They
+//! compare the rest with documents that they have read anyway, because the largest records take nearly all reads of a
+//! transaction.
 
+use crate::agents::replica::strip_own_bags;
+use crate::documents::draft::BYTES_MAX;
 use crate::documents::prelude::{ReplicaDoc, UnitDoc};
 use crate::documents::refusal::Refusal;
 use crate::terms::activity::Activity;
 use crate::terms::names::Uuid;
 use crate::terms::operation::{Hook, Operation};
 use crate::terms::refusal::record::{Counter, RecordRefusal};
+use crate::terms::refusal::transaction::TransactionRefusal;
 use crate::terms::settings;
 use crate::terms::status::WorkloadStatus;
 use crate::unit::hook_context::ReportContent;
@@ -23,6 +28,7 @@ use crate::unit::record::{REPORTS_MAX, Record, RunReport};
 use crate::unit::writes::TEXT_BYTES_MAX;
 use serde::Serialize;
 use serde_json::Value;
+use std::ops::Deref;
 
 /// The largest absolute value of a number in a message of an agent: 2^53, up to which every JSON reader is exact. As
 /// milliseconds it is the year 287396, so that sums and differences of times never overflow.
@@ -62,26 +68,80 @@ const ACTIVITY_BYTES_MAX: usize = 1_024;
 /// The number of characters of an invalid name that a refusal contains: enough to recognise it.
 const NAME_SHOWN: usize = 40;
 
-/// Refuses a record that no correct agent sends; applying it would violate what `Local` asserts, or affect other
-/// entities than the unit.
+/// A message of an agent that was validated as far as no document is needed.
+#[derive(Clone, Debug)]
+pub struct Valid<T>(T);
+
+impl<T> Deref for Valid<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+/// What a unit agent reports of a run before it has finished.
+#[derive(Clone, Debug)]
+pub struct EarlyReport {
+    /// The number of the run.
+    pub run: u64,
+    /// The reports in the order of their calls.
+    pub reports: Vec<RunReport>,
+    /// What has started; none if that was reported before.
+    pub executing: Option<Activity>,
+}
+
+impl Valid<Record> {
+    /// Refuses a record that no correct agent sends, whatever the store contains.
+    ///
+    /// # Errors
+    /// If a count, number, text, status or setting exceeds its bound, or the state of a resync does not fit into a
+    /// transaction.
+    pub fn record(record: Record) -> Result<Valid<Record>, Refusal> {
+        require_reports(&record.reports)?;
+        let resync = record.resync_local.as_deref();
+        if resync.is_some() != (record.operation == Operation::Resync) {
+            return Err(RecordRefusal::ResyncStateMisplaced.into());
+        }
+        if let Some(published) = resync {
+            require_published(published)?;
+        }
+        require_numbers(&record)?;
+        require_settings(&record)?;
+        Ok(Valid(record))
+    }
+}
+
+impl Valid<EarlyReport> {
+    /// Refuses an early report that no correct agent sends, whatever the store contains.
+    ///
+    /// # Errors
+    /// If a count, number, text or status exceeds its bound.
+    pub fn report(report: EarlyReport) -> Result<Valid<EarlyReport>, Refusal> {
+        require_reports(&report.reports)?;
+        require_numbers(&report.reports)?;
+        report.executing.as_ref().map_or(Ok(()), require_activity)?;
+        Ok(Valid(report))
+    }
+}
+
+/// Refuses a record that no correct agent sends to this unit's replica; applying it would violate what `Local` asserts,
+/// or affect other entities than the unit.
 pub(crate) fn validate(
     unit: Uuid,
     doc: &UnitDoc,
     stored: &ReplicaDoc,
-    record: &Record,
+    record: &Valid<Record>,
 ) -> Result<(), Refusal> {
-    require_numbers(record)?;
     let resync = record.resync_local.as_deref();
-    if resync.is_some() != (record.operation == Operation::Resync) {
-        return Err(RecordRefusal::ResyncStateMisplaced.into());
-    }
     let ahead = if resync.is_some() { RESYNC_AHEAD_MAX } else { RUNS_AHEAD_MAX };
     require_ahead(Counter::Run, record.run, stored.local.run, ahead)?;
     require_ahead(Counter::Record, record.sequence, stored.local.sequence, ahead)?;
-    require_reports(&record.reports)?;
-    require_settings(record)?;
     if let Some(published) = resync {
-        require_published(unit, doc, stored, published)?;
+        if published.unit != unit || published.name != doc.name {
+            return Err(RecordRefusal::StateNotPublished.into());
+        }
+        require_ahead(Counter::Run, published.run, stored.local.run, RESYNC_AHEAD_MAX)?;
     }
     match &record.operation {
         Operation::Hook(Hook::Relation { relation, endpoint, .. }) => {
@@ -104,15 +164,8 @@ pub(crate) fn require_run(last_run: u64, run: u64) -> Result<(), Refusal> {
     require_ahead(Counter::Run, run, last_run, RUNS_AHEAD_MAX)
 }
 
-/// Refuses an early report that no correct agent sends. `last_run` is the last run that was recorded.
-pub(crate) fn validate_reports(last_run: u64, run: u64, reports: &[RunReport]) -> Result<(), Refusal> {
-    require_run(last_run, run)?;
-    require_numbers(&reports)?;
-    require_reports(reports)
-}
-
 /// Refuses an activity that is longer than one of a correct agent: `status` shows it to everyone.
-pub(crate) fn validate_activity(activity: &Activity) -> Result<(), Refusal> {
+fn require_activity(activity: &Activity) -> Result<(), Refusal> {
     let bytes = serde_json::to_vec(activity).map_or(0, |text| text.len());
     if bytes > ACTIVITY_BYTES_MAX {
         return Err(RecordRefusal::TextTooLong { bytes, max: ACTIVITY_BYTES_MAX }.into());
@@ -130,17 +183,10 @@ pub(crate) fn require_lost_action(id: u64, last: u64) -> Result<(), Refusal> {
 }
 
 /// Refuses the state of a resync record that is not a published state of the unit.
-fn require_published(
-    unit: Uuid,
-    doc: &UnitDoc,
-    stored: &ReplicaDoc,
-    published: &Local,
-) -> Result<(), Refusal> {
-    let is_own = published.unit == unit && published.name == doc.name;
-    if !is_own || !published.outbox.is_empty() || !published.unrecorded_reports.is_empty() {
+fn require_published(published: &Local) -> Result<(), Refusal> {
+    if !published.outbox.is_empty() || !published.unrecorded_reports.is_empty() {
         return Err(RecordRefusal::StateNotPublished.into());
     }
-    require_ahead(Counter::Run, published.run, stored.local.run, RESYNC_AHEAD_MAX)?;
     if published.relations.len() > RELATIONS_MAX {
         let count = published.relations.len();
         return Err(RecordRefusal::TooManyRelations { count, max: RELATIONS_MAX }.into());
@@ -156,7 +202,16 @@ fn require_published(
         require_status(*status)?;
         require_text(message)?;
     }
-    require_text(&published.workload_version)
+    require_text(&published.workload_version)?;
+    // 1. A state that is too large is applied in more than a hundred batches. 2. The last one, which stores it, is
+    // refused. 3. The agent sends it again.
+    let mut stored = published.clone();
+    strip_own_bags(&mut stored);
+    let bytes = serde_json::to_vec(&stored).map_or(0, |text| text.len());
+    if bytes > BYTES_MAX {
+        return Err(Refusal::from(TransactionRefusal::TooLarge { bytes, max: BYTES_MAX }));
+    }
+    Ok(())
 }
 
 /// Refuses a number that is further ahead of the last one than the protocol makes possible.
@@ -300,7 +355,8 @@ mod tests {
         let (doc, stored) = unit();
         let mut record = stored.local.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok, 5);
         change(&mut record);
-        let refused = validate(Uuid(1), &doc, &stored, &record).err()?;
+        let validated = Valid::record(record);
+        let refused = validated.and_then(|record| validate(Uuid(1), &doc, &stored, &record)).err()?;
         assert_eq!(refused.code(), Code::Invalid);
         Some(*refused.reason)
     }
@@ -364,6 +420,37 @@ mod tests {
         };
         assert_eq!(resync(RESYNC_AHEAD_MAX), None);
         assert!(resync(RESYNC_AHEAD_MAX + 1).is_some());
+    }
+
+    /// Numbers are searched in a copy of all reports: too many of them are refused before that.
+    #[test]
+    fn reports_are_counted_before_they_are_examined() {
+        let what = ReportContent::ActionLog(String::new());
+        let mut reports = vec![RunReport { call: 1, at_ms: 5, what }; REPORTS_MAX + 1];
+        reports[0].at_ms = i64::MIN;
+        let refused = RecordRefusal::TooManyReports { count: REPORTS_MAX + 1, max: REPORTS_MAX };
+        let early = EarlyReport { run: 1, reports: reports.clone(), executing: None };
+        let early = Valid::report(early).err().map(|refused| *refused.reason);
+        assert_eq!(early, Some(refused.clone().into()));
+        assert_eq!(refusal(|record| record.reports = reports), Some(refused.into()));
+    }
+
+    #[test]
+    fn the_state_of_a_resync_fits_into_a_transaction() {
+        let resync = |bytes: usize| {
+            refusal(|record| {
+                let mut local = Local::new(Uuid(1), UnitName::new("web", 0));
+                local.charm_state.insert("k".to_owned(), "v".repeat(bytes));
+                record.operation = Operation::Resync;
+                record.resync_local = Some(Box::new(local));
+            })
+        };
+        assert_eq!(resync(BYTES_MAX / 2), None);
+        let refused = resync(BYTES_MAX);
+        assert!(
+            matches!(refused, Some(RefusalReason::Transaction(TransactionRefusal::TooLarge { .. }))),
+            "{refused:?}"
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! agent sends, is refused before anything is written. The bags of the unit are documents of their own, so that the
 //! replica is stored without them. Called by the commit of records, by resyncs and by sessions.
 
-use crate::agents::record_validation::validate;
+use crate::agents::record_validation::{Valid, validate};
 use crate::documents::draft::Draft;
 use crate::documents::prelude::{Model, ReplicaDoc, UnitDoc};
 use crate::documents::refusal::Refusal;
@@ -27,7 +27,12 @@ pub(crate) fn replica_or_empty(draft: &mut Draft, model: Model, unit: Uuid, doc:
 }
 
 /// Whether the record is the next one to apply; false if it was applied before.
-pub(crate) fn is_next(draft: &mut Draft, model: Model, unit: Uuid, record: &Record) -> Result<bool, Refusal> {
+pub(crate) fn is_next(
+    draft: &mut Draft,
+    model: Model,
+    unit: Uuid,
+    record: &Valid<Record>,
+) -> Result<bool, Refusal> {
     let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found(EntityKind::Unit, unit))?;
     let stored = replica_or_empty(draft, model, unit, &doc);
     if stored.is_last(record) {

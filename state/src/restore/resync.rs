@@ -10,6 +10,7 @@
 //! Called by the unit agent's handler for records. Must never enter a relation for a unit that is being removed
 //! (I21).
 
+use crate::agents::record_validation::Valid;
 use crate::agents::replica;
 use crate::agents::session::{self, AgentSession};
 use crate::documents::draft::Draft;
@@ -28,7 +29,7 @@ use std::ops::Bound;
 /// applications (10 writes each): 3 × 31 are 93 of a transaction's 100.
 const LEFT_PER_BATCH: usize = 3;
 /// Relations that are examined in one batch, one read each, until one is entered; those that the store does not have
-/// are dropped. An agent chooses how many it publishes, and each batch validates the whole record.
+/// are dropped. An agent chooses how many it publishes.
 ///
 /// To enter one takes 6 reads (relation, life, suspension, the other application's life, scope, bag) and 3 writes; if
 /// a subordinate is created 5 reads (the existing one, its application, the sequence, machine capacity) and 9 writes
@@ -61,7 +62,7 @@ impl Default for ResyncProgress {
 #[derive(Clone, Copy, Debug)]
 pub struct ResyncBatch<'a> {
     /// The resync record.
-    pub record: &'a Record,
+    pub record: &'a Valid<Record>,
     /// The position of the batch in it.
     pub position: &'a ResyncProgress,
 }

@@ -10,6 +10,7 @@ use crate::terms::refusal::RefusalReason;
 use crate::terms::refusal::record::RecordRefusal;
 use crate::terms::status::{ActionStatus, AgentStatus, WorkloadStatus};
 use crate::terms::status_message::StatusMessage;
+use crate::tests::commits::fixture::apply_report;
 use crate::tests::*;
 use crate::transitions::run_reports::ReportsOfRun;
 use crate::unit::commands_context;
@@ -38,7 +39,7 @@ fn an_activity_that_is_longer_than_the_names_of_a_correct_agent_is_refused() {
     let mut report = |length: usize| {
         let activity = Activity::Action { id: 1, name: "x".repeat(length) };
         let none = ReportsOfRun { run: 1, reports: &[] };
-        world.run(|draft, _| record_commit::apply_report(draft, agent.session(), none, Some(&activity), 9))
+        world.run(|draft, _| apply_report(draft, agent.session(), none, Some(&activity), 9))
     };
     assert!(report(255).is_ok());
     let refused = *report(20_000).expect_err("no action has such a name").reason;
@@ -90,9 +91,7 @@ fn an_action_is_checked_enqueued_and_finished_once() {
     };
     let run = agent.local.run + 1;
     let reports = ReportsOfRun { run, reports: &[line(1)] };
-    world
-        .run(|draft, _| record_commit::apply_report(draft, agent.session(), reports, None, 70))
-        .expect("its session");
+    world.run(|draft, _| apply_report(draft, agent.session(), reports, None, 70)).expect("its session");
     assert_eq!(doc(&world, id).log, [(71, "line 1".to_owned())]);
     let mut record = agent.record(Operation::Action { id, name: "backup".into() }, Outcome::Ok);
     record.writes.action.results = json!({"size": 3}).as_object().expect("a map").clone();
@@ -161,7 +160,7 @@ fn the_status_of_a_unit_is_the_same_before_and_after_its_actions() {
         let (run, activity) = (doing.local.run + 1, Activity::Action { id, name: "backup".into() });
         let none = ReportsOfRun { run, reports: &[] };
         world
-            .run(|draft, _| record_commit::apply_report(draft, agent.session(), none, Some(&activity), 9))
+            .run(|draft, _| apply_report(draft, agent.session(), none, Some(&activity), 9))
             .expect("its session");
         let ended = doing.record(Operation::Action { id, name: "backup".into() }, outcome);
         doing.commit(&mut world, ended);
@@ -263,9 +262,7 @@ fn a_late_report_of_another_action_does_not_start_an_action() {
     let report_started = |world: &mut World| {
         let (none, activity) =
             (ReportsOfRun { run, reports: &[] }, Activity::Action { id: first, name: "backup".into() });
-        world
-            .run(|draft, _| record_commit::apply_report(draft, session, none, Some(&activity), 60))
-            .expect("its session");
+        world.run(|draft, _| apply_report(draft, session, none, Some(&activity), 60)).expect("its session");
     };
     report_started(&mut world);
     assert_eq!(doc(&world, first).status, ActionStatus::Running);
@@ -291,7 +288,7 @@ fn the_largest_action_is_stored() {
         let reports: Vec<RunReport> = (1..60).map(line).collect();
         let reports = ReportsOfRun { run: agent.local.run + 1, reports: &reports };
         world
-            .run(|draft, _| record_commit::apply_report(draft, agent.session(), reports, None, 60))
+            .run(|draft, _| apply_report(draft, agent.session(), reports, None, 60))
             .expect("it always fits");
     }
     let newest = doc(&world, id).log.last().map(|(at_ms, _)| *at_ms);

@@ -273,6 +273,7 @@ impl Agent {
     }
 
     pub fn send(&self, world: &mut World, record: &Record) -> Result<CommitOutcome, Refusal> {
+        let record = &crate::agents::record_validation::Valid::record(record.clone())?;
         let mut next = record.resync_local.as_ref().map(|_| resync::ResyncProgress::default());
         while let Some(progress) = next {
             let batch = resync::ResyncBatch { record, position: &progress };

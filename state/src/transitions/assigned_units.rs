@@ -4,9 +4,9 @@
 //! For a unit of another machine every answer is the same as for one that does not exist. The assignment is read in the
 //! transaction that depends on it. Called by the handlers of machine agents.
 
-use crate::documents::draft::Draft;
+use crate::documents::draft::{Draft, Reader, read_all};
 use crate::documents::effective_life::Documents;
-use crate::documents::prelude::{Model, TokenHolder};
+use crate::documents::prelude::{Model, TokenHolder, last_id};
 use crate::documents::refusal::Refusal;
 use crate::documents::{existence, token};
 use crate::lifecycle::unit;
@@ -17,6 +17,12 @@ use crate::terms::refusal::RefusalReason;
 /// Whether the unit exists and is assigned to this machine.
 pub fn is_assigned(documents: &mut impl Documents, model: Model, machine: Uuid, unit: Uuid) -> bool {
     documents.document(&model.unit(unit)).is_some_and(|doc| doc.machine == machine)
+}
+
+/// The units of a machine, which are at most [`UNITS_MAX`](crate::lifecycle::machine::UNITS_MAX).
+pub fn ids(reader: &dyn Reader, model: Model, machine: Uuid) -> Vec<Uuid> {
+    let units = read_all::<()>(reader, &model.machine_units(machine));
+    units.iter().filter_map(|(key, ())| last_id(key)).collect()
 }
 
 /// The existence of a unit from the point of view of a machine.

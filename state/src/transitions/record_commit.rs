@@ -18,7 +18,7 @@
 //! A refusal refuses all writes of its record; its reports, its outcome and the answer are stored all the same.
 //! Called by the unit agent's handlers.
 
-use crate::agents::record_validation::{require_lost_action, validate, validate_activity, validate_reports};
+use crate::agents::record_validation::{EarlyReport, Valid, require_lost_action, require_run, validate};
 use crate::agents::replica::{check_order, replica_or_empty, strip_own_bags};
 use crate::agents::secret_writes::{self, SecretWriter};
 use crate::agents::session::{self, AgentSession};
@@ -31,7 +31,6 @@ use crate::lifecycle::machine::UNITS_MAX;
 use crate::lifecycle::storage::{self, StorageOwner};
 use crate::lifecycle::{action, archive, leadership, relation, scope, unit};
 use crate::restore::resync;
-use crate::terms::activity::Activity;
 use crate::terms::names::{RelationNumber, Uuid};
 use crate::terms::operation::{Hook, Operation, RelationEvent};
 use crate::terms::owner::Owner;
@@ -74,7 +73,7 @@ impl CommitContext<'_> {
 pub fn commit(
     draft: &mut Draft,
     session: AgentSession,
-    record: &Record,
+    record: &Valid<Record>,
     ids: &mut dyn FnMut() -> Uuid,
 ) -> Result<CommitOutcome, Refusal> {
     let AgentSession { model, unit, .. } = session;
@@ -92,7 +91,7 @@ pub fn commit(
     let context = CommitContext { id: unit, doc: &doc, record, local: &stored.local };
     let mut committed = CommitOutcome::default();
     committed.refusal = apply_conditional(draft, model, &context, ids, &mut committed.dropped)?;
-    local.apply(&Event::Finished(record.clone()));
+    local.apply(&Event::Finished(Record::clone(record)));
     // The draft does not contain the revision of this transaction; 0 means visible in every later view. The
     // controller does not schedule retries either: an agent that takes over the replica after a refused record does
     // not retry until a user resolves the error.
@@ -180,32 +179,31 @@ fn assigned_archive(
     charm.assigns(runs).then(|| runs.clone())
 }
 
-/// Stores reports of a run before it has finished, and that it has started if `executing` says what it runs; returns
+/// Stores reports of a run before it has finished, and that it has started if `executing` says what it runs. Returns
 /// what was dropped, and why. Reports of a run whose record was applied are ignored, because the record contained all
 /// of them.
 ///
 /// # Errors
-/// If a newer agent has attached, a report exceeds its bounds, or the unit does not exist.
+/// If a newer agent has attached, the run is too far ahead, or the unit does not exist.
 pub fn apply_report(
     draft: &mut Draft,
     session: AgentSession,
-    reports: ReportsOfRun,
-    executing: Option<&Activity>,
+    report: &Valid<EarlyReport>,
     now_ms: i64,
 ) -> Result<Vec<DroppedWrite>, Refusal> {
     let AgentSession { model, unit, .. } = session;
     let doc = session::check_epoch(draft, session)?;
     let last_run = draft.get(&model.replica(unit)).map_or(0, |replica| replica.local.run);
-    validate_reports(last_run, reports.run, reports.reports)?;
-    executing.map_or(Ok(()), validate_activity)?;
+    let EarlyReport { run, reports, executing } = &**report;
+    require_run(last_run, *run)?;
     let mut dropped = Vec::new();
-    if is_record_applied(draft, model, unit, reports.run) {
+    if is_record_applied(draft, model, unit, *run) {
         return Ok(dropped);
     }
-    run_reports::apply(draft, model, unit, &doc, reports, &mut dropped);
-    action::log(draft, model, unit, reports.reports);
+    run_reports::apply(draft, model, unit, &doc, ReportsOfRun { run: *run, reports }, &mut dropped);
+    action::log(draft, model, unit, reports);
     if let Some(activity) = executing {
-        run_reports::set_executing(draft, model, unit, reports.run, activity, now_ms);
+        run_reports::set_executing(draft, model, unit, *run, activity, now_ms);
         action::set_running(draft, model, unit, activity, now_ms);
     }
     Ok(dropped)

@@ -4,6 +4,7 @@ use super::bounds::{Command, Violation};
 use super::documents::{Documents, MODEL};
 use super::hook_grammar;
 use api::text::refusal;
+use state::agents::record_validation::Valid;
 use state::agents::session::AgentSession;
 use state::documents::draft::{Draft, read};
 use state::documents::prelude::Kind;
@@ -203,7 +204,7 @@ impl State {
             record_commit::commit(
                 draft,
                 AgentSession { model: MODEL, unit: *unit, epoch: EPOCH },
-                record,
+                &Valid::record(record.clone())?,
                 &mut no_subordinate,
             )
         };

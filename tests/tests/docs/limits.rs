@@ -26,6 +26,7 @@ use Print::{Bytes, Count, Pages, Power, Time};
 type Constant = (&'static str, &'static str, Print);
 
 const ADMISSION: &str = "controller/src/server/admission.rs";
+const SENDING: &str = "controller/src/server/sending.rs";
 const UPLOAD: &str = "controller/src/server/upload.rs";
 const VALIDATION: &str = "state/src/agents/record_validation.rs";
 const SECRET: &str = "state/src/terms/secret.rs";
@@ -37,6 +38,8 @@ const LOG_FILE: &str = "host/src/log_file.rs";
 /// from the host.
 const ROWS: &[(&str, &[Constant])] = &[
     // Connections
+    ("accepted connections that wait", &[(ADMISSION, "WAITING_MAX", Count)]),
+    ("of these, from one address", &[]),
     ("all connections", &[(ADMISSION, "DESCRIPTORS_RESERVED", Count), (ADMISSION, "CONNECTIONS_MAX", Count)]),
     (
         "connections that have not presented",
@@ -47,7 +50,7 @@ const ROWS: &[(&str, &[Constant])] = &[
             (ADMISSION, "PROGRESS_MS", Time),
         ],
     ),
-    ("of these, from one address", &[]),
+    ("connections without a valid token from one address", &[]),
     ("connections of an agent", &[(ADMISSION, "CONNECTIONS_PER_AGENT_MAX", Count)]),
     ("connections of a user", &[(ADMISSION, "CONNECTIONS_PER_USER_MAX", Count)]),
     // Uploads of charms
@@ -58,6 +61,15 @@ const ROWS: &[(&str, &[Constant])] = &[
     ("uploads of all users", &[(UPLOAD, "UPLOADS_MAX", Count)]),
     ("the rate of an upload", &[(UPLOAD, "RATE_MIN", Bytes), (UPLOAD, "LATE_MAX", Time)]),
     ("the time of an upload", &[(UPLOAD, "UPLOAD_TIMEOUT", Time)]),
+    // Responses
+    ("files that are sent to one agent", &[(SENDING, "OF_AGENT_MAX", Count)]),
+    ("files that are sent to all agents", &[(SENDING, "FILES_MAX", Count)]),
+    (
+        "large responses to one caller",
+        &[(SENDING, "OF_CALLER_BYTES_MAX", Bytes), ("controller/src/archive_file.rs", "PIECE_BYTES", Bytes)],
+    ),
+    ("large responses to all callers", &[(SENDING, "RESPONSES_BYTES_MAX", Bytes)]),
+    ("the rate of a file", &[]),
     // A host with many units
     ("open files of a process", &[]),
     ("open files of the host", &[]),
@@ -78,6 +90,10 @@ const ROWS: &[(&str, &[Constant])] = &[
         &[("state/src/lifecycle/creation.rs", "ADDED_PER_REQUEST_MAX", Count)],
     ),
     ("removals of one dry run", &[("state/src/transitions/dry_run.rs", "TARGETS_MAX", Count)]),
+    (
+        "filters of one `debug-log`",
+        &[("api/src/log.rs", "LOG_FILTERS_MAX", Count), ("api/src/log.rs", "LOG_FILTER_BYTES_MAX", Count)],
+    ),
     ("a duration", &[("state/src/lifecycle/model.rs", "INTERVAL_MS_MAX", Time)]),
     (
         "the leader settings of an application",

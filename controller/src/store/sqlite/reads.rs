@@ -1,5 +1,7 @@
-//! The reads of the SQLite engine, from documents and from the change log, and the pool of reading connections.
+//! The reads of the SQLite engine, from documents and from the change log, and the threads that read.
 //!
+//! The threads are started when the store is opened, each with its connection, because a thread that is started later
+//! may be refused (`ulimit -u`), which would end the process.
 //! No function here writes. Used by [`super::Sqlite`], and by `writer` and `open` with their own connection.
 
 use super::checksum;
@@ -12,9 +14,12 @@ use state::documents::draft::{Reader, Revision, StoredDocument};
 use state::documents::json_text::Text;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::io;
 use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
-use tokio::sync::Semaphore;
+use std::thread::{Builder, JoinHandle};
+use tokio::sync::{Semaphore, oneshot};
 
 /// Reading connections: twice the cores of a small machine; more would only wait for each other.
 const READERS: usize = 4;
@@ -153,42 +158,57 @@ impl Reader for ConnectionReader<'_> {
     }
 }
 
-/// The pool of reading connections.
+type Work = Box<dyn FnOnce(&Connection) + Send>;
+
+/// The reading threads.
 pub(super) struct ReadPool {
-    idle: Arc<Mutex<Vec<Connection>>>,
+    /// None while closing.
+    work: Option<Sender<Work>>,
+    threads: Vec<JoinHandle<()>>,
     free: Arc<Semaphore>,
     damaged_documents: Arc<DamagedDocuments>,
 }
 
 impl ReadPool {
-    /// Opens all files that reads need, because later reads must not depend on a free descriptor. A connection opens
-    /// the WAL with its first read, and a file for sorting only if it does not sort in memory.
-    pub(super) fn open(file: &Path, damaged_documents: Arc<DamagedDocuments>) -> rusqlite::Result<ReadPool> {
-        let mut idle = Vec::new();
-        for _ in 0..READERS {
+    /// Opens all files that reads need, because later reads must not depend on a free descriptor, and starts the
+    /// threads. A connection opens the WAL with its first read, and a file for sorting only if it does not sort in
+    /// memory.
+    pub(super) fn open(file: &Path, damaged_documents: Arc<DamagedDocuments>) -> Result<ReadPool, String> {
+        let open = || -> rusqlite::Result<Connection> {
             let connection = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
             connection.set_prepared_statement_cache_capacity(STATEMENTS);
             connection.pragma_update(None, "temp_store", "MEMORY")?;
             newest_revision(&connection)?;
-            idle.push(connection);
+            Ok(connection)
+        };
+        let connections = (0..READERS).map(|_| open()).collect::<Result<Vec<_>, _>>();
+        let pool = ReadPool::of(connections.map_err(|error| error.to_string())?, damaged_documents);
+        pool.map_err(|error| format!("cannot start a thread: {error}"))
+    }
+
+    fn of(connections: Vec<Connection>, damaged_documents: Arc<DamagedDocuments>) -> io::Result<ReadPool> {
+        let free = Arc::new(Semaphore::new(connections.len()));
+        let (work, waiting) = channel();
+        let waiting = Arc::new(Mutex::new(waiting));
+        let start = |connection: Connection| {
+            let waiting = waiting.clone();
+            Builder::new().name("reader".to_owned()).spawn(move || serve(&connection, &waiting))
+        };
+        let threads = connections.into_iter().map(start).collect::<io::Result<_>>()?;
+        Ok(ReadPool { work: Some(work), threads, free, damaged_documents })
+    }
+
+    /// Waits for the reads that have begun, and closes the connections.
+    pub(super) fn close(&mut self) {
+        self.work = None;
+        // A view that owns the last handle is dropped by its thread, which cannot wait for itself.
+        for thread in self.threads.drain(..).filter(|t| t.thread().id() != std::thread::current().id()) {
+            let _ = thread.join(); // an error is a panic, which its caller has already received
         }
-        Ok(ReadPool::of(idle, damaged_documents))
     }
 
-    fn of(idle: Vec<Connection>, damaged_documents: Arc<DamagedDocuments>) -> ReadPool {
-        let free = Arc::new(Semaphore::new(idle.len()));
-        ReadPool { idle: Arc::new(Mutex::new(idle)), free, damaged_documents }
-    }
-
-    /// Closes the idle connections. A read that is running keeps its connection until it ends.
-    pub(super) fn close(&self) {
-        if let Ok(mut idle) = self.idle.lock() {
-            idle.clear();
-        }
-    }
-
-    /// Runs a read in one read transaction, on a thread that may block. Also returns the damaged documents that it
-    /// read. If the call is dropped, the read still completes. If SQLite cannot begin the read, the request ends
+    /// Runs a read in one read transaction, on one of the threads. Also returns the damaged documents that it read. If
+    /// the call is dropped, the read still completes. If SQLite cannot begin the read, the request ends
     /// ([`unavailable`]).
     pub(super) async fn view<T, F>(&self, mut view: F) -> (T, Vec<String>)
     where
@@ -197,13 +217,10 @@ impl ReadPool {
     {
         loop {
             let permit = self.free.clone().acquire_owned().await.expect("the semaphore is never closed");
-            let (idle, damaged_documents) = (self.idle.clone(), self.damaged_documents.clone());
-            let work = move || {
-                let lock = || idle.lock().expect("no one panics with the idle connections");
-                // 1. A read waits for a thread. 2. The controller stops: the call is dropped, and the last handle
-                // closes the connections. 3. The read gets its thread; its result is no longer needed.
-                let connection = lock().pop()?;
-                let answer = match begin(&connection) {
+            let damaged_documents = self.damaged_documents.clone();
+            let (reply, answer) = oneshot::channel();
+            let work: Work = Box::new(move |connection| {
+                let answer = match begin(connection) {
                     Err(error) => Err((view, error)),
                     Ok((transaction, revision)) => {
                         let reader = ConnectionReader::new(&transaction, revision, &damaged_documents);
@@ -211,12 +228,11 @@ impl ReadPool {
                         Ok((value, reader.damaged()))
                     }
                 };
-                lock().push(connection);
                 drop(permit);
-                Some(answer)
-            };
-            let answer = tokio::task::spawn_blocking(work).await.expect("a view does not panic");
-            match answer.expect("as many connections as permits, while the store is open") {
+                let _ = reply.send(answer); // an error means that the call was dropped
+            });
+            self.work.as_ref().and_then(|threads| threads.send(work).ok()).expect("the store is open");
+            match answer.await.expect("a view does not panic") {
                 Ok(answer) => return answer,
                 Err((again, error)) => {
                     view = again;
@@ -231,6 +247,17 @@ impl ReadPool {
                     unavailable::retry(failure).await;
                 }
             }
+        }
+    }
+}
+
+/// Executes reads until the store is closed.
+fn serve(connection: &Connection, waiting: &Mutex<Receiver<Work>>) {
+    loop {
+        let next = waiting.lock().expect("no holder panics").recv();
+        match next {
+            Ok(work) => work(connection),
+            Err(_) => return,
         }
     }
 }
@@ -447,7 +474,7 @@ mod tests {
         writer.pragma_update(None, "journal_mode", "WAL").expect("a local disk");
         writer.execute_batch("CREATE TABLE changes (revision INTEGER)").expect("a new database");
         let reader = Connection::open_with_flags(&file, OpenFlags::SQLITE_OPEN_READ_ONLY).expect("it exists");
-        let readers = ReadPool::of(vec![reader], Arc::default());
+        let readers = ReadPool::of(vec![reader], Arc::default()).expect("a thread");
         // The first read opens the WAL. A folder in its place cannot be opened; the rename that ends this is atomic.
         let (wal, aside) = (folder.path().join("store.sqlite-wal"), folder.path().join("aside"));
         fs::rename(&wal, &aside).expect("it exists");
@@ -469,7 +496,7 @@ mod tests {
         let writer = Connection::open(&file).expect("a database");
         writer.execute_batch("CREATE TABLE changes (revision INTEGER)").expect("a new database");
         let reader = Connection::open_with_flags(&file, OpenFlags::SQLITE_OPEN_READ_ONLY).expect("it exists");
-        let readers = ReadPool::of(vec![reader], Arc::default());
+        let readers = ReadPool::of(vec![reader], Arc::default()).expect("a thread");
         let intact = fs::read(&file).expect("it exists");
         fs::write(&file, vec![b'x'; intact.len()]).expect("it can be written");
         let error = unavailable::answer(readers.view(|reader| reader.revision)).await.expect_err("damaged");

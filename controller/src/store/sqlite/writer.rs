@@ -21,8 +21,6 @@ use tokio::sync::{mpsc, oneshot, watch};
 const BATCH_MAX: usize = 64;
 /// Requests in the writer's queue: sixteen batches. Further callers wait before they can enqueue a request.
 pub(super) const QUEUE_MAX: usize = 16 * BATCH_MAX;
-/// Revisions that one commit prunes from the log: twice what a full batch adds, so that a lowered limit is reached.
-const PRUNED_PER_COMMIT: usize = 2 * BATCH_MAX;
 /// Commits between two checks of the free pages of the file.
 const COMMITS_PER_VACUUM: u64 = 16;
 /// Free pages that the file keeps: 4 MiB. Later commits use them, which is cheaper than to return them to the disk.
@@ -310,11 +308,12 @@ impl ChangeLog {
     }
 
     /// Returns how many of the oldest revisions are beyond the bounds once `added` follow. The newest is always kept.
+    /// One commit prunes all of them: many small revisions must make room for a few large ones.
     fn beyond(&self, added: &[u64]) -> usize {
         let (mut count, mut bytes) =
             (self.revisions.len() + added.len(), self.bytes + added.iter().sum::<u64>());
         let mut beyond = 0;
-        for (_, size) in self.revisions.iter().take(PRUNED_PER_COMMIT) {
+        for (_, size) in &self.revisions {
             if count <= self.revisions_max.max(1) && bytes <= self.bytes_max || count == 1 {
                 break;
             }
@@ -426,5 +425,17 @@ mod tests {
         log.drop_oldest(3);
         assert_eq!((log.oldest(), log.bytes, log.revisions.len()), (4, 100, 1));
         assert_eq!(log.beyond(&[]), 0, "the newest is kept");
+    }
+
+    /// 1. The log is full of small revisions. 2. One batch commits large ones. If a commit pruned a fixed number of
+    /// revisions, the log would grow by almost all that the batch writes.
+    #[test]
+    fn one_commit_of_large_revisions_prunes_as_many_small_ones_as_they_need() {
+        let mut log = ChangeLog::new((1..=10_000).map(|revision| (revision, 10)).collect(), 10_000, 100_000);
+        let large = vec![1_000; BATCH_MAX];
+        let pruned = log.beyond(&large);
+        log.add(10_000 + BATCH_MAX as u64, large);
+        log.drop_oldest(pruned);
+        assert_eq!((log.bytes, log.oldest()), (100_000, 6_401));
     }
 }

@@ -62,8 +62,8 @@ pub(super) async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
     let run = local.run + 1;
     fixture
         .call("record_commit::apply_report", move |draft| {
-            let reports = ReportsOfRun { run, reports: &reports };
-            record_commit::apply_report(draft, session, reports, None, 1).map(drop)
+            let report = EarlyReport { run, reports: reports.to_vec(), executing: None };
+            record_commit::apply_report(draft, session, &Valid::report(report)?, 1).map(drop)
         })
         .await;
     // the unit leaves the scope and enters it again
@@ -79,6 +79,7 @@ pub(super) async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
         let ids = fixture.ids();
         fixture
             .call("resync::apply_batch", move |draft| {
+                let again = Valid::record(again.clone())?;
                 let part = resync::ResyncBatch { record: &again, position: &batch };
                 resync::apply_batch(draft, session, part, &mut ids()).map(drop)
             })

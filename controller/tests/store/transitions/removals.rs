@@ -48,8 +48,9 @@ pub(super) async fn end<S: Store>(fixture: &mut Fixture<'_, S>) {
     let session = AgentSession { model: MODEL, unit: web, epoch: 1 };
     fixture
         .call("record_commit::apply_report", move |draft| {
-            let (none, activity) = (ReportsOfRun { run: 99, reports: &[] }, Activity::hook(HookName::Stop));
-            record_commit::apply_report(draft, session, none, Some(&activity), 1).map(drop)
+            let executing = Some(Activity::hook(HookName::Stop));
+            let report = Valid::report(EarlyReport { run: 99, reports: Vec::new(), executing })?;
+            record_commit::apply_report(draft, session, &report, 1).map(drop)
         })
         .await;
     fixture.call("unit::destroy", move |draft| unit::destroy(draft, MODEL, web, 60).map(drop)).await;

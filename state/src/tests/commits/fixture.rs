@@ -1,9 +1,15 @@
 //! The fixture of the tests of records: records, reports, and the state that they change.
 
+use crate::agents::record_validation::{EarlyReport, Valid};
+use crate::agents::session::AgentSession;
+use crate::documents::draft::Draft;
+use crate::documents::refusal::Refusal;
+use crate::terms::activity::Activity;
 use crate::terms::settings::BagChange;
 use crate::terms::status::WorkloadStatus;
 use crate::terms::status_message::StatusMessage;
 use crate::tests::*;
+use crate::transitions::record_commit;
 use crate::transitions::run_reports::ReportsOfRun;
 use crate::unit::hook_context::{Level, ReportContent};
 use crate::unit::record::RunReport;
@@ -40,5 +46,18 @@ pub fn report(
     reports: &[RunReport],
 ) -> Result<Vec<DroppedWrite>, Refusal> {
     let reports = ReportsOfRun { run, reports };
-    world.run(|draft, _| record_commit::apply_report(draft, agent.session(), reports, None, 9))
+    world.run(|draft, _| apply_report(draft, agent.session(), reports, None, 9))
+}
+
+/// Validates an early report and applies it, as the handler does.
+pub fn apply_report(
+    draft: &mut Draft,
+    session: AgentSession,
+    reports: ReportsOfRun,
+    executing: Option<&Activity>,
+    now_ms: i64,
+) -> Result<Vec<DroppedWrite>, Refusal> {
+    let (run, reports, executing) = (reports.run, reports.reports.to_vec(), executing.cloned());
+    let report = Valid::report(EarlyReport { run, reports, executing })?;
+    record_commit::apply_report(draft, session, &report, now_ms)
 }

@@ -6,7 +6,7 @@ use crate::terms::activity::Activity;
 use crate::terms::hook_name::HookName;
 use crate::terms::status::{AgentStatus, WorkloadStatus};
 use crate::terms::status_message::StatusMessage;
-use crate::tests::commits::fixture::{change, hook, log, of_charm, report, run_report, status};
+use crate::tests::commits::fixture::{apply_report, change, hook, log, of_charm, report, run_report, status};
 use crate::tests::relations::pair;
 use crate::tests::*;
 use crate::transitions::run_reports::ReportsOfRun;
@@ -134,9 +134,7 @@ fn the_agent_sets_the_workload_status_until_the_charm_does() {
     let session = quiet.session();
     let started = |world: &mut World, run: u64, hook: HookName| {
         let (none, activity) = (ReportsOfRun { run, reports: &[] }, Activity::hook(hook));
-        world
-            .run(|draft, _| record_commit::apply_report(draft, session, none, Some(&activity), 9))
-            .expect("its session");
+        world.run(|draft, _| apply_report(draft, session, none, Some(&activity), 9)).expect("its session");
     };
     let next = read(world.reader(), &MODEL.replica(unit)).expect("it has one").local.run + 1;
     started(&mut world, next, HookName::UpdateStatus);

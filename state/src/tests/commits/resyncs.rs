@@ -1,5 +1,6 @@
 //! Resyncs: their transactions, and the runs that continue across one.
 
+use crate::agents::record_validation::Valid;
 use crate::documents::prelude::BagDoc;
 use crate::restore::resync::{self, ResyncBatch, ResyncProgress};
 use crate::terms::start_reason::StartReason;
@@ -143,6 +144,7 @@ fn a_resync_of_many_relations_that_the_store_does_not_have_takes_few_transaction
         published.relations.insert(number, known.clone());
     }
     resync.resync_local = Some(Box::new(published));
+    let resync = Valid::record(resync).expect("a correct agent sends it");
     let (mut next, mut transactions, mut dropped) = (Some(ResyncProgress::default()), 0, 0);
     while let Some(position) = next {
         let batch = ResyncBatch { record: &resync, position: &position };

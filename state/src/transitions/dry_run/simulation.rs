@@ -4,6 +4,7 @@
 //! The store is never written. Every hook succeeds, no entity is added, and limits on steps and on documents
 //! read end the simulation early. Called by the dry run only.
 
+use crate::agents::record_validation::Valid;
 use crate::agents::session::AgentSession;
 use crate::documents::draft::{Draft, Reader, Revision, StoredDocument, read};
 use crate::documents::effective_life;
@@ -280,7 +281,8 @@ fn next_record(reader: &dyn Reader, model: Model, id: Uuid) -> Option<NextRecord
 fn commit(simulated: &mut SimulatedReader<'_>, next: &NextRecord) -> bool {
     let committed = simulated.run(|draft| {
         // a simulation adds no entity, so no identifier is used
-        record_commit::commit(draft, next.session, &next.record, &mut || Uuid(0))
+        let record = Valid::record(next.record.clone())?;
+        record_commit::commit(draft, next.session, &record, &mut || Uuid(0))
     });
     committed.is_ok_and(|committed| committed.refusal.is_none())
 }

@@ -1,0 +1,96 @@
+//! Threads for work on files, which may block: archives, uploads, and files that are sent.
+//!
+//! They are started with the process and never end before it, because a thread that is started later may be refused
+//! (`ulimit -u`, `TasksMax=`): the runtime's own pool would then end the process. Two of them are always left for short
+//! work: whoever verifies a whole file takes a permit first.
+
+use std::io;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::Builder;
+use tokio::sync::{Semaphore, oneshot};
+
+/// The threads: two for whole files, as many as a small machine has cores, and two for short work.
+const THREADS: usize = 4;
+/// Whole files that are read, hashed or unpacked at the same time.
+const WHOLE_FILES_MAX: usize = 2;
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// A handle of the threads. They end with the last one.
+#[derive(Clone)]
+pub struct DiskThreads {
+    work: Sender<Work>,
+    whole_files: Arc<Semaphore>,
+}
+
+impl DiskThreads {
+    /// Starts the threads.
+    ///
+    /// # Errors
+    /// If a thread cannot be started.
+    pub fn start() -> io::Result<DiskThreads> {
+        let (work, waiting) = channel::<Work>();
+        let waiting = Arc::new(Mutex::new(waiting));
+        for _ in 0..THREADS {
+            let waiting = waiting.clone();
+            Builder::new().name("disk".to_owned()).spawn(move || serve(&waiting))?;
+        }
+        Ok(DiskThreads { work, whole_files: Arc::new(Semaphore::new(WHOLE_FILES_MAX)) })
+    }
+
+    /// Runs short work. If the call is dropped, the work still completes.
+    pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        let (reply, answer) = oneshot::channel();
+        let work = move || {
+            let _ = reply.send(work()); // an error means that the call was dropped
+        };
+        self.work.send(Box::new(work)).expect("the threads end after the last handle");
+        answer.await.expect("disk work does not panic")
+    }
+
+    /// Runs work on a whole file. It waits for other such work.
+    pub async fn run_on_whole_file<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        let permit = self.whole_files.clone().acquire_owned().await.expect("the semaphore is never closed");
+        // The permit ends with the work, which a request that is dropped does not end.
+        let work = move || {
+            let _permit = permit;
+            work()
+        };
+        self.run(work).await
+    }
+}
+
+fn serve(waiting: &Mutex<Receiver<Work>>) {
+    loop {
+        let next = waiting.lock().expect("no holder panics").recv();
+        match next {
+            Ok(work) => work(),
+            Err(_) => return, // the last handle was dropped
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn work_on_whole_files_leaves_threads_for_short_work() {
+        let disk = DiskThreads::start().expect("threads");
+        let mut gates = Vec::new();
+        let mut whole = Vec::new();
+        for _ in 0..THREADS {
+            let (open, gate) = channel::<()>();
+            gates.push(open);
+            let disk = disk.clone();
+            whole.push(tokio::spawn(async move { disk.run_on_whole_file(move || gate.recv()).await }));
+        }
+        tokio::task::yield_now().await; // they wait for a permit, or for their gate
+        assert_eq!(disk.run(|| 7).await, 7);
+        gates.into_iter().for_each(|gate| gate.send(()).expect("it waits"));
+        for whole in whole {
+            whole.await.expect("it does not panic").expect("the gate is open");
+        }
+    }
+}
