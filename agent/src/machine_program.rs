@@ -12,12 +12,17 @@ use crate::deployer::Deployer;
 use crate::exit_code;
 use crate::file_watch::FileWatch;
 use crate::installed_programs::{self, require_hook_program};
+<<<<<<< HEAD
 use crate::juju_paths;
 use crate::machine_agent::{MachineAgent, MachineAgentEnd};
+=======
+use crate::juju_paths::{self, DATA_DIR};
+use crate::machine_agent::MachineAgent;
+>>>>>>> 26e050b4fd8302f39b34d733e186c85524531fa4
 use crate::sd_notify::{self, NotifyState};
 use crate::service::{self, Supervision, systemd};
 use crate::unit_supervisor::UnitSupervisor;
-use crate::{enrolment, reboot, uninstall};
+use crate::{enrolment, reboot, reboot_request, uninstall};
 use anyhow::{Context, Result, bail};
 use api::machine_folder::{DATA_DIR, MACHINE_PID};
 use host::lock::Lock;
@@ -123,7 +128,7 @@ pub async fn run(dir: PathBuf, services: Supervision, log_filter: LogFilter) -> 
     let deployer = Deployer::new(dir.clone(), config.clone(), services);
     let client = config.client()?;
     let machine_agent = || {
-        let clock = HostClock::new(&dir.join(reboot::BOOT_FILE));
+        let clock = HostClock::new(&dir.join(reboot_request::BOOT_FILE));
         MachineAgent::new(client.clone(), UnitSupervisor::new(deployer.clone()), clock)
     };
     sd_notify::send(NotifyState::Ready);
@@ -137,7 +142,7 @@ pub async fn run(dir: PathBuf, services: Supervision, log_filter: LogFilter) -> 
         reboot::finish_interrupted(&dir, &deployer).await?;
         let (running_agent, mut terminate) = (machine_agent(), signal(SignalKind::terminate())?);
         tokio::select! {
-            MachineAgentEnd::Dead = running_agent.run().instrument(tracing::info_span!("machine", name = config.name)) => {}
+            () = running_agent.run().instrument(tracing::info_span!("machine", name = config.name)) => {}
             never = reboot::execute(&dir, &deployer, services) => match never {},
             _ = terminate.recv() => {
                 sd_notify::send(NotifyState::Stopping);

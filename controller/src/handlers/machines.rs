@@ -14,7 +14,8 @@ use state::documents::draft::Draft;
 use state::lifecycle::{creation, machine};
 use state::terms::position::Committed;
 use state::terms::refusal::AddedKind;
-use state::transitions::{force, instance};
+use state::transitions::instance;
+use state::transitions::requested_removal::{self, MachineRemovalOptions};
 
 impl<S: Store, E: Environment> Handle<AddMachines> for Authorised<S, E> {
     async fn handle(&self, add: AddMachines) -> Result<Committed<Vec<String>>, ApiError> {
@@ -43,12 +44,10 @@ impl<S: Store, E: Environment> Handle<RemoveMachine> for Authorised<S, E> {
         let model = self.model().await?;
         let RemoveMachine { machine: name, force, keep_instance } = removal;
         let now_ms = self.controller.environment.wall_ms();
+        let options = MachineRemovalOptions { force, keep_instance };
         let transition = move |draft: &mut Draft<'_>| {
             let id = machine::find(draft, model, &name)?;
-            if keep_instance {
-                machine::keep_instance(draft, model, id)?;
-            }
-            force::destroy_machine(draft, model, id, force, now_ms)
+            requested_removal::remove_machine(draft, model, id, options, now_ms)
         };
         self.remove(model, transition, force).await
     }

@@ -9,8 +9,8 @@ use crate::charm::options::{self, Settings};
 use crate::charm::{Base, Charm, Role};
 pub use crate::documents::application::charm_of;
 use crate::documents::blockers::{self, EntityId, operator_removal};
+use crate::documents::document_reads::Documents;
 use crate::documents::draft::Draft;
-use crate::documents::effective_life::Documents;
 use crate::documents::prelude::{
     ApplicationDoc, ApplicationStorageDoc, CharmDoc, GLOBAL, Model, TombstoneDoc, TombstoneKind,
 };
@@ -18,15 +18,15 @@ use crate::documents::refusal::Refusal;
 use crate::documents::sequence;
 use crate::lifecycle::creation::{Creation, require_count};
 use crate::lifecycle::leadership;
+use crate::lifecycle::resource::ResourceOwner;
 use crate::lifecycle::secret;
 use crate::lifecycle::storage_directives;
-use crate::lifecycle::unit::Destroyed;
+use crate::lifecycle::unit::{Destroyed, Placement};
 use crate::lifecycle::{archive, relation, resource, unit};
 use crate::terms::cause::Entity;
 use crate::terms::life::Life;
 use crate::terms::names::{NAME_LENGTH_MAX, UnitName, Uuid, is_application_name};
 use crate::terms::refusal::application::{ApplicationRefusal, ApplicationRequest};
-use crate::terms::refusal::storage::StorageRefusal;
 use crate::terms::refusal::{AddedKind, EntityKind};
 use crate::terms::resource::Resources;
 use crate::terms::storage::{StorageDirective, StorageId};
@@ -169,9 +169,6 @@ pub fn deploy(
     let mut settings = Settings::new();
     change_settings(&charm, &mut settings, &request.config, &[])?;
     storage_directives::validate_directives(&charm, &request.storage)?;
-    if !request.attach_storage.is_empty() && (request.units != 1 || charm.subordinate) {
-        return Err(StorageRefusal::AttachedToSeveral.into());
-    }
 
     let application = (creation.ids)();
     let doc = ApplicationDoc {
@@ -187,7 +184,8 @@ pub fn deploy(
     set_trust(draft, model, application, request.trusted);
     let mut charm_doc = charm_doc(draft, model, &request.sha256, &charm);
     let (resources, now_ms) = (&mut charm_doc.resources, creation.now_ms);
-    resource::attach(draft, (model, application), &charm, resources, &request.resources, now_ms)?;
+    let owner = ResourceOwner { model, application, charm: &charm };
+    resource::attach(draft, owner, resources, &request.resources, now_ms)?;
     draft.put(&model.application_charm(application), &charm_doc);
     archive::record_use(draft, model, application, &request.sha256);
     if !request.storage.is_empty() {
@@ -200,10 +198,12 @@ pub fn deploy(
     relation::add_peers(draft, model, application, &name, &charm, creation.reborrow());
 
     let requested = if charm.subordinate { 0 } else { request.units };
-    let (to, attach) = (request.to.as_deref(), &request.attach_storage);
-    let units = match attach.is_empty() {
-        true => unit::add_batch(draft, model, application, requested, to, creation)?,
-        false => vec![unit::add_with_storage(draft, model, application, to, attach, creation)?],
+    let placement = Placement { to: request.to.as_deref(), attach: &request.attach_storage };
+    let units = match placement.attach.is_empty() {
+        true => unit::add_batch(draft, model, application, requested, placement.to, creation)?,
+        false => {
+            vec![unit::add_with_storage(draft, model, application, requested, placement, creation)?]
+        }
     };
     let added = u32::try_from(units.len()).expect("at most as many as requested");
     Ok(Deployed {
@@ -373,7 +373,8 @@ pub fn refresh(
     };
     next.forced = request.forced;
     next.resources = resource::retain_declared(&charm, &current.resources);
-    resource::attach(draft, (model, id), &charm, &mut next.resources, &request.resources, creation.now_ms)?;
+    let owner = ResourceOwner { model, application: id, charm: &charm };
+    resource::attach(draft, owner, &mut next.resources, &request.resources, creation.now_ms)?;
     if next != current {
         draft.put(&model.application_charm(id), &next);
         archive::record_use(draft, model, id, &request.sha256);

@@ -3,9 +3,9 @@
 //! The model owns them, and an application reads one only after it was granted, until that is revoked. With auto-prune
 //! a revision is removed as soon as no unit reads it and a newer one exists. Called by the handlers of users.
 
+use crate::documents::document_reads::Documents;
 use crate::documents::draft::Draft;
-use crate::documents::effective_life::Documents;
-use crate::documents::prelude::{Model, SecretDoc, SecretGrantDoc, SecretOwner};
+use crate::documents::prelude::{Model, SecretContentDoc, SecretDoc, SecretGrantDoc, SecretOwner};
 use crate::documents::refusal::Refusal;
 use crate::lifecycle::model::require_alive;
 use crate::lifecycle::secret::{self, change_metadata, new_secret, not_found, prune, put, set_label};
@@ -41,6 +41,22 @@ pub fn find(
     Ok((id, secret::find(documents, model, id)?))
 }
 
+/// The sealed content of a revision, or of the newest one, of the secret with this URI or name.
+///
+/// # Errors
+/// If there is no such secret or revision.
+pub fn find_content(
+    documents: &mut impl Documents,
+    model: Model,
+    text: &str,
+    revision: Option<u64>,
+) -> Result<(SecretId, SecretContentDoc), Refusal> {
+    let (id, secret) = find(documents, model, text)?;
+    let revision = revision.unwrap_or_else(|| secret.newest());
+    let content = documents.document(&model.secret_content(id, revision));
+    Ok((id, content.ok_or(SecretRefusal::RevisionNotFound { id, revision })?))
+}
+
 /// A secret that users may change.
 fn find_own(draft: &mut Draft, model: Model, id: SecretId) -> Result<SecretDoc, Refusal> {
     let secret = secret::find(draft, model, id)?;
@@ -69,7 +85,8 @@ pub fn add(
         return Err(SecretRefusal::Empty.into());
     }
     let owner = SecretOwner { kind: SecretOwnerKind::Model, id: model.0 };
-    change(draft, model, (id, None), new_secret(owner, now_ms), write, now_ms)
+    let changed = ChangedSecret { id, before: None, after: new_secret(owner, now_ms) };
+    change(draft, model, changed, write, now_ms)
 }
 
 /// Changes a secret: its name, its description, its content, and whether it is pruned. What is none stays as it is.
@@ -86,14 +103,21 @@ pub fn update(
 ) -> Result<(), Refusal> {
     let before = find_own(draft, model, id)?;
     let after = SecretDoc { auto_prune: auto_prune.unwrap_or(before.auto_prune), ..before.clone() };
-    change(draft, model, (id, Some(&before)), after, write, now_ms)
+    let changed = ChangedSecret { id, before: Some(&before), after };
+    change(draft, model, changed, write, now_ms)
+}
+
+/// A secret before and after a change; it is added if there is nothing before.
+struct ChangedSecret<'a> {
+    id: SecretId,
+    before: Option<&'a SecretDoc>,
+    after: SecretDoc,
 }
 
 fn change(
     draft: &mut Draft,
     model: Model,
-    (id, before): (SecretId, Option<&SecretDoc>),
-    mut after: SecretDoc,
+    ChangedSecret { id, before, mut after }: ChangedSecret,
     write: &SecretWrite,
     now_ms: i64,
 ) -> Result<(), Refusal> {

@@ -92,7 +92,9 @@ impl<'c> ConnectionReader<'c> {
 
     fn list(
         &self,
-        (prefix, after, limit): (&str, &str, usize),
+        prefix: &str,
+        after: &str,
+        limit: usize,
         found: &mut Vec<StoredDocument>,
     ) -> rusqlite::Result<()> {
         let scan = "SELECT key, revision, value, checksum FROM documents WHERE key >= ?1 ORDER BY key";
@@ -142,8 +144,13 @@ impl Reader for ConnectionReader<'_> {
         if limit == 0 {
             return found;
         }
+<<<<<<< HEAD
         if let Err(error) = self.list((prefix, after, limit), &mut found) {
             self.note_error(prefix, error);
+=======
+        if let Err(error) = self.list(prefix, after, limit, &mut found) {
+            self.note_damage(prefix, &error.to_string());
+>>>>>>> 26e050b4fd8302f39b34d733e186c85524531fa4
         }
         let until = found.last().filter(|_| found.len() == limit).map(|last| last.key.as_str());
         for key in self.damaged_documents.between(prefix, after, until) {

@@ -2,8 +2,10 @@
 
 use super::*;
 use state::charm::{Charm, Storage};
-use state::lifecycle::storage;
+use state::lifecycle::storage::{self, ReportedStorage};
+use state::lifecycle::unit::Placement;
 use state::terms::storage::{StorageDirective, StorageId, StorageReport};
+use state::transitions::requested_removal::{self, RemovalOptions};
 
 /// Runs the transitions of users and of a machine agent.
 pub(super) async fn use_storage<S: Store>(fixture: &mut Fixture<'_, S>) {
@@ -46,7 +48,7 @@ pub(super) async fn use_storage<S: Store>(fixture: &mut Fixture<'_, S>) {
     fixture
         .call("storage::add", move |draft| {
             let creation = Creation { now_ms: 2, ids: &mut ids() };
-            storage::add(draft, model, unit, ("data", &one), creation).map(drop)
+            storage::add(draft, model, unit, "data", &one, creation).map(drop)
         })
         .await;
     let doc = fixture.store.read({
@@ -57,7 +59,8 @@ pub(super) async fn use_storage<S: Store>(fixture: &mut Fixture<'_, S>) {
     let report = |id: &StorageId, instance, report: StorageReport| {
         let (id, machine) = (id.clone(), doc.machine);
         move |draft: &mut Draft<'_>| {
-            storage::record_report(draft, model, machine, (&id, instance), report.clone(), 3)
+            let reported = ReportedStorage { id: &id, instance, report: report.clone() };
+            storage::record_report(draft, model, machine, reported, 3)
         }
     };
     let provisioned = StorageReport::Provisioned { unit, location: "/srv".to_owned() };
@@ -71,30 +74,24 @@ pub(super) async fn use_storage<S: Store>(fixture: &mut Fixture<'_, S>) {
     fixture
         .call("unit::add_with_storage", move |draft| {
             let creation = Creation { now_ms: 5, ids: &mut ids() };
-            let attach = std::slice::from_ref(&id);
-            unit::add_with_storage(draft, model, application, None, attach, creation).map(drop)
+            let placement = Placement { to: None, attach: std::slice::from_ref(&id) };
+            unit::add_with_storage(draft, model, application, 1, placement, creation).map(drop)
         })
         .await;
     let id = second.clone();
     fixture.call("storage::attach", move |draft| storage::attach(draft, model, unit, &id)).await;
+    let options = RemovalOptions { force: Force::No, destroy_storage: true };
     fixture
-        .call("storage::destroy_with_unit", move |draft| {
-            storage::destroy_with_unit(draft, model, unit, 7);
-            Ok(())
+        .call("requested_removal::remove_unit", move |draft| {
+            requested_removal::remove_unit(draft, model, unit, options, 7)
         })
         .await;
-    let id = second.clone();
-    fixture.call("storage::destroy", move |draft| storage::destroy(draft, model, &id, true, 6)).await;
     let id = first.clone();
     fixture.call("storage::destroy", move |draft| storage::destroy(draft, model, &id, true, 6)).await;
     fixture.call("storage::record_report", report(&first, doc.uuid, StorageReport::Removed)).await;
     fixture
-        .call("storage::destroy_with_application", move |draft| {
-            storage::destroy_with_application(draft, model, application);
-            Ok(())
+        .call("requested_removal::remove_application", move |draft| {
+            requested_removal::remove_application(draft, model, application, options, 8)
         })
-        .await;
-    fixture
-        .call("application::destroy", move |draft| application::destroy(draft, model, application).map(drop))
         .await;
 }
