@@ -99,17 +99,10 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
         }
     }
 
-<<<<<<< HEAD
-    /// Runs this machine's units until the machine is Dead. Deployed units run whether or not the controller is
-    /// reachable.
-    pub async fn run(&self) -> MachineAgentEnd {
-        let mut backoff = LINK_BACKOFF;
-=======
     /// Runs this machine's units until the machine is Dead or was removed: its agent is never started again. Deployed
     /// units run whether or not the controller is reachable.
     pub async fn run(&self) {
-        let mut backoff = BACKOFF;
->>>>>>> 26e050b4fd8302f39b34d733e186c85524531fa4
+        let mut backoff = LINK_BACKOFF;
         let (mut outage, mut was_connected) = (Outage::default(), false);
         loop {
             self.apply_plan(None).await;

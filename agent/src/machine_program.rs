@@ -12,13 +12,8 @@ use crate::deployer::Deployer;
 use crate::exit_code;
 use crate::file_watch::FileWatch;
 use crate::installed_programs::{self, require_hook_program};
-<<<<<<< HEAD
 use crate::juju_paths;
-use crate::machine_agent::{MachineAgent, MachineAgentEnd};
-=======
-use crate::juju_paths::{self, DATA_DIR};
 use crate::machine_agent::MachineAgent;
->>>>>>> 26e050b4fd8302f39b34d733e186c85524531fa4
 use crate::sd_notify::{self, NotifyState};
 use crate::service::{self, Supervision, systemd};
 use crate::unit_supervisor::UnitSupervisor;

@@ -18,13 +18,8 @@ use crate::deployer::Deployer;
 use crate::ports::Clock;
 use crate::reboot_request::{self, BOOT_FILE, HOOK_LOCK, requested_boot};
 use crate::service::{self, Supervision};
-<<<<<<< HEAD
 use anyhow::Result;
-use host::file::{ignore_not_found, write_atomic, write_atomic_unsynced};
-=======
-use anyhow::{Result, bail};
 use host::file::write_atomic;
->>>>>>> 26e050b4fd8302f39b34d733e186c85524531fa4
 use host::lock::Lock;
 use host::program::{self, HostProgram};
 use std::convert::Infallible;

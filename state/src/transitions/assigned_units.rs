@@ -4,15 +4,9 @@
 //! For a unit of another machine every answer is the same as for one that does not exist. The assignment is read in the
 //! transaction that depends on it. Called by the handlers of machine agents.
 
-<<<<<<< HEAD
-use crate::documents::draft::{Draft, Reader, read_all};
-use crate::documents::effective_life::Documents;
-use crate::documents::prelude::{Model, TokenHolder, last_id};
-=======
 use crate::documents::document_reads::Documents;
-use crate::documents::draft::Draft;
-use crate::documents::prelude::{Model, TokenHolder};
->>>>>>> 26e050b4fd8302f39b34d733e186c85524531fa4
+use crate::documents::draft::{Draft, Reader, read_all};
+use crate::documents::prelude::{Model, TokenHolder, last_id};
 use crate::documents::refusal::Refusal;
 use crate::documents::{existence, token};
 use crate::lifecycle::unit;

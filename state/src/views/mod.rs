@@ -6,11 +6,8 @@
 
 pub mod decision_view;
 pub mod delta;
-<<<<<<< HEAD
 pub mod dependencies;
-=======
 pub mod desired_machines;
->>>>>>> 26e050b4fd8302f39b34d733e186c85524531fa4
 pub mod inline_settings;
 mod machine_storage;
 pub mod machine_view;

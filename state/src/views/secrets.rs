@@ -9,12 +9,8 @@ use crate::lifecycle::secret;
 use crate::terms::secret::{SecretId, SecretOwnerKind};
 use crate::unit::secrets::{ConsumedSecretView, HookSecret, OwnedSecretView, SecretScope, SecretView};
 use crate::unit::snapshot::Change;
-<<<<<<< HEAD
 use crate::views::dependencies::SecretDependencies;
-use crate::views::view::UnitViewReader;
-=======
 use crate::views::unit_view_reader::UnitViewReader;
->>>>>>> 26e050b4fd8302f39b34d733e186c85524531fa4
 use std::collections::{BTreeMap, BTreeSet};
 
 impl UnitViewReader<'_> {

@@ -28,12 +28,7 @@ use crate::unit::storage::StorageView;
 use crate::views::delta::ViewUpdate;
 use crate::views::dependencies::{SecretDependencies, UnitDependencies};
 use crate::views::inline_settings::{self, BagSizes, INLINE_BYTES_MAX};
-<<<<<<< HEAD
-=======
-use crate::views::machine_storage;
 use crate::views::unit_view_reader::UnitViewReader;
-use serde::{Deserialize, Serialize};
->>>>>>> 26e050b4fd8302f39b34d733e186c85524531fa4
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The full view of one unit.

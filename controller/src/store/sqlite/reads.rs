@@ -144,13 +144,8 @@ impl Reader for ConnectionReader<'_> {
         if limit == 0 {
             return found;
         }
-<<<<<<< HEAD
-        if let Err(error) = self.list((prefix, after, limit), &mut found) {
-            self.note_error(prefix, error);
-=======
         if let Err(error) = self.list(prefix, after, limit, &mut found) {
-            self.note_damage(prefix, &error.to_string());
->>>>>>> 26e050b4fd8302f39b34d733e186c85524531fa4
+            self.note_error(prefix, error);
         }
         let until = found.last().filter(|_| found.len() == limit).map(|last| last.key.as_str());
         for key in self.damaged_documents.between(prefix, after, until) {
