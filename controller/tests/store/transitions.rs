@@ -32,7 +32,7 @@ use state::operations::force;
 use state::operations::force_timer::{self, ForceTimer};
 use state::operations::instance::{Enrolment, ProvisioningReport};
 use state::operations::leader_settings::LeaderWrite;
-use state::operations::run_reports::RefusedRecord;
+use state::operations::run_reports::{LogAllowance, RefusedRecord};
 use state::operations::{
     assigned_units, attach_resources, destruction, instance, leader_claim, leader_settings, record_commit,
     tombstone_retention,
@@ -218,7 +218,7 @@ impl<S: Store> Fixture<'_, S> {
         let (session, sent, ids) = (session_of(local), record.clone(), self.ids());
         self.call("record_commit::commit", move |draft| {
             let sent = Valid::record(sent.clone())?;
-            record_commit::commit(draft, session, &sent, &mut ids()).map(drop)
+            record_commit::commit(draft, session, (&sent, LogAllowance::UNLIMITED), &mut ids()).map(drop)
         })
         .await;
         let sequence = record.sequence;

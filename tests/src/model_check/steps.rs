@@ -12,6 +12,7 @@ use state::documents::refusal::{Code, Refusal};
 use state::lifecycle::{application, relation, unit};
 use state::operations::force;
 use state::operations::record_commit;
+use state::operations::run_reports::LogAllowance;
 use state::terms::force::Force;
 use state::terms::life::Life;
 use state::terms::names::{UnitName, Uuid};
@@ -204,7 +205,7 @@ impl State {
             record_commit::commit(
                 draft,
                 AgentSession { model: MODEL, unit: *unit, epoch: EPOCH },
-                &Valid::record(record.clone())?,
+                (&Valid::record(record.clone())?, LogAllowance::UNLIMITED),
                 &mut no_subordinate,
             )
         };

@@ -136,6 +136,7 @@ const ROWS: &[(&str, &[Constant])] = &[
     ),
     ("`store.sqlite-wal`", &[]),
     ("the debug log of a model", &[("state/src/operations/log_retention.rs", "LOG_BYTES_MAX", Bytes)]),
+    ("lines of one unit until", &[]),
     (
         "lines that are logged while",
         &[

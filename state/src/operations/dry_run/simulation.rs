@@ -14,6 +14,7 @@ use crate::documents::refusal::Refusal;
 use crate::lifecycle::{machine, unit};
 use crate::operations::dry_run::affected::ENTITIES_MAX;
 use crate::operations::dry_run::result::ExpectedHook;
+use crate::operations::run_reports::LogAllowance;
 use crate::operations::{force, record_commit};
 use crate::terms::activity::Activity;
 use crate::terms::life::Life;
@@ -282,7 +283,7 @@ fn commit(simulated: &mut SimulatedReader<'_>, next: &NextRecord) -> bool {
     let committed = simulated.run(|draft| {
         // a simulation adds no entity, so no identifier is used
         let record = Valid::record(next.record.clone())?;
-        record_commit::commit(draft, next.session, &record, &mut || Uuid(0))
+        record_commit::commit(draft, next.session, (&record, LogAllowance::UNLIMITED), &mut || Uuid(0))
     });
     committed.is_ok_and(|committed| committed.refusal.is_none())
 }

@@ -5,7 +5,7 @@ use crate::agents::session::AgentSession;
 use crate::documents::draft::Draft;
 use crate::documents::refusal::Refusal;
 use crate::operations::record_commit;
-use crate::operations::run_reports::ReportsOfRun;
+use crate::operations::run_reports::{LogAllowance, ReportsOfRun};
 use crate::terms::activity::Activity;
 use crate::terms::settings::BagChange;
 use crate::terms::status::WorkloadStatus;
@@ -59,5 +59,5 @@ pub fn apply_report(
 ) -> Result<Vec<DroppedWrite>, Refusal> {
     let (run, reports, executing) = (reports.run, reports.reports.to_vec(), executing.cloned());
     let report = Valid::report(EarlyReport { run, reports, executing })?;
-    record_commit::apply_report(draft, session, &report, now_ms)
+    record_commit::apply_report(draft, session, (&report, LogAllowance::UNLIMITED), now_ms)
 }
