@@ -5,7 +5,7 @@
 //!
 //! `admission` decides which connections may be open, `connections` executes these decisions, `waiting` holds the
 //! accepted connections that may not be open yet, so that the accept loop waits for no client, `revocation` ends the
-//! connections of revoked tokens, `upload` receives charm archives, `sending` sends the bodies of responses, `budget` is
+//! connections of revoked tokens, `upload` receives charm archives, `request_body` receives those of other requests, `sending` sends the bodies of responses, `budget` is
 //! what the callers share, and `descriptors` reads the limit of open files,
 //! from which the limits of connections follow.
 
@@ -13,6 +13,7 @@ mod admission;
 mod budget;
 mod connections;
 pub mod descriptors;
+mod request_body;
 mod revocation;
 mod sending;
 mod upload;
@@ -27,10 +28,10 @@ use crate::store::{Store, unavailable};
 use crate::tokens;
 use admission::HandshakeProgress;
 use api::error::{ApiError, ErrorCode};
-use api::request::{Content, Entry, InModel, Message, Method, ResponseBody};
+use api::request::{Content, InModel, Message, Method, ResponseBody};
 use api::{API_VERSION, Request as _, UploadResource};
 use axum::Router;
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::Body;
 use axum::extract::{RawPathParams, Request};
 use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
@@ -66,11 +67,6 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The time that streams and requests in progress have to send their last line or response after their token was
 /// revoked. Together with the interval of `revocation` it is well below a second.
 const REVOKED_TIMEOUT: Duration = Duration::from_millis(250);
-/// The most bytes of a request body. A record is at most 1 MiB of writes and 60 log lines (design 5), which JSON may
-/// double.
-const BODY_BYTES_MAX: usize = 4 << 20;
-/// The time limit for receiving a body: 4 MiB at 70 KiB/s.
-const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 /// The time that requests in progress have to finish when the process stops. Streams would never finish.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 /// A connection whose peer acknowledges nothing for this long is closed. An agent abandons its stream after the same
@@ -216,7 +212,11 @@ async fn serve_connection(
 
 /// Returns the router: one route for each request type.
 fn router<S: Store, E: Environment>(controller: Arc<Controller<S, E>>) -> Router {
-    let budgets = Arc::new(Budgets { uploads: upload::slots(), responses: Arc::new(SendBudgets::new()) });
+    let budgets = Arc::new(Budgets {
+        bodies: request_body::budget(),
+        uploads: upload::slots(),
+        responses: Arc::new(SendBudgets::new()),
+    });
     let mut router = Router::new();
     for service in services::<S, E>() {
         let method = match service.entry.route.method {
@@ -277,6 +277,7 @@ async fn session<S: Store, E: Environment>(
 
 /// What the requests share.
 struct Budgets {
+    bodies: Budget,
     uploads: Budget,
     responses: Arc<SendBudgets>,
 }
@@ -309,7 +310,8 @@ async fn handle_request<S: Store, E: Environment>(
     let recipient = Recipient { connection, caller, budgets: responses };
     match entry.request_content {
         Content::Json => {
-            let body = body(&entry, request.into_body()).await?;
+            let budget = (&session.principal, &budgets.bodies);
+            let (body, _permit) = request_body::receive(&entry, budget, request.into_body()).await?;
             if entry.response_body == ResponseBody::Single(Content::Bytes) {
                 let permit = budgets.responses.file(&session.principal).await;
                 let session = session.in_model(model);
@@ -331,22 +333,6 @@ async fn handle_request<S: Store, E: Environment>(
             };
             Ok((JSON, stored.into()))
         }
-    }
-}
-
-async fn body(entry: &Entry, body: Body) -> Result<Bytes, ApiError> {
-    let bytes_max = match entry.route.method {
-        Method::Get => 0,
-        Method::Post => BODY_BYTES_MAX,
-    };
-    match tokio::time::timeout(BODY_TIMEOUT, to_bytes(body, bytes_max)).await {
-        Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(_)) => {
-            let text =
-                format!("cannot read the request body: it is incomplete or larger than {bytes_max} bytes");
-            Err(ApiError::new(ErrorCode::Invalid, text))
-        }
-        Err(_) => Err(ApiError::new(ErrorCode::Invalid, "cannot read the request body: timed out")),
     }
 }
 

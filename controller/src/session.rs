@@ -7,7 +7,7 @@
 use crate::archive_last_needed::ArchiveLastNeeded;
 use crate::authorisation::{self, unauthorised};
 use crate::commit_times::CommitTimes;
-use crate::debug_log_growth::LogGrowth;
+use crate::debug_log_growth::{LogGrant, LogGrowth};
 use crate::environment::Environment;
 use crate::force_timers::ForceTimers;
 use crate::leases::Leases;
@@ -177,10 +177,10 @@ impl<S: Store, E: Environment> Controller<S, E> {
         refusal.into()
     }
 
-    /// Counts the bytes of log lines that were committed. Wakes the janitor if the debug log of the model has grown by
-    /// too much since it was last measured.
-    pub(crate) fn note_log_bytes(&self, model: Model, bytes: u64) {
-        if self.log_growth.add(model, bytes) {
+    /// Counts the bytes of log lines that were committed of a message. Wakes the janitor if the debug log of the model
+    /// has grown by too much since it was last measured.
+    pub(crate) fn note_log_bytes(&self, (model, unit): (Model, Uuid), grant: LogGrant, bytes: u64) {
+        if self.log_growth.stored(model, unit, grant, bytes) {
             self.sweep.notify_one();
         }
     }

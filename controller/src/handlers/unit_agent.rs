@@ -67,13 +67,16 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         let dropped = self.resync(session, &record).await?;
         let AgentSession { model, unit, .. } = session;
         let ids = Uuids::new(&self.controller.environment);
+        let grant = self.controller.log_growth.grant(model, unit, &record.reports);
         let transition = move |draft: &mut Draft<'_>| {
-            let outcome = record_commit::commit(draft, session, &record, &mut ids.generator())?;
+            let record = (&*record, grant.allowance);
+            let outcome = record_commit::commit(draft, session, record, &mut ids.generator())?;
             Ok((outcome, draft.bytes_written(&model.logs_of(unit))))
         };
-        let Committed { answer: (mut outcome, log_bytes), revision } =
-            self.controller.run(transition).await?;
-        self.controller.note_log_bytes(model, log_bytes);
+        let committed = self.controller.run(transition).await;
+        let log_bytes = committed.as_ref().map_or(0, |committed| committed.answer.1);
+        self.controller.note_log_bytes((model, unit), grant, log_bytes);
+        let Committed { answer: (mut outcome, _), revision } = committed?;
         outcome.dropped.splice(..0, dropped);
         Ok(Committed { answer: outcome, revision })
     }
@@ -163,12 +166,15 @@ impl<S: Store, E: Environment> Handle<Report> for Authorised<S, E> {
         let AgentSession { model, unit, .. } = session;
         let early = Valid::report(EarlyReport { run, reports, executing: executing.clone() })?;
         let now_ms = self.controller.environment.wall_ms();
+        let grant = self.controller.log_growth.grant(model, unit, &early.reports);
         let transition = move |draft: &mut Draft<'_>| {
-            record_commit::apply_report(draft, session, &early, now_ms)?;
+            record_commit::apply_report(draft, session, (&early, grant.allowance), now_ms)?;
             Ok(draft.bytes_written(&model.logs_of(unit)))
         };
-        let log_bytes = self.controller.run(transition).await?.answer;
-        self.controller.note_log_bytes(model, log_bytes);
+        let stored = self.controller.run(transition).await;
+        let log_bytes = stored.as_ref().map_or(0, |stored| stored.answer);
+        self.controller.note_log_bytes((model, unit), grant, log_bytes);
+        stored?;
         // The start is never before the epoch, so that differences of such times do not overflow.
         let since_ms = now_ms.saturating_sub_unsigned(executing_for_ms).max(0);
         let executing = executing.map(|activity| ExecutingRun { run, activity, since_ms });

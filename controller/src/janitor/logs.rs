@@ -62,11 +62,18 @@ pub(super) async fn sweep<S: Store, E: Environment>(
 ) -> Result<bool, ApiError> {
     let mut advanced = std::mem::take(scan);
     advanced.is_urgent |= controller.log_growth.take(model);
+    let is_measured = advanced.excess.is_empty();
+    if is_measured && advanced.after.is_empty() {
+        controller.log_growth.begin(model);
+    }
     let page = controller.read_available(move |reader| {
         advanced.advance(reader, model);
         advanced
     });
     *scan = page.await;
+    if is_measured && scan.after.is_empty() && scan.excess.is_empty() {
+        controller.log_growth.finish(model);
+    }
     for _ in 0..BATCHES_PER_SWEEP {
         let Some((unit, bytes)) = scan.excess.pop_first() else { break };
         let (keys, left) = controller.read_available(move |reader| oldest(reader, model, unit, bytes)).await;

@@ -148,3 +148,25 @@ async fn only_lines_that_were_stored_wake_the_janitor() {
     }
     assert!(is_janitor_awake(&fixture).await);
 }
+
+/// Each sweep deletes at most a thousand lines, and half of the sweeps measure. The flood stores as many in each of them.
+#[tokio::test]
+async fn a_flood_that_is_faster_than_the_janitor_is_bounded_at_each_commit_and_its_lost_lines_are_counted() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let agent = fixture.attach_agent("web/0").await;
+    let unit = fixture.unit("web/0").await;
+    let mut janitor = Janitor::default();
+    for round in 0..12 {
+        for run in 1..=16 {
+            agent.api.handle(large_report(round * 16 + run)).await.expect("the request is accepted");
+        }
+        let (bytes, _) = stored_lines(&fixture, unit).await;
+        assert!(bytes <= 2 * DEBUG_LOG_BYTES_MAX, "{bytes} bytes in round {round}");
+        janitor.sweep(&fixture.controller).await.expect("the sweep succeeds");
+    }
+    fixture.sweep_all_logs().await;
+    agent.api.handle(large_report(1_000)).await.expect("the request is accepted");
+    let counted = fixture.model.dropped_lines(unit, 1_000, 1).text().to_owned();
+    assert!(fixture.controller.read(move |reader| reader.get(&counted).is_some()).await);
+}

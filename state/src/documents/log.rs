@@ -29,6 +29,10 @@ impl Model {
     pub fn log(&self, unit: Uuid, hook: u64, call: u32) -> Key<LogDoc> {
         self.key_with_rest(Kind::Log, format_args!("{unit}/{hook:010}/{call:06}"))
     }
+    /// The line that counts the lines which were dropped before [`Self::log`] of the same numbers.
+    pub fn dropped_lines(&self, unit: Uuid, hook: u64, call: u32) -> Key<LogDoc> {
+        self.key_with_rest(Kind::Log, format_args!("{unit}/{hook:010}/{call:06}-dropped"))
+    }
     /// The prefix of the log lines of a unit, which sort by their age.
     pub fn logs_of(&self, unit: Uuid) -> String {
         self.prefix_below(Kind::Log, &[unit])

@@ -28,8 +28,7 @@ use crate::documents::invariants::violations;
 use crate::documents::prelude::{Kind, Model, UnitDoc, last_id};
 use crate::documents::refusal::{Code, Refusal};
 use crate::lifecycle::application::{self, Deploy};
-use crate::lifecycle::creation::Creation;
-use crate::lifecycle::{relation, unit};
+use crate::lifecycle::{creation::Creation, relation, unit};
 use crate::restore::resync;
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
@@ -45,7 +44,7 @@ use crate::terms::refusal::unit::UnitRefusal;
 use crate::terms::refusal::write::WriteRefusal;
 use crate::terms::refusal::{AddedKind, EntityKind, RefusalReason, ScopeRefusal};
 use crate::terms::settings::Bag;
-use crate::transitions::record_commit;
+use crate::transitions::{record_commit, run_reports::LogAllowance};
 use crate::unit::local::{Event, Local};
 use crate::unit::record::{CommitOutcome, DroppedWrite, Outcome, Record};
 use crate::unit::snapshot::{Change, Snapshot};
@@ -274,12 +273,13 @@ impl Agent {
 
     pub fn send(&self, world: &mut World, record: &Record) -> Result<CommitOutcome, Refusal> {
         let record = &crate::agents::record_validation::Valid::record(record.clone())?;
+        let session = self.session();
         let mut next = record.resync_local.as_ref().map(|_| resync::ResyncProgress::default());
         while let Some(progress) = next {
             let batch = resync::ResyncBatch { record, position: &progress };
-            next = world.run(|draft, ids| resync::apply_batch(draft, self.session(), batch, ids))?.0;
+            next = world.run(|draft, ids| resync::apply_batch(draft, session, batch, ids))?.0;
         }
-        world.run(|draft, ids| record_commit::commit(draft, self.session(), record, ids))
+        world.run(|draft, ids| record_commit::commit(draft, session, (record, LogAllowance::UNLIMITED), ids))
     }
 
     /// Finishes the operation, sends the record and applies the response.

@@ -41,7 +41,7 @@ use crate::terms::refusal::write::WriteRefusal;
 use crate::terms::settings;
 use crate::terms::storage::{StorageDirective, StorageEvent};
 use crate::transitions::run_reports;
-use crate::transitions::run_reports::{RefusedRecord, ReportsOfRun};
+use crate::transitions::run_reports::{LogAllowance, RefusedRecord, ReportsOfRun};
 use crate::unit::hook_context::{ALL_ENDPOINTS, BagWrites, Ports};
 use crate::unit::local::{Event, Local, Step};
 use crate::unit::record::{CommitOutcome, DroppedWrite, Outcome, Record};
@@ -62,7 +62,7 @@ impl CommitContext<'_> {
     }
 }
 
-/// Applies one record of the unit's newest session.
+/// Applies one record of the unit's newest session, with those of its log lines that `allowance` permits.
 ///
 /// Repeating the last record, with the same sequence number and digest, returns the same result and changes nothing.
 ///
@@ -73,7 +73,7 @@ impl CommitContext<'_> {
 pub fn commit(
     draft: &mut Draft,
     session: AgentSession,
-    record: &Valid<Record>,
+    (record, allowance): (&Valid<Record>, LogAllowance),
     ids: &mut dyn FnMut() -> Uuid,
 ) -> Result<CommitOutcome, Refusal> {
     let AgentSession { model, unit, .. } = session;
@@ -113,7 +113,7 @@ pub fn commit(
         (Some(_), _) => {}
     }
     let reports = ReportsOfRun { run: record.run, reports: &record.reports };
-    run_reports::apply(draft, model, unit, &doc, reports, &mut committed.dropped);
+    run_reports::apply(draft, model, unit, &doc, (reports, allowance), &mut committed.dropped);
     run_reports::derive_statuses(draft, model, unit, record, &local);
 
     let episode = local.episode().map(|episode| episode.id);
@@ -188,7 +188,7 @@ fn assigned_archive(
 pub fn apply_report(
     draft: &mut Draft,
     session: AgentSession,
-    report: &Valid<EarlyReport>,
+    (report, allowance): (&Valid<EarlyReport>, LogAllowance),
     now_ms: i64,
 ) -> Result<Vec<DroppedWrite>, Refusal> {
     let AgentSession { model, unit, .. } = session;
@@ -200,7 +200,8 @@ pub fn apply_report(
     if is_record_applied(draft, model, unit, *run) {
         return Ok(dropped);
     }
-    run_reports::apply(draft, model, unit, &doc, ReportsOfRun { run: *run, reports }, &mut dropped);
+    let of_run = ReportsOfRun { run: *run, reports };
+    run_reports::apply(draft, model, unit, &doc, (of_run, allowance), &mut dropped);
     action::log(draft, model, unit, reports);
     if let Some(activity) = executing {
         run_reports::set_executing(draft, model, unit, *run, activity, now_ms);

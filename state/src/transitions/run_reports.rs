@@ -22,6 +22,9 @@ use std::collections::BTreeMap;
 /// The call number of a status that the agent sets when a run has finished: higher than all calls of the run.
 const AFTER_RUN: u32 = u32::MAX;
 
+/// The bytes of a stored line beside its text: its key 100, its fields 120, and the longest names.
+const LINE_BYTES: u64 = 350;
+
 /// The number of a status that the agent sets before the charm is called in a run.
 fn before_run(run: u64) -> ReportNumber {
     ReportNumber { run, call: 0 }
@@ -30,6 +33,40 @@ fn before_run(run: u64) -> ReportNumber {
 /// The number of a status that the agent sets when a run has finished.
 fn after_run(run: u64) -> ReportNumber {
     ReportNumber { run, call: AFTER_RUN }
+}
+
+/// The log lines of one message that are stored. The controller grants it before the transition, from what the unit has
+/// stored since its log was last measured, so that a flood of lines cannot grow the store faster than the janitor
+/// deletes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogAllowance {
+    /// The bytes of lines that are stored. The first line that does not fit, and those after it, are dropped.
+    pub bytes: u64,
+    /// The lines of earlier messages that were dropped and are not counted by a stored line yet.
+    pub dropped_before: u64,
+}
+
+impl LogAllowance {
+    /// Stores every line.
+    pub const UNLIMITED: LogAllowance = LogAllowance { bytes: u64::MAX, dropped_before: 0 };
+
+    /// Returns the bytes of the lines that are stored of these reports, and the number of those that are dropped.
+    pub fn measure(mut self, reports: &[RunReport]) -> (u64, u64) {
+        let (before, mut dropped) = (self.bytes, 0);
+        for report in reports {
+            if let ReportContent::Log { text, .. } | ReportContent::Output { text, .. } = &report.what {
+                dropped += u64::from(!self.takes(text));
+            }
+        }
+        (before - self.bytes.min(before), dropped)
+    }
+
+    fn takes(&mut self, text: &str) -> bool {
+        let json = serde_json::to_string(text).map_or(text.len(), |json| json.len());
+        let left = self.bytes.checked_sub(LINE_BYTES + json as u64);
+        self.bytes = left.unwrap_or(0);
+        left.is_some()
+    }
 }
 
 /// Reports of one run.
@@ -52,22 +89,32 @@ pub struct RefusedRecord<'a> {
     pub reason: &'a RefusalReason,
 }
 
-/// Stores reports of a run. An application status of a unit that is not the leader is dropped, with the reason
+/// Stores reports of a run, and of their log lines those that `allowance` permits. An application status of a unit that is not the leader is dropped, with the reason
 /// added to `dropped`.
 pub(crate) fn apply(
     draft: &mut Draft,
     model: Model,
     unit: Uuid,
     doc: &UnitDoc,
-    reports: ReportsOfRun,
+    (reports, mut allowance): (ReportsOfRun, LogAllowance),
     dropped: &mut Vec<DroppedWrite>,
 ) {
     let ReportsOfRun { run, reports } = reports;
     for RunReport { call, at_ms, what } in reports {
         let mut log = |module: String, level: &Level, text: &str| {
-            let (name, text) = (doc.name.clone(), text.to_owned());
-            let line = LogDoc { at_ms: *at_ms, level: *level, module, unit: name, text };
-            draft.put_once(&model.log(unit, run, *call), &line);
+            if !allowance.takes(text) {
+                return;
+            }
+            let line = |level: Level, text: String| {
+                let (module, name) = (module.clone(), doc.name.clone());
+                LogDoc { at_ms: *at_ms, level, module, unit: name, text }
+            };
+            let earlier = std::mem::take(&mut allowance.dropped_before);
+            if earlier > 0 {
+                let text = format!("{earlier} earlier lines are dropped; the unit logs too fast");
+                draft.put_once(&model.dropped_lines(unit, run, *call), &line(Level::Warning, text));
+            }
+            draft.put_once(&model.log(unit, run, *call), &line(*level, text.to_owned()));
         };
         match what {
             ReportContent::Log { level, text } => log(format!("unit.{}.juju-log", doc.name), level, text),

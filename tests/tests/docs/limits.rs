@@ -26,6 +26,7 @@ use Print::{Bytes, Count, Pages, Power, Time};
 type Constant = (&'static str, &'static str, Print);
 
 const ADMISSION: &str = "controller/src/server/admission.rs";
+const BODY: &str = "controller/src/server/request_body.rs";
 const SENDING: &str = "controller/src/server/sending.rs";
 const UPLOAD: &str = "controller/src/server/upload.rs";
 const VALIDATION: &str = "state/src/agents/record_validation.rs";
@@ -61,6 +62,11 @@ const ROWS: &[(&str, &[Constant])] = &[
     ("uploads of all users", &[(UPLOAD, "UPLOADS_MAX", Count)]),
     ("the rate of an upload", &[(UPLOAD, "RATE_MIN", Bytes), (UPLOAD, "LATE_MAX", Time)]),
     ("the time of an upload", &[(UPLOAD, "UPLOAD_TIMEOUT", Time)]),
+    // Other requests
+    ("the body of a request that is no upload", &[(BODY, "BODY_BYTES_MAX", Bytes)]),
+    ("the time of such a body", &[(BODY, "BODY_TIMEOUT", Time)]),
+    ("bodies of one caller", &[(BODY, "BODIES_OF_CALLER_MAX", Bytes), (BODY, "SMALL_BYTES_MAX", Bytes)]),
+    ("bodies of all callers", &[(BODY, "BODIES_MAX", Bytes)]),
     // Responses
     ("files that are sent to one agent", &[(SENDING, "OF_AGENT_MAX", Count)]),
     ("files that are sent to all agents", &[(SENDING, "FILES_MAX", Count)]),
@@ -142,6 +148,7 @@ const ROWS: &[(&str, &[Constant])] = &[
     ),
     ("`store.sqlite-wal`", &[]),
     ("the debug log of a model", &[("state/src/transitions/log_retention.rs", "DEBUG_LOG_BYTES_MAX", Bytes)]),
+    ("lines of one unit until", &[]),
     (
         "lines that are logged while",
         &[
