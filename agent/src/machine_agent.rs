@@ -23,6 +23,7 @@ use host::backoff::Backoff;
 use obstructed_recalls::ObstructedRecalls;
 use state::machine::plan::{
     DeployStep, Evidence, MachineStep, confirmations, evidence, is_dying_and_empty, machine_step, plan,
+    shows_unfinished_agent,
 };
 use state::terms::health::UnitHealth;
 use state::terms::names::Uuid;
@@ -43,16 +44,15 @@ const DISK_USAGE_INTERVAL_MS: u64 = 30 * 60 * 1000;
 const DISK_USAGE_JITTER_MS: u64 = 5 * 60 * 1000;
 const BACKOFF: Backoff = Backoff::new(CONTROLLER_RETRY_FIRST_MS, CONTROLLER_RETRY_MAX_MS);
 
-/// Why the machine agent ends.
-#[derive(Debug)]
-pub enum MachineAgentEnd {
-    /// The machine is Dead or was removed: its agent is never started again.
-    Dead,
-}
-
 /// Whether the controller was unreachable, or requests a later attempt.
 fn is_temporary(error: &anyhow::Error) -> bool {
     error.downcast_ref::<ApiError>().is_some_and(ApiError::is_transient)
+}
+
+/// Whether the controller refused to remove a unit because its agent has to run the last hooks.
+fn is_unfinished(error: &anyhow::Error) -> bool {
+    let reason = error.downcast_ref::<ApiError>().and_then(|error| error.reason.as_deref());
+    reason.is_some_and(shows_unfinished_agent)
 }
 
 /// The agent of one machine. See the module.
@@ -60,8 +60,8 @@ pub struct MachineAgent<A, D, C> {
     api: A,
     deployments: D,
     clock: C,
-    /// Units whose removal the controller has refused permanently.
-    refused_removals: RefCell<BTreeSet<Uuid>>,
+    /// Units whose agent has to run the last hooks, as the controller answered when their removal was requested.
+    unfinished_units: RefCell<BTreeSet<Uuid>>,
     /// Units whose token was sent to the controller during this watch. It is sent again in each watch:
     /// 1. A unit's token is set, and its folder stores that.
     /// 2. The controller is restored from a backup that has the unit and not its token.
@@ -86,14 +86,14 @@ pub struct MachineAgent<A, D, C> {
 impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAgent<A, D, C> {
     /// An agent that has not started yet.
     pub fn new(api: A, deployments: D, clock: C) -> MachineAgent<A, D, C> {
-        let (refused_removals, units_with_token, logged_errors) = Default::default();
+        let (unfinished_units, units_with_token, logged_errors) = Default::default();
         let (listing_error, failed_deployments, reported_health) = Default::default();
         let next_disk_usage_ms = Cell::new(clock.since_boot_ms());
         MachineAgent {
             api,
             deployments,
             clock,
-            refused_removals,
+            unfinished_units,
             units_with_token,
             logged_errors,
             listing_error,
@@ -105,9 +105,9 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
         }
     }
 
-    /// Runs this machine's units until the machine is Dead. Deployed units run whether or not the controller is
-    /// reachable.
-    pub async fn run(&self) -> MachineAgentEnd {
+    /// Runs this machine's units until the machine is Dead or was removed: its agent is never started again. Deployed
+    /// units run whether or not the controller is reachable.
+    pub async fn run(&self) {
         let mut backoff = BACKOFF;
         let (mut outage, mut was_connected) = (Outage::default(), false);
         loop {
@@ -122,7 +122,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
                         tracing::info!("{line}");
                     }
                     match self.run_watch(watch).await {
-                        Ok(end) => return self.end(end).await,
+                        Ok(()) => return self.release_storage().await,
                         Err(error) => error,
                     }
                 }
@@ -130,7 +130,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
             };
             // the machine was removed by force while its agent was not connected
             if error.code == ErrorCode::Removed {
-                return self.end(MachineAgentEnd::Dead).await;
+                return self.release_storage().await;
             }
             if let Some(line) = outage.record_failure(Channel::Watch, &error, self.clock.since_boot_ms()) {
                 tracing::warn!("{line}");
@@ -165,11 +165,10 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
     }
 
     /// Unmounts all storage, so that the folder of the machine can be deleted.
-    async fn end(&self, end: MachineAgentEnd) -> MachineAgentEnd {
+    async fn release_storage(&self) {
         if let Err(error) = self.deployments.release_all_storage().await {
             tracing::warn!("cannot unmount the storage of this machine: {error:#}");
         }
-        end
     }
 
     async fn sleep(&self, ms: u64) {
@@ -177,24 +176,18 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
     }
 
     /// Applying the plan and measuring the disk may take long: heartbeats are sent concurrently.
-    async fn run_watch(
-        &self,
-        watch: <A as Watch<WatchMachine>>::Stream,
-    ) -> Result<MachineAgentEnd, ApiError> {
+    async fn run_watch(&self, watch: <A as Watch<WatchMachine>>::Stream) -> Result<(), ApiError> {
         tokio::select! {
             biased;
             never = self.send_heartbeats() => match never {},
             never = self.send_disk_usage() => match never {},
-            end = self.serve_watch(watch) => end,
+            result = self.serve_watch(watch) => result,
         }
     }
 
     /// Applies the plan whenever the view or the deployments change, until the machine is Dead or the watch
     /// fails.
-    async fn serve_watch(
-        &self,
-        mut watch: <A as Watch<WatchMachine>>::Stream,
-    ) -> Result<MachineAgentEnd, ApiError> {
+    async fn serve_watch(&self, mut watch: <A as Watch<WatchMachine>>::Stream) -> Result<(), ApiError> {
         self.units_with_token.borrow_mut().clear();
         self.reported_health.borrow_mut().clear();
         self.obstructed.borrow_mut().set_reported(BTreeMap::new());
@@ -214,7 +207,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
             if let Some(view) = &view
                 && self.is_dead(view).await?
             {
-                return Ok(MachineAgentEnd::Dead);
+                return Ok(());
             }
             let recall_ms = self.obstructed.borrow().next_attempt_ms();
             tokio::select! {
@@ -323,9 +316,9 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
         self.failed_deployments.borrow_mut().retain(|unit, _| !deployed.contains_key(unit));
         let nothing = BTreeMap::new();
         let assigned = view.map_or(&nothing, |view| &view.units);
-        let refused =
-            self.refused_removals.borrow().iter().map(|unit| (*unit, Evidence::WasAttached)).collect();
-        let mut found: BTreeMap<Uuid, Evidence> = refused;
+        let unfinished = self.unfinished_units.borrow();
+        let unfinished = unfinished.iter().map(|unit| (*unit, Evidence::WasAttached)).collect();
+        let mut found: BTreeMap<Uuid, Evidence> = unfinished;
         if let Some(shown) = view {
             let is_machine_departing = is_dying_and_empty(shown.life, shown.units.len());
             for (unit, folder) in deployed.iter().filter(|(unit, _)| !assigned.contains_key(unit)) {
@@ -433,7 +426,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
                     self.report_removed(unit).await?;
                 }
                 self.deployments.delete(unit, folder).await?;
-                self.refused_removals.borrow_mut().remove(&unit);
+                self.unfinished_units.borrow_mut().remove(&unit);
                 tracing::info!("recalled {folder}");
                 Ok(())
             }
@@ -452,8 +445,8 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
             }
             DeployStep::ReportRemoved(unit) => {
                 let removed = self.report_removed(unit).await;
-                if removed.as_ref().is_err_and(|error| !is_temporary(error)) {
-                    self.refused_removals.borrow_mut().insert(unit);
+                if removed.as_ref().is_err_and(is_unfinished) {
+                    self.unfinished_units.borrow_mut().insert(unit);
                 }
                 removed
             }

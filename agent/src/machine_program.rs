@@ -13,7 +13,7 @@ use crate::exit_code;
 use crate::file_watch::FileWatch;
 use crate::installed_programs::{self, require_hook_program};
 use crate::juju_paths::{self, DATA_DIR};
-use crate::machine_agent::{MachineAgent, MachineAgentEnd};
+use crate::machine_agent::MachineAgent;
 use crate::sd_notify::{self, NotifyState};
 use crate::service::{self, Supervision, systemd};
 use crate::unit_supervisor::UnitSupervisor;
@@ -137,7 +137,7 @@ pub async fn run(dir: PathBuf, services: Supervision, log_filter: LogFilter) -> 
         reboot::finish_interrupted(&dir, &deployer).await?;
         let (running_agent, mut terminate) = (machine_agent(), signal(SignalKind::terminate())?);
         tokio::select! {
-            MachineAgentEnd::Dead = running_agent.run().instrument(tracing::info_span!("machine", name = config.name)) => {}
+            () = running_agent.run().instrument(tracing::info_span!("machine", name = config.name)) => {}
             never = reboot::execute(&dir, &deployer, services) => match never {},
             _ = terminate.recv() => {
                 sd_notify::send(NotifyState::Stopping);

@@ -12,9 +12,11 @@ use state::charm::{Charm, Storage};
 use state::documents::draft::{Draft, read};
 use state::documents::prelude::{StatusDoc, TokenHolder};
 use state::lifecycle::application;
+use state::operations::force;
 use state::status::unit::next_act;
 use state::terms::cause::{Duty, Remedy};
 use state::terms::failure_reason::FailureReason;
+use state::terms::force::Force;
 use state::terms::hook_name::HookName;
 use state::terms::names::UnitName;
 use state::terms::operation::{CharmRef, Hook, Operation};
@@ -78,6 +80,25 @@ async fn scenario_178_a_new_unit_shows_what_it_waits_for() {
     assert_eq!(unit_statuses(&fixture, "web/0").await, waiting(StatusMessage::AgentInitialising));
     report(&mut web, status(WorkloadStatus::Waiting, "for the sun")).await;
     assert_eq!(unit_statuses(&fixture, "web/0").await.1, of_charm("for the sun"));
+}
+
+/// 1. A machine is removed by force before the agent of web/0 has attached.
+/// 2. The controller acts for web/0. That is no agent, so its statuses remain those of a unit without one.
+#[tokio::test]
+async fn a_unit_that_is_forced_before_its_agent_attached_shows_no_agent() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let (model, unit) = (fixture.model, fixture.unit("web/0").await);
+    let machine = fixture.machine_of_unit(unit).await;
+    let before = unit_statuses(&fixture, "web/0").await;
+    let destroy =
+        move |draft: &mut Draft<'_>| force::destroy_machine(draft, model, machine, Force::AtOnce, 1);
+    fixture.controller.run(destroy).await.expect("the forced removal is accepted");
+    for entity in [machine, unit] {
+        let batch = move |draft: &mut Draft<'_>| force::force_batch(draft, model, entity, 1);
+        fixture.controller.run(batch).await.expect("it is due");
+    }
+    assert_eq!(unit_statuses(&fixture, "web/0").await, before);
 }
 
 #[tokio::test]

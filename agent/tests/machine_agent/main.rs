@@ -2,11 +2,12 @@
 
 mod folders;
 mod health;
+mod removals;
 mod storage;
 
 use agent::config;
 use agent::deployer::{Deployer, may_run};
-use agent::machine_agent::{MachineAgent, MachineAgentEnd};
+use agent::machine_agent::MachineAgent;
 use agent::ports::{Clock, Deployments};
 use agent::service::Supervision;
 use agent::unit_supervisor::UnitSupervisor;
@@ -53,6 +54,8 @@ struct FakeController {
     health: Arc<Mutex<BTreeMap<Uuid, UnitHealth>>>,
     health_changed: Arc<Notify>,
     storage: Arc<Mutex<Vec<api::ReportStorage>>>,
+    /// How it answers the request to remove a unit.
+    removal_error: Option<ApiError>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -167,7 +170,7 @@ impl Handle<SetUnitToken> for FakeController {
 
 impl Handle<RemoveDeadUnit> for FakeController {
     async fn handle(&self, _: RemoveDeadUnit) -> Result<(), ApiError> {
-        unreachable!("nothing is deployed")
+        Err(self.removal_error.clone().expect("nothing is removed"))
     }
 }
 
@@ -479,22 +482,4 @@ async fn a_restored_folder_uses_the_controllers_of_its_machine() {
     let after = deployer(AgentConfig { ca: "another".to_owned(), ..machine_config });
     let known = after.prepare(unit, &name).expect("it is restored");
     assert_eq!((known.ca.as_str(), known.token), ("another", token));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_machine_that_was_removed_while_disconnected_uninstalls_its_units() {
-    let machine = tempfile::tempdir().expect("a folder");
-    let folder = machine.path().join("agents/unit-web-0");
-    fs::create_dir_all(&folder).expect("created");
-    let identity = config::to_yaml(&agent_config(AgentKind::Unit, Uuid(6), "web/0"));
-    write_atomic_unsynced(&folder.join("agent.yaml"), identity.as_bytes()).expect("written");
-    let controller = FakeController { removed: true, ..FakeController::default() };
-    let agent = machine_agent(machine.path(), &controller);
-    let hour = Duration::from_secs(3600);
-    let MachineAgentEnd::Dead = tokio::time::timeout(hour, agent.run()).await.expect("the agent ends");
-    tokio::time::timeout(hour, agent.uninstall_units())
-        .await
-        .expect("there is nothing to report to")
-        .expect("it can");
-    assert!(!folder.exists());
 }

@@ -221,6 +221,9 @@ fn unit(reason: &UnitRefusal) -> RefusalText {
             plain(format!("unit {unit} cannot be dead: it is in the scope of relation {ends}"))
         }
         UnitRefusal::NotDead { unit } => plain(format!("cannot remove unit {unit}: it is not dead")),
+        UnitRefusal::AgentNotFinished { unit } => {
+            plain(format!("cannot remove unit {unit}: its agent has not finished"))
+        }
         UnitRefusal::Dead { unit } => plain(format!("unit {unit} is dead")),
         UnitRefusal::NoError { unit } => plain(format!("unit {unit} is not in an error state")),
     }

@@ -37,7 +37,7 @@ impl<S: Store, E: Environment> Handle<ListMachines> for Authorised<S, E> {
                     keep_instance: doc.keep_instance,
                     agent_uninstalled: doc.agent_uninstalled,
                     has_units: !reader.scan(&model.machine_units(uuid), "", 1).is_empty(),
-                    has_attached_unit: life == Life::Dying && machine::has_attached_unit(reader, model, uuid),
+                    has_attached_unit: life == Life::Dying && machine::needs_unit_agent(reader, model, uuid),
                     nonce: instance.as_ref().map(|instance| instance.nonce),
                     base: instance.as_ref().and_then(|instance| instance.base.clone()),
                     instance_id: instance.and_then(|instance| instance.id),

@@ -7,6 +7,7 @@
 
 use crate::documents::effective_life::{self, Documents};
 use crate::documents::prelude::{Model, UnitDoc};
+use crate::documents::unit_agent::{UnitAgent, unit_agent};
 use crate::terms::cause::{Actor, Cause, Duty, Entity, RelationName};
 use crate::terms::life::Life;
 use crate::terms::names::{EndpointName, Uuid};
@@ -107,16 +108,10 @@ fn unit_blockers(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<
         }
         return found;
     }
-    if !has_attached(documents, model, id) {
-        return vec![by_machine_agent(documents, model, &doc, Duty::RemoveUnstarted)];
-    }
-    vec![agent_blocker(documents, model, id, &doc)]
-}
-
-/// Whether an agent has attached for a unit, or a forced removal acts for one. Until then the unit has had no visible
-/// effect, and is removed without its agent.
-pub fn has_attached(documents: &mut impl Documents, model: Model, unit: Uuid) -> bool {
-    documents.document(&model.session(unit)).is_some()
+    vec![match unit_agent(documents, model, id) {
+        UnitAgent::NeverAttached => by_machine_agent(documents, model, &doc, Duty::RemoveUnstarted),
+        UnitAgent::Attached | UnitAgent::ActedForByForce { .. } => agent_blocker(documents, model, id, &doc),
+    }]
 }
 
 /// The cause for a duty of the unit's machine agent.

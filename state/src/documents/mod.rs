@@ -2,10 +2,10 @@
 //!
 //! `draft` records every read of a transition as its precondition. `key` composes and parses keys. The documents and
 //! their keys are in one file per noun (`unit`, `relation`, ...); `prelude` re-exports them. `effective_life` derives
-//! the life of an entity; `existence` is what is known about a uuid; `blockers` computes what a removal waits for;
-//! `invariants` and `typed` verify what is stored; `refusal` is the answer of a transition that is not allowed. The
-//! transitions are in `lifecycle`, `agents`, `operations` and `restore`; here are only the changes that several of them
-//! make (`token`, `sequence`).
+//! the life of an entity; `unit_agent` is whether an agent has attached; `existence` is what is known about a uuid;
+//! `blockers` computes what a removal waits for; `invariants` and `typed` verify what is stored; `refusal` is the answer
+//! of a transition that is not allowed. The transitions are in `lifecycle`, `agents`, `operations` and `restore`; here
+//! are only the changes that several of them make (`token`, `sequence`).
 
 pub mod action;
 pub mod application;
@@ -31,3 +31,4 @@ pub mod token;
 pub mod token_holder;
 pub mod typed;
 pub mod unit;
+pub mod unit_agent;

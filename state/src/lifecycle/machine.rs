@@ -13,6 +13,7 @@ use crate::documents::prelude::{
     GLOBAL, MachineDoc, MachineStorageDoc, Model, TombstoneDoc, TombstoneKind, last_id,
 };
 use crate::documents::refusal::Refusal;
+use crate::documents::unit_agent::{UnitAgent, unit_agent};
 use crate::documents::{sequence, token};
 use crate::terms::cause::Entity;
 use crate::terms::life::Life;
@@ -201,12 +202,12 @@ pub fn set_dead(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal
     Ok(())
 }
 
-/// Whether an agent has attached for any unit of this machine. Such a unit is removed only after its agent has
-/// finished, or after a forced removal has started to act for that agent.
-pub fn has_attached_unit(reader: &dyn Reader, model: Model, id: Uuid) -> bool {
+/// Whether a unit of this machine can be removed only after its agent has finished: the agent has attached, and no
+/// forced removal acts for it.
+pub fn needs_unit_agent(reader: &dyn Reader, model: Model, id: Uuid) -> bool {
     let units = read_all::<()>(reader, &model.machine_units(id)).into_iter();
     let mut units = units.filter_map(|(key, ())| last_id(&key));
-    units.any(|unit| read(reader, &model.session(unit)).is_some_and(|session| !session.is_fenced()))
+    units.any(|unit| unit_agent(&mut { reader }, model, unit) == UnitAgent::Attached)
 }
 
 /// Removes a Dead machine; the provisioner calls this once the instance is released (spec E.5). The name is not

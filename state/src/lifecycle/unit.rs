@@ -5,13 +5,14 @@
 //! removing a unit removes or advances everything that only waited for it in the same transaction. Called by
 //! the handlers of users, the agents' handlers, the commit of records and forced removal.
 
-use crate::documents::blockers::{self, EntityId, has_attached};
+use crate::documents::blockers::{self, EntityId};
 use crate::documents::draft::Draft;
 use crate::documents::effective_life::{self, Documents};
 use crate::documents::prelude::{
     Model, ResolvedDoc, StatusDoc, SubordinateLink, TombstoneDoc, TombstoneKind, UnitDoc, last_id,
 };
 use crate::documents::refusal::Refusal;
+use crate::documents::unit_agent::{UnitAgent, unit_agent};
 use crate::documents::{sequence, token};
 use crate::lifecycle::application;
 use crate::lifecycle::creation::Creation;
@@ -255,7 +256,7 @@ pub(crate) fn resume_teardown(draft: &mut Draft, model: Model, id: Uuid) {
 /// Whether no agent has ever attached for the unit. Such a unit is in no scope and has no subordinates; both
 /// indexes are read all the same, so that a concurrent entry conflicts with the removal of the unit.
 fn has_never_attached(draft: &mut Draft, model: Model, id: Uuid) -> bool {
-    !has_attached(draft, model, id)
+    unit_agent(draft, model, id) == UnitAgent::NeverAttached
         && draft.get(&model.replica(id)).is_none()
         && draft.any_key(&model.scopes_of(id), &[]).is_none()
         && draft.any_key(&model.subordinates(id), &[]).is_none()
@@ -296,8 +297,8 @@ pub fn set_dead(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal
         }
     }
     // an agent that is fenced can detach nothing any more
-    let is_fenced = draft.get(&model.session(id)).is_some_and(|session| session.is_fenced());
-    if let Some(attached) = storage::first_attached(draft, model, id).filter(|_| !is_fenced) {
+    let is_by_force = matches!(unit_agent(draft, model, id), UnitAgent::ActedForByForce { .. });
+    if let Some(attached) = storage::first_attached(draft, model, id).filter(|_| !is_by_force) {
         return Err(StorageRefusal::UnitHasStorage { unit: doc.name, id: attached }.into());
     }
     for scope in scopes {
@@ -316,7 +317,8 @@ pub fn set_dead(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal
 /// application is removed if nothing else refers to it. Repeating the request changes nothing (I26).
 ///
 /// # Errors
-/// If the unit is not Dead and an agent has attached for it, or if it never existed.
+/// If the unit is not Dead and an agent has attached for it ([`UnitRefusal::AgentNotFinished`] if that agent has to
+/// finish it, so that the machine agent starts it), or if it never existed.
 pub fn remove(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Result<(), Refusal> {
     let Some(doc) = draft.get(&model.unit(id)) else {
         return ok_if_removed(draft, model, id);
@@ -326,7 +328,14 @@ pub fn remove(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Result<
     let never_started = dying && has_never_attached(draft, model, id);
     if !dead && !never_started {
         let blockers = blockers::blockers(draft, model, EntityId::Unit(id));
-        return Err(Refusal::new(UnitRefusal::NotDead { unit: doc.name }).blockers(model, blockers));
+        let unit = doc.name;
+        let reason = match unit_agent(draft, model, id) {
+            UnitAgent::NeverAttached | UnitAgent::Attached if dying => UnitRefusal::AgentNotFinished { unit },
+            UnitAgent::NeverAttached | UnitAgent::Attached | UnitAgent::ActedForByForce { .. } => {
+                UnitRefusal::NotDead { unit }
+            }
+        };
+        return Err(Refusal::new(reason).blockers(model, blockers));
     }
     remove_documents(draft, model, id, &doc, now_ms);
     Ok(())

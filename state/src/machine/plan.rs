@@ -7,6 +7,8 @@
 use crate::terms::assignment::{Assigned, Existence};
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
+use crate::terms::refusal::RefusalReason;
+use crate::terms::refusal::unit::UnitRefusal;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The evidence about a unit that is deployed on this machine but not assigned to it.
@@ -71,6 +73,13 @@ pub fn evidence(existence: Option<Existence>, finished: bool, is_blocking: bool)
         (Some(Existence::Unknown), false, true) => Evidence::Displaced,
         (Some(Existence::Known(_) | Existence::Unknown), false, _) | (None, _, _) => Evidence::None,
     }
+}
+
+/// Whether the controller refused to remove a unit because its agent has to run the last hooks
+/// ([`Evidence::WasAttached`]). No other refusal is evidence of that: no agent is started only because a request was not
+/// authorised.
+pub fn shows_unfinished_agent(refusal: &RefusalReason) -> bool {
+    matches!(refusal, RefusalReason::Unit(UnitRefusal::AgentNotFinished { .. }))
 }
 
 /// One thing to do. Every step is idempotent: a crash may interrupt it, and the next plan contains it again.

@@ -9,6 +9,7 @@ use crate::documents::draft::Draft;
 use crate::documents::prelude::{GLOBAL, InstanceDoc, Model, ProvisioningErrorDoc, TokenHolder, last_id};
 use crate::documents::refusal::Refusal;
 use crate::documents::token;
+use crate::documents::unit_agent::UnitAgent;
 use crate::lifecycle::{machine, unit};
 use crate::machine::provision::retry_after_ms;
 use crate::terms::life::Life;
@@ -186,7 +187,10 @@ pub fn record_absent(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> 
         // Read untracked: the removal of a unit and the death of the machine check again what they depend on.
         let units = draft.keys_untracked(&model.machine_units(id), machine::UNITS_MAX);
         let mut units = units.iter().filter_map(|key| last_id(key));
-        if let Some(unit) = units.find(|unit| draft.get_untracked(&model.session(*unit)).is_none()) {
+        let is_unattached = |unit: &Uuid| {
+            UnitAgent::of(draft.get_untracked(&model.session(*unit)).as_ref()) == UnitAgent::NeverAttached
+        };
+        if let Some(unit) = units.find(is_unattached) {
             unit::remove(draft, model, unit, now_ms)?;
             return Ok(Progress::Repeat);
         }

@@ -1,8 +1,8 @@
 //! The statuses of a unit: what its charm has reported, and what its agent does or will do next.
 
-use crate::documents::blockers::has_attached;
 use crate::documents::draft::{Reader, read};
 use crate::documents::prelude::{Model, ReplicaDoc, ReportNumber, UnitDoc};
+use crate::documents::unit_agent::unit_agent;
 use crate::status::machine::{MachineAgent, machine_agent};
 use crate::status::presence::PresenceReader;
 use crate::terms::activity::Activity;
@@ -28,7 +28,7 @@ fn workload_status(
     let status = read(reader, &model.unit_status(id)).unwrap_or_default();
     let is_initial = status.number == ReportNumber::default();
     let shown = StatusInfo::from(status);
-    if is_initial && has_attached(&mut { reader }, model, id) {
+    if is_initial && unit_agent(&mut { reader }, model, id).has_attached() {
         StatusInfo { message: StatusMessage::AgentInitialising, ..shown }
     } else if is_initial && machine_agent(reader, model, presence, doc.machine) == MachineAgent::Present {
         StatusInfo { message: StatusMessage::InstallingAgent, ..shown }
@@ -90,7 +90,7 @@ pub fn statuses(
         let workload = if agent.current == AgentStatus::Error { as_workload(agent) } else { workload };
         return UnitStatuses::new(workload, StatusInfo::new(AgentStatus::Failed, message, since_ms));
     }
-    if !has_attached(&mut { reader }, model, id) {
+    if !unit_agent(&mut { reader }, model, id).has_attached() {
         let agent = StatusInfo { current: AgentStatus::Allocating, ..agent };
         return match lost_with() {
             Some((message, since_ms)) => UnitStatuses::new(

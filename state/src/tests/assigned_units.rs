@@ -43,6 +43,8 @@ fn an_assigned_unit_is_removed_once_it_is_dead_and_a_repetition_changes_nothing(
     let not_dead = UnitRefusal::NotDead { unit: "web/0".parse().expect("a name") };
     assert_eq!(*remove(&mut world).expect_err("it is alive").reason, not_dead.into());
     world.run(|draft, _| unit::destroy(draft, MODEL, unit, 60)).expect("the removal is accepted");
+    let not_finished = UnitRefusal::AgentNotFinished { unit: "web/0".parse().expect("a name") };
+    assert_eq!(*remove(&mut world).expect_err("its agent is to finish").reason, not_finished.into());
     agent.finish(&mut world);
     assert_eq!(remove(&mut world), Ok(()));
     assert_eq!(existence::unit(&mut world.reader(), MODEL, unit), Existence::Tombstone);

@@ -64,7 +64,7 @@ pub fn missing_instance(reader: &dyn Reader, model: Model, id: Uuid) -> Option<C
     let doc = read(reader, &model.machine(id))?;
     let instance = read(reader, &model.machine_instance(id));
     let has_instance = instance.is_some_and(|instance| instance.id.is_some());
-    if has_instance || !machine::has_attached_unit(reader, model, id) {
+    if has_instance || !machine::needs_unit_agent(reader, model, id) {
         return None;
     }
     let (duty, actor) = match doc.manual {

@@ -236,6 +236,7 @@ examples! { unit: UnitRefusal {
     HasSubordinates { unit: web() },
     InScope { unit: web(), ends: ends() },
     NotDead { unit: web() },
+    AgentNotFinished { unit: web() },
     Dead { unit: web() },
     NoError { unit: web() },
 } }

@@ -49,6 +49,12 @@ pub enum UnitRefusal {
         /// The unit.
         unit: UnitName,
     },
+    /// A Dying unit cannot be removed before its agent, which has attached, has run the last hooks. The machine agent
+    /// starts that agent again.
+    AgentNotFinished {
+        /// The unit.
+        unit: UnitName,
+    },
     /// A Dead unit runs nothing and cannot be the leader.
     Dead {
         /// The unit.
@@ -70,7 +76,8 @@ impl UnitRefusal {
             UnitRefusal::SubordinateNotRemoved { .. } | UnitRefusal::Dead { .. } => Code::NotAlive,
             UnitRefusal::HasSubordinates { .. }
             | UnitRefusal::InScope { .. }
-            | UnitRefusal::NotDead { .. } => Code::Busy,
+            | UnitRefusal::NotDead { .. }
+            | UnitRefusal::AgentNotFinished { .. } => Code::Busy,
         }
     }
 }

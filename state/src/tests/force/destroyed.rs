@@ -37,7 +37,7 @@ fn a_unit_in_error_has_no_grace_period_and_a_healthy_one_has_all_of_it() {
     sweep(&mut world, NOW + GRACE_MS - 1);
     assert_eq!(world.life(db.unit), Some(Life::Dead));
     let on = read(world.reader(), &MODEL.unit(web.unit)).expect("its machine agent recalls it").machine;
-    assert!(!machine::has_attached_unit(world.reader(), MODEL, on));
+    assert!(!machine::needs_unit_agent(world.reader(), MODEL, on));
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! Forced units: fenced, out of their scopes, and removed in bounded batches.
 
 use crate::documents::prelude::{BagDoc, ForcedRemovalDoc};
+use crate::documents::unit_agent::{UnitAgent, unit_agent};
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{application, cleanup, machine, unit};
+use crate::machine::plan::shows_unfinished_agent;
 use crate::operations::force;
 use crate::operations::force_timer::GRACE_MS;
 use crate::restore::reconciliation::{Reconciliation, reconcile};
@@ -41,10 +43,10 @@ fn scenarios_81_and_83_an_agent_that_returns_is_fenced_and_writes_nothing() {
     web.commit(&mut world, record);
     force_unit(&mut world, web.unit, Force::AfterWait, NOW);
     let on = read(world.reader(), &MODEL.unit(web.unit)).expect("the unit exists").machine;
-    assert!(machine::has_attached_unit(world.reader(), MODEL, on), "an agent is to end it");
+    assert!(machine::needs_unit_agent(world.reader(), MODEL, on), "an agent is to end it");
     // the agent is fenced first: the first batch that is due does only that
     world.run(|draft, _| force::force_batch(draft, MODEL, web.unit, NOW + GRACE_MS)).expect("it is due");
-    assert!(!machine::has_attached_unit(world.reader(), MODEL, on), "no agent is waited for");
+    assert!(!machine::needs_unit_agent(world.reader(), MODEL, on), "no agent is waited for");
     assert_eq!(world.life(web.unit), Some(Life::Dying));
     let late = web.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
     assert_eq!(web.send(&mut world, &late).expect_err("it is fenced").code(), Code::Fenced);
@@ -60,6 +62,41 @@ fn scenarios_81_and_83_an_agent_that_returns_is_fenced_and_writes_nothing() {
     let answer = world
         .run(|draft, _| session::attach(draft, MODEL, web.unit, attach(77, web.epoch), GENERATION, false));
     assert_eq!(answer.expect_err("a tombstone").code(), Code::Removed);
+}
+
+#[test]
+fn a_unit_that_is_forced_before_its_agent_attached_starts_no_agent() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let unit = world.unit("web/0");
+    let machine = read(world.reader(), &MODEL.unit(unit)).expect("the unit exists").machine;
+    let agent = |world: &World| unit_agent(&mut world.reader(), MODEL, unit);
+    assert_eq!(agent(&world), UnitAgent::NeverAttached);
+    world
+        .run(|draft, _| force::destroy_machine(draft, MODEL, machine, Force::AtOnce, NOW))
+        .expect("the forced removal is accepted");
+    for entity in [machine, unit] {
+        world.run(|draft, _| force::force_batch(draft, MODEL, entity, NOW)).expect("it is due");
+    }
+    assert_eq!(agent(&world), UnitAgent::ActedForByForce { had_attached: false });
+    let removed = world.run(|draft, _| unit::remove(draft, MODEL, unit, NOW));
+    let reason = *removed.expect_err("force is acting for it").reason;
+    assert!(!shows_unfinished_agent(&reason), "{reason:?}");
+}
+
+#[test]
+fn only_a_unit_whose_agent_has_to_finish_is_refused_so_that_its_agent_starts() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let web = started(&mut world, "web/0");
+    let refusal = |world: &mut World| {
+        let removed = world.run(|draft, _| unit::remove(draft, MODEL, web.unit, NOW));
+        *removed.expect_err("it is not dead").reason
+    };
+    assert!(!shows_unfinished_agent(&refusal(&mut world)), "the unit is alive");
+    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit, NOW)).expect("the removal is accepted");
+    assert!(shows_unfinished_agent(&refusal(&mut world)));
+    assert!(!shows_unfinished_agent(&RefusalReason::NotAuthorised));
 }
 
 /// What the agent of a remaining unit could run hooks for: members, relations, bags.

@@ -152,7 +152,7 @@ fn a_dying_unit_never_deployed_is_removed_without_an_agent() {
     let unit = world.unit("web/0");
     assert_eq!(refused(world.run(|draft, _| unit::remove(draft, MODEL, unit, 60))).0, Code::Busy);
     world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("the removal is accepted");
-    assert!(!machine::has_attached_unit(world.reader(), MODEL, machine_of(&world, unit)));
+    assert!(!machine::needs_unit_agent(world.reader(), MODEL, machine_of(&world, unit)));
     let view =
         view::machine(world.reader(), MODEL, machine_of(&world, unit)).expect("the machine has a view");
     assert_eq!(view.units[&unit].life, Life::Dying);

@@ -5,7 +5,7 @@ use crate::sim::clock::SimClock;
 use crate::sim::network::SimNetwork;
 use crate::sim::network::machines::MachineLink;
 use crate::sim::world::{Command, World};
-use agent::machine_agent::{MachineAgent, MachineAgentEnd};
+use agent::machine_agent::MachineAgent;
 use agent::ports::{Deployments, StorageHost, UnitToken};
 use state::documents::prelude::Model;
 use state::terms::disk_usage::UnitDiskUsage;
@@ -21,7 +21,7 @@ pub async fn run_machine_agent(world: World, network: SimNetwork, model: Model, 
     let deployments = Folders { world: world.clone(), machine: machine.clone() };
     let agent = MachineAgent::new(link, deployments, clock);
     if !machine.state().dead {
-        let MachineAgentEnd::Dead = agent.run().await;
+        agent.run().await;
         world.pause().await;
         machine.state().dead = true;
     }

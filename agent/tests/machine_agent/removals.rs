@@ -1,0 +1,51 @@
+//! Units and machines whose records are removed.
+
+use super::*;
+use state::terms::refusal::RefusalReason;
+use state::terms::refusal::unit::UnitRefusal;
+
+/// 1. The folder of web/0 was lost, and web/0 is Dying.
+/// 2. The machine agent requests its removal, because no agent is started only to be removed.
+/// 3. Only if the controller answers that its agent has to run the last hooks, the agent is started.
+#[tokio::test(start_paused = true)]
+async fn a_dying_unit_is_deployed_only_if_its_agent_has_to_finish() {
+    let web = || UnitName::new("web", 0);
+    let unfinished = UnitRefusal::AgentNotFinished { unit: web() };
+    let not_dead = UnitRefusal::NotDead { unit: web() };
+    let answers = [
+        (RefusalReason::from(unfinished).into(), true),
+        (RefusalReason::from(not_dead).into(), false),
+        (RefusalReason::NotAuthorised.into(), false),
+        (ApiError::new(ErrorCode::Unauthorised, "the token is not accepted"), false),
+        (ApiError::new(ErrorCode::Unreachable, "no answer"), false),
+    ];
+    for (error, is_deployed) in answers {
+        let machine = tempfile::tempdir().expect("a folder");
+        let units = BTreeMap::from([(Uuid(6), Assigned { name: web(), life: Life::Dying })]);
+        let removal_error = Some(error.clone());
+        let controller =
+            FakeController { view: Some(view(units)), removal_error, ..FakeController::default() };
+        let agent = machine_agent(machine.path(), &controller);
+        let minute = Duration::from_secs(60);
+        assert!(tokio::time::timeout(minute, agent.run()).await.is_err(), "the agent continues");
+        assert_eq!(machine.path().join("agents/unit-web-0").exists(), is_deployed, "{error:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_was_removed_while_disconnected_uninstalls_its_units() {
+    let machine = tempfile::tempdir().expect("a folder");
+    let folder = machine.path().join("agents/unit-web-0");
+    fs::create_dir_all(&folder).expect("created");
+    let identity = config::to_yaml(&agent_config(AgentKind::Unit, Uuid(6), "web/0"));
+    write_atomic_unsynced(&folder.join("agent.yaml"), identity.as_bytes()).expect("written");
+    let controller = FakeController { removed: true, ..FakeController::default() };
+    let agent = machine_agent(machine.path(), &controller);
+    let hour = Duration::from_secs(3600);
+    tokio::time::timeout(hour, agent.run()).await.expect("the agent ends");
+    tokio::time::timeout(hour, agent.uninstall_units())
+        .await
+        .expect("there is nothing to report to")
+        .expect("it can");
+    assert!(!folder.exists());
+}
