@@ -6,7 +6,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use state::charm::Base;
 use state::terms::force::Force;
-use state::terms::life::Life;
 use state::terms::names::Uuid;
 use state::terms::position::Committed;
 
@@ -75,49 +74,4 @@ pub struct EnrolmentToken {
     pub token: String,
     /// When the token expires.
     pub expires_ms: i64,
-}
-
-/// A machine with the details that the provisioner of `pintle up` needs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct MachineInfo {
-    /// The uuid of the machine.
-    pub uuid: Uuid,
-    /// The name of the machine.
-    pub name: String,
-    /// The address of its units.
-    pub address: String,
-    /// The life.
-    pub life: Life,
-    /// Whether it is manually provisioned.
-    #[serde(default)]
-    pub manual: bool,
-    /// Whether its instance is kept when the machine is removed.
-    #[serde(default)]
-    pub keep_instance: bool,
-    /// For a Dead machine whose instance is kept: whether its agent has been uninstalled, or is no longer
-    /// expected to be.
-    #[serde(default)]
-    pub agent_uninstalled: bool,
-    /// Whether units are assigned to it.
-    #[serde(default)]
-    pub has_units: bool,
-    /// Whether it is Dying and the agent of one of its units has attached before: that unit can be removed only
-    /// by an agent that runs its last hooks.
-    #[serde(default)]
-    pub has_attached_unit: bool,
-    /// The nonce of its instance, once the creation was recorded.
-    #[serde(default)]
-    pub nonce: Option<Uuid>,
-    /// The provider's name for the instance, once it exists.
-    #[serde(default)]
-    pub instance_id: Option<String>,
-    /// The operating system of its instance, once it exists.
-    #[serde(default)]
-    pub base: Option<Base>,
-    /// The operating system that the user requested for it.
-    #[serde(default)]
-    pub requested_base: Option<Base>,
-    /// After a failure: when the provider tries again.
-    #[serde(default)]
-    pub retry_ms: Option<i64>,
 }

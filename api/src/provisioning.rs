@@ -1,15 +1,15 @@
 //! The requests of the provisioner of `pintle up`: machines, and reports about their instances.
 
-use crate::machines::MachineInfo;
 use crate::request::requests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+pub use state::machine::provision::DesiredMachine;
 pub use state::operations::instance::ProvisioningReport;
 use state::terms::assignment::Existence;
 use state::terms::names::Uuid;
 
 requests! { ProvisioningRequests {
-    ListMachines = get "/v1/models/{model}/machines", Reader => Vec<MachineInfo>;
+    ListMachines = get "/v1/models/{model}/machines", Reader => Vec<DesiredMachine>;
     ReportInstance = post "/v1/models/{model}/provisioned", Admin => Uuid;
     GetMachineExistence = post "/v1/models/{model}/machine-existence", Admin => Existence;
     SetMachineToken = post "/v1/models/{model}/machine-token", Admin => ();

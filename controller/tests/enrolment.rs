@@ -159,7 +159,8 @@ async fn a_nonce_is_recorded_once_and_a_provisioning_error_is_shown_until_it_is_
         shown().await,
         ("provisioning error".to_owned(), StatusMessage::OfProvider("no room".to_owned()))
     );
-    let due = async || fixture.admin.handle(ListMachines).await.expect("the machines are listed")[0].retry_ms;
+    let due =
+        async || fixture.admin.handle(ListMachines).await.expect("the machines are listed")[0].retry_at_ms;
     assert!(due().await.expect("it is tried again") > 0);
     fixture.admin.handle(RetryProvisioning { machine: "0".to_owned() }).await.expect("it has an error");
     assert_eq!(due().await, Some(0), "now");

@@ -3,7 +3,7 @@
 //! The file contains the token. It is written before the token is registered with the controller, so a registered
 //! token is never lost. Written by the providers, read by `pintle-agent`.
 
-use api::{AgentConfig, AgentKind, ClientFile, MachineInfo};
+use api::{AgentConfig, AgentKind, ClientFile, DesiredMachine};
 use host::file::write_atomic;
 use state::terms::names::Uuid;
 use std::fs;
@@ -20,7 +20,12 @@ fn read(folder: &Path) -> Option<AgentConfig> {
 ///
 /// # Errors
 /// If the file cannot be written.
-pub fn write(folder: &Path, machine: &MachineInfo, model: Uuid, client: &ClientFile) -> io::Result<String> {
+pub fn write(
+    folder: &Path,
+    machine: &DesiredMachine,
+    model: Uuid,
+    client: &ClientFile,
+) -> io::Result<String> {
     let before = read(folder);
     let existing_token =
         before.as_ref().filter(|config| config.uuid == machine.uuid).map(|config| config.token.clone());
@@ -49,7 +54,7 @@ mod tests {
     #[test]
     fn the_token_is_kept_when_the_address_of_the_controller_changes() {
         let folder = tempfile::tempdir().expect("a folder");
-        let machine = MachineInfo { uuid: Uuid(7), name: "0".to_owned(), ..MachineInfo::default() };
+        let machine = DesiredMachine { uuid: Uuid(7), name: "0".to_owned(), ..DesiredMachine::default() };
         let client = |controller: &str| ClientFile {
             controller: controller.to_owned(),
             server_name: "x".to_owned(),

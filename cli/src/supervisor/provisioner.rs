@@ -9,12 +9,11 @@ use crate::command_error::CommandError;
 use crate::supervisor::provider::{InstanceSpec, Provider};
 use api::error::ErrorCode;
 use api::{
-    ClientFile, Existence, GetMachineExistence, GetModelConfig, ListMachines, ListModels, MachineInfo,
-    ModelInfo, ProvisionerPort, ProvisioningReport, RemoveDeadMachine, ReportInstance, SetMachineToken,
-    WaitForChange,
+    ClientFile, Existence, GetMachineExistence, GetModelConfig, ListMachines, ListModels, ModelInfo,
+    ProvisionerPort, ProvisioningReport, RemoveDeadMachine, ReportInstance, SetMachineToken, WaitForChange,
 };
 use state::machine::provision::{
-    self, DesiredMachine, HarvestMode, InstanceOwner, ListedInstance, ProvisionStep, plan,
+    DesiredMachine, HarvestMode, ListedInstance, ProvisionStep, UnclaimedKind, next_retry_ms, plan,
 };
 use state::terms::names::Uuid;
 use state::terms::position::Position;
@@ -49,6 +48,16 @@ pub struct Provisioner<P, E> {
     pub provider: P,
     /// Clock, randomness and log.
     pub environment: E,
+}
+
+/// What all steps of a round have in common.
+struct Round<'a, C> {
+    /// The controller, for requests about the model.
+    client: &'a C,
+    /// Its address and certificate, for machines.
+    file: &'a ClientFile,
+    model: &'a ModelInfo,
+    machines: &'a BTreeMap<Uuid, DesiredMachine>,
 }
 
 impl<P: Provider, E: ProvisionerEnvironment> Provisioner<P, E> {
@@ -95,11 +104,11 @@ impl<P: Provider, E: ProvisionerEnvironment> Provisioner<P, E> {
             Err(error) if error.code == ErrorCode::NotFound => return Ok(LIST_INTERVAL_MAX),
             machines => machines?,
         };
-        let machines: BTreeMap<Uuid, MachineInfo> =
+        let machines: BTreeMap<Uuid, DesiredMachine> =
             machines.into_iter().map(|machine| (machine.uuid, machine)).collect();
-        let mut wanted: BTreeMap<Uuid, DesiredMachine> =
-            machines.iter().map(|(id, entry)| (*id, desired_machine(entry))).collect();
         let (mut found, mut harvest) = (BTreeMap::new(), HarvestMode::default());
+        // machines for which nothing more is done in this round
+        let mut failed = BTreeSet::new();
         let now_ms = self.environment.wall_ms();
         for (id, nonce) in self.provider.list(model.uuid)? {
             let nonce = match nonce {
@@ -107,35 +116,33 @@ impl<P: Provider, E: ProvisionerEnvironment> Provisioner<P, E> {
                 // An instance that cannot be read may exist, so nothing is done with it. Other machines are not
                 // affected.
                 Err(failure) => {
-                    wanted.remove(&id);
-                    let due =
-                        machines.get(&id).map(|entry| entry.retry_ms.is_none_or(|due_ms| due_ms <= now_ms));
-                    if due == Some(true) {
+                    failed.insert(id);
+                    if machines.get(&id).is_some_and(|machine| machine.is_retry_due(now_ms)) {
                         self.report_failure(client, id, failure.message).await?;
                     }
                     continue;
                 }
             };
-            let mut unclaimed = provision::UnclaimedKind::Unknown;
+            let mut unclaimed = UnclaimedKind::Unknown;
             if !machines.contains_key(&id) {
                 let config = client.handle(GetModelConfig).await?;
                 let mode = config.get("provisioner-harvest-mode").and_then(|mode| mode.value.as_str());
-                harvest = mode.and_then(HarvestMode::parse).unwrap_or_default();
+                harvest = HarvestMode::of_setting(mode);
                 if client.handle(GetMachineExistence { machine: id }).await? == Existence::Tombstone {
-                    unclaimed = provision::UnclaimedKind::Removed;
+                    unclaimed = UnclaimedKind::Removed;
                 }
             }
             found.insert(id, ListedInstance { nonce, unclaimed });
         }
         let mut until_next_list = LIST_INTERVAL_MAX;
-        let mut failed = BTreeSet::new();
-        for step in plan(&wanted, &found, harvest, now_ms) {
+        for step in plan(&machines, &found, harvest, now_ms) {
             // The record of an instance that could not be terminated must be kept.
             if failed.contains(&step.machine()) {
                 continue;
             }
-            let known = found.get(&step.machine()).map(|entry| entry.nonce);
-            let done = self.execute(client, (file, model), (&machines, known), step).await;
+            let nonce = found.get(&step.machine()).map(|entry| entry.nonce);
+            let round = Round { client, file, model, machines: &machines };
+            let done = self.execute(round, step, nonce).await;
             match done {
                 Ok(None) => {}
                 Ok(Some(again)) => until_next_list = until_next_list.min(again),
@@ -145,7 +152,7 @@ impl<P: Provider, E: ProvisionerEnvironment> Provisioner<P, E> {
                 }
             }
         }
-        let due = machines.values().filter_map(|machine| machine.retry_ms).filter(|due| *due > now_ms).min();
+        let due = next_retry_ms(&machines, now_ms);
         let due = due.and_then(|due| u64::try_from(due - now_ms).ok()).map(Duration::from_millis);
         Ok(due.map_or(until_next_list, |due| until_next_list.min(due)))
     }
@@ -170,12 +177,11 @@ impl<P: Provider, E: ProvisionerEnvironment> Provisioner<P, E> {
     /// is necessary, if that is known.
     async fn execute(
         &mut self,
-        client: &impl ProvisionerPort,
-        (file, model): (&ClientFile, &ModelInfo),
-        (machines, found): (&BTreeMap<Uuid, MachineInfo>, Option<Uuid>),
+        round: Round<'_, impl ProvisionerPort>,
         step: ProvisionStep,
+        found: Option<Uuid>,
     ) -> Result<Option<Duration>, CommandError> {
-        let id = step.machine();
+        let (id, Round { client, file, model, machines }) = (step.machine(), round);
         let report = |what| client.handle(ReportInstance { machine: id, what });
         let set_token = |token: &str| client.handle(SetMachineToken { machine: id, token: token.to_owned() });
         match step {
@@ -183,7 +189,7 @@ impl<P: Provider, E: ProvisionerEnvironment> Provisioner<P, E> {
             // at another address or with an old provisioning error, is reported again: the controller was restored
             // from a backup.
             ProvisionStep::Start(_) | ProvisionStep::EnsureRunning(_)
-                if self.provider.running_address(id).is_some_and(|at| is_recorded(&machines[&id], &at)) => {}
+                if self.provider.running_address(id).is_some_and(|at| machines[&id].is_recorded_at(&at)) => {}
             ProvisionStep::Start(_) | ProvisionStep::EnsureRunning(_) => {
                 let machine = &machines[&id];
                 let nonce = match machine.nonce {
@@ -205,7 +211,7 @@ impl<P: Provider, E: ProvisionerEnvironment> Provisioner<P, E> {
                 let started = ProvisioningReport::Started { instance_id, address, base: made.base };
                 // The address is reported before the agents run, because a machine that is created again has another
                 // address. A provisioning error is cleared only once the machine runs.
-                if !is_recorded(machine, &made.address) && machine.retry_ms.is_none() {
+                if machine.records_start_before_it_runs(&made.address) {
                     report(started.clone()).await?;
                     // 1. The token is registered. 2. The store is restored from a backup made before that. 3. The
                     // start is recorded in the restored store. Without registering the token again, nothing more
@@ -213,7 +219,7 @@ impl<P: Provider, E: ProvisionerEnvironment> Provisioner<P, E> {
                     set_token(&made.token).await?;
                 }
                 let again = if runs { None } else { self.provider.start(&spec).await? };
-                if machine.retry_ms.is_some() && again.is_none() {
+                if machine.has_failed() && again.is_none() {
                     report(started).await?;
                     set_token(&made.token).await?;
                 }
@@ -237,25 +243,6 @@ impl<P: Provider, E: ProvisionerEnvironment> Provisioner<P, E> {
     }
 }
 
-/// Whether the controller has recorded the instance with this address, and no provisioning error.
-fn is_recorded(machine: &MachineInfo, address: &str) -> bool {
-    machine.instance_id.is_some() && machine.retry_ms.is_none() && machine.address == address
-}
-
-fn desired_machine(machine: &MachineInfo) -> DesiredMachine {
-    DesiredMachine {
-        life: machine.life,
-        owner: if machine.manual { InstanceOwner::Manual } else { InstanceOwner::Provisioner },
-        nonce: machine.nonce,
-        has_instance: machine.instance_id.is_some(),
-        keep_instance: machine.keep_instance,
-        agent_uninstalled: machine.agent_uninstalled,
-        has_units: machine.has_units,
-        has_attached_unit: machine.has_attached_unit,
-        retry_at_ms: machine.retry_ms,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -271,7 +258,7 @@ mod tests {
     /// A controller with one machine. It stores the reports that it receives, and is unreachable after one round.
     #[derive(Clone)]
     struct OneMachineController {
-        machine: MachineInfo,
+        machine: DesiredMachine,
         reports: Arc<Mutex<Vec<ProvisioningReport>>>,
         /// Whether the machine's token is registered. It is lost when the store is restored just before a start is
         /// recorded.
@@ -392,15 +379,15 @@ mod tests {
         instance_id: Option<&str>,
         retry_ms: Option<i64>,
     ) -> Vec<ProvisioningReport> {
-        let machine = MachineInfo {
+        let machine = DesiredMachine {
             uuid: Uuid(7),
             name: "0".to_owned(),
             address: address.to_owned(),
             has_units: true,
             nonce: Some(Uuid(70)),
             instance_id: instance_id.map(str::to_owned),
-            retry_ms,
-            ..MachineInfo::default()
+            retry_at_ms: retry_ms,
+            ..DesiredMachine::default()
         };
         let text = String::new;
         let (controller, server_name, ca, user) = (text(), text(), text(), text());

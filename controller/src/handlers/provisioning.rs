@@ -9,46 +9,19 @@ use crate::store::Store;
 use crate::tokens;
 use api::error::ApiError;
 use api::{
-    Existence, GetMachineExistence, Handle, ListMachines, MachineInfo, RemoveDeadMachine, ReportInstance,
+    DesiredMachine, Existence, GetMachineExistence, Handle, ListMachines, RemoveDeadMachine, ReportInstance,
     SetMachineToken,
 };
-use state::documents::draft::{Draft, read, read_all};
+use state::documents::draft::Draft;
 use state::documents::existence;
-use state::documents::prelude::{Kind, MachineDoc, last_id};
 use state::lifecycle::machine;
 use state::operations::instance::{self, Progress};
-use state::terms::life::Life;
 use state::terms::names::Uuid;
+use state::views::desired_machines::desired_machines;
 
 impl<S: Store, E: Environment> Handle<ListMachines> for Authorised<S, E> {
-    async fn handle(&self, _: ListMachines) -> Result<Vec<MachineInfo>, ApiError> {
-        let machines = self.view(|reader, model| {
-            let all = read_all(reader, &model.prefix(Kind::Machine));
-            let machine = |(key, doc): (String, MachineDoc)| {
-                let uuid = last_id(&key)?;
-                let life = read(reader, &model.machine_life(uuid))?;
-                let instance = read(reader, &model.machine_instance(uuid));
-                Some(MachineInfo {
-                    uuid,
-                    name: doc.name,
-                    address: doc.address,
-                    life,
-                    manual: doc.manual,
-                    keep_instance: doc.keep_instance,
-                    agent_uninstalled: doc.agent_uninstalled,
-                    has_units: !reader.scan(&model.machine_units(uuid), "", 1).is_empty(),
-                    has_attached_unit: life == Life::Dying && machine::needs_unit_agent(reader, model, uuid),
-                    nonce: instance.as_ref().map(|instance| instance.nonce),
-                    base: instance.as_ref().and_then(|instance| instance.base.clone()),
-                    instance_id: instance.and_then(|instance| instance.id),
-                    requested_base: doc.requested_base,
-                    retry_ms: read(reader, &model.machine_provisioning_error(uuid))
-                        .map(|error| error.retry_ms),
-                })
-            };
-            Ok(all.into_iter().filter_map(machine).collect())
-        });
-        machines.await
+    async fn handle(&self, _: ListMachines) -> Result<Vec<DesiredMachine>, ApiError> {
+        self.view(|reader, model| Ok(desired_machines(reader, model))).await
     }
 }
 

@@ -7,7 +7,7 @@
 
 use crate::charm::Base;
 use crate::documents::blockers::{self, EntityId, operator_removal};
-use crate::documents::draft::{Draft, Reader, read, read_all};
+use crate::documents::draft::{Draft, Reader, read_all};
 use crate::documents::effective_life::{self, Documents};
 use crate::documents::prelude::{
     GLOBAL, MachineDoc, MachineStorageDoc, Model, TombstoneDoc, TombstoneKind, last_id,

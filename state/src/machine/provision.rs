@@ -10,12 +10,16 @@
 //! 3. The instance is recorded. If the provisioner crashes before that, the next plan finds the instance and
 //!    records it.
 
+use crate::charm::Base;
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Who creates and terminates the instance of a machine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
 pub enum InstanceOwner {
     /// The provisioner.
     #[default]
@@ -24,28 +28,66 @@ pub enum InstanceOwner {
     Manual,
 }
 
-/// A machine as the controller has stored it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A machine as the controller has stored it: what its provisioner plans with.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DesiredMachine {
+    /// The uuid of the machine.
+    pub uuid: Uuid,
+    /// The name of the machine.
+    pub name: String,
+    /// The address of its units.
+    pub address: String,
     /// The life of the machine.
     pub life: Life,
     /// Who creates and terminates the instance.
     pub owner: InstanceOwner,
     /// The nonce under which the instance is or was created; none if no creation was recorded.
     pub nonce: Option<Uuid>,
-    /// Whether an instance was recorded.
-    pub has_instance: bool,
+    /// The provider's name for the instance; none if no instance was recorded.
+    pub instance_id: Option<String>,
+    /// The operating system that the user requested; none for that of the provider.
+    pub requested_base: Option<Base>,
     /// Whether the instance is kept when the machine is removed (`--keep-instance`).
     pub keep_instance: bool,
     /// Whether the machine agent has been uninstalled, or is no longer expected to be.
     pub agent_uninstalled: bool,
     /// Whether units are assigned to the machine.
     pub has_units: bool,
-    /// Whether the agent of one of these units has attached before: that unit can be removed only by an agent
-    /// that runs its last hooks.
-    pub has_attached_unit: bool,
+    /// Whether the machine is Dying and one of these units can be removed only by its agent, which runs the last hooks.
+    pub needs_unit_agent: bool,
     /// After a failure: the time before which no step is planned, in milliseconds of the wall clock.
     pub retry_at_ms: Option<i64>,
+}
+
+impl DesiredMachine {
+    /// Whether the instance is recorded with this address, and no provisioning error is. An instance that runs and is not
+    /// recorded like this is reported again: the controller was restored from a backup.
+    pub fn is_recorded_at(&self, address: &str) -> bool {
+        self.instance_id.is_some() && !self.has_failed() && self.address == address
+    }
+
+    /// Whether the last step of the machine has failed. The error is cleared only once the machine runs.
+    pub fn has_failed(&self) -> bool {
+        self.retry_at_ms.is_some()
+    }
+
+    /// Whether a created instance is recorded before its agent runs: it has another address than is recorded, which
+    /// units must not be shown any more.
+    pub fn records_start_before_it_runs(&self, address: &str) -> bool {
+        !self.has_failed() && !self.is_recorded_at(address)
+    }
+
+    /// Whether a step may be taken now. If the clock was set back, a retry that is further away than the longest delay is
+    /// due as well.
+    pub fn is_retry_due(&self, now_ms: i64) -> bool {
+        self.retry_at_ms.is_none_or(|retry_ms| is_due(retry_ms, now_ms))
+    }
+}
+
+/// The time of the next retry after `now_ms`; none if no machine waits for one.
+pub fn next_retry_ms(machines: &BTreeMap<Uuid, DesiredMachine>, now_ms: i64) -> Option<i64> {
+    machines.values().filter_map(|machine| machine.retry_at_ms).filter(|retry_ms| *retry_ms > now_ms).min()
 }
 
 /// An instance that the provider lists.
@@ -81,6 +123,11 @@ pub enum HarvestMode {
 }
 
 impl HarvestMode {
+    /// The harvest mode of a model with this value of the setting; the default if there is none.
+    pub fn of_setting(text: Option<&str>) -> HarvestMode {
+        text.and_then(HarvestMode::parse).unwrap_or_default()
+    }
+
     /// Parses the value of the model setting; none if it is not a harvest mode.
     pub fn parse(text: &str) -> Option<HarvestMode> {
         match text {
@@ -137,7 +184,7 @@ pub fn plan(
 ) -> Vec<ProvisionStep> {
     let mut steps = Vec::new();
     for (id, machine) in wanted {
-        if machine.retry_at_ms.is_none_or(|retry_ms| is_due(retry_ms, now_ms)) {
+        if machine.is_retry_due(now_ms) {
             steps.extend(step(*id, machine, found.get(id)));
         }
     }
@@ -148,15 +195,13 @@ pub fn plan(
     steps
 }
 
-/// Whether the retry is due. If the clock was set back, a retry that is further away than the longest delay is
-/// due as well.
 fn is_due(retry_ms: i64, now_ms: i64) -> bool {
     retry_ms <= now_ms || retry_ms > now_ms.saturating_add(PROVIDER_RETRY_MAX_MS)
 }
 
 fn step(id: Uuid, machine: &DesiredMachine, found: Option<&ListedInstance>) -> Vec<ProvisionStep> {
     if machine.owner == InstanceOwner::Manual {
-        return match (machine.life, machine.has_instance) {
+        return match (machine.life, machine.instance_id.is_some()) {
             (Life::Dying, false) => vec![ProvisionStep::SetDead(id)],
             (Life::Dead, false) => vec![ProvisionStep::Remove(id)],
             // The machine agent uninstalls itself, and the controller removes the record with that report.
@@ -179,7 +224,9 @@ fn step(id: Uuid, machine: &DesiredMachine, found: Option<&ListedInstance>) -> V
         // record of the start may be missing: 1. The instance starts and its unit attaches before the start is
         // recorded. 2. The store is restored to that moment. 3. The instance belongs to another generation and is
         // terminated (cargo sim 51234511).
-        (Life::Dying, None) if machine.has_units && (machine.has_instance || machine.has_attached_unit) => {
+        (Life::Dying, None)
+            if machine.has_units && (machine.instance_id.is_some() || machine.needs_unit_agent) =>
+        {
             vec![ProvisionStep::Start(id)]
         }
         (Life::Dying, None) => vec![ProvisionStep::SetDead(id)],
@@ -220,85 +267,79 @@ mod tests {
     const NONCE: Uuid = Uuid(70);
 
     fn machine(life: Life) -> DesiredMachine {
-        DesiredMachine {
-            life,
-            owner: InstanceOwner::Provisioner,
-            nonce: None,
-            has_instance: false,
-            keep_instance: false,
-            agent_uninstalled: false,
-            has_units: false,
-            has_attached_unit: false,
-            retry_at_ms: None,
-        }
+        DesiredMachine { uuid: ID, life, ..DesiredMachine::default() }
+    }
+
+    fn recorded() -> Option<String> {
+        Some("nspawn-0".to_owned())
     }
 
     fn instance(nonce: Uuid) -> ListedInstance {
         ListedInstance { nonce, unclaimed: UnclaimedKind::Unknown }
     }
 
-    fn plan_one(machine: DesiredMachine, found: Option<ListedInstance>) -> Vec<ProvisionStep> {
+    fn plan_one(machine: &DesiredMachine, found: Option<ListedInstance>) -> Vec<ProvisionStep> {
         let found = found.map(|found| (ID, found)).into_iter().collect();
-        plan(&BTreeMap::from([(ID, machine)]), &found, HarvestMode::default(), 0)
+        plan(&BTreeMap::from([(ID, machine.clone())]), &found, HarvestMode::default(), 0)
     }
 
     #[test]
     fn scenario_183_one_instance_is_created_wherever_the_provisioner_crashes() {
         let mut wanted = machine(Life::Alive);
-        assert_eq!(plan_one(wanted, None), [Start(ID)]);
+        assert_eq!(plan_one(&wanted, None), [Start(ID)]);
         wanted.nonce = Some(NONCE); // crashed after the nonce was recorded
-        assert_eq!(plan_one(wanted, None), [Start(ID)]);
+        assert_eq!(plan_one(&wanted, None), [Start(ID)]);
         // crashed after the instance was created, then after it was recorded
-        assert_eq!(plan_one(wanted, Some(instance(NONCE))), [EnsureRunning(ID)]);
-        wanted.has_instance = true;
-        assert_eq!(plan_one(wanted, Some(instance(NONCE))), [EnsureRunning(ID)]);
+        assert_eq!(plan_one(&wanted, Some(instance(NONCE))), [EnsureRunning(ID)]);
+        wanted.instance_id = recorded();
+        assert_eq!(plan_one(&wanted, Some(instance(NONCE))), [EnsureRunning(ID)]);
     }
 
     #[test]
     fn scenario_184_a_dying_machine_without_instance_is_dead_and_removed_and_never_started() {
         for nonce in [None, Some(NONCE)] {
-            assert_eq!(plan_one(DesiredMachine { nonce, ..machine(Life::Dying) }, None), [SetDead(ID)]);
+            assert_eq!(plan_one(&DesiredMachine { nonce, ..machine(Life::Dying) }, None), [SetDead(ID)]);
         }
-        assert_eq!(plan_one(machine(Life::Dead), None), [Remove(ID)]);
+        assert_eq!(plan_one(&machine(Life::Dead), None), [Remove(ID)]);
     }
 
     #[test]
     fn an_instance_that_may_exist_is_terminated_before_the_record_is_removed_although_it_is_not_listed() {
         let wanted = DesiredMachine { nonce: Some(NONCE), ..machine(Life::Dead) };
-        assert_eq!(plan_one(wanted, None), [Terminate(ID), Remove(ID)]);
+        assert_eq!(plan_one(&wanted, None), [Terminate(ID), Remove(ID)]);
     }
 
     #[test]
     fn a_kept_instance_is_handed_over_once_its_agent_is_uninstalled() {
         let wanted = |life| DesiredMachine {
             nonce: Some(NONCE),
-            has_instance: true,
+            instance_id: recorded(),
             keep_instance: true,
             ..machine(life)
         };
         let found = Some(instance(NONCE));
         for life in [Life::Alive, Life::Dying, Life::Dead] {
             assert_eq!(
-                plan_one(wanted(life), found),
+                plan_one(&wanted(life), found),
                 [EnsureRunning(ID)],
                 "its agent is not uninstalled yet, or has not reported it"
             );
         }
         let left = DesiredMachine { agent_uninstalled: true, ..wanted(Life::Dead) };
-        assert_eq!(plan_one(left, found), [HandOver(ID), Remove(ID)]);
-        for unlisted in [left, wanted(Life::Dead)] {
-            assert_eq!(plan_one(unlisted, None), [HandOver(ID), Remove(ID)], "lost, or not listed yet");
+        assert_eq!(plan_one(&left, found), [HandOver(ID), Remove(ID)]);
+        for unlisted in [left.clone(), wanted(Life::Dead)] {
+            assert_eq!(plan_one(&unlisted, None), [HandOver(ID), Remove(ID)], "lost, or not listed yet");
         }
         let others = Some(instance(Uuid(71)));
-        assert_eq!(plan_one(left, others), [Terminate(ID), Remove(ID)], "not the instance that is kept");
+        assert_eq!(plan_one(&left, others), [Terminate(ID), Remove(ID)], "not the instance that is kept");
     }
 
     #[test]
     fn an_unrecorded_instance_of_a_dying_machine_is_terminated_unless_units_need_it() {
         let dying = machine(Life::Dying);
-        assert_eq!(plan_one(dying, Some(instance(NONCE))), [Terminate(ID)]);
+        assert_eq!(plan_one(&dying, Some(instance(NONCE))), [Terminate(ID)]);
         assert_eq!(
-            plan_one(DesiredMachine { has_units: true, ..dying }, Some(instance(NONCE))),
+            plan_one(&DesiredMachine { has_units: true, ..dying }, Some(instance(NONCE))),
             [EnsureRunning(ID)]
         );
     }
@@ -307,27 +348,57 @@ mod tests {
     fn a_dying_machine_whose_instance_was_lost_gets_another_for_the_last_hooks_of_its_units() {
         let lost = DesiredMachine {
             nonce: Some(NONCE),
-            has_instance: true,
+            instance_id: recorded(),
             has_units: true,
             ..machine(Life::Dying)
         };
-        assert_eq!(plan_one(lost, None), [Start(ID)]);
-        assert_eq!(plan_one(DesiredMachine { has_units: false, ..lost }, None), [SetDead(ID)]);
-        let forgotten = DesiredMachine { has_instance: false, ..lost };
-        assert_eq!(plan_one(forgotten, None), [SetDead(ID)], "no unit has attached there");
-        assert_eq!(plan_one(DesiredMachine { has_attached_unit: true, ..forgotten }, None), [Start(ID)]);
+        assert_eq!(plan_one(&lost, None), [Start(ID)]);
+        assert_eq!(plan_one(&DesiredMachine { has_units: false, ..lost.clone() }, None), [SetDead(ID)]);
+        let forgotten = DesiredMachine { instance_id: None, ..lost };
+        assert_eq!(plan_one(&forgotten, None), [SetDead(ID)], "no unit has attached there");
+        assert_eq!(plan_one(&DesiredMachine { needs_unit_agent: true, ..forgotten }, None), [Start(ID)]);
     }
 
     #[test]
     fn the_instance_of_a_dead_machine_is_terminated_before_its_record_is_removed() {
-        let wanted = DesiredMachine { nonce: Some(NONCE), has_instance: true, ..machine(Life::Dead) };
-        assert_eq!(plan_one(wanted, Some(instance(NONCE))), [Terminate(ID), Remove(ID)]);
+        let wanted = DesiredMachine { nonce: Some(NONCE), instance_id: recorded(), ..machine(Life::Dead) };
+        assert_eq!(plan_one(&wanted, Some(instance(NONCE))), [Terminate(ID), Remove(ID)]);
+    }
+
+    #[test]
+    fn a_start_is_recorded_before_it_runs_unless_it_is_recorded_or_has_failed() {
+        let address = |address: &str| DesiredMachine {
+            instance_id: recorded(),
+            address: address.to_owned(),
+            ..machine(Life::Alive)
+        };
+        let failed = DesiredMachine { retry_at_ms: Some(9), ..address("10.0.0.1") };
+        let created = DesiredMachine { instance_id: None, ..address("10.0.0.1") };
+        let of = |machine: &DesiredMachine| {
+            (machine.is_recorded_at("10.0.0.1"), machine.records_start_before_it_runs("10.0.0.1"))
+        };
+        assert_eq!(of(&address("10.0.0.1")), (true, false));
+        assert_eq!(of(&address("10.0.0.2")), (false, true));
+        assert_eq!(of(&created), (false, true));
+        assert_eq!(of(&failed), (false, false), "the error is cleared only once the machine runs");
+    }
+
+    #[test]
+    fn the_next_retry_is_the_first_that_is_not_due_yet() {
+        let waiting = |retry_ms| DesiredMachine { retry_at_ms: retry_ms, ..machine(Life::Alive) };
+        let machines: BTreeMap<Uuid, DesiredMachine> = [None, Some(5), Some(9), Some(7)]
+            .into_iter()
+            .zip(1..)
+            .map(|(ms, id)| (Uuid(id), waiting(ms)))
+            .collect();
+        assert_eq!(next_retry_ms(&machines, 5), Some(7));
+        assert_eq!(next_retry_ms(&machines, 9), None);
     }
 
     #[test]
     fn an_instance_with_another_nonce_is_terminated_first() {
         let wanted = DesiredMachine { nonce: Some(NONCE), ..machine(Life::Alive) };
-        assert_eq!(plan_one(wanted, Some(instance(Uuid(71)))), [Terminate(ID)]);
+        assert_eq!(plan_one(&wanted, Some(instance(Uuid(71)))), [Terminate(ID)]);
     }
 
     #[test]
@@ -335,7 +406,7 @@ mod tests {
         // the controller was restored from a backup that is older than the start
         for life in [Life::Alive, Life::Dying] {
             let wanted = DesiredMachine { has_units: true, ..machine(life) };
-            assert_eq!(plan_one(wanted, Some(instance(NONCE))), [EnsureRunning(ID)], "{life:?}");
+            assert_eq!(plan_one(&wanted, Some(instance(NONCE))), [EnsureRunning(ID)], "{life:?}");
         }
     }
 
@@ -358,20 +429,22 @@ mod tests {
     fn a_manually_provisioned_machine_is_removed_by_its_own_agent() {
         let manual = |life, started| DesiredMachine {
             owner: InstanceOwner::Manual,
-            has_instance: started,
+            instance_id: recorded().filter(|_| started),
             ..machine(life)
         };
-        assert_eq!(plan_one(manual(Life::Alive, false), None), []);
-        assert_eq!(plan_one(manual(Life::Dying, true), None), []);
-        assert_eq!(plan_one(manual(Life::Dead, true), None), []);
-        assert_eq!(plan_one(manual(Life::Dying, false), None), [SetDead(ID)], "the machine never enrolled");
-        assert_eq!(plan_one(manual(Life::Dead, false), None), [Remove(ID)]);
+        assert_eq!(plan_one(&manual(Life::Alive, false), None), []);
+        assert_eq!(plan_one(&manual(Life::Dying, true), None), []);
+        assert_eq!(plan_one(&manual(Life::Dead, true), None), []);
+        assert_eq!(plan_one(&manual(Life::Dying, false), None), [SetDead(ID)], "the machine never enrolled");
+        assert_eq!(plan_one(&manual(Life::Dead, false), None), [Remove(ID)]);
     }
 
     #[test]
     fn a_failed_step_waits_until_its_retry_is_due() {
         let wanted = DesiredMachine { retry_at_ms: Some(1_000), ..machine(Life::Alive) };
-        let at = |now_ms| plan(&BTreeMap::from([(ID, wanted)]), &BTreeMap::new(), HarvestMode::None, now_ms);
+        let at = |now_ms| {
+            plan(&BTreeMap::from([(ID, wanted.clone())]), &BTreeMap::new(), HarvestMode::None, now_ms)
+        };
         assert_eq!(at(999), []);
         assert_eq!(at(1_000), [Start(ID)]);
         assert_eq!(at(1_000 - 300_000), [], "the longest delay");

@@ -1,7 +1,7 @@
 //! The instance of a machine: its specification, its record in `instance.yaml`, and the result of its creation.
 
 use crate::command_error::CommandError;
-use api::{ClientFile, MachineInfo, ModelInfo};
+use api::{ClientFile, DesiredMachine, ModelInfo};
 use host::file::{ignore_not_found, write_atomic};
 use serde::{Deserialize, Serialize};
 use state::charm::Base;
@@ -53,7 +53,7 @@ impl Instance {
 /// The specification of an instance.
 pub struct InstanceSpec<'a> {
     /// The machine for which the instance is created.
-    pub machine: &'a MachineInfo,
+    pub machine: &'a DesiredMachine,
     /// The model of the machine.
     pub model: &'a ModelInfo,
     /// The nonce under which the instance is created.

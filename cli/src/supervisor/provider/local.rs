@@ -113,7 +113,7 @@ impl Local {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use api::{ClientFile, MachineInfo, ModelInfo};
+    use api::{ClientFile, DesiredMachine, ModelInfo};
     use state::terms::life::Life;
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
@@ -141,13 +141,13 @@ mod tests {
         let script = format!("#!/bin/sh\necho $$ >> {}\nexec sleep 1000\n", pids.display());
         fs::write(&program, script).expect("written");
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("it is ours");
-        let machine = MachineInfo {
+        let machine = DesiredMachine {
             uuid: Uuid(7),
             name: "0".to_owned(),
             address: "127.0.0.1".to_owned(),
             has_units: true,
             nonce: Some(Uuid(70)),
-            ..MachineInfo::default()
+            ..DesiredMachine::default()
         };
         let (name, life) = ("dev".to_owned(), Life::Alive);
         let model = ModelInfo { uuid: Uuid(1), name, life, controller: Uuid(9), created_ms: 0 };

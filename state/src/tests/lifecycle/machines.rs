@@ -2,10 +2,12 @@
 
 use crate::documents::prelude::GLOBAL;
 use crate::lifecycle::{machine, unit};
+use crate::machine::provision::InstanceOwner;
 use crate::operations::instance::{self, Progress};
 use crate::terms::provider_kind::ProviderKind;
 use crate::tests::lifecycle::fixture::{destroy_unit, machine_of};
 use crate::tests::*;
+use crate::views::desired_machines::desired_machines;
 
 /// A Dying machine whose only unit has started and is Dying.
 fn dying_machine() -> (World, Agent, Uuid) {
@@ -18,6 +20,27 @@ fn dying_machine() -> (World, Agent, Uuid) {
     destroy_unit(&mut world, unit);
     world.run(|draft, _| machine::destroy(draft, MODEL, id)).expect("its only unit is Dying");
     (world, agent, id)
+}
+
+#[test]
+fn the_provisioner_is_shown_whether_a_dying_machine_needs_the_agent_of_a_unit() {
+    let (mut world, mut agent, id) = dying_machine();
+    let shown = |world: &World| {
+        let machine = desired_machines(world.reader(), MODEL).remove(0);
+        assert_eq!(
+            (machine.uuid, machine.life, machine.owner),
+            (id, Life::Dying, InstanceOwner::Provisioner)
+        );
+        (machine.has_units, machine.needs_unit_agent)
+    };
+    assert_eq!(shown(&world), (true, true));
+    agent.finish(&mut world);
+    assert_eq!(shown(&world), (false, false));
+    let mut unstarted = World::new();
+    unstarted.deploy("web", "web", 1);
+    Agent::attach(&mut unstarted, "web/0");
+    let alive = desired_machines(unstarted.reader(), MODEL).remove(0);
+    assert!(alive.has_units && !alive.needs_unit_agent, "an instance is started for it anyway");
 }
 
 #[test]
