@@ -4,14 +4,13 @@ use crate::changes::WriteResponse;
 use crate::request::requests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use state::charm::OptionType;
 use state::terms::force::Force;
 use state::terms::position::Committed;
 use state::terms::unit_documents::CharmDoc;
 use std::collections::BTreeMap;
 
 pub use state::lifecycle::application::{Deploy, Deployed, Refresh};
+pub use state::status::application_config::{ApplicationConfig, Setting};
 
 requests! { ApplicationRequests {
     Deploy = post "/v1/models/{model}/deploy", Writer => Committed<Deployed>;
@@ -75,36 +74,4 @@ pub struct ConfigChange {
     /// The options that return to their default.
     #[serde(default)]
     pub reset: Vec<String>,
-}
-
-/// One option of an application.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Setting {
-    /// The type of the option.
-    #[serde(rename = "type")]
-    pub kind: OptionType,
-    /// The description of the option.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub description: String,
-    /// The value in effect: that of the user, otherwise the default; none if the option is unset.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub value: Option<Value>,
-    /// The default of the charm.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub default: Option<Value>,
-    /// Whether a user set the value in effect.
-    pub user: bool,
-}
-
-/// The settings of an application.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ApplicationConfig {
-    /// The application.
-    pub application: String,
-    /// The name of its charm.
-    pub charm: String,
-    /// Whether the application is trusted with the credential of its cloud.
-    pub trusted: bool,
-    /// All options of the charm, by name.
-    pub settings: BTreeMap<String, Setting>,
 }

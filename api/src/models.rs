@@ -5,13 +5,13 @@ use crate::changes::WriteResponse;
 use crate::request::requests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use state::operations::dry_run::DryRun;
 use state::terms::force::Force;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
-use state::terms::status::SettingSource;
 use std::collections::BTreeMap;
+
+pub use state::status::model_config::ModelSetting;
 
 requests! { ModelRequests {
     ListModels = get "/v1/models", Reader => Vec<ModelInfo>;
@@ -80,13 +80,4 @@ pub struct CreateModel {
     /// The initial settings.
     #[serde(default)]
     pub config: BTreeMap<String, String>,
-}
-
-/// The value of a model setting, and where it comes from.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ModelSetting {
-    /// The value in effect.
-    pub value: Value,
-    /// Where it comes from.
-    pub source: SettingSource,
 }

@@ -28,14 +28,12 @@ use crate::store::Store;
 use crate::store::unavailable::is_damage;
 use api::error::ApiError;
 use state::documents::draft::{Draft, PAGE_MAX, StoredDocument, parse, read, read_all};
-use state::documents::effective_life;
-use state::documents::prelude::{ForcedEntityKind, ForcedRemovalDoc, GLOBAL, Kind, Model, last_id};
+use state::documents::prelude::{ForcedRemovalDoc, GLOBAL, Kind, Model, last_id};
 use state::documents::token::RETIRED_TOKENS_MAX;
 use state::lifecycle::{action, application, cleanup, model};
 use state::operations::force_timer::{self, ForceTimer};
 use state::operations::tombstone_retention::TOMBSTONES_MAX;
 use state::operations::{destruction, force};
-use state::terms::life::Life;
 use state::terms::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -294,10 +292,7 @@ async fn force_batches<S: Store, E: Environment>(
         let waited_ms = controller.force_timers.count((model, id), &forced, environment.monotonic_ms());
         let timer_started_ms = force_timer::timer_started_ms(&forced);
         let passed_ms = timer_started_ms.saturating_add(waited_ms);
-        let is_late = presence.as_ref().is_some_and(|presence| match forced.kind {
-            ForcedEntityKind::Unit | ForcedEntityKind::Machine => presence.is_late(id),
-            ForcedEntityKind::Application | ForcedEntityKind::Relation => false,
-        });
+        let is_late = presence.as_ref().is_some_and(|presence| presence.is_late(id));
         let passed_ms = force_timer::elapsed_ms(&forced, passed_ms, destroyed_by_force, is_late);
         let is_due = force_timer::is_due(&forced, passed_ms);
         // A follow-up wait may start now. Its start time is shown to users, so it must not be before the wall clock.
@@ -339,17 +334,14 @@ async fn start_budget_timers<S: Store, E: Environment>(
         let Some(budget_ms) = model::teardown_budget_ms(&config) else { return (None, from) };
         let units = next_page(reader, &model.prefix(Kind::Unit), &mut from, UNITS_PER_SWEEP);
         let ids = units.iter().filter_map(|stored| last_id(&stored.key));
-        let dying = ids.filter(|id| {
-            reader.get(model.forced_removal(*id).text()).is_none()
-                && effective_life::unit_life(&mut &*reader, model, *id) == Some(Life::Dying)
-        });
-        let dying: Vec<Uuid> = dying.collect();
-        (Some((budget_ms, dying)), from)
+        let due = ids.filter(|id| force_timer::needs_budget_timer(&mut &*reader, model, *id));
+        let due: Vec<Uuid> = due.collect();
+        (Some((budget_ms, due)), from)
     });
     let (found, last) = page.await;
     *after = last;
-    let Some((budget_ms, dying)) = found else { return Ok(()) };
-    for id in dying {
+    let Some((budget_ms, due)) = found else { return Ok(()) };
+    for id in due {
         let now_ms = controller.environment.wall_ms();
         let transition = move |draft: &mut Draft<'_>| {
             force_timer::start_budget_timer(draft, model, id, budget_ms, now_ms);

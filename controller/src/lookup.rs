@@ -7,11 +7,10 @@ use state::documents::blockers::EntityId;
 use state::documents::draft::{Draft, Reader, read};
 use state::documents::prelude::{GLOBAL, Model};
 use state::documents::refusal::Refusal;
-use state::lifecycle::{application, machine, relation, unit};
+use state::lifecycle::{application, leadership, machine, relation, unit};
 use state::status::relation::relation_of_number;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::refusal::EntityKind;
-use state::terms::refusal::application::ApplicationRefusal;
 
 /// Returns the model of this name or uuid.
 pub(crate) fn find_model(reader: &dyn Reader, text: &str) -> Result<Model, Refusal> {
@@ -41,10 +40,7 @@ pub(crate) fn find_leader(
     application: &str,
 ) -> Result<(Uuid, UnitName), Refusal> {
     let id = application::find(&mut { reader }, model, application)?;
-    match read(reader, &model.leader(id)) {
-        Some(grant) => Ok((grant.holder, grant.holder_name)),
-        None => Err(ApplicationRefusal::NoLeader { application: application.to_owned() }.into()),
-    }
+    leadership::find(&mut { reader }, model, id, application)
 }
 
 /// Returns the relation that a person chose.

@@ -10,15 +10,14 @@ use crate::store::Store;
 use api::error::ApiError;
 use api::{
     ApplicationConfig, Configure, Deploy, Deployed, GetConfig, Handle, Refresh, RemoveApplication, SetTrust,
-    Setting, WriteResponse,
+    WriteResponse,
 };
-use state::documents::draft::{Draft, read};
-use state::documents::refusal::Refusal;
+use state::documents::draft::Draft;
+use state::lifecycle::application;
 use state::lifecycle::creation::Creation;
-use state::lifecycle::{application, storage};
-use state::operations::force;
+use state::operations::requested_removal::{self, RemovalOptions};
+use state::status::application_config::application_config;
 use state::terms::position::Committed;
-use state::terms::refusal::EntityKind;
 use state::terms::unit_documents::CharmDoc;
 
 impl<S: Store, E: Environment> Handle<Deploy> for Authorised<S, E> {
@@ -53,29 +52,7 @@ impl<S: Store, E: Environment> Handle<Refresh> for Authorised<S, E> {
 
 impl<S: Store, E: Environment> Handle<GetConfig> for Authorised<S, E> {
     async fn handle(&self, get: GetConfig) -> Result<ApplicationConfig, ApiError> {
-        let name = get.application;
-        let config = self.view(move |reader, model| {
-            let mut documents = reader;
-            let id = application::find(&mut documents, model, &name)?;
-            let (_, charm) = application::charm_of(&mut documents, model, id)
-                .ok_or_else(|| Refusal::not_found(EntityKind::ApplicationCharm, &name))?;
-            let set = read(reader, &model.application_config(id)).unwrap_or_default();
-            let setting = |(option, declared): (&String, &state::charm::ConfigOption)| {
-                let user = set.get(option);
-                let setting = Setting {
-                    kind: declared.kind,
-                    description: declared.description.clone(),
-                    value: user.or(declared.default.as_ref()).cloned(),
-                    default: declared.default.clone(),
-                    user: user.is_some(),
-                };
-                (option.clone(), setting)
-            };
-            let settings = charm.config.iter().map(setting).collect();
-            let trusted = read(reader, &model.application_trust(id)).unwrap_or_default();
-            Ok(ApplicationConfig { application: name, charm: charm.name.clone(), trusted, settings })
-        });
-        config.await
+        self.view(move |reader, model| application_config(reader, model, &get.application)).await
     }
 }
 
@@ -107,12 +84,10 @@ impl<S: Store, E: Environment> Handle<RemoveApplication> for Authorised<S, E> {
     async fn handle(&self, removal: RemoveApplication) -> Result<WriteResponse, ApiError> {
         let RemoveApplication { application: name, force, destroy_storage } = removal;
         let (model, now_ms) = (self.model().await?, self.controller.environment.wall_ms());
+        let options = RemovalOptions { force, destroy_storage };
         let transition = move |draft: &mut Draft<'_>| {
             let id = application::find(draft, model, &name)?;
-            if destroy_storage {
-                storage::destroy_with_application(draft, model, id);
-            }
-            force::destroy_application(draft, model, id, force, now_ms).map(drop)
+            requested_removal::remove_application(draft, model, id, options, now_ms)
         };
         self.remove(model, transition, force).await
     }

@@ -12,7 +12,8 @@ use api::{
 };
 use state::documents::draft::Draft;
 use state::lifecycle::{creation, machine};
-use state::operations::{force, instance};
+use state::operations::instance;
+use state::operations::requested_removal::{self, MachineRemovalOptions};
 use state::terms::position::Committed;
 use state::terms::refusal::AddedKind;
 
@@ -43,12 +44,10 @@ impl<S: Store, E: Environment> Handle<RemoveMachine> for Authorised<S, E> {
         let model = self.model().await?;
         let RemoveMachine { machine: name, force, keep_instance } = removal;
         let now_ms = self.controller.environment.wall_ms();
+        let options = MachineRemovalOptions { force, keep_instance };
         let transition = move |draft: &mut Draft<'_>| {
             let id = machine::find(draft, model, &name)?;
-            if keep_instance {
-                machine::keep_instance(draft, model, id)?;
-            }
-            force::destroy_machine(draft, model, id, force, now_ms)
+            requested_removal::remove_machine(draft, model, id, options, now_ms)
         };
         self.remove(model, transition, force).await
     }

@@ -13,9 +13,9 @@ use state::documents::draft::{Draft, read, read_all};
 use state::documents::prelude::{GLOBAL, Kind, Model, ModelDoc};
 use state::lifecycle::model;
 use state::operations::destruction;
+use state::status::model_config::model_config;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
-use state::terms::status::SettingSource;
 use std::collections::BTreeMap;
 
 fn info(doc: &ModelDoc, model: Model, life: Life, controller: Uuid) -> ModelInfo {
@@ -66,13 +66,7 @@ impl<S: Store, E: Environment> Handle<DestroyModel> for Authorised<S, E> {
 
 impl<S: Store, E: Environment> Handle<GetModelConfig> for Authorised<S, E> {
     async fn handle(&self, _: GetModelConfig) -> Result<BTreeMap<String, ModelSetting>, ApiError> {
-        let settings = self.view(|reader, model| {
-            let set = read(reader, &model.model_config()).unwrap_or_default();
-            let from = |source: SettingSource| move |(name, value)| (name, ModelSetting { value, source });
-            let defaults = model::defaults().into_iter().map(from(SettingSource::Default));
-            Ok(defaults.chain(set.into_iter().map(from(SettingSource::Model))).collect())
-        });
-        settings.await
+        self.view(|reader, model| Ok(model_config(reader, model))).await
     }
 }
 

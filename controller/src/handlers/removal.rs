@@ -8,16 +8,14 @@ use crate::store::Store;
 use crate::why::WhySources;
 use api::error::ApiError;
 use api::{DryRun, DryRunDestroyModel, DryRunRemoval, Force, Handle, WriteResponse};
-use state::documents::draft::{Draft, Reader, read};
+use state::documents::draft::{Draft, Reader};
 use state::documents::prelude::Model;
 use state::documents::refusal::Refusal;
-use state::lifecycle::model;
-use state::operations::dry_run;
+use state::operations::{dry_run, requested_removal};
 use state::why;
 
 impl<S: Store, E: Environment> Authorised<S, E> {
-    /// Runs a removal. Wakes the janitor if the removal is forced without waiting, or if the model has a teardown
-    /// budget, so that the budget's timer starts now.
+    /// Runs a removal. Wakes the janitor if it has to act now.
     pub(super) async fn remove<F>(
         &self,
         model: Model,
@@ -28,9 +26,8 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         F: Fn(&mut Draft<'_>) -> Result<(), Refusal> + Send + Sync + 'static,
     {
         let committed = self.controller.run(transition).await?;
-        let config = self.controller.read(move |reader| read(reader, &model.model_config())).await;
-        let has_budget = config.is_some_and(|config| model::teardown_budget_ms(&config).is_some());
-        if has_budget || force == Force::AtOnce {
+        let needs_janitor = move |reader: &dyn Reader| requested_removal::needs_janitor(reader, model, force);
+        if self.controller.read(needs_janitor).await {
             self.controller.sweep.notify_one();
         }
         Ok(changed(committed.revision))

@@ -12,9 +12,10 @@ use state::agents::session::AgentSession;
 use state::agents::{secret_read, session};
 use state::documents::draft::{self, Draft};
 use state::documents::prelude::Model;
+use state::lifecycle::secret_content;
 use state::terms::names::Uuid;
-use state::terms::refusal::secret::{SecretLimit, SecretRefusal};
-use state::terms::secret::{CONTENT_BYTES_MAX, SEALED_BYTES_MAX, SecretContent, SecretId};
+use state::terms::refusal::secret::SecretRefusal;
+use state::terms::secret::{SecretContent, SecretId};
 
 impl<S: Store, E: Environment> Authorised<S, E> {
     fn secret_keys(&self) -> Result<&SecretKeys, ApiError> {
@@ -25,8 +26,12 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         })
     }
 
-    async fn refused(&self, reason: SecretRefusal) -> ApiError {
-        self.controller.refusal_error(reason.into()).await
+    /// The result of a check, with its refusal as an error.
+    pub(super) async fn refuse<T>(&self, checked: Result<T, SecretRefusal>) -> Result<T, ApiError> {
+        match checked {
+            Ok(checked) => Ok(checked),
+            Err(reason) => Err(self.controller.refusal_error(reason.into()).await),
+        }
     }
 
     /// Seals a content within its limits.
@@ -37,15 +42,8 @@ impl<S: Store, E: Environment> Authorised<S, E> {
     ) -> Result<String, ApiError> {
         let keys = self.secret_keys()?;
         let salt = [self.controller.environment.random(), self.controller.environment.random()];
-        let bytes: usize = content.0.iter().map(|(key, value)| key.len() + value.len()).sum();
-        let sealed = (bytes <= CONTENT_BYTES_MAX).then(|| keys.seal(sealed_for, content, salt)).flatten();
-        match sealed.filter(|sealed| sealed.len() <= SEALED_BYTES_MAX) {
-            Some(sealed) => Ok(sealed),
-            None => {
-                let (what, max) = (SecretLimit::ContentBytes, SEALED_BYTES_MAX);
-                Err(self.refused(SecretRefusal::TooMany { what, max }).await)
-            }
-        }
+        self.refuse(secret_content::require_size(content)).await?;
+        self.refuse(secret_content::require_sealed(keys.seal(sealed_for, content, salt))).await
     }
 
     /// Opens a content.
@@ -54,10 +52,8 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         sealed_for: SealedFor,
         sealed: &str,
     ) -> Result<SecretContent, ApiError> {
-        match self.secret_keys()?.unseal(sealed_for, sealed) {
-            Some(content) => Ok(content),
-            None => Err(self.refused(SecretRefusal::Sealed { id: sealed_for.secret }).await),
-        }
+        let content = self.secret_keys()?.unseal(sealed_for, sealed);
+        self.refuse(secret_content::require_opened(sealed_for.secret, content)).await
     }
 
     /// Refuses a superseded agent.

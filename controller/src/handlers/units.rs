@@ -17,13 +17,12 @@ use state::documents::draft::Draft;
 use state::documents::prelude::Model;
 use state::documents::refusal::Refusal;
 use state::lifecycle::creation::{self, Creation};
-use state::lifecycle::{application, storage, unit};
-use state::operations::force;
+use state::lifecycle::unit::Placement;
+use state::lifecycle::{application, unit};
+use state::operations::requested_removal::{self, RemovalOptions};
 use state::terms::names::{UnitName, Uuid};
 use state::terms::position::Committed;
-use state::terms::refusal::storage::StorageRefusal;
 use state::terms::refusal::{AddedKind, EntityKind};
-use state::terms::storage::StorageId;
 
 /// Batches of one request that wait for the writer at the same time: a quarter of what the writer commits with one
 /// sync, so that other requests wait for one commit at most.
@@ -79,16 +78,13 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         &self,
         model: Model,
         application: Uuid,
-        count: u32,
-        (to, attach): (Option<String>, Vec<StorageId>),
+        add: AddUnits,
     ) -> Result<Committed<Vec<UnitName>>, ApiError> {
         let (now_ms, ids) = (self.controller.environment.wall_ms(), Uuids::new(&self.controller.environment));
         let transition = move |draft: &mut Draft<'_>| {
-            if count != 1 {
-                return Err(StorageRefusal::AttachedToSeveral.into());
-            }
             let creation = Creation { now_ms, ids: &mut ids.generator() };
-            let added = unit::add_with_storage(draft, model, application, to.as_deref(), &attach, creation)?;
+            let placement = Placement { to: add.to.as_deref(), attach: &add.attach_storage };
+            let added = unit::add_with_storage(draft, model, application, add.units, placement, creation)?;
             Ok(vec![added.1])
         };
         self.controller.run(transition).await
@@ -97,7 +93,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
 
 impl<S: Store, E: Environment> Handle<AddUnits> for Authorised<S, E> {
     async fn handle(&self, add: AddUnits) -> Result<Committed<Vec<UnitName>>, ApiError> {
-        let (name, count) = (add.application, add.units);
+        let (name, count) = (add.application.clone(), add.units);
         let found = self.view(move |reader, model| {
             creation::require_count(count, AddedKind::Units)?;
             let mut documents = reader;
@@ -105,9 +101,7 @@ impl<S: Store, E: Environment> Handle<AddUnits> for Authorised<S, E> {
         });
         let (model, application) = found.await?;
         if !add.attach_storage.is_empty() {
-            return self
-                .add_unit_with_storage(model, application, add.units, (add.to, add.attach_storage))
-                .await;
+            return self.add_unit_with_storage(model, application, add).await;
         }
         self.add_units(model, application, count, add.to).await
     }
@@ -138,13 +132,10 @@ impl<S: Store, E: Environment> Handle<RemoveUnit> for Authorised<S, E> {
         let RemoveUnit { unit: name, force, destroy_storage } = removal;
         let model = self.model().await?;
         let now_ms = self.controller.environment.wall_ms();
+        let options = RemovalOptions { force, destroy_storage };
         let transition = move |draft: &mut Draft<'_>| {
             let id = unit::find(draft, model, &name)?;
-            let removed = force::destroy_unit(draft, model, id, force, now_ms).map(drop);
-            if destroy_storage && removed.is_ok() {
-                storage::destroy_with_unit(draft, model, id, now_ms);
-            }
-            removed
+            requested_removal::remove_unit(draft, model, id, options, now_ms)
         };
         self.remove(model, transition, force).await
     }

@@ -12,14 +12,13 @@ use api::{
     AddSecret, AddSecretResponse, GetSecret, GetSecretResponse, GrantSecret, Handle, ListSecrets,
     RemoveSecret, RevealSecret, RevokeSecret, SecretInfo, UpdateSecret, WriteResponse,
 };
-use base64::prelude::{BASE64_STANDARD, Engine};
-use state::documents::draft::{Draft, Reader, read};
+use state::documents::draft::{Draft, Reader};
 use state::documents::prelude::Model;
 use state::documents::refusal::Refusal;
+use state::lifecycle::secret_content;
 use state::lifecycle::user_secret::{self, SEALED_FOR_USERS};
 use state::status::secret;
-use state::terms::refusal::secret::SecretRefusal;
-use state::terms::secret::{SecretContent, SecretId, is_content_key};
+use state::terms::secret::{SecretContent, SecretId};
 use state::unit::secrets::SecretWrite;
 use std::collections::BTreeMap;
 
@@ -40,9 +39,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         secret: SecretId,
         content: &SecretContent,
     ) -> Result<String, ApiError> {
-        if let Err(reason) = check_content(content) {
-            return Err(self.controller.refusal_error(reason.into()).await);
-        }
+        self.refuse(secret_content::require_valid(content)).await?;
         self.seal(SealedFor { model: model.0, secret, writer: SEALED_FOR_USERS }, content).await
     }
 
@@ -55,19 +52,6 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         let committed =
             self.controller.run(move |draft: &mut Draft<'_>| transition(draft, model, id)).await?;
         Ok(changed(committed.revision))
-    }
-}
-
-/// Refuses a content that hooks could not have written.
-fn check_content(content: &SecretContent) -> Result<(), SecretRefusal> {
-    if content.0.is_empty() {
-        return Err(SecretRefusal::Empty);
-    }
-    let is_valid =
-        |(key, value): &(&String, &String)| is_content_key(key) && BASE64_STANDARD.decode(value).is_ok();
-    match content.0.iter().find(|pair| !is_valid(pair)) {
-        Some((key, _)) => Err(SecretRefusal::BadContent { key: key.clone() }),
-        None => Ok(()),
     }
 }
 
@@ -149,10 +133,8 @@ impl<S: Store, E: Environment> Handle<GetSecret> for Authorised<S, E> {
 impl<S: Store, E: Environment> Handle<RevealSecret> for Authorised<S, E> {
     async fn handle(&self, reveal: RevealSecret) -> Result<SecretContent, ApiError> {
         let found = self.view(move |reader, model| {
-            let (id, secret) = user_secret::find(&mut { reader }, model, &reveal.secret)?;
-            let revision = reveal.revision.unwrap_or_else(|| secret.newest());
-            let content = read(reader, &model.secret_content(id, revision));
-            let content = content.ok_or(SecretRefusal::RevisionNotFound { id, revision })?;
+            let (id, content) =
+                user_secret::find_content(&mut { reader }, model, &reveal.secret, reveal.revision)?;
             Ok((SealedFor { model: model.0, secret: id, writer: content.sealed_for }, content.sealed))
         });
         let (sealed_for, sealed) = found.await?;

@@ -20,13 +20,12 @@ use crate::lifecycle::creation::{Creation, require_count};
 use crate::lifecycle::leadership;
 use crate::lifecycle::secret;
 use crate::lifecycle::storage_directives;
-use crate::lifecycle::unit::Destroyed;
+use crate::lifecycle::unit::{Destroyed, Placement};
 use crate::lifecycle::{archive, relation, resource, unit};
 use crate::terms::cause::Entity;
 use crate::terms::life::Life;
 use crate::terms::names::{NAME_LENGTH_MAX, UnitName, Uuid, is_application_name};
 use crate::terms::refusal::application::{ApplicationRefusal, ApplicationRequest};
-use crate::terms::refusal::storage::StorageRefusal;
 use crate::terms::refusal::{AddedKind, EntityKind};
 use crate::terms::resource::Resources;
 use crate::terms::storage::{StorageDirective, StorageId};
@@ -169,9 +168,6 @@ pub fn deploy(
     let mut settings = Settings::new();
     change_settings(&charm, &mut settings, &request.config, &[])?;
     storage_directives::validate_directives(&charm, &request.storage)?;
-    if !request.attach_storage.is_empty() && (request.units != 1 || charm.subordinate) {
-        return Err(StorageRefusal::AttachedToSeveral.into());
-    }
 
     let application = (creation.ids)();
     let doc = ApplicationDoc {
@@ -200,10 +196,12 @@ pub fn deploy(
     relation::add_peers(draft, model, application, &name, &charm, creation.reborrow());
 
     let requested = if charm.subordinate { 0 } else { request.units };
-    let (to, attach) = (request.to.as_deref(), &request.attach_storage);
-    let units = match attach.is_empty() {
-        true => unit::add_batch(draft, model, application, requested, to, creation)?,
-        false => vec![unit::add_with_storage(draft, model, application, to, attach, creation)?],
+    let placement = Placement { to: request.to.as_deref(), attach: &request.attach_storage };
+    let units = match placement.attach.is_empty() {
+        true => unit::add_batch(draft, model, application, requested, placement.to, creation)?,
+        false => {
+            vec![unit::add_with_storage(draft, model, application, requested, placement, creation)?]
+        }
     };
     let added = u32::try_from(units.len()).expect("at most as many as requested");
     Ok(Deployed {

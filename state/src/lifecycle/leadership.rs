@@ -5,12 +5,14 @@
 //! (`operations::leader_claim`) and when a unit is Dead or removed.
 
 use crate::documents::draft::Draft;
+use crate::documents::effective_life::Documents;
 use crate::documents::prelude::{LeaderDoc, Model, UnitDoc};
 use crate::documents::refusal::Refusal;
 use crate::documents::sequence;
 use crate::terms::life::Life;
-use crate::terms::names::Uuid;
+use crate::terms::names::{UnitName, Uuid};
 use crate::terms::refusal::EntityKind;
+use crate::terms::refusal::application::ApplicationRefusal;
 use crate::terms::refusal::unit::UnitRefusal;
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +27,22 @@ pub struct GrantedLease {
     pub generation: u64,
     /// How long it lasts, from the time at which the unit *sent* the claim (design 13).
     pub lease_ms: u64,
+}
+
+/// The leader of the application `id`, whose name is `name`.
+///
+/// # Errors
+/// If it has no leader.
+pub fn find(
+    documents: &mut impl Documents,
+    model: Model,
+    id: Uuid,
+    name: &str,
+) -> Result<(Uuid, UnitName), Refusal> {
+    match documents.document(&model.leader(id)) {
+        Some(grant) => Ok((grant.holder, grant.holder_name)),
+        None => Err(ApplicationRefusal::NoLeader { application: name.to_owned() }.into()),
+    }
 }
 
 /// Claims the leadership of its application for a unit, or renews its claim.

@@ -162,7 +162,7 @@ fn alive_storage(on_machine: MachineStorageDoc) -> Vec<StorageId> {
 /// The user's `remove-machine --keep-instance`, called before [`destroy`]: the provider must not terminate the
 /// machine's instance. Refused for a Dead machine, whose instance is being terminated already. Changes nothing
 /// for a manually provisioned machine, which is never terminated.
-pub fn keep_instance(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
+pub(crate) fn keep_instance(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
     let machine = draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found(EntityKind::Machine, id))?;
     if machine.keep_instance || machine.manual {
         return Ok(());

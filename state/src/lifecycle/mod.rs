@@ -18,6 +18,7 @@ pub mod relation;
 pub mod resource;
 pub mod scope;
 pub(crate) mod secret;
+pub mod secret_content;
 pub mod storage;
 mod storage_directives;
 pub mod unit;

@@ -267,7 +267,7 @@ pub fn destroy(
 }
 
 /// The users' `remove-unit --destroy-storage`: the storage of the unit is removed once the unit has detached it.
-pub fn destroy_with_unit(draft: &mut Draft, model: Model, unit: Uuid, now_ms: i64) {
+pub(crate) fn destroy_with_unit(draft: &mut Draft, model: Model, unit: Uuid, now_ms: i64) {
     for id in draft.get(&model.unit_storage(unit)).unwrap_or_default() {
         if let Some(storage) = draft.get(&model.storage(&id)) {
             set_dying(draft, model, &id, storage, now_ms);
@@ -276,7 +276,7 @@ pub fn destroy_with_unit(draft: &mut Draft, model: Model, unit: Uuid, now_ms: i6
 }
 
 /// The users' `remove-application --destroy-storage`: the storage of each unit is removed with it.
-pub fn destroy_with_application(draft: &mut Draft, model: Model, application: Uuid) {
+pub(crate) fn destroy_with_application(draft: &mut Draft, model: Model, application: Uuid) {
     let key = model.application_storage(application);
     let mut requested = draft.get(&key).unwrap_or_default();
     if !requested.destroyed {

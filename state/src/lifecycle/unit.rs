@@ -66,19 +66,44 @@ pub fn add(
     now_ms: i64,
     ids: &mut dyn FnMut() -> Uuid,
 ) -> Result<(Uuid, UnitName), Refusal> {
-    add_with_storage(draft, model, application, to, &[], Creation { now_ms, ids })
+    let placement = Placement { to, attach: &[] };
+    add_placed(draft, model, application, placement, Creation { now_ms, ids })
 }
 
-/// As [`add`], with existing instances of storage. Without `to`, the unit is added to the machine of the first of them.
+/// Where a unit is added, and with which existing instances of storage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Placement<'a> {
+    /// The name of its machine. Without it, the unit is added to the machine of the first instance of storage, or to a
+    /// new machine.
+    pub to: Option<&'a str>,
+    /// The storage that is attached to it.
+    pub attach: &'a [StorageId],
+}
+
+/// The user's `add-unit --attach-storage`: `count` must be 1, because storage is attached to one unit.
 ///
 /// # Errors
-/// As [`add`], and if an instance does not exist, is attached, or does not suit the charm.
+/// As [`add`], and if an instance does not exist, is attached, or does not suit the charm; or for several units.
 pub fn add_with_storage(
     draft: &mut Draft,
     model: Model,
     application: Uuid,
-    to: Option<&str>,
-    attach: &[StorageId],
+    count: u32,
+    placement: Placement,
+    creation: Creation,
+) -> Result<(Uuid, UnitName), Refusal> {
+    if count != 1 {
+        return Err(StorageRefusal::AttachedToSeveral.into());
+    }
+    add_placed(draft, model, application, placement, creation)
+}
+
+/// Adds one unit as [`add`] does, with existing storage.
+pub(crate) fn add_placed(
+    draft: &mut Draft,
+    model: Model,
+    application: Uuid,
+    Placement { to, attach }: Placement,
     mut creation: Creation,
 ) -> Result<(Uuid, UnitName), Refusal> {
     let now_ms = creation.now_ms;

@@ -5,7 +5,7 @@
 
 use crate::documents::draft::Draft;
 use crate::documents::effective_life::Documents;
-use crate::documents::prelude::{Model, SecretDoc, SecretGrantDoc, SecretOwner};
+use crate::documents::prelude::{Model, SecretContentDoc, SecretDoc, SecretGrantDoc, SecretOwner};
 use crate::documents::refusal::Refusal;
 use crate::lifecycle::model::require_alive;
 use crate::lifecycle::secret::{self, change_metadata, new_secret, not_found, prune, put, set_label};
@@ -39,6 +39,22 @@ pub fn find(
     let id = owned.iter().find(|(_, name)| *name == text && !text.is_empty()).map(|(id, _)| *id);
     let id = id.ok_or_else(|| not_found(text))?;
     Ok((id, secret::find(documents, model, id)?))
+}
+
+/// The sealed content of a revision, or of the newest one, of the secret with this URI or name.
+///
+/// # Errors
+/// If there is no such secret or revision.
+pub fn find_content(
+    documents: &mut impl Documents,
+    model: Model,
+    text: &str,
+    revision: Option<u64>,
+) -> Result<(SecretId, SecretContentDoc), Refusal> {
+    let (id, secret) = find(documents, model, text)?;
+    let revision = revision.unwrap_or_else(|| secret.newest());
+    let content = documents.document(&model.secret_content(id, revision));
+    Ok((id, content.ok_or(SecretRefusal::RevisionNotFound { id, revision })?))
 }
 
 /// A secret that users may change.

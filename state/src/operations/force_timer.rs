@@ -5,7 +5,7 @@
 //! again. What is done when a timer has ended is in [`super::force`].
 
 use crate::documents::draft::Draft;
-use crate::documents::effective_life;
+use crate::documents::effective_life::{self, Documents};
 use crate::documents::prelude::{ForcedEntityKind, ForcedRemovalDoc, ForcedRemovalPhase, Model};
 use crate::terms::force::ForcedBy;
 use crate::terms::life::Life;
@@ -24,11 +24,16 @@ const CHECKPOINTS_PER_WAIT: i64 = 8;
 /// each.
 pub const CHECKPOINTS_PER_TRANSACTION: usize = 40;
 
+/// Whether a unit is Dying and is not marked for forced removal yet.
+pub fn needs_budget_timer(documents: &mut impl Documents, model: Model, id: Uuid) -> bool {
+    documents.document(&model.forced_removal(id)).is_none()
+        && effective_life::unit_life(documents, model, id) == Some(Life::Dying)
+}
+
 /// Starts the timer of the model's teardown budget for a unit that is Dying: it is forced after `budget_ms`.
 /// Changes nothing if a timer exists already.
 pub fn start_budget_timer(draft: &mut Draft, model: Model, id: Uuid, budget_ms: i64, now_ms: i64) {
-    let dying = effective_life::unit_life(draft, model, id) == Some(Life::Dying);
-    if dying && draft.get(&model.forced_removal(id)).is_none() {
+    if needs_budget_timer(draft, model, id) {
         draft.put(&model.forced_removal(id), &budget_timer(budget_ms, now_ms));
     }
 }
@@ -48,7 +53,7 @@ pub fn is_due(forced: &ForcedRemovalDoc, now_ms: i64) -> bool {
 
 /// The time until which a timer has advanced, as `now_ms` of [`is_due`]. `passed_ms` is its start plus the time that
 /// has passed since. If the agent is away and the model is destroyed with force, the timer has ended: its agent cannot
-/// act in the grace period.
+/// act in the grace period. Entities without an agent of their own are never away.
 pub fn elapsed_ms(
     forced: &ForcedRemovalDoc,
     passed_ms: i64,

@@ -17,5 +17,6 @@ pub mod leader_claim;
 pub mod leader_settings;
 pub mod log_retention;
 pub mod record_commit;
+pub mod requested_removal;
 pub mod run_reports;
 pub mod tombstone_retention;

@@ -6,8 +6,10 @@
 //! controller's `status` and by `why`.
 
 pub mod application;
+pub mod application_config;
 pub mod machine;
 pub mod model;
+pub mod model_config;
 pub mod presence;
 pub mod relation;
 pub mod secret;

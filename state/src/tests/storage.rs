@@ -2,7 +2,10 @@
 
 use crate::charm::Storage;
 use crate::documents::prelude::StorageDoc;
+use crate::lifecycle::unit::Placement;
 use crate::lifecycle::{machine, storage};
+use crate::operations::requested_removal::{self, RemovalOptions};
+use crate::terms::force::Force;
 use crate::terms::refusal::storage::StorageRefusal;
 use crate::terms::refusal::{EntityKind, RefusalReason};
 use crate::terms::storage::{
@@ -128,7 +131,8 @@ fn storage_that_a_unit_has_used_outlives_it_and_keeps_its_machine() {
     let store = application_of(&world, "store");
     let unit = world.run(|draft, ids| {
         let creation = Creation { now_ms: 9, ids };
-        unit::add_with_storage(draft, MODEL, store, None, std::slice::from_ref(&data), creation)
+        let placement = Placement { to: None, attach: std::slice::from_ref(&data) };
+        unit::add_with_storage(draft, MODEL, store, 1, placement, creation)
     });
     let (unit, _) = unit.expect("it is added to the machine of its storage");
     assert_eq!(machine_of(&world, unit), machine);
@@ -151,32 +155,55 @@ fn the_machine_goes_with_its_last_unit_and_storage() {
 
 #[test]
 fn storage_is_removed_with_its_unit_or_application_on_request() {
+    let options = RemovalOptions { force: Force::No, destroy_storage: true };
     for with_application in [false, true] {
         let (mut world, mut agent, data) = attached();
-        match with_application {
-            true => {
-                let store = application_of(&world, "store");
-                let destroyed = world.run(|draft, _| {
-                    storage::destroy_with_application(draft, MODEL, store);
-                    application::destroy(draft, MODEL, store)
-                });
-                destroyed.expect("it is alive");
-            }
-            false => {
-                destroy_unit(&mut world, agent.unit);
-                let unit = agent.unit;
-                let marked = world.run(|draft, _| {
-                    storage::destroy_with_unit(draft, MODEL, unit, 9);
-                    Ok(())
-                });
-                marked.expect("nothing refuses it");
-            }
-        }
+        let (store, unit) = (application_of(&world, "store"), agent.unit);
+        let removed = world.run(|draft, _| match with_application {
+            true => requested_removal::remove_application(draft, MODEL, store, options, 9),
+            false => requested_removal::remove_unit(draft, MODEL, unit, options, 9),
+        });
+        removed.expect("it is alive");
         run_hook(&mut world, &mut agent, &data, StorageEvent::Detaching);
         assert_eq!(found(&world, &data).map(|doc| doc.life), Some(Life::Dying));
         report(&mut world, &data, StorageReport::Removed);
         agent.finish(&mut world);
         assert_eq!(found(&world, &data), None);
+    }
+}
+
+/// 1. A unit has used data/0, and is removed without it.
+/// 2. Another unit gets data/0, and is removed at once, because its agent has not attached yet.
+#[test]
+fn storage_is_removed_with_a_unit_that_is_removed_at_once() {
+    let (mut world, mut agent, data) = attached();
+    let store = application_of(&world, "store");
+    destroy_unit(&mut world, agent.unit);
+    run_hook(&mut world, &mut agent, &data, StorageEvent::Detaching);
+    agent.finish(&mut world);
+    let placement = Placement { to: None, attach: std::slice::from_ref(&data) };
+    let added = world.run(|draft, ids| {
+        unit::add_with_storage(draft, MODEL, store, 1, placement, Creation { now_ms: 9, ids })
+    });
+    let (unit, _) = added.expect("no unit has the storage");
+    let options = RemovalOptions { force: Force::No, destroy_storage: true };
+    world
+        .run(|draft, _| requested_removal::remove_unit(draft, MODEL, unit, options, 9))
+        .expect("the removal is accepted");
+    assert!(world.is_removed(unit));
+    assert_eq!(found(&world, &data).map(|doc| doc.life), Some(Life::Dying));
+}
+
+#[test]
+fn storage_is_attached_to_one_unit_only() {
+    let (mut world, _, data) = attached();
+    let store = application_of(&world, "store");
+    let placement = Placement { to: None, attach: std::slice::from_ref(&data) };
+    for count in [0, 2] {
+        let added = world.run(|draft, ids| {
+            unit::add_with_storage(draft, MODEL, store, count, placement, Creation { now_ms: 9, ids })
+        });
+        assert_eq!(refusal(added), StorageRefusal::AttachedToSeveral.into());
     }
 }
 

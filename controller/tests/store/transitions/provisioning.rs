@@ -1,6 +1,7 @@
 //! The transitions of a provisioned machine and of a manual one.
 
 use super::*;
+use state::operations::requested_removal::{self, MachineRemovalOptions};
 
 /// Runs the transitions of a provisioned machine and of a manual one.
 pub(super) async fn provision<S: Store>(fixture: &mut Fixture<'_, S>) {
@@ -45,7 +46,10 @@ pub(super) async fn provision<S: Store>(fixture: &mut Fixture<'_, S>) {
         })
         .await;
     fixture
-        .call("machine::keep_instance", move |draft| machine::keep_instance(draft, MODEL, provisioned))
+        .call("requested_removal::remove_machine", move |draft| {
+            let options = MachineRemovalOptions { force: Force::No, keep_instance: true };
+            requested_removal::remove_machine(draft, MODEL, provisioned, options, 3)
+        })
         .await;
     fixture
         .call("machine::add_requested", move |draft| {

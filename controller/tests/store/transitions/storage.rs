@@ -3,6 +3,8 @@
 use super::*;
 use state::charm::{Charm, Storage};
 use state::lifecycle::storage;
+use state::lifecycle::unit::Placement;
+use state::operations::requested_removal::{self, RemovalOptions};
 use state::terms::storage::{StorageDirective, StorageId, StorageReport};
 
 /// Runs the transitions of users and of a machine agent.
@@ -71,30 +73,24 @@ pub(super) async fn use_storage<S: Store>(fixture: &mut Fixture<'_, S>) {
     fixture
         .call("unit::add_with_storage", move |draft| {
             let creation = Creation { now_ms: 5, ids: &mut ids() };
-            let attach = std::slice::from_ref(&id);
-            unit::add_with_storage(draft, model, application, None, attach, creation).map(drop)
+            let placement = Placement { to: None, attach: std::slice::from_ref(&id) };
+            unit::add_with_storage(draft, model, application, 1, placement, creation).map(drop)
         })
         .await;
     let id = second.clone();
     fixture.call("storage::attach", move |draft| storage::attach(draft, model, unit, &id)).await;
+    let options = RemovalOptions { force: Force::No, destroy_storage: true };
     fixture
-        .call("storage::destroy_with_unit", move |draft| {
-            storage::destroy_with_unit(draft, model, unit, 7);
-            Ok(())
+        .call("requested_removal::remove_unit", move |draft| {
+            requested_removal::remove_unit(draft, model, unit, options, 7)
         })
         .await;
-    let id = second.clone();
-    fixture.call("storage::destroy", move |draft| storage::destroy(draft, model, &id, true, 6)).await;
     let id = first.clone();
     fixture.call("storage::destroy", move |draft| storage::destroy(draft, model, &id, true, 6)).await;
     fixture.call("storage::record_report", report(&first, doc.uuid, StorageReport::Removed)).await;
     fixture
-        .call("storage::destroy_with_application", move |draft| {
-            storage::destroy_with_application(draft, model, application);
-            Ok(())
+        .call("requested_removal::remove_application", move |draft| {
+            requested_removal::remove_application(draft, model, application, options, 8)
         })
-        .await;
-    fixture
-        .call("application::destroy", move |draft| application::destroy(draft, model, application).map(drop))
         .await;
 }

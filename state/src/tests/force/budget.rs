@@ -3,9 +3,22 @@
 use crate::lifecycle::{model, unit};
 use crate::operations::force;
 use crate::operations::force_timer::{self, ForceTimer, GRACE_MS};
+use crate::operations::requested_removal;
 use crate::terms::force::Force;
 use crate::tests::force::fixture::{NOW, force_unit, forced, related_units, sweep};
 use crate::tests::*;
+
+#[test]
+fn a_removal_needs_the_janitor_now_if_it_does_not_wait_or_a_budget_starts() {
+    let mut world = World::new();
+    let needs = |world: &World, force| requested_removal::needs_janitor(world.reader(), MODEL, force);
+    for (force, expected) in [(Force::No, false), (Force::AfterWait, false), (Force::AtOnce, true)] {
+        assert_eq!(needs(&world, force), expected, "{force:?}");
+    }
+    let set = BTreeMap::from([("teardown-budget".to_owned(), "10m".to_owned())]);
+    world.run(|draft, _| model::configure(draft, MODEL, &set, &[])).expect("a duration");
+    assert!(needs(&world, Force::No));
+}
 
 #[test]
 fn a_teardown_budget_forces_what_was_dying_for_its_length_and_can_be_reset() {

@@ -1,0 +1,109 @@
+//! What the content of a secret may be: checked before it is sealed, because nothing but the key of the controller opens
+//! it afterwards.
+//!
+//! Called by the handlers that seal and open contents; the sealing itself is an effect of the controller.
+
+use crate::terms::refusal::secret::{SecretLimit, SecretRefusal};
+use crate::terms::secret::{CONTENT_BYTES_MAX, SEALED_BYTES_MAX, SecretContent, SecretId, is_content_key};
+
+fn too_large() -> SecretRefusal {
+    SecretRefusal::TooMany { what: SecretLimit::ContentBytes, max: SEALED_BYTES_MAX }
+}
+
+/// Checks the size of a content before it is sealed.
+///
+/// # Errors
+/// If it is larger than [`CONTENT_BYTES_MAX`].
+pub fn require_size(content: &SecretContent) -> Result<(), SecretRefusal> {
+    let bytes: usize = content.0.iter().map(|(key, value)| key.len() + value.len()).sum();
+    if bytes <= CONTENT_BYTES_MAX { Ok(()) } else { Err(too_large()) }
+}
+
+/// Checks the content that a user sends: hooks could have written it.
+///
+/// # Errors
+/// If it is empty, or has an invalid key or a value that is not in base64.
+pub fn require_valid(content: &SecretContent) -> Result<(), SecretRefusal> {
+    if content.0.is_empty() {
+        return Err(SecretRefusal::Empty);
+    }
+    let is_valid = |(key, value): &(&String, &String)| is_content_key(key) && is_base64(value);
+    match content.0.iter().find(|pair| !is_valid(pair)) {
+        Some((key, _)) => Err(SecretRefusal::BadContent { key: key.clone() }),
+        None => Ok(()),
+    }
+}
+
+/// Whether a text is in the standard alphabet of base64 (RFC 4648 section 4), with padding and without stray bits in its
+/// last digit.
+fn is_base64(text: &str) -> bool {
+    let digits = text.trim_end_matches('=').as_bytes();
+    let digit = |byte: &u8| match byte {
+        b'A'..=b'Z' => Some(byte - b'A'),
+        b'a'..=b'z' => Some(byte - b'a' + 26),
+        b'0'..=b'9' => Some(byte - b'0' + 52),
+        b'+' => Some(62),
+        b'/' => Some(63),
+        _ => None,
+    };
+    // a group of two digits is one byte and four bits, one of three digits two bytes and two bits
+    let stray_bits = match (digits.len() % 4, text.len() - digits.len()) {
+        (0, 0) => 0,
+        (2, 2) => 0b1111,
+        (3, 1) => 0b11,
+        (_, _) => return false,
+    };
+    digits.iter().all(|byte| digit(byte).is_some())
+        && digits.last().and_then(digit).is_none_or(|last| last & stray_bits == 0)
+}
+
+/// The sealed content; none if it could not be sealed.
+///
+/// # Errors
+/// If it could not be sealed, or is larger than [`SEALED_BYTES_MAX`].
+pub fn require_sealed(sealed: Option<String>) -> Result<String, SecretRefusal> {
+    sealed.filter(|sealed| sealed.len() <= SEALED_BYTES_MAX).ok_or_else(too_large)
+}
+
+/// The opened content of a secret.
+///
+/// # Errors
+/// If it could not be opened.
+pub fn require_opened(id: SecretId, content: Option<SecretContent>) -> Result<SecretContent, SecretRefusal> {
+    content.ok_or(SecretRefusal::Sealed { id })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn content(key: &str, value: &str) -> SecretContent {
+        SecretContent([(key.to_owned(), value.to_owned())].into())
+    }
+
+    #[test]
+    fn a_content_of_a_user_is_one_that_hooks_could_have_written() {
+        for valid in ["", "czNjcmV0", "czNjcmV0cw==", "czNjcmV0czE=", "+/+/"] {
+            assert_eq!(require_valid(&content("password", valid)), Ok(()), "{valid}");
+        }
+        let bad = |key: &str| Err(SecretRefusal::BadContent { key: key.to_owned() });
+        for invalid in
+            ["c", "cz", "czN", "czNjcmV0cw=", "czNjcmV0cw===", "czNjcmV0cx==", "czNj-_==", "c=Nj", "===="]
+        {
+            assert_eq!(require_valid(&content("password", invalid)), bad("password"), "{invalid}");
+        }
+        assert_eq!(require_valid(&content("1", "")), bad("1"));
+        assert_eq!(require_valid(&SecretContent::default()), Err(SecretRefusal::Empty));
+    }
+
+    #[test]
+    fn a_content_is_bounded_before_and_after_it_is_sealed() {
+        let of_bytes = |bytes: usize| content("k", &"a".repeat(bytes - 1));
+        assert_eq!(require_size(&of_bytes(CONTENT_BYTES_MAX)), Ok(()));
+        assert_eq!(require_size(&of_bytes(CONTENT_BYTES_MAX + 1)), Err(too_large()));
+        let sealed = |bytes: usize| Some("a".repeat(bytes));
+        assert!(require_sealed(sealed(SEALED_BYTES_MAX)).is_ok());
+        assert_eq!(require_sealed(sealed(SEALED_BYTES_MAX + 1)), Err(too_large()));
+        assert_eq!(require_sealed(None), Err(too_large()));
+    }
+}

@@ -1,0 +1,89 @@
+//! The removals that users request, with all of their options, each as one transition.
+//!
+//! An option is applied before the removal itself: an entity without an agent is removed at once, and with it what the
+//! option would concern. If the removal is refused, nothing of the transition is committed. Called by the handlers of
+//! users.
+
+use crate::documents::draft::{Draft, Reader, read};
+use crate::documents::prelude::Model;
+use crate::documents::refusal::Refusal;
+use crate::lifecycle::{machine, model, storage};
+use crate::operations::force;
+use crate::terms::force::Force;
+use crate::terms::names::Uuid;
+
+/// The options of the removal of a unit or an application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemovalOptions {
+    /// Whether it is removed by force.
+    pub force: Force,
+    /// Whether the storage is removed with it (`--destroy-storage`).
+    pub destroy_storage: bool,
+}
+
+/// The user's `remove-unit`.
+///
+/// # Errors
+/// As [`force::destroy_unit`].
+pub fn remove_unit(
+    draft: &mut Draft,
+    model: Model,
+    id: Uuid,
+    options: RemovalOptions,
+    now_ms: i64,
+) -> Result<(), Refusal> {
+    if options.destroy_storage {
+        storage::destroy_with_unit(draft, model, id, now_ms);
+    }
+    force::destroy_unit(draft, model, id, options.force, now_ms).map(drop)
+}
+
+/// The user's `remove-application`.
+///
+/// # Errors
+/// As [`force::destroy_application`].
+pub fn remove_application(
+    draft: &mut Draft,
+    model: Model,
+    id: Uuid,
+    options: RemovalOptions,
+    now_ms: i64,
+) -> Result<(), Refusal> {
+    if options.destroy_storage {
+        storage::destroy_with_application(draft, model, id);
+    }
+    force::destroy_application(draft, model, id, options.force, now_ms).map(drop)
+}
+
+/// The options of the removal of a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MachineRemovalOptions {
+    /// Whether it is removed by force.
+    pub force: Force,
+    /// Whether its instance is kept and belongs to the user from then on (`--keep-instance`).
+    pub keep_instance: bool,
+}
+
+/// The user's `remove-machine`.
+///
+/// # Errors
+/// As [`machine::keep_instance`] and [`force::destroy_machine`].
+pub fn remove_machine(
+    draft: &mut Draft,
+    model: Model,
+    id: Uuid,
+    options: MachineRemovalOptions,
+    now_ms: i64,
+) -> Result<(), Refusal> {
+    if options.keep_instance {
+        machine::keep_instance(draft, model, id)?;
+    }
+    force::destroy_machine(draft, model, id, options.force, now_ms)
+}
+
+/// Whether the janitor has to run now after a removal: it is forced without waiting, or the model has a teardown budget,
+/// whose timer starts now.
+pub fn needs_janitor(reader: &dyn Reader, model: Model, force: Force) -> bool {
+    let config = read(reader, &model.model_config()).unwrap_or_default();
+    force == Force::AtOnce || model::teardown_budget_ms(&config).is_some()
+}

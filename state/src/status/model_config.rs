@@ -1,0 +1,46 @@
+//! The settings of a model as people are shown them: those that a user set, and the defaults of the others.
+
+use crate::documents::draft::{Reader, read};
+use crate::documents::prelude::Model;
+use crate::lifecycle::model::defaults;
+use crate::terms::status::SettingSource;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The value of a model setting, and where it comes from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ModelSetting {
+    /// The value in effect.
+    pub value: Value,
+    /// Where it comes from.
+    pub source: SettingSource,
+}
+
+/// All settings of a model, by name.
+pub fn model_config(reader: &dyn Reader, model: Model) -> BTreeMap<String, ModelSetting> {
+    settings(read(reader, &model.model_config()).unwrap_or_default())
+}
+
+/// The settings that are in effect if a user has set these.
+fn settings(set: BTreeMap<String, Value>) -> BTreeMap<String, ModelSetting> {
+    let from = |source: SettingSource| move |(name, value)| (name, ModelSetting { value, source });
+    let defaults = defaults().into_iter().map(from(SettingSource::Default));
+    defaults.chain(set.into_iter().map(from(SettingSource::Model))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_of_the_model_replaces_its_default() {
+        let set = settings(BTreeMap::from([("parallel".to_owned(), Value::from(true))]));
+        let parallel = ModelSetting { value: Value::from(true), source: SettingSource::Model };
+        assert_eq!(set.get("parallel"), Some(&parallel));
+        assert_eq!(set.len(), defaults().len());
+        let others = set.iter().filter(|(name, _)| *name != "parallel");
+        assert!(others.into_iter().all(|(_, setting)| setting.source == SettingSource::Default));
+    }
+}
