@@ -26,7 +26,7 @@ use crate::clock::kernel_boot;
 use crate::folder::{self, UnitFolder};
 use crate::hook_session::{ControllerRequest, HookSession};
 use crate::ports::HookHost;
-use crate::reboot;
+use crate::reboot_request::HOOK_LOCK;
 use crate::tool_socket::{ContextState, ToolCall, closed_reply};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use hook_client::shim;
@@ -176,7 +176,7 @@ impl HostCharms {
     /// Waits until the hook lock is acquired: that of the unit if `parallel`, else that of the machine.
     async fn acquire_lock(&self, parallel: bool) -> Rc<Lock> {
         let folder = if parallel { self.folder.root().to_path_buf() } else { self.folder.machine() };
-        let path = folder.join(reboot::HOOK_LOCK);
+        let path = folder.join(HOOK_LOCK);
         let holder = format!("{} (pid {})", self.folder.tag(), std::process::id());
         let mut backoff = Backoff::new(LOCK_POLL_FIRST_MS, LOCK_POLL_MAX_MS);
         loop {

@@ -10,7 +10,7 @@ use crate::folder::UnitFolder;
 use crate::journal;
 use crate::service;
 use crate::view_cache::ViewCache;
-use crate::{observation, reboot};
+use crate::{observation, reboot_request};
 use anyhow::{Context, Result};
 use api::text::cause::{Times, hint, sentence};
 use api::text::start_reason;
@@ -73,7 +73,7 @@ fn set_aside(folder: &UnitFolder, name: &UnitName) -> Option<Cause> {
 
 /// The cause of a unit whose machine is to be rebooted.
 fn rebooting(folder: &UnitFolder, name: &UnitName, machine: Option<&str>, now: &Now) -> Cause {
-    let since_ms = reboot::requested_ms(&folder.machine());
+    let since_ms = reboot_request::requested_ms(&folder.machine());
     resolve::requested_reboot_cause(name, machine, since_ms, now.wall_ms)
 }
 
@@ -106,7 +106,7 @@ pub async fn why(dir: &Path, client: Result<PathBuf>) -> Result<String> {
     }
     let (folder, local) = read(dir).await?;
     let view = ViewCache::load(&folder).await;
-    let clock = crate::clock::HostClock::new(&folder.machine().join(reboot::BOOT_FILE));
+    let clock = crate::clock::HostClock::new(&folder.machine().join(reboot_request::BOOT_FILE));
     let since_boot_ms = crate::clock::since_boot_ms();
     use crate::ports::Clock;
     let now = Now {
@@ -260,10 +260,10 @@ mod tests {
     async fn a_reboot_is_overdue_after_its_deadline_and_a_repeated_request_keeps_its_time() {
         let (dir, folder) = configured().await;
         let now = |after_ms| {
-            let since_ms = reboot::requested_ms(dir.path()).expect("it is requested");
+            let since_ms = reboot_request::requested_ms(dir.path()).expect("it is requested");
             Now { wall_ms: since_ms + after_ms, ..Now::hypothetical() }
         };
-        reboot::request(dir.path(), "boot").expect("written");
+        reboot_request::request(dir.path(), "boot").expect("written");
         let name = UnitName::new("web", 0);
         assert_eq!(rebooting(&folder, &name, None, &now(REBOOT_DEADLINE_MS)).duty, Duty::Reboot);
         let overdue = Duty::RebootByHand { machine: None };
@@ -272,10 +272,10 @@ mod tests {
         let request =
             std::fs::File::options().write(true).open(dir.path().join("reboot")).expect("the file exists");
         request.set_modified(past).expect("it is ours");
-        let before = reboot::requested_ms(dir.path());
-        reboot::request(dir.path(), "boot").expect("written");
-        assert_eq!(reboot::requested_ms(dir.path()), before);
-        reboot::request(dir.path(), "another boot").expect("written");
-        assert_ne!(reboot::requested_ms(dir.path()), before);
+        let before = reboot_request::requested_ms(dir.path());
+        reboot_request::request(dir.path(), "boot").expect("written");
+        assert_eq!(reboot_request::requested_ms(dir.path()), before);
+        reboot_request::request(dir.path(), "another boot").expect("written");
+        assert_ne!(reboot_request::requested_ms(dir.path()), before);
     }
 }

@@ -6,7 +6,7 @@
 //! end. Both are scripts that start `pintle-agent juju-exec` with the folder of their machine (`juju_paths`).
 
 use crate::folder::UnitFolder;
-use crate::reboot::HOOK_LOCK;
+use crate::reboot_request::HOOK_LOCK;
 use crate::requested_commands::arguments;
 use crate::socket_dir;
 use crate::tool_socket::REQUEST_COMMANDS;

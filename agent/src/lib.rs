@@ -12,7 +12,8 @@
 //! * local files: `folder`, `juju_paths`, `folder_port`, `journal`, `view_cache`, `config`, `file_watch`, `clock`;
 //! * hooks: `hook_process`, `socket_dir`, `tool_socket`, `hook_session`;
 //! * commands beside the hooks: `juju_exec`, `requested_commands`;
-//! * how unit agents are kept running: `unit_supervisor`, `deployer`, `service`, `sd_notify`, `reboot`;
+//! * how unit agents are kept running: `unit_supervisor`, `deployer`, `service`, `sd_notify`, `reboot`,
+//!   `reboot_request`;
 //! * the start and the end of a machine: `enrolment`, `uninstall`;
 //! * output for the operator: `inspect`, `observation`, `disk_usage`, `fault`, `outage`.
 
@@ -44,6 +45,7 @@ pub mod observation;
 pub mod outage;
 pub mod ports;
 pub mod reboot;
+pub mod reboot_request;
 pub mod requested_commands;
 pub mod sd_notify;
 pub mod service;

@@ -17,7 +17,7 @@ use crate::machine_agent::MachineAgent;
 use crate::sd_notify::{self, NotifyState};
 use crate::service::{self, Supervision, systemd};
 use crate::unit_supervisor::UnitSupervisor;
-use crate::{enrolment, reboot, uninstall};
+use crate::{enrolment, reboot, reboot_request, uninstall};
 use anyhow::{Context, Result, bail};
 use api::machine_folder::MACHINE_PID;
 use host::lock::Lock;
@@ -123,7 +123,7 @@ pub async fn run(dir: PathBuf, services: Supervision, log_filter: LogFilter) -> 
     let deployer = Deployer::new(dir.clone(), config.clone(), services);
     let client = config.client()?;
     let machine_agent = || {
-        let clock = HostClock::new(&dir.join(reboot::BOOT_FILE));
+        let clock = HostClock::new(&dir.join(reboot_request::BOOT_FILE));
         MachineAgent::new(client.clone(), UnitSupervisor::new(deployer.clone()), clock)
     };
     sd_notify::send(NotifyState::Ready);

@@ -1,6 +1,7 @@
 //! The reboot of a machine that a hook requested (`juju-reboot`, spec A.10).
 //!
-//! A unit agent writes the request, with the identity of the boot that is to end, into the machine's folder.
+//! A unit agent writes the request, with the identity of the boot that is to end, into the machine's folder
+//! (`reboot_request`).
 //! The machine agent executes it once no hook runs:
 //!
 //! 1. It takes the hook locks of the machine and keeps them, so that no hook starts any more.
@@ -15,48 +16,20 @@
 use crate::clock::{HostClock, kernel_boot, random_uuid};
 use crate::deployer::Deployer;
 use crate::ports::Clock;
+use crate::reboot_request::{self, BOOT_FILE, HOOK_LOCK, requested_boot};
 use crate::service::{self, Supervision};
 use anyhow::{Result, bail};
-use host::file::{ignore_not_found, write_atomic, write_atomic_unsynced};
+use host::file::write_atomic;
 use host::lock::Lock;
 use std::convert::Infallible;
-use std::fs;
 use std::future;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-/// The file with the boot identity of a local machine that was rebooted.
-pub const BOOT_FILE: &str = "boot";
-/// The file that requests a reboot; it names the boot that is to end.
-const REQUEST_FILE: &str = "reboot";
-/// The hook lock in the folder of a machine or of a unit: it is held while a hook runs.
-pub const HOOK_LOCK: &str = "hook.lock";
 /// The interval between two polls of the request and of the hook lock.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// The interval between two attempts to reboot a host that refuses.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
-
-/// Requests that this boot of the machine ends. An existing request is kept, with its time.
-///
-/// # Errors
-/// If the request cannot be written.
-pub fn request(machine: &Path, boot: &str) -> std::io::Result<()> {
-    match fs::read(machine.join(REQUEST_FILE)) {
-        Ok(known) if known == boot.as_bytes() => Ok(()),
-        _ => write_atomic_unsynced(&machine.join(REQUEST_FILE), boot.as_bytes()),
-    }
-}
-
-/// When the reboot was requested, by the wall clock; none if none is requested.
-pub fn requested_ms(machine: &Path) -> Option<i64> {
-    let requested = fs::metadata(machine.join(REQUEST_FILE)).ok()?.modified().ok()?;
-    let since = requested.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-    i64::try_from(since.as_millis()).ok()
-}
-
-fn requested_boot(machine: &Path) -> Result<Option<String>> {
-    Ok(ignore_not_found(fs::read_to_string(machine.join(REQUEST_FILE)))?)
-}
 
 /// Finishes a reboot that an earlier machine agent started: stops unit agents that remain from the earlier
 /// boot, and removes the request.
@@ -71,7 +44,7 @@ pub async fn finish_interrupted(machine: &Path, deployer: &Deployer) -> Result<(
     for folder in deployer.deployed()?.values() {
         service::children::stop(folder).await;
     }
-    Ok(fs::remove_file(machine.join(REQUEST_FILE))?)
+    Ok(reboot_request::remove(machine)?)
 }
 
 /// Ends this boot whenever it is requested. A failure is logged and tried again, because the machine agent has other

@@ -16,7 +16,7 @@ use crate::hook_process::HostCharms;
 use crate::installed_programs::{HOOK_PATH, require_hook_program};
 use crate::journal::{self, Journal, Loaded};
 use crate::juju_paths;
-use crate::reboot;
+use crate::reboot_request;
 use crate::requested_commands::RequestedCommands;
 use crate::sd_notify::{self, NotifyState};
 use crate::socket_dir::{SOCKET, socket_dir};
@@ -169,7 +169,7 @@ pub async fn run(dir: PathBuf, log_filter: LogFilter) -> Result<ExitCode> {
         ..MachineFacts::default()
     };
     let charms = HostCharms::new(folder.clone(), host_environment, calls.of_hook, context_state);
-    let clock = HostClock::new(&folder.machine().join(reboot::BOOT_FILE));
+    let clock = HostClock::new(&folder.machine().join(reboot_request::BOOT_FILE));
     let view = ViewCache::load(&folder).await;
     let view = view.filter(|view| view.unit.uuid == config.uuid);
     tracing::info!("{}: the agent starts; workflow {}", config.name, local.workflow());

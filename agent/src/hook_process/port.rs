@@ -9,7 +9,7 @@ use super::{DeclaredFile, HeldShim, HostCharms, SCRIPT};
 use crate::fault;
 use crate::hook_session::{CallsFile, HookSession};
 use crate::ports::{CharmHost, HookHost};
-use crate::reboot;
+use crate::reboot_request;
 use crate::tool_socket::ContextState;
 use hook_client::shim;
 use host::file::is_disk_full;
@@ -175,7 +175,7 @@ impl CharmHost for HostCharms {
     }
 
     async fn reboot(&self, boot: &str) {
-        if let Err(error) = reboot::request(&self.folder.machine(), boot) {
+        if let Err(error) = reboot_request::request(&self.folder.machine(), boot) {
             tracing::error!("cannot request a reboot of the machine: {error}");
         }
     }

@@ -5,8 +5,8 @@
 //! (design 5).
 
 use crate::charm::{Base, Charm};
+use crate::documents::document_reads::Documents;
 use crate::documents::draft::{Key, Reader, read};
-use crate::documents::effective_life::Documents;
 use crate::documents::key::{GLOBAL, KeyParts, Kind, Model};
 use crate::terms::leader_settings::LeaderSettingsView;
 use crate::terms::life::Life;

@@ -5,7 +5,8 @@
 //! time at which the wait began, the controller adds it, because the store records when documents were committed.
 //! Called by transitions for their refusals, by `why`, and by dry runs.
 
-use crate::documents::effective_life::{self, Documents};
+use crate::documents::document_reads::Documents;
+use crate::documents::effective_life;
 use crate::documents::prelude::{Model, UnitDoc};
 use crate::documents::unit_agent::{UnitAgent, unit_agent};
 use crate::terms::cause::{Actor, Cause, Duty, Entity, RelationName};

@@ -4,51 +4,10 @@
 //! derived life is at most Dying; Dead is always an entity's own life. Transitions and views call these
 //! functions and must get the same result, so both read through [`Documents`].
 
-use crate::documents::draft::{Draft, Key, Reader, read};
-use crate::documents::json_text::Document;
-use crate::documents::prelude::{Model, RelationDoc, SubordinateLink, UnitDoc, last_id};
+use crate::documents::document_reads::Documents;
+use crate::documents::prelude::{Model, RelationDoc, SubordinateLink, UnitDoc};
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
-use serde_json::Value;
-
-/// Reads through a draft, which records them, or through a reader, for views. Both must derive the same life.
-pub trait Documents {
-    /// Reads one document.
-    fn document<T: Document>(&mut self, key: &Key<T>) -> Option<T>;
-    /// Up to `limit` committed keys below `prefix`, in order.
-    fn keys(&mut self, prefix: &str, limit: usize) -> Vec<String>;
-    /// Whether any key exists below `prefix`.
-    fn any(&mut self, prefix: &str) -> bool;
-
-    /// The entities that an index contains: the last part of each key.
-    fn ids(&mut self, prefix: &str, limit: usize) -> Vec<Uuid> {
-        self.keys(prefix, limit).iter().filter_map(|key| last_id(key)).collect()
-    }
-}
-
-impl Documents for Draft<'_> {
-    fn document<T: Document>(&mut self, key: &Key<T>) -> Option<T> {
-        self.get(key)
-    }
-    fn keys(&mut self, prefix: &str, limit: usize) -> Vec<String> {
-        self.page::<Value>(prefix, "", limit).into_iter().map(|(key, _)| key).collect()
-    }
-    fn any(&mut self, prefix: &str) -> bool {
-        self.any_key(prefix, &[]).is_some()
-    }
-}
-
-impl Documents for &dyn Reader {
-    fn document<T: Document>(&mut self, key: &Key<T>) -> Option<T> {
-        read(*self, key)
-    }
-    fn keys(&mut self, prefix: &str, limit: usize) -> Vec<String> {
-        self.scan(prefix, "", limit).into_iter().map(|stored| stored.key).collect()
-    }
-    fn any(&mut self, prefix: &str) -> bool {
-        !self.scan(prefix, "", 1).is_empty()
-    }
-}
 
 /// What the life of a superior contributes: at most Dying. A superior that does not exist counts as Dying.
 fn at_most_dying(life: Option<Life>) -> Life {

@@ -3,7 +3,8 @@
 //! Agents decide by it whether an entity is removed, so the absence of a record alone is no evidence. Called by the
 //! handlers of machine agents and of the provisioner.
 
-use crate::documents::effective_life::{self, Documents};
+use crate::documents::document_reads::Documents;
+use crate::documents::effective_life;
 use crate::documents::prelude::Model;
 use crate::terms::assignment::Existence;
 use crate::terms::life::Life;

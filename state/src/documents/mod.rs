@@ -1,6 +1,7 @@
 //! The documents of the store, and how transitions read and write them (design 5).
 //!
-//! `draft` records every read of a transition as its precondition. `key` composes and parses keys. The documents and
+//! `draft` records every read of a transition as its precondition; `document_reads` is what transitions and views read
+//! alike. `key` composes and parses keys. The documents and
 //! their keys are in one file per noun (`unit`, `relation`, ...); `prelude` re-exports them. `effective_life` derives
 //! the life of an entity; `unit_agent` is whether an agent has attached; `existence` is what is known about a uuid;
 //! `blockers` computes what a removal waits for; `invariants` and `typed` verify what is stored; `refusal` is the answer
@@ -10,6 +11,7 @@
 pub mod action;
 pub mod application;
 pub mod blockers;
+pub mod document_reads;
 pub mod draft;
 pub mod effective_life;
 pub mod existence;

@@ -4,7 +4,7 @@
 //! unit needs its agent for its last hooks, until a forced removal acts for that agent. Transitions, views, statuses
 //! and `why` match on [`UnitAgent`].
 
-use crate::documents::effective_life::Documents;
+use crate::documents::document_reads::Documents;
 use crate::documents::prelude::{Model, SessionDoc};
 use crate::terms::names::Uuid;
 

@@ -9,8 +9,8 @@ use crate::charm::options::{self, Settings};
 use crate::charm::{Base, Charm, Role};
 pub use crate::documents::application::charm_of;
 use crate::documents::blockers::{self, EntityId, operator_removal};
+use crate::documents::document_reads::Documents;
 use crate::documents::draft::Draft;
-use crate::documents::effective_life::Documents;
 use crate::documents::prelude::{
     ApplicationDoc, ApplicationStorageDoc, CharmDoc, GLOBAL, Model, TombstoneDoc, TombstoneKind,
 };

@@ -4,8 +4,8 @@
 //! taken over. At most one unit of an application holds the grant. Called for the requests of unit agents
 //! (`operations::leader_claim`) and when a unit is Dead or removed.
 
+use crate::documents::document_reads::Documents;
 use crate::documents::draft::Draft;
-use crate::documents::effective_life::Documents;
 use crate::documents::prelude::{LeaderDoc, Model, UnitDoc};
 use crate::documents::refusal::Refusal;
 use crate::documents::sequence;

@@ -7,8 +7,9 @@
 
 use crate::charm::Base;
 use crate::documents::blockers::{self, EntityId, operator_removal};
+use crate::documents::document_reads::Documents;
 use crate::documents::draft::{Draft, Reader, read_all};
-use crate::documents::effective_life::{self, Documents};
+use crate::documents::effective_life;
 use crate::documents::prelude::{
     GLOBAL, MachineDoc, MachineStorageDoc, Model, TombstoneDoc, TombstoneKind, last_id,
 };

@@ -5,8 +5,8 @@
 //!
 //! A setting that hooks see passes through [`model_view`], `unit::snapshot` and `unit::environment`.
 
+use crate::documents::document_reads::Documents;
 use crate::documents::draft::Draft;
-use crate::documents::effective_life::Documents;
 use crate::documents::prelude::{GLOBAL, Kind, Model, ModelDoc};
 use crate::documents::refusal::Refusal;
 use crate::machine::provision::HarvestMode;

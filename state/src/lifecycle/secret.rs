@@ -6,8 +6,8 @@
 //! once. Called by the transitions that apply what hooks write (`agents::secret_writes`), what units read
 //! (`agents::secret_read`) and what users request (`user_secret`).
 
+use crate::documents::document_reads::Documents;
 use crate::documents::draft::Draft;
-use crate::documents::effective_life::Documents;
 use crate::documents::prelude::{
     Kind, Model, OwnedSecretsDoc, RevisionDoc, SecretContentDoc, SecretDoc, SecretGrantDoc, SecretOwner,
     UnitDoc, last_id,

@@ -6,8 +6,9 @@
 //! the handlers of users, the agents' handlers, the commit of records and forced removal.
 
 use crate::documents::blockers::{self, EntityId};
+use crate::documents::document_reads::Documents;
 use crate::documents::draft::Draft;
-use crate::documents::effective_life::{self, Documents};
+use crate::documents::effective_life;
 use crate::documents::prelude::{
     Model, ResolvedDoc, StatusDoc, SubordinateLink, TombstoneDoc, TombstoneKind, UnitDoc, last_id,
 };

@@ -3,8 +3,8 @@
 //! The model owns them, and an application reads one only after it was granted, until that is revoked. With auto-prune
 //! a revision is removed as soon as no unit reads it and a newer one exists. Called by the handlers of users.
 
+use crate::documents::document_reads::Documents;
 use crate::documents::draft::Draft;
-use crate::documents::effective_life::Documents;
 use crate::documents::prelude::{Model, SecretContentDoc, SecretDoc, SecretGrantDoc, SecretOwner};
 use crate::documents::refusal::Refusal;
 use crate::lifecycle::model::require_alive;

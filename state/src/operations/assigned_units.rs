@@ -4,8 +4,8 @@
 //! For a unit of another machine every answer is the same as for one that does not exist. The assignment is read in the
 //! transaction that depends on it. Called by the handlers of machine agents.
 
+use crate::documents::document_reads::Documents;
 use crate::documents::draft::Draft;
-use crate::documents::effective_life::Documents;
 use crate::documents::prelude::{Model, TokenHolder};
 use crate::documents::refusal::Refusal;
 use crate::documents::{existence, token};

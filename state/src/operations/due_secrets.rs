@@ -3,8 +3,8 @@
 //! The janitor marks what is due, so that no agent decides by a clock of its own; the record of a secret hook removes
 //! the mark (`agents::secret_writes`). Called by the janitor.
 
+use crate::documents::document_reads::Documents;
 use crate::documents::draft::{Draft, Key, Reader, read, read_all};
-use crate::documents::effective_life::Documents;
 use crate::documents::prelude::{GLOBAL, Kind, Model, SecretContentDoc};
 use crate::lifecycle::secret::{find, put};
 use crate::terms::names::Uuid;

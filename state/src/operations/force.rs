@@ -17,8 +17,9 @@
 //! In a model that is destroyed with force, only agents that can still finish get a grace period: a unit in error has
 //! none, and neither has a unit or machine whose agent is away ([`super::force_timer::elapsed_ms`]).
 
+use crate::documents::document_reads::Documents;
 use crate::documents::draft::Draft;
-use crate::documents::effective_life::{self, Documents};
+use crate::documents::effective_life;
 use crate::documents::prelude::{
     ForcedEntityKind, ForcedRemovalDoc, ForcedRemovalPhase, Model, SessionDoc, last_id,
 };

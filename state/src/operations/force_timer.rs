@@ -4,8 +4,9 @@
 //! stores checkpoints of it ([`store_timers`]), so that the next process continues the timer instead of starting it
 //! again. What is done when a timer has ended is in [`super::force`].
 
+use crate::documents::document_reads::Documents;
 use crate::documents::draft::Draft;
-use crate::documents::effective_life::{self, Documents};
+use crate::documents::effective_life;
 use crate::documents::prelude::{ForcedEntityKind, ForcedRemovalDoc, ForcedRemovalPhase, Model};
 use crate::terms::force::ForcedBy;
 use crate::terms::life::Life;

@@ -18,7 +18,7 @@ use crate::terms::settings::Bag;
 use crate::terms::status::ActionStatus;
 use crate::unit::relation_view::{BagView, RelationView};
 use crate::unit::snapshot::{Change, Snapshot};
-use crate::views::view::UnitViewReader;
+use crate::views::unit_view_reader::UnitViewReader;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 

@@ -15,7 +15,8 @@ use crate::terms::storage::StorageId;
 use crate::unit::relation_view::RelationHead;
 use crate::unit::snapshot::Change;
 use crate::views::inline_settings::{self, BagKey};
-use crate::views::view::{ScopeEntry, SentView, UnitViewReader};
+use crate::views::unit_view_reader::UnitViewReader;
+use crate::views::view::{ScopeEntry, SentView};
 use crate::views::{secrets, storage};
 use std::collections::{BTreeMap, BTreeSet};
 

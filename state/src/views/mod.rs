@@ -11,4 +11,5 @@ pub mod inline_settings;
 mod machine_storage;
 pub mod secrets;
 pub mod storage;
+mod unit_view_reader;
 pub mod view;

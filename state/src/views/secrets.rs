@@ -2,14 +2,14 @@
 //!
 //! A view contains no content, sealed or not, and nothing of a secret that the unit neither owns nor may read (I31).
 
+use crate::documents::document_reads::Documents;
 use crate::documents::draft::read;
-use crate::documents::effective_life::Documents;
 use crate::documents::prelude::{SecretDoc, SecretGrantDoc};
 use crate::lifecycle::secret;
 use crate::terms::secret::{SecretId, SecretOwnerKind};
 use crate::unit::secrets::{ConsumedSecretView, HookSecret, OwnedSecretView, SecretScope, SecretView};
 use crate::unit::snapshot::Change;
-use crate::views::view::UnitViewReader;
+use crate::views::unit_view_reader::UnitViewReader;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl UnitViewReader<'_> {

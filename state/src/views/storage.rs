@@ -4,7 +4,7 @@ use crate::documents::draft::read;
 use crate::terms::storage::StorageId;
 use crate::unit::snapshot::Change;
 use crate::unit::storage::StorageView;
-use crate::views::view::UnitViewReader;
+use crate::views::unit_view_reader::UnitViewReader;
 use std::collections::BTreeMap;
 
 impl UnitViewReader<'_> {

@@ -7,11 +7,11 @@
 //! unit (I31). Called by the watches and by the handlers of the unit agent.
 
 use crate::charm::Scope;
+use crate::documents::document_reads::Documents;
 use crate::documents::draft::{Reader, read, read_all};
-use crate::documents::effective_life::{self, Documents};
+use crate::documents::effective_life;
 use crate::documents::prelude::{
-    BagDoc, Model, OpenPortsDoc, RelationDoc, ScopeDoc, SessionDoc, UnitDoc, last_id, last_number,
-    leader_settings_of,
+    BagDoc, Model, OpenPortsDoc, RelationDoc, ScopeDoc, SessionDoc, last_id, last_number, leader_settings_of,
 };
 use crate::lifecycle::{application, machine, relation};
 use crate::terms::assignment::Assigned;
@@ -29,6 +29,7 @@ use crate::unit::snapshot::{
 use crate::unit::storage::StorageView;
 use crate::views::inline_settings::{self, BagSizes, INLINE_BYTES_MAX};
 use crate::views::machine_storage;
+use crate::views::unit_view_reader::UnitViewReader;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -233,17 +234,6 @@ pub fn bag(reader: &dyn Reader, model: Model, unit: Uuid, request: &BagRequest) 
     let head = view_reader.head(request.relation, &relation);
     let shown = view_reader.bag_of(request.relation, relation.number, &head, &request.owner)?;
     if let Change::Bag { bag, .. } = shown { bag } else { None }
-}
-
-/// Reads the documents as one unit may see them.
-pub(crate) struct UnitViewReader<'a> {
-    /// The documents at one revision.
-    pub reader: &'a dyn Reader,
-    pub model: Model,
-    /// The viewing unit.
-    pub unit: Uuid,
-    /// The document of the viewing unit.
-    pub doc: &'a UnitDoc,
 }
 
 impl UnitViewReader<'_> {

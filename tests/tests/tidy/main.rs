@@ -12,6 +12,7 @@ mod module_order;
 mod modules;
 mod sizes;
 mod source;
+mod syntax;
 mod words;
 
 use manifests::{dependencies, optional_dependencies};

@@ -1,13 +1,15 @@
 //! The uses of each file of the repository by other files, from `mod`, `use` and paths. The rules against import cycles
 //! and upward imports use it.
 //!
-//! A name is followed through re-exports to the file that defines it: `use crate::model::Draft` is a use of `draft.rs`
-//! although `model/mod.rs` re-exports it. The methods of a type can be in several files: in an `impl`, `self.name(` and
-//! `Self::name` are uses of the file that defines this method of the type. These are not uses of a file: a declaration
-//! of a module, the name of a module alone, a re-export of an item of a submodule, and inline modules under
-//! `#[cfg(test)]`.
+//! A name is followed through re-exports to the file that defines it: `use crate::model::Draft` is a use of `draft.rs`,
+//! and also of `model.rs`, which re-exports it, unless that file only lists its modules (`mod.rs`, `lib.rs`) or names
+//! (`prelude.rs`). The methods of a type can be in several files: in an `impl`, `self.name(` and `Self::name` are uses of
+//! the file that defines this method of the type; anywhere, `.name(` is a use of the file that defines the only method
+//! of this name in the product. These are not uses of a file: a declaration of a module, the name of a module alone, a
+//! re-export of an item of a submodule, and inline modules under `#[cfg(test)]`.
 
 use super::source::{Source, tokens};
+use super::syntax::{Impl, closing, expand, impl_block, is_word, methods_of_block, path};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The files that each file uses.
@@ -25,19 +27,24 @@ struct Module {
     imports: Vec<Import>,
     /// Paths in the code, of one segment or more.
     paths: BTreeSet<Vec<String>>,
+    /// Methods that are called on any value.
+    calls: BTreeSet<String>,
     impls: Vec<Impl>,
+    /// The methods of the traits that are defined here.
+    trait_methods: Vec<String>,
 }
 
-/// An `impl` block.
-#[derive(Default)]
-struct Impl {
-    /// The path of the type.
-    path: Vec<String>,
-    /// The methods that it defines; none if it implements a trait, whose methods can have one name in several types.
-    methods: BTreeSet<String>,
-    /// The methods that it calls on `self` or `Self`.
-    calls: BTreeSet<String>,
-}
+/// Methods of the standard library and of dependencies, which a method of a crate can be named after: a call does not
+/// show which of them is meant.
+const COMMON_METHODS: &[&str] = &[
+    "add", "all", "any", "as_str", "bytes", "chain", "changed", "clear", "clone", "close", "collect",
+    "commit", "contains", "context", "count", "delay", "document", "drain", "drop", "end", "entry", "error",
+    "expect", "extend", "file", "files", "finish", "flush", "get", "insert", "is_empty", "is_none", "iter",
+    "join", "key", "keys", "kind", "len", "lines", "list", "load", "lock", "map", "name", "new", "next",
+    "open", "parse", "path", "pop", "position", "push", "put", "read", "remove", "reset", "resolve",
+    "retain", "run", "save", "scan", "send", "set", "sleep", "split", "start", "status", "stop", "store",
+    "take", "text", "update", "value", "values", "view", "wait", "write",
+];
 
 struct Import {
     path: Vec<String>,
@@ -74,11 +81,13 @@ pub fn uses(sources: &[Source]) -> Uses {
         let root = modules.all.len();
         modules.add_file(&path, root, None);
     }
-    let (mut uses, methods) = (Uses::new(), modules.methods());
+    let (mut uses, methods, only_methods) = (Uses::new(), modules.methods(), modules.only_methods());
     for (id, module) in modules.all.iter().enumerate() {
         let used = uses.entry(module.file.clone()).or_default();
         used.extend(modules.used_by(id));
         used.extend(modules.called_by(id, &methods));
+        let only = module.calls.iter().filter_map(|call| only_methods.get(call.as_str()));
+        used.extend(only.filter(|(root, _)| *root == module.root).map(|(_, file)| (*file).to_owned()));
         used.remove(&module.file);
     }
     uses
@@ -148,6 +157,9 @@ impl Modules {
                 }
                 "fn" | "struct" | "enum" | "trait" | "type" | "const" | "static" | "union"
                 | "macro_rules" => {
+                    if text(at) == "trait" {
+                        self.all[id].trait_methods.extend(methods_of_block(&tokens[at..]));
+                    }
                     let name =
                         if matches!(text(at + 1), "!" | "mut" | "fn") { text(at + 2) } else { text(at + 1) };
                     self.all[id].items.insert(name.to_owned());
@@ -156,6 +168,10 @@ impl Modules {
                 "impl" if at == 0 || matches!(text(at - 1), "{" | "}" | ";" | "]" | "unsafe") => {
                     self.all[id].impls.extend(impl_block(&tokens[at..]));
                     at += 1;
+                }
+                "." if is_word(text(at + 1)) && matches!(text(at + 2), "(") => {
+                    self.all[id].calls.insert(text(at + 1).to_owned());
+                    at += 2;
                 }
                 word if is_word(word) && text(at.wrapping_sub(1)) != "." => {
                     let (path, end) = path(tokens, at);
@@ -194,19 +210,35 @@ impl Modules {
         };
         let mut used = BTreeSet::new();
         for import in module.imports.iter().filter(|import| import.name.is_some()) {
-            if let Some(file) = self.file(id, &import.path)
+            if let Some((file, through)) = self.file(id, &import.path)
                 && !(import.is_public && below(&file))
             {
                 used.insert(file);
+                used.extend(through);
             }
         }
         for path in &module.paths {
             // a name that is only re-exported here does not occur in the code
-            if let Some(file) = self.file(id, path) {
+            if let Some((file, through)) = self.file(id, path) {
                 used.insert(file);
+                used.extend(through);
             }
         }
         used
+    }
+
+    /// The crate root and the file of the methods whose name is defined once in the crates of the product.
+    fn only_methods(&self) -> BTreeMap<&str, (usize, &str)> {
+        let mut files: BTreeMap<&str, Vec<(usize, &str)>> = BTreeMap::new();
+        // the parts of the simulator are one program: its checks, its world and its faults know each other
+        for module in self.all.iter().filter(|module| !module.file.starts_with("tests/")) {
+            let defined = module.impls.iter().flat_map(|block| &block.defined);
+            for name in defined.chain(&module.trait_methods) {
+                files.entry(name.as_str()).or_default().push((module.root, &module.file));
+            }
+        }
+        files.retain(|name, files| files.len() == 1 && !COMMON_METHODS.contains(name));
+        files.into_iter().map(|(name, files)| (name, files[0])).collect()
     }
 
     /// The type of an `impl` block: its module and its name.
@@ -243,12 +275,20 @@ impl Modules {
         called
     }
 
-    /// The file that defines the item of a path. `None` if the path names a module, or an item of another crate.
-    fn file(&self, from: usize, path: &[String]) -> Option<String> {
-        match self.resolve(from, path, &mut Visited::new())? {
-            Target::Item(module) => Some(self.all[module].file.clone()),
-            Target::Module(_) => None,
-        }
+    /// The file that defines the item of a path, and the files that re-export it on the way. `None` if the path names a
+    /// module, or an item of another crate.
+    fn file(&self, from: usize, path: &[String]) -> Option<(String, Vec<String>)> {
+        let mut visited = Visited::new();
+        let Target::Item(module) = self.resolve(from, path, &mut visited)? else { return None };
+        let is_list = |file: &str| {
+            matches!(file.rsplit('/').next(), Some("mod.rs" | "lib.rs" | "main.rs" | "prelude.rs"))
+        };
+        let is_re_export = |(module, name): &&(usize, &str)| {
+            let mut imports = self.all[*module].imports.iter();
+            imports.any(|import| import.is_public && import.name.as_deref() == Some(*name))
+        };
+        let through = visited.iter().filter(is_re_export).map(|(module, _)| self.all[*module].file.clone());
+        Some((self.all[module].file.clone(), through.filter(|file| !is_list(file)).collect()))
     }
 
     fn resolve<'a>(&'a self, from: usize, path: &'a [String], visited: &mut Visited<'a>) -> Option<Target> {
@@ -301,122 +341,6 @@ impl Modules {
     }
 }
 
-fn is_word(token: &str) -> bool {
-    token.starts_with(|c: char| c.is_alphabetic() || c == '_')
-}
-
-/// The `impl` block that begins here.
-fn impl_block(tokens: &[String]) -> Option<Impl> {
-    let (mut block, mut at, mut depth, mut is_inherent) = (Impl::default(), 1, 0, true);
-    // the path before generic arguments; if there is a `for`, that of the type after it
-    while tokens.get(at)? != "{" && tokens[at] != "where" {
-        match tokens[at].as_str() {
-            "<" => depth += 1,
-            ">" if tokens[at - 1] != "-" => depth -= 1,
-            "for" if depth == 0 => (block.path, is_inherent) = (Vec::new(), false),
-            "dyn" | "mut" => {}
-            word if depth == 0 && is_word(word) => block.path.push(word.to_owned()),
-            _ => {}
-        }
-        at += 1;
-    }
-    at += tokens[at..].iter().position(|token| token == "{")?;
-    let (body, mut depth) = (&tokens[at + 1..closing(tokens, at) - 1], 0);
-    for (at, token) in body.iter().enumerate() {
-        let text = |n: usize| body.get(at + n).map_or("", String::as_str);
-        match token.as_str() {
-            "(" | "[" | "{" => depth += 1,
-            ")" | "]" | "}" => depth -= 1,
-            "fn" if depth == 0 && is_inherent => _ = block.methods.insert(text(1).to_owned()),
-            "self" if text(1) == "." && matches!(text(3), "(" | ":") => {
-                _ = block.calls.insert(text(2).to_owned())
-            }
-            "Self" if text(1) == ":" => _ = block.calls.insert(text(3).to_owned()),
-            _ => {}
-        }
-    }
-    Some(block)
-}
-
-/// The path that begins at a token, and where it ends.
-fn path(tokens: &[String], from: usize) -> (Vec<String>, usize) {
-    let (mut path, mut at) = (vec![tokens[from].clone()], from + 1);
-    while at + 2 < tokens.len() && tokens[at] == ":" && tokens[at + 1] == ":" && is_word(&tokens[at + 2]) {
-        path.push(tokens[at + 2].clone());
-        at += 3;
-    }
-    (path, at)
-}
-
-/// The position after the bracket that closes the one at `from`.
-fn closing(tokens: &[String], from: usize) -> usize {
-    let mut depth = 0;
-    for (at, token) in tokens.iter().enumerate().skip(from) {
-        match token.as_str() {
-            "(" | "[" | "{" => depth += 1,
-            ")" | "]" | "}" => depth -= 1,
-            _ => {}
-        }
-        if depth == 0 {
-            return at + 1;
-        }
-    }
-    tokens.len()
-}
-
-/// The single imports of a `use`: path, and name unless it is `*`.
-fn expand(tree: &[String]) -> Vec<(Vec<String>, Option<String>)> {
-    let mut prefix = Vec::new();
-    let mut at = 0;
-    while at < tree.len() {
-        match tree[at].as_str() {
-            ":" => at += 1,
-            "*" => return vec![(prefix, None)],
-            "as" => return vec![(prefix, tree.get(at + 1).cloned())],
-            "{" => {
-                let inside = &tree[at + 1..closing(tree, at) - 1];
-                let branches = split(inside).into_iter().flat_map(expand);
-                return branches
-                    .map(|(path, name)| {
-                        let is_self = path == ["self"];
-                        let name = if is_self && name.as_deref() == Some("self") {
-                            prefix.last().cloned()
-                        } else {
-                            name
-                        };
-                        let path = if is_self { Vec::new() } else { path };
-                        ([prefix.clone(), path].concat(), name)
-                    })
-                    .collect();
-            }
-            word => {
-                prefix.push(word.to_owned());
-                at += 1;
-            }
-        }
-    }
-    let name = prefix.last().cloned();
-    if prefix.is_empty() { Vec::new() } else { vec![(prefix, name)] }
-}
-
-/// The branches of a `{}` of a `use`.
-fn split(tokens: &[String]) -> Vec<&[String]> {
-    let (mut found, mut depth, mut start) = (Vec::new(), 0, 0);
-    for (at, token) in tokens.iter().enumerate() {
-        match token.as_str() {
-            "{" => depth += 1,
-            "}" => depth -= 1,
-            "," if depth == 0 => {
-                found.push(&tokens[start..at]);
-                start = at + 1;
-            }
-            _ => {}
-        }
-    }
-    found.push(&tokens[start..]);
-    found
-}
-
 #[test]
 fn names_are_followed_through_re_exports_to_their_file() {
     let source = |path: &str, text: &str| Source { path: path.to_owned(), text: text.to_owned() };
@@ -460,4 +384,39 @@ fn a_method_of_a_type_is_followed_to_the_file_that_defines_it() {
     assert_eq!(of("x/src/door.rs"), ["x/src/door/lock.rs"]);
     assert_eq!(of("x/src/door/lock.rs"), ["x/src/door.rs"]);
     assert_eq!(of("x/src/other.rs"), ["x/src/door.rs", "x/src/door/lock.rs"]);
+}
+
+#[test]
+fn a_file_that_re_exports_a_name_is_used_unless_it_is_a_list() {
+    let source = |path: &str, text: &str| Source { path: path.to_owned(), text: text.to_owned() };
+    let uses = uses(&[
+        source("x/src/lib.rs", "mod hook; mod door; pub use hook::Lock;"),
+        source(
+            "x/src/hook.rs",
+            "mod lock; pub use lock::Lock; use crate::door::knock; fn hook() { knock() }",
+        ),
+        source("x/src/hook/lock.rs", "pub struct Lock;"),
+        source("x/src/door.rs", "use crate::hook::Lock; pub fn knock() -> crate::Lock { Lock }"),
+    ]);
+    let of = |file: &str| uses[file].iter().map(String::as_str).collect::<Vec<_>>();
+    assert_eq!(of("x/src/hook.rs"), ["x/src/door.rs"]);
+    assert_eq!(of("x/src/door.rs"), ["x/src/hook.rs", "x/src/hook/lock.rs"]);
+}
+
+#[test]
+fn the_only_method_of_a_name_is_followed_to_its_file() {
+    let source = |path: &str, text: &str| Source { path: path.to_owned(), text: text.to_owned() };
+    let uses = uses(&[
+        source("x/src/lib.rs", "mod door; mod key; mod port;"),
+        source("x/src/door.rs", "fn open(key: T) { key.turn_around(); key.get(); key.lift(); key.hang() }"),
+        source(
+            "x/src/key.rs",
+            "struct Key; impl Key { fn turn_around(&self) {} fn get(&self) {} fn lift(&self) {} }",
+        ),
+        source(
+            "x/src/port.rs",
+            "struct Port; impl Port { fn lift(&self) {} } trait Hang { fn hang(&self); } impl Hang for Port { fn hang(&self) {} }",
+        ),
+    ]);
+    assert_eq!(uses["x/src/door.rs"].iter().collect::<Vec<_>>(), ["x/src/key.rs"]);
 }
