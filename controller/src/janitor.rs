@@ -34,6 +34,7 @@ use state::lifecycle::{action, application, cleanup, model};
 use state::operations::force_timer::{self, ForceTimer};
 use state::operations::tombstone_retention::TOMBSTONES_MAX;
 use state::operations::{destruction, force};
+use state::status::presence::PresenceReader;
 use state::terms::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -213,35 +213,54 @@ impl Drop for StreamGuard {
 }
 
 impl PresenceReader for PresenceSnapshot {
+    /// What the machine agent observes of a unit agent; none if that is no problem. The end of its process is left out if
+    /// the agent has sent a request since.
     fn health(&self, unit: Uuid) -> Option<UnitHealth> {
-        self.health(unit)
+        let presence = self.agents.get(&unit)?;
+        let ObservedHealth { mut health, reported_ms } = presence.health.clone()?;
+        if presence.reported && presence.last_ms > reported_ms {
+            health.exit = None;
+        }
+        (health != UnitHealth::default()).then_some(health)
     }
+
+    /// Whether an agent was silent for longer than [`LOST_AFTER_MS`].
     fn is_lost(&self, agent: Uuid) -> bool {
-        self.is_lost(agent)
+        self.silence_ms(agent) > LOST_AFTER_MS
     }
+
+    /// Whether an agent was silent for longer than [`LATE_AFTER_MS`].
     fn is_late(&self, agent: Uuid) -> bool {
-        self.is_late(agent)
+        self.silence_ms(agent) > LATE_AFTER_MS
     }
+
+    /// The time of the last heartbeat, by the wall clock. Without a heartbeat since the controller started, it is the time
+    /// of that start.
     fn last_heartbeat_ms(&self, agent: Uuid) -> i64 {
-        self.last_heartbeat_ms(agent)
+        self.wall_ms - i64::try_from(self.silence_ms(agent)).unwrap_or(self.wall_ms)
     }
+
     fn executing(&self, agent: Uuid) -> Option<ExecutingRun> {
-        self.executing(agent).cloned()
+        self.agents.get(&agent)?.executing.clone()
     }
+
     fn is_reboot_overdue(&self, requested_ms: Option<i64>) -> bool {
         is_reboot_overdue(requested_ms, self.wall_ms)
     }
 }
 
 impl CausePresence for PresenceSnapshot {
+    /// Whether the agent has sent a request since the controller started.
     fn has_reported(&self, agent: Uuid) -> bool {
-        self.has_reported(agent)
+        self.agents.get(&agent).is_some_and(|presence| presence.reported)
     }
+
     fn obstructed_recalls(&self, machine: Uuid) -> Vec<(Uuid, String)> {
         let presence = self.agents.get(&machine).into_iter();
         let obstructed = presence.flat_map(|presence| &presence.obstructed_recalls);
         obstructed.map(|(unit, why)| (*unit, why.clone())).collect()
     }
+
     fn wall_ms(&self) -> i64 {
         self.wall_ms
     }
@@ -256,43 +275,6 @@ impl PresenceSnapshot {
     fn silence_ms(&self, agent: Uuid) -> u64 {
         let last_ms = self.agents.get(&agent).map_or(self.started_ms, |presence| presence.last_ms);
         self.now_ms.saturating_sub(last_ms)
-    }
-
-    /// Returns the time of the last heartbeat, by the wall clock. Without a heartbeat since the controller started, it
-    /// is the time of that start.
-    pub fn last_heartbeat_ms(&self, agent: Uuid) -> i64 {
-        self.wall_ms - i64::try_from(self.silence_ms(agent)).unwrap_or(self.wall_ms)
-    }
-
-    /// Whether the agent has sent a request since the controller started.
-    pub fn has_reported(&self, agent: Uuid) -> bool {
-        self.agents.get(&agent).is_some_and(|presence| presence.reported)
-    }
-
-    /// Whether an agent was silent for longer than [`LATE_AFTER_MS`].
-    pub fn is_late(&self, agent: Uuid) -> bool {
-        self.silence_ms(agent) > LATE_AFTER_MS
-    }
-
-    /// Whether an agent was silent for longer than [`LOST_AFTER_MS`].
-    pub fn is_lost(&self, agent: Uuid) -> bool {
-        self.silence_ms(agent) > LOST_AFTER_MS
-    }
-
-    /// Returns what the machine agent observes of a unit agent; none if that is no problem. The end of its process is
-    /// left out if the agent has sent a request since.
-    pub fn health(&self, unit: Uuid) -> Option<UnitHealth> {
-        let presence = self.agents.get(&unit)?;
-        let ObservedHealth { mut health, reported_ms } = presence.health.clone()?;
-        if presence.reported && presence.last_ms > reported_ms {
-            health.exit = None;
-        }
-        (health != UnitHealth::default()).then_some(health)
-    }
-
-    /// Returns the run that an agent executes.
-    pub fn executing(&self, agent: Uuid) -> Option<&ExecutingRun> {
-        self.agents.get(&agent)?.executing.as_ref()
     }
 }
 
@@ -347,7 +329,7 @@ mod tests {
         assert_eq!(presence.snapshot(1_000, 0).executing(agent), None);
         presence.set_executing(agent, executing(5), 1_000);
         presence.clear_executing(agent, 4);
-        assert_eq!(presence.snapshot(1_000, 0).executing(agent), executing(5).as_ref());
+        assert_eq!(presence.snapshot(1_000, 0).executing(agent), executing(5));
     }
 
     #[test]

@@ -59,5 +59,5 @@ pub async fn run<A: UserPort>(args: &ExecArgs, session: &CommandSession<A>) -> R
         let answer = session.api.handle(EnqueueExec { unit, commands: commands.clone() }).await;
         tasks.extend(enqueued(answer, session)?);
     }
-    finish(&tasks, &args.results, WAIT_DEFAULT, task::printed, session).await
+    finish(&tasks, &args.results, WAIT_DEFAULT, |task| Ok(task::printed(task)), session).await
 }

@@ -68,10 +68,7 @@ pub fn plain(task: &ActionDoc) -> Result<String, CommandError> {
 
 /// The plain format of commands: what they printed, stdout before stderr, each ended by a newline, and the message of
 /// commands that have no exit code.
-///
-/// # Errors
-/// Never; the result type is that of [`plain`].
-pub fn printed(task: &ActionDoc) -> Result<String, CommandError> {
+pub fn printed(task: &ActionDoc) -> String {
     let mut plain = String::new();
     for stream in ["stdout", "stderr"] {
         let printed = task.results.get(stream).and_then(Value::as_str).unwrap_or_default();
@@ -84,7 +81,7 @@ pub fn printed(task: &ActionDoc) -> Result<String, CommandError> {
     if let Some(message) = message {
         plain += &format!("{}\n", terminal_escape::safe_line(&message));
     }
-    Ok(plain)
+    plain
 }
 
 /// Converts the controller's error about an unknown action to one about the kind that the command uses (`task` or

@@ -12,6 +12,7 @@ use state::documents::draft::{Draft, Reader};
 use state::documents::prelude::Model;
 use state::documents::refusal::Refusal;
 use state::operations::{dry_run, requested_removal};
+use state::status::presence::PresenceReader;
 use state::why;
 
 impl<S: Store, E: Environment> Authorised<S, E> {
@@ -48,7 +49,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
             sources.with_facts(|facts| {
                 let reports = dry_run::AgentReports {
                     silent_agent: &|entity| why::silent_agent(facts, entity),
-                    running_hook: &|id| presence.executing(id).map(|running| running.activity.clone()),
+                    running_hook: &|id| presence.executing(id).map(|running| running.activity),
                 };
                 let mut result = simulate(reader, model, &reports)?;
                 let (pending_since, blockers) = (facts.pending_since(), std::mem::take(&mut result.blockers));

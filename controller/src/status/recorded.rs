@@ -123,9 +123,9 @@ impl Observation {
             Observation::IsLost(agent, seen) => presence.is_lost(*agent) == *seen,
             Observation::IsLate(agent, seen) => presence.is_late(*agent) == *seen,
             Observation::LastHeartbeat(agent, seen) => presence.last_heartbeat_ms(*agent) == *seen,
-            Observation::Executing(agent, seen) => presence.executing(*agent) == seen.as_deref(),
+            Observation::Executing(agent, seen) => presence.executing(*agent).as_ref() == seen.as_deref(),
             Observation::IsRebootOverdue(requested_ms, seen) => {
-                PresenceReader::is_reboot_overdue(presence, *requested_ms) == *seen
+                presence.is_reboot_overdue(*requested_ms) == *seen
             }
         }
     }
@@ -177,7 +177,7 @@ impl PresenceReader for RecordingPresence<'_> {
     }
 
     fn executing(&self, agent: Uuid) -> Option<ExecutingRun> {
-        let seen = self.presence.executing(agent).cloned();
+        let seen = self.presence.executing(agent);
         self.record(Observation::Executing(agent, seen.clone().map(Box::new)));
         seen
     }

@@ -238,15 +238,6 @@ impl ReportContent {
     }
 }
 
-#[test]
-fn a_long_text_is_truncated_between_characters_and_states_the_missing_bytes() {
-    let long = ReportContent::ActionLog(format!("x{}", "é".repeat(TEXT_BYTES_MAX)));
-    let ReportContent::ActionLog(text) = long.truncated() else { panic!("the variant changed") };
-    assert!(text.ends_with("é... (4098 more bytes)") && text.len() < TEXT_BYTES_MAX + 30, "{}", text.len());
-    let short = ReportContent::WorkloadVersion("1.0".into());
-    assert_eq!(short.clone().truncated(), short);
-}
-
 string_enum! {
     /// The severity of a log line, in ascending order.
     Level {
@@ -320,5 +311,22 @@ impl Writes {
         let documents = self.secrets.values().map(SecretWrite::documents).sum::<usize>() + 2;
         let reads = self.secrets.values().map(SecretWrite::reads).sum::<usize>();
         documents.max(reads.div_ceil(3))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_is_truncated_between_characters_and_states_the_missing_bytes() {
+        let long = ReportContent::ActionLog(format!("x{}", "é".repeat(TEXT_BYTES_MAX)));
+        let ReportContent::ActionLog(text) = long.truncated() else { panic!("the variant changed") };
+        let (kept, end) = text.split_once("...").expect("the end states what is missing");
+        let missing = 1 + TEXT_BYTES_MAX * "é".len() - kept.len();
+        assert!(kept.ends_with('é') && kept.len() <= TEXT_BYTES_MAX, "{}", kept.len());
+        assert!(end.contains(&missing.to_string()), "{end}");
+        let short = ReportContent::WorkloadVersion("1.0".into());
+        assert_eq!(short.clone().truncated(), short);
     }
 }
