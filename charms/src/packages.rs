@@ -59,8 +59,17 @@ struct Installed {
     pins: Vec<String>,
     /// The requirements of libraries whose package is not installed.
     missing: Vec<String>,
-    /// The requirements of libraries that the installed version does not meet: library, requirement, name, version.
-    conflicts: Vec<(String, String, String, String)>,
+    /// The requirements of libraries that the installed version does not meet.
+    conflicts: Vec<Conflict>,
+}
+
+/// A requirement of a library that the installed version of a package does not meet.
+#[derive(Deserialize)]
+struct Conflict {
+    library: String,
+    requirement: String,
+    name: String,
+    version: String,
 }
 
 /// The Python packages that a charm requires.
@@ -70,19 +79,27 @@ struct Requirements {
     files: Vec<String>,
 }
 
-/// Returns the folder with the packages of the charm in `root`, which is installed if the cache lacks it; `None` if the
+/// The folder of a charm, with the files that are packed.
+#[derive(Clone, Copy)]
+pub(crate) struct CharmFolder<'a> {
+    pub root: &'a Path,
+    pub files: &'a CharmFileList,
+}
+
+/// Returns the folder with the packages of a charm, which is installed if the cache lacks it; `None` if the
 /// charm requires no packages.
 ///
 /// # Errors
 /// The packages cannot be installed.
 pub(crate) fn packages(
-    (root, files): (&Path, &CharmFileList),
+    folder: CharmFolder<'_>,
     build: &PythonRequirements,
     python: &HostPython,
     cache: &Path,
     notes: &mut Vec<String>,
     progress: &dyn Fn(&str),
 ) -> Result<Option<PathBuf>, Problem> {
+    let CharmFolder { root, files } = folder;
     let root = root.canonicalize().map_err(|error| charm_problem(error.to_string()))?;
     let Some(requirements) = requirements(&root, files, build, python, notes)? else { return Ok(None) };
     let cached = cache.join(requirements.digest(&python.version, &root));
@@ -351,9 +368,10 @@ fn other(error: io::Error) -> PipError {
     PipError::Other(error.to_string())
 }
 
-fn warning((library, line, name, version): &(String, String, String, String)) -> String {
+fn warning(conflict: &Conflict) -> String {
+    let Conflict { library, requirement, name, version } = conflict;
     format!(
-        "{library}: requires {line}, but the charm's own requirements install {name} {version}, which is used"
+        "{library}: requires {requirement}, but the charm's own requirements install {name} {version}, which is used"
     )
 }
 

@@ -8,7 +8,7 @@
 use crate::charmcraft::PythonRequirements;
 use crate::folder::{self, CharmFileList, FileEntry};
 use crate::host_python::host_python;
-use crate::packages::packages;
+use crate::packages::{CharmFolder, packages};
 use crate::problem::Problem;
 use std::path::Path;
 
@@ -47,7 +47,7 @@ pub fn add_python(
     let needs_packages = !files.keys().any(|path| path.starts_with("venv/"));
     let python = if needs_packages { Some(host_python().ok_or_else(no_python)?) } else { None };
     if let Some(python) = python
-        && let Some(packages) = packages((root, files), build, &python, cache, notes, progress)?
+        && let Some(packages) = packages(CharmFolder { root, files }, build, &python, cache, notes, progress)?
     {
         // A dispatch script that does not mention site-packages expects the packages in venv itself. All others expect
         // the layout of a virtual environment.

@@ -42,7 +42,7 @@ impl Timer {
 
 impl ForceTimers {
     /// Returns how long the entity has waited, in milliseconds. The first call starts the timer.
-    pub fn count(&self, (model, id): (Model, Uuid), forced: &ForcedRemovalDoc, monotonic_ms: u64) -> i64 {
+    pub fn count(&self, model: Model, id: Uuid, forced: &ForcedRemovalDoc, monotonic_ms: u64) -> i64 {
         let (timer_started_ms, waited_ms) = (force_timer::timer_started_ms(forced), forced.waited_ms);
         let first = || Timer { timer_started_ms, monotonic_ms, waited_ms, stored_ms: waited_ms };
         let mut all = self.all();
@@ -56,7 +56,8 @@ impl ForceTimers {
     /// Whether a checkpoint is due.
     pub fn needs_checkpoint(
         &self,
-        (model, id): (Model, Uuid),
+        model: Model,
+        id: Uuid,
         forced: &ForcedRemovalDoc,
         waited_ms: i64,
     ) -> bool {
@@ -75,12 +76,7 @@ impl ForceTimers {
     }
 
     /// Returns the remaining time of the wait, in milliseconds; negative if it is overdue.
-    pub fn remaining_ms(
-        &self,
-        (model, id): (Model, Uuid),
-        forced: &ForcedRemovalDoc,
-        monotonic_ms: u64,
-    ) -> i64 {
+    pub fn remaining_ms(&self, model: Model, id: Uuid, forced: &ForcedRemovalDoc, monotonic_ms: u64) -> i64 {
         let all = self.all();
         let timer = all
             .get(&(model.0, id))

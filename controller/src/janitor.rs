@@ -290,7 +290,7 @@ async fn force_batches<S: Store, E: Environment>(
     let presence = destroyed_by_force.then(|| controller.presence_snapshot());
     for (_, id, forced) in entities {
         let environment = &controller.environment;
-        let waited_ms = controller.force_timers.count((model, id), &forced, environment.monotonic_ms());
+        let waited_ms = controller.force_timers.count(model, id, &forced, environment.monotonic_ms());
         let timer_started_ms = force_timer::timer_started_ms(&forced);
         let passed_ms = timer_started_ms.saturating_add(waited_ms);
         let is_late = presence.as_ref().is_some_and(|presence| presence.is_late(id));
@@ -299,7 +299,7 @@ async fn force_batches<S: Store, E: Environment>(
         // A follow-up wait may start now. Its start time is shown to users, so it must not be before the wall clock.
         let now_ms = if is_due { passed_ms.max(environment.wall_ms()) } else { passed_ms };
         due.push((id, now_ms));
-        if !is_due && controller.force_timers.needs_checkpoint((model, id), &forced, waited_ms) {
+        if !is_due && controller.force_timers.needs_checkpoint(model, id, &forced, waited_ms) {
             checkpoints.push(ForceTimer { id, timer_started_ms, waited_ms });
         }
     }

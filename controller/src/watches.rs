@@ -98,8 +98,7 @@ pub struct UnitStream<S, E> {
 impl<S: Store, E: Environment> UnitStream<S, E> {
     pub(crate) async fn open(
         controller: Arc<Controller<S, E>>,
-        (model, unit): (Model, Uuid),
-        epoch: u64,
+        AgentSession { model, unit, epoch }: AgentSession,
         from: Option<Position>,
     ) -> Result<UnitStream<S, E>, ApiError> {
         let bound = controller.environment.inline_settings_bytes_max();

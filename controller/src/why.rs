@@ -36,7 +36,7 @@ impl WhySources<'_> {
             presence,
             commit_time_ms: &|revision| commit_times.time(revision),
             force_remaining_ms: &|id, forced| {
-                force_timers.remaining_ms((model, id), forced, presence.monotonic_ms())
+                force_timers.remaining_ms(model, id, forced, presence.monotonic_ms())
             },
             now_ms,
         })

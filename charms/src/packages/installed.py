@@ -41,7 +41,8 @@ for library, lines in libraries:
         if found is None:
             missing.append(line)
         elif not required.specifier.contains(found.version, prereleases=True):
-            conflicts.append([library, line, required.name, found.version])
+            conflict = {"library": library, "requirement": line}
+            conflicts.append(conflict | {"name": required.name, "version": found.version})
         elif required.extras:
             missing.append(line)
 pins = [pin(found) for _, found in sorted(installed.items())]

@@ -9,7 +9,7 @@ use api::{DryRun, ExpectedHook, Force};
 use state::terms::cause::Entity;
 
 /// The sections of a dry run. Blockers are printed like the causes of `why`.
-pub fn text(dry_run: &DryRun, force: Force, (now_ms, zone): (i64, &Zone)) -> String {
+pub fn text(dry_run: &DryRun, force: Force, now_ms: i64, zone: &Zone) -> String {
     let in_order = "hooks that would run, on each unit in this order:";
     let (hooks_title, blocked_title) = match force {
         Force::No => (in_order, "would be blocked by:"),
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn every_section_with_entries_is_printed_in_order() {
         let zone = Zone::new(true);
-        let at = (36_005_000 + 125_000, &zone);
+        let now_ms = 36_005_000 + 125_000;
         let duty = Duty::Terminate { relations: vec![] };
         let blocker = Cause::of_unit_agent(&UnitName::new("db", 0), duty).since(36_005_000); // 10:00:05
         let web = || vec![Entity::Unit(UnitName::new("web", 0))];
@@ -85,19 +85,19 @@ mod tests {
             blockers: vec![blocker.clone()],
             ..DryRun::default()
         };
-        let blocker_lines = cause::lines(&blocker, at.0, at.1);
+        let blocker_lines = cause::lines(&blocker, now_ms, &zone);
         let entries = |text: &str| {
             text.lines().filter(|line| line.starts_with("  ")).map(str::to_owned).collect::<Vec<_>>()
         };
-        let printed = text(&dry_run, Force::No, at);
+        let printed = text(&dry_run, Force::No, now_ms, &zone);
         let listed =
             ["  unit web/0", "  web/0: stop", "  unit web/0"].into_iter().chain(blocker_lines.lines());
         let listed: Vec<&str> = listed.collect();
         assert_eq!(entries(&printed), listed, "{printed}");
         assert_eq!(printed.lines().count(), listed.len() + 4, "each section has a head: {printed}");
         let skipped_hooks = vec![ExpectedHook { unit: UnitName::new("db", 0), hook: Hook::Remove }];
-        let at_once = text(&DryRun { skipped_hooks, ..dry_run.clone() }, Force::AtOnce, at);
+        let at_once = text(&DryRun { skipped_hooks, ..dry_run.clone() }, Force::AtOnce, now_ms, &zone);
         assert_eq!(entries(&at_once)[1..4], ["  web/0: stop", "  db/0: remove", "  unit web/0"], "{at_once}");
-        compare("commands/dry_run_empty.txt", &text(&DryRun::default(), Force::No, at));
+        compare("commands/dry_run_empty.txt", &text(&DryRun::default(), Force::No, now_ms, &zone));
     }
 }

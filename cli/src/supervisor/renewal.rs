@@ -69,7 +69,7 @@ pub fn forget_processes(dir: &DataDir) -> io::Result<()> {
 /// If a file cannot be read or written, or the client file is damaged.
 pub fn renew_secrets(dir: &DataDir) -> io::Result<Vec<PathBuf>> {
     let client_file = dir.client_file();
-    if !renew_file(&client_file, ("controller", NO_ADDRESS.into()))? {
+    if !renew_file(&client_file, "controller", NO_ADDRESS.into())? {
         return Err(io::Error::other(format!("{} is damaged", client_file.display())));
     }
     for name in CONTROLLER_FILES {
@@ -83,7 +83,7 @@ pub fn renew_secrets(dir: &DataDir) -> io::Result<Vec<PathBuf>> {
     for folder in units.iter().chain(&machines(dir)) {
         let path = folder.join(AgentConfig::FILE);
         // The supervisor writes the address of the new controller.
-        if !renew_file(&path, ("controllers", json!([NO_ADDRESS])))? {
+        if !renew_file(&path, "controllers", json!([NO_ADDRESS]))? {
             damaged.push(path);
         }
     }
@@ -101,7 +101,7 @@ pub fn start_store_generation(dir: &DataDir) -> io::Result<()> {
 
 /// Sets this field and a new token in a YAML file. Other fields are kept, including those of a newer version. Returns
 /// false and leaves the file unchanged if it is not a map of fields. A file that does not exist is not an error.
-fn renew_file(path: &Path, (name, value): (&str, Value)) -> io::Result<bool> {
+fn renew_file(path: &Path, name: &str, value: Value) -> io::Result<bool> {
     let to_error = |error| io::Error::other(format!("cannot read {}: {error}", path.display()));
     let Some(text) = ignore_not_found(std::fs::read(path)).map_err(to_error)? else { return Ok(true) };
     let Ok(mut document) = serde_yaml::from_slice::<Map<String, Value>>(&text) else { return Ok(false) };

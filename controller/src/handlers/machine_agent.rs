@@ -19,7 +19,8 @@ use api::{
 use state::documents::draft::{Draft, read, read_all};
 use state::documents::prelude::{Model, TokenHolder, last_id};
 use state::documents::token;
-use state::lifecycle::{machine, storage};
+use state::lifecycle::machine;
+use state::lifecycle::storage::{self, ReportedStorage};
 use state::operations::instance::Enrolment;
 use state::operations::{assigned_units, instance, tombstone_retention};
 use state::terms::health::bounded_line;
@@ -129,7 +130,8 @@ impl<S: Store, E: Environment> Handle<ReportStorage> for Authorised<S, E> {
         let now_ms = self.controller.environment.wall_ms();
         let transition = move |draft: &mut Draft<'_>| {
             let ReportStorage { id, instance, report } = reported.clone();
-            storage::record_report(draft, model, machine, (&id, instance), report, now_ms)
+            let reported = ReportedStorage { id: &id, instance, report };
+            storage::record_report(draft, model, machine, reported, now_ms)
         };
         self.controller.run(transition).await?;
         Ok(())

@@ -75,7 +75,7 @@ impl<S: Store, E: Environment> Handle<AttachResources> for Authorised<S, E> {
         let AttachResources { application, resources } = attach;
         let transition = move |draft: &mut Draft<'_>| {
             let id = application::find(draft, model, &application)?;
-            attach_resources::attach(draft, (model, id), &resources, now_ms)
+            attach_resources::attach(draft, model, id, &resources, now_ms)
         };
         Ok(changed(self.controller.run(transition).await?.revision))
     }

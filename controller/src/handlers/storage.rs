@@ -24,7 +24,7 @@ impl<S: Store, E: Environment> Handle<AddStorage> for Authorised<S, E> {
         let transition = move |draft: &mut Draft<'_>| {
             let unit = unit::find(draft, model, &add.unit)?;
             let creation = Creation { now_ms, ids: &mut ids.generator() };
-            storage::add(draft, model, unit, (&add.name, &add.directive), creation)
+            storage::add(draft, model, unit, &add.name, &add.directive, creation)
         };
         self.controller.run(transition).await
     }

@@ -265,7 +265,8 @@ impl<S: Store, E: Environment> Watch<WatchUnit> for Authorised<S, E> {
 
     async fn watch(&self, watch: WatchUnit) -> Result<UnitStream<S, E>, ApiError> {
         let (model, unit) = self.unit()?;
-        UnitStream::open(self.controller.clone(), (model, unit), watch.epoch, watch.from).await
+        let session = AgentSession { model, unit, epoch: watch.epoch };
+        UnitStream::open(self.controller.clone(), session, watch.from).await
     }
 }
 

@@ -51,7 +51,7 @@ pub(super) async fn seal_again<S: Store, E: Environment>(
     *after = last;
     for (key, content) in page {
         let salt = [controller.environment.random(), controller.environment.random()];
-        let Some(sealed) = sealed_again(keys, model, (&key, &content), salt) else { continue };
+        let Some(sealed) = sealed_again(keys, model, &key, &content, salt) else { continue };
         let transition = move |draft: &mut Draft<'_>| {
             due_secrets::replace_content(draft, &key, &content, &sealed);
             Ok(())
@@ -69,7 +69,8 @@ fn content(reader: &dyn Reader, stored: &StoredDocument) -> Option<(String, Secr
 fn sealed_again(
     keys: &SecretKeys,
     model: Model,
-    (key, content): (&str, &SecretContentDoc),
+    key: &str,
+    content: &SecretContentDoc,
     salt: [u128; 2],
 ) -> Option<String> {
     if keys.is_newest(&content.sealed) {

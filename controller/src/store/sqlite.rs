@@ -145,7 +145,8 @@ impl Store for Sqlite {
         T: Send + 'static,
         F: FnOnce(&dyn Reader) -> T + Send + 'static,
     {
-        intact(self.0.readers.view(|newest| view(newest)).await).await
+        let (value, damaged) = self.0.readers.view(|newest| view(newest)).await;
+        intact(value, damaged).await
     }
 
     async fn read_available<T, F>(&self, view: F) -> (T, Vec<String>)
@@ -185,7 +186,8 @@ impl Store for Sqlite {
             let Ok(Some(undo)) = undo_since(newest.connection, at.revision) else { return Err(Compacted) };
             Ok(view(&EarlierReader::new(newest, at.revision, undo.into_iter())))
         };
-        intact(self.0.readers.view(earlier).await).await
+        let (value, damaged) = self.0.readers.view(earlier).await;
+        intact(value, damaged).await
     }
 
     async fn run<A, R, F>(&self, transition: F) -> Result<Committed<A>, RunError<R>>
@@ -218,7 +220,8 @@ impl Store for Sqlite {
             }
             changes_since(newest.connection, after.revision, limit).ok().flatten().ok_or(Compacted)
         };
-        intact(self.0.readers.view(changes).await).await
+        let (value, damaged) = self.0.readers.view(changes).await;
+        intact(value, damaged).await
     }
 
     async fn usage(&self) -> StoreUsage {
@@ -232,7 +235,7 @@ impl Store for Sqlite {
 }
 
 /// Returns the value of a view. If the view read damaged documents, the request of the caller ends.
-async fn intact<T>((value, damaged): (T, Vec<String>)) -> T {
+async fn intact<T>(value: T, damaged: Vec<String>) -> T {
     match damaged.is_empty() {
         true => value,
         false => unavailable::damaged(damaged).await,

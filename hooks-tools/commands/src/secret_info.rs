@@ -69,13 +69,14 @@ fn fields(secret: HookSecret) -> Value {
     let time = |at_ms| Value::Time(secret_time::format(at_ms));
     fields.extend(secret.expire_at_ms.map(|at_ms| ("expiry", time(at_ms))));
     fields.extend(secret.rotate_at_ms.map(|at_ms| ("rotates", time(at_ms))));
-    let access: Vec<Value> = secret.access.into_iter().map(access_fields).collect();
+    let access: Vec<Value> =
+        secret.access.into_iter().map(|(target, scope)| access_fields(target, &scope)).collect();
     fields.extend((!access.is_empty()).then_some(("access", Value::List(access))));
     Value::Record(fields)
 }
 
 /// A reader with the tag of the relation in which it was granted: `relation-web.db#store.server`.
-fn access_fields((target, scope): (String, SecretScope)) -> Value {
+fn access_fields(target: String, scope: &SecretScope) -> Value {
     let scope = format!("relation-{}", scope.key.replace(':', ".").replace(' ', "#"));
     Value::Record(vec![
         ("target", Value::text(target)),

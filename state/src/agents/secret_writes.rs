@@ -60,7 +60,7 @@ pub(crate) fn apply(
     let mut indexes: BTreeMap<Uuid, OwnedSecretsDoc> = BTreeMap::new();
     let mut changed = Vec::new();
     for (id, write) in writes {
-        match changed_secret(draft, model, writer, (*id, write), &mut indexes)? {
+        match changed_secret(draft, model, writer, *id, write, &mut indexes)? {
             Some(secret) => changed.push(secret),
             None => dropped.push(DroppedWrite::RemovedSecret { secret: *id }),
         }
@@ -81,7 +81,8 @@ fn changed_secret(
     draft: &mut Draft,
     model: Model,
     writer: &SecretWriter,
-    (id, write): (SecretId, &SecretWrite),
+    id: SecretId,
+    write: &SecretWrite,
     indexes: &mut BTreeMap<Uuid, OwnedSecretsDoc>,
 ) -> Result<Option<ChangedSecret>, Refusal> {
     let stored = draft.get(&model.secret(id));
@@ -230,7 +231,9 @@ pub(crate) fn hook_done(
     draft: &mut Draft,
     model: Model,
     writer: &SecretWriter,
-    (id, revision, event): (SecretId, u64, SecretEvent),
+    id: SecretId,
+    revision: u64,
+    event: SecretEvent,
 ) {
     if event == SecretEvent::Changed {
         let key = model.secrets_consumed(writer.unit);

@@ -18,6 +18,7 @@ use crate::documents::refusal::Refusal;
 use crate::documents::sequence;
 use crate::lifecycle::creation::{Creation, require_count};
 use crate::lifecycle::leadership;
+use crate::lifecycle::resource::ResourceOwner;
 use crate::lifecycle::secret;
 use crate::lifecycle::storage_directives;
 use crate::lifecycle::unit::{Destroyed, Placement};
@@ -183,7 +184,8 @@ pub fn deploy(
     set_trust(draft, model, application, request.trusted);
     let mut charm_doc = charm_doc(draft, model, &request.sha256, &charm);
     let (resources, now_ms) = (&mut charm_doc.resources, creation.now_ms);
-    resource::attach(draft, (model, application), &charm, resources, &request.resources, now_ms)?;
+    let owner = ResourceOwner { model, application, charm: &charm };
+    resource::attach(draft, owner, resources, &request.resources, now_ms)?;
     draft.put(&model.application_charm(application), &charm_doc);
     archive::record_use(draft, model, application, &request.sha256);
     if !request.storage.is_empty() {
@@ -371,7 +373,8 @@ pub fn refresh(
     };
     next.forced = request.forced;
     next.resources = resource::retain_declared(&charm, &current.resources);
-    resource::attach(draft, (model, id), &charm, &mut next.resources, &request.resources, creation.now_ms)?;
+    let owner = ResourceOwner { model, application: id, charm: &charm };
+    resource::attach(draft, owner, &mut next.resources, &request.resources, creation.now_ms)?;
     if next != current {
         draft.put(&model.application_charm(id), &next);
         archive::record_use(draft, model, id, &request.sha256);

@@ -36,14 +36,21 @@ pub(crate) fn require_declared(charm: &Charm, requested: &BTreeMap<String, Strin
     Ok(())
 }
 
+/// An application whose charm declares resources.
+#[derive(Clone, Copy)]
+pub(crate) struct ResourceOwner<'a> {
+    pub model: Model,
+    pub application: Uuid,
+    pub charm: &'a Charm,
+}
+
 /// Attaches uploaded files, by resource; the values are digests. A file that is attached already changes nothing.
 ///
 /// # Errors
 /// If the charm does not declare a resource, or a file is not on the controller.
 pub(crate) fn attach(
     draft: &mut Draft,
-    (model, application): (Model, Uuid),
-    charm: &Charm,
+    ResourceOwner { model, application, charm }: ResourceOwner,
     resources: &mut Resources,
     requested: &BTreeMap<String, String>,
     now_ms: i64,

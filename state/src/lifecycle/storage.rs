@@ -66,17 +66,25 @@ pub(crate) fn create_for_unit(
         let existing = attach_existing.iter().filter(|id| id.name == *name).count();
         let directive = requested.get(name);
         for _ in existing..count_of(declared, directive) {
-            create(draft, model, unit, (name, declared, directive), creation.reborrow())?;
+            create(draft, model, unit, StorageRequest { name, declared, directive }, creation.reborrow())?;
         }
     }
     Ok(())
+}
+
+/// One instance of storage that is to be created: its name, how the charm declares it, and what the user requests of it.
+#[derive(Clone, Copy)]
+struct StorageRequest<'a> {
+    name: &'a str,
+    declared: &'a Storage,
+    directive: Option<&'a StorageDirective>,
 }
 
 fn create(
     draft: &mut Draft,
     model: Model,
     unit: StorageOwner,
-    (name, declared, directive): (&str, &Storage, Option<&StorageDirective>),
+    StorageRequest { name, declared, directive }: StorageRequest,
     creation: Creation,
 ) -> Result<StorageId, Refusal> {
     let (pool, size_mib) = suitable(name, declared, directive)?;
@@ -149,7 +157,8 @@ pub fn add(
     draft: &mut Draft,
     model: Model,
     unit: Uuid,
-    (name, directive): (&str, &StorageDirective),
+    name: &str,
+    directive: &StorageDirective,
     mut creation: Creation,
 ) -> Result<Vec<StorageId>, Refusal> {
     let doc = alive_unit(draft, model, unit)?;
@@ -160,9 +169,8 @@ pub fn add(
     // refused without a loop: the user may request 2^32 instances
     require_count(name, declared, count_attached(draft, model, unit, name).saturating_add(added))?;
     let owner = StorageOwner { id: unit, doc: &doc };
-    (0..added)
-        .map(|_| create(draft, model, owner, (name, declared, Some(directive)), creation.reborrow()))
-        .collect()
+    let request = StorageRequest { name, declared, directive: Some(directive) };
+    (0..added).map(|_| create(draft, model, owner, request, creation.reborrow())).collect()
 }
 
 /// The user's `attach-storage`: attaches an instance that no unit has to an Alive unit of its machine.
@@ -349,7 +357,8 @@ pub(crate) fn record_detached(
     draft: &mut Draft,
     model: Model,
     unit: StorageOwner,
-    (id, instance): (&StorageId, Uuid),
+    id: &StorageId,
+    instance: Uuid,
     now_ms: i64,
 ) {
     let Some(storage) = draft.get(&model.storage(id)).filter(|storage| storage.uuid == instance) else {
@@ -404,6 +413,17 @@ pub(crate) fn release_all(draft: &mut Draft, model: Model, unit: StorageOwner) {
     }
 }
 
+/// What the agent of a machine reports about an instance of storage.
+#[derive(Clone, Debug)]
+pub struct ReportedStorage<'a> {
+    /// The storage.
+    pub id: &'a StorageId,
+    /// The uuid of the instance that had this id when the report was made.
+    pub instance: Uuid,
+    /// The report.
+    pub report: StorageReport,
+}
+
 /// Applies what the agent of a machine reports about an instance. A report about another instance of that id, or about
 /// an attachment that has ended, changes nothing.
 ///
@@ -413,8 +433,7 @@ pub fn record_report(
     draft: &mut Draft,
     model: Model,
     machine: Uuid,
-    (id, instance): (&StorageId, Uuid),
-    report: StorageReport,
+    ReportedStorage { id, instance, report }: ReportedStorage,
     now_ms: i64,
 ) -> Result<(), Refusal> {
     let Some(mut storage) = draft.get(&model.storage(id)).filter(|storage| storage.uuid == instance) else {

@@ -85,7 +85,8 @@ pub fn add(
         return Err(SecretRefusal::Empty.into());
     }
     let owner = SecretOwner { kind: SecretOwnerKind::Model, id: model.0 };
-    change(draft, model, (id, None), new_secret(owner, now_ms), write, now_ms)
+    let changed = ChangedSecret { id, before: None, after: new_secret(owner, now_ms) };
+    change(draft, model, changed, write, now_ms)
 }
 
 /// Changes a secret: its name, its description, its content, and whether it is pruned. What is none stays as it is.
@@ -102,14 +103,21 @@ pub fn update(
 ) -> Result<(), Refusal> {
     let before = find_own(draft, model, id)?;
     let after = SecretDoc { auto_prune: auto_prune.unwrap_or(before.auto_prune), ..before.clone() };
-    change(draft, model, (id, Some(&before)), after, write, now_ms)
+    let changed = ChangedSecret { id, before: Some(&before), after };
+    change(draft, model, changed, write, now_ms)
+}
+
+/// A secret before and after a change; it is added if there is nothing before.
+struct ChangedSecret<'a> {
+    id: SecretId,
+    before: Option<&'a SecretDoc>,
+    after: SecretDoc,
 }
 
 fn change(
     draft: &mut Draft,
     model: Model,
-    (id, before): (SecretId, Option<&SecretDoc>),
-    mut after: SecretDoc,
+    ChangedSecret { id, before, mut after }: ChangedSecret,
     write: &SecretWrite,
     now_ms: i64,
 ) -> Result<(), Refusal> {

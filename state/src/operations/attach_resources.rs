@@ -3,6 +3,7 @@
 use crate::documents::draft::Draft;
 use crate::documents::prelude::Model;
 use crate::documents::refusal::Refusal;
+use crate::lifecycle::resource::ResourceOwner;
 use crate::lifecycle::{application, resource};
 use crate::terms::names::Uuid;
 use crate::terms::refusal::EntityKind;
@@ -15,7 +16,8 @@ use std::collections::BTreeMap;
 /// If the application is not Alive, its charm does not declare a resource, or a file is not on the controller.
 pub fn attach(
     draft: &mut Draft,
-    (model, id): (Model, Uuid),
+    model: Model,
+    id: Uuid,
     requested: &BTreeMap<String, String>,
     now_ms: i64,
 ) -> Result<(), Refusal> {
@@ -23,7 +25,8 @@ pub fn attach(
     let found = application::charm_of(draft, model, id);
     let (before, charm) = found.ok_or_else(|| Refusal::not_found(EntityKind::ApplicationCharm, id))?;
     let mut next = before.clone();
-    resource::attach(draft, (model, id), &charm, &mut next.resources, requested, now_ms)?;
+    let owner = ResourceOwner { model, application: id, charm: &charm };
+    resource::attach(draft, owner, &mut next.resources, requested, now_ms)?;
     if next != before {
         draft.put(&model.application_charm(id), &next);
     }

@@ -295,7 +295,7 @@ fn apply_conditional(
     for (name, count) in &context.record.writes.storage {
         let directive = StorageDirective { pool: None, count: Some(*count), size_mib: None };
         let creation = Creation { now_ms: context.record.at_ms, ids: &mut *ids };
-        if let Err(refusal) = storage::add(draft, model, context.id, (name, &directive), creation) {
+        if let Err(refusal) = storage::add(draft, model, context.id, name, &directive, creation) {
             return Ok(Some(*refusal.reason));
         }
     }
@@ -386,7 +386,7 @@ fn apply_effects(
             relation::leave_scope(draft, model, context.id, known.uuid);
         }
         Operation::Hook(Hook::Secret { secret, revision, event, .. }) => {
-            secret_writes::hook_done(draft, model, &context.secret_writer(), (*secret, *revision, *event));
+            secret_writes::hook_done(draft, model, &context.secret_writer(), *secret, *revision, *event);
         }
         Operation::Hook(Hook::Storage { id, storage: known, event }) => {
             let owner = StorageOwner { id: context.id, doc: context.doc };
@@ -395,7 +395,7 @@ fn apply_effects(
                     storage::record_attached(draft, model, context.id, id, known.instance);
                 }
                 StorageEvent::Detaching => {
-                    storage::record_detached(draft, model, owner, (id, known.instance), context.record.at_ms);
+                    storage::record_detached(draft, model, owner, id, known.instance, context.record.at_ms);
                 }
             }
         }

@@ -97,7 +97,7 @@ pub fn apply_batch(
         }
         ResyncProgress::Enter { after } => {
             let creation = Creation { now_ms: record.at_ms, ids };
-            enter_batch(draft, model, id, (published, *after), creation)
+            enter_batch(draft, model, id, published, *after, creation)
         }
     })
 }
@@ -127,16 +127,19 @@ fn enter_batch(
     draft: &mut Draft,
     model: Model,
     unit: Uuid,
-    (published, mut after): (&Local, Option<RelationNumber>),
+    published: &Local,
+    mut after: Option<RelationNumber>,
     mut creation: Creation,
 ) -> (Option<ResyncProgress>, Vec<DroppedWrite>) {
     let mut dropped = Vec::new();
     let from = after.map_or(Bound::Unbounded, Bound::Excluded);
     let mut rest = published.relations.range((from, Bound::Unbounded)).peekable();
     for _ in 0..EXAMINED_PER_BATCH {
-        let Some(next) = rest.next().filter(|_| rest.peek().is_some()) else { return (None, dropped) };
-        after = Some(*next.0);
-        let (is_known, refused) = enter(draft, model, unit, next, creation.reborrow());
+        let Some((number, local)) = rest.next().filter(|_| rest.peek().is_some()) else {
+            return (None, dropped);
+        };
+        after = Some(*number);
+        let (is_known, refused) = enter(draft, model, unit, *number, local, creation.reborrow());
         dropped.extend(refused);
         if is_known {
             break;
@@ -151,16 +154,17 @@ fn enter(
     draft: &mut Draft,
     model: Model,
     unit: Uuid,
-    (number, local): (&RelationNumber, &RelationLocal),
+    number: RelationNumber,
+    local: &RelationLocal,
     creation: Creation,
 ) -> (bool, Option<DroppedWrite>) {
     // A relation that is published under other numbers, too, is entered under its own one only.
-    let is_known = draft.get(&model.relation(local.uuid)).is_some_and(|doc| doc.number == *number);
+    let is_known = draft.get(&model.relation(local.uuid)).is_some_and(|doc| doc.number == number);
     let entered = match is_known {
         true => scope::reenter(draft, model, unit, local.uuid, &local.bag, creation),
         false => Err(Refusal::not_found(EntityKind::Relation, local.uuid)),
     };
-    let dropped = |refusal: Refusal| DroppedWrite::Entry { relation: *number, refusal: *refusal.reason };
+    let dropped = |refusal: Refusal| DroppedWrite::Entry { relation: number, refusal: *refusal.reason };
     (is_known, entered.err().map(dropped))
 }
 
@@ -172,5 +176,6 @@ pub(crate) fn enter_last(
     published: &Local,
     creation: Creation,
 ) -> Option<DroppedWrite> {
-    enter(draft, model, unit, published.relations.last_key_value()?, creation).1
+    let (number, local) = published.relations.last_key_value()?;
+    enter(draft, model, unit, *number, local, creation).1
 }

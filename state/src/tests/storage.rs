@@ -2,8 +2,9 @@
 
 use crate::charm::Storage;
 use crate::documents::prelude::StorageDoc;
+use crate::lifecycle::machine;
+use crate::lifecycle::storage::{self, ReportedStorage};
 use crate::lifecycle::unit::Placement;
-use crate::lifecycle::{machine, storage};
 use crate::operations::requested_removal::{self, RemovalOptions};
 use crate::terms::force::Force;
 use crate::terms::refusal::storage::StorageRefusal;
@@ -40,7 +41,7 @@ fn found(world: &World, id: &StorageId) -> Option<StorageDoc> {
 
 fn add(world: &mut World, unit: Uuid, name: &str, text: &str) -> Result<Vec<StorageId>, Refusal> {
     let directive = directive(text);
-    world.run(|draft, ids| storage::add(draft, MODEL, unit, (name, &directive), Creation { now_ms: 7, ids }))
+    world.run(|draft, ids| storage::add(draft, MODEL, unit, name, &directive, Creation { now_ms: 7, ids }))
 }
 
 fn refusal<T: std::fmt::Debug>(answer: Result<T, Refusal>) -> RefusalReason {
@@ -51,7 +52,10 @@ fn report(world: &mut World, id: &StorageId, report: StorageReport) {
     let doc = found(world, id).expect("it exists");
     let (machine, instance) = (doc.machine, doc.uuid);
     world
-        .run(|draft, _| storage::record_report(draft, MODEL, machine, (id, instance), report.clone(), 8))
+        .run(|draft, _| {
+            let reported = ReportedStorage { id, instance, report: report.clone() };
+            storage::record_report(draft, MODEL, machine, reported, 8)
+        })
         .expect("it is on this machine");
 }
 
@@ -297,7 +301,8 @@ fn a_late_report_about_another_instance_or_attachment_changes_nothing() {
         let machine = doc.machine;
         world
             .run(|draft, _| {
-                storage::record_report(draft, MODEL, machine, (&data, instance), report.clone(), 8)
+                let reported = ReportedStorage { id: &data, instance, report: report.clone() };
+                storage::record_report(draft, MODEL, machine, reported, 8)
             })
             .expect("it is ignored");
     };
@@ -309,8 +314,8 @@ fn a_late_report_about_another_instance_or_attachment_changes_nothing() {
     send(&mut world, doc.uuid, StorageReport::Provisioned { unit: agent.unit, location: "/late".into() });
     assert!(found(&world, &data).is_some_and(|doc| doc.attachment.is_none()));
     let elsewhere = world.run(|draft, _| {
-        let report = StorageReport::Removed;
-        storage::record_report(draft, MODEL, Uuid(1), (&data, doc.uuid), report, 8)
+        let reported = ReportedStorage { id: &data, instance: doc.uuid, report: StorageReport::Removed };
+        storage::record_report(draft, MODEL, Uuid(1), reported, 8)
     });
     let expected = RefusalReason::NotFound { kind: EntityKind::Storage, name: data.to_string() };
     assert_eq!(refusal(elsewhere), expected);

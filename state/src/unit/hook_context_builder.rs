@@ -90,7 +90,7 @@ pub fn build(local: &Local, view: &Snapshot, run: &Run, input: &ContextInput) ->
     // only relations whose scope the unit has entered: a write in another one would be accepted here and dropped
     // later
     let build_relation = |(number, known): (&RelationNumber, _)| {
-        (*number, relation(local, view, (*number, known), &run.operation))
+        (*number, relation(local, view, *number, known, &run.operation))
     };
     let relations: BTreeMap<_, _> = local.relations.iter().map(build_relation).collect();
     debug_assert!(about.is_none_or(|about| relations.contains_key(&about.relation)));
@@ -240,7 +240,8 @@ fn trigger(
 fn relation(
     local: &Local,
     view: &Snapshot,
-    (number, known): (RelationNumber, &RelationLocal),
+    number: RelationNumber,
+    known: &RelationLocal,
     operation: &Operation,
 ) -> HookRelation {
     let shown = view.relation(number, known.uuid);

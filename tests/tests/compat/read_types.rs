@@ -30,6 +30,7 @@ const UNNAMED: &[(&str, &str)] = &[
     ("StreamLine", "protocol: once for each stream"),
     ("StatusInfo", "protocol: once for each kind of status"),
     ("Declared", "printed by a script that the program contains"),
+    ("Conflict", "printed by a script that the program contains"),
     ("Installed", "printed by a script that the program contains"),
 ];
 

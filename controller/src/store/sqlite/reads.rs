@@ -72,7 +72,9 @@ impl<'c> ConnectionReader<'c> {
 
     fn list(
         &self,
-        (prefix, after, limit): (&str, &str, usize),
+        prefix: &str,
+        after: &str,
+        limit: usize,
         found: &mut Vec<StoredDocument>,
     ) -> rusqlite::Result<()> {
         let scan = "SELECT key, revision, value, checksum FROM documents WHERE key >= ?1 ORDER BY key";
@@ -122,7 +124,7 @@ impl Reader for ConnectionReader<'_> {
         if limit == 0 {
             return found;
         }
-        if let Err(error) = self.list((prefix, after, limit), &mut found) {
+        if let Err(error) = self.list(prefix, after, limit, &mut found) {
             self.note_damage(prefix, &error.to_string());
         }
         let until = found.last().filter(|_| found.len() == limit).map(|last| last.key.as_str());

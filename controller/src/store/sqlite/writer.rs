@@ -356,7 +356,7 @@ fn write(
 ) -> Result<Option<Written>, CommitError> {
     let mut written = Written { bytes: 0, entries: Vec::new(), is_known: true };
     for (key, value) in transaction.writes {
-        let added = write_document(sqlite_transaction, (&key, value.as_deref()), revision);
+        let added = write_document(sqlite_transaction, &key, value.as_deref(), revision);
         if let Some((bytes, is_known)) = added.map_err(|error| CommitError::of(error, &key))? {
             written.bytes += bytes;
             written.is_known &= is_known;
@@ -370,7 +370,8 @@ fn write(
 /// document; none if the document was absent and stays absent.
 fn write_document(
     sqlite_transaction: &SqliteTransaction<'_>,
-    (key, value): (&str, Option<&str>),
+    key: &str,
+    value: Option<&str>,
     revision: Revision,
 ) -> rusqlite::Result<Option<(u64, bool)>> {
     let get = "SELECT key, revision, value, checksum FROM documents WHERE key = ?1";

@@ -2,7 +2,7 @@
 
 use super::*;
 use state::charm::{Charm, Storage};
-use state::lifecycle::storage;
+use state::lifecycle::storage::{self, ReportedStorage};
 use state::lifecycle::unit::Placement;
 use state::operations::requested_removal::{self, RemovalOptions};
 use state::terms::storage::{StorageDirective, StorageId, StorageReport};
@@ -48,7 +48,7 @@ pub(super) async fn use_storage<S: Store>(fixture: &mut Fixture<'_, S>) {
     fixture
         .call("storage::add", move |draft| {
             let creation = Creation { now_ms: 2, ids: &mut ids() };
-            storage::add(draft, model, unit, ("data", &one), creation).map(drop)
+            storage::add(draft, model, unit, "data", &one, creation).map(drop)
         })
         .await;
     let doc = fixture.store.read({
@@ -59,7 +59,8 @@ pub(super) async fn use_storage<S: Store>(fixture: &mut Fixture<'_, S>) {
     let report = |id: &StorageId, instance, report: StorageReport| {
         let (id, machine) = (id.clone(), doc.machine);
         move |draft: &mut Draft<'_>| {
-            storage::record_report(draft, model, machine, (&id, instance), report.clone(), 3)
+            let reported = ReportedStorage { id: &id, instance, report: report.clone() };
+            storage::record_report(draft, model, machine, reported, 3)
         }
     };
     let provisioned = StorageReport::Provisioned { unit, location: "/srv".to_owned() };

@@ -67,7 +67,7 @@ pub(super) async fn build<S: Store>(fixture: &mut Fixture<'_, S>) {
     let resources = BTreeMap::from([("app".to_owned(), "file".to_owned())]);
     fixture
         .call("attach_resources::attach", move |draft| {
-            attach_resources::attach(draft, (MODEL, web), &resources, 3)
+            attach_resources::attach(draft, MODEL, web, &resources, 3)
         })
         .await;
 }

@@ -47,7 +47,7 @@ fn deploy(world: &mut World, sha256: &str, resources: &[(&str, &str)]) -> Result
 }
 
 fn attach(world: &mut World, id: Uuid, resources: &[(&str, &str)]) -> Result<(), Refusal> {
-    world.run(|draft, _| attach_resources::attach(draft, (MODEL, id), &given(resources), 9))
+    world.run(|draft, _| attach_resources::attach(draft, MODEL, id, &given(resources), 9))
 }
 
 fn charm(world: &World, id: Uuid) -> CharmDoc {
