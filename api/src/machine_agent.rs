@@ -108,7 +108,6 @@ pub struct ReportDiskUsage {
     /// The units by uuid.
     pub units: BTreeMap<Uuid, UnitDiskUsage>,
     /// The folders of units of which the controller has no record, in bytes.
-    #[serde(default)]
     pub quarantined_bytes: u64,
 }
 
@@ -125,7 +124,6 @@ pub struct Enrol {
     /// The address of the machine.
     pub address: String,
     /// Its operating system; none if its os-release file does not name one.
-    #[serde(default)]
     pub base: Option<Base>,
 }
 

@@ -119,7 +119,6 @@ pub struct ApplicationStatus {
     /// Its status.
     pub status: StatusInfo<WorkloadStatus>,
     /// Its relations, by its own endpoint.
-    #[serde(default)]
     pub relations: BTreeMap<String, Vec<RelatedApplication>>,
     /// All its units. Subordinate units are included and name their principal.
     pub units: BTreeMap<UnitName, Shared<UnitStatus>>,

@@ -112,10 +112,8 @@ pub struct UnitInfo {
     /// Its address.
     pub address: String,
     /// Its open ports, in order.
-    #[serde(default)]
     pub ports: Vec<PortRange>,
     /// The last value of `application-version-set`; may be empty.
-    #[serde(default)]
     pub workload_version: String,
     /// Its relations.
     pub relations: Vec<UnitRelation>,

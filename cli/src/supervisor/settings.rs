@@ -28,7 +28,6 @@ pub struct UpSettings {
     /// The base system of nspawn machines, if it is not in the data folder.
     pub base: Option<PathBuf>,
     /// Other base systems of nspawn machines.
-    #[serde(default)]
     pub base_roots: Vec<BaseRoot>,
     /// The additional address on which the controller listens for manually provisioned machines.
     pub listen: Option<IpAddr>,

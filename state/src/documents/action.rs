@@ -35,10 +35,8 @@ pub struct ActionDoc {
     pub failure: Option<ActionFailure>,
     /// What the action set with `action-set`: dotted keys are nested, values are strings. `return-code` (a number) once
     /// the process has ended; `stdout` and `stderr` if they are not empty.
-    #[serde(default)]
     pub results: BTreeMap<String, Value>,
     /// The lines of `action-log`, each with its time in milliseconds.
-    #[serde(default)]
     pub log: Vec<(i64, String)>,
     /// When the action was queued.
     pub enqueued_ms: i64,

@@ -24,7 +24,6 @@ pub struct DestructionDoc {
     /// When the destruction was requested.
     pub since_ms: i64,
     /// Whether force was requested.
-    #[serde(default)]
     pub force: Force,
     /// When force was requested; none if it was not.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -43,7 +43,6 @@ pub struct ConfigDigest {
     /// The hash of the unit's addresses.
     pub addresses: String,
     /// Whether the application is trusted.
-    #[serde(default)]
     pub trusted: bool,
 }
 

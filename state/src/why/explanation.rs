@@ -21,7 +21,6 @@ pub struct Why {
     /// What it waits for; empty if nothing.
     pub causes: Vec<Cause>,
     /// Whether there are more causes.
-    #[serde(default)]
     pub more: bool,
 }
 

@@ -302,8 +302,7 @@ fn a_dry_run_renders_as_in_the_golden_file() {
         truncated: true,
     };
     let text = |force| {
-        let at = (NOW_MS, &Zone::new(true));
-        format!("# {force:?}\n{}", cli::render::dry_run::text(&result, force, at))
+        format!("# {force:?}\n{}", cli::render::dry_run::text(&result, force, NOW_MS, &Zone::new(true)))
     };
     compare("dry_run.txt", &[Force::No, Force::AfterWait, Force::AtOnce].map(text).join("\n"));
 }

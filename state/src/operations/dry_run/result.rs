@@ -19,7 +19,6 @@ pub struct DryRun {
     /// `leader-elected`; if several units are left, any of them could be elected, so none is listed.
     pub hooks: Vec<ExpectedHook>,
     /// Hooks of units that `--force --no-wait` removes immediately: they run only if their agents are faster.
-    #[serde(default)]
     pub skipped_hooks: Vec<ExpectedHook>,
     /// Entities that are removed when all these hooks have succeeded.
     pub removed_eventually: Vec<Entity>,
@@ -27,7 +26,6 @@ pub struct DryRun {
     /// forced removal does not wait for these.
     pub blockers: Vec<Cause>,
     /// Whether a limit was reached, so that the lists above may be incomplete.
-    #[serde(default)]
     pub truncated: bool,
 }
 
