@@ -22,6 +22,7 @@ pub mod names;
 pub mod operation;
 pub mod outcome;
 pub mod owner;
+pub mod pairs;
 pub mod port_range;
 pub mod position;
 pub mod provider_kind;

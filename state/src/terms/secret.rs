@@ -248,7 +248,7 @@ impl SecretReader {
     pub fn tag(&self) -> String {
         match self {
             SecretReader::Application(name) => format!("application-{name}"),
-            SecretReader::Unit(unit) => format!("unit-{}-{}", unit.application, unit.number),
+            SecretReader::Unit(unit) => unit.tag(),
         }
     }
 }

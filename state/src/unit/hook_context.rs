@@ -12,7 +12,7 @@ pub use super::writes::{
 use crate::terms::commands::RelationContext;
 pub use crate::terms::leader_settings::LEADER_SETTINGS_BYTES_MAX;
 use crate::terms::life::Life;
-use crate::terms::names::{RelationNumber, UnitName, Uuid};
+use crate::terms::names::{RelationEnds, RelationNumber, UnitName, Uuid};
 use crate::terms::owner::Owner;
 use crate::terms::position::Position;
 use crate::terms::proxy::Proxies;
@@ -193,8 +193,8 @@ pub struct HookRelation {
     pub interface: String,
     /// Whether this is a peer relation.
     pub peer: bool,
-    /// The relation's name in messages, for example `web:db mysql:server`.
-    pub key: String,
+    /// The endpoints: only the unit's own in a peer relation, or if the view does not show the relation any more.
+    pub ends: RelationEnds,
     /// The application on the other side; in a peer relation the unit's own.
     pub remote_application: String,
     /// The UUID of the model of that application.

@@ -272,7 +272,7 @@ fn relation(
         endpoint: endpoint.clone(),
         interface: interface.clone(),
         peer: *peer,
-        key: ends.to_string(),
+        ends,
         remote_application: remote_application.clone(),
         remote_model: view.model.uuid,
         // relation-ids does not list a relation in its broken hook, even if the relation is still Alive in the view

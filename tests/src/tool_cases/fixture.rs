@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use state::terms::commands::RelationContext;
 use state::terms::life::Life;
-use state::terms::names::{RelationNumber, UnitName, Uuid};
+use state::terms::names::{RelationEnds, RelationNumber, UnitName, Uuid};
 use state::terms::status::WorkloadStatus;
 use state::terms::storage::StorageId;
 use state::unit::hook_context::{
@@ -123,7 +123,7 @@ struct FixtureRelation {
     endpoint: String,
     #[serde(default)]
     peer: bool,
-    key: String,
+    key: RelationEnds,
     remote_app: String,
     remote_model_uuid: Uuid,
     #[serde(default)]
@@ -277,6 +277,11 @@ pub fn context(value: &Value) -> Result<HookContext, String> {
     let trigger = trigger(&fixture)?;
     let machine_ports = fixture.machine_ports_of_other_units.iter();
     let machine_ports = machine_ports.map(|(unit, value)| Ok((unit.clone(), machine_ports_of(value)?)));
+    let relations = fixture
+        .relations
+        .into_iter()
+        .map(|(number, relation)| Ok((number.parse().map_err(|_| number)?, relation.into())))
+        .collect::<Result<_, String>>()?;
     Ok(HookContext {
         id: format!("{}-{}-0", fixture.unit, fixture.hook),
         trigger,
@@ -288,11 +293,8 @@ pub fn context(value: &Value) -> Result<HookContext, String> {
         },
         leader: fixture.leader,
         leader_settings: fixture.leader_settings,
-        relations: fixture
-            .relations
-            .into_iter()
-            .map(|(number, relation)| Ok((number.parse().map_err(|_| number)?, relation.into())))
-            .collect::<Result<_, String>>()?,
+        secrets: Secrets::of(value)?.owned(&relations),
+        relations,
         config: effective(fixture.config),
         charm_state: fixture.charm_state,
         statuses: Statuses {
@@ -308,7 +310,6 @@ pub fn context(value: &Value) -> Result<HookContext, String> {
         principal: None,
         goal_state: fixture.goal_state.into(),
         cloud: fixture.cloud.filter(|_| fixture.trust).map(Into::into),
-        secrets: Secrets::of(value)?.owned(),
         storage: storage(fixture.storage)?,
         resources: fixture.resources.into_iter().map(|(name, path)| (name, resource(&path))).collect(),
         writes: Writes::default(),
@@ -395,7 +396,7 @@ impl From<FixtureRelation> for HookRelation {
             interface: String::new(),
             endpoint: relation.endpoint,
             peer: relation.peer,
-            key: relation.key,
+            ends: relation.key,
             remote_application: relation.remote_app,
             remote_model: relation.remote_model_uuid,
             life: relation.life,

@@ -16,7 +16,7 @@ pub fn context() -> HookContext {
         endpoint: "db".to_owned(),
         interface: "sql".to_owned(),
         peer: false,
-        key: "web:db mysql:server".to_owned(),
+        ends: "mysql:server web:db".parse().expect("ends"),
         remote_application: "mysql".to_owned(),
         remote_model: Uuid(1),
         life: Life::Alive,
