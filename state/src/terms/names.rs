@@ -112,6 +112,11 @@ impl FromStr for UnitName {
     }
 }
 
+/// The tag of an application, as Juju writes it: `application-web`.
+pub fn application_tag(name: &str) -> String {
+    format!("application-{name}")
+}
+
 /// The most characters of the name of a new application or model: the unit's name is part of file names, of names of
 /// services and of the path of its tool socket, which has 108 bytes.
 pub const NAME_LENGTH_MAX: usize = 63;
