@@ -4,11 +4,14 @@ use super::secrets::Secrets;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
+use state::charm::StorageType;
 use state::terms::commands::RelationContext;
+use state::terms::hook_name::{HookName, RelationEventName};
 use state::terms::life::Life;
 use state::terms::names::{RelationEnds, RelationNumber, UnitName, Uuid};
+use state::terms::secret::SecretEvent;
 use state::terms::status::WorkloadStatus;
-use state::terms::storage::StorageId;
+use state::terms::storage::{StorageEvent, StorageId};
 use state::unit::hook_context::{
     ALL_ENDPOINTS, Address, CloudCredential, CloudSpec, Device, Goal, GoalState, GoalStatus, HookContext,
     HookModel, HookRelation, HookResource, HookStorage, HookTrigger, Network, OmittedBags, Ports,
@@ -209,7 +212,7 @@ struct FixtureAddress {
 
 #[derive(Deserialize)]
 struct FixtureStorage {
-    kind: String,
+    kind: StorageType,
     location: String,
 }
 
@@ -332,7 +335,6 @@ fn resource(path: &str) -> HookResource {
 }
 
 fn trigger(fixture: &Fixture) -> Result<HookTrigger, String> {
-    let hook = fixture.hook.clone();
     if let Some(action) = &fixture.action {
         let params = action.params.clone().unwrap_or_default();
         return Ok(HookTrigger::Action(RunningAction {
@@ -341,6 +343,7 @@ fn trigger(fixture: &Fixture) -> Result<HookTrigger, String> {
             params,
         }));
     }
+    let hook = hook_name(&fixture.hook)?;
     if let Some(relation) = fixture.relation_id {
         let unit = fixture.remote_unit.as_deref().filter(|unit| !unit.is_empty());
         let about = RelationContext {
@@ -353,10 +356,42 @@ fn trigger(fixture: &Fixture) -> Result<HookTrigger, String> {
     }
     if let Some(id) = &fixture.hook_storage {
         let storage = fixture.storage.get(id).ok_or("hook_storage names no storage")?;
-        let (location, kind) = (storage.location.clone(), storage.kind.clone());
-        return Ok(HookTrigger::Storage { hook, id: id.clone(), location, kind });
+        let (location, kind) = (storage.location.clone(), storage.kind);
+        let id = id.parse::<StorageId>().map_err(|error| error.to_string())?;
+        return Ok(HookTrigger::Storage { hook, id, location, kind });
     }
     Ok(HookTrigger::Hook(hook))
+}
+
+/// The hook with this name.
+pub fn hook_name(text: &str) -> Result<HookName, String> {
+    const PLAIN: [HookName; 9] = [
+        HookName::Install,
+        HookName::LeaderElected,
+        HookName::LeaderSettingsChanged,
+        HookName::ConfigChanged,
+        HookName::Start,
+        HookName::UpgradeCharm,
+        HookName::UpdateStatus,
+        HookName::Stop,
+        HookName::Remove,
+    ];
+    const OF_RELATION: [RelationEventName; 5] = [
+        RelationEventName::Created,
+        RelationEventName::Joined,
+        RelationEventName::Changed,
+        RelationEventName::Departed,
+        RelationEventName::Broken,
+    ];
+    let of_relation = text.rsplit_once("-relation-").into_iter().flat_map(|(endpoint, _)| {
+        OF_RELATION.map(|event| HookName::Relation { endpoint: endpoint.to_owned(), event })
+    });
+    let of_storage = text.rsplit_once("-storage-").into_iter().flat_map(|(name, _)| {
+        StorageEvent::ALL.iter().map(|event| HookName::Storage { name: name.to_owned(), event: *event })
+    });
+    let of_secret = SecretEvent::ALL.iter().map(|event| HookName::Secret(*event));
+    let mut all = PLAIN.into_iter().chain(of_secret).chain(of_relation).chain(of_storage);
+    all.find(|hook| hook.to_string() == text).ok_or_else(|| format!("no hook is named {text:?}"))
 }
 
 /// Converts the empty endpoint, which means all endpoints in a fixture.
