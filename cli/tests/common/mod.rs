@@ -14,6 +14,7 @@ use state::terms::life::Life;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::owner::Owner;
 use state::terms::position::Position;
+use state::terms::process_result::ProcessResult;
 use state::terms::resource::ResourceFile;
 use state::terms::secret::{RotatePolicy, SecretId, SecretReader};
 use state::terms::status::{ActionStatus, AgentStatus};
@@ -225,8 +226,8 @@ pub fn sample_task() -> ActionDoc {
         results: BTreeMap::from([
             ("balance".to_owned(), json!("30")),
             ("nested".to_owned(), json!({ "a": "1" })),
-            ("return-code".to_owned(), json!(0)),
         ]),
+        process: Some(ProcessResult::default()),
         log: vec![(NOW_MS, "posting".to_owned())],
         enqueued_ms: NOW_MS,
         started_ms: Some(NOW_MS),

@@ -25,6 +25,7 @@ pub mod owner;
 pub mod pairs;
 pub mod port_range;
 pub mod position;
+pub mod process_result;
 pub mod provider_kind;
 pub mod proxy;
 pub mod refusal;
