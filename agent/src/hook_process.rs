@@ -32,11 +32,10 @@ use hook_client::shim;
 use serde::{Deserialize, Serialize};
 use state::charm::Charm;
 use state::terms::operation::Operation;
+use state::terms::process_result::{ProcessResult, StreamOutput};
 use state::unit::dispatch::{CharmFiles, Dispatch, PathKind, dispatch};
 use state::unit::environment::{MachineFacts, environment};
-use state::unit::hook_context::{
-    ActionWrites, HookContext, HookTrigger, Level, ReportContent, RunningCommands,
-};
+use state::unit::hook_context::{HookContext, HookTrigger, Level, ReportContent, RunningCommands};
 use state::unit::local::Run;
 use state::unit::outcome::{HookResult, RunExit, stream};
 use state::unit::record::RunReport;
@@ -304,7 +303,7 @@ impl HostCharms {
         let requests_reboot = session.requests_reboot();
         let (mut writes, mut reports) = session.close();
         if matches!(run.operation, Operation::Action { .. }) {
-            add_results(&run_folder, &exit, &mut writes.action);
+            writes.action.process = process_result(&run_folder, &exit);
         }
         // An interrupted hook prints its output again when it is repeated. A hook that requested its end by a
         // reboot did not fail: its output is final.
@@ -340,30 +339,25 @@ fn create_empty(run_folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Adds to an action's results (spec/hook-tools.md 2.7) the exit code of its program and its output, byte for
-/// byte.
-fn add_results(run_folder: &Path, exit: &RunExit, action: &mut ActionWrites) {
-    let RunExit::Code(code) = exit else { return };
-    action.results.insert("return-code".into(), (*code).into());
-    for stream in ["stdout", "stderr"] {
-        let mut printed = fs::read(run_folder.join(stream)).unwrap_or_default();
-        let is_text = std::str::from_utf8(&printed).is_ok();
-        let over = printed.len().saturating_sub(RESULT_BYTES_MAX);
-        // the cut must not split a character
-        let start = (over..printed.len()).find(|at| !is_text || printed[*at] & 0xc0 != 0x80).unwrap_or(over);
-        printed.drain(..start);
-        if printed.is_empty() {
-            continue;
-        }
-        let text = match String::from_utf8(printed) {
-            Ok(text) => text,
-            Err(error) => {
-                action.results.insert(format!("{stream}-encoding"), "base64".into());
-                BASE64_STANDARD.encode(error.as_bytes())
-            }
-        };
-        action.results.insert(stream.into(), text.into());
-    }
+/// The exit code of an action's program and its output, byte for byte (spec/hook-tools.md 2.7); none if the program has
+/// no exit code.
+fn process_result(run_folder: &Path, exit: &RunExit) -> Option<ProcessResult> {
+    let RunExit::Code(exit_code) = *exit else { return None };
+    let output = |stream| stream_output(fs::read(run_folder.join(stream)).unwrap_or_default());
+    Some(ProcessResult { exit_code, stdout: output(shim::STDOUT), stderr: output(shim::STDERR) })
+}
+
+/// The end of what a program has printed to a stream; none if it is empty.
+fn stream_output(mut printed: Vec<u8>) -> Option<StreamOutput> {
+    let is_text = std::str::from_utf8(&printed).is_ok();
+    let over = printed.len().saturating_sub(RESULT_BYTES_MAX);
+    // the cut must not split a character
+    let start = (over..printed.len()).find(|at| !is_text || printed[*at] & 0xc0 != 0x80).unwrap_or(over);
+    printed.drain(..start);
+    (!printed.is_empty()).then(|| match String::from_utf8(printed) {
+        Ok(text) => StreamOutput::Text(text),
+        Err(error) => StreamOutput::Base64(BASE64_STANDARD.encode(error.as_bytes())),
+    })
 }
 
 /// The output of the charm as log lines: stderr as warnings (spec/hook-tools.md 5.6). stdout has level DEBUG,

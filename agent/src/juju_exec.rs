@@ -102,10 +102,7 @@ fn parse(words: &[String]) -> Result<Request, Refused> {
 
 /// The unit of a name or a tag: `web/0` or `unit-web-0`.
 fn unit_name(text: &str) -> Option<UnitName> {
-    text.parse().ok().or_else(|| {
-        let (application, number) = text.strip_prefix("unit-")?.rsplit_once('-')?;
-        format!("{application}/{number}").parse().ok()
-    })
+    text.parse().ok().or_else(|| UnitName::from_tag(text))
 }
 
 fn execute(data: &Path, request: &Request) -> Result<u8, Refused> {

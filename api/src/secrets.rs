@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use state::terms::secret::{SecretContent, SecretId};
 use std::collections::BTreeMap;
 
-pub use state::status::secret::{SecretAccess, SecretInfo};
+pub use state::status::secret::{SecretAccess, SecretInfo, SecretScope};
 
 requests! { SecretRequests {
     AddSecret = post "/v1/models/{model}/add-secret", Writer => AddSecretResponse;

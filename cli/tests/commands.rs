@@ -15,6 +15,7 @@ use common::fake::FakeController;
 use common::session::FakeSession;
 use common::{sample, sample_task};
 use serde_json::{Value, json};
+use state::terms::process_result::ProcessResult;
 use state::terms::status::ActionStatus;
 use state::unit::writes::Level;
 use test_support::golden::compare;
@@ -104,7 +105,7 @@ async fn a_successful_task_is_printed_as_json_by_unit() {
 async fn a_failed_process_is_reported_as_json_with_exit_code_1() {
     let mut task = sample_task();
     task.status = ActionStatus::Failed;
-    task.results.insert("return-code".to_owned(), json!(3));
+    task.process = Some(ProcessResult { exit_code: 3, ..ProcessResult::default() });
     let session = ledger(Some(task));
     let failure =
         run_command(&["run", "--format", "json", "ledger/0", "post"], &session).await.expect_err("it failed");

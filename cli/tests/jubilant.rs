@@ -8,6 +8,7 @@ use cli::render::{application_config, status_json, task, unit};
 use cli::times::Zone;
 use common::*;
 use serde_json::{Map, Value, json};
+use state::terms::process_result::ProcessResult;
 use state::terms::status::ActionStatus;
 use std::path::Path;
 use std::process::Command;
@@ -23,7 +24,7 @@ fn jubilant_parses_every_document() {
         let mut task = sample_task();
         task.status = ActionStatus::Failed;
         task.failure = Some(ActionFailure::ActionFail { message: "the book is frozen".to_owned() });
-        task.results.insert("return-code".to_owned(), json!(1));
+        task.process = Some(ProcessResult { exit_code: 1, ..ProcessResult::default() });
         task
     });
     let named = |name: &str, value: Value| Value::Object(Map::from_iter([(name.to_owned(), value)]));

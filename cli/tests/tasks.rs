@@ -15,6 +15,7 @@ use common::sample_task;
 use common::session::FakeSession;
 use serde_json::{Value, json};
 use state::charm::Action;
+use state::terms::process_result::{ProcessResult, StreamOutput};
 use std::os::unix::fs::PermissionsExt;
 use test_support::golden::compare;
 
@@ -250,9 +251,9 @@ async fn switch_changes_the_current_model_and_switches_back() {
 async fn commands_are_enqueued_for_each_unit_and_their_output_is_printed() {
     let task = || {
         let mut task = sample_task();
-        task.results = [("stdout", json!("out")), ("stderr", json!("bad\n")), ("return-code", json!(0))]
-            .map(|(key, value)| (key.to_owned(), value))
-            .into();
+        let printed = |text: &str| Some(StreamOutput::Text(text.to_owned()));
+        task.results.clear();
+        task.process = Some(ProcessResult { exit_code: 0, stdout: printed("out"), stderr: printed("bad\n") });
         FakeController { units: vec!["ledger/0".to_owned()], task: Some(task), ..FakeController::default() }
     };
     let session = FakeSession::new(task());

@@ -2,47 +2,46 @@
 
 use super::{StructuredFormat, Table, insert_unless_empty, row};
 use crate::times::Zone;
-use api::SecretInfo;
+use api::{SecretInfo, SecretScope};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use serde_json::{Map, Value, json};
-use state::terms::names::UnitName;
-use state::terms::secret::{RotatePolicy, SecretContent, SecretId, SecretOwnerKind, SecretReader};
+use state::terms::names::application_tag;
+use state::terms::owner::Owner;
+use state::terms::secret::{RotatePolicy, SecretContent, SecretId};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// The owner of the secrets of users.
 const USERS: &str = "<model>";
 
-fn owner(info: &SecretInfo) -> &str {
-    match info.owner {
-        SecretOwnerKind::Model => USERS,
-        SecretOwnerKind::Application | SecretOwnerKind::Unit => &info.owner_name,
+fn owner(info: &SecretInfo) -> String {
+    match &info.owner {
+        None => USERS.to_owned(),
+        Some(Owner::Application(name)) => name.clone(),
+        Some(Owner::Unit(unit)) => unit.to_string(),
     }
 }
 
 /// Whether `text` is the name of the owner, or its tag.
 pub fn is_owner(info: &SecretInfo, text: &str) -> bool {
-    let tag = match info.owner {
-        SecretOwnerKind::Application => Some(SecretReader::Application(info.owner_name.clone()).tag()),
-        SecretOwnerKind::Unit => {
-            info.owner_name.parse::<UnitName>().ok().map(|unit| SecretReader::Unit(unit).tag())
-        }
-        SecretOwnerKind::Model => None,
-    };
+    let tag = info.owner.as_ref().map(|owner| match owner {
+        Owner::Application(name) => application_tag(name),
+        Owner::Unit(unit) => unit.tag(),
+    });
     owner(info) == text || tag.as_deref() == Some(text)
 }
 
 /// The table of `secrets`, by owner, those with the most revisions first.
 pub fn table(secrets: &BTreeMap<SecretId, SecretInfo>, now_ms: i64) -> Table<'static> {
     let mut sorted: Vec<_> = secrets.iter().collect();
-    sorted.sort_by_key(|(id, info)| (owner(info), Reverse(info.revision), **id));
+    sorted.sort_by_cached_key(|(id, info)| (owner(info), Reverse(info.revision), **id));
     let mut rows = vec![row(["ID", "Name", "Owner", "Rotation", "Revision", "Last updated"])];
     rows.extend(sorted.into_iter().map(|(id, info)| {
-        let name = if info.owner == SecretOwnerKind::Model { &info.label } else { "-" };
+        let name = if info.owner.is_none() { &info.label } else { "-" };
         row([
             id.as_str(),
             name,
-            owner(info),
+            &owner(info),
             info.rotate.unwrap_or(RotatePolicy::Never).as_str(),
             &info.revision.to_string(),
             &since(info.updated_ms, now_ms),
@@ -82,7 +81,7 @@ pub fn document(info: &SecretInfo, with_revisions: bool) -> Map<String, Value> {
     insert("rotates", info.rotate_at_ms.map(time));
     insert("owner", Some(owner(info).into()));
     insert_unless_empty(&mut map, "description", &info.description);
-    let key = if info.owner == SecretOwnerKind::Model { "name" } else { "label" };
+    let key = if info.owner.is_none() { "name" } else { "label" };
     insert_unless_empty(&mut map, key, &info.label);
     map.insert("created".to_owned(), time(info.created_ms));
     map.insert("updated".to_owned(), time(info.updated_ms));
@@ -100,7 +99,13 @@ pub fn insert_access(document: &mut Map<String, Value>, info: &SecretInfo) {
     let access: Vec<Value> = info
         .access
         .iter()
-        .map(|access| json!({ "target": access.target, "scope": access.scope, "role": "view" }))
+        .map(|access| {
+            let scope = match &access.scope {
+                SecretScope::Model(id) => format!("model-{id}"),
+                SecretScope::Relation(ends) => ends.tag(),
+            };
+            json!({ "target": access.reader.tag(), "scope": scope, "role": "view" })
+        })
         .collect();
     if !access.is_empty() {
         document.insert("access".to_owned(), access.into());

@@ -10,6 +10,7 @@ use api::ActionDoc;
 use api::error::{ApiError, ErrorCode};
 use api::text::action as text;
 use serde_json::{Map, Value};
+use state::terms::process_result::{ProcessResult, StreamOutput};
 use state::terms::status::ActionStatus;
 
 /// The document below the name of the unit, for JSON and YAML.
@@ -59,7 +60,7 @@ pub fn plain(task: &ActionDoc) -> Result<String, CommandError> {
         ActionStatus::Pending | ActionStatus::Running | ActionStatus::Aborting | ActionStatus::Completed => {}
     }
     let results: Map<String, Value> =
-        text::results(task).into_iter().filter(|(key, _)| key != "return-code").collect();
+        text::results(task).into_iter().filter(|(key, _)| key != text::RETURN_CODE).collect();
     if !results.is_empty() {
         plain += &yaml(&results.into())?;
     }
@@ -70,14 +71,14 @@ pub fn plain(task: &ActionDoc) -> Result<String, CommandError> {
 /// commands that have no exit code.
 pub fn printed(task: &ActionDoc) -> String {
     let mut plain = String::new();
-    for stream in ["stdout", "stderr"] {
-        let printed = task.results.get(stream).and_then(Value::as_str).unwrap_or_default();
+    let streams = task.process.iter().flat_map(|process| [&process.stdout, &process.stderr]).flatten();
+    for printed in streams.map(StreamOutput::stored_text) {
         plain += printed;
         if !printed.is_empty() && !printed.ends_with('\n') {
             plain.push('\n');
         }
     }
-    let message = text::message(task).filter(|_| !task.results.contains_key("return-code"));
+    let message = text::message(task).filter(|_| task.process.is_none());
     if let Some(message) = message {
         plain += &format!("{}\n", terminal_escape::safe_line(&message));
     }
@@ -97,9 +98,9 @@ pub fn unknown_task_error(error: ApiError, kind: &str, id: u64) -> CommandError 
 /// The failure of a task's process, if it did not exit with 0. A process that was killed or stopped with its agent
 /// has no return code.
 fn failure_text(task: &ActionDoc) -> Option<String> {
-    match task.results.get("return-code").and_then(Value::as_i64) {
-        Some(0) => None,
-        Some(code) => Some(format!("return code {code}")),
+    match &task.process {
+        Some(ProcessResult { exit_code: 0, .. }) => None,
+        Some(ProcessResult { exit_code, .. }) => Some(format!("return code {exit_code}")),
         None => {
             let is_failure = task.status.is_final() && task.status != ActionStatus::Completed;
             is_failure.then(|| "no return code".to_owned())

@@ -14,8 +14,9 @@ use state::terms::life::Life;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::owner::Owner;
 use state::terms::position::Position;
+use state::terms::process_result::ProcessResult;
 use state::terms::resource::ResourceFile;
-use state::terms::secret::{RotatePolicy, SecretId, SecretOwnerKind};
+use state::terms::secret::{RotatePolicy, SecretId, SecretReader};
 use state::terms::status::{ActionStatus, AgentStatus};
 use state::terms::status_message::StatusMessage;
 use std::collections::BTreeMap;
@@ -225,8 +226,8 @@ pub fn sample_task() -> ActionDoc {
         results: BTreeMap::from([
             ("balance".to_owned(), json!("30")),
             ("nested".to_owned(), json!({ "a": "1" })),
-            ("return-code".to_owned(), json!(0)),
         ]),
+        process: Some(ProcessResult::default()),
         log: vec![(NOW_MS, "posting".to_owned())],
         enqueued_ms: NOW_MS,
         started_ms: Some(NOW_MS),
@@ -309,11 +310,9 @@ pub fn sample_model() -> ModelInfo {
 
 /// A secret of users and one of an application.
 pub fn sample_secrets() -> BTreeMap<SecretId, SecretInfo> {
-    let access =
-        |target: &str, scope: &str| SecretAccess { target: target.to_owned(), scope: scope.to_owned() };
+    let access = |scope| SecretAccess { reader: SecretReader::Application("web".to_owned()), scope };
     let users = SecretInfo {
-        owner: SecretOwnerKind::Model,
-        owner_name: String::new(),
+        owner: None,
         label: "token".to_owned(),
         description: "of the mailer".to_owned(),
         rotate: None,
@@ -323,11 +322,10 @@ pub fn sample_secrets() -> BTreeMap<SecretId, SecretInfo> {
         updated_ms: 60_000,
         revision: 2,
         revisions: BTreeMap::from([(1, 0), (2, 60_000)]),
-        access: vec![access("application-web", "model-00000000-0000-0000-0000-000000000007")],
+        access: vec![access(SecretScope::Model(Uuid(7)))],
     };
     let charm = SecretInfo {
-        owner: SecretOwnerKind::Application,
-        owner_name: "ledger".to_owned(),
+        owner: Some(Owner::Application("ledger".to_owned())),
         label: "login".to_owned(),
         description: String::new(),
         rotate: Some(RotatePolicy::Hourly),
@@ -335,7 +333,7 @@ pub fn sample_secrets() -> BTreeMap<SecretId, SecretInfo> {
         expire_at_ms: Some(7_200_000),
         revision: 1,
         revisions: BTreeMap::from([(1, 0)]),
-        access: vec![access("application-web", "relation-ledger.db#web.db")],
+        access: vec![access(SecretScope::Relation("ledger:db web:db".parse().expect("ends")))],
         ..users.clone()
     };
     BTreeMap::from([(SecretId::from_bits(0), users), (SecretId::from_bits(u128::MAX), charm)])

@@ -71,6 +71,7 @@ impl<S: Store, E: Environment> Handle<ListActions> for Authorised<S, E> {
             Ok(all
                 .map(|(_, doc)| ActionDoc {
                     results: BTreeMap::new(),
+                    process: None,
                     log: Vec::new(),
                     ..without_params(doc)
                 })

@@ -19,6 +19,7 @@ use state::terms::operation::{CharmRef, ConfigDigest, Hook, Operation, RelationE
 use state::terms::outcome::Timer;
 use state::terms::owner::Owner;
 use state::terms::position::Position;
+use state::terms::process_result::ProcessResult;
 use state::terms::start_reason::StartReason;
 use state::terms::status::WorkloadStatus;
 use state::terms::storage::{StorageId, StorageReport};
@@ -233,7 +234,7 @@ impl World {
         let retry = Some(Timer { boot: "boot".to_owned(), started_ms: 1000, delay_ms: 5000 });
         failed.outcome = Outcome::Failed { reason: "exit status 1".into(), retry };
         let mut action = made(Operation::Action { id: 2, name: "backup".to_owned() });
-        action.writes.action.results.insert("return-code".to_owned(), 0.into());
+        action.writes.action.process = Some(ProcessResult::default());
         action.reports = vec![report(1, ReportContent::ActionLog("text".to_owned()))];
         let mut resync = made(Operation::Resync);
         resync.sequence += 5;

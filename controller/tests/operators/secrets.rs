@@ -10,7 +10,7 @@ use api::{
 use controller::store::Store;
 use state::agents::secret_read::SecretRead;
 use state::terms::refusal::secret::SecretRefusal;
-use state::terms::secret::{SecretContent, SecretId, SecretOwnerKind};
+use state::terms::secret::{SecretContent, SecretId};
 use std::collections::BTreeMap;
 
 /// `s3cret` in base64, which occurs in no document.
@@ -46,7 +46,7 @@ async fn the_content_of_a_secret_of_users_is_sealed_and_revealed_by_one_request(
     let listed = fixture.admin.handle(ListSecrets).await.expect("they are listed");
     let info = fixture.admin.handle(GetSecret { secret: id.to_string() }).await.expect("it exists");
     assert_eq!((listed.len(), &listed[&id]), (1, &info.secret));
-    assert_eq!((info.secret.owner, info.secret.label.as_str()), (SecretOwnerKind::Model, "token"));
+    assert_eq!((&info.secret.owner, info.secret.label.as_str()), (&None, "token"));
     let shown = serde_json::to_string(&(&listed, &info)).expect("plain data");
     let stored = fixture.controller.store.read(|reader| reader.scan("", "", 10_000)).await;
     assert!(stored.iter().any(|document| document.key.contains(id.as_str())), "the scan covers secrets");

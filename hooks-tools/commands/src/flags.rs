@@ -104,7 +104,7 @@ pub fn parse(
     context: &HookContext,
 ) -> Result<ParsedArguments, ParseStop> {
     let hook_relation = context.trigger.relation_context().map(|about| about.relation);
-    let storage = context.trigger.storage().and_then(|id| id.parse().ok());
+    let storage = context.trigger.storage().cloned();
     let mut parsed = ParsedArguments { relation: hook_relation, storage, ..ParsedArguments::default() };
     let mut rest = words.iter();
     while let Some(word) = rest.next() {

@@ -28,7 +28,10 @@ pub fn text(tool: &Tool, context: &HookContext) -> String {
             FlagKind::Switch => "  (= false)".to_owned(),
             FlagKind::Text => " (= \"\")".to_owned(),
             FlagKind::Format(formats) => format!("  (= {})", formats[0].name()),
-            FlagKind::Storage => format!("  (= {})", context.trigger.storage().unwrap_or_default()),
+            FlagKind::Storage => {
+                let storage = context.trigger.storage().map(ToString::to_string);
+                format!("  (= {})", storage.unwrap_or_default())
+            }
             FlagKind::Relation => {
                 let about = context.trigger.relation_context();
                 format!(

@@ -80,7 +80,7 @@ fn bag(call: &Invocation, owner: Owner) -> Result<Bag, ToolError> {
             relation.unit_bags.get(&unit).cloned().ok_or_else(|| {
                 ToolError::Failed(format!(
                     "cannot read settings for unit \"{unit}\" in relation {}: unit \"{unit}\": settings not found",
-                    quote(&relation.key)
+                    quote(&relation.ends.to_string())
                 ))
             })
         }
@@ -107,7 +107,7 @@ fn require_bag(call: &Invocation, number: RelationNumber, owner: &Owner) -> Resu
     match relation.omitted.removed.contains(owner) {
         true => failed(format!(
             "cannot read settings for {owner} in relation {}: relation not found",
-            quote(&relation.key)
+            quote(&relation.ends.to_string())
         )),
         false => Ok(()),
     }
@@ -196,7 +196,7 @@ mod tests {
             context.insert_bag(&request, None);
             let reply = call(&mut context, "relation-get", words);
             let text = format!(
-                "ERROR cannot read settings for {owner_text} in relation \"web:db mysql:server\": relation not found\n"
+                "ERROR cannot read settings for {owner_text} in relation \"mysql:server web:db\": relation not found\n"
             );
             assert_eq!((reply.code, String::from_utf8(reply.stderr).unwrap()), (1, text));
         }

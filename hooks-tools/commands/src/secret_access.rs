@@ -66,16 +66,17 @@ fn grant(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
         return usage(format!("cannot specify unit {unit} in relation to application {application}"));
     }
     let Some(secret) = call.context.own_secret(id) else { return not_found(id) };
-    let is_granted = |reader: SecretReader| secret.access.contains_key(&reader.tag());
+    let is_granted = |reader: SecretReader| secret.access.contains_key(&reader);
     let is_granted_already = is_granted(SecretReader::Application(application.clone()))
         || unit.clone().is_some_and(|unit| is_granted(SecretReader::Unit(unit)));
     if is_granted_already {
         return Ok(ToolOutput::silent());
     }
-    let unit_tag = SecretReader::Unit(UnitName::new(&application, 0)).tag();
-    let unit_tag = unit_tag.trim_end_matches('0');
-    let has_number = |tag: &str| tag.strip_prefix(unit_tag).is_some_and(|rest| rest.parse::<u32>().is_ok());
-    if unit.is_none() && secret.access.keys().any(|tag| has_number(tag)) {
+    let is_its_unit = |reader: &SecretReader| match reader {
+        SecretReader::Unit(unit) => unit.application == application,
+        SecretReader::Application(_) => false,
+    };
+    if unit.is_none() && secret.access.keys().any(is_its_unit) {
         return failed(
             "any unit level grants need to be revoked before granting access to the corresponding application",
         );
@@ -165,5 +166,71 @@ fn unit(call: &Invocation) -> Result<Option<UnitName>, ToolError> {
             Ok(unit) => Ok(Some(unit)),
             Err(_) => usage(format!("unit {} not valid", quote(text))),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::test_context::{call, relation_context};
+    use state::terms::names::UnitName;
+    use state::terms::secret::{SecretId, SecretOwnerKind, SecretReader};
+    use state::unit::hook_context::HookContext;
+    use state::unit::secrets::HookSecret;
+    use std::collections::BTreeMap;
+
+    const ID: &str = "9m4e2mr0ui3e8a215n4g";
+
+    /// The hook of a unit that owns one secret, which nobody else may read.
+    fn context() -> HookContext {
+        let secret = HookSecret {
+            owner: SecretOwnerKind::Unit,
+            label: String::new(),
+            description: String::new(),
+            rotate: None,
+            rotate_at_ms: None,
+            expire_at_ms: None,
+            revision: 1,
+            access: BTreeMap::new(),
+        };
+        HookContext { secrets: BTreeMap::from([(id(), secret)]), ..relation_context() }
+    }
+
+    fn id() -> SecretId {
+        ID.parse().expect("an id")
+    }
+
+    /// The exit codes of the calls, and who may read the secret after them.
+    fn after(calls: &[&[&str]]) -> (Vec<u8>, Vec<SecretReader>) {
+        let mut context = context();
+        let codes =
+            calls.iter().map(|words| call(&mut context, words[0], &[&[ID], &words[1..]].concat()).code);
+        let codes = codes.collect();
+        let secret = context.own_secret(id()).expect("the secret exists");
+        (codes, secret.access.into_keys().collect())
+    }
+
+    fn unit(number: u32) -> SecretReader {
+        SecretReader::Unit(UnitName::new("mysql", number))
+    }
+
+    #[test]
+    fn a_grant_to_a_unit_must_end_before_its_application_is_granted_access() {
+        let application = SecretReader::Application("mysql".to_owned());
+        let to_unit: &[&str] = &["secret-grant", "--unit", "mysql/0"];
+        let to_application: &[&str] = &["secret-grant"];
+        assert_eq!(after(&[to_unit, to_application]), (vec![0, 1], vec![unit(0)]));
+        let revoked: &[&str] = &["secret-revoke", "--unit", "mysql/0"];
+        assert_eq!(after(&[to_unit, revoked, to_application]), (vec![0, 0, 0], vec![application.clone()]));
+        assert_eq!(after(&[to_application, to_unit]), (vec![0, 0], vec![application]));
+    }
+
+    #[test]
+    fn a_unit_or_an_application_loses_its_own_access_only() {
+        let first: &[&str] = &["secret-grant", "--unit", "mysql/2"];
+        let second: &[&str] = &["secret-grant", "--unit", "mysql/10"];
+        assert_eq!(after(&[second, first]).1, [unit(2), unit(10)]);
+        assert_eq!(after(&[first, second, &["secret-revoke", "--unit", "mysql/2"]]).1, [unit(10)]);
+        assert_eq!(after(&[first, second, &["secret-revoke", "--app", "mysql"]]).1, [unit(2), unit(10)]);
+        assert_eq!(after(&[first, second, &["secret-revoke", "-r", "1"]]).1, []);
     }
 }

@@ -6,7 +6,9 @@ use crate::secret_time;
 use crate::secret_uri;
 use crate::tool::{Invocation, Tool, ToolError, ToolOutput, failed, usage};
 use crate::value::Value;
-use state::unit::secrets::{HookSecret, SecretScope};
+use state::terms::cause::RelationName;
+use state::terms::secret::SecretReader;
+use state::unit::secrets::HookSecret;
 use std::collections::BTreeMap;
 
 pub const INFO: Tool = Tool {
@@ -75,12 +77,16 @@ fn fields(secret: HookSecret) -> Value {
     Value::Record(fields)
 }
 
+<<<<<<< HEAD
 /// A reader with the tag of the relation in which it was granted: `relation-web.db#store.server`.
 fn access_fields(target: String, scope: &SecretScope) -> Value {
     let scope = format!("relation-{}", scope.key.replace(':', ".").replace(' ', "#"));
+=======
+fn access_fields((reader, scope): (SecretReader, RelationName)) -> Value {
+>>>>>>> eb480193b8168b942c96581a6a4a9dd128c9d7b5
     Value::Record(vec![
-        ("target", Value::text(target)),
-        ("scope", Value::text(scope)),
+        ("target", Value::text(reader.tag())),
+        ("scope", Value::text(scope.ends.tag())),
         ("role", Value::text("view")),
     ])
 }

@@ -28,7 +28,7 @@ fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
     let Some(storage) = call.context.storage.get(id) else {
         return failed(format!("storage {} not found", quote(&id.to_string())));
     };
-    let (kind, location) = (Value::text(&storage.kind), Value::text(&storage.location));
+    let (kind, location) = (Value::text(storage.kind.as_str()), Value::text(&storage.location));
     Ok(ToolOutput::value(match key.map(String::as_str) {
         None | Some("") => Value::Map([("kind".to_owned(), kind), ("location".to_owned(), location)].into()),
         Some("kind") => kind,

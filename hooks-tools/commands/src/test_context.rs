@@ -6,8 +6,11 @@ mod hook_context;
 use crate::{CallOutcome, Inputs, ToolReply};
 pub use hook_context::context;
 use serde_json::Map;
+use state::charm::StorageType;
 use state::terms::commands::RelationContext;
+use state::terms::hook_name::{HookName, RelationEventName};
 use state::terms::names::UnitName;
+use state::terms::storage::{StorageEvent, StorageId};
 use state::unit::hook_context::{HookContext, HookStorage, HookTrigger, RunningAction};
 
 /// The context of the hook db-relation-changed for mysql/0.
@@ -19,7 +22,10 @@ pub fn relation_context() -> HookContext {
         departing: None,
     };
     HookContext {
-        trigger: HookTrigger::Relation { hook: "db-relation-changed".to_owned(), about },
+        trigger: HookTrigger::Relation {
+            hook: HookName::Relation { endpoint: "db".to_owned(), event: RelationEventName::Changed },
+            about,
+        },
         ..context()
     }
 }
@@ -32,13 +38,14 @@ pub fn action_context() -> HookContext {
 
 /// The context of the hook data-storage-attached.
 pub fn storage_context() -> HookContext {
-    let (id, location, kind) = ("data/0".to_owned(), "/srv/data".to_owned(), "filesystem".to_owned());
-    let data = HookStorage { kind: kind.clone(), location: location.clone() };
-    let cache = HookStorage { kind: "block".to_owned(), location: "/dev/loop0".to_owned() };
-    let known = [("data/0", data), ("cache/1", cache)];
-    let known = known.map(|(id, storage)| (id.parse().expect("an id"), storage));
+    let id = |text: &str| text.parse::<StorageId>().expect("an id");
+    let (location, kind) = ("/srv/data".to_owned(), StorageType::Filesystem);
+    let data = HookStorage { kind, location: location.clone() };
+    let cache = HookStorage { kind: StorageType::Block, location: "/dev/loop0".to_owned() };
+    let known = [(id("data/0"), data), (id("cache/1"), cache)];
+    let hook = HookName::Storage { name: "data".to_owned(), event: StorageEvent::Attached };
     HookContext {
-        trigger: HookTrigger::Storage { hook: "data-storage-attached".to_owned(), id, location, kind },
+        trigger: HookTrigger::Storage { hook, id: id("data/0"), location, kind },
         storage: known.into(),
         ..context()
     }

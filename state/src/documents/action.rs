@@ -6,6 +6,7 @@ use crate::documents::draft::Key;
 use crate::documents::key::{Kind, Model};
 use crate::terms::failure_reason::FailureReason;
 use crate::terms::names::{UnitName, Uuid};
+use crate::terms::process_result::ProcessResult;
 use crate::terms::refusal::RefusalReason;
 use crate::terms::status::ActionStatus;
 use serde::{Deserialize, Serialize};
@@ -33,10 +34,12 @@ pub struct ActionDoc {
     /// Why the action has failed; none if it has not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<ActionFailure>,
-    /// What the action set with `action-set`: dotted keys are nested, values are strings. `return-code` (a number) once
-    /// the process has ended; `stdout` and `stderr` if they are not empty.
+    /// What the action set with `action-set`: dotted keys are nested, values are strings.
     #[serde(default)]
     pub results: BTreeMap<String, Value>,
+    /// How the process has exited; none if it has not, or was killed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<ProcessResult>,
     /// The lines of `action-log`, each with its time in milliseconds.
     #[serde(default)]
     pub log: Vec<(i64, String)>,

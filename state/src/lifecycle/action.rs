@@ -131,6 +131,7 @@ fn put_enqueued(
         status: ActionStatus::Pending,
         failure: None,
         results: Default::default(),
+        process: None,
         log: Vec::new(),
         enqueued_ms: now_ms,
         started_ms: None,
@@ -299,7 +300,7 @@ fn finish_with(
         return; // the unit received the cancellation in time
     }
     let is_aborted = doc.status == ActionStatus::Aborting && record.outcome != Outcome::Ok;
-    let ActionWrites { results, failed } = &record.writes.action;
+    let ActionWrites { results, process, failed } = &record.writes.action;
     doc.failure = match (refusal, failed, &record.outcome) {
         (Some(refusal), ..) => Some(ActionFailure::Refused { refusal: Box::new(refusal.clone()) }),
         (None, Some(message), _) => Some(ActionFailure::ActionFail { message: message.clone() }),
@@ -315,6 +316,7 @@ fn finish_with(
         (false, None) => ActionStatus::Completed,
     };
     doc.results.extend(results.clone());
+    doc.process = process.clone();
     doc.started_ms.get_or_insert(record.at_ms);
     doc.completed_ms = Some(record.at_ms);
     append_log_lines(&mut doc, &record.reports);
@@ -332,7 +334,7 @@ pub(crate) fn finish_refused(
     refusal: &RefusalReason,
 ) {
     let mut refused = record.clone();
-    refused.writes.action.results.insert("return-code".to_owned(), 1.into());
+    refused.writes.action.process.get_or_insert_default().exit_code = 1;
     finish_with(draft, model, unit, id, &refused, Some(refusal));
 }
 

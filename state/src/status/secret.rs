@@ -5,7 +5,9 @@ use crate::documents::prelude::KeyParts;
 use crate::documents::prelude::{Kind, Model, SecretDoc, SecretGrantDoc, secret_of_key};
 use crate::documents::refusal::Refusal;
 use crate::lifecycle::{secret, user_secret};
-use crate::terms::secret::{RotatePolicy, SecretId, SecretOwnerKind};
+use crate::terms::names::{RelationEnds, Uuid};
+use crate::terms::owner::Owner;
+use crate::terms::secret::{RotatePolicy, SecretId, SecretOwnerKind, SecretReader};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -13,10 +15,8 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SecretInfo {
-    /// The kind of owner.
-    pub owner: SecretOwnerKind,
-    /// The name of the owner; empty for the users of the model.
-    pub owner_name: String,
+    /// The unit or the application that owns it; none if the users of the model do.
+    pub owner: Option<Owner>,
     /// The name of a user's secret, or the label that a charm gave it; may be empty.
     pub label: String,
     /// The description; may be empty.
@@ -43,10 +43,21 @@ pub struct SecretInfo {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SecretAccess {
-    /// The tag of the reader: `application-mysql` or `unit-mysql-0`.
-    pub target: String,
-    /// The tag of what the permission depends on: a relation, or the model for a user's secret.
-    pub scope: String,
+    /// Who may read it.
+    pub reader: SecretReader,
+    /// What the permission depends on.
+    pub scope: SecretScope,
+}
+
+/// What a permission to read a secret depends on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum SecretScope {
+    /// The model, for a user's secret.
+    Model(Uuid),
+    /// The relation in which a charm granted it.
+    Relation(RelationEnds),
 }
 
 /// The secrets of a model, by id.
@@ -55,7 +66,7 @@ pub fn secrets(reader: &dyn Reader, model: Model) -> BTreeMap<SecretId, SecretIn
     let ids = all.filter_map(|(key, _)| secret_of_key(KeyParts::of(&key)?.rest));
     // without those whose owner is removed, and which the janitor has not deleted yet
     let existing = ids.filter_map(|id| Some((id, secret::find(&mut { reader }, model, id).ok()?)));
-    existing.map(|(id, doc)| (id, info(reader, model, &doc))).collect()
+    existing.filter_map(|(id, doc)| Some((id, info(reader, model, &doc)?))).collect()
 }
 
 /// The secret with this URI, or the user's secret with this name.
@@ -64,23 +75,24 @@ pub fn secrets(reader: &dyn Reader, model: Model) -> BTreeMap<SecretId, SecretIn
 /// If there is none.
 pub fn find(reader: &dyn Reader, model: Model, text: &str) -> Result<(SecretId, SecretInfo), Refusal> {
     let (id, doc) = user_secret::find(&mut { reader }, model, text)?;
-    Ok((id, info(reader, model, &doc)))
+    let info = info(reader, model, &doc).ok_or_else(|| secret::not_found(id))?;
+    Ok((id, info))
 }
 
-fn info(reader: &dyn Reader, model: Model, doc: &SecretDoc) -> SecretInfo {
-    let owner_name = match doc.owner.kind {
-        SecretOwnerKind::Unit => read(reader, &model.unit(doc.owner.id)).map(|unit| unit.name.to_string()),
+/// None if the owner is removed.
+fn info(reader: &dyn Reader, model: Model, doc: &SecretDoc) -> Option<SecretInfo> {
+    let owner = match doc.owner.kind {
+        SecretOwnerKind::Unit => Some(Owner::Unit(read(reader, &model.unit(doc.owner.id))?.name)),
         SecretOwnerKind::Application => {
-            read(reader, &model.application(doc.owner.id)).map(|application| application.name)
+            Some(Owner::Application(read(reader, &model.application(doc.owner.id))?.name))
         }
         SecretOwnerKind::Model => None,
     };
     let mut access: Vec<SecretAccess> =
         doc.grants.values().filter_map(|grant| access(reader, model, grant)).collect();
     access.sort();
-    SecretInfo {
-        owner: doc.owner.kind,
-        owner_name: owner_name.unwrap_or_default(),
+    Some(SecretInfo {
+        owner,
         label: doc.label.clone(),
         description: doc.description.clone(),
         rotate: doc.rotate,
@@ -91,21 +103,14 @@ fn info(reader: &dyn Reader, model: Model, doc: &SecretDoc) -> SecretInfo {
         revision: doc.newest(),
         revisions: doc.revisions.iter().map(|(revision, doc)| (*revision, doc.created_ms)).collect(),
         access,
-    }
+    })
 }
 
 /// A grant of a user, or one whose relation exists.
 fn access(reader: &dyn Reader, model: Model, grant: &SecretGrantDoc) -> Option<SecretAccess> {
     let scope = match grant.relation {
-        None => format!("model-{}", model.0),
-        Some(relation) => {
-            let ends = read(reader, &model.relation(relation))?.ends;
-            let mut ends: Vec<String> =
-                ends.iter().map(|end| format!("{}.{}", end.application_name, end.endpoint)).collect();
-            ends.sort();
-            ends.dedup();
-            format!("relation-{}", ends.join("#"))
-        }
+        None => SecretScope::Model(model.0),
+        Some(relation) => SecretScope::Relation(read(reader, &model.relation(relation))?.end_names()),
     };
-    Some(SecretAccess { target: grant.reader.tag(), scope })
+    Some(SecretAccess { reader: grant.reader.clone(), scope })
 }

@@ -84,6 +84,12 @@ impl UnitName {
     pub fn tag(&self) -> String {
         format!("unit-{}-{}", self.application, self.number)
     }
+
+    /// The inverse of [`UnitName::tag`]; none if the text is no tag of a unit.
+    pub fn from_tag(tag: &str) -> Option<UnitName> {
+        let (application, number) = tag.strip_prefix("unit-")?.rsplit_once('-')?;
+        format!("{application}/{number}").parse().ok()
+    }
 }
 
 impl fmt::Display for UnitName {
@@ -104,6 +110,11 @@ impl FromStr for UnitName {
         }
         Ok(UnitName::new(application, number.parse().map_err(|_| bad())?))
     }
+}
+
+/// The tag of an application, as Juju writes it: `application-web`.
+pub fn application_tag(name: &str) -> String {
+    format!("application-{name}")
 }
 
 /// The most characters of the name of a new application or model: the unit's name is part of file names, of names of
@@ -161,6 +172,15 @@ impl FromStr for EndpointName {
 /// ends are the same relation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RelationEnds(Vec<EndpointName>);
+
+impl RelationEnds {
+    /// The tag of the relation, as Juju writes it: `relation-db.server#web.db`.
+    pub fn tag(&self) -> String {
+        let ends: Vec<String> =
+            self.0.iter().map(|end| format!("{}.{}", end.application, end.endpoint)).collect();
+        format!("relation-{}", ends.join("#"))
+    }
+}
 
 impl FromIterator<EndpointName> for RelationEnds {
     fn from_iter<I: IntoIterator<Item = EndpointName>>(ends: I) -> RelationEnds {
@@ -245,12 +265,14 @@ mod tests {
     /// The keys of stored relations contain their ends in this order.
     #[test]
     fn the_ends_of_a_relation_are_in_text_order() {
-        for (given, printed) in [
-            ("web:db db:server", "db:server web:db"),
-            ("db:x db-a:x", "db-a:x db:x"),
-            ("web:ring", "web:ring"),
+        for (given, printed, tag) in [
+            ("web:db db:server", "db:server web:db", "relation-db.server#web.db"),
+            ("db:x db-a:x", "db-a:x db:x", "relation-db-a.x#db.x"),
+            ("db:x db0:x", "db0:x db:x", "relation-db0.x#db.x"),
+            ("web:ring", "web:ring", "relation-web.ring"),
         ] {
-            assert_eq!(given.parse::<RelationEnds>().map(|ends| ends.to_string()), Ok(printed.to_owned()));
+            let ends: RelationEnds = given.parse().expect("ends");
+            assert_eq!([ends.to_string(), ends.tag()], [printed, tag]);
         }
         for bad in ["", "web", "web:db ", "web:db  db:server"] {
             assert!(bad.parse::<RelationEnds>().is_err(), "{bad:?}");
@@ -262,6 +284,11 @@ mod tests {
         assert_eq!("web-app/10".parse::<UnitName>().map(|u| u.to_string()), Ok("web-app/10".to_owned()));
         for bad in ["web", "web/", "web/x", "web/01", "Web/0", "web-1/0", "/0", "web/0/1", "web//0"] {
             assert!(bad.parse::<UnitName>().is_err(), "{bad}");
+        }
+        let name = UnitName::new("web-app", 10);
+        assert_eq!(UnitName::from_tag(&name.tag()), Some(name));
+        for bad in ["web-app/10", "unit-web", "unit-10", "machine-0", "unit-web-01"] {
+            assert_eq!(UnitName::from_tag(bad), None, "{bad}");
         }
         let uuid = "5f3a1c2e-7d64-4a0b-9c11-0e6b8f2d9a10";
         assert_eq!(uuid.parse::<Uuid>().map(|u| u.to_string()), Ok(uuid.to_owned()));

@@ -1,17 +1,17 @@
-//! The owner of a settings bag in a relation: a unit or an application.
+//! The owner of a settings bag in a relation, or of a secret: a unit or an application.
 
 use crate::terms::names::UnitName;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Whose settings bag it is.
+/// Whose settings bag or secret it is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Owner {
-    /// The bag of one unit, which that unit's charm writes.
+    /// One unit, whose charm writes the bag.
     Unit(UnitName),
-    /// The bag of a whole application, which its leader writes.
+    /// A whole application, whose leader writes the bag.
     Application(String),
 }
 

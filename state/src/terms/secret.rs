@@ -4,7 +4,7 @@
 //! controller and receive from it. It is never stored, and `Debug` does not show it. What is stored is sealed: text
 //! that only the controller can open.
 
-use crate::terms::names::{BadName, UnitName, Uuid, serde_as_text};
+use crate::terms::names::{BadName, UnitName, Uuid, application_tag, serde_as_text};
 use crate::terms::string_enum::string_enum;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::collections::BTreeMap;
@@ -247,8 +247,8 @@ impl SecretReader {
     /// The reader as secret-info-get prints it: `application-mysql` or `unit-mysql-0`.
     pub fn tag(&self) -> String {
         match self {
-            SecretReader::Application(name) => format!("application-{name}"),
-            SecretReader::Unit(unit) => format!("unit-{}-{}", unit.application, unit.number),
+            SecretReader::Application(name) => application_tag(name),
+            SecretReader::Unit(unit) => unit.tag(),
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::lifecycle::unit;
 use crate::terms::activity::Activity;
 use crate::terms::cause::Actor;
 use crate::terms::commands;
+use crate::terms::process_result::{ProcessResult, StreamOutput};
 use crate::terms::refusal::RefusalReason;
 use crate::terms::refusal::record::RecordRefusal;
 use crate::terms::status::{ActionStatus, AgentStatus, WorkloadStatus};
@@ -205,11 +206,12 @@ fn an_action_whose_writes_are_refused_fails() {
     let change = [("key".to_owned(), "value".to_owned())].into();
     let bags = crate::unit::hook_context::BagWrites { application: change, ..Default::default() };
     record.writes.bags.insert(world.number(relation), bags);
-    record.writes.action.results.insert("return-code".into(), 0.into());
+    let stderr = Some(StreamOutput::Text("printed".to_owned()));
+    record.writes.action.process = Some(ProcessResult { exit_code: 0, stdout: None, stderr: stderr.clone() });
     let refusal = agent.commit(&mut world, record).refusal.expect("it does not lead");
     let ended = doc(&world, id);
     assert_eq!(ended.status, ActionStatus::Failed);
-    assert_eq!(ended.results["return-code"], 1);
+    assert_eq!(ended.process, Some(ProcessResult { exit_code: 1, stdout: None, stderr }));
     assert_eq!(ended.failure, Some(ActionFailure::Refused { refusal: Box::new(refusal) }));
     assert_eq!((agent.local.episode(), agent.local.last_action), (None, Some(id)), "the unit goes on");
 }

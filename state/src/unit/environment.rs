@@ -62,7 +62,7 @@ pub fn environment(context: &HookContext, facts: &MachineFacts) -> Vec<(String, 
     add("CHARM_DIR", &facts.charm_dir);
     add("JUJU_CHARM_DIR", &facts.charm_dir);
     add("JUJU_CONTEXT_ID", &context.id);
-    add("JUJU_HOOK_NAME", context.trigger.hook());
+    add("JUJU_HOOK_NAME", &context.trigger.hook_text());
     add("JUJU_AGENT_SOCKET_ADDRESS", &facts.socket);
     add("JUJU_AGENT_SOCKET_NETWORK", "unix");
     add("JUJU_UNIT_NAME", &context.unit.to_string());
@@ -113,9 +113,9 @@ fn trigger_variables(trigger: &HookTrigger, add: &mut impl FnMut(&str, &str)) {
     match trigger {
         HookTrigger::Hook(_) | HookTrigger::Relation { .. } | HookTrigger::Commands(_) => {}
         HookTrigger::Storage { id, location, kind, .. } => {
-            add("JUJU_STORAGE_ID", id);
+            add("JUJU_STORAGE_ID", &id.to_string());
             add("JUJU_STORAGE_LOCATION", location);
-            add("JUJU_STORAGE_KIND", kind);
+            add("JUJU_STORAGE_KIND", kind.as_str());
         }
         HookTrigger::Secret { id, label, revision, .. } => {
             add("JUJU_SECRET_ID", &format!("secret:{id}"));
@@ -146,6 +146,7 @@ fn trigger_variables(trigger: &HookTrigger, add: &mut impl FnMut(&str, &str)) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::terms::hook_name::{HookName, RelationEventName};
     use crate::terms::names::UnitName;
     use crate::terms::proxy::Proxy;
     use crate::tests::hook_context;
@@ -211,7 +212,11 @@ mod tests {
     #[test]
     fn a_plain_hook_has_nothing_beyond_the_common_variables() {
         let own = [("JUJU_HOOK_NAME", "install"), ("JUJU_DISPATCH_PATH", "hooks/install")];
-        assert_environment(HookTrigger::Hook("install".to_owned()), &own);
+        assert_environment(HookTrigger::Hook(HookName::Install), &own);
+    }
+
+    fn relation_hook(event: RelationEventName) -> HookName {
+        HookName::Relation { endpoint: "db".to_owned(), event }
     }
 
     #[test]
@@ -226,7 +231,10 @@ mod tests {
             ("JUJU_REMOTE_UNIT", ""),
             ("JUJU_REMOTE_APP", "mysql"),
         ];
-        assert_environment(HookTrigger::Relation { hook: "db-relation-broken".to_owned(), about }, &own);
+        assert_environment(
+            HookTrigger::Relation { hook: relation_hook(RelationEventName::Broken), about },
+            &own,
+        );
     }
 
     #[test]
@@ -246,7 +254,10 @@ mod tests {
             ("JUJU_REMOTE_APP", "mysql"),
             ("JUJU_DEPARTING_UNIT", "web/0"),
         ];
-        assert_environment(HookTrigger::Relation { hook: "db-relation-departed".to_owned(), about }, &own);
+        assert_environment(
+            HookTrigger::Relation { hook: relation_hook(RelationEventName::Departed), about },
+            &own,
+        );
     }
 
     #[test]
@@ -266,7 +277,7 @@ mod tests {
 
     #[test]
     fn legacy_proxies_are_set_in_both_cases_and_only_if_not_empty() {
-        let mut context = context(HookTrigger::Hook("start".to_owned()));
+        let mut context = context(HookTrigger::Hook(HookName::Start));
         context.model.proxies.legacy = Proxy { no_proxy: "10.0.0.0/8".to_owned(), ..Proxy::default() };
         let variables = environment(&context, &machine_facts());
         let proxies: Vec<&str> = variables

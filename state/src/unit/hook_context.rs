@@ -9,14 +9,16 @@ pub use super::writes::{
     ALL_ENDPOINTS, ActionWrites, BagWrites, HOOK_DOCUMENTS_MAX, HOOK_WRITES_BYTES_MAX, HookWriteError, Level,
     PortWrites, Ports, Reboot, ReportContent, Writes,
 };
+use crate::charm::StorageType;
 use crate::terms::commands::RelationContext;
+use crate::terms::hook_name::HookName;
 pub use crate::terms::leader_settings::LEADER_SETTINGS_BYTES_MAX;
 use crate::terms::life::Life;
-use crate::terms::names::{RelationNumber, UnitName, Uuid};
+use crate::terms::names::{RelationEnds, RelationNumber, UnitName, Uuid};
 use crate::terms::owner::Owner;
 use crate::terms::position::Position;
 use crate::terms::proxy::Proxies;
-use crate::terms::secret::SecretId;
+use crate::terms::secret::{SecretEvent, SecretId};
 use crate::terms::settings::{Bag, BagChange};
 use crate::terms::status::WorkloadStatus;
 use crate::terms::storage::StorageId;
@@ -92,32 +94,32 @@ pub struct HookResource {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HookTrigger {
-    /// A hook without further data, by its name: `install`, `config-changed`.
-    Hook(String),
+    /// A hook without further data: `install`, `config-changed`.
+    Hook(HookName),
     /// A relation hook.
     Relation {
         /// The hook's name, for example `db-relation-changed`.
-        hook: String,
+        hook: HookName,
         /// The relation and the remote unit.
         about: RelationContext,
     },
     /// A storage hook.
     Storage {
         /// The hook's name.
-        hook: String,
+        hook: HookName,
         /// The storage id, `data/0`.
-        id: String,
+        id: StorageId,
         /// Where the storage is mounted.
         location: String,
-        /// `filesystem` or `block`.
-        kind: String,
+        /// The kind of storage.
+        kind: StorageType,
     },
     /// A secret hook.
     Secret {
-        /// The hook's name.
-        hook: String,
-        /// The secret's id without the scheme `secret:`.
-        id: String,
+        /// What the hook reports.
+        event: SecretEvent,
+        /// The secret.
+        id: SecretId,
         /// The secret's label.
         label: String,
         /// The revision, for secret-remove and secret-expired only.
@@ -193,8 +195,8 @@ pub struct HookRelation {
     pub interface: String,
     /// Whether this is a peer relation.
     pub peer: bool,
-    /// The relation's name in messages, for example `web:db mysql:server`.
-    pub key: String,
+    /// The endpoints: only the unit's own in a peer relation, or if the view does not show the relation any more.
+    pub ends: RelationEnds,
     /// The application on the other side; in a peer relation the unit's own.
     pub remote_application: String,
     /// The UUID of the model of that application.
@@ -402,22 +404,22 @@ pub enum BagSide {
 /// Storage of the unit, as the hook tools print it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HookStorage {
-    /// The kind: `filesystem` or `block`.
-    pub kind: String,
+    /// The kind.
+    pub kind: StorageType,
     /// Where it is mounted, or the device.
     pub location: String,
 }
 
 impl HookTrigger {
     /// Returns the value of `JUJU_HOOK_NAME`, which is empty for actions and commands.
-    pub fn hook(&self) -> &str {
+    pub fn hook_text(&self) -> String {
         match self {
             HookTrigger::Hook(hook)
             | HookTrigger::Relation { hook, .. }
-            | HookTrigger::Storage { hook, .. }
-            | HookTrigger::Secret { hook, .. }
-            | HookTrigger::Workload { hook, .. } => hook,
-            HookTrigger::Action(_) | HookTrigger::Commands(_) => "",
+            | HookTrigger::Storage { hook, .. } => hook.to_string(),
+            HookTrigger::Secret { event, .. } => HookName::Secret(*event).to_string(),
+            HookTrigger::Workload { hook, .. } => hook.clone(),
+            HookTrigger::Action(_) | HookTrigger::Commands(_) => String::new(),
         }
     }
 
@@ -426,16 +428,16 @@ impl HookTrigger {
         match self {
             HookTrigger::Action(action) => Some(format!("actions/{}", action.name)),
             HookTrigger::Commands(_) => None,
-            HookTrigger::Hook(hook)
-            | HookTrigger::Relation { hook, .. }
-            | HookTrigger::Storage { hook, .. }
-            | HookTrigger::Secret { hook, .. }
-            | HookTrigger::Workload { hook, .. } => Some(format!("hooks/{hook}")),
+            HookTrigger::Hook(_)
+            | HookTrigger::Relation { .. }
+            | HookTrigger::Storage { .. }
+            | HookTrigger::Secret { .. }
+            | HookTrigger::Workload { .. } => Some(format!("hooks/{}", self.hook_text())),
         }
     }
 
     /// The id of the storage of a storage hook.
-    pub fn storage(&self) -> Option<&str> {
+    pub fn storage(&self) -> Option<&StorageId> {
         match self {
             HookTrigger::Storage { id, .. } => Some(id),
             HookTrigger::Hook(_)

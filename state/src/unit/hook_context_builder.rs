@@ -85,7 +85,16 @@ pub fn is_aborted(view: &Snapshot, operation: &Operation) -> bool {
 /// Builds the context of `run`. Returns `None` if the operation does not execute a program of the charm, is an action
 /// that was cancelled, or runs commands in a relation that the unit has left.
 pub fn build(local: &Local, view: &Snapshot, run: &Run, input: &ContextInput) -> Option<HookContext> {
-    let (trigger, middle) = trigger(local, view, &run.operation, input)?;
+    let trigger = trigger(local, view, &run.operation, input)?;
+    let middle = match &trigger {
+        HookTrigger::Action(action) => action.name.clone(),
+        HookTrigger::Commands(_) => RUN_COMMANDS.to_owned(),
+        HookTrigger::Hook(_)
+        | HookTrigger::Relation { .. }
+        | HookTrigger::Storage { .. }
+        | HookTrigger::Secret { .. }
+        | HookTrigger::Workload { .. } => trigger.hook_text(),
+    };
     let about = trigger.relation_context().cloned();
     // only relations whose scope the unit has entered: a write in another one would be accepted here and dropped
     // later
@@ -157,8 +166,7 @@ fn storage(local: &Local, operation: &Operation) -> BTreeMap<StorageId, HookStor
         _ => None,
     };
     let shown = |(id, known): (&StorageId, &AttachedStorage)| {
-        let (kind, location) = (known.kind.as_str().to_owned(), known.location.clone());
-        (id.clone(), HookStorage { kind, location })
+        (id.clone(), HookStorage { kind: known.kind, location: known.location.clone() })
     };
     local.storage.iter().chain(of_hook).map(shown).collect()
 }
@@ -168,7 +176,7 @@ fn trigger(
     view: &Snapshot,
     operation: &Operation,
     input: &ContextInput,
-) -> Option<(HookTrigger, String)> {
+) -> Option<HookTrigger> {
     match operation {
         Operation::Hook(hook @ Hook::Relation { relation, event, .. }) => {
             let local_endpoint = &local.relations.get(relation)?.local_endpoint;
@@ -190,42 +198,32 @@ fn trigger(
             };
             let unit = event.remote_unit().cloned();
             let about = RelationContext { relation: *relation, unit, application, departing };
-            let name = hook.name().to_string();
-            Some((HookTrigger::Relation { hook: name.clone(), about }, name))
+            Some(HookTrigger::Relation { hook: hook.name(), about })
         }
         Operation::Hook(Hook::Secret { secret, label, revision, event, .. }) => {
-            let hook = format!("secret-{event}");
             let has_revision = matches!(event, SecretEvent::Expired | SecretEvent::Remove);
             let revision = has_revision.then_some(*revision);
-            let (id, label) = (secret.to_string(), label.clone());
-            Some((HookTrigger::Secret { hook: hook.clone(), id, label, revision }, hook))
+            Some(HookTrigger::Secret { event: *event, id: *secret, label: label.clone(), revision })
         }
         Operation::Hook(hook @ Hook::Storage { id, storage, .. }) => {
-            let (name, kind) = (hook.name().to_string(), storage.kind.as_str().to_owned());
-            let (id, location) = (id.to_string(), storage.location.clone());
-            Some((HookTrigger::Storage { hook: name.clone(), id, location, kind }, name))
+            let (id, location) = (id.clone(), storage.location.clone());
+            Some(HookTrigger::Storage { hook: hook.name(), id, location, kind: storage.kind })
         }
-        Operation::Hook(hook) => {
-            let name = hook.name().to_string();
-            Some((HookTrigger::Hook(name.clone()), name))
-        }
+        Operation::Hook(hook) => Some(HookTrigger::Hook(hook.name())),
         Operation::Commands(CommandsRequest { about, .. }) => {
             let is_known = about.as_ref().is_none_or(|about| local.relations.contains_key(&about.relation));
             let script = input.commands.filter(|_| is_known)?.to_owned();
             let running = RunningCommands { about: about.clone(), script };
-            Some((HookTrigger::Commands(running), RUN_COMMANDS.to_owned()))
+            Some(HookTrigger::Commands(running))
         }
         Operation::Action { id, name } => {
             let action = view.actions.get(id)?;
             if let Some(script) = commands_context::of_action(action) {
                 let running = RunningCommands { about: None, script: script.to_owned() };
-                return Some((HookTrigger::Commands(running), RUN_COMMANDS.to_owned()));
+                return Some(HookTrigger::Commands(running));
             }
             let params = action.params.clone().into_iter().collect();
-            Some((
-                HookTrigger::Action(RunningAction { name: name.clone(), id: id.to_string(), params }),
-                name.clone(),
-            ))
+            Some(HookTrigger::Action(RunningAction { name: name.clone(), id: id.to_string(), params }))
         }
         Operation::InstallCharm(_)
         | Operation::EnterScope { .. }
@@ -273,7 +271,7 @@ fn relation(
         endpoint: endpoint.clone(),
         interface: interface.clone(),
         peer: *peer,
-        key: ends.to_string(),
+        ends,
         remote_application: remote_application.clone(),
         remote_model: view.model.uuid,
         // relation-ids does not list a relation in its broken hook, even if the relation is still Alive in the view

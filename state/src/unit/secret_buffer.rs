@@ -36,9 +36,7 @@ impl HookContext {
             secret.rotate = write.rotate.or(secret.rotate);
             secret.expire_at_ms = write.expire_at_ms.or(secret.expire_at_ms);
             secret.revision += u64::from(write.sealed.is_some());
-            let key_of =
-                |number| self.relations.get(&number).map(|relation| relation.key.clone()).unwrap_or_default();
-            write.access.iter().for_each(|change| change.apply(&mut secret.access, key_of));
+            write.access.iter().for_each(|change| change.apply(&mut secret.access, &self.relations));
         }
         Some(secret)
     }

@@ -6,6 +6,8 @@
 //! before, and a hook that fails leaves nothing behind. The key never leaves the controller, so that a copy of a unit's
 //! folder opens nothing. To read a content that the same hook has written, the tool sends the sealed text back.
 
+use super::hook_context::HookRelation;
+use crate::terms::cause::RelationName;
 use crate::terms::names::{RelationNumber, UnitName};
 use crate::terms::secret::{RotatePolicy, SecretId, SecretOwnerKind, SecretReader};
 use serde::{Deserialize, Serialize};
@@ -74,20 +76,10 @@ pub struct HookSecret {
     pub expire_at_ms: Option<i64>,
     /// The newest revision.
     pub revision: u64,
-    /// Who may read it, by the tag of the reader.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub access: BTreeMap<String, SecretScope>,
-}
-
-/// The relation in which a secret was granted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct SecretScope {
-    /// The relation's number; none if it is not known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub relation: Option<RelationNumber>,
-    /// Its endpoints in text order: `myapp:db mysql:server`.
-    pub key: String,
+    /// Who may read it, and the relation in which it was granted; a list of pairs when it is serialised.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", with = "crate::terms::pairs")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<(SecretReader, RelationName)>"))]
+    pub access: BTreeMap<SecretReader, RelationName>,
 }
 
 /// The writes of a hook, by secret.
@@ -187,25 +179,28 @@ impl SecretWrite {
 }
 
 impl AccessChange {
-    /// Applies the change to the readers of a secret, as the hook sees them.
+    /// Applies the change to the readers of a secret, as the hook sees them. A grant in a relation that the hook does
+    /// not see gives no access.
     pub(super) fn apply(
         &self,
-        readers: &mut BTreeMap<String, SecretScope>,
-        key_of: impl Fn(RelationNumber) -> String,
+        readers: &mut BTreeMap<SecretReader, RelationName>,
+        relations: &BTreeMap<RelationNumber, HookRelation>,
     ) {
         match self {
             AccessChange::Grant { relation, application, unit } => {
                 let reader = unit.clone().map(SecretReader::Unit);
                 let reader = reader.unwrap_or_else(|| SecretReader::Application(application.clone()));
-                readers
-                    .insert(reader.tag(), SecretScope { relation: Some(*relation), key: key_of(*relation) });
+                let ends = relations.get(relation).map(|relation| relation.ends.clone());
+                readers.extend(ends.map(|ends| (reader, RelationName { number: *relation, ends })));
             }
             AccessChange::Revoke { relation, application, unit } => {
-                let application_tag = application.clone().map(|name| SecretReader::Application(name).tag());
-                let unit_tag = unit.clone().map(|name| SecretReader::Unit(name).tag());
                 readers.retain(|reader, scope| {
-                    let is_named = [&application_tag, &unit_tag].contains(&&Some(reader.clone()));
-                    let is_in_scope = application.is_none() && unit.is_none() && scope.relation == *relation;
+                    let is_named = match reader {
+                        SecretReader::Application(name) => application.as_ref() == Some(name),
+                        SecretReader::Unit(name) => unit.as_ref() == Some(name),
+                    };
+                    let is_in_scope =
+                        application.is_none() && unit.is_none() && Some(scope.number) == *relation;
                     !(is_named || is_in_scope)
                 });
             }

@@ -7,6 +7,7 @@
 use super::secrets::{SecretWrite, SecretWrites};
 use crate::terms::names::RelationNumber;
 pub use crate::terms::port_range::Ports;
+use crate::terms::process_result::ProcessResult;
 use crate::terms::refusal::write::LeaderSettingsProblem;
 use crate::terms::settings::BagChange;
 use crate::terms::status::WorkloadStatus;
@@ -139,14 +140,17 @@ impl PortWrites {
 pub struct ActionWrites {
     /// The results that the charm set with action-set.
     pub results: Map<String, Value>,
+    /// How the process of the action has exited; none before, or if it was killed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub process: Option<ProcessResult>,
     /// The message of action-fail, if the charm called it.
     pub failed: Option<String>,
 }
 
 impl ActionWrites {
-    /// Whether the action has set no result and has not failed.
+    /// Whether the action has set no result, has no exit code and has not failed.
     pub fn is_empty(&self) -> bool {
-        self.results.is_empty() && self.failed.is_none()
+        self.results.is_empty() && self.process.is_none() && self.failed.is_none()
     }
 }
 

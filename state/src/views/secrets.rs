@@ -6,8 +6,9 @@ use crate::documents::document_reads::Documents;
 use crate::documents::draft::read;
 use crate::documents::prelude::{SecretDoc, SecretGrantDoc};
 use crate::lifecycle::secret;
-use crate::terms::secret::{SecretId, SecretOwnerKind};
-use crate::unit::secrets::{ConsumedSecretView, HookSecret, OwnedSecretView, SecretScope, SecretView};
+use crate::terms::cause::RelationName;
+use crate::terms::secret::{SecretId, SecretOwnerKind, SecretReader};
+use crate::unit::secrets::{ConsumedSecretView, HookSecret, OwnedSecretView, SecretView};
 use crate::unit::snapshot::Change;
 use crate::views::dependencies::SecretDependencies;
 use crate::views::unit_view_reader::UnitViewReader;
@@ -79,10 +80,9 @@ impl UnitViewReader<'_> {
     }
 
     /// A grant whose relation exists.
-    fn access(&self, grant: &SecretGrantDoc) -> Option<(String, SecretScope)> {
+    fn access(&self, grant: &SecretGrantDoc) -> Option<(SecretReader, RelationName)> {
         let relation = read(self.reader, &self.model.relation(grant.relation?))?;
-        let scope = SecretScope { relation: Some(relation.number), key: relation.end_names().to_string() };
-        Some((grant.reader.tag(), scope))
+        Some((grant.reader.clone(), relation.name()))
     }
 }
 

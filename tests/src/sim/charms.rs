@@ -335,7 +335,7 @@ impl CharmHost for SimCharms {
             format!(
                 "{}: hook {}: {} (run {})",
                 self.location.name,
-                context.trigger.hook(),
+                context.trigger.hook_text(),
                 run.operation,
                 run.number
             )

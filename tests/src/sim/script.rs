@@ -9,6 +9,7 @@ use crate::sim::operator::RESOURCE;
 use crate::sim::secret_script;
 use crate::sim::world::World;
 use commands::ToolReply;
+use state::terms::hook_name::{HookName, RelationEventName};
 use state::terms::names::{RelationNumber, UnitName};
 use state::unit::hook_context::{HookContext, HookRelation, HookTrigger};
 use state::unit::outcome::RunExit;
@@ -31,7 +32,7 @@ const PORTS: [&str; 4] = ["80", "8000-8010", "8005", "8005/udp"];
 
 /// Hooks that the simulated charms do not have.
 pub fn is_missing(context: &HookContext) -> bool {
-    matches!(context.trigger.hook(), "leader-elected" | "update-status")
+    matches!(context.trigger, HookTrigger::Hook(HookName::LeaderElected | HookName::UpdateStatus))
 }
 
 /// Runs the script of a hook and returns its exit and the counter that it wrote, if it wrote one.
@@ -162,12 +163,15 @@ async fn set_leader_settings(world: &World, process: &HookProcess, unit: &str) -
 /// rest: in relation-changed hooks only requirers write.
 fn may_write(context: &HookContext) -> bool {
     match &context.trigger {
-        HookTrigger::Relation { hook, .. } => !hook.ends_with("-changed") || hook.starts_with("echo-"),
+        HookTrigger::Relation { hook: HookName::Relation { endpoint, event }, .. } => {
+            *event != RelationEventName::Changed || endpoint == "echo"
+        }
         // or the leader would answer its followers for ever
-        HookTrigger::Hook(hook) => hook != "leader-settings-changed",
+        HookTrigger::Hook(hook) => *hook != HookName::LeaderSettingsChanged,
         // or two units that read secrets of each other would
         HookTrigger::Secret { .. } => false,
-        HookTrigger::Storage { .. }
+        HookTrigger::Relation { .. }
+        | HookTrigger::Storage { .. }
         | HookTrigger::Workload { .. }
         | HookTrigger::Action(_)
         | HookTrigger::Commands(_) => true,

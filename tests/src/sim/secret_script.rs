@@ -56,16 +56,14 @@ pub async fn change_own(world: &World, process: &HookProcess, context: &HookCont
 
 /// Does what a secret hook is for: reads the newest revision, or removes the one that nobody reads.
 pub async fn follow_hook(world: &World, process: &HookProcess, context: &HookContext) -> Option<()> {
-    let HookTrigger::Secret { hook, id, revision, .. } = &context.trigger else { return Some(()) };
-    if *hook == format!("secret-{}", SecretEvent::Remove)
+    let HookTrigger::Secret { event, id, revision, .. } = &context.trigger else { return Some(()) };
+    if *event == SecretEvent::Remove
         && let Some(revision) = revision
     {
-        process.call("secret-remove", &[id, "--revision", &revision.to_string()]).await?;
+        process.call("secret-remove", &[id.as_str(), "--revision", &revision.to_string()]).await?;
     }
-    if *hook == format!("secret-{}", SecretEvent::Changed)
-        && let Ok(id) = id.parse()
-    {
-        read(world, process, context, id).await?;
+    if *event == SecretEvent::Changed {
+        read(world, process, context, *id).await?;
     }
     Some(())
 }

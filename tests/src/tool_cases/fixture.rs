@@ -4,11 +4,14 @@ use super::secrets::Secrets;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
+use state::charm::StorageType;
 use state::terms::commands::RelationContext;
+use state::terms::hook_name::{HookName, RelationEventName};
 use state::terms::life::Life;
-use state::terms::names::{RelationNumber, UnitName, Uuid};
+use state::terms::names::{RelationEnds, RelationNumber, UnitName, Uuid};
+use state::terms::secret::SecretEvent;
 use state::terms::status::WorkloadStatus;
-use state::terms::storage::StorageId;
+use state::terms::storage::{StorageEvent, StorageId};
 use state::unit::hook_context::{
     ALL_ENDPOINTS, Address, CloudCredential, CloudSpec, Device, Goal, GoalState, GoalStatus, HookContext,
     HookModel, HookRelation, HookResource, HookStorage, HookTrigger, Network, OmittedBags, Ports,
@@ -123,7 +126,7 @@ struct FixtureRelation {
     endpoint: String,
     #[serde(default)]
     peer: bool,
-    key: String,
+    key: RelationEnds,
     remote_app: String,
     remote_model_uuid: Uuid,
     #[serde(default)]
@@ -209,7 +212,7 @@ struct FixtureAddress {
 
 #[derive(Deserialize)]
 struct FixtureStorage {
-    kind: String,
+    kind: StorageType,
     location: String,
 }
 
@@ -277,6 +280,11 @@ pub fn context(value: &Value) -> Result<HookContext, String> {
     let trigger = trigger(&fixture)?;
     let machine_ports = fixture.machine_ports_of_other_units.iter();
     let machine_ports = machine_ports.map(|(unit, value)| Ok((unit.clone(), machine_ports_of(value)?)));
+    let relations = fixture
+        .relations
+        .into_iter()
+        .map(|(number, relation)| Ok((number.parse().map_err(|_| number)?, relation.into())))
+        .collect::<Result<_, String>>()?;
     Ok(HookContext {
         id: format!("{}-{}-0", fixture.unit, fixture.hook),
         trigger,
@@ -288,11 +296,8 @@ pub fn context(value: &Value) -> Result<HookContext, String> {
         },
         leader: fixture.leader,
         leader_settings: fixture.leader_settings,
-        relations: fixture
-            .relations
-            .into_iter()
-            .map(|(number, relation)| Ok((number.parse().map_err(|_| number)?, relation.into())))
-            .collect::<Result<_, String>>()?,
+        secrets: Secrets::of(value)?.owned(&relations),
+        relations,
         config: effective(fixture.config),
         charm_state: fixture.charm_state,
         statuses: Statuses {
@@ -308,7 +313,6 @@ pub fn context(value: &Value) -> Result<HookContext, String> {
         principal: None,
         goal_state: fixture.goal_state.into(),
         cloud: fixture.cloud.filter(|_| fixture.trust).map(Into::into),
-        secrets: Secrets::of(value)?.owned(),
         storage: storage(fixture.storage)?,
         resources: fixture.resources.into_iter().map(|(name, path)| (name, resource(&path))).collect(),
         writes: Writes::default(),
@@ -331,7 +335,6 @@ fn resource(path: &str) -> HookResource {
 }
 
 fn trigger(fixture: &Fixture) -> Result<HookTrigger, String> {
-    let hook = fixture.hook.clone();
     if let Some(action) = &fixture.action {
         let params = action.params.clone().unwrap_or_default();
         return Ok(HookTrigger::Action(RunningAction {
@@ -340,6 +343,7 @@ fn trigger(fixture: &Fixture) -> Result<HookTrigger, String> {
             params,
         }));
     }
+    let hook = hook_name(&fixture.hook)?;
     if let Some(relation) = fixture.relation_id {
         let unit = fixture.remote_unit.as_deref().filter(|unit| !unit.is_empty());
         let about = RelationContext {
@@ -352,10 +356,42 @@ fn trigger(fixture: &Fixture) -> Result<HookTrigger, String> {
     }
     if let Some(id) = &fixture.hook_storage {
         let storage = fixture.storage.get(id).ok_or("hook_storage names no storage")?;
-        let (location, kind) = (storage.location.clone(), storage.kind.clone());
-        return Ok(HookTrigger::Storage { hook, id: id.clone(), location, kind });
+        let (location, kind) = (storage.location.clone(), storage.kind);
+        let id = id.parse::<StorageId>().map_err(|error| error.to_string())?;
+        return Ok(HookTrigger::Storage { hook, id, location, kind });
     }
     Ok(HookTrigger::Hook(hook))
+}
+
+/// The hook with this name.
+pub fn hook_name(text: &str) -> Result<HookName, String> {
+    const PLAIN: [HookName; 9] = [
+        HookName::Install,
+        HookName::LeaderElected,
+        HookName::LeaderSettingsChanged,
+        HookName::ConfigChanged,
+        HookName::Start,
+        HookName::UpgradeCharm,
+        HookName::UpdateStatus,
+        HookName::Stop,
+        HookName::Remove,
+    ];
+    const OF_RELATION: [RelationEventName; 5] = [
+        RelationEventName::Created,
+        RelationEventName::Joined,
+        RelationEventName::Changed,
+        RelationEventName::Departed,
+        RelationEventName::Broken,
+    ];
+    let of_relation = text.rsplit_once("-relation-").into_iter().flat_map(|(endpoint, _)| {
+        OF_RELATION.map(|event| HookName::Relation { endpoint: endpoint.to_owned(), event })
+    });
+    let of_storage = text.rsplit_once("-storage-").into_iter().flat_map(|(name, _)| {
+        StorageEvent::ALL.iter().map(|event| HookName::Storage { name: name.to_owned(), event: *event })
+    });
+    let of_secret = SecretEvent::ALL.iter().map(|event| HookName::Secret(*event));
+    let mut all = PLAIN.into_iter().chain(of_secret).chain(of_relation).chain(of_storage);
+    all.find(|hook| hook.to_string() == text).ok_or_else(|| format!("no hook is named {text:?}"))
 }
 
 /// Converts the empty endpoint, which means all endpoints in a fixture.
@@ -395,7 +431,7 @@ impl From<FixtureRelation> for HookRelation {
             interface: String::new(),
             endpoint: relation.endpoint,
             peer: relation.peer,
-            key: relation.key,
+            ends: relation.key,
             remote_application: relation.remote_app,
             remote_model: relation.remote_model_uuid,
             life: relation.life,

@@ -7,8 +7,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use state::terms::commands::RelationContext;
 use state::terms::failure_reason::FailureReason;
+use state::terms::hook_name::HookName;
 use state::terms::names::{RelationNumber, UnitName};
 use state::terms::proxy::{Proxies, Proxy};
+use state::terms::secret::{SecretEvent, SecretId};
+use state::terms::storage::StorageId;
 use state::unit::dispatch::{CharmFiles, Dispatch, PathKind, dispatch};
 use state::unit::environment::{MachineFacts, environment};
 use state::unit::hook_context::{HookContext, HookTrigger, Notice, RunningAction, RunningCommands};
@@ -105,7 +108,10 @@ impl HookKind {
                 departing: self.departing_unit.clone(),
             };
             return Ok(match self.kind.starts_with("relation-") {
-                true => HookTrigger::Relation { hook: format!("{}-{}", there.endpoint, self.kind), about },
+                true => {
+                    let hook = fixture::hook_name(&format!("{}-{}", there.endpoint, self.kind))?;
+                    HookTrigger::Relation { hook, about }
+                }
                 false => HookTrigger::Commands(RunningCommands {
                     about: Some(about),
                     ..RunningCommands::default()
@@ -114,25 +120,25 @@ impl HookKind {
         }
         if let Some(id) = &self.storage_id {
             let name = id.split('/').next().unwrap_or_default();
-            let fact = |name: &str| part(&fixture["storage"][id][name], name);
-            let hook = format!("{name}-{}", self.kind);
-            return Ok(HookTrigger::Storage {
-                hook,
-                id: id.clone(),
-                location: fact("location")?,
-                kind: fact("kind")?,
-            });
+            let hook = fixture::hook_name(&format!("{name}-{}", self.kind))?;
+            let kind = part(&fixture["storage"][id]["kind"], "kind")?;
+            let location = part(&fixture["storage"][id]["location"], "location")?;
+            let id = id.parse::<StorageId>().map_err(|error| error.to_string())?;
+            return Ok(HookTrigger::Storage { hook, id, location, kind });
         }
         if let Some(id) = &self.secret {
             let secret = &fixture["secrets"][id];
             let label = secret.get("consumer_label").or(secret.get("label")).and_then(Value::as_str);
+            let HookName::Secret(event) = fixture::hook_name(&self.kind)? else {
+                return Err("no secret hook".to_owned());
+            };
             return Ok(HookTrigger::Secret {
-                hook: self.kind.clone(),
-                id: id.clone(),
+                event,
+                id: id.parse::<SecretId>().map_err(|error| format!("{error:?}"))?,
                 label: label.unwrap_or_default().to_owned(),
                 revision: self
                     .revision
-                    .filter(|_| matches!(self.kind.as_str(), "secret-remove" | "secret-expired")),
+                    .filter(|_| matches!(event, SecretEvent::Remove | SecretEvent::Expired)),
             });
         }
         if let Some(workload) = &self.workload {
@@ -151,7 +157,7 @@ impl HookKind {
                 params: Map::new(),
             }),
             "juju-exec" | "exec" | "run-commands" => HookTrigger::Commands(RunningCommands::default()),
-            hook => HookTrigger::Hook(hook.to_owned()),
+            hook => HookTrigger::Hook(fixture::hook_name(hook)?),
         })
     }
 }

@@ -7,10 +7,12 @@ use commands::{SecretAnswer, SecretNeed};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use state::agents::secret_read::SecretRead;
-use state::terms::secret::{RotatePolicy, SecretContent, SecretId, SecretOwnerKind};
-use state::unit::hook_context::HookContext;
+use state::terms::cause::RelationName;
+use state::terms::names::{RelationNumber, UnitName};
+use state::terms::secret::{RotatePolicy, SecretContent, SecretId, SecretOwnerKind, SecretReader};
+use state::unit::hook_context::{HookContext, HookRelation};
 use state::unit::hook_context_builder::utc;
-use state::unit::secrets::{AccessChange, HookSecret, SecretRemoval, SecretScope, SecretWrite};
+use state::unit::secrets::{AccessChange, HookSecret, SecretRemoval, SecretWrite};
 use std::collections::BTreeMap;
 
 /// What a hook of a case believes to be the time, in milliseconds since 1970. Times before 2001 are relative to it.
@@ -58,12 +60,19 @@ impl Secrets {
     }
 
     /// The secrets of the unit and its application, as a view shows them.
-    pub fn owned(&self) -> BTreeMap<SecretId, HookSecret> {
+    pub fn owned(
+        &self,
+        relations: &BTreeMap<RelationNumber, HookRelation>,
+    ) -> BTreeMap<SecretId, HookSecret> {
         let owned = |(id, secret): (&SecretId, &FixtureSecret)| {
             let owner: SecretOwnerKind = secret.owner.parse().ok()?;
-            let access = secret.access.iter().map(|access| {
-                let key = access.scope.trim_start_matches("relation-").replace('#', " ").replace('.', ":");
-                (access.target.clone(), SecretScope { relation: None, key })
+            let access = secret.access.iter().filter_map(|access| {
+                let application = |tag: &str| tag.strip_prefix("application-").map(str::to_owned);
+                let reader = UnitName::from_tag(&access.target).map(SecretReader::Unit);
+                let reader = reader.or(application(&access.target).map(SecretReader::Application))?;
+                let granted = |relation: &HookRelation| relation.ends.tag() == access.scope;
+                let (number, relation) = relations.iter().find(|(_, relation)| granted(relation))?;
+                Some((reader, RelationName { number: *number, ends: relation.ends.clone() }))
             });
             let shown = HookSecret {
                 owner,
@@ -160,7 +169,7 @@ pub fn writes_as_json(context: &HookContext) -> Map<String, Value> {
             match change {
                 AccessChange::Grant { relation, application, unit } => {
                     entry["role"] = json!("view");
-                    entry["relation"] = json!(context.relations[relation].key);
+                    entry["relation"] = json!(context.relations[relation].ends);
                     match unit {
                         Some(unit) => entry["unit"] = json!(unit),
                         None => entry["application"] = json!(application),
@@ -169,7 +178,7 @@ pub fn writes_as_json(context: &HookContext) -> Map<String, Value> {
                 }
                 AccessChange::Revoke { relation, application, unit } => {
                     if let Some(relation) = relation {
-                        entry["relation"] = json!(context.relations[relation].key);
+                        entry["relation"] = json!(context.relations[relation].ends);
                     }
                     application.iter().for_each(|name| entry["application"] = json!(name));
                     unit.iter().for_each(|name| entry["unit"] = json!(name));

@@ -3,6 +3,7 @@
 //! A test takes what it needs and replaces the rest (`HookContext { leader: false, ..context() }`). The unit tests of
 //! `state`, `commands` and `agent` include this file by its path, because they build without the rest of this crate.
 
+use state::terms::hook_name::HookName;
 use state::terms::life::Life;
 use state::terms::names::{UnitName, Uuid};
 use state::unit::hook_context::{
@@ -16,7 +17,7 @@ pub fn context() -> HookContext {
         endpoint: "db".to_owned(),
         interface: "sql".to_owned(),
         peer: false,
-        key: "web:db mysql:server".to_owned(),
+        ends: "mysql:server web:db".parse().expect("ends"),
         remote_application: "mysql".to_owned(),
         remote_model: Uuid(1),
         life: Life::Alive,
@@ -29,7 +30,7 @@ pub fn context() -> HookContext {
     HookContext {
         unit: UnitName::new("web", 0),
         id: "web/0-config-changed-0".to_owned(),
-        trigger: HookTrigger::Hook("config-changed".to_owned()),
+        trigger: HookTrigger::Hook(HookName::ConfigChanged),
         model: HookModel {
             name: "dev".to_owned(),
             uuid: Uuid(1),

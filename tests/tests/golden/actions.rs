@@ -6,6 +6,7 @@ use api::{ActionDoc, ActionFailure};
 use serde_json::json;
 use state::terms::failure_reason::FailureReason;
 use state::terms::names::{UnitName, Uuid};
+use state::terms::process_result::{ProcessResult, StreamOutput};
 use state::terms::refusal::write::WriteRefusal;
 use state::terms::status::ActionStatus;
 use std::collections::BTreeMap;
@@ -28,6 +29,7 @@ fn next_failure(failure: &ActionFailure) -> Option<ActionFailure> {
 fn each_failure_of_an_action_renders_as_in_the_golden_file() {
     let first = ActionFailure::ActionFail { message: "no disk".to_owned() };
     let text = |failure: ActionFailure| {
+        let stderr = Some(StreamOutput::Text("printed\n".to_owned()));
         let action = ActionDoc {
             id: 3,
             unit: Uuid(1),
@@ -36,7 +38,8 @@ fn each_failure_of_an_action_renders_as_in_the_golden_file() {
             params: BTreeMap::new(),
             status: ActionStatus::Failed,
             failure: Some(failure.clone()),
-            results: BTreeMap::from([("stderr".to_owned(), json!("printed\n"))]),
+            results: BTreeMap::new(),
+            process: Some(ProcessResult { exit_code: 1, stderr, stdout: None }),
             log: Vec::new(),
             enqueued_ms: 1,
             started_ms: None,
