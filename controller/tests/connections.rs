@@ -400,7 +400,7 @@ async fn the_soft_limit_is_raised_and_a_limit_that_is_too_low_is_named() {
 async fn requests_start_no_thread() {
     let mut door = TestServer::new().await;
     let folder = tempfile::tempdir().expect("a folder");
-    let installation = Installation::open(folder.path()).expect("a new installation");
+    let installation = Installation::open(folder.path(), false).expect("a new installation");
     let store = Sqlite::open(&installation.store(), Options::new(Uuid(9))).expect("a new store");
     let host = HostEnvironment::new(installation.archives()).expect("a folder for archives");
     let fixture = Fixture::new(Controller::new(store, host, installation.controller())).await;
@@ -409,7 +409,7 @@ async fn requests_start_no_thread() {
     drop(fixture);
     let (mut program, output) = Limited::start(folder.path(), "-n 1024");
     assert!(output.contains("serving"), "{output}");
-    let address = Installation::open(folder.path()).expect("it serves").address().expect("stored");
+    let address = Installation::open(folder.path(), false).expect("it serves").address().expect("stored");
     (door.address, door.installation) = (address.to_string(), installation);
     let pid = program.0.id().to_string();
     let threads = || std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs").count();

@@ -72,18 +72,13 @@ fn fields(secret: HookSecret) -> Value {
     fields.extend(secret.expire_at_ms.map(|at_ms| ("expiry", time(at_ms))));
     fields.extend(secret.rotate_at_ms.map(|at_ms| ("rotates", time(at_ms))));
     let access: Vec<Value> =
-        secret.access.into_iter().map(|(target, scope)| access_fields(target, &scope)).collect();
+        secret.access.iter().map(|(reader, scope)| access_fields(reader, scope)).collect();
     fields.extend((!access.is_empty()).then_some(("access", Value::List(access))));
     Value::Record(fields)
 }
 
-<<<<<<< HEAD
 /// A reader with the tag of the relation in which it was granted: `relation-web.db#store.server`.
-fn access_fields(target: String, scope: &SecretScope) -> Value {
-    let scope = format!("relation-{}", scope.key.replace(':', ".").replace(' ', "#"));
-=======
-fn access_fields((reader, scope): (SecretReader, RelationName)) -> Value {
->>>>>>> eb480193b8168b942c96581a6a4a9dd128c9d7b5
+fn access_fields(reader: &SecretReader, scope: &RelationName) -> Value {
     Value::Record(vec![
         ("target", Value::text(reader.tag())),
         ("scope", Value::text(scope.ends.tag())),
