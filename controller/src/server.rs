@@ -3,7 +3,7 @@
 //! It has its own accept loop, which allows TLS 1.3 only and bounds the connections (S18). No byte of a request body is
 //! read before the caller is authorised for the route. Called by `program`.
 //!
-//! `admission` decides which connections may be open, `connections` executes these decisions, `waiting` holds the
+//! `admission` decides which connections may be open within `connection_limits`, `connections` executes these decisions, `waiting` holds the
 //! accepted connections that may not be open yet, so that the accept loop waits for no client, `revocation` ends the
 //! connections of revoked tokens, `upload` receives charm archives, `request_body` receives those of other requests, `sending` sends the bodies of responses, `budget` is
 //! what the callers share, and `descriptors` reads the limit of open files,
@@ -11,6 +11,7 @@
 
 mod admission;
 mod budget;
+mod connection_limits;
 mod connections;
 pub mod descriptors;
 mod request_body;
@@ -383,8 +384,8 @@ mod tests {
             // The runtime notices the waiting connections of both listeners before the test begins.
             std::future::poll_fn(|context| listener.poll_accept(context)).await.expect("a connection");
         }
-        for client in 0..2 {
-            let address = listeners[client].local_addr().expect("it is bound");
+        for listener in &listeners {
+            let address = listener.local_addr().expect("it is bound");
             clients.push(TcpStream::connect(address).await.expect("it listens"));
         }
         let mut turn = 0;

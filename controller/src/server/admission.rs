@@ -5,32 +5,13 @@
 //! for a new one. After that it counts against the limit of its token only, because the agents of a host share an
 //! address. If it carries requests with several tokens, as from a proxy, it counts for each, and ends with any of them.
 //!
-//! This module has no sockets and no clock: times are arguments. `connections` executes the decisions.
+//! The limits are those of `connection_limits`. This module has no sockets and no clock: times are arguments. `connections` executes the decisions.
 
+use super::connection_limits::Limits;
 use state::documents::prelude::TokenHolder;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// Descriptors that connections never use: the store (5 connections with database and WAL, shared memory, lock,
-/// `generation.yaml`: 13), standard streams (3), the runtime (8), 1 + 8 listeners, 16 files that are sent, 2 archives that
-/// are verified, 16 uploads, and 13 for files that are read or replaced now and then.
-pub const DESCRIPTORS_RESERVED: u64 = 80;
-/// The smallest limit of descriptors with which the controller starts: the reserve, and as many connections.
-pub const DESCRIPTORS_MIN: u64 = 2 * DESCRIPTORS_RESERVED;
-/// Accepted connections that wait until they may be opened: the 2,000 agents of two hosts whose controller restarts
-/// (half of the limit is for one address). Each one takes a descriptor and what its peer sends before it is read.
-const WAITING_MAX: usize = 2_048;
-/// Connections at the same time: a stream and two idle connections for each of 2,000 unit agents and 500 machine
-/// agents, and 692 of users. An idle one needs about 32 KiB: 256 MiB.
-const CONNECTIONS_MAX: usize = 8_192;
-/// Connections without a valid token (S18). A handshake takes 1 to 3 ms of the processor, so 256 of them that progress
-/// all end within [`PROGRESS_MS`].
-const UNAUTHENTICATED_MAX: usize = 256;
-/// Connections of an agent: a stream, and at most six requests at the same time. Twice as many allow for the
-/// connections of an agent that was killed, until the kernel closes them.
-const CONNECTIONS_PER_AGENT_MAX: usize = 16;
-/// Connections of a user, who may run a hundred commands at the same time; a command uses two at most.
-const CONNECTIONS_PER_USER_MAX: usize = 256;
 /// An unauthenticated connection that has sent nothing for this long may be closed for a new one. The first message of
 /// a client arrives with the end of the TCP handshake; the time is for the server to notice it.
 const SILENT_MS: u64 = 50;
@@ -40,54 +21,6 @@ const HALF_HELLO_MS: u64 = 100;
 /// An unauthenticated connection that has sent something may be closed for a new one after this time: many times the
 /// few milliseconds that handshake and first request take.
 const PROGRESS_MS: u64 = 1_000;
-
-/// The limits of connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// All connections.
-    pub connections: usize,
-    /// Connections without a valid token.
-    pub unauthenticated: usize,
-    /// Connections of one address without a valid token.
-    pub of_address: usize,
-    /// Connections of the token of an agent.
-    pub of_agent: usize,
-    /// Connections of the token of a user.
-    pub of_user: usize,
-    /// Accepted connections that wait until they may be opened; of one address at most half.
-    pub waiting: usize,
-}
-
-impl Limits {
-    /// Returns the limits of a process that may open this many descriptors. One address has at most half of the
-    /// unauthenticated connections, so that clients of other addresses always find room. One user has at most a quarter
-    /// of all connections, and all unauthenticated clients together have at most a quarter. An eighth of the
-    /// descriptors is for connections that wait.
-    pub fn for_descriptors(descriptors: u64) -> Limits {
-        let free = usize::try_from(descriptors.saturating_sub(DESCRIPTORS_RESERVED)).unwrap_or(usize::MAX);
-        let waiting = (free / 8).clamp(2, WAITING_MAX);
-        let connections = free.saturating_sub(waiting).clamp(4, CONNECTIONS_MAX);
-        let unauthenticated = UNAUTHENTICATED_MAX.min(connections / 4).max(2);
-        Limits {
-            waiting,
-            connections,
-            unauthenticated,
-            of_address: unauthenticated / 2,
-            of_agent: CONNECTIONS_PER_AGENT_MAX.min(connections / 4),
-            of_user: CONNECTIONS_PER_USER_MAX.min(connections / 4),
-        }
-    }
-
-    fn of(&self, holder: &TokenHolder) -> usize {
-        match holder {
-            TokenHolder::User { .. } => self.of_user,
-            TokenHolder::Unit { .. }
-            | TokenHolder::Machine { .. }
-            | TokenHolder::RemovedMachine { .. }
-            | TokenHolder::EnrollingMachine { .. } => self.of_agent,
-        }
-    }
-}
 
 /// The number of a connection; a later connection has a greater one.
 pub type ConnectionId = u64;
@@ -394,17 +327,6 @@ mod tests {
         admission.progress(id, HandshakeProgress::Hello);
         admission.present(id, token);
         (id, admission.authenticate(id, token, holder))
-    }
-
-    #[test]
-    fn the_limits_leave_the_reserve_and_no_one_gets_everything() {
-        let limits = Limits::for_descriptors(1024);
-        assert_eq!((limits.connections, limits.unauthenticated, limits.of_address), (826, 206, 103));
-        assert_eq!((limits.of_agent, limits.of_user, limits.waiting), (16, 206, 118));
-        let unlimited = Limits::for_descriptors(u64::MAX);
-        assert_eq!((unlimited.connections, unlimited.unauthenticated, unlimited.of_user), (8_192, 256, 256));
-        let smallest = Limits::for_descriptors(DESCRIPTORS_MIN);
-        assert!(smallest.of_address > 0 && smallest.of_agent > 0, "{smallest:?}");
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! Every connection has a [`Connection`], which counts it until its socket is closed. The accept loop of `server`
 //! creates it with [`Connections::open_next`]; each request records its token in it.
 
-use super::admission::{Admission, Admit, Authenticated, ConnectionId, HandshakeProgress, Limit, Limits};
+use super::admission::{Admission, Admit, Authenticated, ConnectionId, HandshakeProgress, Limit};
+use super::connection_limits::Limits;
 use super::waiting::{Opened, Waiting};
 use api::error::{ApiError, ErrorCode};
 use axum::body::{Body, Bytes};

@@ -1,6 +1,6 @@
 //! The limit of this process for open descriptors, from which the limits of its connections follow.
 
-use super::admission::{DESCRIPTORS_MIN, Limits};
+use super::connection_limits::{DESCRIPTORS_MIN, Limits};
 use anyhow::{Context, Result, bail};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 

@@ -28,6 +28,7 @@ type Constant = (&'static str, &'static str, Print);
 const ADMISSION: &str = "controller/src/server/admission.rs";
 const BODY: &str = "controller/src/server/request_body.rs";
 const SENDING: &str = "controller/src/server/sending.rs";
+const LIMITS: &str = "controller/src/server/connection_limits.rs";
 const UPLOAD: &str = "controller/src/server/upload.rs";
 const VALIDATION: &str = "state/src/agents/record_validation.rs";
 const SECRET: &str = "state/src/terms/secret.rs";
@@ -39,21 +40,21 @@ const LOG_FILE: &str = "host/src/log_file.rs";
 /// from the host.
 const ROWS: &[(&str, &[Constant])] = &[
     // Connections
-    ("accepted connections that wait", &[(ADMISSION, "WAITING_MAX", Count)]),
+    ("accepted connections that wait", &[(LIMITS, "WAITING_MAX", Count)]),
     ("of these, from one address", &[]),
-    ("all connections", &[(ADMISSION, "DESCRIPTORS_RESERVED", Count), (ADMISSION, "CONNECTIONS_MAX", Count)]),
+    ("all connections", &[(LIMITS, "DESCRIPTORS_RESERVED", Count), (LIMITS, "CONNECTIONS_MAX", Count)]),
     (
         "connections that have not presented",
         &[
-            (ADMISSION, "UNAUTHENTICATED_MAX", Count),
+            (LIMITS, "UNAUTHENTICATED_MAX", Count),
             (ADMISSION, "SILENT_MS", Time),
             (ADMISSION, "HALF_HELLO_MS", Time),
             (ADMISSION, "PROGRESS_MS", Time),
         ],
     ),
     ("connections without a valid token from one address", &[]),
-    ("connections of an agent", &[(ADMISSION, "CONNECTIONS_PER_AGENT_MAX", Count)]),
-    ("connections of a user", &[(ADMISSION, "CONNECTIONS_PER_USER_MAX", Count)]),
+    ("connections of an agent", &[(LIMITS, "OF_AGENT_MAX", Count)]),
+    ("connections of a user", &[(LIMITS, "OF_USER_MAX", Count)]),
     // Uploads of charms
     ("an archive", &[("api/src/archives.rs", "ARCHIVE_BYTES_MAX", Bytes)]),
     ("the file of a resource", &[("api/src/archives.rs", "ARCHIVE_BYTES_MAX", Bytes)]),

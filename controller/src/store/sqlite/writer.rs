@@ -428,8 +428,8 @@ mod tests {
         assert_eq!(log.beyond(&[]), 0, "the newest is kept");
     }
 
-    /// 1. The log is full of small revisions. 2. One batch commits large ones. If a commit pruned a fixed number of
-    /// revisions, the log would grow by almost all that the batch writes.
+    /// If a commit pruned a fixed number of revisions, a log that is full of small ones would grow by almost all that a
+    /// batch of large ones writes.
     #[test]
     fn one_commit_of_large_revisions_prunes_as_many_small_ones_as_they_need() {
         let mut log = ChangeLog::new((1..=10_000).map(|revision| (revision, 10)).collect(), 10_000, 100_000);
