@@ -12,7 +12,7 @@ use crate::hook_process::kill_remaining_processes;
 use crate::service::{self, AgentExit, Supervision};
 use crate::socket_dir::socket_dir;
 use anyhow::{Context, Result, bail};
-use api::machine_folder::{AGENTS_DIR, QUARANTINE_DIR, TOKEN_ACCEPTED};
+use api::machine_folder::{AGENTS_DIR, FINISHED, QUARANTINE_DIR, RECALLING, TOKEN_ACCEPTED};
 use api::{AgentConfig, AgentKind};
 use hook_client::shim::{OUTCOME, SHIM_PID};
 use host::file::{ignore_not_found, sync_folder, write_atomic, write_atomic_unsynced};
@@ -26,10 +26,6 @@ use std::time::Duration;
 
 /// The file that the unit agent of a folder locks.
 pub const AGENT_LOCK: &str = "agent.lock";
-/// The file that a finished unit agent writes: the agent is not started again.
-pub const FINISHED: &str = "finished";
-/// The file that marks a unit which is being recalled.
-pub const RECALLING: &str = "recalling";
 /// Quarantined folders that are kept: those of four restored backups, with the 24 units of a machine each. A person
 /// decides what is deleted, because nothing else has the state of these units.
 pub const QUARANTINED_MAX: usize = 100;

@@ -7,7 +7,7 @@
 
 use crate::clock::HostClock;
 use crate::config;
-use crate::deployer::{AGENT_LOCK, FINISHED};
+use crate::deployer::AGENT_LOCK;
 use crate::exit_code;
 use crate::fault::{self, FaultContext};
 use crate::file_watch;
@@ -25,7 +25,7 @@ use crate::unit_agent::{UnitAgent, UnitAgentEnd};
 use crate::view_cache::ViewCache;
 use anyhow::{Context, Result, anyhow, bail};
 use api::AgentConfig;
-use api::machine_folder::AGENT_PID;
+use api::machine_folder::{AGENT_PID, FINISHED};
 use host::file::write_atomic_unsynced;
 use host::lock::Lock;
 use host::logging::{LEVEL_FILE, LogFilter};

@@ -22,6 +22,10 @@ pub const CONTAINER_PID: &str = "nspawn.pid";
 pub const CONSOLE_LOG: &str = "console.log";
 /// In the folder of a unit: the pid file of its agent.
 pub const AGENT_PID: &str = "agent.pid";
+/// In the folder of a unit: the file that a finished unit agent writes: the agent is not started again.
+pub const FINISHED: &str = "finished";
+/// In the folder of a unit: the file that marks a unit which is being recalled.
+pub const RECALLING: &str = "recalling";
 /// In the folder of a unit: the folders of its runs.
 pub const RUNS_DIR: &str = "hooks";
 /// In the folder of a run: the pid file of its shim. The shim stands alone and has a constant of its own, which a test

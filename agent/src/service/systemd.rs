@@ -7,12 +7,11 @@
 //! Called by `deployer`, `uninstall` and `pintle-agent install`.
 
 use super::agent_process::{AgentExit, EndedAgent, NON_CHILD_POLL_INTERVAL, running, wait_for_exit};
-use crate::deployer::{FINISHED, RECALLING};
 use crate::fault;
 use crate::folder::UnitFolder;
 use anyhow::{Context, Result, bail};
 use api::AgentConfig;
-use api::machine_folder::AGENTS_DIR;
+use api::machine_folder::{AGENTS_DIR, FINISHED, RECALLING};
 use host::file::{ignore_not_found, write_atomic, write_atomic_unsynced};
 use host::program::HostProgram;
 use state::terms::health::ProcessEnd;

@@ -65,8 +65,9 @@ mod tests {
             matches!(lines[..], ["refused", blocker, "hint: wait"] if blocker.contains("web/0")),
             "{text}"
         );
-        let without = ApiError { hint: None, ..refused };
-        assert!(full_text(&without, 0).ends_with("\nhint: pintle remove-unit web/0"));
+        let without = full_text(&ApiError { hint: None, ..refused }, 0);
+        let common = refusal_lines(&[removed_by_hand(0)], 0).1.expect("they share it");
+        assert!(without.ends_with(&common), "{without}");
     }
 
     #[test]

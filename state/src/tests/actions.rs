@@ -369,42 +369,6 @@ fn a_cancelled_action_that_its_unit_had_started_is_not_deleted_before_it_has_end
     assert!(!delete(&mut world), "it has ended");
 }
 
-/// A unit runs one action at a time. Another claim would leave actions that nothing ends when the unit is removed.
-#[test]
-fn only_one_cancelled_action_of_a_unit_is_shown_as_being_aborted() {
-    let mut world = World::new();
-    world.deploy("web", "web", 1);
-    let agent = Agent::attach(&mut world, "web/0");
-    let (unit, name) = (agent.unit, "backup".to_owned());
-    let cancelled: Vec<u64> = (0..action::ENQUEUED_MAX)
-        .map(|_| enqueue(&mut world, unit, &name, json!({})).expect("it fits"))
-        .collect();
-    let claim = |world: &mut World, id: u64| {
-        let activity = Activity::Action { id, name: name.clone() };
-        let claimed = world.run(|draft, _| {
-            action::set_running(draft, MODEL, unit, &activity, 95);
-            Ok(())
-        });
-        claimed.expect("no refusal");
-    };
-    for id in &cancelled {
-        cancel(&mut world, *id).expect("it is pending");
-    }
-    for _ in 0..action::ENQUEUED_MAX {
-        enqueue(&mut world, unit, &name, json!({})).expect("cancelled actions make room");
-    }
-    for id in &cancelled {
-        claim(&mut world, *id);
-    }
-    assert_eq!(doc(&world, cancelled[0]).status, ActionStatus::Aborting);
-    for id in &cancelled[1..] {
-        assert_eq!(doc(&world, *id).status, ActionStatus::Cancelled, "{id}");
-    }
-    assert!(
-        read_all::<ActionStatus>(world.reader(), &MODEL.actions_of(unit)).len() <= action::ENQUEUED_MAX + 1
-    );
-}
-
 #[test]
 fn what_a_unit_had_started_before_it_was_cancelled_is_shown_as_it_really_ended() {
     let mut world = World::new();

@@ -2,9 +2,11 @@
 //!
 //! Every transaction is checked against the invariants, and the deltas of every unit against its full view.
 
+mod aborted_actions;
 mod actions;
 mod assigned_units;
 mod bounds;
+mod charms;
 mod commits;
 mod destruction;
 mod force;
@@ -17,15 +19,14 @@ mod relations;
 mod removal;
 mod storage;
 mod subordinates;
-mod view_checks;
 mod views;
 
 use crate::agents::session::{self, AgentSession, Attach};
-use crate::charm::{Action, Charm, ConfigOption, Endpoint, OptionType, Role, Scope};
+use crate::charm::{Charm, Role};
 use crate::documents::draft::{Draft, Reader, Revision, StoredDocument, read, read_all};
 use crate::documents::effective_life;
 use crate::documents::invariants::violations;
-use crate::documents::prelude::{Kind, Model, UnitDoc, last_id};
+use crate::documents::prelude::{Kind, MachineDoc, Model, UnitDoc, last_id};
 use crate::documents::refusal::{Code, Refusal};
 use crate::lifecycle::application::{self, Deploy};
 use crate::lifecycle::{creation::Creation, relation, unit};
@@ -47,9 +48,14 @@ use crate::terms::settings::Bag;
 use crate::transitions::{record_commit, run_reports::LogAllowance};
 use crate::unit::local::{Event, Local};
 use crate::unit::record::{CommitOutcome, DroppedWrite, Outcome, Record};
-use crate::unit::snapshot::{Change, Snapshot};
+use crate::unit::relation_view::BagView;
+use crate::unit::snapshot::{Change, Delta, Snapshot};
+use crate::views::decision_view::decision_view;
+use crate::views::delta::{affected_parts, delta};
 use crate::views::inline_settings::INLINE_BYTES_MAX;
+use crate::views::machine_view;
 use crate::views::view::{self, SentView};
+pub use charms::{db, endpoint, logging, plain, shop, web};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub const MODEL: Model = Model(Uuid(7));
@@ -97,6 +103,19 @@ pub struct World {
     pub sent: BTreeMap<Uuid, Vec<crate::unit::snapshot::Change>>,
     /// The units and machines whose views were computed again after the last transaction.
     pub computed: BTreeSet<Uuid>,
+}
+
+/// What is left of a view in a decision view.
+fn without_cold_data(mut view: Snapshot) -> Snapshot {
+    (view.statuses, view.machine_ports) = Default::default();
+    view.application_status = None;
+    view.leader_settings.values.clear();
+    view.position.store_generation = Uuid(0);
+    for (_, bag) in view.relations.values_mut().flat_map(|relation| &mut relation.bags) {
+        *bag = BagView::with_values(bag.counter, Default::default());
+        bag.bytes = 0;
+    }
+    view
 }
 
 impl World {
@@ -187,6 +206,72 @@ impl World {
         self.computed.clear();
         self.watch(changed);
         self.watch_machines(before, changed);
+    }
+
+    /// The fold of deltas is the full view, and no change is empty or repeated.
+    fn watch(&mut self, changed: &[String]) {
+        self.sent.clear();
+        let at = self.documents.clone();
+        let position = Position { store_generation: Uuid(0), revision: at.revision() };
+        for ((id, bound), (snapshot, shown)) in &mut self.watched {
+            let written =
+                changed.iter().map(|key| (key.as_str(), at.map.get(key).map(|(_, value)| value.as_str())));
+            let parts = affected_parts(shown, written);
+            self.computed.extend(parts.is_some().then_some(*id));
+            let update = parts.map_or_else(Default::default, |parts| delta(&at, shown, &parts));
+            shown.apply(&update);
+            let changes = update.changes;
+            for change in &changes {
+                let before = snapshot.clone();
+                snapshot.apply(Delta {
+                    position: before.position,
+                    full: false,
+                    changes: vec![change.clone()],
+                });
+                let left = matches!(change, Change::Member { incarnation: None, .. });
+                assert!(left || *snapshot != before, "a change that changes nothing: {change:?}");
+            }
+            snapshot.apply(Delta { position, full: false, changes: Vec::new() });
+            match view::full_view_within(&at, MODEL, *id, *bound) {
+                Some(full) => {
+                    assert_eq!(*shown, full.shown());
+                    let expected = Snapshot::from_full(full.delta).expect("complete");
+                    assert_eq!(*snapshot, expected, "the fold of deltas after {changed:?}");
+                    let decided = decision_view(&at, MODEL, *id).expect("there is a view");
+                    assert_eq!(decided, without_cold_data(expected), "the decision view after {changed:?}");
+                }
+                None => assert!(snapshot.removed, "a removed unit receives its tombstone"),
+            }
+            if *bound == INLINE_BYTES_MAX {
+                self.sent.insert(*id, changes);
+            }
+        }
+        self.watched.retain(|_, (snapshot, _)| !snapshot.removed);
+        for (key, _) in read_all::<UnitDoc>(&at, &MODEL.prefix(Kind::Unit)) {
+            let id = last_id(&key).expect("an id");
+            for bound in BOUNDS {
+                self.watched.entry((id, bound)).or_insert_with(|| {
+                    let full = view::full_view_within(&at, MODEL, id, bound).expect("there is a view");
+                    let shown = full.shown();
+                    (Snapshot::from_full(full.delta).expect("complete"), shown)
+                });
+            }
+        }
+    }
+
+    /// A commit that does not affect the view of a machine leaves it as it is.
+    fn watch_machines(&mut self, before: &Documents, changed: &[String]) {
+        for (key, _) in read_all::<MachineDoc>(before, &MODEL.prefix(Kind::Machine)) {
+            let id = last_id(&key).expect("an id");
+            let shown = machine_view::view(before, MODEL, id).expect("there is a view");
+            if changed.iter().any(|key| machine_view::is_affected(&shown, id, key)) {
+                self.computed.insert(id);
+                continue;
+            }
+            let mut now = machine_view::view(&self.documents, MODEL, id).expect("it was not removed");
+            now.position = shown.position;
+            assert_eq!(now, shown, "after {changed:?}");
+        }
     }
 
     /// Stores an archive with this digest that declares this charm.
@@ -360,60 +445,6 @@ impl Agent {
         assert_eq!(self.done(world, Operation::SetDead), CommitOutcome::default());
         world.run(|draft, _| unit::remove(draft, MODEL, self.unit, 60)).expect("it is dead");
     }
-}
-
-fn endpoint(name: &str, role: Role, interface: &str) -> (String, Endpoint) {
-    let (n, interface) = (name.to_owned(), interface.to_owned());
-    (n.clone(), Endpoint { name: n, role, interface, scope: Scope::Global, limit: None, optional: false })
-}
-
-pub fn web() -> Charm {
-    let endpoints = [endpoint("db", Role::Requirer, "mysql"), endpoint("ring", Role::Peer, "ring")];
-    let option = |kind, default| ConfigOption { kind, default: Some(default), description: String::new() };
-    Charm {
-        name: "web".into(),
-        endpoints: endpoints.into(),
-        config: BTreeMap::from([
-            ("port".to_owned(), option(OptionType::Int, 80.into())),
-            ("title".to_owned(), option(OptionType::String, "hello".into())),
-        ]),
-        actions: BTreeMap::from([(
-            "backup".to_owned(),
-            Action {
-                schema: serde_json::json!({"type": "object", "properties": {"to": {"type": "string", "default": "/tmp"}}}),
-                ..Action::default()
-            },
-        )]),
-        ..Charm::default()
-    }
-}
-
-pub fn db() -> Charm {
-    Charm {
-        name: "db".into(),
-        endpoints: [endpoint("server", Role::Provider, "mysql")].into(),
-        ..Charm::default()
-    }
-}
-
-pub fn plain() -> Charm {
-    Charm { name: "plain".into(), ..Charm::default() }
-}
-
-/// A principal charm with an endpoint of its own for a logging subordinate.
-pub fn shop() -> Charm {
-    let endpoints = [endpoint("logs", Role::Provider, "logs"), endpoint("db", Role::Requirer, "mysql")];
-    Charm { name: "shop".into(), endpoints: endpoints.into(), ..Charm::default() }
-}
-
-/// A subordinate charm that relates by `juju-info` or by its principal's own endpoint. It also requires a database.
-pub fn logging() -> Charm {
-    let container = |(name, end): (String, Endpoint)| (name, Endpoint { scope: Scope::Container, ..end });
-    let info = container(endpoint("host", Role::Requirer, "juju-info"));
-    let logs = container(endpoint("logs", Role::Requirer, "logs"));
-    let endpoints =
-        [info, logs, endpoint("db", Role::Requirer, "mysql"), endpoint("ring", Role::Peer, "ring")];
-    Charm { name: "logging".into(), subordinate: true, endpoints: endpoints.into(), ..Charm::default() }
 }
 
 /// The code and the reason of a refusal.

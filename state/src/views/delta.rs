@@ -14,7 +14,7 @@ use crate::terms::owner::Owner;
 use crate::terms::storage::StorageId;
 use crate::unit::relation_view::RelationHead;
 use crate::unit::snapshot::Change;
-use crate::views::dependencies::{SecretDependencies, UnitDependencies};
+use crate::views::dependencies::ViewUpdate;
 use crate::views::inline_settings::{self, BagKey};
 use crate::views::unit_view_reader::UnitViewReader;
 use crate::views::view::{ScopeEntry, SentView};
@@ -50,17 +50,6 @@ pub struct AffectedParts {
     /// Unit names whose holder may have been removed.
     names: BTreeSet<UnitName>,
     ports: BTreeSet<Uuid>,
-}
-
-/// What one revision has changed for a unit.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ViewUpdate {
-    /// The changes of the view, which are sent.
-    pub changes: Vec<Change>,
-    /// What the view of the unit itself depends on, if that was computed.
-    pub(super) unit_dependencies: Option<UnitDependencies>,
-    /// What the secrets depend on, if that was computed.
-    pub(super) secret_dependencies: Option<SecretDependencies>,
 }
 
 /// The changes of a view at the revision of the reader `at`. `shown` is what was sent up to the revision

@@ -6,6 +6,7 @@
 
 use crate::terms::names::Uuid;
 use crate::terms::secret::SecretId;
+use crate::unit::snapshot::Change;
 use std::collections::BTreeSet;
 
 /// What the part [`UnitView`](crate::unit::snapshot::UnitView) of a view depends on.
@@ -27,4 +28,15 @@ pub struct SecretDependencies {
     pub owners: BTreeSet<Uuid>,
     /// The relations of their grants: a grant ends with its relation.
     pub relations: BTreeSet<Uuid>,
+}
+
+/// What one revision has changed for a unit.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ViewUpdate {
+    /// The changes of the view, which are sent.
+    pub changes: Vec<Change>,
+    /// What the view of the unit itself depends on, if that was computed.
+    pub(super) unit_dependencies: Option<UnitDependencies>,
+    /// What the secrets depend on, if that was computed.
+    pub(super) secret_dependencies: Option<SecretDependencies>,
 }

@@ -25,8 +25,7 @@ use crate::unit::snapshot::{
     ActionView, Change, CharmView, Delta, LeaderView, ModelView, Snapshot, UnitView,
 };
 use crate::unit::storage::StorageView;
-use crate::views::delta::ViewUpdate;
-use crate::views::dependencies::{SecretDependencies, UnitDependencies};
+use crate::views::dependencies::{SecretDependencies, UnitDependencies, ViewUpdate};
 use crate::views::inline_settings::{self, BagSizes, INLINE_BYTES_MAX};
 use crate::views::unit_view_reader::UnitViewReader;
 use std::collections::{BTreeMap, BTreeSet};

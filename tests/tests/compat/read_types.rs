@@ -22,6 +22,7 @@ const UNNAMED: &[(&str, &str)] = &[
     ("ViewHead", "unit-folder: view/unit.yaml"),
     ("CallsLine", "unit-folder: hooks/000001/calls.yaml"),
     ("StoredBytes", "unit-folder: runs.yaml"),
+    ("FileIdentity", "store: generation.yaml"),
     ("TokenHolder", "store: documents.yaml"),
     ("UserRole", "store: documents.yaml, a field of TokenHolder"),
     ("Model", "store: documents.yaml, a field of TokenHolder"),

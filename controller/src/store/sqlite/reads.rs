@@ -282,11 +282,10 @@ pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
         | rusqlite::Error::IntegralValueOutOfRange(..)
         | rusqlite::Error::InvalidColumnType(..)
         | rusqlite::Error::Utf8Error(..) => true,
-        error => match error.sqlite_error_code() {
-            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => true,
-            Some(ErrorCode::SystemIoFailure) => is_read_error(error),
-            _ => false,
-        },
+        error => {
+            let code = error.sqlite_error_code();
+            matches!(code, Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)) || is_read_error(error)
+        }
     }
 }
 
@@ -298,11 +297,8 @@ fn is_read_error(error: &rusqlite::Error) -> bool {
 /// Whether a file could not be written. A statement that only reads may fail with it, because SQLite writes changed
 /// pages early to free its cache.
 pub(super) fn is_write_error(error: &rusqlite::Error) -> bool {
-    match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => true,
-        Some(ErrorCode::SystemIoFailure) => !is_read_error(error),
-        _ => false,
-    }
+    let code = error.sqlite_error_code();
+    code == Some(ErrorCode::DiskFull) || code == Some(ErrorCode::SystemIoFailure) && !is_read_error(error)
 }
 
 /// Whether SQLite could not open a file: nothing was read or written, and a later attempt may succeed.
@@ -460,8 +456,8 @@ pub(super) fn change_bytes(connection: &Connection) -> rusqlite::Result<Vec<(Rev
 
 #[cfg(test)]
 mod tests {
+    use super::super::DATABASE;
     use super::*;
-    use crate::store::sqlite::DATABASE;
     use std::fs;
     use std::future::Future as _;
     use std::pin::pin;
