@@ -10,6 +10,8 @@ mod count;
 pub mod entity_state;
 /// Faults of unit agents, their ends and the settings that help, in English.
 pub mod fault;
+/// What writes lines of the debug log, in Juju's form.
+pub mod log;
 /// Refusals in English.
 pub mod refusal;
 /// Why operations are started, in English.

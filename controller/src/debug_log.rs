@@ -8,6 +8,7 @@ use crate::environment::Environment;
 use crate::session::Controller;
 use crate::store::Store;
 use api::error::{ApiError, ErrorCode};
+use api::text;
 use api::{LOG_PAGE_LINES, LONG_POLL_MS, LogLine, LogPage, LogQuery};
 use state::documents::draft::{Reader, parse};
 use state::documents::prelude::{LogDoc, Model};
@@ -69,8 +70,8 @@ fn to_page(mut found: Vec<LogEntry>, end: &LogPosition) -> LogPage {
     let line = |line: LogEntry| LogLine {
         at_ms: line.doc.at_ms,
         level: line.doc.level,
-        module: line.doc.module,
-        entity: line.doc.unit.tag(),
+        unit: line.doc.unit,
+        source: line.doc.source,
         text: line.doc.text,
     };
     LogPage { lines: found.into_iter().map(line).collect(), cursor, more }
@@ -125,7 +126,8 @@ async fn lines_after<S: Store, E: Environment>(
 
 fn matches(query: &LogQuery, line: &LogDoc) -> bool {
     let unit = |wanted: &String| is_unit(&line.unit, wanted);
-    let module = |wanted: &String| is_module(&line.module, wanted);
+    let name = text::log::module(&line.unit, &line.source);
+    let module = |wanted: &String| is_module(&name, wanted);
     query.level.is_none_or(|least| line.level >= least)
         && (query.include.is_empty() || query.include.iter().any(unit))
         && !query.exclude.iter().any(unit)

@@ -5,7 +5,7 @@
 //! is sent twice is stored once. Called by the commit of records and of early reports.
 
 use crate::documents::draft::Draft;
-use crate::documents::prelude::{LogDoc, Model, ReportNumber, StatusDoc, UnitDoc};
+use crate::documents::prelude::{LogDoc, LogSource, Model, ReportNumber, StatusDoc, UnitDoc};
 use crate::terms::activity::Activity;
 use crate::terms::hook_name::HookName;
 use crate::terms::names::Uuid;
@@ -64,16 +64,14 @@ pub(crate) fn apply(
 ) {
     let ReportsOfRun { run, reports } = reports;
     for RunReport { call, at_ms, what } in reports {
-        let mut log = |module: String, level: &Level, text: &str| {
-            let (name, text) = (doc.name.clone(), text.to_owned());
-            let line = LogDoc { at_ms: *at_ms, level: *level, module, unit: name, text };
+        let mut log = |source: LogSource, level: &Level, text: &str| {
+            let (unit_name, text) = (doc.name.clone(), text.to_owned());
+            let line = LogDoc { at_ms: *at_ms, level: *level, unit: unit_name, source, text };
             draft.put_once(&model.log(unit, run, *call), &line);
         };
         match what {
-            ReportContent::Log { level, text } => log(format!("unit.{}.juju-log", doc.name), level, text),
-            ReportContent::Output { hook, level, text } => {
-                log(format!("unit.{}.{hook}", doc.name), level, text)
-            }
+            ReportContent::Log { level, text } => log(LogSource::JujuLog, level, text),
+            ReportContent::Output { run, level, text } => log(LogSource::Run(run.clone()), level, text),
             ReportContent::UnitStatus { status, message } => {
                 let message = StatusMessage::OfCharm(message.clone());
                 let status = status_doc(*status, message, *at_ms, ReportNumber { run, call: *call });

@@ -11,6 +11,7 @@ use super::pending_operations::addresses;
 use super::record::{Outcome, REPORTS_MAX, Record, RunReport};
 use super::retry;
 use super::snapshot::Snapshot;
+use crate::terms::activity::Activity;
 use crate::terms::failure_reason::FailureReason;
 use crate::terms::hook_name::HookName;
 use crate::terms::operation::{Hook, Operation};
@@ -116,7 +117,7 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Finished
     if let (Outcome::Failed { reason, .. }, Operation::Hook(hook)) = (&mut record.outcome, &record.operation)
     {
         let text = failed_hook(&hook.name(), reason);
-        let what = ReportContent::Output { hook: stream(operation), level: Level::Error, text };
+        let what = ReportContent::Output { run: Activity::from(operation), level: Level::Error, text };
         // the log has the last line on stderr already; the reason includes it for status and `why`
         if let FailureReason::Exit { last_line: known, .. } | FailureReason::Signal { last_line: known, .. } =
             reason
@@ -140,7 +141,7 @@ fn bounded_reports(
     if omitted > 0 {
         let folder = format!("hooks/{:06}", run.number);
         let text = format!("{omitted} earlier lines are omitted; they are in {folder}");
-        let what = ReportContent::Output { hook: stream(&run.operation), level: Level::Warning, text };
+        let what = ReportContent::Output { run: Activity::from(&run.operation), level: Level::Warning, text };
         // calls are counted from 1, so that call 0 precedes the lines of this message
         reports.push(RunReport { call: 0, at_ms: now.wall_ms, what });
     }
@@ -161,14 +162,6 @@ fn last_stderr_line(reports: &[RunReport]) -> Option<String> {
         | ReportContent::ActionLog(_) => None,
     };
     reports.iter().rev().filter_map(printed).find(|text| !text.is_empty())
-}
-
-/// Returns the name of the log stream for the output of a run: `unit.web/0.<stream>` (spec/hook-tools.md 5.6).
-pub fn stream(operation: &Operation) -> String {
-    match operation {
-        Operation::Hook(hook) => hook.name().to_string(),
-        operation => operation.to_string(),
-    }
 }
 
 /// Splits reports into those that one record can hold and those that it cannot. The record holds the last status of
@@ -264,8 +257,8 @@ mod tests {
         let about: Vec<(u32, &ReportContent)> =
             about.iter().map(|report| (report.call, &report.what)).collect();
         let printed = |level, text: &str| {
-            let (hook, text) = ("update-status".to_owned(), text.to_owned());
-            ReportContent::Output { hook, level, text }
+            let (run, text) = (Activity::hook(HookName::UpdateStatus), text.to_owned());
+            ReportContent::Output { run, level, text }
         };
         let left_out = printed(Level::Warning, "45 earlier lines are omitted; they are in hooks/000007");
         let why = printed(Level::Error, &failed_hook(&HookName::UpdateStatus, &FailureReason::exit(1)));
@@ -325,7 +318,7 @@ mod tests {
             call: 1,
             at_ms: 5,
             what: ReportContent::Output {
-                hook: "install".to_owned(),
+                run: Activity::hook(HookName::Install),
                 level: Level::Warning,
                 text: (*text).to_owned(),
             },

@@ -5,6 +5,7 @@
 //! 3). The limits guarantee that a record always fits into one transaction of the store.
 
 use super::secrets::{SecretWrite, SecretWrites};
+use crate::terms::activity::Activity;
 use crate::terms::names::RelationNumber;
 pub use crate::terms::port_range::Ports;
 use crate::terms::process_result::ProcessResult;
@@ -173,7 +174,7 @@ pub enum ReportContent {
         /// The charm's message.
         message: String,
     },
-    /// A line of juju-log, for the stream `unit.<unit>.juju-log`.
+    /// A line of juju-log.
     Log {
         /// The severity.
         level: Level,
@@ -184,10 +185,10 @@ pub enum ReportContent {
     ActionLog(String),
     /// The workload's version (application-version-set).
     WorkloadVersion(String),
-    /// A line that the charm printed, for the stream `unit.<unit>.<hook>` (spec/hook-tools.md 5.6).
+    /// A line that the charm printed (spec/hook-tools.md 5.6).
     Output {
-        /// The name of the hook or action.
-        hook: String,
+        /// The run in which it printed it.
+        run: Activity,
         /// The severity: warning for stderr.
         level: Level,
         /// The line.

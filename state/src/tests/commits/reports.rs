@@ -1,6 +1,6 @@
 //! Statuses and log lines of runs, with and without a record.
 
-use crate::documents::prelude::{BagDoc, LogDoc, ReplicaDoc, StatusDoc};
+use crate::documents::prelude::{BagDoc, LogDoc, LogSource, ReplicaDoc, StatusDoc};
 use crate::lifecycle::leadership;
 use crate::operations::run_reports::ReportsOfRun;
 use crate::terms::activity::Activity;
@@ -40,8 +40,8 @@ fn statuses_and_log_lines_are_stored_once_and_in_order() {
     assert_eq!((message(&world), lines(&world).len()), (of_charm("late"), 2));
     let line = read_all::<LogDoc>(world.reader(), &MODEL.logs()).remove(0).1;
     assert_eq!(
-        (line.module.as_str(), line.unit, line.level),
-        ("unit.web/0.juju-log", UnitName::new("web", 0), Level::Info)
+        (line.source, line.unit, line.level),
+        (LogSource::JujuLog, UnitName::new("web", 0), Level::Info)
     );
 }
 
