@@ -231,18 +231,10 @@ pub(crate) fn dry_run_within(
         known.map(|at| earlier.hooks.swap_remove(at)).is_none()
     });
     for named in [&mut result.removed_immediately, &mut result.dying, &mut result.removed_eventually] {
-        named.sort_by_cached_key(text);
+        named.sort();
         result.truncated |= named.len() > ENTITIES_LISTED_MAX;
         named.truncate(ENTITIES_LISTED_MAX);
     }
     cause::deduplicate(&mut result.blockers);
     Ok((result, silent_agents))
-}
-
-/// The text by which lists are sorted: the kind of the entity, and its name or ends.
-fn text(entity: &Entity) -> String {
-    match entity {
-        Entity::Relation(name) => format!("relation {}", name.ends),
-        other => other.to_string(),
-    }
 }
