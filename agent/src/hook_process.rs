@@ -28,6 +28,7 @@ use crate::hook_session::{ControllerRequest, HookSession};
 use crate::ports::HookHost;
 use crate::reboot;
 use crate::tool_socket::{ContextState, ToolCall, closed_reply};
+use api::text::log::{more_bytes, omitted_lines};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use hook_client::shim;
 use serde::{Deserialize, Serialize};
@@ -372,13 +373,12 @@ fn output_lines(run_folder: &Path, run: &Run, last_call: u32) -> Vec<RunReport> 
         text.lines().filter_map(|line| shim::decode_entry(shim::STDERR, line)).collect();
     let left_out = lines.len().saturating_sub(OUTPUT_LINES_MAX);
     lines.drain(..left_out);
-    let more = (left_out > 0).then(|| {
-        format!("{left_out} earlier lines are omitted; they are in hooks/{:06}/output.log", run.number)
-    });
+    let more = (left_out > 0).then(|| omitted_lines(left_out, run.number));
     let line = |(text, call): (String, u32)| RunReport {
         call,
         at_ms: crate::clock::wall_ms(),
-        what: ReportContent::Output { run: activity.clone(), level: Level::Warning, text }.truncated(),
+        what: ReportContent::Output { run: activity.clone(), level: Level::Warning, text }
+            .truncated(more_bytes),
     };
     more.into_iter().chain(lines.into_iter().map(str::to_owned)).zip(last_call + 1..).map(line).collect()
 }

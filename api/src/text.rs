@@ -3,10 +3,12 @@
 
 /// How actions have ended, in English.
 pub mod action;
+/// What unit agents are doing, in English.
+pub mod activity;
 /// Causes and remedies in English.
 pub mod cause;
-/// The states of entities in English.
 mod count;
+/// The states of entities in English.
 pub mod entity_state;
 /// Faults of unit agents, their ends and the settings that help, in English.
 pub mod fault;

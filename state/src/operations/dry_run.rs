@@ -231,10 +231,21 @@ pub(crate) fn dry_run_within(
         known.map(|at| earlier.hooks.swap_remove(at)).is_none()
     });
     for named in [&mut result.removed_immediately, &mut result.dying, &mut result.removed_eventually] {
-        named.sort();
+        named.sort_by(|a, b| (rank(a), a).cmp(&(rank(b), b)));
         result.truncated |= named.len() > ENTITIES_LISTED_MAX;
         named.truncate(ENTITIES_LISTED_MAX);
     }
     cause::deduplicate(&mut result.blockers);
     Ok((result, silent_agents))
+}
+
+/// The position of a kind of entity in the lists of a dry run.
+fn rank(entity: &Entity) -> u8 {
+    match entity {
+        Entity::Application(_) => 0,
+        Entity::Machine(_) => 1,
+        Entity::Model(_) => 2,
+        Entity::Relation(_) => 3,
+        Entity::Unit(_) => 4,
+    }
 }

@@ -223,8 +223,8 @@ impl ReportContent {
         }
     }
 
-    /// Truncates a text longer than [`TEXT_BYTES_MAX`] and appends how many bytes are missing.
-    pub fn truncated(mut self) -> ReportContent {
+    /// Truncates a text longer than [`TEXT_BYTES_MAX`] and appends `mark` of the number of missing bytes.
+    pub fn truncated(mut self, mark: fn(usize) -> String) -> ReportContent {
         let text = match &mut self {
             ReportContent::UnitStatus { message, .. } | ReportContent::ApplicationStatus { message, .. } => {
                 message
@@ -237,7 +237,7 @@ impl ReportContent {
             let end = (0..=TEXT_BYTES_MAX).rev().find(is_boundary).unwrap_or(0);
             let omitted_bytes = text.len() - end;
             text.truncate(end);
-            text.push_str(&format!("... ({omitted_bytes} more bytes)"));
+            text.push_str(&mark(omitted_bytes));
         }
         self
     }
@@ -246,10 +246,11 @@ impl ReportContent {
 #[test]
 fn a_long_text_is_truncated_between_characters_and_states_the_missing_bytes() {
     let long = ReportContent::ActionLog(format!("x{}", "é".repeat(TEXT_BYTES_MAX)));
-    let ReportContent::ActionLog(text) = long.truncated() else { panic!("the variant changed") };
-    assert!(text.ends_with("é... (4098 more bytes)") && text.len() < TEXT_BYTES_MAX + 30, "{}", text.len());
+    let mark = |bytes: usize| format!("|{bytes}");
+    let ReportContent::ActionLog(text) = long.truncated(mark) else { panic!("the variant changed") };
+    assert!(text.ends_with("é|4098") && text.len() < TEXT_BYTES_MAX + 30, "{}", text.len());
     let short = ReportContent::WorkloadVersion("1.0".into());
-    assert_eq!(short.clone().truncated(), short);
+    assert_eq!(short.clone().truncated(mark), short);
 }
 
 string_enum! {
