@@ -27,17 +27,19 @@ use crate::hook_session::{ControllerRequest, HookSession};
 use crate::ports::HookHost;
 use crate::reboot_request::HOOK_LOCK;
 use crate::tool_socket::{ContextState, ToolCall, closed_reply};
+use api::text::log::{more_bytes, omitted_lines};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use hook_client::shim;
 use serde::{Deserialize, Serialize};
 use state::charm::Charm;
+use state::terms::activity::Activity;
 use state::terms::operation::Operation;
 use state::terms::process_result::{ProcessResult, StreamOutput};
 use state::unit::dispatch::{CharmFiles, Dispatch, PathKind, dispatch};
 use state::unit::environment::{MachineFacts, environment};
 use state::unit::hook_context::{HookContext, HookTrigger, Level, ReportContent, RunningCommands};
 use state::unit::local::Run;
-use state::unit::outcome::{HookResult, RunExit, stream};
+use state::unit::outcome::{HookResult, RunExit};
 use state::unit::record::RunReport;
 use std::cell::RefCell;
 use std::fs::{self, DirBuilder};
@@ -365,18 +367,17 @@ fn stream_output(mut printed: Vec<u8>) -> Option<StreamOutput> {
 fn output_lines(run_folder: &Path, run: &Run, last_call: u32) -> Vec<RunReport> {
     let text = fs::read(run_folder.join(shim::OUTPUT)).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
-    let hook = stream(&run.operation);
+    let activity = Activity::from(&run.operation);
     let mut lines: Vec<&str> =
         text.lines().filter_map(|line| shim::decode_entry(shim::STDERR, line)).collect();
     let left_out = lines.len().saturating_sub(OUTPUT_LINES_MAX);
     lines.drain(..left_out);
-    let more = (left_out > 0).then(|| {
-        format!("{left_out} earlier lines are omitted; they are in hooks/{:06}/output.log", run.number)
-    });
+    let more = (left_out > 0).then(|| omitted_lines(left_out, run.number));
     let line = |(text, call): (String, u32)| RunReport {
         call,
         at_ms: crate::clock::wall_ms(),
-        what: ReportContent::Output { hook: hook.clone(), level: Level::Warning, text }.truncated(),
+        what: ReportContent::Output { run: activity.clone(), level: Level::Warning, text }
+            .truncated(more_bytes),
     };
     more.into_iter().chain(lines.into_iter().map(str::to_owned)).zip(last_call + 1..).map(line).collect()
 }

@@ -11,6 +11,7 @@
 mod calls_file;
 
 use crate::tool_socket::{bad_request, closed_reply, encode};
+use api::text::log::more_bytes;
 pub use calls_file::{
     AnsweredCall, CALLS_BYTES_MAX, CALLS_WITH_EFFECT_BYTES_MAX, CallsFile, CallsLine, ConfidentialCall,
     FetchedBagLine, StoredBytes,
@@ -408,7 +409,7 @@ impl<'a> HookSession<'a> {
             .filter(|what| !matches!(what, ReportContent::Log { level, .. } if *level < LEVEL_STORED));
         for what in stored {
             self.last_report += 1;
-            let report = RunReport { call: self.last_report, at_ms, what: what.truncated() };
+            let report = RunReport { call: self.last_report, at_ms, what: what.truncated(more_bytes) };
             (self.on_report)(&report);
             if self.reports.len() == REPORTS_REMEMBERED_MAX {
                 // the oldest log line is dropped; a status is not

@@ -23,8 +23,13 @@ pub use end::UnitAgentEnd;
 use crate::outage::{Channel, LINK_BACKOFF};
 use crate::ports::{CharmHost, Clock, DiskError, UnitStorage};
 use crate::requested_commands::RequestedCommands;
+<<<<<<< HEAD
 use api::text::error::full_text;
 use api::text::refusal;
+=======
+use agent_state::LINK_BACKOFF;
+use api::text::log::RUN_TEXTS;
+>>>>>>> c2c27c67567c1e27a6ec73d01522630b3b814380
 use api::{FetchArchive, UnitAgentRequests};
 use leadership::claim_loop;
 use sender::Sender;
@@ -326,8 +331,8 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
                     return Vec::new();
                 }
                 let facts = shared.facts.borrow();
-                let (pending_reports, failed_hook) = (&facts.pending_reports, refusal::failed_hook);
-                let ended = FinishedRun { run, result, pending_reports, failed_hook };
+                let pending_reports = &facts.pending_reports;
+                let ended = FinishedRun { run, result, pending_reports, texts: RUN_TEXTS };
                 outcome::events(local, facts.view.as_deref(), &now, ended)
             })
             .await?;

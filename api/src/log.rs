@@ -3,6 +3,8 @@
 use crate::request::requests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+pub use state::documents::prelude::LogSource;
+use state::terms::names::UnitName;
 use state::unit::writes::Level;
 
 requests! { LogRequests {
@@ -57,10 +59,10 @@ pub struct LogLine {
     pub at_ms: i64,
     /// The level.
     pub level: Level,
-    /// The module: `unit.web/0.juju-log`.
-    pub module: String,
-    /// The tag of the entity: `unit-web-0`.
-    pub entity: String,
+    /// The unit whose agent wrote it.
+    pub unit: UnitName,
+    /// What wrote it.
+    pub source: LogSource,
     /// The text.
     pub text: String,
 }

@@ -3,15 +3,19 @@
 
 /// How actions have ended, in English.
 pub mod action;
+/// What unit agents are doing, in English.
+pub mod activity;
 /// Causes and remedies in English.
 pub mod cause;
-/// The states of entities in English.
 mod count;
+/// The states of entities in English.
 pub mod entity_state;
 /// The whole text of an error.
 pub mod error;
 /// Faults of unit agents, their ends and the settings that help, in English.
 pub mod fault;
+/// What writes lines of the debug log, in Juju's form.
+pub mod log;
 /// Refusals in English.
 pub mod refusal;
 /// Why operations are started, in English.

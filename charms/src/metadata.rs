@@ -5,6 +5,7 @@
 use crate::problem::{Checker, join};
 use serde_json::{Map, Value};
 use state::charm::{Charm, Endpoint, Resource, ResourceType, Role, Scope, Storage, StorageType};
+use state::terms::storage::parse_size_mib;
 
 /// Reads the parsed file into `charm` and reports problems to `checker`.
 pub fn read(file: &Value, charm: &mut Charm, checker: &mut Checker) {
@@ -152,7 +153,7 @@ fn read_storage(value: &Value, place: &str, checker: &mut Checker) -> Storage {
         }
     }
     if let Some(size) = map.get("minimum-size") {
-        match parse_size_mib(&scalar_text(size)) {
+        match parse_size_mib(&scalar_text(size), Some('M')) {
             Some(size) => storage.minimum_size_mib = size,
             None => checker.add(
                 &join(place, "minimum-size"),
@@ -184,19 +185,6 @@ fn parse_range(text: &str) -> Option<(u32, Option<u32>)> {
     let (least, most) = text.split_once('-').unwrap_or((text, text));
     let (least, most): (u32, u32) = (least.parse().ok()?, most.parse().ok()?);
     (least <= most && most > 0).then_some((least, Some(most)))
-}
-
-/// Parses a size with one of the units M, G, T, P, E, Z and Y (M without a unit) into MiB, rounded up.
-fn parse_size_mib(text: &str) -> Option<u64> {
-    let text = text.strip_suffix("iB").or(text.strip_suffix('B')).unwrap_or(text);
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let exponent = match &text[digits.len()..] {
-        "" => 0,
-        unit => "MGTPEZY".find(unit).filter(|_| unit.len() == 1)?,
-    };
-    let number: f64 = digits.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)?;
-    let mib = (number * 1024f64.powi(exponent as i32)).ceil();
-    (mib < u64::MAX as f64).then_some(mib as u64)
 }
 
 /// Whether a resource may have this name, which is that of a folder on the machine.
@@ -299,10 +287,10 @@ mod tests {
         for (text, mib) in
             [("500", 500), ("500M", 500), ("1G", 1024), ("1.5G", 1536), ("1T", 1 << 20), ("1GiB", 1024)]
         {
-            assert_eq!(parse_size_mib(text), Some(mib), "{text}");
+            assert_eq!(parse_size_mib(text, Some('M')), Some(mib), "{text}");
         }
-        for text in ["", "G", "1K", "1GG", "-1G", "nan", "1 G"] {
-            assert_eq!(parse_size_mib(text), None, "{text}");
+        for text in ["", "G", "1K", "1GG", "-1G", "nan", "1 G", "1e3", "9999999999Y"] {
+            assert_eq!(parse_size_mib(text, Some('M')), None, "{text}");
         }
     }
 

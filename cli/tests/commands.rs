@@ -3,7 +3,7 @@
 
 mod common;
 
-use api::{ActionFailure, LogLine, LogPage};
+use api::{ActionFailure, LogLine, LogPage, LogSource};
 use clap::Parser;
 use cli::command_error::CommandError;
 use cli::commands::{
@@ -15,6 +15,7 @@ use common::fake::FakeController;
 use common::session::FakeSession;
 use common::{sample, sample_task};
 use serde_json::{Value, json};
+use state::terms::names::UnitName;
 use state::terms::process_result::ProcessResult;
 use state::terms::status::ActionStatus;
 use state::unit::writes::Level;
@@ -341,8 +342,8 @@ async fn the_whole_log_is_read_in_pages() {
     let line = |text: &str| LogLine {
         at_ms: common::NOW_MS,
         level: Level::Info,
-        module: "unit.web/0.juju-log".to_owned(),
-        entity: "unit-web-0".to_owned(),
+        unit: UnitName::new("web", 0),
+        source: LogSource::JujuLog,
         text: text.to_owned(),
     };
     let pages = vec![

@@ -4,6 +4,7 @@
 //! program decides on the text. Called by `pintle why`, dry runs, the error output of `pintle`, and
 //! `pintle-agent why`.
 
+use super::activity::running;
 use super::count::counted;
 use super::{fault, refusal, start_reason};
 use crate::ago;
@@ -147,14 +148,18 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
         Duty::Respond { lost: false, .. } => "respond: it has missed a heartbeat".to_owned(),
         Duty::Respond { lost: true, .. } => "respond: it has been silent for more than a minute".to_owned(),
         Duty::Start { activity, reason, .. } => {
-            format!("start {activity} ({})", start_reason::describe(reason))
+            format!("start {} ({})", running(activity), start_reason::describe(reason))
         }
         Duty::Finish { activity, lock_waiters, .. } => match lock_waiters.is_empty() {
-            true => format!("finish {activity}"),
-            false => format!("finish {activity}, which delays hooks of {}", units(lock_waiters)),
+            true => format!("finish {}", running(activity)),
+            false => format!("finish {}, which delays hooks of {}", running(activity), units(lock_waiters)),
         },
-        Duty::ReleaseHookLock { activity, running, .. } => {
-            format!("release the machine's hook lock, held for {running}; {activity} is next")
+        Duty::ReleaseHookLock { activity, running: held_for, .. } => {
+            format!(
+                "release the machine's hook lock, held for {}; {} is next",
+                running(held_for),
+                running(activity)
+            )
         }
         Duty::RestartUnitAgent { exit, .. } => {
             format!("restart the unit agent, which {}", fault::end(&exit.end, exit.count))

@@ -1,5 +1,6 @@
 //! The state of an entity in English, as `pintle why` prints it after the life of the entity.
 
+use crate::text::activity;
 use crate::text::count::counted;
 use crate::text::status_message;
 use crate::why::{EntityState, HookLock};
@@ -30,7 +31,7 @@ pub fn describe(state: &EntityState) -> String {
 
 fn hook_lock(lock: &HookLock) -> String {
     let HookLock { holder, running, waiters } = lock;
-    let held = format!("hook lock held by {holder} ({running})");
+    let held = format!("hook lock held by {holder} ({})", activity::running(running));
     if waiters.is_empty() {
         return held;
     }

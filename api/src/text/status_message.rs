@@ -3,6 +3,7 @@
 //! Called by the commands, by the states of entities and by the context of hooks. Scripts that were written for Juju
 //! match some of the texts.
 
+use crate::text::activity::running;
 use crate::text::cause::why_command;
 use crate::text::{fault, refusal};
 use state::terms::cause::Entity;
@@ -25,7 +26,7 @@ pub fn describe(message: &StatusMessage) -> String {
         StatusMessage::InstallingCharm => "installing charm software",
         StatusMessage::StoppingCharm => "stopping charm software",
         StatusMessage::RemovingCharm => "cleaning up prior to charm deletion",
-        StatusMessage::Executing(activity) => return activity.to_string(),
+        StatusMessage::Executing(activity) => return running(activity),
         StatusMessage::HookFailed { hook } => return format!("hook failed: \"{hook}\""),
         StatusMessage::OperationFailed { operation, reason } => {
             return format!("{operation} failed: {}", refusal::failure(reason));

@@ -4,6 +4,7 @@ use crate::render::json;
 use crate::terminal_escape;
 use crate::times::Zone;
 use api::LogLine;
+use api::text::log::module;
 
 /// The style of log lines.
 #[derive(Clone)]
@@ -21,18 +22,19 @@ pub struct LogLineStyle {
 /// One line, or one for each line of the text:
 /// `unit-ledger-0: 10:00:05 INFO unit.ledger/0.juju-log ledger:1: text`.
 pub fn text(line: &LogLine, style: &LogLineStyle) -> String {
+    let (entity, module) = (line.unit.tag(), module(&line.unit, &line.source));
     if style.json {
         return json(&serde_json::json!({
             "timestamp": style.zone.iso(line.at_ms),
-            "entity": line.entity,
+            "entity": entity,
             "level": line.level,
-            "module": line.module,
+            "module": module,
             "message": line.text,
         }));
     }
     let time = style.zone.log_time(line.at_ms, style.date, style.millis);
-    let entity = terminal_escape::safe_line(&line.entity);
-    let (level, module) = (line.level, terminal_escape::safe_line(&line.module));
+    let entity = terminal_escape::safe_line(&entity);
+    let (level, module) = (line.level, terminal_escape::safe_line(&module));
     let prefix = format!("{entity}: {time} {level} {module}");
     // every line of the text has the prefix: a charm cannot print a line that looks like one of another unit
     let text = terminal_escape::safe_text(&line.text);
@@ -42,6 +44,8 @@ pub fn text(line: &LogLine, style: &LogLineStyle) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use api::LogSource;
+    use state::terms::names::UnitName;
     use state::unit::writes::Level;
 
     #[test]
@@ -49,8 +53,8 @@ mod tests {
         let line = LogLine {
             at_ms: 36_005_000, // 10:00:05
             level: Level::Info,
-            module: "unit.ledger/0.juju-log".to_owned(),
-            entity: "unit-ledger-0".to_owned(),
+            unit: UnitName::new("ledger", 0),
+            source: LogSource::JujuLog,
             text: "ledger:1: text\u{1b}[2J".to_owned(),
         };
         let style = LogLineStyle { zone: Zone::new(true), date: false, millis: false, json: false };
@@ -66,8 +70,8 @@ mod tests {
         let line = LogLine {
             at_ms: 36_005_000,
             level: Level::Info,
-            module: "unit.ledger/0.juju-log".to_owned(),
-            entity: "unit-ledger-0".to_owned(),
+            unit: UnitName::new("ledger", 0),
+            source: LogSource::JujuLog,
             text: format!("one\n{forged}\r"),
         };
         let style = LogLineStyle { zone: Zone::new(true), date: false, millis: false, json: false };

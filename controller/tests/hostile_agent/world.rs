@@ -13,6 +13,7 @@ use state::charm::{Action, Charm, Endpoint, Role, Scope, Storage};
 use state::documents::draft::read;
 use state::documents::prelude::{Model, TokenHolder};
 use state::terms::activity::Activity;
+use state::terms::hook_name::HookName;
 use state::terms::member_version::MemberVersion;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::operation::{CharmRef, ConfigDigest, Hook, Operation, RelationEvent};
@@ -108,7 +109,14 @@ fn all_reports() -> Vec<RunReport> {
         report(3, ReportContent::Log { level: Level::Info, text: text() }),
         report(4, ReportContent::ActionLog(text())),
         report(5, ReportContent::WorkloadVersion("1.0".to_owned())),
-        report(6, ReportContent::Output { hook: "install".to_owned(), level: Level::Info, text: text() }),
+        report(
+            6,
+            ReportContent::Output {
+                run: Activity::hook(HookName::Install),
+                level: Level::Info,
+                text: text(),
+            },
+        ),
     ]
 }
 

@@ -3,7 +3,7 @@
 use crate::support::*;
 use api::{ArchiveUser, GetDiskUsage, Handle, MachineDisk, ReportDiskUsage};
 use state::documents::draft::{Draft, Reader};
-use state::documents::prelude::{LogDoc, TokenHolder};
+use state::documents::prelude::{LogDoc, LogSource, TokenHolder};
 use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::names::UnitName;
 use state::terms::owner::Owner;
@@ -18,8 +18,8 @@ async fn disk_usage_names_who_uses_what() {
     let line = LogDoc {
         at_ms: 1,
         level: Level::Info,
-        module: "m".into(),
         unit: UnitName::new("web", 0),
+        source: LogSource::JujuLog,
         text: "t".repeat(1_000),
     };
     let write = move |draft: &mut Draft<'_>| {

@@ -5,7 +5,7 @@ use api::{Handle, LogQuery, Report};
 use controller::janitor::Janitor;
 use controller::store::Store;
 use state::documents::draft::{Draft, Reader};
-use state::documents::prelude::{LogDoc, TokenHolder};
+use state::documents::prelude::{LogDoc, LogSource, TokenHolder};
 use state::terms::names::{UnitName, Uuid};
 use state::transitions::log_retention::{DEBUG_LOG_BYTES_MAX, line_bytes};
 use state::unit::hook_context::{Level, ReportContent};
@@ -31,10 +31,7 @@ async fn log_lines_are_returned_in_the_order_in_which_they_were_stored() {
     let texts = |page: &api::LogPage| page.lines.iter().map(|l| l.text.clone()).collect::<Vec<_>>();
     let all = fixture.admin.handle(LogQuery::default()).await.expect("a page");
     assert_eq!(texts(&all), ["one", "two", "three"]);
-    assert_eq!(
-        (all.lines[1].entity.as_str(), all.lines[1].module.as_str()),
-        ("unit-web-0", "unit.web/0.juju-log")
-    );
+    assert_eq!((&all.lines[1].unit, &all.lines[1].source), (&UnitName::new("web", 0), &LogSource::JujuLog));
     let query = LogQuery { level: Some(Level::Warning), ..LogQuery::default() };
     assert_eq!(texts(&fixture.admin.handle(query).await.expect("a page")), ["two"]);
     let query = LogQuery { newest: Some(1), ..LogQuery::default() };
@@ -70,7 +67,7 @@ pub async fn write_lines<S: Store>(
     runs: std::ops::RangeInclusive<u64>,
 ) {
     let (model, unit, text) = (fixture.model, UnitName::new("web", 0), "t".repeat(4_000));
-    let line = LogDoc { at_ms: 1, level: Level::Info, module: "m".into(), unit, text };
+    let line = LogDoc { at_ms: 1, level: Level::Info, unit, source: LogSource::JujuLog, text };
     for run in runs {
         let line = line.clone();
         let write = move |draft: &mut Draft<'_>| {

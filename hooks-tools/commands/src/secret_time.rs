@@ -1,6 +1,7 @@
 //! The times of secrets: parses `--expire` and formats times as RFC 3339 (spec/hook-tools.md 2.6).
 
 use crate::quote::quote;
+use state::terms::duration;
 use state::unit::hook_context_builder::utc;
 
 /// Parses a time (RFC 3339, or without a zone, which is UTC) or a Go duration from now. Returns milliseconds since
@@ -81,30 +82,20 @@ fn digits(text: &str, count: usize) -> Option<i64> {
 
 /// Parses a duration of Go, for example `1h30m`, in milliseconds.
 fn duration_ms(text: &str) -> Option<i64> {
-    let (negative, mut rest) = match text.strip_prefix('-') {
-        Some(rest) => (true, rest),
-        None => (false, text.strip_prefix('+').unwrap_or(text)),
-    };
-    if rest == "0" {
+    if ["0", "+0", "-0"].contains(&text) {
         return Some(0);
     }
-    if rest.is_empty() {
+    let (negative, size) = match text.strip_prefix('-') {
+        Some(size) => (true, size),
+        None => (false, text),
+    };
+    if negative && size.starts_with('+') {
         return None;
     }
-    let mut total = 0.0;
-    while !rest.is_empty() {
-        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let number: f64 = rest[..end].parse().ok()?;
-        rest = &rest[end..];
-        let units =
-            [("ms", 1.0), ("ns", 1e-6), ("us", 1e-3), ("µs", 1e-3), ("s", 1e3), ("m", 6e4), ("h", 36e5)];
-        let (unit, ms) = units.into_iter().find(|(unit, _)| rest.starts_with(unit))?;
-        total += number * ms;
-        rest = &rest[unit.len()..];
-    }
+    let ms = duration::parse_ns(size)? / 1e6;
     // Go's durations have 63 bits of nanoseconds
-    let is_possible = total <= 9_223_372_036_854.0;
-    is_possible.then_some(if negative { -total as i64 } else { total.ceil() as i64 })
+    let is_possible = ms <= 9_223_372_036_854.0;
+    is_possible.then_some(if negative { -ms as i64 } else { ms.ceil() as i64 })
 }
 
 #[cfg(test)]
@@ -120,9 +111,20 @@ mod tests {
         assert_eq!(at("1970-01-01T00:00:00Z"), Ok(0));
         assert_eq!(at("24h"), Ok(86_401_000));
         assert_eq!(at("1h30m1.5s"), Ok(5_402_500));
-        for text in
-            ["2031-01-01", "2031-02-29T00:00:00Z", "2031-13-01T00:00:00Z", "x", "", "1", "5 h", "é", "1é"]
-        {
+        for text in [
+            "2031-01-01",
+            "2031-02-29T00:00:00Z",
+            "2031-13-01T00:00:00Z",
+            "x",
+            "",
+            "1",
+            "5 h",
+            "é",
+            "1é",
+            "-+1h",
+            "+",
+            "-",
+        ] {
             assert_eq!(at(text), Err(format!("expire time or duration {} not valid", quote(text))), "{text}");
         }
         assert_eq!(at("-1h"), Err(r#"negative expire duration "-1h" not valid"#.to_owned()));

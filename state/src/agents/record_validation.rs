@@ -239,9 +239,20 @@ fn require_reports(reports: &[RunReport]) -> Result<(), Refusal> {
                 require_status(*status)?;
                 require_text(message)?;
             }
-            ReportContent::Output { hook, text, .. } => {
-                if hook.len() > 255 || hook.contains(char::is_control) {
-                    let name = hook.chars().take(NAME_SHOWN).collect();
+            ReportContent::Output { run, text, .. } => {
+                validate_activity(run)?;
+                let name = match run {
+                    Activity::Hook { name, .. } => name.to_string(),
+                    Activity::Action { name, .. } => name.clone(),
+                    Activity::EnterScope { endpoint, .. } => endpoint.clone(),
+                    Activity::InstallCharm
+                    | Activity::LeaveScope { .. }
+                    | Activity::Commands
+                    | Activity::Resync
+                    | Activity::SetDead => String::new(),
+                };
+                if name.len() > 255 || name.contains(char::is_control) {
+                    let name = name.chars().take(NAME_SHOWN).collect();
                     return Err(RecordRefusal::InvalidHookName { name }.into());
                 }
                 require_text(text)?;
@@ -466,13 +477,13 @@ mod tests {
         assert_eq!(refusal(report(status(WorkloadStatus::Active))), None);
         let reserved = RecordRefusal::ReservedStatus { status: WorkloadStatus::Terminated };
         assert_eq!(refusal(report(status(WorkloadStatus::Terminated))), Some(reserved.into()));
-        let output = |hook: &str| ReportContent::Output {
-            hook: hook.to_owned(),
+        let output = |name: &str| ReportContent::Output {
+            run: Activity::Action { id: 1, name: name.to_owned() },
             level: Level::Info,
             text: "text".to_owned(),
         };
-        assert_eq!(refusal(report(output("install"))), None);
-        assert!(refusal(report(output("install\nunit-web-1"))).is_some());
+        assert_eq!(refusal(report(output("backup"))), None);
+        assert!(refusal(report(output("backup\nunit-web-1"))).is_some());
         assert!(refusal(report(ReportContent::ActionLog("x".repeat(REPORT_BYTES_MAX + 1)))).is_some());
     }
 }

@@ -4,6 +4,7 @@
 
 use crate::documents::draft::Key;
 use crate::documents::key::{Kind, Model};
+use crate::terms::activity::Activity;
 use crate::terms::names::{UnitName, Uuid};
 use crate::unit::writes::Level;
 use serde::{Deserialize, Serialize};
@@ -15,12 +16,23 @@ pub struct LogDoc {
     pub at_ms: i64,
     /// The severity.
     pub level: Level,
-    /// The module: `unit.web/0.juju-log`.
-    pub module: String,
     /// The unit whose agent wrote the line.
     pub unit: UnitName,
+    /// What wrote it.
+    pub source: LogSource,
     /// The text of the line.
     pub text: String,
+}
+
+/// What has written a line of the debug log. Its name in Juju's form, the module, is made in `api::text::log`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum LogSource {
+    /// The charm, with the tool juju-log.
+    JujuLog,
+    /// A program of the charm, by printing the line in this run, or the agent about the run.
+    Run(Activity),
 }
 
 impl Model {

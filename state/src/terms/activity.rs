@@ -8,7 +8,6 @@ use super::hook_name::HookName;
 use super::operation::{Hook, Operation};
 use crate::terms::names::{RelationNumber, UnitName};
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// What a unit agent is doing now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,23 +76,6 @@ impl From<&Operation> for Activity {
             Operation::Commands(_) => Activity::Commands,
             Operation::Resync => Activity::Resync,
             Operation::SetDead => Activity::SetDead,
-        }
-    }
-}
-
-impl fmt::Display for Activity {
-    /// Writes Juju's status message: `running config-changed hook`, `running action post`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Activity::InstallCharm => f.write_str("installing charm software"),
-            Activity::EnterScope { relation, endpoint } => write!(f, "enter scope {endpoint}:{relation}"),
-            Activity::LeaveScope { relation } => write!(f, "leave scope {relation}"),
-            Activity::Hook { name, remote_unit: None } => write!(f, "running {name} hook"),
-            Activity::Hook { name, remote_unit: Some(unit) } => write!(f, "running {name} hook for {unit}"),
-            Activity::Action { name, .. } => write!(f, "running action {name}"),
-            Activity::Commands => f.write_str("running commands"),
-            Activity::Resync => f.write_str("resync"),
-            Activity::SetDead => f.write_str("set dead"),
         }
     }
 }

@@ -189,28 +189,30 @@ fn is_number(field: &str) -> bool {
     !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// The size in MiB, rounded up.
+/// The size in MiB, rounded up. It needs a unit: a number without one is a count.
 fn parse_size(field: &str) -> Result<u64, BadDirective<'_>> {
-    let bad = BadDirective::Unrecognized(field);
-    let text = ["iB", "B"].into_iter().find_map(|suffix| field.strip_suffix(suffix)).unwrap_or(field);
-    let unit = text.chars().last().and_then(|unit| "MGTPEZY".find(unit)).ok_or(bad)?;
-    let number = &text[..text.len() - 1];
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
-    let is_fraction = !fraction.is_empty() && fraction.bytes().all(|b| b.is_ascii_digit());
-    if !is_number(whole) || !is_fraction {
-        return Err(bad);
+    match field.strip_prefix('-').and_then(|size| parse_size_mib(size, None)) {
+        Some(_) => Err(BadDirective::Size(field)),
+        None => parse_size_mib(field, None).ok_or(BadDirective::Unrecognized(field)),
     }
-    if whole.starts_with('-') {
-        return Err(BadDirective::Size(field));
-    }
-    let number: f64 = number.parse().map_err(|_| bad)?;
-    let mib = (0..unit).fold(number, |size, _| size * 1024.0).ceil();
+}
+
+/// Parses a size with one of the units M, G, T, P, E, Z and Y (`1.5G`, `1GiB`) into MiB, rounded up. `default_unit` is
+/// the unit of a number without one; a size needs a unit if there is none.
+pub fn parse_size_mib(text: &str, default_unit: Option<char>) -> Option<u64> {
+    const UNITS: &str = "MGTPEZY";
     // far beyond every disk, and exact in each JSON reader
     const SIZE_MIB_MAX: f64 = (1_u64 << 50) as f64;
-    if mib > SIZE_MIB_MAX {
-        return Err(bad);
-    }
-    Ok(mib as u64)
+    let text = ["iB", "B"].into_iter().find_map(|suffix| text.strip_suffix(suffix)).unwrap_or(text);
+    let (number, unit) = match text.chars().last().filter(|unit| UNITS.contains(*unit)) {
+        Some(unit) => (&text[..text.len() - 1], unit),
+        None => (text, default_unit?),
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let number: f64 = number.parse().ok().filter(|_| is_digits(whole) && is_digits(fraction))?;
+    let mib = (0..UNITS.find(unit)?).fold(number, |size, _| size * 1024.0).ceil();
+    (mib <= SIZE_MIB_MAX).then_some(mib as u64)
 }
 
 /// An instance for which a unit runs or has run storage-attached.

@@ -231,7 +231,7 @@ pub(crate) fn dry_run_within(
         known.map(|at| earlier.hooks.swap_remove(at)).is_none()
     });
     for named in [&mut result.removed_immediately, &mut result.dying, &mut result.removed_eventually] {
-        named.sort_by_cached_key(text);
+        named.sort_by(|a, b| (rank(a), a).cmp(&(rank(b), b)));
         result.truncated |= named.len() > ENTITIES_LISTED_MAX;
         named.truncate(ENTITIES_LISTED_MAX);
     }
@@ -239,10 +239,13 @@ pub(crate) fn dry_run_within(
     Ok((result, silent_agents))
 }
 
-/// The text by which lists are sorted: the kind of the entity, and its name or ends.
-fn text(entity: &Entity) -> String {
+/// The position of a kind of entity in the lists of a dry run.
+fn rank(entity: &Entity) -> u8 {
     match entity {
-        Entity::Relation(name) => format!("relation {}", name.ends),
-        other => other.to_string(),
+        Entity::Application(_) => 0,
+        Entity::Machine(_) => 1,
+        Entity::Model(_) => 2,
+        Entity::Relation(_) => 3,
+        Entity::Unit(_) => 4,
     }
 }

@@ -5,7 +5,7 @@
 //! is sent twice is stored once. Called by the commit of records and of early reports.
 
 use crate::documents::draft::Draft;
-use crate::documents::prelude::{LogDoc, Model, ReportNumber, StatusDoc, UnitDoc};
+use crate::documents::prelude::{LogDoc, LogSource, Model, ReportNumber, StatusDoc, UnitDoc};
 use crate::terms::activity::Activity;
 use crate::terms::hook_name::HookName;
 use crate::terms::names::Uuid;
@@ -101,6 +101,7 @@ pub(crate) fn apply(
 ) {
     let ReportsOfRun { run, reports } = reports;
     for RunReport { call, at_ms, what } in reports {
+<<<<<<< HEAD
         let mut log = |module: String, level: &Level, text: &str| {
             if !allowance.takes(text) {
                 return;
@@ -115,12 +116,16 @@ pub(crate) fn apply(
                 draft.put_once(&model.dropped_lines(unit, run, *call), &line(Level::Warning, text));
             }
             draft.put_once(&model.log(unit, run, *call), &line(*level, text.to_owned()));
+=======
+        let mut log = |source: LogSource, level: &Level, text: &str| {
+            let (unit_name, text) = (doc.name.clone(), text.to_owned());
+            let line = LogDoc { at_ms: *at_ms, level: *level, unit: unit_name, source, text };
+            draft.put_once(&model.log(unit, run, *call), &line);
+>>>>>>> c2c27c67567c1e27a6ec73d01522630b3b814380
         };
         match what {
-            ReportContent::Log { level, text } => log(format!("unit.{}.juju-log", doc.name), level, text),
-            ReportContent::Output { hook, level, text } => {
-                log(format!("unit.{}.{hook}", doc.name), level, text)
-            }
+            ReportContent::Log { level, text } => log(LogSource::JujuLog, level, text),
+            ReportContent::Output { run, level, text } => log(LogSource::Run(run.clone()), level, text),
             ReportContent::UnitStatus { status, message } => {
                 let message = StatusMessage::OfCharm(message.clone());
                 let status = status_doc(*status, message, *at_ms, ReportNumber { run, call: *call });

@@ -124,16 +124,11 @@ fn trigger_variables(trigger: &HookTrigger, add: &mut impl FnMut(&str, &str)) {
                 add("JUJU_SECRET_REVISION", &revision.to_string());
             }
         }
-        HookTrigger::Workload { workload, notice, check, .. } => {
+        HookTrigger::Workload { workload, notice } => {
             add("JUJU_WORKLOAD_NAME", workload);
-            if let Some(notice) = notice {
-                add("JUJU_NOTICE_ID", &notice.id);
-                add("JUJU_NOTICE_TYPE", &notice.kind);
-                add("JUJU_NOTICE_KEY", &notice.key);
-            }
-            if let Some(check) = check {
-                add("JUJU_PEBBLE_CHECK_NAME", check);
-            }
+            add("JUJU_NOTICE_ID", &notice.id);
+            add("JUJU_NOTICE_TYPE", &notice.kind);
+            add("JUJU_NOTICE_KEY", &notice.key);
         }
         HookTrigger::Action(action) => {
             add("JUJU_ACTION_NAME", &action.name);

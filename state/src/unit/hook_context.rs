@@ -125,16 +125,12 @@ pub enum HookTrigger {
         /// The revision, for secret-remove and secret-expired only.
         revision: Option<u64>,
     },
-    /// A hook of a workload container (Pebble).
+    /// A hook that delivers a notice of a workload container (Pebble). No unit has one: only a conformance case does.
     Workload {
-        /// The hook's name.
-        hook: String,
         /// The container's name.
         workload: String,
-        /// The Pebble notice, if the hook delivers one.
-        notice: Option<Notice>,
-        /// The name of the Pebble check, if the hook is about one.
-        check: Option<String>,
+        /// The Pebble notice.
+        notice: Notice,
     },
     /// An action.
     Action(RunningAction),
@@ -315,30 +311,19 @@ pub struct CloudSpec {
     pub region: String,
     /// The endpoint of its API.
     pub endpoint: String,
-    /// The endpoint of its identity service.
-    pub identity_endpoint: String,
-    /// The endpoint of its storage service.
-    pub storage_endpoint: String,
     /// The credential of the model.
-    pub credential: Option<CloudCredential>,
-    /// The certificates of its certificate authorities, as PEM.
-    pub ca_certificates: Vec<String>,
-    /// Whether its certificate is not verified.
-    pub skip_tls_verify: bool,
-    /// Whether the controller is in the same cloud.
-    pub is_controller_cloud: bool,
+    pub credential: CloudCredential,
 }
 
 impl CloudSpec {
     /// The only cloud: machines that are provided by hand or by the host, which need no credential.
     pub fn of_machines() -> CloudSpec {
-        let credential = CloudCredential { auth_type: "empty".to_owned(), ..CloudCredential::default() };
         CloudSpec {
             kind: "manual".to_owned(),
             name: "local".to_owned(),
             region: "local".to_owned(),
-            credential: Some(credential),
-            ..CloudSpec::default()
+            credential: CloudCredential { auth_type: "empty".to_owned(), attributes: BTreeMap::new() },
+            endpoint: String::new(),
         }
     }
 }
@@ -350,8 +335,6 @@ pub struct CloudCredential {
     pub auth_type: String,
     /// Its values.
     pub attributes: BTreeMap<String, String>,
-    /// The names of values that are left out.
-    pub redacted: Vec<String>,
 }
 
 /// The state that the model is converging to.
@@ -418,7 +401,7 @@ impl HookTrigger {
             | HookTrigger::Relation { hook, .. }
             | HookTrigger::Storage { hook, .. } => hook.to_string(),
             HookTrigger::Secret { event, .. } => HookName::Secret(*event).to_string(),
-            HookTrigger::Workload { hook, .. } => hook.clone(),
+            HookTrigger::Workload { workload, notice } => format!("{workload}-pebble-{}-notice", notice.kind),
             HookTrigger::Action(_) | HookTrigger::Commands(_) => String::new(),
         }
     }

@@ -11,6 +11,7 @@ use super::pending_operations::addresses;
 use super::record::{Outcome, REPORTS_MAX, Record, RunReport};
 use super::retry;
 use super::snapshot::Snapshot;
+use crate::terms::activity::Activity;
 use crate::terms::failure_reason::FailureReason;
 use crate::terms::hook_name::HookName;
 use crate::terms::operation::{Hook, Operation};
@@ -65,15 +66,25 @@ pub struct FinishedRun<'a> {
     pub result: HookResult,
     /// The reports that were not delivered before the run ended.
     pub pending_reports: &'a PendingReports,
-    /// The line of the log about a hook that has failed for this reason.
+    /// The lines that are added to its log.
+    pub texts: RunTexts,
+}
+
+/// The lines that an agent adds to the log of a run. Their English is in `api::text::log`.
+#[derive(Clone, Copy, Debug)]
+pub struct RunTexts {
+    /// About a hook that has failed for this reason.
     pub failed_hook: fn(&HookName, &FailureReason) -> String,
+    /// About this many earlier lines that the log lacks, in the run with this number.
+    pub omitted_lines: fn(usize, u64) -> String,
 }
 
 /// Returns the events that the end of a run adds to the journal. There are none if the run was interrupted.
 pub fn events(local: &Local, view: Option<&Snapshot>, now: &Now, ended: FinishedRun) -> Vec<Event> {
     if ended.result.writes.reboot == Some(Reboot::Now) {
         let run = ended.run.number;
-        let reports = bounded_reports(ended.run, ended.result.reports, ended.pending_reports, now);
+        let reports =
+            bounded_reports(ended.run, ended.result.reports, ended.pending_reports, ended.texts, now);
         let unrecorded =
             (!reports.is_empty()).then_some(Event::UnrecordedReport(UnrecordedReport { run, reports }));
         return [Event::RebootRequested(now.boot.clone())].into_iter().chain(unrecorded).collect();
@@ -83,8 +94,7 @@ pub fn events(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Finished
 
 /// Returns the record of a run, or `None` if it was interrupted.
 pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: FinishedRun) -> Option<Record> {
-    let FinishedRun { run, result: HookResult { exit, writes, reports }, pending_reports, failed_hook } =
-        ended;
+    let FinishedRun { run, result: HookResult { exit, writes, reports }, pending_reports, texts } = ended;
     let operation = &run.operation;
     let runs_once = operation.runs_once();
     let last_line = last_stderr_line(&reports);
@@ -112,11 +122,11 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Finished
     } else {
         record.writes.action = writes.action;
     }
-    record.reports = bounded_reports(run, reports, pending_reports, now);
+    record.reports = bounded_reports(run, reports, pending_reports, texts, now);
     if let (Outcome::Failed { reason, .. }, Operation::Hook(hook)) = (&mut record.outcome, &record.operation)
     {
-        let text = failed_hook(&hook.name(), reason);
-        let what = ReportContent::Output { hook: stream(operation), level: Level::Error, text };
+        let text = (texts.failed_hook)(&hook.name(), reason);
+        let what = ReportContent::Output { run: Activity::from(operation), level: Level::Error, text };
         // the log has the last line on stderr already; the reason includes it for status and `why`
         if let FailureReason::Exit { last_line: known, .. } | FailureReason::Signal { last_line: known, .. } =
             reason
@@ -133,14 +143,14 @@ fn bounded_reports(
     run: &Run,
     reports: Vec<RunReport>,
     pending_reports: &PendingReports,
+    texts: RunTexts,
     now: &Now,
 ) -> Vec<RunReport> {
     let (mut reports, unfit) = split_newest(reports);
     let omitted = pending_reports.unreported_lines(&unfit);
     if omitted > 0 {
-        let folder = format!("hooks/{:06}", run.number);
-        let text = format!("{omitted} earlier lines are omitted; they are in {folder}");
-        let what = ReportContent::Output { hook: stream(&run.operation), level: Level::Warning, text };
+        let text = (texts.omitted_lines)(omitted, run.number);
+        let what = ReportContent::Output { run: Activity::from(&run.operation), level: Level::Warning, text };
         // calls are counted from 1, so that call 0 precedes the lines of this message
         reports.push(RunReport { call: 0, at_ms: now.wall_ms, what });
     }
@@ -161,14 +171,6 @@ fn last_stderr_line(reports: &[RunReport]) -> Option<String> {
         | ReportContent::ActionLog(_) => None,
     };
     reports.iter().rev().filter_map(printed).find(|text| !text.is_empty())
-}
-
-/// Returns the name of the log stream for the output of a run: `unit.web/0.<stream>` (spec/hook-tools.md 5.6).
-pub fn stream(operation: &Operation) -> String {
-    match operation {
-        Operation::Hook(hook) => hook.name().to_string(),
-        operation => operation.to_string(),
-    }
 }
 
 /// Splits reports into those that one record can hold and those that it cannot. The record holds the last status of
@@ -218,8 +220,14 @@ mod tests {
     use crate::unit::local::Event;
     use crate::unit::resolve::next;
 
+    const TEXTS: RunTexts = RunTexts { failed_hook, omitted_lines };
+
     fn failed_hook(hook: &HookName, reason: &FailureReason) -> String {
         format!("{hook}: {reason:?}")
+    }
+
+    fn omitted_lines(count: usize, run: u64) -> String {
+        format!("{count} of {run}")
     }
 
     #[test]
@@ -254,7 +262,7 @@ mod tests {
         lines.iter().for_each(|line| pending_reports.push(line));
         let record_of = |exit, pending_reports: &PendingReports| {
             let result = HookResult { reports: lines.clone(), ..HookResult::without_writes(exit) };
-            let ended = FinishedRun { run: &run, result, pending_reports, failed_hook };
+            let ended = FinishedRun { run: &run, result, pending_reports, texts: TEXTS };
             record(&local, None, &now, ended).expect("it was not interrupted").reports
         };
 
@@ -264,10 +272,10 @@ mod tests {
         let about: Vec<(u32, &ReportContent)> =
             about.iter().map(|report| (report.call, &report.what)).collect();
         let printed = |level, text: &str| {
-            let (hook, text) = ("update-status".to_owned(), text.to_owned());
-            ReportContent::Output { hook, level, text }
+            let (run, text) = (Activity::hook(HookName::UpdateStatus), text.to_owned());
+            ReportContent::Output { run, level, text }
         };
-        let left_out = printed(Level::Warning, "45 earlier lines are omitted; they are in hooks/000007");
+        let left_out = printed(Level::Warning, &omitted_lines(45, 7));
         let why = printed(Level::Error, &failed_hook(&HookName::UpdateStatus, &FailureReason::exit(1)));
         assert_eq!(about, [(0, &left_out), (101, &why)]);
 
@@ -302,7 +310,7 @@ mod tests {
         let writes = Writes { reboot: Some(Reboot::Now), ..Writes::default() };
         let pending_reports = PendingReports::default();
         let result = HookResult { exit: RunExit::Signal(9), writes, reports: reports.clone() };
-        let ended = FinishedRun { run: &run, result, pending_reports: &pending_reports, failed_hook };
+        let ended = FinishedRun { run: &run, result, pending_reports: &pending_reports, texts: TEXTS };
         events(&local, None, &now, ended).iter().for_each(|event| local.apply(event));
         assert_eq!(local.unrecorded_reports, [UnrecordedReport { run: 1, reports }]);
         assert_eq!(local.status, Some((WorkloadStatus::Blocked, String::new())), "later hooks read it");
@@ -325,7 +333,7 @@ mod tests {
             call: 1,
             at_ms: 5,
             what: ReportContent::Output {
-                hook: "install".to_owned(),
+                run: Activity::hook(HookName::Install),
                 level: Level::Warning,
                 text: (*text).to_owned(),
             },
@@ -342,7 +350,7 @@ mod tests {
         let reports = stderr.iter().map(line).collect();
         let result = HookResult { reports, ..HookResult::without_writes(exit) };
         let ended =
-            FinishedRun { run: &run, result, pending_reports: &PendingReports::default(), failed_hook };
+            FinishedRun { run: &run, result, pending_reports: &PendingReports::default(), texts: TEXTS };
         let record = record(&local, None, &now, ended);
         let record = record.expect("it was not interrupted");
         let logged = match record.reports.last().map(|report| &report.what) {

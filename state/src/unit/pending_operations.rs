@@ -11,7 +11,7 @@ use super::jitter::jitter;
 use super::local::{Episode, Event, FollowUp, Local, Run};
 use super::pending_relation_hook::{PendingHook, ThisUnit, pending_hook};
 use super::pending_storage_hook::detach_all;
-use super::record::{Outcome, Record, hex};
+use super::record::{Outcome, Record, sha256_hex};
 use super::relation_view::RelationView;
 use super::snapshot::{ActionView, Snapshot};
 use super::wait_causes::{subordinate_cause, wait, wait_cause, wait_for_link};
@@ -23,7 +23,6 @@ use crate::terms::operation::{CharmRef, ConfigDigest, Hook, LocalEndpoint, Opera
 use crate::terms::resource::Resources;
 use crate::terms::settings::Bag;
 use crate::terms::start_reason::StartReason;
-use sha2::{Digest, Sha256};
 
 /// An agent without a connection stops running update-status once its outbox has this many records: five hours of
 /// update-status at the default interval of 5 minutes.
@@ -437,6 +436,9 @@ pub(super) fn wanted_charm(view: &Snapshot) -> CharmRef {
     }
 }
 
+/// The digits of the digests in this module: 64 bits tell the few values apart that one unit has seen.
+const DIGEST_DIGITS: usize = 16;
+
 /// Returns the digest of an application's resources, empty if it never had any. It contains the version, so that each
 /// change of a file counts; and the digests of the files, because a restored store may assign a version again.
 pub fn resources_digest(resources: &Resources) -> String {
@@ -445,12 +447,12 @@ pub fn resources_digest(resources: &Resources) -> String {
     }
     let files = resources.files.iter().map(|(name, file)| format!(" {} {name}", file.sha256));
     let text = format!("{}{}", resources.version, files.collect::<String>());
-    hex(&Sha256::digest(text)[..8])
+    sha256_hex(text)[..DIGEST_DIGITS].to_owned()
 }
 
 /// Returns the hashes of the inputs of config-changed. A value that changed and changed back is not a change (H.18).
 pub fn config_digest(view: &Snapshot) -> ConfigDigest {
-    let digest = |text: &str| hex(&Sha256::digest(text)[..8]);
+    let digest = |text: &str| sha256_hex(text)[..DIGEST_DIGITS].to_owned();
     let settings = serde_json::to_string(&view.config).expect("settings are plain data");
     ConfigDigest {
         settings: digest(&format!("{} {settings}", view.charm.charm.url)),

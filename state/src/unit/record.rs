@@ -66,7 +66,7 @@ impl Record {
     /// Returns the SHA-256 of the record's JSON in hex. Two records with one sequence number and different digests
     /// are a fork: two copies of one unit have run.
     pub fn digest(&self) -> String {
-        hex(&Sha256::digest(serde_json::to_vec(self).expect("records are plain data")))
+        sha256_hex(serde_json::to_vec(self).expect("records are plain data"))
     }
 
     /// Whether this record may follow the record with this digest. A resync record may follow any record.
@@ -90,9 +90,7 @@ impl Record {
     }
 }
 
-/// Formats bytes as lower-case hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
+/// Returns the SHA-256 of the data as 64 lower-case hexadecimal digits.
+pub(crate) fn sha256_hex(data: impl AsRef<[u8]>) -> String {
+    format!("{:x}", Sha256::digest(data))
 }

@@ -5,6 +5,7 @@
 //! 3). The limits guarantee that a record always fits into one transaction of the store.
 
 use super::secrets::{SecretWrite, SecretWrites};
+use crate::terms::activity::Activity;
 use crate::terms::names::RelationNumber;
 pub use crate::terms::port_range::Ports;
 use crate::terms::process_result::ProcessResult;
@@ -173,7 +174,7 @@ pub enum ReportContent {
         /// The charm's message.
         message: String,
     },
-    /// A line of juju-log, for the stream `unit.<unit>.juju-log`.
+    /// A line of juju-log.
     Log {
         /// The severity.
         level: Level,
@@ -184,10 +185,10 @@ pub enum ReportContent {
     ActionLog(String),
     /// The workload's version (application-version-set).
     WorkloadVersion(String),
-    /// A line that the charm printed, for the stream `unit.<unit>.<hook>` (spec/hook-tools.md 5.6).
+    /// A line that the charm printed (spec/hook-tools.md 5.6).
     Output {
-        /// The name of the hook or action.
-        hook: String,
+        /// The run in which it printed it.
+        run: Activity,
         /// The severity: warning for stderr.
         level: Level,
         /// The line.
@@ -222,8 +223,8 @@ impl ReportContent {
         }
     }
 
-    /// Truncates a text longer than [`TEXT_BYTES_MAX`] and appends how many bytes are missing.
-    pub fn truncated(mut self) -> ReportContent {
+    /// Truncates a text longer than [`TEXT_BYTES_MAX`] and appends `mark` of the number of missing bytes.
+    pub fn truncated(mut self, mark: fn(usize) -> String) -> ReportContent {
         let text = match &mut self {
             ReportContent::UnitStatus { message, .. } | ReportContent::ApplicationStatus { message, .. } => {
                 message
@@ -236,12 +237,25 @@ impl ReportContent {
             let end = (0..=TEXT_BYTES_MAX).rev().find(is_boundary).unwrap_or(0);
             let omitted_bytes = text.len() - end;
             text.truncate(end);
-            text.push_str(&format!("... ({omitted_bytes} more bytes)"));
+            text.push_str(&mark(omitted_bytes));
         }
         self
     }
 }
 
+<<<<<<< HEAD
+=======
+#[test]
+fn a_long_text_is_truncated_between_characters_and_states_the_missing_bytes() {
+    let long = ReportContent::ActionLog(format!("x{}", "é".repeat(TEXT_BYTES_MAX)));
+    let mark = |bytes: usize| format!("|{bytes}");
+    let ReportContent::ActionLog(text) = long.truncated(mark) else { panic!("the variant changed") };
+    assert!(text.ends_with("é|4098") && text.len() < TEXT_BYTES_MAX + 30, "{}", text.len());
+    let short = ReportContent::WorkloadVersion("1.0".into());
+    assert_eq!(short.clone().truncated(mark), short);
+}
+
+>>>>>>> c2c27c67567c1e27a6ec73d01522630b3b814380
 string_enum! {
     /// The severity of a log line, in ascending order.
     Level {

@@ -7,6 +7,7 @@
 
 use super::view;
 use super::world::{Ending, World};
+use api::text::activity::running;
 use api::text::refusal::failure;
 use state::charm::Scope;
 use state::documents::prelude::ResolvedDoc;
@@ -406,7 +407,7 @@ fn cause_text(cause: &Cause, now_ms: i64) -> String {
                 Retry::At(at_ms) => format!("retry in {} s", (at_ms - now_ms + 999) / 1000),
                 other => format!("retry {other:?}"),
             };
-            format!("Recover({activity}, failures {failures}, {retry})")
+            format!("Recover({}, failures {failures}, {retry})", running(activity))
         }
         other => format!("{other:?}"),
     };

@@ -9,6 +9,7 @@
 
 use super::controller::Controller;
 use super::view;
+use api::text::log::RUN_TEXTS;
 use api::text::refusal;
 use state::agents::session::GrantedSession;
 use state::restore::reconciliation::{Reconciliation, reconcile};
@@ -354,12 +355,8 @@ impl World {
             .filter(|(name, _)| named(&text, name))
             .for_each(|(_, writes)| writes.reboot = None);
         let result = HookResult { writes, ..HookResult::without_writes(exit) };
-        let ended = FinishedRun {
-            run,
-            result,
-            pending_reports: &PendingReports::default(),
-            failed_hook: refusal::failed_hook,
-        };
+        let ended =
+            FinishedRun { run, result, pending_reports: &PendingReports::default(), texts: RUN_TEXTS };
         for event in outcome::events(&self.local, self.shown.as_ref(), &now, ended) {
             self.local.apply(&event);
         }

@@ -3,8 +3,12 @@
 use super::bounds::{Command, Violation};
 use super::documents::{Documents, MODEL};
 use super::hook_grammar;
+<<<<<<< HEAD
 use api::text::refusal;
 use state::agents::record_validation::Valid;
+=======
+use api::text::log::RUN_TEXTS;
+>>>>>>> c2c27c67567c1e27a6ec73d01522630b3b814380
 use state::agents::session::AgentSession;
 use state::documents::draft::{Draft, read};
 use state::documents::prelude::Kind;
@@ -167,8 +171,7 @@ impl State {
                 }
                 let result = HookResult::without_writes(RunExit::Code(0));
                 let pending_reports = &Default::default();
-                let finished =
-                    FinishedRun { run: &run, result, pending_reports, failed_hook: refusal::failed_hook };
+                let finished = FinishedRun { run: &run, result, pending_reports, texts: RUN_TEXTS };
                 let record = outcome::record(&started, view.as_ref(), &now, finished).expect("it finished");
                 started.apply(&Event::Finished(record.clone()));
                 if self.crash {

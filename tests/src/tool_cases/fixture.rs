@@ -224,12 +224,7 @@ struct FixtureCloud {
     name: String,
     region: String,
     endpoint: String,
-    identity_endpoint: String,
-    storage_endpoint: String,
-    credential: Option<FixtureCredential>,
-    cacertificates: Vec<String>,
-    skip_tls_verify: bool,
-    is_controller_cloud: bool,
+    credential: FixtureCredential,
 }
 
 #[derive(Default, Deserialize)]
@@ -237,7 +232,6 @@ struct FixtureCloud {
 struct FixtureCredential {
     auth_type: String,
     attrs: BTreeMap<String, String>,
-    redacted: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -464,22 +458,13 @@ impl From<FixtureNetwork> for Network {
 
 impl From<FixtureCloud> for CloudSpec {
     fn from(cloud: FixtureCloud) -> CloudSpec {
-        let credential = |credential: FixtureCredential| CloudCredential {
-            auth_type: credential.auth_type,
-            attributes: credential.attrs,
-            redacted: credential.redacted,
-        };
+        let FixtureCredential { auth_type, attrs: attributes } = cloud.credential;
         CloudSpec {
             kind: cloud.kind,
             name: cloud.name,
             region: cloud.region,
             endpoint: cloud.endpoint,
-            identity_endpoint: cloud.identity_endpoint,
-            storage_endpoint: cloud.storage_endpoint,
-            credential: cloud.credential.map(credential),
-            ca_certificates: cloud.cacertificates,
-            skip_tls_verify: cloud.skip_tls_verify,
-            is_controller_cloud: cloud.is_controller_cloud,
+            credential: CloudCredential { auth_type, attributes },
         }
     }
 }

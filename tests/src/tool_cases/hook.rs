@@ -42,7 +42,6 @@ struct HookKind {
     id: Option<String>,
     workload: Option<String>,
     notice: Option<HookNotice>,
-    check: Option<String>,
     #[serde(default)]
     legacy_proxy: BTreeMap<String, String>,
     #[serde(default, alias = "juju_proxy")]
@@ -141,14 +140,10 @@ impl HookKind {
                     .filter(|_| matches!(event, SecretEvent::Remove | SecretEvent::Expired)),
             });
         }
-        if let Some(workload) = &self.workload {
-            let notice = self.notice.as_ref();
-            return Ok(HookTrigger::Workload {
-                hook: format!("{workload}-{}", self.kind),
-                workload: workload.clone(),
-                notice: notice.map(|n| Notice { id: n.id.clone(), kind: n.kind.clone(), key: n.key.clone() }),
-                check: self.check.clone(),
-            });
+        if let (Some(workload), Some(notice)) = (&self.workload, &self.notice) {
+            let HookNotice { id, kind, key } = notice;
+            let notice = Notice { id: id.clone(), kind: kind.clone(), key: key.clone() };
+            return Ok(HookTrigger::Workload { workload: workload.clone(), notice });
         }
         Ok(match self.kind.as_str() {
             "action" => HookTrigger::Action(RunningAction {

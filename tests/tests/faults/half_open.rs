@@ -4,6 +4,7 @@
 use crate::proxy::reconfigure_and_restart;
 use crate::stalling_proxy::{ConnectionMode, StallingProxy};
 use api::WATCH_SILENCE_MS;
+use api::text::activity::running;
 use state::terms::activity::Activity;
 use state::terms::hook_name::HookName;
 use std::fs;
@@ -97,7 +98,7 @@ fn stalled_connections_are_given_up_and_each_record_takes_effect_once() {
         // request uses it
         scene.until(format_args!("{unit} is shown to run it"), |host| {
             let shown = &host.unit(unit)?["juju-status"]["message"];
-            (*shown == Activity::hook(HookName::ConfigChanged).to_string()).then_some(())
+            (*shown == running(&Activity::hook(HookName::ConfigChanged))).then_some(())
         });
     }
     db.stall();

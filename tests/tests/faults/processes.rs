@@ -1,5 +1,6 @@
 //! Tests killed processes: the controller, a machine agent, a unit agent during an action, the action itself, a tool.
 
+use api::text::activity::running;
 use api::text::refusal::failure;
 use serde_json::Value;
 use state::terms::activity::Activity;
@@ -250,7 +251,7 @@ fn a_hook_that_goes_on_and_on_is_named_with_its_folder_until_it_ends() {
         why.contains("hook.pid").then_some(why)
     });
     assert!(
-        why.contains(&Activity::hook(HookName::ConfigChanged).to_string()) && why.contains("charm"),
+        why.contains(&running(&Activity::hook(HookName::ConfigChanged))) && why.contains("charm"),
         "{why}"
     );
     fs::remove_file(&hold).expect("it was made");

@@ -1,7 +1,11 @@
 //! Statuses and log lines of runs, with and without a record.
 
+<<<<<<< HEAD
 use crate::agents::record_validation::{EarlyReport, Valid};
 use crate::documents::prelude::{BagDoc, LogDoc, ReplicaDoc, StatusDoc};
+=======
+use crate::documents::prelude::{BagDoc, LogDoc, LogSource, ReplicaDoc, StatusDoc};
+>>>>>>> c2c27c67567c1e27a6ec73d01522630b3b814380
 use crate::lifecycle::leadership;
 use crate::terms::activity::Activity;
 use crate::terms::hook_name::HookName;
@@ -43,8 +47,8 @@ fn statuses_and_log_lines_are_stored_once_and_in_order() {
     assert_eq!((message(&world), lines(&world).len()), (of_charm("late"), 2));
     let line = read_all::<LogDoc>(world.reader(), &MODEL.logs()).remove(0).1;
     assert_eq!(
-        (line.module.as_str(), line.unit, line.level),
-        ("unit.web/0.juju-log", UnitName::new("web", 0), Level::Info)
+        (line.source, line.unit, line.level),
+        (LogSource::JujuLog, UnitName::new("web", 0), Level::Info)
     );
 }
 

@@ -1,0 +1,41 @@
+//! The debug log: the names of what writes its lines, as Juju has them (spec/clients.md 3.6), and the lines that agents
+//! add to it.
+//!
+//! Called by the filters of the debug log, by the command that prints it, and by the agents.
+
+use crate::text::refusal::failed_hook;
+use state::documents::prelude::LogSource;
+use state::terms::activity::Activity;
+use state::terms::names::UnitName;
+use state::unit::outcome::RunTexts;
+
+/// What an agent adds to the log of a run.
+pub const RUN_TEXTS: RunTexts = RunTexts { failed_hook, omitted_lines };
+
+/// The module of a line: `unit.web/0.juju-log`, `unit.web/0.config-changed`.
+pub fn module(unit: &UnitName, source: &LogSource) -> String {
+    let last = match source {
+        LogSource::JujuLog => "juju-log".to_owned(),
+        LogSource::Run(activity) => match activity {
+            Activity::Hook { name, .. } => name.to_string(),
+            Activity::Action { id, name } => format!("action {name} {id}"),
+            Activity::Commands => "commands".to_owned(),
+            Activity::InstallCharm => "install charm".to_owned(),
+            Activity::EnterScope { relation, endpoint } => format!("enter scope {endpoint}:{relation}"),
+            Activity::LeaveScope { relation } => format!("leave scope {relation}"),
+            Activity::Resync => "resync".to_owned(),
+            Activity::SetDead => "set dead".to_owned(),
+        },
+    };
+    format!("unit.{unit}.{last}")
+}
+
+/// The line about earlier lines of a run that the log lacks.
+pub fn omitted_lines(count: usize, run: u64) -> String {
+    format!("{count} earlier lines are omitted; they are in hooks/{run:06}")
+}
+
+/// What follows a text that is cut.
+pub fn more_bytes(count: usize) -> String {
+    format!("... ({count} more bytes)")
+}
