@@ -23,13 +23,8 @@ pub use end::UnitAgentEnd;
 use crate::outage::{Channel, LINK_BACKOFF};
 use crate::ports::{CharmHost, Clock, DiskError, UnitStorage};
 use crate::requested_commands::RequestedCommands;
-<<<<<<< HEAD
 use api::text::error::full_text;
-use api::text::refusal;
-=======
-use agent_state::LINK_BACKOFF;
 use api::text::log::RUN_TEXTS;
->>>>>>> c2c27c67567c1e27a6ec73d01522630b3b814380
 use api::{FetchArchive, UnitAgentRequests};
 use leadership::claim_loop;
 use sender::Sender;

@@ -8,12 +8,8 @@ use crate::environment::Environment;
 use crate::session::Controller;
 use crate::store::Store;
 use api::error::{ApiError, ErrorCode};
-<<<<<<< HEAD
-use api::{LOG_FILTER_BYTES_MAX, LOG_FILTERS_MAX, LOG_PAGE_LINES, LONG_POLL_MS, LogLine, LogPage, LogQuery};
-=======
 use api::text;
-use api::{LOG_PAGE_LINES, LONG_POLL_MS, LogLine, LogPage, LogQuery};
->>>>>>> c2c27c67567c1e27a6ec73d01522630b3b814380
+use api::{LOG_FILTER_BYTES_MAX, LOG_FILTERS_MAX, LOG_PAGE_LINES, LONG_POLL_MS, LogLine, LogPage, LogQuery};
 use state::documents::draft::{Reader, parse};
 use state::documents::prelude::{LogDoc, Model};
 use state::terms::names::UnitName;
@@ -130,7 +126,6 @@ async fn lines_after<S: Store, E: Environment>(
     (lines, end.max(after.clone()))
 }
 
-<<<<<<< HEAD
 /// The filters of a query. A pattern is compiled once for the query, and compared once with each unit.
 struct LogFilter<'q> {
     query: &'q LogQuery,
@@ -138,17 +133,6 @@ struct LogFilter<'q> {
     exclude: Vec<UnitPattern<'q>>,
     /// Whether the units that were seen are selected.
     units: BTreeMap<UnitName, bool>,
-=======
-fn matches(query: &LogQuery, line: &LogDoc) -> bool {
-    let unit = |wanted: &String| is_unit(&line.unit, wanted);
-    let name = text::log::module(&line.unit, &line.source);
-    let module = |wanted: &String| is_module(&name, wanted);
-    query.level.is_none_or(|least| line.level >= least)
-        && (query.include.is_empty() || query.include.iter().any(unit))
-        && !query.exclude.iter().any(unit)
-        && (query.include_module.is_empty() || query.include_module.iter().any(module))
-        && !query.exclude_module.iter().any(module)
->>>>>>> c2c27c67567c1e27a6ec73d01522630b3b814380
 }
 
 impl<'q> LogFilter<'q> {
@@ -173,7 +157,8 @@ impl<'q> LogFilter<'q> {
     }
 
     fn matches(&mut self, line: &LogDoc) -> bool {
-        let module = |wanted: &String| is_module(&line.module, wanted);
+        let name = text::log::module(&line.unit, &line.source);
+        let module = |wanted: &String| is_module(&name, wanted);
         self.query.level.is_none_or(|least| line.level >= least)
             && self.selects_unit(&line.unit)
             && (self.query.include_module.is_empty() || self.query.include_module.iter().any(module))

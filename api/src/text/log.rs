@@ -8,6 +8,7 @@ use state::documents::prelude::LogSource;
 use state::terms::activity::Activity;
 use state::terms::names::UnitName;
 use state::unit::outcome::RunTexts;
+use std::borrow::Cow;
 
 /// What an agent adds to the log of a run.
 pub const RUN_TEXTS: RunTexts = RunTexts { failed_hook, omitted_lines };
@@ -16,6 +17,7 @@ pub const RUN_TEXTS: RunTexts = RunTexts { failed_hook, omitted_lines };
 pub fn module(unit: &UnitName, source: &LogSource) -> String {
     let last = match source {
         LogSource::JujuLog => "juju-log".to_owned(),
+        LogSource::DroppedLines(_) => "log".to_owned(),
         LogSource::Run(activity) => match activity {
             Activity::Hook { name, .. } => name.to_string(),
             Activity::Action { id, name } => format!("action {name} {id}"),
@@ -28,6 +30,16 @@ pub fn module(unit: &UnitName, source: &LogSource) -> String {
         },
     };
     format!("unit.{unit}.{last}")
+}
+
+/// The text of a line: what its author has written, or what the controller states about the log itself.
+pub fn line<'a>(source: &LogSource, text: &'a str) -> Cow<'a, str> {
+    match source {
+        LogSource::DroppedLines(lines) => {
+            format!("{lines} earlier lines are dropped; the unit logs too fast").into()
+        }
+        LogSource::JujuLog | LogSource::Run(_) => text.into(),
+    }
 }
 
 /// The line about earlier lines of a run that the log lacks.

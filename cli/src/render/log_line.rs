@@ -4,7 +4,7 @@ use crate::render::json;
 use crate::terminal_escape;
 use crate::times::Zone;
 use api::LogLine;
-use api::text::log::module;
+use api::text::log::{self, module};
 
 /// The style of log lines.
 #[derive(Clone)]
@@ -23,13 +23,14 @@ pub struct LogLineStyle {
 /// `unit-ledger-0: 10:00:05 INFO unit.ledger/0.juju-log ledger:1: text`.
 pub fn text(line: &LogLine, style: &LogLineStyle) -> String {
     let (entity, module) = (line.unit.tag(), module(&line.unit, &line.source));
+    let message = log::line(&line.source, &line.text);
     if style.json {
         return json(&serde_json::json!({
             "timestamp": style.zone.iso(line.at_ms),
             "entity": entity,
             "level": line.level,
             "module": module,
-            "message": line.text,
+            "message": message,
         }));
     }
     let time = style.zone.log_time(line.at_ms, style.date, style.millis);
@@ -37,7 +38,7 @@ pub fn text(line: &LogLine, style: &LogLineStyle) -> String {
     let (level, module) = (line.level, terminal_escape::safe_line(&module));
     let prefix = format!("{entity}: {time} {level} {module}");
     // every line of the text has the prefix: a charm cannot print a line that looks like one of another unit
-    let text = terminal_escape::safe_text(&line.text);
+    let text = terminal_escape::safe_text(&message);
     text.split('\n').map(|text| format!("{prefix} {text}\n")).collect()
 }
 

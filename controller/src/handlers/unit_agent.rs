@@ -69,8 +69,8 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         let ids = Uuids::new(&self.controller.environment);
         let grant = self.controller.log_growth.grant(model, unit, &record.reports);
         let transition = move |draft: &mut Draft<'_>| {
-            let record = (&*record, grant.allowance);
-            let outcome = record_commit::commit(draft, session, record, &mut ids.generator())?;
+            let new_id = &mut ids.generator();
+            let outcome = record_commit::commit(draft, session, &record, grant.allowance, new_id)?;
             Ok((outcome, draft.bytes_written(&model.logs_of(unit))))
         };
         let committed = self.controller.run(transition).await;
@@ -168,7 +168,7 @@ impl<S: Store, E: Environment> Handle<Report> for Authorised<S, E> {
         let now_ms = self.controller.environment.wall_ms();
         let grant = self.controller.log_growth.grant(model, unit, &early.reports);
         let transition = move |draft: &mut Draft<'_>| {
-            record_commit::apply_report(draft, session, (&early, grant.allowance), now_ms)?;
+            record_commit::apply_report(draft, session, &early, grant.allowance, now_ms)?;
             Ok(draft.bytes_written(&model.logs_of(unit)))
         };
         let stored = self.controller.run(transition).await;

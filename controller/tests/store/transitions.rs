@@ -218,7 +218,7 @@ impl<S: Store> Fixture<'_, S> {
         let (session, sent, ids) = (session_of(local), record.clone(), self.ids());
         self.call("record_commit::commit", move |draft| {
             let sent = Valid::record(sent.clone())?;
-            record_commit::commit(draft, session, (&sent, LogAllowance::UNLIMITED), &mut ids()).map(drop)
+            record_commit::commit(draft, session, &sent, LogAllowance::UNLIMITED, &mut ids()).map(drop)
         })
         .await;
         let sequence = record.sequence;

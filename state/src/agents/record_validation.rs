@@ -240,7 +240,7 @@ fn require_reports(reports: &[RunReport]) -> Result<(), Refusal> {
                 require_text(message)?;
             }
             ReportContent::Output { run, text, .. } => {
-                validate_activity(run)?;
+                require_activity(run)?;
                 let name = match run {
                     Activity::Hook { name, .. } => name.to_string(),
                     Activity::Action { name, .. } => name.clone(),

@@ -33,6 +33,8 @@ pub enum LogSource {
     JujuLog,
     /// A program of the charm, by printing the line in this run, or the agent about the run.
     Run(Activity),
+    /// The controller: this many earlier lines were dropped, because the unit logs faster than old lines are deleted.
+    DroppedLines(u64),
 }
 
 impl Model {

@@ -364,7 +364,7 @@ impl Agent {
             let batch = resync::ResyncBatch { record, position: &progress };
             next = world.run(|draft, ids| resync::apply_batch(draft, session, batch, ids))?.0;
         }
-        world.run(|draft, ids| record_commit::commit(draft, session, (record, LogAllowance::UNLIMITED), ids))
+        world.run(|draft, ids| record_commit::commit(draft, session, record, LogAllowance::UNLIMITED, ids))
     }
 
     /// Finishes the operation, sends the record and applies the response.

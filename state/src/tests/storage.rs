@@ -345,7 +345,8 @@ fn a_location_is_an_absolute_path_and_an_error_is_one_bounded_line() {
     let provision = |world: &mut World, location: &str| {
         let report = StorageReport::Provisioned { unit: agent.unit, location: location.to_owned() };
         world.run(|draft, _| {
-            storage::record_report(draft, MODEL, doc.machine, (&data, doc.uuid), report.clone(), 8)
+            let reported = ReportedStorage { id: &data, instance: doc.uuid, report: report.clone() };
+            storage::record_report(draft, MODEL, doc.machine, reported, 8)
         })
     };
     let long = |bytes: usize| format!("/{}", "x".repeat(bytes - 1));

@@ -73,7 +73,8 @@ impl CommitContext<'_> {
 pub fn commit(
     draft: &mut Draft,
     session: AgentSession,
-    (record, allowance): (&Valid<Record>, LogAllowance),
+    record: &Valid<Record>,
+    allowance: LogAllowance,
     ids: &mut dyn FnMut() -> Uuid,
 ) -> Result<CommitOutcome, Refusal> {
     let AgentSession { model, unit, .. } = session;
@@ -113,7 +114,7 @@ pub fn commit(
         (Some(_), _) => {}
     }
     let reports = ReportsOfRun { run: record.run, reports: &record.reports };
-    run_reports::apply(draft, model, unit, &doc, (reports, allowance), &mut committed.dropped);
+    committed.dropped.extend(run_reports::apply(draft, model, unit, &doc, reports, allowance));
     run_reports::derive_statuses(draft, model, unit, record, &local);
 
     let episode = local.episode().map(|episode| episode.id);
@@ -188,7 +189,8 @@ fn assigned_archive(
 pub fn apply_report(
     draft: &mut Draft,
     session: AgentSession,
-    (report, allowance): (&Valid<EarlyReport>, LogAllowance),
+    report: &Valid<EarlyReport>,
+    allowance: LogAllowance,
     now_ms: i64,
 ) -> Result<Vec<DroppedWrite>, Refusal> {
     let AgentSession { model, unit, .. } = session;
@@ -196,12 +198,11 @@ pub fn apply_report(
     let last_run = draft.get(&model.replica(unit)).map_or(0, |replica| replica.local.run);
     let EarlyReport { run, reports, executing } = &**report;
     require_run(last_run, *run)?;
-    let mut dropped = Vec::new();
     if is_record_applied(draft, model, unit, *run) {
-        return Ok(dropped);
+        return Ok(Vec::new());
     }
     let of_run = ReportsOfRun { run: *run, reports };
-    run_reports::apply(draft, model, unit, &doc, (of_run, allowance), &mut dropped);
+    let dropped = run_reports::apply(draft, model, unit, &doc, of_run, allowance);
     action::log(draft, model, unit, reports);
     if let Some(activity) = executing {
         run_reports::set_executing(draft, model, unit, *run, activity, now_ms);

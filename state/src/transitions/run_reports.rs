@@ -89,39 +89,31 @@ pub struct RefusedRecord<'a> {
     pub reason: &'a RefusalReason,
 }
 
-/// Stores reports of a run, and of their log lines those that `allowance` permits. An application status of a unit that is not the leader is dropped, with the reason
-/// added to `dropped`.
+/// Stores reports of a run, and of their log lines those that `allowance` permits. Returns the writes that are dropped:
+/// application statuses of a unit that is not the leader.
 pub(crate) fn apply(
     draft: &mut Draft,
     model: Model,
     unit: Uuid,
     doc: &UnitDoc,
-    (reports, mut allowance): (ReportsOfRun, LogAllowance),
-    dropped: &mut Vec<DroppedWrite>,
-) {
+    reports: ReportsOfRun,
+    mut allowance: LogAllowance,
+) -> Vec<DroppedWrite> {
     let ReportsOfRun { run, reports } = reports;
+    let mut dropped = Vec::new();
     for RunReport { call, at_ms, what } in reports {
-<<<<<<< HEAD
-        let mut log = |module: String, level: &Level, text: &str| {
+        let mut log = |source: LogSource, level: &Level, text: &str| {
             if !allowance.takes(text) {
                 return;
             }
-            let line = |level: Level, text: String| {
-                let (module, name) = (module.clone(), doc.name.clone());
-                LogDoc { at_ms: *at_ms, level, module, unit: name, text }
-            };
-            let earlier = std::mem::take(&mut allowance.dropped_before);
-            if earlier > 0 {
-                let text = format!("{earlier} earlier lines are dropped; the unit logs too fast");
-                draft.put_once(&model.dropped_lines(unit, run, *call), &line(Level::Warning, text));
+            let line =
+                |source, level, text| LogDoc { at_ms: *at_ms, level, unit: doc.name.clone(), source, text };
+            let lines = std::mem::take(&mut allowance.dropped_before);
+            if lines > 0 {
+                let dropped = line(LogSource::DroppedLines(lines), Level::Warning, String::new());
+                draft.put_once(&model.dropped_lines(unit, run, *call), &dropped);
             }
-            draft.put_once(&model.log(unit, run, *call), &line(*level, text.to_owned()));
-=======
-        let mut log = |source: LogSource, level: &Level, text: &str| {
-            let (unit_name, text) = (doc.name.clone(), text.to_owned());
-            let line = LogDoc { at_ms: *at_ms, level: *level, unit: unit_name, source, text };
-            draft.put_once(&model.log(unit, run, *call), &line);
->>>>>>> c2c27c67567c1e27a6ec73d01522630b3b814380
+            draft.put_once(&model.log(unit, run, *call), &line(source, *level, text.to_owned()));
         };
         match what {
             ReportContent::Log { level, text } => log(LogSource::JujuLog, level, text),
@@ -150,6 +142,7 @@ pub(crate) fn apply(
             ReportContent::ActionLog(_) => {}
         }
     }
+    dropped
 }
 
 fn put_version(draft: &mut Draft, model: Model, unit: Uuid, version: &String) {

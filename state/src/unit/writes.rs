@@ -243,19 +243,6 @@ impl ReportContent {
     }
 }
 
-<<<<<<< HEAD
-=======
-#[test]
-fn a_long_text_is_truncated_between_characters_and_states_the_missing_bytes() {
-    let long = ReportContent::ActionLog(format!("x{}", "é".repeat(TEXT_BYTES_MAX)));
-    let mark = |bytes: usize| format!("|{bytes}");
-    let ReportContent::ActionLog(text) = long.truncated(mark) else { panic!("the variant changed") };
-    assert!(text.ends_with("é|4098") && text.len() < TEXT_BYTES_MAX + 30, "{}", text.len());
-    let short = ReportContent::WorkloadVersion("1.0".into());
-    assert_eq!(short.clone().truncated(mark), short);
-}
-
->>>>>>> c2c27c67567c1e27a6ec73d01522630b3b814380
 string_enum! {
     /// The severity of a log line, in ascending order.
     Level {
@@ -339,12 +326,10 @@ mod tests {
     #[test]
     fn a_long_text_is_truncated_between_characters_and_states_the_missing_bytes() {
         let long = ReportContent::ActionLog(format!("x{}", "é".repeat(TEXT_BYTES_MAX)));
-        let ReportContent::ActionLog(text) = long.truncated() else { panic!("the variant changed") };
-        let (kept, end) = text.split_once("...").expect("the end states what is missing");
-        let missing = 1 + TEXT_BYTES_MAX * "é".len() - kept.len();
-        assert!(kept.ends_with('é') && kept.len() <= TEXT_BYTES_MAX, "{}", kept.len());
-        assert!(end.contains(&missing.to_string()), "{end}");
+        let mark = |bytes: usize| format!("|{bytes}");
+        let ReportContent::ActionLog(text) = long.truncated(mark) else { panic!("the variant changed") };
+        assert!(text.ends_with("é|4098") && text.len() < TEXT_BYTES_MAX + 30, "{}", text.len());
         let short = ReportContent::WorkloadVersion("1.0".into());
-        assert_eq!(short.clone().truncated(), short);
+        assert_eq!(short.clone().truncated(mark), short);
     }
 }

@@ -3,12 +3,8 @@
 use super::bounds::{Command, Violation};
 use super::documents::{Documents, MODEL};
 use super::hook_grammar;
-<<<<<<< HEAD
-use api::text::refusal;
-use state::agents::record_validation::Valid;
-=======
 use api::text::log::RUN_TEXTS;
->>>>>>> c2c27c67567c1e27a6ec73d01522630b3b814380
+use state::agents::record_validation::Valid;
 use state::agents::session::AgentSession;
 use state::documents::draft::{Draft, read};
 use state::documents::prelude::Kind;
@@ -208,7 +204,8 @@ impl State {
             record_commit::commit(
                 draft,
                 AgentSession { model: MODEL, unit: *unit, epoch: EPOCH },
-                (&Valid::record(record.clone())?, LogAllowance::UNLIMITED),
+                &Valid::record(record.clone())?,
+                LogAllowance::UNLIMITED,
                 &mut no_subordinate,
             )
         };

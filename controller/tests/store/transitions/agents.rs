@@ -63,8 +63,8 @@ pub(super) async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
     fixture
         .call("record_commit::apply_report", move |draft| {
             let report = EarlyReport { run, reports: reports.to_vec(), executing: None };
-            let report = (&Valid::report(report)?, LogAllowance::UNLIMITED);
-            record_commit::apply_report(draft, session, report, 1).map(drop)
+            let report = Valid::report(report)?;
+            record_commit::apply_report(draft, session, &report, LogAllowance::UNLIMITED, 1).map(drop)
         })
         .await;
     // the unit leaves the scope and enters it again

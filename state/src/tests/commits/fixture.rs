@@ -59,5 +59,5 @@ pub fn apply_report(
 ) -> Result<Vec<DroppedWrite>, Refusal> {
     let (run, reports, executing) = (reports.run, reports.reports.to_vec(), executing.cloned());
     let report = Valid::report(EarlyReport { run, reports, executing })?;
-    record_commit::apply_report(draft, session, (&report, LogAllowance::UNLIMITED), now_ms)
+    record_commit::apply_report(draft, session, &report, LogAllowance::UNLIMITED, now_ms)
 }

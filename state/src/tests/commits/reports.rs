@@ -1,11 +1,7 @@
 //! Statuses and log lines of runs, with and without a record.
 
-<<<<<<< HEAD
 use crate::agents::record_validation::{EarlyReport, Valid};
-use crate::documents::prelude::{BagDoc, LogDoc, ReplicaDoc, StatusDoc};
-=======
 use crate::documents::prelude::{BagDoc, LogDoc, LogSource, ReplicaDoc, StatusDoc};
->>>>>>> c2c27c67567c1e27a6ec73d01522630b3b814380
 use crate::lifecycle::leadership;
 use crate::terms::activity::Activity;
 use crate::terms::hook_name::HookName;
@@ -240,8 +236,7 @@ fn lines_beyond_the_allowance_are_dropped_and_counted_with_the_next_stored_line(
     let mut apply = |reports: Vec<RunReport>, allowance: LogAllowance| {
         let early = Valid::report(EarlyReport { run: 1, reports, executing: None }).expect("it is bounded");
         let session = agent.session();
-        let applied =
-            world.run(|draft, _| record_commit::apply_report(draft, session, (&early, allowance), 9));
+        let applied = world.run(|draft, _| record_commit::apply_report(draft, session, &early, allowance, 9));
         applied.expect("its session");
         world.reader().scan(&MODEL.logs_of(agent.unit), "", usize::MAX)
     };

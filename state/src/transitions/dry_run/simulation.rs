@@ -283,7 +283,7 @@ fn commit(simulated: &mut SimulatedReader<'_>, next: &NextRecord) -> bool {
     let committed = simulated.run(|draft| {
         // a simulation adds no entity, so no identifier is used
         let record = Valid::record(next.record.clone())?;
-        record_commit::commit(draft, next.session, (&record, LogAllowance::UNLIMITED), &mut || Uuid(0))
+        record_commit::commit(draft, next.session, &record, LogAllowance::UNLIMITED, &mut || Uuid(0))
     });
     committed.is_ok_and(|committed| committed.refusal.is_none())
 }
