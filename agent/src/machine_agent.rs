@@ -310,8 +310,9 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
         self.failed_deployments.borrow_mut().retain(|unit, _| !deployed.contains_key(unit));
         let nothing = BTreeMap::new();
         let assigned = view.map_or(&nothing, |view| &view.units);
-        let unfinished = self.unfinished_units.borrow();
-        let unfinished = unfinished.iter().map(|unit| (*unit, Evidence::WasAttached)).collect();
+        // the steps change the set: it is not borrowed beyond this statement
+        let unfinished =
+            self.unfinished_units.borrow().iter().map(|unit| (*unit, Evidence::WasAttached)).collect();
         let mut found: BTreeMap<Uuid, Evidence> = unfinished;
         if let Some(shown) = view {
             let is_machine_departing = is_dying_and_empty(shown.life, shown.units.len());

@@ -2,12 +2,12 @@
 //!
 //! The janitor measures a log in pages, with pauses. The handlers of records and reports count the bytes that they have
 //! stored; a log that has grown by [`GROWTH_MAX`] since it was last measured is measured at once and without pauses. A unit
-//! that stores more than [`UNIT_GROWTH_MAX`] before its log was measured and is within its bound loses further lines, which
-//! are counted: the log is bounded at each commit, however fast a unit logs.
+//! that has stored [`UNIT_GROWTH_MAX`] before its log was measured and is within its bound loses the lines of further
+//! messages, which are counted: the log is bounded at each commit, however fast a unit logs.
 
 use state::documents::prelude::Model;
 use state::terms::names::Uuid;
-use state::transitions::run_reports::LogAllowance;
+use state::transitions::run_reports::{LogLines, log_line_count};
 use state::unit::record::RunReport;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,8 +15,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// The log of a model may grow by this many bytes before it is measured without pauses: 1 MiB, an eighth of the bound.
 const GROWTH_MAX: u64 = 1 << 20;
 
-/// A unit may store this many bytes of lines between two measurements: four times the growth that starts one. With the
-/// bound of the model (8 MiB) and what is committed during a measurement, a flood of one unit is stopped below 16 MiB.
+/// The lines of a message are dropped when its unit has stored this many bytes since the last measurement: four times the
+/// growth that starts one. With the bound of the model (8 MiB) and the messages that are committed at the same time (16
+/// connections, 512 KiB each), a flood of one unit is stopped at 20 MiB.
 const UNIT_GROWTH_MAX: u64 = 4 * GROWTH_MAX;
 
 /// What each model has received since its log was last measured.
@@ -32,21 +33,25 @@ struct Growth {
 
 #[derive(Default)]
 struct UnitGrowth {
-    /// The bytes that were granted since the last measurement began.
-    granted: u64,
-    /// Those that were granted before it began: they count until the log is within its bound.
+    /// The bytes that were stored since the last measurement began.
+    stored: u64,
+    /// Those that were stored before it began: they count until the log is within its bound.
     measured: u64,
-    /// The lines that were dropped and that no stored line has counted.
+    /// The lines that were dropped and that no stored line states. A message that is sent twice counts twice.
     dropped: u64,
+    /// Whether a message has come since the log was last within its bound: the unit is forgotten otherwise.
+    is_active: bool,
 }
 
-/// What was granted to a message of a unit.
+/// What was decided about the log lines of a message of a unit.
 #[derive(Clone, Copy)]
 pub(crate) struct LogGrant {
-    /// The lines that are stored.
-    pub allowance: LogAllowance,
-    /// The bytes of them.
-    bytes: u64,
+    model: Model,
+    unit: Uuid,
+    /// Whether they are stored.
+    pub lines: LogLines,
+    /// Their number.
+    count: u64,
 }
 
 impl LogGrowth {
@@ -54,35 +59,37 @@ impl LogGrowth {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Decides which log lines of a message may be stored, before its transaction: several messages of a unit may be
-    /// committed at the same time. [`LogGrowth::stored`] must follow.
+    /// Decides whether the log lines of a message are stored, before its transaction. [`LogGrowth::record`] must follow.
     pub(crate) fn grant(&self, model: Model, unit: Uuid, reports: &[RunReport]) -> LogGrant {
         let mut models = self.lock();
         let grown = models.entry(model.0).or_default();
         let known = grown.units.entry(unit).or_default();
-        let left = UNIT_GROWTH_MAX.saturating_sub(known.granted + known.measured);
-        let mut allowance = LogAllowance { bytes: left, dropped_before: 0 };
-        let (bytes, dropped) = allowance.measure(reports);
-        if bytes > 0 && dropped == 0 {
-            allowance.dropped_before = std::mem::take(&mut known.dropped);
-        }
-        known.granted += bytes;
-        known.dropped += dropped;
-        if dropped > 0 {
-            grown.bytes = grown.bytes.max(GROWTH_MAX); // so that the next sweep measures without pauses
-        }
-        LogGrant { allowance, bytes }
+        known.is_active = true;
+        let lines = match known.stored + known.measured < UNIT_GROWTH_MAX {
+            true => LogLines::Stored { dropped_before: std::mem::take(&mut known.dropped) },
+            false => {
+                grown.bytes = grown.bytes.max(GROWTH_MAX); // so that the next sweep measures without pauses
+                LogLines::Dropped
+            }
+        };
+        LogGrant { model, unit, lines, count: log_line_count(reports) }
     }
 
-    /// Counts the bytes of log lines that were stored of a message. Returns whether the log must be measured now.
-    pub(crate) fn stored(&self, model: Model, unit: Uuid, grant: LogGrant, bytes: u64) -> bool {
+    /// Counts the bytes of log lines that were stored of a message; none if its transaction was not committed. Returns
+    /// whether the log must be measured now.
+    pub(crate) fn record(&self, grant: LogGrant, bytes: Option<u64>) -> bool {
         let mut models = self.lock();
-        let grown = models.entry(model.0).or_default();
-        if let Some(known) = grown.units.get_mut(&unit) {
-            known.granted = known.granted.saturating_sub(grant.bytes.saturating_sub(bytes));
+        let grown = models.entry(grant.model.0).or_default();
+        let known = grown.units.entry(grant.unit).or_default();
+        let stored = bytes.unwrap_or(0);
+        match grant.lines {
+            LogLines::Stored { dropped_before } if stored == 0 => known.dropped += dropped_before,
+            LogLines::Dropped if bytes.is_some() => known.dropped += grant.count,
+            LogLines::Stored { .. } | LogLines::Dropped => {}
         }
-        grown.bytes = grown.bytes.saturating_add(bytes);
-        bytes > 0 && grown.bytes >= GROWTH_MAX
+        known.stored += stored;
+        grown.bytes += stored;
+        stored > 0 && grown.bytes >= GROWTH_MAX
     }
 
     /// Whether the log of a model must be measured now; if so, counting starts again.
@@ -96,7 +103,7 @@ impl LogGrowth {
     pub(crate) fn begin(&self, model: Model) {
         if let Some(grown) = self.lock().get_mut(&model.0) {
             for unit in grown.units.values_mut() {
-                unit.measured += std::mem::take(&mut unit.granted);
+                unit.measured += std::mem::take(&mut unit.stored);
             }
         }
     }
@@ -105,7 +112,7 @@ impl LogGrowth {
     pub(crate) fn finish(&self, model: Model) {
         if let Some(grown) = self.lock().get_mut(&model.0) {
             grown.units.values_mut().for_each(|unit| unit.measured = 0);
-            grown.units.retain(|_, unit| unit.granted > 0 || unit.dropped > 0);
+            grown.units.retain(|_, unit| std::mem::take(&mut unit.is_active) || unit.stored > 0);
         }
     }
 
@@ -128,34 +135,35 @@ mod tests {
     #[test]
     fn a_unit_stores_no_more_than_its_budget_until_its_log_is_within_the_bound() {
         let (growth, model, unit) = (LogGrowth::default(), Model(Uuid(1)), Uuid(2));
-        let mib = reports(1 << 20);
-        let mut stored = 0;
-        for _ in 0..10 {
-            let grant = growth.grant(model, unit, &mib);
-            stored += grant.bytes;
-            growth.stored(model, unit, grant, grant.bytes);
+        let is_stored = |unit| growth.grant(model, unit, &reports(1));
+        for _ in 0..4 {
+            growth.record(is_stored(unit), Some(1 << 20));
         }
-        assert!(stored > UNIT_GROWTH_MAX - (2 << 20) && stored <= UNIT_GROWTH_MAX, "{stored}");
-        assert!(growth.grant(model, Uuid(3), &mib).bytes > 0, "another unit has its own");
+        assert_eq!(is_stored(unit).lines, LogLines::Dropped);
+        growth.record(is_stored(unit), Some(0));
+        growth.record(is_stored(unit), None);
+        assert_eq!(is_stored(Uuid(3)).lines, LogLines::ALL, "another unit has its own budget");
         growth.begin(model);
-        assert_eq!(growth.grant(model, unit, &mib).bytes, 0, "it is being measured");
+        assert_eq!(is_stored(unit).lines, LogLines::Dropped, "it is being measured");
         growth.finish(model);
-        let grant = growth.grant(model, unit, &reports(1));
-        assert!(grant.bytes > 0 && grant.allowance.dropped_before >= 7, "{:?}", grant.allowance);
-        assert_eq!(
-            growth.grant(model, unit, &reports(1)).allowance.dropped_before,
-            0,
-            "they are counted once"
-        );
+        let one = LogLines::Stored { dropped_before: 1 };
+        let grant = is_stored(unit);
+        assert_eq!(grant.lines, one, "the message that was not committed does not count");
+        growth.record(grant, None);
+        let grant = is_stored(unit);
+        assert_eq!(grant.lines, one, "nothing has stated it yet");
+        growth.record(grant, Some(1));
+        assert_eq!(is_stored(unit).lines, LogLines::ALL);
     }
 
     #[test]
-    fn lines_that_were_not_stored_use_no_budget() {
-        let (growth, model, unit) = (LogGrowth::default(), Model(Uuid(1)), Uuid(2));
-        for _ in 0..10 {
-            let grant = growth.grant(model, unit, &reports(1 << 20));
-            assert!(grant.bytes > 0);
-            growth.stored(model, unit, grant, 0);
+    fn a_unit_that_sends_nothing_is_forgotten() {
+        let (growth, model) = (LogGrowth::default(), Model(Uuid(1)));
+        growth.grant(model, Uuid(2), &reports(1));
+        for _ in 0..2 {
+            growth.begin(model);
+            growth.finish(model);
         }
+        assert!(growth.lock()[&model.0].units.is_empty());
     }
 }

@@ -311,8 +311,8 @@ async fn handle_request<S: Store, E: Environment>(
     let recipient = Recipient { connection, caller, budgets: responses };
     match entry.request_content {
         Content::Json => {
-            let budget = (&session.principal, &budgets.bodies);
-            let (body, _permit) = request_body::receive(&entry, budget, request.into_body()).await?;
+            let (caller, body) = (&session.principal, request.into_body());
+            let (body, _permit) = request_body::receive(&entry, caller, &budgets.bodies, body).await?;
             if entry.response_body == ResponseBody::Single(Content::Bytes) {
                 let permit = budgets.responses.file(&session.principal).await;
                 let session = session.in_model(model);

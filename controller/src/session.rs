@@ -179,8 +179,8 @@ impl<S: Store, E: Environment> Controller<S, E> {
 
     /// Counts the bytes of log lines that were committed of a message. Wakes the janitor if the debug log of the model
     /// has grown by too much since it was last measured.
-    pub(crate) fn note_log_bytes(&self, (model, unit): (Model, Uuid), grant: LogGrant, bytes: u64) {
-        if self.log_growth.stored(model, unit, grant, bytes) {
+    pub(crate) fn note_log_bytes(&self, grant: LogGrant, bytes: Option<u64>) {
+        if self.log_growth.record(grant, bytes) {
             self.sweep.notify_one();
         }
     }

@@ -44,7 +44,7 @@ pub fn line<'a>(source: &LogSource, text: &'a str) -> Cow<'a, str> {
 
 /// The line about earlier lines of a run that the log lacks.
 pub fn omitted_lines(count: usize, run: u64) -> String {
-    format!("{count} earlier lines are omitted; they are in hooks/{run:06}")
+    format!("{count} earlier lines are omitted; they are in hooks/{run:06}/output.log")
 }
 
 /// What follows a text that is cut.

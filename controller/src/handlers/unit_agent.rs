@@ -70,12 +70,12 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         let grant = self.controller.log_growth.grant(model, unit, &record.reports);
         let transition = move |draft: &mut Draft<'_>| {
             let new_id = &mut ids.generator();
-            let outcome = record_commit::commit(draft, session, &record, grant.allowance, new_id)?;
+            let outcome = record_commit::commit(draft, session, &record, grant.lines, new_id)?;
             Ok((outcome, draft.bytes_written(&model.logs_of(unit))))
         };
         let committed = self.controller.run(transition).await;
-        let log_bytes = committed.as_ref().map_or(0, |committed| committed.answer.1);
-        self.controller.note_log_bytes((model, unit), grant, log_bytes);
+        let log_bytes = committed.as_ref().ok().map(|committed| committed.answer.1);
+        self.controller.note_log_bytes(grant, log_bytes);
         let Committed { answer: (mut outcome, _), revision } = committed?;
         outcome.dropped.splice(..0, dropped);
         Ok(Committed { answer: outcome, revision })
@@ -168,12 +168,12 @@ impl<S: Store, E: Environment> Handle<Report> for Authorised<S, E> {
         let now_ms = self.controller.environment.wall_ms();
         let grant = self.controller.log_growth.grant(model, unit, &early.reports);
         let transition = move |draft: &mut Draft<'_>| {
-            record_commit::apply_report(draft, session, &early, grant.allowance, now_ms)?;
+            record_commit::apply_report(draft, session, &early, grant.lines, now_ms)?;
             Ok(draft.bytes_written(&model.logs_of(unit)))
         };
         let stored = self.controller.run(transition).await;
-        let log_bytes = stored.as_ref().map_or(0, |stored| stored.answer);
-        self.controller.note_log_bytes((model, unit), grant, log_bytes);
+        let log_bytes = stored.as_ref().ok().map(|stored| stored.answer);
+        self.controller.note_log_bytes(grant, log_bytes);
         stored?;
         // The start is never before the epoch, so that differences of such times do not overflow.
         let since_ms = now_ms.saturating_sub_unsigned(executing_for_ms).max(0);

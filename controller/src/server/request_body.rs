@@ -34,7 +34,8 @@ pub fn budget() -> Budget {
 /// If the body is too large or incomplete, or does not arrive in time.
 pub async fn receive(
     entry: &Entry,
-    (caller, budget): (&TokenHolder, &Budget),
+    caller: &TokenHolder,
+    budget: &Budget,
     body: Body,
 ) -> Result<(Bytes, Option<Permit>), ApiError> {
     let bytes_max = match entry.route.method {
@@ -103,19 +104,19 @@ mod tests {
             .find(|entry| entry.route == <AddUnits as api::Request>::ROUTE)
             .expect("a request with a body");
         let large = || Body::from(vec![b' '; 150_000]);
-        let mut stalled = Box::pin(receive(&entry, (&ann, &budget), Body::new(Stalled(150_000))));
+        let mut stalled = Box::pin(receive(&entry, &ann, &budget, Body::new(Stalled(150_000))));
         let context = &mut Context::from_waker(Waker::noop());
         assert!(stalled.as_mut().poll(context).is_pending());
         {
-            let mut second = pin!(receive(&entry, (&ann, &budget), large()));
+            let mut second = pin!(receive(&entry, &ann, &budget, large()));
             assert!(second.as_mut().poll(context).is_pending(), "150 of 200 KB are taken");
         }
-        let small = receive(&entry, (&ann, &budget), Body::from(vec![b' '; 60_000])).await;
+        let small = receive(&entry, &ann, &budget, Body::from(vec![b' '; 60_000])).await;
         assert!(small.is_ok_and(|(bytes, permit)| bytes.len() == 60_000 && permit.is_none()));
-        assert!(receive(&entry, (&ben, &budget), large()).await.is_ok());
+        assert!(receive(&entry, &ben, &budget, large()).await.is_ok());
         drop(stalled);
-        assert!(receive(&entry, (&ann, &budget), large()).await.is_ok());
+        assert!(receive(&entry, &ann, &budget, large()).await.is_ok());
         let beyond = Body::new(Stalled(BODY_BYTES_MAX as u64 + 1));
-        assert!(receive(&entry, (&ann, &budget), beyond).await.is_err(), "nothing of it is awaited");
+        assert!(receive(&entry, &ann, &budget, beyond).await.is_err(), "nothing of it is awaited");
     }
 }

@@ -19,6 +19,7 @@ mod checksum;
 mod damaged_documents;
 pub mod inspection;
 mod open;
+mod read_pool;
 mod reads;
 mod recent;
 mod write_limit;
@@ -32,9 +33,8 @@ use super::{
     unavailable,
 };
 use open::OpenStore;
-use reads::{
-    ConnectionReader, ReadPool, change_bytes, changed_since, changes_since, covers, undo_since, usage,
-};
+use read_pool::ReadPool;
+use reads::{ConnectionReader, change_bytes, changed_since, changes_since, covers, undo_since, usage};
 use recent::RecentCommits;
 use state::documents::draft::{Draft, Reader, Revision, Transaction};
 use state::terms::names::Uuid;

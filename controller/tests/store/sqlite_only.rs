@@ -437,15 +437,15 @@ async fn a_store_that_is_closed_waits_for_the_read_that_runs() {
     let store = open(folder.path(), GENERATION).expect("opens");
     write(&store, &[("m/a", Some(1))]).await;
     let (go_on, waits) = std::sync::mpsc::channel::<()>();
-    let (begun, begins) = tokio::sync::oneshot::channel();
+    let (started, starts) = tokio::sync::oneshot::channel();
     let read = store.read(move |reader| {
-        begun.send(()).expect("the test waits");
+        started.send(()).expect("the test waits");
         waits.recv().expect("the test goes on");
         reader.revision()
     });
     tokio::select! {
         _ = read => panic!("it waits"),
-        begins = begins => begins.expect("it begins"),
+        starts = starts => starts.expect("it starts"),
     }
     let closing = std::thread::spawn(move || drop(store));
     go_on.send(()).expect("the read waits");

@@ -41,7 +41,7 @@ use state::transitions::force;
 use state::transitions::force_timer::{self, ForceTimer};
 use state::transitions::instance::{Enrolment, ProvisioningReport};
 use state::transitions::leader_settings::LeaderWrite;
-use state::transitions::run_reports::{LogAllowance, RefusedRecord};
+use state::transitions::run_reports::{LogLines, RefusedRecord};
 use state::transitions::{
     assigned_units, attach_resources, destruction, instance, leader_claim, leader_settings, record_commit,
     tombstone_retention,
@@ -218,7 +218,7 @@ impl<S: Store> Fixture<'_, S> {
         let (session, sent, ids) = (session_of(local), record.clone(), self.ids());
         self.call("record_commit::commit", move |draft| {
             let sent = Valid::record(sent.clone())?;
-            record_commit::commit(draft, session, &sent, LogAllowance::UNLIMITED, &mut ids()).map(drop)
+            record_commit::commit(draft, session, &sent, LogLines::ALL, &mut ids()).map(drop)
         })
         .await;
         let sequence = record.sequence;

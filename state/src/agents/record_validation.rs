@@ -11,7 +11,7 @@
 //! compare the rest with documents that they have read anyway, because the largest records take nearly all reads of a
 //! transaction.
 
-use crate::agents::replica::strip_own_bags;
+use crate::agents::own_bags::strip_own_bags;
 use crate::documents::draft::BYTES_MAX;
 use crate::documents::prelude::{ReplicaDoc, UnitDoc};
 use crate::documents::refusal::Refusal;
@@ -26,6 +26,10 @@ use crate::unit::hook_context::ReportContent;
 use crate::unit::local::Local;
 use crate::unit::record::{REPORTS_MAX, Record, RunReport};
 use crate::unit::writes::TEXT_BYTES_MAX;
+
+/// What the last batch of a resync writes beside the published state and the reports: the outcome and its digest in the
+/// replica, some ten statuses and indexes, and the keys of 60 reports: 16 KiB.
+const REPLICA_BYTES: usize = 16 << 10;
 use serde::Serialize;
 use serde_json::Value;
 use std::ops::Deref;
@@ -104,7 +108,7 @@ impl Valid<Record> {
             return Err(RecordRefusal::ResyncStateMisplaced.into());
         }
         if let Some(published) = resync {
-            require_published(published)?;
+            require_published(published, &record.reports)?;
         }
         require_numbers(&record)?;
         require_settings(&record)?;
@@ -183,7 +187,7 @@ pub(crate) fn require_lost_action(id: u64, last: u64) -> Result<(), Refusal> {
 }
 
 /// Refuses the state of a resync record that is not a published state of the unit.
-fn require_published(published: &Local) -> Result<(), Refusal> {
+fn require_published(published: &Local, reports: &[RunReport]) -> Result<(), Refusal> {
     if !published.outbox.is_empty() || !published.unrecorded_reports.is_empty() {
         return Err(RecordRefusal::StateNotPublished.into());
     }
@@ -207,7 +211,8 @@ fn require_published(published: &Local) -> Result<(), Refusal> {
     // refused. 3. The agent sends it again.
     let mut stored = published.clone();
     strip_own_bags(&mut stored);
-    let bytes = serde_json::to_vec(&stored).map_or(0, |text| text.len());
+    let json = |bytes: serde_json::Result<Vec<u8>>| bytes.map_or(0, |text| text.len());
+    let bytes = json(serde_json::to_vec(&stored)) + json(serde_json::to_vec(reports)) + REPLICA_BYTES;
     if bytes > BYTES_MAX {
         return Err(Refusal::from(TransactionRefusal::TooLarge { bytes, max: BYTES_MAX }));
     }

@@ -4,8 +4,8 @@
 //! never write for one unit. Called by the unit agent's handlers and by every transition that a unit agent
 //! requests.
 
+use crate::agents::own_bags::restore_bags;
 use crate::agents::record_validation::{NUMBER_MAX, SESSIONS_LOST_MAX};
-use crate::agents::replica::restore_bags;
 use crate::documents::draft::Draft;
 use crate::documents::prelude::{Model, SessionDoc, SessionOrigin, UnitDoc};
 use crate::documents::refusal::Refusal;

@@ -5,10 +5,10 @@
 //! time at which the wait began, the controller adds it, because the store records when documents were committed.
 //! Called by transitions for their refusals, by `why`, and by dry runs.
 
+use crate::documents::attachment::{Attachment, attachment};
 use crate::documents::document_reads::Documents;
 use crate::documents::effective_life;
 use crate::documents::prelude::{Model, UnitDoc};
-use crate::documents::unit_agent::{UnitAgent, unit_agent};
 use crate::terms::cause::{Actor, Cause, Duty, Entity, RelationName};
 use crate::terms::life::Life;
 use crate::terms::names::{EndpointName, Uuid};
@@ -109,9 +109,9 @@ fn unit_blockers(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<
         }
         return found;
     }
-    vec![match unit_agent(documents, model, id) {
-        UnitAgent::NeverAttached => by_machine_agent(documents, model, &doc, Duty::RemoveUnstarted),
-        UnitAgent::Attached | UnitAgent::ActedForByForce { .. } => agent_blocker(documents, model, id, &doc),
+    vec![match attachment(documents, model, id) {
+        Attachment::Never => by_machine_agent(documents, model, &doc, Duty::RemoveUnstarted),
+        Attachment::Attached | Attachment::Fenced { .. } => agent_blocker(documents, model, id, &doc),
     }]
 }
 

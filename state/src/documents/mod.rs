@@ -10,6 +10,7 @@
 
 pub mod action;
 pub mod application;
+pub mod attachment;
 pub mod blockers;
 pub mod document_reads;
 pub mod draft;
@@ -33,4 +34,3 @@ pub mod token;
 pub mod token_holder;
 pub mod typed;
 pub mod unit;
-pub mod unit_agent;

@@ -6,6 +6,7 @@
 //! unit lifecycle.
 
 use crate::charm::Base;
+use crate::documents::attachment::{Attachment, attachment};
 use crate::documents::blockers::{self, EntityId, operator_removal};
 use crate::documents::document_reads::Documents;
 use crate::documents::draft::{Draft, Reader, read_all};
@@ -14,7 +15,6 @@ use crate::documents::prelude::{
     GLOBAL, MachineDoc, MachineStorageDoc, Model, TombstoneDoc, TombstoneKind, last_id,
 };
 use crate::documents::refusal::Refusal;
-use crate::documents::unit_agent::{UnitAgent, unit_agent};
 use crate::documents::{sequence, token};
 use crate::terms::cause::Entity;
 use crate::terms::life::Life;
@@ -208,7 +208,7 @@ pub fn set_dead(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal
 pub fn needs_unit_agent(reader: &dyn Reader, model: Model, id: Uuid) -> bool {
     let units = read_all::<()>(reader, &model.machine_units(id)).into_iter();
     let mut units = units.filter_map(|(key, ())| last_id(&key));
-    units.any(|unit| unit_agent(&mut { reader }, model, unit) == UnitAgent::Attached)
+    units.any(|unit| attachment(&mut { reader }, model, unit) == Attachment::Attached)
 }
 
 /// Removes a Dead machine; the provisioner calls this once the instance is released (spec E.5). The name is not

@@ -5,6 +5,7 @@
 //! removing a unit removes or advances everything that only waited for it in the same transaction. Called by
 //! the handlers of users, the agents' handlers, the commit of records and forced removal.
 
+use crate::documents::attachment::{Attachment, attachment};
 use crate::documents::blockers::{self, EntityId};
 use crate::documents::document_reads::Documents;
 use crate::documents::draft::Draft;
@@ -13,7 +14,6 @@ use crate::documents::prelude::{
     Model, ResolvedDoc, StatusDoc, SubordinateLink, TombstoneDoc, TombstoneKind, UnitDoc, last_id,
 };
 use crate::documents::refusal::Refusal;
-use crate::documents::unit_agent::{UnitAgent, unit_agent};
 use crate::documents::{sequence, token};
 use crate::lifecycle::application;
 use crate::lifecycle::creation::Creation;
@@ -282,7 +282,7 @@ pub(crate) fn resume_teardown(draft: &mut Draft, model: Model, id: Uuid) {
 /// Whether no agent has ever attached for the unit. Such a unit is in no scope and has no subordinates; both
 /// indexes are read all the same, so that a concurrent entry conflicts with the removal of the unit.
 fn has_never_attached(draft: &mut Draft, model: Model, id: Uuid) -> bool {
-    unit_agent(draft, model, id) == UnitAgent::NeverAttached
+    attachment(draft, model, id) == Attachment::Never
         && draft.get(&model.replica(id)).is_none()
         && draft.any_key(&model.scopes_of(id), &[]).is_none()
         && draft.any_key(&model.subordinates(id), &[]).is_none()
@@ -323,7 +323,7 @@ pub fn set_dead(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal
         }
     }
     // an agent that is fenced can detach nothing any more
-    let is_by_force = matches!(unit_agent(draft, model, id), UnitAgent::ActedForByForce { .. });
+    let is_by_force = matches!(attachment(draft, model, id), Attachment::Fenced { .. });
     if let Some(attached) = storage::first_attached(draft, model, id).filter(|_| !is_by_force) {
         return Err(StorageRefusal::UnitHasStorage { unit: doc.name, id: attached }.into());
     }
@@ -355,9 +355,9 @@ pub fn remove(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Result<
     if !dead && !never_started {
         let blockers = blockers::blockers(draft, model, EntityId::Unit(id));
         let unit = doc.name;
-        let reason = match unit_agent(draft, model, id) {
-            UnitAgent::NeverAttached | UnitAgent::Attached if dying => UnitRefusal::AgentNotFinished { unit },
-            UnitAgent::NeverAttached | UnitAgent::Attached | UnitAgent::ActedForByForce { .. } => {
+        let reason = match attachment(draft, model, id) {
+            Attachment::Never | Attachment::Attached if dying => UnitRefusal::AgentNotFinished { unit },
+            Attachment::Never | Attachment::Attached | Attachment::Fenced { .. } => {
                 UnitRefusal::NotDead { unit }
             }
         };

@@ -1,8 +1,8 @@
 //! The statuses of a unit: what its charm has reported, and what its agent does or will do next.
 
+use crate::documents::attachment::attachment;
 use crate::documents::draft::{Reader, read};
 use crate::documents::prelude::{Model, ReplicaDoc, ReportNumber, UnitDoc};
-use crate::documents::unit_agent::unit_agent;
 use crate::status::machine::{MachineAgentState, machine_agent};
 use crate::status::presence::PresenceReader;
 use crate::terms::activity::Activity;
@@ -28,7 +28,7 @@ fn workload_status(
     let status = read(reader, &model.unit_status(id)).unwrap_or_default();
     let is_initial = status.number == ReportNumber::default();
     let shown = StatusInfo::from(status);
-    if is_initial && unit_agent(&mut { reader }, model, id).has_attached() {
+    if is_initial && attachment(&mut { reader }, model, id).has_attached() {
         StatusInfo { message: StatusMessage::AgentInitialising, ..shown }
     } else if is_initial && machine_agent(reader, model, presence, doc.machine) == MachineAgentState::Present
     {
@@ -91,7 +91,7 @@ pub fn statuses(
         let workload = if agent.current == AgentStatus::Error { as_workload(agent) } else { workload };
         return UnitStatuses::new(workload, StatusInfo::new(AgentStatus::Failed, message, since_ms));
     }
-    if !unit_agent(&mut { reader }, model, id).has_attached() {
+    if !attachment(&mut { reader }, model, id).has_attached() {
         let agent = StatusInfo { current: AgentStatus::Allocating, ..agent };
         return match lost_with() {
             Some((message, since_ms)) => UnitStatuses::new(

@@ -14,7 +14,7 @@ use crate::terms::storage::StorageId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// The message of a status. Created in `operations::run_reports`, `lifecycle::unit` and `status`.
+/// The message of a status. Created in `transitions::run_reports`, `lifecycle::unit` and `status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]

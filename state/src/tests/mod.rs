@@ -45,7 +45,7 @@ use crate::terms::refusal::unit::UnitRefusal;
 use crate::terms::refusal::write::WriteRefusal;
 use crate::terms::refusal::{AddedKind, EntityKind, RefusalReason, ScopeRefusal};
 use crate::terms::settings::Bag;
-use crate::transitions::{record_commit, run_reports::LogAllowance};
+use crate::transitions::{record_commit, run_reports::LogLines};
 use crate::unit::local::{Event, Local};
 use crate::unit::record::{CommitOutcome, DroppedWrite, Outcome, Record};
 use crate::unit::relation_view::BagView;
@@ -364,7 +364,7 @@ impl Agent {
             let batch = resync::ResyncBatch { record, position: &progress };
             next = world.run(|draft, ids| resync::apply_batch(draft, session, batch, ids))?.0;
         }
-        world.run(|draft, ids| record_commit::commit(draft, session, record, LogAllowance::UNLIMITED, ids))
+        world.run(|draft, ids| record_commit::commit(draft, session, record, LogLines::ALL, ids))
     }
 
     /// Finishes the operation, sends the record and applies the response.

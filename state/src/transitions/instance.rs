@@ -5,11 +5,11 @@
 //! used at most once. Called by the provisioner's, the operator's and the machine agent's handlers.
 
 use crate::charm::Base;
+use crate::documents::attachment::Attachment;
 use crate::documents::draft::Draft;
 use crate::documents::prelude::{GLOBAL, InstanceDoc, Model, ProvisioningErrorDoc, TokenHolder, last_id};
 use crate::documents::refusal::Refusal;
 use crate::documents::token;
-use crate::documents::unit_agent::UnitAgent;
 use crate::lifecycle::{machine, unit};
 use crate::machine::provision::retry_after_ms;
 use crate::terms::life::Life;
@@ -193,7 +193,7 @@ pub fn record_absent(
         let units = draft.keys_untracked(&model.machine_units(id), machine::UNITS_MAX);
         let mut units = units.iter().filter_map(|key| last_id(key));
         let is_unattached = |unit: &Uuid| {
-            UnitAgent::of(draft.get_untracked(&model.session(*unit)).as_ref()) == UnitAgent::NeverAttached
+            Attachment::of(draft.get_untracked(&model.session(*unit)).as_ref()) == Attachment::Never
         };
         if let Some(unit) = units.find(is_unattached) {
             unit::remove(draft, model, unit, now_ms)?;

@@ -18,8 +18,9 @@
 //! A refusal refuses all writes of its record; its reports, its outcome and the answer are stored all the same.
 //! Called by the unit agent's handlers.
 
+use crate::agents::own_bags::strip_own_bags;
 use crate::agents::record_validation::{EarlyReport, Valid, require_lost_action, require_run, validate};
-use crate::agents::replica::{check_order, replica_or_empty, strip_own_bags};
+use crate::agents::replica::{check_order, replica_or_empty};
 use crate::agents::secret_writes::{self, SecretWriter};
 use crate::agents::session::{self, AgentSession};
 use crate::charm::JUJU_INFO;
@@ -41,7 +42,7 @@ use crate::terms::refusal::write::WriteRefusal;
 use crate::terms::settings;
 use crate::terms::storage::{StorageDirective, StorageEvent};
 use crate::transitions::run_reports;
-use crate::transitions::run_reports::{LogAllowance, RefusedRecord, ReportsOfRun};
+use crate::transitions::run_reports::{LogLines, RefusedRecord, ReportsOfRun};
 use crate::unit::hook_context::{ALL_ENDPOINTS, BagWrites, Ports};
 use crate::unit::local::{Event, Local, Step};
 use crate::unit::record::{CommitOutcome, DroppedWrite, Outcome, Record};
@@ -62,7 +63,7 @@ impl CommitContext<'_> {
     }
 }
 
-/// Applies one record of the unit's newest session, with those of its log lines that `allowance` permits.
+/// Applies one record of the unit's newest session.
 ///
 /// Repeating the last record, with the same sequence number and digest, returns the same result and changes nothing.
 ///
@@ -74,7 +75,7 @@ pub fn commit(
     draft: &mut Draft,
     session: AgentSession,
     record: &Valid<Record>,
-    allowance: LogAllowance,
+    log_lines: LogLines,
     ids: &mut dyn FnMut() -> Uuid,
 ) -> Result<CommitOutcome, Refusal> {
     let AgentSession { model, unit, .. } = session;
@@ -114,7 +115,7 @@ pub fn commit(
         (Some(_), _) => {}
     }
     let reports = ReportsOfRun { run: record.run, reports: &record.reports };
-    committed.dropped.extend(run_reports::apply(draft, model, unit, &doc, reports, allowance));
+    committed.dropped.extend(run_reports::apply(draft, model, unit, &doc, reports, log_lines));
     run_reports::derive_statuses(draft, model, unit, record, &local);
 
     let episode = local.episode().map(|episode| episode.id);
@@ -190,7 +191,7 @@ pub fn apply_report(
     draft: &mut Draft,
     session: AgentSession,
     report: &Valid<EarlyReport>,
-    allowance: LogAllowance,
+    log_lines: LogLines,
     now_ms: i64,
 ) -> Result<Vec<DroppedWrite>, Refusal> {
     let AgentSession { model, unit, .. } = session;
@@ -202,7 +203,7 @@ pub fn apply_report(
         return Ok(Vec::new());
     }
     let of_run = ReportsOfRun { run: *run, reports };
-    let dropped = run_reports::apply(draft, model, unit, &doc, of_run, allowance);
+    let dropped = run_reports::apply(draft, model, unit, &doc, of_run, log_lines);
     action::log(draft, model, unit, reports);
     if let Some(activity) = executing {
         run_reports::set_executing(draft, model, unit, *run, activity, now_ms);

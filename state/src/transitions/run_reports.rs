@@ -22,9 +22,6 @@ use std::collections::BTreeMap;
 /// The call number of a status that the agent sets when a run has finished: higher than all calls of the run.
 const AFTER_RUN: u32 = u32::MAX;
 
-/// The bytes of a stored line beside its text: its key 100, its fields 120, and the longest names.
-const LINE_BYTES: u64 = 350;
-
 /// The number of a status that the agent sets before the charm is called in a run.
 fn before_run(run: u64) -> ReportNumber {
     ReportNumber { run, call: 0 }
@@ -35,38 +32,30 @@ fn after_run(run: u64) -> ReportNumber {
     ReportNumber { run, call: AFTER_RUN }
 }
 
-/// The log lines of one message that are stored. The controller grants it before the transition, from what the unit has
-/// stored since its log was last measured, so that a flood of lines cannot grow the store faster than the janitor
+/// Whether the log lines of one message are stored. The controller decides it before the transition, from what the unit
+/// has stored since its log was last measured, so that a flood of lines cannot grow the store faster than the janitor
 /// deletes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LogAllowance {
-    /// The bytes of lines that are stored. The first line that does not fit, and those after it, are dropped.
-    pub bytes: u64,
-    /// The lines of earlier messages that were dropped and are not counted by a stored line yet.
-    pub dropped_before: u64,
+pub enum LogLines {
+    /// All of them. The first one is preceded by a line that states how many earlier lines were dropped, if there are any.
+    Stored {
+        /// The lines of earlier messages that were dropped, and that no stored line states yet.
+        dropped_before: u64,
+    },
+    /// None of them.
+    Dropped,
 }
 
-impl LogAllowance {
-    /// Stores every line.
-    pub const UNLIMITED: LogAllowance = LogAllowance { bytes: u64::MAX, dropped_before: 0 };
+impl LogLines {
+    /// All lines are stored, and none was dropped before.
+    pub const ALL: LogLines = LogLines::Stored { dropped_before: 0 };
+}
 
-    /// Returns the bytes of the lines that are stored of these reports, and the number of those that are dropped.
-    pub fn measure(mut self, reports: &[RunReport]) -> (u64, u64) {
-        let (before, mut dropped) = (self.bytes, 0);
-        for report in reports {
-            if let ReportContent::Log { text, .. } | ReportContent::Output { text, .. } = &report.what {
-                dropped += u64::from(!self.takes(text));
-            }
-        }
-        (before - self.bytes.min(before), dropped)
-    }
-
-    fn takes(&mut self, text: &str) -> bool {
-        let json = serde_json::to_string(text).map_or(text.len(), |json| json.len());
-        let left = self.bytes.checked_sub(LINE_BYTES + json as u64);
-        self.bytes = left.unwrap_or(0);
-        left.is_some()
-    }
+/// Returns the number of log lines in these reports.
+pub fn log_line_count(reports: &[RunReport]) -> u64 {
+    let is_line =
+        |report: &&RunReport| matches!(report.what, ReportContent::Log { .. } | ReportContent::Output { .. });
+    reports.iter().filter(is_line).count() as u64
 }
 
 /// Reports of one run.
@@ -89,7 +78,7 @@ pub struct RefusedRecord<'a> {
     pub reason: &'a RefusalReason,
 }
 
-/// Stores reports of a run, and of their log lines those that `allowance` permits. Returns the writes that are dropped:
+/// Stores reports of a run. Returns the writes that are dropped:
 /// application statuses of a unit that is not the leader.
 pub(crate) fn apply(
     draft: &mut Draft,
@@ -97,18 +86,16 @@ pub(crate) fn apply(
     unit: Uuid,
     doc: &UnitDoc,
     reports: ReportsOfRun,
-    mut allowance: LogAllowance,
+    mut log_lines: LogLines,
 ) -> Vec<DroppedWrite> {
     let ReportsOfRun { run, reports } = reports;
     let mut dropped = Vec::new();
     for RunReport { call, at_ms, what } in reports {
         let mut log = |source: LogSource, level: &Level, text: &str| {
-            if !allowance.takes(text) {
-                return;
-            }
+            let LogLines::Stored { dropped_before } = &mut log_lines else { return };
             let line =
                 |source, level, text| LogDoc { at_ms: *at_ms, level, unit: doc.name.clone(), source, text };
-            let lines = std::mem::take(&mut allowance.dropped_before);
+            let lines = std::mem::take(dropped_before);
             if lines > 0 {
                 let dropped = line(LogSource::DroppedLines(lines), Level::Warning, String::new());
                 draft.put_once(&model.dropped_lines(unit, run, *call), &dropped);

@@ -152,7 +152,7 @@ pub(super) fn is_first_claim_pending(now: &Now) -> bool {
 
 /// Returns when the controller last sent a heartbeat, by the wall clock. `None` if it sent one just now, or none to
 /// this process.
-pub(super) fn last_request_ms(now: &Now) -> Option<i64> {
+pub(super) fn last_heartbeat_ms(now: &Now) -> Option<i64> {
     let age_ms = now.link_age_ms.filter(|age_ms| *age_ms > 0)?;
     Some(now.wall_ms - i64::try_from(age_ms).ok()?)
 }

@@ -10,7 +10,7 @@
 //! * `decision` and `resolve` (what it does next), `pending_operations`, `pending_relation_hook` and `retry` (which
 //!   operation that is), `pending_storage_hook` (storage and its hooks), `chosen_operation` (how it starts), `wait_causes`
 //!   and `agent_causes` (why it waits);
-//! * `hook_context` and `writes` (what a hook reads and writes), `write_buffer`, `leader_settings` and `omitted_bags`
+//! * `hook_context`, `hook_relation` and `writes` (what a hook reads and writes), `write_buffer`, `leader_settings` and `omitted_bags`
 //!   (what the hook tools do with both), `hook_context_builder`, `dispatch` and `environment` (what the hook's process
 //!   receives), `commands_context` (the context of commands);
 //! * `outcome` and `pending_reports` (the record and the reports of a run), `run_retention` (which folders of runs are
@@ -26,6 +26,7 @@ pub mod dry_run;
 pub mod environment;
 pub mod hook_context;
 pub mod hook_context_builder;
+pub mod hook_relation;
 mod jitter;
 pub mod leader_settings;
 pub mod local;

@@ -2,7 +2,7 @@
 //!
 //! The controller applies each record exactly once and in order (design 4): records have consecutive sequence
 //! numbers, and each names the digest of the record before it. `Local` creates records, the agent's outbox keeps them
-//! until they are acknowledged, and `operations::record_commit` applies them. The type is defined in `local`, because
+//! until they are acknowledged, and `transitions::record_commit` applies them. The type is defined in `local`, because
 //! the stored state contains the unsent records, and a resync record contains the stored state.
 
 pub use super::local::Record;

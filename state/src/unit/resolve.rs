@@ -12,7 +12,7 @@
 pub use super::decision::{
     Act, LINK_AGE_MAX_MS, Next, NextMessage, Now, RECONCILE_WAIT_MS, Wait, is_reboot_overdue,
 };
-use super::decision::{is_first_claim_pending, last_request_ms};
+use super::decision::{is_first_claim_pending, last_heartbeat_ms};
 use super::local::{FollowUp, Local, Step};
 use super::pending_operations::{
     action, commands, config_changed, created, enter_scope, first_charm, follow_up, is_alive,
@@ -64,7 +64,7 @@ fn act(local: &Local, view: Option<&Snapshot>, now: &Now) -> Act {
     match &local.step {
         Step::AwaitingAnswer { sequence, .. } => {
             let answer = wait_cause(local, Duty::AnswerRecord { sequence: *sequence }, Actor::Controller);
-            wait(None, vec![answer.since(last_request_ms(now))])
+            wait(None, vec![answer.since(last_heartbeat_ms(now))])
         }
         Step::Started(_) | Step::Failed(_) | Step::Idle if is_reboot_pending(local, now) => Act::Reboot,
         Step::Started(run) => interrupted(local, known, now, run),

@@ -6,7 +6,7 @@
 //! before, and a hook that fails leaves nothing behind. The key never leaves the controller, so that a copy of a unit's
 //! folder opens nothing. To read a content that the same hook has written, the tool sends the sealed text back.
 
-use super::hook_context::HookRelation;
+use super::hook_relation::HookRelation;
 use crate::terms::cause::RelationName;
 use crate::terms::names::{RelationNumber, UnitName};
 use crate::terms::secret::{RotatePolicy, SecretId, SecretOwnerKind, SecretReader};

@@ -5,7 +5,7 @@
 //! for the callers of `next`. The causes of an absent agent are in `agent_causes`.
 
 use super::agent_causes::machine_agent;
-use super::decision::{Act, Now, Wait, is_reboot_overdue, last_request_ms};
+use super::decision::{Act, Now, Wait, is_reboot_overdue, last_heartbeat_ms};
 use super::local::Local;
 use super::relation_view::{BagRequest, RelationView};
 use super::snapshot::Snapshot;
@@ -56,7 +56,7 @@ pub fn requested_reboot_cause(
 pub(super) fn no_view_cause(local: &Local, view: Option<&Snapshot>, now: &Now) -> Cause {
     match view {
         Some(_) => {
-            wait_cause(local, Duty::AgreeOnStoreGeneration, Actor::Operator).since(last_request_ms(now))
+            wait_cause(local, Duty::AgreeOnStoreGeneration, Actor::Operator).since(last_heartbeat_ms(now))
         }
         None => wait_cause(local, Duty::SendView, Actor::Controller),
     }
@@ -69,7 +69,7 @@ pub(super) fn unknown_leader_cause(local: &Local) -> Cause {
 
 /// Returns the cause for which no relation hook starts on a view that may be stale.
 pub(super) fn stale_link_cause(local: &Local, now: &Now) -> Cause {
-    wait_cause(local, Duty::Reconnect, Actor::Controller).since(last_request_ms(now))
+    wait_cause(local, Duty::Reconnect, Actor::Controller).since(last_heartbeat_ms(now))
 }
 
 /// Adds [`stale_link_cause`] once, even if several relations wait for the connection.

@@ -80,6 +80,8 @@ pub fn is_affected(shown: &MachineView, machine: Uuid, key: &str) -> bool {
         Kind::Unit | Kind::UnitLife => ids.first().is_some_and(|unit| shown.units.contains_key(unit)),
         // the application of a unit, and of its principal
         Kind::ApplicationLife | Kind::SubordinateLink => !shown.units.is_empty(),
+        // the declared location of the storage of its charm
+        Kind::ApplicationCharm => !shown.storage.is_empty(),
         Kind::Storage => parts.rest.parse().is_ok_and(|id: StorageId| shown.storage.contains_key(&id)),
         _ => false,
     }

@@ -46,8 +46,8 @@ impl View {
     /// The content of this view as sent to an agent; a watch compares later revisions with it.
     pub fn shown(&self) -> SentView {
         let snapshot = Snapshot::from_full(self.delta.clone()).expect("model, unit and charm are in it");
-        let dependencies = (self.unit_dependencies.clone(), self.secret_dependencies.clone());
-        SentView::from_snapshot(&snapshot, self.inline_bytes_max, dependencies)
+        let (unit, secrets) = (self.unit_dependencies.clone(), self.secret_dependencies.clone());
+        SentView::from_snapshot(&snapshot, self.inline_bytes_max, unit, secrets)
     }
 }
 
@@ -94,7 +94,8 @@ impl SentView {
     fn from_snapshot(
         snapshot: &Snapshot,
         inline_bytes_max: usize,
-        (unit_dependencies, secret_dependencies): (UnitDependencies, SecretDependencies),
+        unit_dependencies: UnitDependencies,
+        secret_dependencies: SecretDependencies,
     ) -> SentView {
         let heads = snapshot.relations.iter().map(|(number, view)| (*number, view.head.clone()));
         let members = snapshot.relations.iter().flat_map(|(number, view)| {

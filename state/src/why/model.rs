@@ -1,11 +1,11 @@
 //! Explains a whole model: the blockers of all removals in it, followed by the errors and silent agents of the rest.
 
+use crate::documents::attachment::attachment;
 use crate::documents::blockers::EntityId;
 use crate::documents::draft::read;
 use crate::documents::effective_life;
 use crate::documents::prelude::{Kind, last_id};
 use crate::documents::refusal::Refusal;
-use crate::documents::unit_agent::unit_agent;
 use crate::status::machine::{MachineAgentState, machine_agent};
 use crate::terms::cause::{Cause, Count, Entity};
 use crate::terms::life::Life;
@@ -77,7 +77,7 @@ fn stalled_unit(facts: &Facts<'_>, id: Uuid) -> Vec<Cause> {
     let replica = read(facts.reader, &facts.model.replica(id));
     let failed = replica.is_some_and(|replica| replica.local.episode().is_some());
     let silent =
-        !unit_agent(&mut { facts.reader }, facts.model, id).has_attached() || facts.presence.is_late(id);
+        !attachment(&mut { facts.reader }, facts.model, id).has_attached() || facts.presence.is_late(id);
     let alive = effective_life::unit_life_of(&mut { facts.reader }, facts.model, id, &doc) == Life::Alive;
     let agent = || machine_agent(facts.reader, facts.model, facts.presence, doc.machine);
     let is_only_unit_silent = || silent && agent() != MachineAgentState::Lost;

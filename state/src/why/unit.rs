@@ -1,11 +1,11 @@
 //! Explains a unit: its agent, the hook that runs, and the next operation of its agent.
 
+use crate::documents::attachment::attachment;
 use crate::documents::blockers::EntityId;
 use crate::documents::draft::{read, read_all};
 use crate::documents::effective_life;
 use crate::documents::prelude::{UnitDoc, last_id};
 use crate::documents::refusal::Refusal;
-use crate::documents::unit_agent::unit_agent;
 use crate::status::presence::ExecutingRun;
 use crate::status::unit::{UnitStatuses, next_act, statuses};
 use crate::terms::activity::Activity;
@@ -31,7 +31,7 @@ pub(crate) fn explain(facts: &Facts<'_>, id: Uuid) -> Result<Why, Refusal> {
     let UnitStatuses { workload, agent, .. } = statuses(facts.reader, facts.model, facts.presence, id, &doc);
     let entity = Entity::Unit(doc.name.clone());
     let machine = machine_name(facts, &doc);
-    let attached = unit_agent(&mut { facts.reader }, facts.model, id).has_attached();
+    let attached = attachment(&mut { facts.reader }, facts.model, id).has_attached();
     let life = effective_life::unit_life_of(&mut { facts.reader }, facts.model, id, &doc);
     let health = facts.presence.health(id).filter(|_| life != Life::Dead).unwrap_or_default();
     let failed_agent = agent_causes::failed_agent(&doc.name, Some(&machine), &health);
@@ -81,7 +81,7 @@ fn machine_name(facts: &Facts<'_>, doc: &UnitDoc) -> String {
 pub(crate) fn silent_agent(facts: &Facts<'_>, id: Uuid, doc: &UnitDoc) -> Option<Cause> {
     let life = effective_life::unit_life_of(&mut { facts.reader }, facts.model, id, doc);
     if !facts.presence.is_late(id)
-        || !unit_agent(&mut { facts.reader }, facts.model, id).has_attached()
+        || !attachment(&mut { facts.reader }, facts.model, id).has_attached()
         || life == Life::Dead
     {
         return None;

@@ -16,7 +16,7 @@ use state::terms::names::{UnitName, Uuid};
 use state::terms::refusal::EntityKind;
 use state::transitions::force;
 use state::transitions::record_commit;
-use state::transitions::run_reports::LogAllowance;
+use state::transitions::run_reports::LogLines;
 use state::unit::local::{Event, Local};
 use state::unit::outcome::{self, FinishedRun, HookResult, RunExit};
 use state::unit::record::Record;
@@ -205,7 +205,7 @@ impl State {
                 draft,
                 AgentSession { model: MODEL, unit: *unit, epoch: EPOCH },
                 &Valid::record(record.clone())?,
-                LogAllowance::UNLIMITED,
+                LogLines::ALL,
                 &mut no_subordinate,
             )
         };

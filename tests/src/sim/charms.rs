@@ -311,7 +311,7 @@ impl CharmHost for SimCharms {
 
     async fn start_gated(&self, run: &Run, context: &HookContext) -> Option<GatedProcess> {
         self.world.pause().await;
-        let held = GatedProcess { _lock: self.state().lock.upgrade() };
+        let gated = GatedProcess { _lock: self.state().lock.upgrade() };
         if self.world.profile().has(Mutant::GateIsOpen) && !script::is_missing(context) {
             self.world.note(Fact::HookStarted {
                 folder: self.location.folder,
@@ -320,14 +320,14 @@ impl CharmHost for SimCharms {
             });
             self.world.note(Fact::HookEnded { folder: self.location.folder, run: run.number });
         }
-        Some(held)
+        Some(gated)
     }
 
     async fn run(
         &self,
         run: &Run,
         context: HookContext,
-        _held: Option<GatedProcess>,
+        _gated: Option<GatedProcess>,
         hook_host: &impl HookHost,
     ) -> HookResult {
         self.world.pause().await;

@@ -82,6 +82,7 @@ const ROWS: &[(&str, &[Constant])] = &[
     ("open files of the host", &[]),
     ("processes", &[]),
     ("inotify instances and watches", &[("agent/src/file_watch.rs", "POLL", Time)]),
+    ("size of one file", &[]),
     ("disk space, inodes, quota", &[("agent/src/observation.rs", "FREE_BYTES_MIN", Bytes)]),
     ("memory", &[]),
     ("local ports", &[]),

@@ -7,7 +7,7 @@ use std::fs;
 
 /// Names of `state` whose use in the controller was a decision that is a function of `state` now.
 const DECIDING_NAMES: &[&str] = &[
-    // the options of removals: operations/requested_removal.rs
+    // the options of removals: transitions/requested_removal.rs
     "destroy_with_unit",
     "destroy_with_application",
     "keep_instance",

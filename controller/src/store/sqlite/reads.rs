@@ -1,28 +1,17 @@
-//! The reads of the SQLite engine, from documents and from the change log, and the threads that read.
+//! The reads of the SQLite engine, from documents and from the change log.
 //!
-//! The threads are started when the store is opened, each with its connection, because a thread that is started later
-//! may be refused (`ulimit -u`), which would end the process.
-//! No function here writes. Used by [`super::Sqlite`], and by `writer` and `open` with their own connection.
+//! No function here writes. Used by `read_pool`, and by `writer` and `open` with their own connection.
 
 use super::checksum;
 use super::damaged_documents::{self, DamagedDocuments, DamagedRow};
-use crate::store::unavailable::{self, Unavailable};
 use crate::store::usage::StoreUsage;
 use crate::store::{CommitChanges, DocumentChange, Undo, scan_start};
-use rusqlite::{Connection, ErrorCode, OpenFlags, Row, Transaction, TransactionBehavior, ffi, params};
+use rusqlite::{Connection, ErrorCode, Row, ffi, params};
 use state::documents::draft::{Reader, Revision, StoredDocument};
 use state::documents::json_text::Text;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::io;
-use std::path::Path;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
-use std::thread::{Builder, JoinHandle};
-use tokio::sync::{Semaphore, oneshot};
 
-/// Reading connections: twice the cores of a small machine; more would only wait for each other.
-const READERS: usize = 4;
 /// Cached statements per connection: more than the statements below.
 pub(super) const STATEMENTS: usize = 32;
 
@@ -158,117 +147,6 @@ impl Reader for ConnectionReader<'_> {
         self.damaged_documents.log(key, why);
         self.damaged.borrow_mut().insert(key.to_owned());
     }
-}
-
-type Work = Box<dyn FnOnce(&Connection) + Send>;
-
-/// The reading threads.
-pub(super) struct ReadPool {
-    /// None while closing.
-    work: Option<Sender<Work>>,
-    threads: Vec<JoinHandle<()>>,
-    free: Arc<Semaphore>,
-    damaged_documents: Arc<DamagedDocuments>,
-}
-
-impl ReadPool {
-    /// Opens all files that reads need, because later reads must not depend on a free descriptor, and starts the
-    /// threads. A connection opens the WAL with its first read, and a file for sorting only if it does not sort in
-    /// memory.
-    pub(super) fn open(file: &Path, damaged_documents: Arc<DamagedDocuments>) -> Result<ReadPool, String> {
-        let open = || -> rusqlite::Result<Connection> {
-            let connection = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-            connection.set_prepared_statement_cache_capacity(STATEMENTS);
-            connection.pragma_update(None, "temp_store", "MEMORY")?;
-            newest_revision(&connection)?;
-            Ok(connection)
-        };
-        let connections = (0..READERS).map(|_| open()).collect::<Result<Vec<_>, _>>();
-        let pool = ReadPool::of(connections.map_err(|error| error.to_string())?, damaged_documents);
-        pool.map_err(|error| format!("cannot start a thread: {error}"))
-    }
-
-    fn of(connections: Vec<Connection>, damaged_documents: Arc<DamagedDocuments>) -> io::Result<ReadPool> {
-        let free = Arc::new(Semaphore::new(connections.len()));
-        let (work, waiting) = channel();
-        let waiting = Arc::new(Mutex::new(waiting));
-        let start = |connection: Connection| {
-            let waiting = waiting.clone();
-            Builder::new().name("reader".to_owned()).spawn(move || serve(&connection, &waiting))
-        };
-        let threads = connections.into_iter().map(start).collect::<io::Result<_>>()?;
-        Ok(ReadPool { work: Some(work), threads, free, damaged_documents })
-    }
-
-    /// Waits for the reads that have begun, and closes the connections.
-    pub(super) fn close(&mut self) {
-        self.work = None;
-        // A view that owns the last handle is dropped by its thread, which cannot wait for itself.
-        for thread in self.threads.drain(..).filter(|t| t.thread().id() != std::thread::current().id()) {
-            let _ = thread.join(); // an error is a panic, which its caller has already received
-        }
-    }
-
-    /// Runs a read in one read transaction, on one of the threads. Also returns the damaged documents that it read. If
-    /// the call is dropped, the read still completes. If SQLite cannot begin the read, the request ends
-    /// ([`unavailable`]).
-    pub(super) async fn view<T, F>(&self, mut view: F) -> (T, Vec<String>)
-    where
-        T: Send + 'static,
-        F: FnOnce(&ConnectionReader<'_>) -> T + Send + 'static,
-    {
-        loop {
-            let permit = self.free.clone().acquire_owned().await.expect("the semaphore is never closed");
-            let damaged_documents = self.damaged_documents.clone();
-            let (reply, answer) = oneshot::channel();
-            let work: Work = Box::new(move |connection| {
-                let answer = match begin(connection) {
-                    Err(error) => Err((view, error)),
-                    Ok((transaction, revision)) => {
-                        let reader = ConnectionReader::new(&transaction, revision, &damaged_documents);
-                        let value = view(&reader);
-                        Ok((value, reader.damaged()))
-                    }
-                };
-                drop(permit);
-                let _ = reply.send(answer); // an error means that the call was dropped
-            });
-            self.work.as_ref().and_then(|threads| threads.send(work).ok()).expect("the store is open");
-            match answer.await.expect("a view does not panic") {
-                Ok(answer) => return answer,
-                Err((again, error)) => {
-                    view = again;
-                    let failure = match is_damage(&error) {
-                        true => {
-                            self.damaged_documents.log(CHANGE_LOG, &error.to_string());
-                            Unavailable::Damaged(vec![CHANGE_LOG.to_owned()])
-                        }
-                        // A file cannot be opened, or another error that may be temporary.
-                        false => Unavailable::CannotOpen(error.to_string()),
-                    };
-                    unavailable::retry(failure).await;
-                }
-            }
-        }
-    }
-}
-
-/// Executes reads until the store is closed.
-fn serve(connection: &Connection, waiting: &Mutex<Receiver<Work>>) {
-    loop {
-        let next = waiting.lock().expect("no holder panics").recv();
-        match next {
-            Ok(work) => work(connection),
-            Err(_) => return,
-        }
-    }
-}
-
-/// Begins a read transaction. The read of the newest revision fixes its snapshot.
-fn begin(connection: &Connection) -> rusqlite::Result<(Transaction<'_>, Revision)> {
-    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Deferred)?;
-    let revision = newest_revision(&transaction)?;
-    Ok((transaction, revision))
 }
 
 /// The name of the change log in lists of damaged documents.
@@ -452,76 +330,4 @@ pub(super) fn change_bytes(connection: &Connection) -> rusqlite::Result<Vec<(Rev
     let rows =
         select.query_map([], |row| Ok((row.get::<_, i64>(0)? as u64, row.get::<_, i64>(1)? as u64)))?;
     rows.collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::DATABASE;
-    use super::*;
-    use std::fs;
-    use std::future::Future as _;
-    use std::pin::pin;
-    use std::task::Context;
-    use std::time::Duration;
-
-    #[tokio::test]
-    async fn a_request_ends_if_a_file_cannot_be_opened_and_other_reads_wait() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join(DATABASE);
-        let writer = Connection::open(&file).expect("a database");
-        writer.pragma_update(None, "journal_mode", "WAL").expect("a local disk");
-        writer.execute_batch("CREATE TABLE changes (revision INTEGER)").expect("a new database");
-        let reader = Connection::open_with_flags(&file, OpenFlags::SQLITE_OPEN_READ_ONLY).expect("it exists");
-        let readers = ReadPool::of(vec![reader], Arc::default()).expect("a thread");
-        // The first read opens the WAL. A folder in its place cannot be opened; the rename that ends this is atomic.
-        let (wal, aside) = (folder.path().join("store.sqlite-wal"), folder.path().join("aside"));
-        fs::rename(&wal, &aside).expect("it exists");
-        std::os::unix::fs::symlink(folder.path(), &wal).expect("the name is free");
-        let error = unavailable::answer(readers.view(|reader| reader.revision)).await.expect_err("a folder");
-        assert!(matches!(error, Unavailable::CannotOpen(_)), "{error}");
-        let reading = tokio::spawn(async move { readers.view(|reader| reader.revision).await });
-        tokio::task::yield_now().await;
-        fs::rename(&aside, &wal).expect("it exists");
-        assert_eq!(reading.await.expect("it does not panic"), (0, vec![]));
-    }
-
-    /// The janitor and the revocation of tokens have no request that could fail: one error of the disk must not stop
-    /// them for ever.
-    #[tokio::test]
-    async fn a_read_of_no_request_succeeds_when_the_disk_has_recovered() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join(DATABASE);
-        let writer = Connection::open(&file).expect("a database");
-        writer.execute_batch("CREATE TABLE changes (revision INTEGER)").expect("a new database");
-        let reader = Connection::open_with_flags(&file, OpenFlags::SQLITE_OPEN_READ_ONLY).expect("it exists");
-        let readers = ReadPool::of(vec![reader], Arc::default()).expect("a thread");
-        let intact = fs::read(&file).expect("it exists");
-        fs::write(&file, vec![b'x'; intact.len()]).expect("it can be written");
-        let error = unavailable::answer(readers.view(|reader| reader.revision)).await.expect_err("damaged");
-        assert!(matches!(error, Unavailable::Damaged(_)), "{error}");
-        let reading = async {
-            let (value, damaged) = readers.view(|reader| reader.revision).await;
-            assert_eq!((value, damaged), (0, vec![]));
-        };
-        let mut reading = pin!(reading);
-        for _ in 0..2 {
-            let attempt = Arc::new(Attempt::default());
-            let waker = attempt.clone().into();
-            assert!(reading.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-            // the first has failed; the second is due
-            let tried = tokio::time::timeout(Duration::from_secs(20), attempt.0.notified());
-            tried.await.expect("it is tried again");
-        }
-        fs::write(&file, intact).expect("it can be written");
-        reading.await;
-    }
-
-    #[derive(Default)]
-    struct Attempt(tokio::sync::Notify);
-
-    impl std::task::Wake for Attempt {
-        fn wake(self: Arc<Self>) {
-            self.0.notify_one();
-        }
-    }
 }

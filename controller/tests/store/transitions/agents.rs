@@ -64,7 +64,7 @@ pub(super) async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
         .call("record_commit::apply_report", move |draft| {
             let report = EarlyReport { run, reports: reports.to_vec(), executing: None };
             let report = Valid::report(report)?;
-            record_commit::apply_report(draft, session, &report, LogAllowance::UNLIMITED, 1).map(drop)
+            record_commit::apply_report(draft, session, &report, LogLines::ALL, 1).map(drop)
         })
         .await;
     // the unit leaves the scope and enters it again

@@ -50,7 +50,7 @@ pub(super) async fn end<S: Store>(fixture: &mut Fixture<'_, S>) {
         .call("record_commit::apply_report", move |draft| {
             let executing = Some(Activity::hook(HookName::Stop));
             let report = Valid::report(EarlyReport { run: 99, reports: Vec::new(), executing })?;
-            record_commit::apply_report(draft, session, &report, LogAllowance::UNLIMITED, 1).map(drop)
+            record_commit::apply_report(draft, session, &report, LogLines::ALL, 1).map(drop)
         })
         .await;
     fixture.call("unit::destroy", move |draft| unit::destroy(draft, MODEL, web, 60).map(drop)).await;

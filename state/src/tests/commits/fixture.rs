@@ -10,7 +10,7 @@ use crate::terms::status::WorkloadStatus;
 use crate::terms::status_message::StatusMessage;
 use crate::tests::*;
 use crate::transitions::record_commit;
-use crate::transitions::run_reports::{LogAllowance, ReportsOfRun};
+use crate::transitions::run_reports::{LogLines, ReportsOfRun};
 use crate::unit::hook_context::{Level, ReportContent};
 use crate::unit::record::RunReport;
 
@@ -59,5 +59,5 @@ pub fn apply_report(
 ) -> Result<Vec<DroppedWrite>, Refusal> {
     let (run, reports, executing) = (reports.run, reports.reports.to_vec(), executing.cloned());
     let report = Valid::report(EarlyReport { run, reports, executing })?;
-    record_commit::apply_report(draft, session, &report, LogAllowance::UNLIMITED, now_ms)
+    record_commit::apply_report(draft, session, &report, LogLines::ALL, now_ms)
 }

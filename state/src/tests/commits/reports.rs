@@ -10,8 +10,7 @@ use crate::terms::status_message::StatusMessage;
 use crate::tests::commits::fixture::{apply_report, change, hook, log, of_charm, report, run_report, status};
 use crate::tests::relations::pair;
 use crate::tests::*;
-use crate::transitions::log_retention::line_bytes;
-use crate::transitions::run_reports::{LogAllowance, ReportsOfRun};
+use crate::transitions::run_reports::{LogLines, ReportsOfRun};
 use crate::unit::hook_context::{BagWrites, Level, ReportContent};
 use crate::unit::record::RunReport;
 
@@ -225,28 +224,22 @@ fn reports_of_a_unit_that_lost_its_folder_are_newer_than_its_earlier_reports() {
 }
 
 #[test]
-fn lines_beyond_the_allowance_are_dropped_and_counted_with_the_next_stored_line() {
+fn dropped_lines_are_stated_before_the_next_stored_line() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let agent = Agent::attach(&mut world, "web/0");
-    let lines = |calls: std::ops::RangeInclusive<u32>| -> Vec<RunReport> {
-        let what = ReportContent::Log { level: Level::Info, text: "t".repeat(400) };
-        calls.map(|call| RunReport { call, at_ms: 1, what: what.clone() }).collect()
-    };
-    let mut apply = |reports: Vec<RunReport>, allowance: LogAllowance| {
+    let mut apply = |call: u32, log_lines: LogLines| {
+        let what = ReportContent::Log { level: Level::Info, text: "t".into() };
+        let reports = vec![RunReport { call, at_ms: 1, what }];
         let early = Valid::report(EarlyReport { run: 1, reports, executing: None }).expect("it is bounded");
         let session = agent.session();
-        let applied = world.run(|draft, _| record_commit::apply_report(draft, session, &early, allowance, 9));
+        let applied = world.run(|draft, _| record_commit::apply_report(draft, session, &early, log_lines, 9));
         applied.expect("its session");
-        world.reader().scan(&MODEL.logs_of(agent.unit), "", usize::MAX)
+        let stored = world.reader().scan(&MODEL.logs_of(agent.unit), "", usize::MAX);
+        stored.into_iter().map(|stored| stored.key.as_str().to_owned()).collect::<Vec<_>>()
     };
-    let allowance = LogAllowance { bytes: 1_600, dropped_before: 0 };
-    assert_eq!(allowance.measure(&lines(1..=4)), (1_600, 2));
-    let stored = apply(lines(1..=4), allowance);
-    assert_eq!(stored.len(), 2);
-    assert!(stored.iter().map(line_bytes).sum::<u64>() <= 1_600);
-    let counted = apply(lines(5..=5), LogAllowance { dropped_before: 2, ..LogAllowance::UNLIMITED });
-    let keys: Vec<&str> = counted[2..].iter().map(|stored| stored.key.as_str()).collect();
+    assert_eq!(apply(1, LogLines::Dropped), [""; 0]);
     let unit = agent.unit;
-    assert_eq!(keys, [MODEL.log(unit, 1, 5).text(), MODEL.dropped_lines(unit, 1, 5).text()]);
+    let (line, dropped) = (MODEL.log(unit, 1, 2), MODEL.dropped_lines(unit, 1, 2));
+    assert_eq!(apply(2, LogLines::Stored { dropped_before: 1 }), [line.text(), dropped.text()]);
 }

@@ -1,7 +1,7 @@
 //! Forced units: fenced, out of their scopes, and removed in bounded batches.
 
+use crate::documents::attachment::{Attachment, attachment};
 use crate::documents::prelude::{BagDoc, ForcedRemovalDoc};
-use crate::documents::unit_agent::{UnitAgent, unit_agent};
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{application, cleanup, machine, unit};
 use crate::machine::plan::shows_unfinished_agent;
@@ -70,15 +70,15 @@ fn a_unit_that_is_forced_before_its_agent_attached_starts_no_agent() {
     world.deploy("web", "web", 1);
     let unit = world.unit("web/0");
     let machine = read(world.reader(), &MODEL.unit(unit)).expect("the unit exists").machine;
-    let agent = |world: &World| unit_agent(&mut world.reader(), MODEL, unit);
-    assert_eq!(agent(&world), UnitAgent::NeverAttached);
+    let agent = |world: &World| attachment(&mut world.reader(), MODEL, unit);
+    assert_eq!(agent(&world), Attachment::Never);
     world
         .run(|draft, _| force::destroy_machine(draft, MODEL, machine, Force::AtOnce, NOW))
         .expect("the forced removal is accepted");
     for entity in [machine, unit] {
         world.run(|draft, _| force::force_batch(draft, MODEL, entity, NOW)).expect("it is due");
     }
-    assert_eq!(agent(&world), UnitAgent::ActedForByForce { had_attached: false });
+    assert_eq!(agent(&world), Attachment::Fenced { had_attached: false });
     let removed = world.run(|draft, _| unit::remove(draft, MODEL, unit, NOW));
     let reason = *removed.expect_err("force is acting for it").reason;
     assert!(!shows_unfinished_agent(&reason), "{reason:?}");

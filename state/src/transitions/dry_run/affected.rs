@@ -3,11 +3,11 @@
 //! They are collected before the simulation, because a simulation adds no entity. [`AffectedEntities::collect`]
 //! reports by `truncated` that a limit was reached. Called by the dry run only.
 
+use crate::documents::attachment::{Attachment, attachment};
 use crate::documents::blockers::EntityId;
 use crate::documents::draft::{Reader, read};
 use crate::documents::effective_life;
 use crate::documents::prelude::{Model, RelationDoc, UnitDoc, last_id};
-use crate::documents::unit_agent::{UnitAgent, unit_agent};
 use crate::terms::cause::Entity;
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
@@ -207,7 +207,7 @@ impl AffectedEntities {
         let mut machines: BTreeSet<Uuid> = ends.iter().map(|(_, doc)| doc.machine).collect();
         machines.extend(self.machines.iter().filter(|id| departing.contains(&EntityId::Machine(**id))));
         let must_act = |id: &Uuid| {
-            unit_agent(&mut { after }, model, *id) != UnitAgent::NeverAttached
+            attachment(&mut { after }, model, *id) != Attachment::Never
                 && read(after, &model.unit_life(*id)) != Some(Life::Dead)
         };
         let units = self.units.keys().filter(|id| leaves(id) || ends.iter().any(|(end, _)| end == id));

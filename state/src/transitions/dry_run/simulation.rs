@@ -18,7 +18,7 @@ use crate::terms::names::Uuid;
 use crate::terms::operation::{Hook, Operation};
 use crate::transitions::dry_run::affected::ENTITIES_MAX;
 use crate::transitions::dry_run::result::ExpectedHook;
-use crate::transitions::run_reports::LogAllowance;
+use crate::transitions::run_reports::LogLines;
 use crate::transitions::{force, record_commit};
 use crate::unit::dry_run::{SimulatedStep, simulate_next};
 use crate::unit::record::Record;
@@ -283,7 +283,7 @@ fn commit(simulated: &mut SimulatedReader<'_>, next: &NextRecord) -> bool {
     let committed = simulated.run(|draft| {
         // a simulation adds no entity, so no identifier is used
         let record = Valid::record(next.record.clone())?;
-        record_commit::commit(draft, next.session, &record, LogAllowance::UNLIMITED, &mut || Uuid(0))
+        record_commit::commit(draft, next.session, &record, LogLines::ALL, &mut || Uuid(0))
     });
     committed.is_ok_and(|committed| committed.refusal.is_none())
 }
