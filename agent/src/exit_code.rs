@@ -1,6 +1,7 @@
 //! The exit codes of the agents.
 //!
-//! The machine agent and systemd derive from them whether an agent is restarted; the machine agent reports the fault. A unit agent that cannot continue ends with the code of its fault, because on a full disk no report can be written.
+//! The machine agent and systemd derive from them whether an agent is restarted; the machine agent reports the fault. A
+//! unit agent that cannot continue ends with the code of its fault, because on a full disk no report can be written.
 
 use state::terms::health::Fault;
 

@@ -90,7 +90,7 @@ pub trait HookHost {
 
 /// The charm of a unit: its folder and its processes.
 pub trait CharmHost {
-    /// The hook lock, which is gated during a run: one run at a time per machine, or per unit if `parallel`.
+    /// The hook lock, which is held during a run: one run at a time per machine, or per unit if `parallel`.
     /// Dropping it releases the lock, unless a hook's process still holds it.
     type Lock;
     /// Waits until the hook lock is acquired.

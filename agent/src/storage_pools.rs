@@ -77,16 +77,17 @@ impl StoragePools {
         }
         let mounted_at = folder.join(MOUNTED_AT);
         let is_mounted = mount_points().contains(&target);
-        if is_mounted && fs::read_to_string(&mounted_at).ok().as_ref() == Some(wanted) {
-            return Ok(target);
-        }
-        if is_mounted {
+        let is_ours = fs::read_to_string(&mounted_at).ok().as_ref() == Some(wanted);
+        if is_mounted && !is_ours {
             bail!("{wanted} is the mount point of another filesystem");
         }
-        fs::create_dir_all(&target).with_context(|| wanted.clone())?;
-        // stored first, so that a mount which is interrupted is found again
-        write_atomic(&mounted_at, wanted.as_bytes())?;
-        run("mount", &["--bind"], &[content, &target]).await?;
+        if !is_mounted {
+            fs::create_dir_all(&target).with_context(|| wanted.clone())?;
+            // stored first, so that a mount which is interrupted is found again
+            write_atomic(&mounted_at, wanted.as_bytes())?;
+            run("mount", &["--bind"], &[content, &target]).await?;
+        }
+        // also for an earlier mount, after which this may have failed
         if attachment.read_only {
             run("mount", &["-o", "remount,bind,ro"], &[&target]).await?;
         }

@@ -129,7 +129,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
                     let parallel = shared.view().is_some_and(|view| view.model.parallel);
                     let (locked, changed) =
                         (pin!(self.charms.lock(parallel)), pin!(shared.act_changed.notified()));
-                    lock = tokio::select! { biased; gated = locked => Some(gated), () = changed => None };
+                    lock = tokio::select! { biased; held = locked => Some(held), () = changed => None };
                     continue;
                 }
                 Act::FetchBag(request) => {

@@ -16,8 +16,9 @@ pub const LOG_PAGE_LINES: u32 = 1_000;
 
 /// The most entries of all filters of one query: each one is compared with every unit and module of the log.
 pub const LOG_FILTERS_MAX: usize = 32;
-/// The most bytes of an entry of a filter: `unit-` with a name of 63 letters and a number, and wildcards between them.
-pub const LOG_FILTER_BYTES_MAX: usize = 128;
+/// The most bytes of an entry of a filter. The longest module is that of a hook: `unit.`, a name of 63 letters and a
+/// number, an endpoint of 60 and the name of the event, some 150.
+pub const LOG_FILTER_BYTES_MAX: usize = 512;
 
 /// Returns lines of the debug log. A line is selected if it matches every filter that is not empty; it matches
 /// a filter if it matches one of its entries (spec/clients.md 3.6).

@@ -168,7 +168,11 @@ impl Environment for HostEnvironment {
     async fn has_archive(&self, digest: &str) -> bool {
         let (file, expected) = (self.archives.join(digest), digest.to_owned());
         let is_intact = move || File::open(file).and_then(sha256_of).is_ok_and(|digest| digest == expected);
-        self.disk.run_on_whole_file(is_intact).await
+        let is_intact = self.disk.run_on_whole_file(is_intact).await;
+        if is_intact {
+            self.damaged.remove(digest); // it was put back
+        }
+        is_intact
     }
 
     async fn open_archive(&self, digest: &str) -> Option<ArchiveFile> {

@@ -267,6 +267,7 @@ fn certificate_pair(
         return Ok((certificate, key));
     }
     let new_pair = make()?;
+    ignore_not_found(fs::remove_file(&certificate))?; // an old certificate does not fit the new key
     write_atomic(&key, new_pair.1.as_bytes())?;
     write_atomic(&certificate, new_pair.0.as_bytes())?;
     Ok(new_pair)

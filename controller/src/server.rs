@@ -3,11 +3,11 @@
 //! It has its own accept loop, which allows TLS 1.3 only and bounds the connections (S18). No byte of a request body is
 //! read before the caller is authorised for the route. Called by `program`.
 //!
-//! `admission` decides which connections may be open within `connection_limits`, `connections` executes these decisions, `waiting` holds the
-//! accepted connections that may not be open yet, so that the accept loop waits for no client, `revocation` ends the
-//! connections of revoked tokens, `upload` receives charm archives, `request_body` receives those of other requests, `sending` sends the bodies of responses, `budget` is
-//! what the callers share, and `descriptors` reads the limit of open files,
-//! from which the limits of connections follow.
+//! Connections: `admission` decides which may be open within `connection_limits`, `connections` executes these
+//! decisions, `waiting` holds accepted ones that may not be open yet, so that the accept loop waits for no client, and
+//! `revocation` ends those of revoked tokens. `descriptors` reads the limit of open files, from which the limits of
+//! connections follow. Bodies: `upload` receives archives, `request_body` those of other requests, `sending` sends those
+//! of responses, and `budget` is what the callers share.
 
 mod admission;
 mod budget;

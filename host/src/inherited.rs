@@ -22,8 +22,7 @@ fn close_descriptors() {
 }
 
 /// Blocks the signal with which a write beyond `ulimit -f` kills the process: the write then fails with EFBIG, and is
-/// handled as on a full disk. Threads that are started later inherit this; programs do not, because the standard library
-/// starts them with an empty mask.
+/// handled as on a full disk. Threads and programs that are started later inherit this; the shim resets the mask of a hook.
 fn block_file_size_signal() {
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGXFSZ);

@@ -1,8 +1,8 @@
 //! The files of resources on the disk of a unit: `resources/NAME/FILE` in its folder (spec/hook-tools.md 2.5).
 //!
 //! The agent fetches a file when resource-get requests it and the disk has no file with the expected digest, and replaces
-//! it as a whole: a hook never reads a part of a file, and a file whose content differs from the expected digest is never stored. Every user may read the
-//! files, because services of a charm run as other users.
+//! it as a whole: a hook never reads a part of a file, and a file whose content differs from the expected digest is never
+//! stored. Every user may read the files, because services of a charm run as other users.
 
 use crate::folder::public_dir;
 use crate::ports::HookHost;

@@ -1,8 +1,8 @@
-//! The files of one run: writes `context.yaml` before the gate of the shim is opened, and reads it and the outcome, which
-//! the shim writes, for the agent that is there when the hook has ended.
+//! The files of one run. The agent writes `context.yaml` before it opens the gate of the shim; the shim writes the
+//! outcome.
 //!
-//! A file that is
-//! absent or unreadable counts as absent.
+//! After the hook has ended, the current agent, which may be a later one, reads both. An unreadable file is treated like
+//! an absent one.
 
 use crate::fault;
 use hook_client::shim;

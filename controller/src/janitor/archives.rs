@@ -6,9 +6,9 @@
 //!
 //! The order is: 1. the document is removed, in a transaction that conflicts with a concurrent deployment; 2. the file
 //! is deleted. A crash in between leaves a file without a document, which a later sweep deletes. An upload stores the
-//! file first and the document second. While an upload stores its file and its document, it
-//! holds the lock of `Controller::archives` shared; while the janitor removes a document and its file, it holds the lock
-//! exclusively. A lookup restarts the grace period under the shared lock, so that the janitor cannot remove an archive
+//! file first and the document second. While an upload stores its file and its document, it holds the lock of
+//! `Controller::archives` shared; while the janitor removes a document and its file, it holds the lock exclusively. A
+//! lookup restarts the grace period under the shared lock, so that the janitor cannot remove an archive
 //! that was just reported as stored.
 
 use super::batch::log_and_skip;

@@ -10,7 +10,7 @@ use std::fmt;
 
 pub use crate::terms::refusal::code::Code;
 
-/// The answer of a transition that is not allowed (style 1.10).
+/// The answer of a transition that is not allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// Why it is not allowed. It is boxed, so that the result of a transition stays small.

@@ -1,4 +1,4 @@
-//! Applications: deployed from a charm archive, configured, refreshed and destroyed (spec E.4, seed 001).
+//! Applications: deployed from a charm archive, configured, refreshed and destroyed (spec E.4).
 //!
 //! Destroying an application writes one document, its life; the lives of its units and relations are derived
 //! from it. An application is never visible as Dead: it is Dying until its last unit and relation are removed,

@@ -1,5 +1,5 @@
 //! Machines: added for a unit or by a user, Dying when the last unit is removed, set Dead by their own agent,
-//! removed by the provisioner (spec E.5, seed 001).
+//! removed by the provisioner (spec E.5).
 //!
 //! A machine with an Alive unit is never destroyed without force, and a machine with any unit is never Dead
 //! (I20). Called by the handlers of users, the machine agent's handlers, the provisioner's handlers, and by the

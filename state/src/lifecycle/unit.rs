@@ -1,5 +1,5 @@
 //! Units: added to an application and a machine, destroyed by a user, set Dead by their own agent, removed by
-//! the machine agent (spec E.3, seed 001).
+//! the machine agent (spec E.3).
 //!
 //! A unit name is never used again, a unit that is in a scope or has subordinates is never Dead (I20), and
 //! removing a unit removes or advances everything that only waited for it in the same transaction. Called by

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The life of an entity. The order is the only direction in which it can change (seed 001: "no such thing can
+/// The life of an entity. The order is the only direction in which it can change ("no such thing can
 /// ever change to an earlier state").
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -55,7 +55,7 @@ pub enum Operation {
     /// Download, verify and unpack the charm beside the current one, then swap the folders. The first deployment and
     /// upgrades.
     InstallCharm(CharmRef),
-    /// Enter a relation's scope. The unit's initial settings are published in the same transaction (seed 000).
+    /// Enter a relation's scope. The unit's initial settings are published in the same transaction.
     EnterScope {
         /// The relation's number.
         relation: RelationNumber,

@@ -1,4 +1,4 @@
-//! Reasons for refusals: why a transition is not allowed, as types (style 6: an enum per transition file).
+//! Reasons for refusals: why a transition is not allowed, as types.
 //!
 //! The code of a refusal follows from its reason ([`RefusalReason::code`]). The English, message and hint, is in
 //! `api::text::refusal` and nowhere else. A reason is part of `documents::refusal::Refusal`, which adds the blockers.

@@ -14,7 +14,7 @@ pub type BagChange = BTreeMap<String, String>;
 pub const BAG_BYTES_MAX: usize = 1 << 20;
 
 /// Applies `change` to `bag`. Returns whether the content differs afterwards: a change without effect
-/// increments no version and triggers no hook (seed 000, invariant I7).
+/// increments no version and triggers no hook (I7).
 pub fn apply(bag: &mut Bag, change: &BagChange) -> bool {
     let mut changed = false;
     for (key, value) in change {

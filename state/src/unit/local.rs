@@ -3,7 +3,7 @@
 //! `Local` is the fold of its events. The agent's journal stores the events and `state.yaml` the fold; the
 //! controller's replica is the same fold over the records that it has received. `Local` never changes in another way.
 //!
-//! An impossible order of events is a defect of this program and ends the agent by an assertion (style 3).
+//! An impossible order of events is a defect of this program and ends the agent by an assertion.
 
 mod apply;
 

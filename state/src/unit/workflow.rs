@@ -1,11 +1,11 @@
-//! The workflow of a unit as operators see it: new, ready, running, or an error state (seed 004; spec G.5).
+//! The workflow of a unit as operators see it: new, ready, running, or an error state (spec/uniter.md G.5).
 //!
 //! It is derived from the stored state, for display only; no decision depends on it.
 
 use super::local::Local;
 use crate::terms::operation::{Hook, Operation};
 
-/// The workflow state of seed 004.
+/// The state of a unit in its workflow (design 3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Workflow {
     /// install has not succeeded yet.
@@ -39,7 +39,7 @@ impl std::fmt::Display for Workflow {
 }
 
 impl Local {
-    /// Returns the position of the unit in the workflow new -> ready -> running (seed 004; spec G.5).
+    /// Returns the position of the unit in the workflow new -> ready -> running (spec/uniter.md G.5).
     pub fn workflow(&self) -> Workflow {
         // retries, and operations that run while the unit is in error, do not change the error state
         if let Some(episode) = self.episode() {

@@ -429,7 +429,8 @@ async fn stop_container(folder: &Path) -> Result<(), CommandError> {
     kill_container_processes(folder).await?;
     let root = folder.join("root");
     if is_mounted(&root) {
-        host_programs::run("umount", &[&root.display().to_string()], program::QUICK).await?;
+        // it writes back what the machine has written
+        host_programs::run("umount", &[&root.display().to_string()], program::COPY).await?;
     }
     Ok(())
 }

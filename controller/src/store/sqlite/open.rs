@@ -213,7 +213,7 @@ fn examine(connection: &Connection) -> rusqlite::Result<Result<DamagedDocuments,
 }
 
 /// Returns the first fault in the structure of the database; none if it is sound. The contents of rows are not checked.
-/// A write into an structural_fault structure would damage it further.
+/// A write into a damaged structure would damage it further.
 pub(super) fn structural_fault(connection: &Connection) -> rusqlite::Result<Option<String>> {
     let first: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
     Ok((first != "ok").then(|| first.replace('\n', "; ")))
@@ -349,7 +349,7 @@ pub struct GenerationFile {
 }
 
 /// What distinguishes a file from its copies and from the file that it replaced.
-#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Deserialize)]
 struct FileIdentity {
     inode: u64,
     /// When the file was created, in nanoseconds since 1970; 0 if its file system does not record that. Necessary
@@ -358,6 +358,12 @@ struct FileIdentity {
 }
 
 impl FileIdentity {
+    /// Whether both are of one file. A kernel that is upgraded may begin to report birth times.
+    fn is_same(self, other: FileIdentity) -> bool {
+        let is_known = self.created_ns != 0 && other.created_ns != 0;
+        self.inode == other.inode && (!is_known || self.created_ns == other.created_ns)
+    }
+
     fn of(file: &Metadata) -> FileIdentity {
         let age = file.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         let created_ns = age.and_then(|age| u64::try_from(age.as_nanos()).ok()).unwrap_or(0);
@@ -381,7 +387,7 @@ impl GenerationFile {
         let path = GenerationFile::path(folder);
         let recorded = std::fs::read_to_string(&path).ok().and_then(|text| serde_yaml::from_str(&text).ok());
         let actual = path.metadata().ok().map(|file| FileIdentity::of(&file));
-        recorded.is_some_and(|recorded: FileIdentity| actual != Some(recorded))
+        recorded.is_some_and(|recorded: FileIdentity| !actual.is_some_and(|actual| recorded.is_same(actual)))
     }
 
     /// Replaces the file atomically and syncs the folder, which also makes the database's directory entry durable.

@@ -37,7 +37,9 @@ pub(super) struct ConnectionReader<'c> {
     damaged_documents: &'c DamagedDocuments,
     /// The damaged documents that were read, or the prefix of documents that cannot be listed.
     damaged: RefCell<BTreeSet<String>>,
-    /// The write error that ended a read. No document is damaged then, and the transaction is rolled back.
+    /// Whether this reads for the writer, which rolls its transaction back after a write error.
+    is_for_writer: bool,
+    /// The write error that ended a read of the writer. No document is damaged then.
     write_error: RefCell<Option<rusqlite::Error>>,
 }
 
@@ -48,7 +50,26 @@ impl<'c> ConnectionReader<'c> {
         damaged_documents: &'c DamagedDocuments,
     ) -> ConnectionReader<'c> {
         let (damaged, write_error) = (RefCell::default(), RefCell::default());
-        ConnectionReader { connection, revision, damaged_documents, damaged, write_error }
+        ConnectionReader {
+            connection,
+            revision,
+            damaged_documents,
+            damaged,
+            is_for_writer: false,
+            write_error,
+        }
+    }
+
+    /// The reader of the writer's transaction.
+    pub(super) fn for_writer(
+        connection: &'c Connection,
+        revision: Revision,
+        damaged_documents: &'c DamagedDocuments,
+    ) -> ConnectionReader<'c> {
+        ConnectionReader {
+            is_for_writer: true,
+            ..ConnectionReader::new(connection, revision, damaged_documents)
+        }
     }
 
     /// Returns the write error that ended a read. What was read must not be used then.
@@ -56,8 +77,9 @@ impl<'c> ConnectionReader<'c> {
         self.write_error.borrow_mut().take()
     }
 
+    /// A document that cannot be read is noted, whatever the reason: nothing may be concluded from its absence.
     fn note_error(&self, key: &str, error: rusqlite::Error) {
-        match is_write_error(&error) {
+        match self.is_for_writer && is_write_error(&error) {
             true => drop(self.write_error.replace(Some(error))),
             false => self.note_damage(key, &error.to_string()),
         }

@@ -2,11 +2,11 @@
 //! file (EFBIG, `ulimit -f`).
 //!
 //! SQLite has a code for a full disk only, and reports the other two like a disk that fails. A limit breaks no guarantee:
-//! what was synced stays, the failed commit lacks its last frame, and the same request succeeds once the limit is raised.
+//! what was synced stays, a commit whose write failed lacks its last frame, and the same request succeeds once the limit is raised.
 //! Called by the writer for errors of writes.
 
 use host::file::is_disk_full;
-use rusqlite::ErrorCode;
+use rusqlite::{ErrorCode, ffi};
 use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -14,6 +14,13 @@ use std::path::PathBuf;
 
 /// What one frame of the WAL takes, rounded up to blocks of the disk.
 const PROBE_BYTES: usize = 8192;
+
+/// Whether the error is that of a write, before the commit is complete in the WAL. After a failed sync the WAL may contain
+/// all of it, so that a restart could apply what was refused: the store is broken then, whatever the reason.
+fn is_before_commit(error: &rusqlite::Error) -> bool {
+    let writes = [ffi::SQLITE_IOERR_WRITE, ffi::SQLITE_IOERR_SHMSIZE, ffi::SQLITE_IOERR_TRUNCATE];
+    error.sqlite_extended_error_code().is_some_and(|code| writes.contains(&code))
+}
 
 /// The limits of the folder of a database.
 pub(super) struct WriteLimit {
@@ -29,7 +36,9 @@ impl WriteLimit {
     pub(super) fn is_reached(&self, error: &rusqlite::Error) -> bool {
         match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => true,
-            Some(ErrorCode::SystemIoFailure) => self.probe().is_err_and(|error| is_disk_full(&error)),
+            Some(ErrorCode::SystemIoFailure) => {
+                is_before_commit(error) && self.probe().is_err_and(|error| is_disk_full(&error))
+            }
             _ => false,
         }
     }
@@ -44,5 +53,18 @@ impl WriteLimit {
         let written = probe.write_all_at(&[0; PROBE_BYTES], end).and_then(|()| probe.sync_data());
         std::fs::remove_file(&path).ok(); // it is truncated before it is used again
         written
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_failed_write_is_known_to_have_committed_nothing() {
+        let failed = |code| rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
+        assert!(is_before_commit(&failed(ffi::SQLITE_IOERR_WRITE)));
+        assert!(!is_before_commit(&failed(ffi::SQLITE_IOERR_FSYNC)));
+        assert!(!is_before_commit(&failed(ffi::SQLITE_IOERR_DIR_FSYNC)));
     }
 }

@@ -165,7 +165,7 @@ impl Writer {
         let mut decided = Vec::with_capacity(batch.len());
         let (mut added, mut changes) = (Vec::new(), Vec::new());
         for request in batch {
-            let reader = ConnectionReader::new(&self.connection, newest, &self.damaged_documents);
+            let reader = ConnectionReader::for_writer(&self.connection, newest, &self.damaged_documents);
             let transaction = request.decide(&reader);
             if let Some(error) = reader.take_write_error() {
                 return Err(error.into());
