@@ -63,7 +63,7 @@ pub(super) fn application_part(reader: &dyn Reader, model: Model, id: Uuid) -> O
             .or_else(|| doc.requested_base.clone())
             .or_else(|| declared.base().cloned())
             .unwrap_or_default(),
-        exposed: false,
+        exposed: read(reader, &model.application_exposed(id)).unwrap_or_default(),
         subordinate: doc.subordinate,
         subordinate_to: subordinate_to.into_iter().collect(),
         workload_version: String::new(),

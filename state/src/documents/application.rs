@@ -154,6 +154,10 @@ impl Model {
         self.key(Kind::ApplicationConfig, &[id])
     }
 
+    /// Whether an application is exposed; absent while it is not.
+    pub fn application_exposed(&self, id: Uuid) -> Key<bool> {
+        self.key(Kind::ApplicationExposed, &[id])
+    }
     /// Whether an application is trusted; absent while it is not.
     pub fn application_trust(&self, id: Uuid) -> Key<bool> {
         self.key(Kind::ApplicationTrust, &[id])

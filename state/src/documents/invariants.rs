@@ -388,6 +388,7 @@ impl Check<'_> {
         let of_applications = [
             Kind::ApplicationCharm,
             Kind::ApplicationConfig,
+            Kind::ApplicationExposed,
             Kind::ApplicationTrust,
             Kind::ApplicationStorage,
             Kind::ApplicationStatus,

@@ -75,6 +75,8 @@ string_enum! {
         ApplicationConfig = "application-config",
         /// Whether an application is trusted with the credential of its cloud.
         ApplicationTrust = "application-trust",
+        /// Whether an application is exposed.
+        ApplicationExposed = "application-exposed",
         /// The status that the leader set for an application.
         ApplicationStatus = "application-status",
         /// Index: the name of an application.

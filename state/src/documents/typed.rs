@@ -32,7 +32,7 @@ pub fn type_error(stored: &StoredDocument) -> Option<String> {
         Kind::TokenOf | Kind::RetiredToken | Kind::ApplicationRelationRemoval | Kind::WorkloadVersion => {
             parses::<String>(stored)
         }
-        Kind::ApplicationTrust => parses::<bool>(stored),
+        Kind::ApplicationExposed | Kind::ApplicationTrust => parses::<bool>(stored),
         Kind::Archive => parses::<ArchiveDoc>(stored),
         Kind::Sequence => parses::<u64>(stored),
         Kind::Tombstone => parses::<TombstoneDoc>(stored),

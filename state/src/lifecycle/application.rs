@@ -10,7 +10,7 @@ use crate::charm::{Base, Charm, Role};
 pub use crate::documents::application::charm_of;
 use crate::documents::blockers::{self, EntityId, operator_removal};
 use crate::documents::document_reads::Documents;
-use crate::documents::draft::Draft;
+use crate::documents::draft::{Draft, Key};
 use crate::documents::prelude::{
     ApplicationDoc, ApplicationStorageDoc, CharmDoc, GLOBAL, Model, TombstoneDoc, TombstoneKind,
 };
@@ -316,13 +316,20 @@ pub fn configure(
 /// The user's `trust`: whether the units of an application may read the credential of their cloud. All of them run
 /// config-changed if it differs (spec/uniter.md B.1).
 pub fn set_trust(draft: &mut Draft, model: Model, id: Uuid, trusted: bool) {
-    let key = model.application_trust(id);
-    if draft.get(&key).unwrap_or_default() == trusted {
-        return;
-    }
-    match trusted {
-        true => draft.put(&key, &true),
-        false => draft.remove(&key),
+    set_flag(draft, &model.application_trust(id), trusted);
+}
+
+/// The user's `expose` and `unexpose` (spec/clients.md 3.2): only the status shows it, as no provider has a firewall.
+pub fn set_exposed(draft: &mut Draft, model: Model, id: Uuid, exposed: bool) {
+    set_flag(draft, &model.application_exposed(id), exposed);
+}
+
+/// Writes a document that is absent while it is false. No change of the value is no change of the document.
+fn set_flag(draft: &mut Draft, key: &Key<bool>, value: bool) {
+    match (draft.get(key).unwrap_or_default(), value) {
+        (false, true) => draft.put(key, &true),
+        (true, false) => draft.remove(key),
+        (true, true) | (false, false) => {}
     }
 }
 
@@ -480,6 +487,7 @@ pub(crate) fn remove_if_unreferenced(draft: &mut Draft, model: Model, id: Uuid) 
     draft.remove(&model.application_life(id));
     draft.remove(&model.application_charm(id));
     draft.remove(&model.application_config(id));
+    draft.remove(&model.application_exposed(id));
     draft.remove(&model.application_trust(id));
     draft.remove(&model.application_storage(id));
     draft.remove(&model.application_status(id));

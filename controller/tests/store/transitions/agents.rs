@@ -144,6 +144,12 @@ pub(super) async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
             Ok(())
         })
         .await;
+    fixture
+        .call("application::set_exposed", move |draft| {
+            application::set_exposed(draft, MODEL, web, true);
+            Ok(())
+        })
+        .await;
     // The following transitions are called directly, not as parts of a record.
     let db = fixture.unit("db/0").await;
     // db/0 creates its subordinate unit
