@@ -18,6 +18,7 @@ requests! { ApplicationRequests {
     GetConfig = post "/v1/models/{model}/config", Reader => ApplicationConfig;
     Configure = post "/v1/models/{model}/configure", Writer => WriteResponse;
     SetTrust = post "/v1/models/{model}/trust", Writer => WriteResponse;
+    SetExposed = post "/v1/models/{model}/expose", Writer => WriteResponse;
     RemoveApplication = post "/v1/models/{model}/remove-application", Writer => WriteResponse;
 } }
 
@@ -47,6 +48,16 @@ pub struct SetTrust {
     pub application: String,
     /// Whether it is trusted from now on.
     pub trusted: bool,
+}
+
+/// Sets whether an application is shown as exposed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SetExposed {
+    /// The application.
+    pub application: String,
+    /// Whether it is exposed from now on.
+    pub exposed: bool,
 }
 
 /// Destroys an application with all its units.

@@ -45,6 +45,8 @@ fn every_command_line_of_clients_is_parsed() {
          r=f --revision 2 --storage d=x --trust",
         "trust --model m app --scope cluster",
         "trust --model m app --remove",
+        "expose --model m app --endpoints a,b --to-cidrs c --to-spaces s",
+        "unexpose --model m app --endpoints a",
         "resources --model m app --details --format json",
         "list-resources app",
         "attach-resource --model m app r=f s=g",

@@ -7,7 +7,7 @@ use api::{ActionFailure, LogLine, LogPage, LogSource};
 use clap::Parser;
 use cli::command_error::CommandError;
 use cli::commands::{
-    Arguments, Verb, add_unit, config, debug_log, deploy, destroy_model, disk_usage, model_config,
+    Arguments, Verb, add_unit, config, debug_log, deploy, destroy_model, disk_usage, expose, model_config,
     remove_unit, run, suspend_relation, trust, why,
 };
 use cli::data_dir::DataDir;
@@ -30,6 +30,8 @@ async fn run_command(words: &[&str], session: &FakeSession) -> Result<(), Comman
         Verb::AddUnit(args) => add_unit::run(&args, session).await,
         Verb::Config(args) => config::run(&args, session).await,
         Verb::Trust(args) => trust::run(&args, session).await,
+        Verb::Expose(args) => expose::expose(&args, session).await,
+        Verb::Unexpose(args) => expose::unexpose(&args, session).await,
         Verb::ModelConfig(args) => model_config::run(&args, session).await,
         Verb::DebugLog(args) => debug_log::run(&args, session).await,
         Verb::Why(args) => why::run(&args, session).await,
@@ -327,6 +329,18 @@ async fn settings_and_resets_are_sent_as_one_change() {
         session.api.requests(),
         ["configure dev/ledger {\"a\": \"1\", \"b\": \"x=y\"} [\"c\", \"d\"]"]
     );
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn an_application_is_exposed_and_flags_without_an_effect_are_answered() {
+    let session = FakeSession::new(FakeController::default());
+    run_command(&["expose", "ledger"], &session).await.expect("changed");
+    assert_eq!(session.printed(), (String::new(), String::new()), "silent");
+    run_command(&["expose", "ledger", "--to-cidrs", "10.0.0.0/8"], &session).await.expect("changed");
+    assert!(session.printed().1.starts_with("WARNING --to-cidrs"), "{:?}", session.printed());
+    run_command(&["unexpose", "ledger"], &session).await.expect("changed");
+    let exposed = "expose dev/ledger true";
+    assert_eq!(session.api.requests(), [exposed, exposed, "expose dev/ledger false"]);
 }
 
 #[tokio::test(flavor = "current_thread")]

@@ -24,6 +24,7 @@ pub mod destroy_model;
 pub mod disk_usage;
 pub mod down;
 pub mod exec;
+pub mod expose;
 pub mod grant_secret;
 pub mod integrate;
 pub mod machines;
@@ -123,6 +124,10 @@ pub enum Verb {
     Config(config::ConfigArgs),
     /// Let the charm of an application read the credential of its cloud
     Trust(trust::TrustArgs),
+    /// Show an application as exposed
+    Expose(expose::ExposeArgs),
+    /// Show an application as not exposed
+    Unexpose(expose::UnexposeArgs),
     /// Show the applications, units and machines of the model
     Status(status::StatusArgs),
     /// Show a unit and its relation data
@@ -237,7 +242,7 @@ pub enum Verb {
 }
 
 /// Commands of Juju that are not supported: rejected with `not offered here` (spec/clients.md 3.2).
-pub const NOT_OFFERED: [&str; 54] = [
+pub const NOT_OFFERED: [&str; 52] = [
     "add-cloud",
     "add-credential",
     "add-k8s",
@@ -262,7 +267,6 @@ pub const NOT_OFFERED: [&str; 54] = [
     "download",
     "enable-ha",
     "export-bundle",
-    "expose",
     "find",
     "find-offers",
     "grant",
@@ -290,7 +294,6 @@ pub const NOT_OFFERED: [&str; 54] = [
     "show-status-log",
     "spaces",
     "ssh",
-    "unexpose",
     "wait-for",
 ];
 
@@ -341,6 +344,8 @@ async fn with_controller(
         Verb::Integrate(args) => integrate::run(&args, session).await,
         Verb::Config(args) => config::run(&args, session).await,
         Verb::Trust(args) => trust::run(&args, session).await,
+        Verb::Expose(args) => expose::expose(&args, session).await,
+        Verb::Unexpose(args) => expose::unexpose(&args, session).await,
         Verb::Status(args) => status::run(&args, session).await,
         Verb::ShowUnit(args) => show_unit::run(&args, session).await,
         Verb::DebugLog(args) => debug_log::run(&args, session).await,

@@ -191,6 +191,11 @@ impl FakeClient {
                 self.record(format!("trust {}/{application} {trusted}", self.model));
                 json(changed())
             }
+            "SetExposed" => {
+                let SetExposed { application, exposed } = parsed(&body);
+                self.record(format!("expose {}/{application} {exposed}", self.model));
+                json(changed())
+            }
             "GetStatus" => json(self.status()?),
             "ShowUnit" => json(super::sample_unit()),
             "LogQuery" => {

@@ -9,8 +9,8 @@ use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
 use api::{
-    ApplicationConfig, Configure, Deploy, Deployed, GetConfig, Handle, Refresh, RemoveApplication, SetTrust,
-    WriteResponse,
+    ApplicationConfig, Configure, Deploy, Deployed, GetConfig, Handle, Refresh, RemoveApplication,
+    SetExposed, SetTrust, WriteResponse,
 };
 use state::documents::draft::Draft;
 use state::lifecycle::application;
@@ -74,6 +74,18 @@ impl<S: Store, E: Environment> Handle<SetTrust> for Authorised<S, E> {
         let transition = move |draft: &mut Draft<'_>| {
             let id = application::find(draft, model, &set.application)?;
             application::set_trust(draft, model, id, set.trusted);
+            Ok(())
+        };
+        Ok(changed(self.controller.run(transition).await?.revision))
+    }
+}
+
+impl<S: Store, E: Environment> Handle<SetExposed> for Authorised<S, E> {
+    async fn handle(&self, set: SetExposed) -> Result<WriteResponse, ApiError> {
+        let model = self.model().await?;
+        let transition = move |draft: &mut Draft<'_>| {
+            let id = application::find(draft, model, &set.application)?;
+            application::set_exposed(draft, model, id, set.exposed);
             Ok(())
         };
         Ok(changed(self.controller.run(transition).await?.revision))
