@@ -31,8 +31,8 @@ pub const AGENT_LOCK: &str = "agent.lock";
 pub const QUARANTINED_MAX: usize = 100;
 /// The folder of removed units, until they are deleted.
 const REMOVED_DIR: &str = "removed";
-/// The time limit for ending what a hook left running. It is killed at once; what takes longer hangs in a
-/// system call, possibly for ever, and must not delay the machine's other units.
+/// The time limit for ending the remaining processes of a hook. They are killed at once; a process that does not end
+/// within this time hangs in a system call and must not delay the other units.
 const REMAINING_PROCESSES_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The units' folders under `<machine>/agents`.

@@ -7,8 +7,8 @@
 use api::error::ApiError;
 use host::backoff::Backoff;
 
-/// The delay before the next attempt to reach the controller: from 0.2 s, doubled up to 5 s. A controller that starts
-/// again is reached within that time, and 2,000 agents of one that does not are 400 attempts a second.
+/// The delay before the next attempt to reach the controller: from 0.2 s, doubled up to 5 s. A controller that
+/// restarts is reached within that time. While it is down, 2,000 agents make 400 attempts a second.
 pub const LINK_RETRY_FIRST_MS: u64 = 200;
 /// See [`LINK_RETRY_FIRST_MS`].
 pub const LINK_RETRY_MAX_MS: u64 = 5_000;

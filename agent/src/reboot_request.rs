@@ -1,7 +1,8 @@
-//! The request that the machine reboots, and the files of a machine's folder that a reboot concerns.
+//! The request to reboot the machine, and the names of the files that a reboot uses.
 //!
 //! Hooks request a reboot through their unit agent, which writes the request here; the machine agent executes it
-//! (`reboot`). The request names the boot that is to end, so that it is complete once another boot has started.
+//! (`reboot`). The request contains the id of the current boot, so that it is complete once another boot has
+//! started.
 
 use host::file::{ignore_not_found, write_atomic_unsynced};
 use std::fs;
@@ -10,12 +11,12 @@ use std::time::SystemTime;
 
 /// The file with the boot identity of a local machine that was rebooted.
 pub const BOOT_FILE: &str = "boot";
-/// The file that requests a reboot; it names the boot that is to end.
+/// The file that requests a reboot; it contains the id of the boot that ends with it.
 const REQUEST_FILE: &str = "reboot";
 /// The hook lock in the folder of a machine or of a unit: it is held while a hook runs.
 pub const HOOK_LOCK: &str = "hook.lock";
 
-/// Requests that this boot of the machine ends. An existing request is kept, with its time.
+/// Requests a reboot of the machine, whose current boot is `boot`. An existing request is kept, with its time.
 ///
 /// # Errors
 /// If the request cannot be written.

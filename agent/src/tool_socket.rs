@@ -40,13 +40,13 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 /// The number of requests of commands (juju-exec) that wait or run at the same time: a quarter of the connections, so
 /// that they never keep out the tools of a hook.
 const COMMANDS_WAITING_MAX: usize = CONNECTIONS_MAX / 4;
-/// The tool name in the frame of such a request.
+/// The tool name in the frame of a request to run commands (`juju-exec`).
 pub const REQUEST_COMMANDS: &str = "run-commands";
 
-/// The size up to which a frame is received at once, as almost every frame is: 128 of them take 8 MiB.
+/// Frames up to this size are received without a memory permit; almost all frames are smaller. 128 of them take 8 MiB.
 const SMALL_FRAME_BYTES: usize = 64 << 10;
-/// The memory for all larger requests in flight: one of the largest (17 MiB), or 17 without stdin. With the small
-/// ones, 25 MiB. Only one larger answer exists at a time (`REPLY_BYTES_MAX`).
+/// The memory for all larger requests in flight: one of 17 MiB, or 17 of 1 MiB without stdin; with the small frames at
+/// most 25 MiB. At most one larger reply exists at a time (`REPLY_BYTES_MAX`).
 const LARGE_FRAMES_BYTES_MAX: usize = REQUEST_BYTES_MAX + STDIN_BYTES_MAX;
 
 /// A call that waits for its answer.
@@ -81,7 +81,7 @@ pub fn bad_request(reason: &str) -> Vec<u8> {
     encode(ReplyFrame::Done { code: 1, stdout: b"", stderr: stderr.as_bytes() })
 }
 
-/// Whether the context of a hook is open, on which depends how a call that arrives now is handled.
+/// The state of the context of a hook, which decides how a call that arrives now is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContextState {
     /// A hook of an earlier agent may still run: the call waits until that is decided.

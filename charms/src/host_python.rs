@@ -1,9 +1,9 @@
-//! Finds the python3 of this host, which runs the hooks of charms and installs their packages.
+//! Finds the python3 of this host. It installs the packages of charms, and on `local` machines it also runs their hooks.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// The python3 of this host, which its hooks run.
+/// The python3 of this host.
 pub(crate) struct HostPython {
     /// For example `3.11`.
     pub version: String,

@@ -1,5 +1,5 @@
-//! Adds its Python packages and a `dispatch` to a charm that is deployed from its source folder (spec/clients.md 4.1,
-//! "Helpful extension").
+//! Adds the Python packages and a `dispatch` script to a charm that is deployed from its source folder (spec/clients.md
+//! 4.1, "Helpful extension").
 //!
 //! The packages are installed with the host's own python3 and pip when the charm is read (`packages`), and packed into
 //! the archive. Therefore the archive is complete, every unit runs the same packages, and the machine of a unit needs

@@ -154,7 +154,9 @@ mod tests {
         let damaged = DamagedFiles::default();
         file.rewind().expect("a file");
         let mut file = opened(file, sha256(b"other"), damaged.clone()).expect("it has a size");
-        while file.next_piece().await.is_ok() {}
+        for _ in 0..content.len() / PIECE_BYTES {
+            file.next_piece().await.ok();
+        }
         assert!(damaged.contains(&sha256(b"other")), "the next request is refused at once");
     }
 }

@@ -1,6 +1,7 @@
 //! Authorisation: which principal may send which request (S13).
 //!
-//! Each request type declares its caller. The principal is always taken from the session's token, never from a
+//! Each request type declares its caller in `requests!` of `api/src/NOUN.rs`; the roles of users are in
+//! `state::documents::token_holder`. The principal is always taken from the session's token, never from a
 //! request body (S14). A caller without a token, with an unknown token, or with an insufficient token always gets the
 //! same error, so that the error does not reveal whether an entity exists (S15).
 //!

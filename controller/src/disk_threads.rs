@@ -2,7 +2,7 @@
 //!
 //! They are started with the process and never end before it, because a thread that is started later may be refused
 //! (`ulimit -u`, `TasksMax=`): the runtime's own pool would then end the process. Two of them are always left for short
-//! work: whoever verifies a whole file takes a permit first.
+//! work: work on a whole file, such as to verify or sync it, takes a permit first.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 /// The threads: two for whole files, as many as a small machine has cores, and two for short work.
 const THREADS: usize = 4;
-/// Whole files that are read, hashed or unpacked at the same time.
+/// Whole files that are read, hashed, unpacked or synced at the same time.
 const WHOLE_FILES_MAX: usize = 2;
 
 type Work = Box<dyn FnOnce() + Send>;
@@ -72,8 +72,31 @@ fn serve(waiting: &Mutex<Receiver<Work>>) {
 }
 
 #[cfg(test)]
+impl DiskThreads {
+    /// Blocks all threads until the result is dropped.
+    pub fn occupy_all(&self) -> Vec<Sender<()>> {
+        let occupy = |_| {
+            let (open, gate) = channel();
+            self.work
+                .send(Box::new(move || gate.recv().unwrap_or_default()))
+                .expect("the threads end after the last handle");
+            open
+        };
+        (0..THREADS).map(occupy).collect()
+    }
+
+    /// Lets no work on a whole file begin until the result is dropped.
+    pub fn occupy_whole_files(&self) -> tokio::sync::OwnedSemaphorePermit {
+        let permits = u32::try_from(WHOLE_FILES_MAX).expect("a few");
+        self.whole_files.clone().try_acquire_many_owned(permits).expect("no file is worked on")
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
+    use tokio::time::timeout;
 
     #[tokio::test]
     async fn work_on_whole_files_leaves_threads_for_short_work() {
@@ -87,7 +110,7 @@ mod tests {
             whole.push(tokio::spawn(async move { disk.run_on_whole_file(move || gate.recv()).await }));
         }
         tokio::task::yield_now().await; // they wait for a permit, or for their gate
-        assert_eq!(disk.run(|| 7).await, 7);
+        assert_eq!(timeout(Duration::from_secs(10), disk.run(|| 7)).await.expect("two threads are free"), 7);
         gates.into_iter().for_each(|gate| gate.send(()).expect("it waits"));
         for whole in whole {
             whole.await.expect("it does not panic").expect("the gate is open");

@@ -1,8 +1,9 @@
 //! The janitor: background work of the controller, in batches of bounded size.
 //!
 //! It deletes the documents that removals left behind, executes forced removals and the destruction of models
-//! (design 6), and enforces the limits on log lines (`logs`), completed actions, charm archives (`archives`),
-//! tombstones (`tombstones`; design 5) and tokens of removed machines (`retired_tokens`). A batch that fails does not
+//! (design 6), starts the timers of teardown budgets, marks due secrets and reseals contents (`secrets`), forgets the
+//! presence of removed agents, and enforces the limits on log lines (`logs`), completed actions, charm archives
+//! (`archives`), tombstones (`tombstones`; design 5) and tokens of removed machines (`retired_tokens`). A batch that fails does not
 //! stop the others; the next sweep repeats it. A document that is damaged on disk fails only the batches that need it.
 //!
 //! `program` runs one sweep every [`SWEEP_INTERVAL_MS`], and one at once when a request notifies it.

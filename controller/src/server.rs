@@ -3,17 +3,19 @@
 //! It has its own accept loop, which allows TLS 1.3 only and bounds the connections (S18). No byte of a request body is
 //! read before the caller is authorised for the route. Called by `program`.
 //!
-//! Connections: `admission` decides which may be open within `connection_limits`, `connections` executes these
-//! decisions, `waiting` holds accepted ones that may not be open yet, so that the accept loop waits for no client, and
-//! `revocation` ends those of revoked tokens. `descriptors` reads the limit of open files, from which the limits of
-//! connections follow. Bodies: `upload` receives archives, `request_body` those of other requests, `sending` sends those
-//! of responses, and `budget` is what the callers share.
+//! `admission` decides which connections may be open within `connection_limits`, `connections` executes these decisions,
+//! `waiting` holds the accepted connections that may not be open yet, so that the accept loop waits for no client, and
+//! `revocation` ends the connections of revoked tokens. `upload` receives charm archives and files of resources,
+//! `request_body` receives the bodies of other requests, and `sending` sends the bodies of responses: `minimum_rate` ends
+//! those whose peer is too slow, and `budget` is what the callers share. `descriptors` reads the limit of open files,
+//! from which the limits of connections follow.
 
 mod admission;
 mod budget;
 mod connection_limits;
 mod connections;
 pub mod descriptors;
+mod minimum_rate;
 mod request_body;
 mod revocation;
 mod sending;
@@ -314,13 +316,15 @@ async fn handle_request<S: Store, E: Environment>(
             let (caller, body) = (&session.principal, request.into_body());
             let (body, _permit) = request_body::receive(&entry, caller, &budgets.bodies, body).await?;
             if entry.response_body == ResponseBody::Single(Content::Bytes) {
-                let permit = budgets.responses.file(&session.principal).await;
+                let permit = budgets.responses.file(&session.principal).await?;
                 let session = session.in_model(model);
                 let file = session.open_requested(entry.route, body.into()).instrument(span).await?;
                 return Ok((BYTES, recipient.file(file, permit)));
             }
             match (service.answer)(session.in_model(model), body.into()).instrument(span).await? {
-                HandlerReply::Single(content, bytes) => Ok((content_type(content), recipient.answer(bytes)?)),
+                HandlerReply::Single(content, bytes) => {
+                    Ok((content_type(content), recipient.answer(bytes).await?))
+                }
                 HandlerReply::Lines(lines) => Ok(("application/x-ndjson", recipient.lines(lines))),
             }
         }

@@ -1,7 +1,8 @@
 //! Refusals in English: the message that states what is not possible and why, and the hint that states what helps.
 //!
-//! This is the only place where refusals become text; the texts are never parsed. There is one file per noun, and one
-//! match per enum of reasons. Called where errors of the API are created, and wherever a stored refusal is shown.
+//! This is the only place where refusals become text; the texts are never parsed. There is one match per enum of
+//! reasons: those of actions, models, scopes, transactions and units are here, the others in a file of their noun
+//! (instances: `machine`; sessions, records and writes: `agent`). Called where errors of the API are created, and wherever a stored refusal is shown.
 
 mod agent;
 mod application;

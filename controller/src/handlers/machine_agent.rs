@@ -152,7 +152,7 @@ impl<S: Store, E: Environment> Handle<ReportUninstalled> for Authorised<S, E> {
     async fn handle(&self, _: ReportUninstalled) -> Result<(), ApiError> {
         if let TokenHolder::RemovedMachine { machine, .. } = self.principal {
             let ended = self.controller.run(move |draft| {
-                token::end_retired(draft, &[machine]);
+                token::delete_retired(draft, &[machine]);
                 Ok(())
             });
             return ended.await.map(drop);

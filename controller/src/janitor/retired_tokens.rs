@@ -8,13 +8,14 @@ use crate::session::Controller;
 use crate::store::Store;
 use api::error::ApiError;
 use state::documents::prelude::{GLOBAL, Kind, last_id};
-use state::documents::token::{RETIRED_TOKENS_PER_BATCH, end_retired};
+use state::documents::token::{RETIRED_TOKENS_PER_BATCH, delete_retired};
 use state::terms::names::Uuid;
 
-/// Retired tokens read by one sweep: some 150 bytes each. More exist only until the oldest ones are ended.
+/// The number of retired tokens that one sweep reads: some 150 bytes each. More exist only until the janitor has deleted
+/// the oldest.
 const TOKENS_PER_SWEEP: usize = 1_000;
 
-/// Counts the next page of the retired tokens, or ends one batch of the oldest beyond `tokens_max`. Returns true if
+/// Counts the next page of the retired tokens, or deletes one batch of the oldest beyond `tokens_max`. Returns true if
 /// there is more to do now.
 pub(super) async fn sweep<S: Store, E: Environment>(
     controller: &Controller<S, E>,
@@ -32,7 +33,7 @@ pub(super) async fn sweep<S: Store, E: Environment>(
     let batch: Vec<Uuid> = scan.expired.drain(..count).filter_map(|key| last_id(&key)).collect();
     if !batch.is_empty() {
         let ended = controller.run(move |draft| {
-            end_retired(draft, &batch);
+            delete_retired(draft, &batch);
             Ok(())
         });
         log_and_skip("end old tokens of removed machines, model", GLOBAL.0, ended.await)?;

@@ -5,7 +5,8 @@
 //! for a new one. After that it counts against the limit of its token only, because the agents of a host share an
 //! address. If it carries requests with several tokens, as from a proxy, it counts for each, and ends with any of them.
 //!
-//! The limits are those of `connection_limits`. This module has no sockets and no clock: times are arguments. `connections` executes the decisions.
+//! The limits are those of `connection_limits`. This module has no sockets and no clock: times are arguments.
+//! `connections` executes the decisions.
 
 use super::connection_limits::Limits;
 use state::documents::prelude::TokenHolder;

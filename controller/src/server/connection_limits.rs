@@ -6,14 +6,14 @@
 use state::documents::prelude::TokenHolder;
 
 /// Descriptors that connections never use: the store (5 connections with database and WAL, shared memory, lock,
-/// `generation.yaml`: 13), standard streams (3), the runtime (8), 1 + 8 listeners, 16 files that are sent, 2 archives that
+/// `generation.yaml`: 13), standard streams (3), the runtime (8), 1 + 8 listeners, 64 files that are sent, 2 archives that
 /// are verified, 16 uploads, and 13 for files that are read or replaced now and then.
-pub const DESCRIPTORS_RESERVED: u64 = 80;
+pub const DESCRIPTORS_RESERVED: u64 = 128;
 /// The smallest limit of descriptors with which the controller starts: the reserve, and as many connections.
 pub const DESCRIPTORS_MIN: u64 = 2 * DESCRIPTORS_RESERVED;
-/// Accepted connections that wait until they may be opened: the 2,000 agents of two hosts whose controller restarts
-/// (half of the limit is for one address). Each one takes a descriptor and what its peer sends before it is read.
-const WAITING_MAX: usize = 2_048;
+/// Accepted connections that wait until they may be opened: the 2,000 agents of one host whose controller restarts (half
+/// of the limit is for one address). Each one takes a descriptor and what its peer sends before it is read.
+const WAITING_MAX: usize = 4_096;
 /// Connections at the same time: a stream and two idle connections for each of 2,000 unit agents and 500 machine
 /// agents, and 692 of users. An idle one needs about 32 KiB: 256 MiB.
 const CONNECTIONS_MAX: usize = 8_192;
@@ -82,10 +82,11 @@ mod tests {
     #[test]
     fn the_limits_leave_the_reserve_and_no_one_gets_everything() {
         let limits = Limits::for_descriptors(1024);
-        assert_eq!((limits.connections, limits.unauthenticated, limits.of_address), (826, 206, 103));
-        assert_eq!((limits.of_agent, limits.of_user, limits.waiting), (16, 206, 118));
+        assert_eq!((limits.connections, limits.unauthenticated, limits.of_address), (784, 196, 98));
+        assert_eq!((limits.of_agent, limits.of_user, limits.waiting), (16, 196, 112));
         let unlimited = Limits::for_descriptors(u64::MAX);
         assert_eq!((unlimited.connections, unlimited.unauthenticated, unlimited.of_user), (8_192, 256, 256));
+        assert!(unlimited.waiting / 2 >= 2_000, "the agents of one host wait");
         let smallest = Limits::for_descriptors(DESCRIPTORS_MIN);
         assert!(smallest.of_address > 0 && smallest.of_agent > 0, "{smallest:?}");
     }

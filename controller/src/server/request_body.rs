@@ -1,37 +1,38 @@
 //! Receives the bodies of requests within a budget of memory.
 //!
 //! A body that is larger than 64 KiB takes its size from the budget of its caller before it is read, and keeps it until
-//! the request is answered. No byte is read before the caller is authorised. Called by `server`.
+//! the request is answered. It must then arrive at the minimum rate, so that a caller who sends nothing does not keep
+//! the budget from others. No byte is read before the caller is authorised. Called by `server`.
 
-use super::budget::{Budget, Permit};
+use super::budget::{Budget, Permit, Shares};
+use super::minimum_rate::Transfer;
 use api::error::{ApiError, ErrorCode};
 use api::request::{Entry, Method};
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::{Body, Bytes};
 use hyper::body::Body as _;
 use state::documents::prelude::TokenHolder;
-use std::time::Duration;
 
 /// The most bytes of a request body. A record is at most 1 MiB of writes and 60 log lines (design 5), which JSON may
 /// double.
 const BODY_BYTES_MAX: usize = 4 << 20;
-/// The time limit for receiving a body: 4 MiB at 70 KiB/s.
-const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 /// A body up to this size does not count: 16 MiB for the 256 connections of a user.
 const SMALL_BYTES_MAX: u64 = 64 << 10;
-/// Bytes of larger bodies of one caller: four of the largest.
-const BODIES_OF_CALLER_MAX: u32 = 16 << 20;
-/// Bytes of larger bodies of all callers.
+/// Bytes of larger bodies of one agent: one of the largest. An agent sends its records one after the other.
+const BODIES_OF_AGENT_MAX: u32 = 4 << 20;
+/// Bytes of larger bodies of one user: four of the largest.
+const BODIES_OF_USER_MAX: u32 = 16 << 20;
+/// Bytes of larger bodies of all callers: those of 32 agents.
 const BODIES_MAX: u32 = 128 << 20;
 
 /// Returns the budget of bodies, all of it unused.
 pub fn budget() -> Budget {
-    Budget::new(BODIES_OF_CALLER_MAX, BODIES_MAX)
+    Budget::new(Shares { agent: BODIES_OF_AGENT_MAX, user: BODIES_OF_USER_MAX, all: BODIES_MAX })
 }
 
 /// Receives the body of a request. It counts against the budget until the permit is dropped.
 ///
 /// # Errors
-/// If the body is too large or incomplete, or does not arrive in time.
+/// If the body is too large, incomplete or too slow, or if other bodies use up the budget.
 pub async fn receive(
     entry: &Entry,
     caller: &TokenHolder,
@@ -42,38 +43,46 @@ pub async fn receive(
         Method::Get => 0,
         Method::Post => BODY_BYTES_MAX,
     };
-    let incomplete = || {
-        let text = format!("cannot read the request body: it is incomplete or larger than {bytes_max} bytes");
+    let too_large = || {
+        let text = format!("cannot receive the body of the request: it is larger than {bytes_max} bytes");
         ApiError::new(ErrorCode::Invalid, text)
     };
     // A body in chunks declares no size.
-    let bytes = body.size_hint().exact().unwrap_or(bytes_max as u64);
-    if bytes > bytes_max as u64 {
-        return Err(incomplete());
-    }
-    let received = async {
-        let permit = match bytes > SMALL_BYTES_MAX {
-            true => Some(budget.acquire(caller, usize::try_from(bytes).unwrap_or(usize::MAX)).await),
-            false => None,
-        };
-        to_bytes(body, bytes_max).await.map(|bytes| (bytes, permit))
+    let declared = body.size_hint().exact().unwrap_or(bytes_max as u64);
+    let bytes = usize::try_from(declared).ok().filter(|bytes| *bytes <= bytes_max).ok_or_else(too_large)?;
+    let permit = match declared > SMALL_BYTES_MAX {
+        true => {
+            let refusal =
+                "cannot receive the body of the request: too many large requests are being received";
+            Some(budget.acquire_in_time(caller, bytes, refusal).await?)
+        }
+        false => None,
     };
-    match tokio::time::timeout(BODY_TIMEOUT, received).await {
-        Ok(received) => received.map_err(|_| incomplete()),
-        Err(_) => Err(ApiError::new(ErrorCode::Invalid, "cannot read the request body: timed out")),
+    let (mut received, mut body, mut transfer) =
+        (Vec::with_capacity(bytes), body.into_data_stream(), Transfer::default());
+    while let Some(data) = transfer.receive(&mut body).await? {
+        if received.len() + data.len() > bytes_max {
+            return Err(too_large());
+        }
+        received.extend_from_slice(&data);
     }
+    Ok((received.into(), permit))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::budget::WAIT_MAX;
+    use crate::server::minimum_rate::LATE_MAX;
     use api::AddUnits;
     use api::all_requests;
     use hyper::body::{Frame, SizeHint};
-    use state::documents::prelude::UserRole;
+    use state::documents::prelude::{GLOBAL, UserRole};
+    use state::terms::names::Uuid;
     use std::convert::Infallible;
     use std::pin::{Pin, pin};
     use std::task::{Context, Poll, Waker};
+    use tokio::time::Instant;
 
     /// A body of which nothing arrives.
     struct Stalled(u64);
@@ -94,15 +103,72 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn large_bodies_of_one_caller_wait_for_each_other_and_for_no_one_else() {
-        let budget = Budget::new(200_000, 1_000_000);
-        let user = |name: &str| TokenHolder::User { name: name.to_owned(), role: UserRole::Write };
-        let (ann, ben) = (user("ann"), user("ben"));
-        let entry = all_requests::all()
+    fn with_a_body() -> Entry {
+        all_requests::all()
             .into_iter()
             .find(|entry| entry.route == <AddUnits as api::Request>::ROUTE)
-            .expect("a request with a body");
+            .expect("a request with a body")
+    }
+
+    fn unit(n: u128) -> TokenHolder {
+        TokenHolder::Unit { model: GLOBAL, unit: Uuid(n) }
+    }
+
+    fn stalled() -> Body {
+        Body::new(Stalled(BODY_BYTES_MAX as u64))
+    }
+
+    fn is_transient<T>(result: Result<T, ApiError>) -> bool {
+        result.is_err_and(|error| error.is_transient())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_stalls_is_ended_after_the_tolerance_of_the_minimum_rate() {
+        let (budget, started) = (budget(), Instant::now());
+        let received = receive(&with_a_body(), &unit(1), &budget, stalled()).await;
+        assert!(is_transient(received));
+        assert_eq!(started.elapsed(), LATE_MAX);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn stalled_bodies_of_eight_agents_delay_no_one_else() {
+        let (budget, entry) = (budget(), with_a_body());
+        let units: Vec<_> = (0..32).map(|n| unit(n % 8)).collect();
+        let mut bodies: Vec<_> =
+            units.iter().map(|unit| Box::pin(receive(&entry, unit, &budget, stalled()))).collect();
+        for body in &mut bodies {
+            assert!(body.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        }
+        let started = Instant::now();
+        let large = Body::from(vec![b' '; BODY_BYTES_MAX]);
+        assert!(receive(&entry, &unit(9), &budget, large).await.is_ok());
+        assert_eq!(started.elapsed().as_millis(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_wait_for_the_budget_is_bounded_and_does_not_count_as_the_time_of_the_body() {
+        let (budget, entry, unit) = (budget(), with_a_body(), unit(1));
+        let permit = budget.try_acquire(&unit, BODY_BYTES_MAX).expect("it is unused");
+        let started = Instant::now();
+        assert!(is_transient(receive(&entry, &unit, &budget, stalled()).await));
+        assert_eq!(started.elapsed(), WAIT_MAX);
+
+        let (started, wait) = (Instant::now(), WAIT_MAX / 2);
+        let release = async {
+            tokio::time::sleep(wait).await;
+            drop(permit);
+        };
+        let (received, ()) = tokio::join!(receive(&entry, &unit, &budget, stalled()), release);
+        assert!(is_transient(received));
+        assert_eq!(started.elapsed(), wait + LATE_MAX);
+    }
+
+    #[tokio::test]
+    async fn large_bodies_of_one_caller_wait_for_each_other_and_for_no_one_else() {
+        let budget = Budget::new(Shares { agent: 200_000, user: 200_000, all: 1_000_000 });
+        let user = |name: &str| TokenHolder::User { name: name.to_owned(), role: UserRole::Write };
+        let (ann, ben) = (user("ann"), user("ben"));
+        let entry = with_a_body();
         let large = || Body::from(vec![b' '; 150_000]);
         let mut stalled = Box::pin(receive(&entry, &ann, &budget, Body::new(Stalled(150_000))));
         let context = &mut Context::from_waker(Waker::noop());

@@ -2,12 +2,12 @@
 //!
 //! A client that reads slowly must not make the controller keep more than its share. A file is read piece by piece as
 //! the client receives it. A response or a line of a stream that is larger than a piece is in memory as a whole, so it
-//! counts against a budget until its last piece was taken, and it is refused if the budget is used up. A client that
-//! receives less than the minimum rate (as for uploads) loses its connection.
+//! counts against a budget until its last piece was taken. It waits some seconds for the budget, then it is refused. A
+//! client that receives less than the minimum rate loses its connection.
 
-use super::budget::{Budget, Permit};
+use super::budget::{Budget, Permit, Shares};
 use super::connections::Connection;
-use super::upload::deadline;
+use super::minimum_rate::Transfer;
 use crate::archive_file::{ArchiveFile, PIECE_BYTES};
 use api::error::{ApiError, ErrorCode};
 use axum::body::{Body, Bytes};
@@ -17,16 +17,15 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-/// Files that are sent to one agent at the same time; the next one waits. An agent fetches one after the other, and its
-/// previous connection may not have ended.
-const OF_AGENT_MAX: u32 = 2;
-/// Files that are sent at the same time: each has one descriptor of the reserve in `admission`, and two pieces in memory.
-const FILES_MAX: u32 = 16;
+/// Files that are sent to one agent at the same time: it fetches one after the other.
+const OF_AGENT_MAX: u32 = 1;
+/// Files that are sent at the same time: each has one descriptor of the reserve in `connection_limits`, and two pieces
+/// in memory, 8 MiB in all.
+const FILES_MAX: u32 = 64;
 /// Bytes of large responses to one caller: a status of 10,000 units several times, or one view of the largest size.
 const OF_CALLER_BYTES_MAX: u32 = 64 << 20;
 /// Bytes of large responses to all callers.
@@ -36,20 +35,29 @@ const RESPONSES_BYTES_MAX: u32 = 256 << 20;
 pub struct SendBudgets {
     files: Budget,
     bytes: Budget,
+    /// The large responses that wait for their part of `bytes`: they are in memory, too.
+    waiting: Budget,
 }
 
 impl SendBudgets {
     /// Returns the budgets, all of them unused.
     pub fn new() -> SendBudgets {
+        let bytes =
+            || Shares { agent: OF_CALLER_BYTES_MAX, user: OF_CALLER_BYTES_MAX, all: RESPONSES_BYTES_MAX };
         SendBudgets {
-            files: Budget::new(OF_AGENT_MAX, FILES_MAX),
-            bytes: Budget::new(OF_CALLER_BYTES_MAX, RESPONSES_BYTES_MAX),
+            files: Budget::new(Shares { agent: OF_AGENT_MAX, user: OF_AGENT_MAX, all: FILES_MAX }),
+            bytes: Budget::new(bytes()),
+            waiting: Budget::new(bytes()),
         }
     }
 
     /// Waits until another file may be sent to this caller.
-    pub async fn file(&self, caller: &TokenHolder) -> Permit {
-        self.files.acquire(caller, 1).await
+    ///
+    /// # Errors
+    /// If none may be sent in time. An agent would otherwise abandon the request.
+    pub async fn file(&self, caller: &TokenHolder) -> Result<Permit, ApiError> {
+        let refusal = "cannot send the file: too many files are being received";
+        self.files.acquire_in_time(caller, 1, refusal).await
     }
 }
 
@@ -69,15 +77,12 @@ impl Recipient {
     ///
     /// # Errors
     /// If it is large, and too many large responses are being sent to the caller or to all.
-    pub fn answer(self, bytes: Vec<u8>) -> Result<Body, ApiError> {
+    pub async fn answer(self, bytes: Vec<u8>) -> Result<Body, ApiError> {
         if bytes.len() <= PIECE_BYTES {
             return Ok(bytes.into());
         }
-        let Some(answer) = self.large(bytes.into()) else {
-            let text = "cannot send the response: too many large responses are being received";
-            return Err(ApiError::new(ErrorCode::Unavailable, text).hint("try again when they were received"));
-        };
-        Ok(Body::new(SentBody { recipient: self, sending: Some(answer), source: Source::End }))
+        let large = Some(Sending::Started(self.clone().large(bytes.into()).await?));
+        Ok(Body::new(SentBody { recipient: self, sending: large, source: Source::End }))
     }
 
     /// Returns the body of a stream.
@@ -92,14 +97,24 @@ impl Recipient {
         Body::new(SentBody { recipient: self, sending: None, source })
     }
 
-    /// Begins to send something that is larger than a piece; none if the budget is used up.
-    fn large(&self, rest: Bytes) -> Option<LargeAnswer> {
-        let permit = self.budgets.bytes.try_acquire(&self.caller, rest.len())?;
-        Some(LargeAnswer { rest, rate: MinimumRate::require(self.connection.clone()), _permit: permit })
+    /// Begins to send something that is larger than a piece. It waits for the budget.
+    async fn large(self, rest: Bytes) -> Result<LargeAnswer, ApiError> {
+        let refusal = "cannot send the response: too many large responses are being received";
+        let Some(_waiting) = self.budgets.waiting.try_acquire(&self.caller, rest.len()) else {
+            return Err(ApiError::new(ErrorCode::Unavailable, refusal).hint("try again later"));
+        };
+        let permit = self.budgets.bytes.acquire_in_time(&self.caller, rest.len(), refusal).await?;
+        Ok(LargeAnswer { rest, rate: MinimumRate::require(self.connection), _permit: permit })
     }
 }
 
-/// A response, or a line of a stream, that is being sent.
+/// A response, or a line of a stream, that is larger than a piece.
+enum Sending {
+    Waiting(Pin<Box<dyn Future<Output = Result<LargeAnswer, ApiError>> + Send>>),
+    Started(LargeAnswer),
+}
+
+/// What is being sent of it.
 struct LargeAnswer {
     rest: Bytes,
     rate: MinimumRate,
@@ -125,7 +140,7 @@ enum Source {
 /// A body that gives its connection one piece after the other.
 struct SentBody {
     recipient: Recipient,
-    sending: Option<LargeAnswer>,
+    sending: Option<Sending>,
     source: Source,
 }
 
@@ -139,21 +154,31 @@ impl hyper::body::Body for SentBody {
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let this = self.get_mut();
         loop {
-            if let Some(large) = &mut this.sending {
-                // A copy, because a part of the whole would keep all of it in memory until that part was sent.
-                let piece = Bytes::copy_from_slice(&large.rest[..PIECE_BYTES.min(large.rest.len())]);
-                large.rest = large.rest.slice(piece.len()..);
-                large.rate.sent(piece.len());
-                if large.rest.is_empty() {
+            match &mut this.sending {
+                Some(Sending::Waiting(started)) => {
+                    let started = ready!(started.as_mut().poll(context));
                     this.sending = None;
+                    this.sending = Some(Sending::Started(started.map_err(axum::Error::new)?));
+                    continue;
                 }
-                return Poll::Ready(Some(Ok(Frame::data(piece))));
+                Some(Sending::Started(large)) => {
+                    // A copy, because a part of the whole would keep all of it in memory until that part was sent.
+                    let piece = Bytes::copy_from_slice(&large.rest[..PIECE_BYTES.min(large.rest.len())]);
+                    large.rest = large.rest.slice(piece.len()..);
+                    large.rate.sent(piece.len());
+                    if large.rest.is_empty() {
+                        this.sending = None;
+                    }
+                    return Poll::Ready(Some(Ok(Frame::data(piece))));
+                }
+                None => {}
             }
             let frame = match &mut this.source {
                 Source::End => return Poll::Ready(None),
                 Source::Lines(lines) => ready!(Pin::new(lines).poll_frame(context)),
                 Source::File { left, next, rate, .. } => {
                     let Some(piece) = next else { return Poll::Ready(None) };
+                    rate.pause();
                     let (file, piece) = ready!(piece.as_mut().poll(context));
                     *next = None;
                     let Some(piece) = piece.map_err(axum::Error::new)? else { return Poll::Ready(None) };
@@ -165,11 +190,7 @@ impl hyper::body::Body for SentBody {
             };
             match frame.map(|frame| frame.map(Frame::into_data)) {
                 Some(Ok(Ok(line))) if line.len() > PIECE_BYTES => {
-                    let Some(large) = this.recipient.large(line) else {
-                        let why = io::Error::other("too many large responses are being received");
-                        return Poll::Ready(Some(Err(axum::Error::new(why))));
-                    };
-                    this.sending = Some(large);
+                    this.sending = Some(Sending::Waiting(Box::pin(this.recipient.clone().large(line))));
                 }
                 Some(Ok(Ok(line))) => return Poll::Ready(Some(Ok(Frame::data(line)))),
                 Some(Ok(Err(other))) => return Poll::Ready(Some(Ok(other))),
@@ -184,7 +205,10 @@ impl hyper::body::Body for SentBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        let sending = self.sending.as_ref().map_or(0, |large| large.rest.len() as u64);
+        let sending = match &self.sending {
+            Some(Sending::Started(large)) => large.rest.len() as u64,
+            Some(Sending::Waiting(_)) | None => 0,
+        };
         match &self.source {
             Source::End => SizeHint::with_exact(sending),
             Source::File { left, .. } => SizeHint::with_exact(*left),
@@ -195,62 +219,154 @@ impl hyper::body::Body for SentBody {
 
 /// Closes a connection whose client receives a body too slowly, until it is dropped.
 struct MinimumRate {
-    sent: Arc<AtomicU64>,
-    watching: AbortHandle,
+    connection: Connection,
+    transfer: Transfer,
+    /// Since when the client is waited for; none while the server reads the next piece.
+    waiting: Option<(Instant, AbortHandle)>,
 }
 
 impl MinimumRate {
     fn require(connection: Connection) -> MinimumRate {
-        let sent = Arc::<AtomicU64>::default();
-        let so_far = sent.clone();
-        let watching = tokio::spawn(async move {
-            too_slow(Instant::now(), &so_far).await;
-            connection.close();
-        });
-        MinimumRate { sent, watching: watching.abort_handle() }
+        let mut rate = MinimumRate { connection, transfer: Transfer::default(), waiting: None };
+        rate.sent(0);
+        rate
     }
 
-    /// Counts bytes that the connection has taken. It keeps a few pieces, which is far less than the rate tolerates.
-    fn sent(&self, bytes: usize) {
-        self.sent.fetch_add(bytes as u64, Ordering::Relaxed);
+    /// Counts bytes that the connection has taken, and waits until it takes the next ones. The connection keeps a few pieces,
+    /// which is far less than the rate tolerates.
+    fn sent(&mut self, bytes: usize) {
+        self.pause();
+        self.transfer.transferred(bytes);
+        let (since, connection) = (Instant::now(), self.connection.clone());
+        let until = since + self.transfer.left();
+        let watching = tokio::spawn(async move {
+            tokio::time::sleep_until(until).await;
+            connection.close();
+        });
+        self.waiting = Some((since, watching.abort_handle()));
+    }
+
+    /// The connection takes the next piece: the client is not waited for.
+    fn pause(&mut self) {
+        if let Some((since, watching)) = self.waiting.take() {
+            watching.abort();
+            self.transfer.waited(since.elapsed());
+        }
     }
 }
 
 impl Drop for MinimumRate {
     fn drop(&mut self) {
-        self.watching.abort();
-    }
-}
-
-/// Returns when less was sent since `started` than the minimum rate requires.
-async fn too_slow(started: Instant, sent: &AtomicU64) {
-    loop {
-        let until = started + deadline(sent.load(Ordering::Relaxed));
-        if until <= Instant::now() {
-            return;
-        }
-        tokio::time::sleep_until(until).await;
+        self.pause();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::upload::{LATE_MAX, RATE_MIN};
-    use std::pin::pin;
-    use std::time::Duration;
+    use crate::archive_file::DamagedFiles;
+    use crate::disk_threads::DiskThreads;
+    use crate::server::budget::WAIT_MAX;
+    use crate::server::connection_limits::{DESCRIPTORS_MIN, Limits};
+    use crate::server::connections::{Connections, Stage};
+    use crate::server::minimum_rate::LATE_MAX;
+    use crate::server::waiting::Waiting;
+    use futures::StreamExt;
+    use state::documents::prelude::GLOBAL;
+    use state::terms::names::Uuid;
+    use std::net::{IpAddr, Ipv4Addr};
+    use std::task::Waker;
+
+    fn unit(n: u128) -> TokenHolder {
+        TokenHolder::Unit { model: GLOBAL, unit: Uuid(n) }
+    }
+
+    fn recipient(budgets: &Arc<SendBudgets>, n: u128) -> Recipient {
+        let mut waiting = Waiting::new(2);
+        waiting.push(IpAddr::V4(Ipv4Addr::LOCALHOST), ());
+        let connections = Connections::new(Limits::for_descriptors(DESCRIPTORS_MIN));
+        let opened = connections.open_next(&mut waiting);
+        let connection = opened.map_err(drop).expect("it is the first one").1;
+        Recipient { connection, caller: unit(n), budgets: budgets.clone() }
+    }
+
+    fn is_closed(connection: &Connection) -> bool {
+        let closed = std::pin::pin!(connection.reached(Stage::Closed));
+        closed.poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn eight_units_do_not_take_all_files_and_no_one_waits_longer_than_an_agent() {
+        let budgets = SendBudgets::new();
+        let (mut permits, started) = (Vec::new(), Instant::now());
+        for n in 0..8 {
+            permits.push(budgets.file(&unit(n)).await.expect("it is the first one of the unit"));
+        }
+        let second = budgets.file(&unit(0)).await;
+        assert!(second.is_err_and(|error| error.is_transient()));
+        assert_eq!(started.elapsed(), WAIT_MAX);
+        for n in 8..u128::from(FILES_MAX) {
+            permits.push(budgets.file(&unit(n)).await.expect("others have room"));
+        }
+        assert_eq!(started.elapsed(), WAIT_MAX);
+        let beyond = budgets.file(&unit(1_000)).await;
+        assert!(beyond.is_err_and(|error| error.is_transient()));
+        assert!(started.elapsed().as_millis() < u128::from(api::WATCH_SILENCE_MS));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_the_client_is_too_slow_and_not_the_disk() {
+        let disk = DiskThreads::start().expect("threads");
+        let file = tempfile::tempfile().expect("a file");
+        file.set_len(8 * PIECE_BYTES as u64).expect("it is sparse");
+        let file = ArchiveFile::new(file, String::new(), DamagedFiles::default(), disk.clone());
+        let (budgets, file) = (Arc::new(SendBudgets::new()), file.expect("it has a size"));
+        let recipient = recipient(&budgets, 1);
+        let connection = recipient.connection.clone();
+        let permit = budgets.file(&recipient.caller).await.expect("it is the first one");
+        let mut body = recipient.file(file, permit).into_data_stream();
+        let threads = disk.occupy_all();
+        assert!(body.poll_next_unpin(&mut Context::from_waker(Waker::noop())).is_pending());
+        tokio::time::advance(10 * LATE_MAX).await;
+        tokio::task::yield_now().await;
+        assert!(!is_closed(&connection), "the server reads its disk");
+        drop(threads);
+        body.next().await.expect("not the end").expect("it is readable");
+        tokio::time::advance(LATE_MAX).await;
+        tokio::task::yield_now().await;
+        assert!(!is_closed(&connection), "a piece allows for a second");
+        tokio::time::advance(LATE_MAX).await;
+        tokio::task::yield_now().await;
+        assert!(is_closed(&connection));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_large_response_waits_for_the_budget_for_some_seconds() {
+        let budgets = Arc::new(SendBudgets::new());
+        let large = || vec![7; PIECE_BYTES + 1];
+        let used = budgets.bytes.try_acquire(&unit(1), OF_CALLER_BYTES_MAX as usize);
+        let started = Instant::now();
+        let refused = recipient(&budgets, 1).answer(large()).await;
+        assert!(refused.is_err_and(|error| error.is_transient()));
+        assert_eq!(started.elapsed(), WAIT_MAX);
+
+        let release = async {
+            tokio::time::sleep(WAIT_MAX / 2).await;
+            drop(used);
+        };
+        let line = futures::stream::iter([Ok::<_, axum::Error>(large())]);
+        let mut lines = recipient(&budgets, 1).lines(Body::from_stream(line)).into_data_stream();
+        let (piece, ()) = tokio::join!(lines.next(), release);
+        assert_eq!(piece.expect("not the end").expect("the budget is free").len(), PIECE_BYTES);
+        assert_eq!(lines.next().await.expect("not the end").expect("the rest").len(), 1);
+        assert!(lines.next().await.is_none());
+    }
 
     #[tokio::test]
-    async fn a_body_that_is_received_more_slowly_than_the_minimum_rate_ends() {
-        let started = Instant::now() - LATE_MAX;
-        too_slow(started, &AtomicU64::new(0)).await;
-        let sent = AtomicU64::new(5 * RATE_MIN);
-        let mut fast = pin!(too_slow(started, &sent));
-        tokio::select! {
-            biased;
-            () = &mut fast => panic!("it is five seconds ahead"),
-            () = std::future::ready(()) => {}
-        }
-        too_slow(started - Duration::from_secs(5), &sent).await;
+    async fn large_responses_that_wait_are_bounded_too() {
+        let budgets = Arc::new(SendBudgets::new());
+        let _waiting = budgets.waiting.try_acquire(&unit(1), OF_CALLER_BYTES_MAX as usize);
+        let refused = recipient(&budgets, 1).answer(vec![7; PIECE_BYTES + 1]).await;
+        assert!(refused.is_err_and(|error| error.is_transient()));
     }
 }

@@ -138,22 +138,18 @@ async fn slow_readers_of_one_unit_do_not_delay_the_files_of_another() {
 
     let slow = served.fixture.unit("big/0").await;
     let token = served.unit_token(slow).await;
-    let mut readers = Vec::new();
-    for _ in 0..2 {
-        let mut reader = fetch(&served, slow, &token, &sha256).await;
-        let mut head = [0; 15];
-        reader.read_exact(&mut head).await.expect("it is answered");
-        assert_eq!(String::from_utf8_lossy(&head), "HTTP/1.1 200 OK");
-        readers.push(reader);
-    }
-    let mut third = fetch(&served, slow, &token, &sha256).await;
+    let mut reader = fetch(&served, slow, &token, &sha256).await;
+    let mut head = [0; 15];
+    reader.read_exact(&mut head).await.expect("it is answered");
+    assert_eq!(String::from_utf8_lossy(&head), "HTTP/1.1 200 OK");
+    let mut second = fetch(&served, slow, &token, &sha256).await;
     let other = served.unit("big/1").await;
     let fetched = other.handle(FetchArchive { sha256: sha256.clone() }).await.expect("it is not delayed");
     assert!(fetched.0 == archive, "the whole archive");
     let mut byte = [0; 1];
-    let waiting = tokio::time::timeout(Duration::from_millis(50), third.read(&mut byte)).await;
-    assert!(waiting.is_err(), "a third file of one unit waits: {waiting:?}");
-    drop(readers);
-    let answered = tokio::time::timeout(ANSWERED_WITHIN, third.read_exact(&mut byte)).await;
+    let waiting = tokio::time::timeout(Duration::from_millis(50), second.read(&mut byte)).await;
+    assert!(waiting.is_err(), "a second file of one unit waits: {waiting:?}");
+    drop(reader);
+    let answered = tokio::time::timeout(ANSWERED_WITHIN, second.read_exact(&mut byte)).await;
     answered.expect("it is next").expect("it is answered");
 }

@@ -1,6 +1,5 @@
-//! add-metric: a tool of the hook collect-metrics, which no version of Pintle runs (spec/hook-tools.md 2.8).
-//!
-//! Its arguments are checked as Juju checks them; then it fails as in every other hook of Juju.
+//! add-metric: checks its arguments as Juju does, then fails, because Pintle does not run the hook collect-metrics
+//! (spec/hook-tools.md 2.8).
 
 use crate::flags::{Flag, FlagKind};
 use crate::key_value;

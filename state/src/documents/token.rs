@@ -40,7 +40,7 @@ pub(crate) fn retire(draft: &mut Draft, model: Model, machine: Uuid) {
 /// Deletes the retired tokens of these machines, at most [`RETIRED_TOKENS_PER_BATCH`] at a time: their agents have
 /// confirmed the removal, or the controller no longer waits for them. An agent that connects later is not authorised:
 /// it deletes nothing, and a person has to clean up its host. Idempotent.
-pub fn end_retired(draft: &mut Draft, machines: &[Uuid]) {
+pub fn delete_retired(draft: &mut Draft, machines: &[Uuid]) {
     for machine in machines.iter().take(RETIRED_TOKENS_PER_BATCH) {
         if let Some(hash) = draft.get(&GLOBAL.retired_token(*machine)) {
             draft.remove(&GLOBAL.retired_token(*machine));

@@ -3,7 +3,8 @@
 //! A model that is not Alive accepts no new application, unit, machine or relation ([`require_alive`]). Its
 //! destruction is in [`crate::transitions::destruction`].
 //!
-//! A setting that hooks see passes through [`model_view`], `unit::snapshot` and `unit::environment`.
+//! A setting that hooks see passes through [`model_view`], `unit::snapshot` (`ModelView`), `unit::hook_context_builder`,
+//! `unit::hook_context` (`HookModel`) and `unit::environment`.
 
 use crate::documents::document_reads::Documents;
 use crate::documents::draft::Draft;

@@ -44,7 +44,7 @@ impl Resources {
         *self == Resources::default()
     }
 
-    /// Whether this is the file of the resource, or was recently.
+    /// Whether the content with this digest is the current file of the resource or one of its previous files.
     pub fn assigns(&self, resource: &str, sha256: &str) -> bool {
         self.files.get(resource).is_some_and(|file| file.digests().any(|digest| digest == sha256))
     }
@@ -54,8 +54,8 @@ impl Resources {
         self.files.values().flat_map(ResourceFile::digests)
     }
 
-    /// Replaces the file of a resource. A file of the same content stays, with the time at which it was attached.
-    /// Returns whether it differs.
+    /// Replaces the file of a resource. If the content is the same, the stored file and its time remain. Returns whether
+    /// the content differs.
     pub(crate) fn replace(&mut self, resource: &str, file: ResourceFile) -> bool {
         let before = self.files.get(resource);
         if before.is_some_and(|before| before.sha256 == file.sha256) {

@@ -3,9 +3,9 @@
 //! The function is total: for every state it returns an action or the reasons why the unit waits, which `pintle why`
 //! shows. No relation hook starts on a view that may be stale.
 //!
-//! Six places decide the order of hooks: the chain of `or_else` in `idle`; `commands` before it; the `FollowUp` that
-//! `local::apply` leaves; `shut_down` and `relation_hook` in `pending_operations`; and `pending_relation_hook` within
-//! one relation.
+//! These places decide the order of hooks: `retry` (a run that has not succeeded); the chain of `or_else` in `idle`, and
+//! `commands` before it; the `FollowUp` that `local::apply` leaves; `follow_up`, `shut_down` and `relation_hook` in
+//! `pending_operations`; and within one kind `pending_relation_hook`, `pending_secret_hook` and `pending_storage_hook`.
 //!
 //! The agent calls it in a loop, the controller calls it to explain a unit, and dry runs call it to simulate one.
 

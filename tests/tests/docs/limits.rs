@@ -26,6 +26,8 @@ use Print::{Bytes, Count, Pages, Power, Time};
 type Constant = (&'static str, &'static str, Print);
 
 const ADMISSION: &str = "controller/src/server/admission.rs";
+const BUDGET: &str = "controller/src/server/budget.rs";
+const RATE: &str = "controller/src/server/minimum_rate.rs";
 const BODY: &str = "controller/src/server/request_body.rs";
 const SENDING: &str = "controller/src/server/sending.rs";
 const LIMITS: &str = "controller/src/server/connection_limits.rs";
@@ -61,19 +63,31 @@ const ROWS: &[(&str, &[Constant])] = &[
     ("resources of one request", &[("state/src/lifecycle/resource.rs", "RESOURCES_PER_REQUEST_MAX", Count)]),
     ("uploads of one user", &[(UPLOAD, "UPLOADS_PER_USER_MAX", Count)]),
     ("uploads of all users", &[(UPLOAD, "UPLOADS_MAX", Count)]),
-    ("the rate of an upload", &[(UPLOAD, "RATE_MIN", Bytes), (UPLOAD, "LATE_MAX", Time)]),
-    ("the time of an upload", &[(UPLOAD, "UPLOAD_TIMEOUT", Time)]),
+    ("the rate of an upload", &[(RATE, "RATE_MIN", Bytes), (RATE, "LATE_MAX", Time)]),
+    ("the time for which the controller waits", &[(RATE, "TRANSFER_TIMEOUT", Time)]),
     // Other requests
     ("the body of a request that is no upload", &[(BODY, "BODY_BYTES_MAX", Bytes)]),
-    ("the time of such a body", &[(BODY, "BODY_TIMEOUT", Time)]),
-    ("bodies of one caller", &[(BODY, "BODIES_OF_CALLER_MAX", Bytes), (BODY, "SMALL_BYTES_MAX", Bytes)]),
+    ("the rate of such a body", &[]),
+    (
+        "bodies of one caller",
+        &[
+            (BODY, "BODIES_OF_AGENT_MAX", Bytes),
+            (BODY, "BODIES_OF_USER_MAX", Bytes),
+            (BODY, "SMALL_BYTES_MAX", Bytes),
+            (BUDGET, "WAIT_MAX", Time),
+        ],
+    ),
     ("bodies of all callers", &[(BODY, "BODIES_MAX", Bytes)]),
     // Responses
-    ("files that are sent to one agent", &[(SENDING, "OF_AGENT_MAX", Count)]),
+    ("files that are sent to one agent", &[(SENDING, "OF_AGENT_MAX", Count), (BUDGET, "WAIT_MAX", Time)]),
     ("files that are sent to all agents", &[(SENDING, "FILES_MAX", Count)]),
     (
         "large responses to one caller",
-        &[(SENDING, "OF_CALLER_BYTES_MAX", Bytes), ("controller/src/archive_file.rs", "PIECE_BYTES", Bytes)],
+        &[
+            (SENDING, "OF_CALLER_BYTES_MAX", Bytes),
+            ("controller/src/archive_file.rs", "PIECE_BYTES", Bytes),
+            (BUDGET, "WAIT_MAX", Time),
+        ],
     ),
     ("large responses to all callers", &[(SENDING, "RESPONSES_BYTES_MAX", Bytes)]),
     ("the rate of a file", &[]),

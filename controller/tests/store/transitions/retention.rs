@@ -25,8 +25,8 @@ pub(super) async fn retain<S: Store>(fixture: &mut Fixture<'_, S>, machine: Uuid
     };
     fixture.store.run(retire).await.expect("written");
     fixture
-        .call("token::end_retired", move |draft| {
-            token::end_retired(draft, &[machine]);
+        .call("token::delete_retired", move |draft| {
+            token::delete_retired(draft, &[machine]);
             Ok(())
         })
         .await;

@@ -143,7 +143,7 @@ fn a_kept_instance_whose_agent_never_returns_is_handed_over_by_force() {
     let holder = |world: &World| read(world.reader(), &GLOBAL.token("t0"));
     assert_eq!(holder(&world), Some(TokenHolder::RemovedMachine { model: MODEL, machine: id }));
     let end = |draft: &mut Draft<'_>| {
-        token::end_retired(draft, &[id]);
+        token::delete_retired(draft, &[id]);
         Ok(())
     };
     world.run(|draft, _| end(draft)).expect("its agent has confirmed the removal");
