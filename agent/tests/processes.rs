@@ -399,7 +399,7 @@ async fn only_the_end_of_a_hooks_output_is_reported_with_the_number_of_omitted_l
     });
     let lines: Vec<(u32, &str)> = lines.collect();
     let (call, omitted) = lines[0];
-    assert!(omitted.starts_with("70 ") && omitted.ends_with("hooks/000001"), "{omitted}");
+    assert!(omitted.starts_with("70 ") && omitted.ends_with("hooks/000001/output.log"), "{omitted}");
     assert_eq!(call, 1);
     assert_eq!((lines[1], lines[30], lines.len()), ((2, "line 71"), (31, "line 100"), 31));
 }

@@ -20,6 +20,9 @@ const GROWTH_MAX: u64 = 1 << 20;
 /// connections, 512 KiB each), a flood of one unit is stopped at 20 MiB.
 const UNIT_GROWTH_MAX: u64 = 4 * GROWTH_MAX;
 
+/// Units of a model of which dropped lines are kept until they are stated, removed units included: 64 bytes each, 640 KiB.
+const UNITS_KEPT_MAX: usize = 10_000;
+
 /// What each model has received since its log was last measured.
 #[derive(Default)]
 pub(crate) struct LogGrowth(Mutex<BTreeMap<Uuid, Growth>>);
@@ -39,7 +42,7 @@ struct UnitGrowth {
     measured: u64,
     /// The lines that were dropped and that no stored line states. A message that is sent twice counts twice.
     dropped: u64,
-    /// Whether a message has come since the log was last within its bound: the unit is forgotten otherwise.
+    /// Whether a message has come since the log was last within its bound.
     is_active: bool,
 }
 
@@ -112,7 +115,11 @@ impl LogGrowth {
     pub(crate) fn finish(&self, model: Model) {
         if let Some(grown) = self.lock().get_mut(&model.0) {
             grown.units.values_mut().for_each(|unit| unit.measured = 0);
-            grown.units.retain(|_, unit| std::mem::take(&mut unit.is_active) || unit.stored > 0);
+            let are_too_many = grown.units.len() > UNITS_KEPT_MAX;
+            grown.units.retain(|_, unit| {
+                let is_active = std::mem::take(&mut unit.is_active) || unit.stored > 0;
+                is_active || (unit.dropped > 0 && !are_too_many)
+            });
         }
     }
 
@@ -165,5 +172,11 @@ mod tests {
             growth.finish(model);
         }
         assert!(growth.lock()[&model.0].units.is_empty());
+        for unit in 0..=UNITS_KEPT_MAX as u128 {
+            let dropped = UnitGrowth { dropped: 1, ..UnitGrowth::default() };
+            growth.lock().entry(model.0).or_default().units.insert(Uuid(unit), dropped);
+        }
+        growth.finish(model);
+        assert!(growth.lock()[&model.0].units.is_empty(), "there are too many");
     }
 }

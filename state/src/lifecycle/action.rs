@@ -175,7 +175,7 @@ pub fn cancel(draft: &mut Draft, model: Model, id: u64, now_ms: i64) -> Result<A
 
 /// Marks a pending action as running. An action that was cancelled after the unit had started it is marked as being
 /// aborted, unless another one runs: a unit runs one at a time, and only one beyond [`ENQUEUED_MAX`] is failed when the
-/// unit is removed ([`UNFINISHED_MAX`]). Any other action is not changed.
+/// unit is removed (`UNFINISHED_MAX`). Any other action is not changed.
 pub fn start(draft: &mut Draft, model: Model, unit: Uuid, id: u64, now_ms: i64) {
     let Some(mut doc) = reportable(draft, model, unit, id) else { return };
     doc.status = match doc.status {

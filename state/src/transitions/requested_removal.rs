@@ -67,7 +67,7 @@ pub struct MachineRemovalOptions {
 /// The user's `remove-machine`.
 ///
 /// # Errors
-/// As [`machine::keep_instance`] and [`force::destroy_machine`].
+/// As `machine::keep_instance` and [`force::destroy_machine`].
 pub fn remove_machine(
     draft: &mut Draft,
     model: Model,
