@@ -37,7 +37,7 @@ fn after_run(run: u64) -> ReportNumber {
 /// deletes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogLines {
-    /// All of them. The first one is preceded by a line that states how many earlier lines were dropped, if there are any.
+    /// All of them. The first one is followed by a line that states how many earlier lines were dropped, if there are any.
     Stored {
         /// The lines of earlier messages that were dropped, and that no stored line states yet.
         dropped_before: u64,

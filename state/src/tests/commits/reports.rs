@@ -224,7 +224,7 @@ fn reports_of_a_unit_that_lost_its_folder_are_newer_than_its_earlier_reports() {
 }
 
 #[test]
-fn dropped_lines_are_stated_before_the_next_stored_line() {
+fn dropped_lines_are_stated_after_the_next_stored_line() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let agent = Agent::attach(&mut world, "web/0");
