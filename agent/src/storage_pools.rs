@@ -52,7 +52,7 @@ impl StoragePools {
             StoragePool::Rootfs => fs::create_dir_all(&content)?,
             StoragePool::Tmpfs => {
                 fs::create_dir_all(&content)?;
-                if !mount_points().contains(&content) {
+                if !mount_points()?.contains(&content) {
                     let options = format!("size={}m,mode=0755", storage.size_mib);
                     run("mount", &["-t", "tmpfs", "-o", &options, "pintle-storage"], &[&content]).await?;
                 }
@@ -76,7 +76,7 @@ impl StoragePools {
             bail!("the location {wanted} is not an absolute path");
         }
         let mounted_at = folder.join(MOUNTED_AT);
-        let is_mounted = mount_points().contains(&target);
+        let is_mounted = mount_points()?.contains(&target);
         let is_ours = fs::read_to_string(&mounted_at).ok().as_ref() == Some(wanted);
         if is_mounted && !is_ours {
             bail!("{wanted} is the mount point of another filesystem");
@@ -114,7 +114,7 @@ impl StoragePools {
         self.release(&folder).await?;
         unmount(&folder.join(CONTENT_DIR)).await?;
         // deleting would follow what a charm has mounted inside
-        if let Some(mounted) = mount_points().iter().find(|mounted| mounted.starts_with(&folder)) {
+        if let Some(mounted) = mount_points()?.iter().find(|mounted| mounted.starts_with(&folder)) {
             bail!("{} is still mounted", mounted.display());
         }
         ignore_not_found(fs::remove_dir_all(&folder))?;
@@ -124,7 +124,7 @@ impl StoragePools {
 
 /// Unmounts a path if something is mounted there.
 async fn unmount(target: &Path) -> Result<()> {
-    match mount_points().iter().any(|mounted| mounted == target) {
+    match mount_points()?.iter().any(|mounted| mounted == target) {
         true => run("umount", &[], &[target]).await.map(drop),
         false => Ok(()),
     }

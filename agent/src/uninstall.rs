@@ -141,7 +141,7 @@ fn remove_identity_last(data: &Path, mut remove: impl FnMut(&Path) -> io::Result
 
 fn empty(data: &Path) -> Result<()> {
     // files of other mounted file systems must not be deleted
-    let mounted = mount_points().into_iter().rev();
+    let mounted = mount_points().context("cannot read the mount points")?.into_iter().rev();
     for mount in mounted.filter(|mount| mount.starts_with(data) && mount != data) {
         nix::mount::umount2(&mount, nix::mount::MntFlags::MNT_DETACH)
             .with_context(|| format!("cannot unmount {}", mount.display()))?;

@@ -1,21 +1,39 @@
 //! The mount points of this host.
+//!
+//! Programs that delete folders read them first: a deletion must not follow a mount into another file system. Hence a
+//! list that cannot be read is an error, never an empty one.
 
-use std::fs;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
+use std::{fs, io};
 
-/// The mount points of this host, innermost last; empty if they cannot be read.
-pub fn mount_points() -> Vec<PathBuf> {
-    let text = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    text.lines()
-        .filter_map(|line| line.split(' ').nth(1))
-        .map(|path| PathBuf::from(unescaped(path)))
-        .collect()
+/// The mount points of this host, innermost last.
+///
+/// # Errors
+/// If the list cannot be read.
+pub fn mount_points() -> io::Result<Vec<PathBuf>> {
+    Ok(parse(&fs::read("/proc/self/mounts")?))
+}
+
+/// The second fields of the lines. A path may have any bytes.
+fn parse(list: &[u8]) -> Vec<PathBuf> {
+    let fields = list.split(|byte| *byte == b'\n').filter_map(|line| line.split(|byte| *byte == b' ').nth(1));
+    fields.map(|path| PathBuf::from(OsString::from_vec(unescaped(path)))).collect()
 }
 
 /// Decodes a path of /proc/self/mounts, where a space, a tab, a line end and a backslash are three octal digits.
-fn unescaped(text: &str) -> String {
-    let known = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
-    known.iter().fold(text.to_owned(), |text, (code, character)| text.replace(code, character))
+fn unescaped(mut path: &[u8]) -> Vec<u8> {
+    const CODES: [(&[u8], u8); 4] =
+        [(b"\\040", b' '), (b"\\011", b'\t'), (b"\\012", b'\n'), (b"\\134", b'\\')];
+    let mut decoded = Vec::with_capacity(path.len());
+    while let Some((first, rest)) = path.split_first() {
+        let escaped = CODES.iter().find_map(|(code, byte)| Some((*byte, path.strip_prefix(*code)?)));
+        let (byte, after) = escaped.unwrap_or((*first, rest));
+        decoded.push(byte);
+        path = after;
+    }
+    decoded
 }
 
 #[cfg(test)]
@@ -23,8 +41,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mount_points_are_read_with_their_blanks() {
-        assert_eq!(unescaped("/a\\040b\\134c"), "/a b\\c");
-        assert!(mount_points().contains(&PathBuf::from("/proc")), "{:?}", mount_points());
+    fn mount_points_are_read_with_their_spaces_and_backslashes() {
+        assert_eq!(parse(b"tmpfs /a\\040b\\134040c tmpfs rw 0 0\n"), [PathBuf::from("/a b\\040c")]);
+        assert!(mount_points().expect("a list").contains(&PathBuf::from("/proc")));
+    }
+
+    #[test]
+    fn a_path_that_is_no_utf8_hides_no_other_one() {
+        let found = parse(b"tmpfs /\xff tmpfs rw 0 0\nproc /proc proc rw 0 0\n");
+        assert_eq!(found, [PathBuf::from(OsString::from_vec(b"/\xff".to_vec())), PathBuf::from("/proc")]);
     }
 }

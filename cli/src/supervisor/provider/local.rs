@@ -116,6 +116,7 @@ mod tests {
     use super::*;
     use api::{ClientFile, DesiredMachine, ModelInfo};
     use state::terms::life::Life;
+    use state::terms::status::ModelState;
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
@@ -151,7 +152,14 @@ mod tests {
             ..DesiredMachine::default()
         };
         let (name, life) = ("dev".to_owned(), Life::Alive);
-        let model = ModelInfo { uuid: Uuid(1), name, life, controller: Uuid(9), created_ms: 0 };
+        let model = ModelInfo {
+            uuid: Uuid(1),
+            name,
+            life,
+            state: ModelState::Available,
+            controller: Uuid(9),
+            created_ms: 0,
+        };
         let text = String::new;
         let (controller, server_name, ca, user) = (text(), text(), text(), text());
         let client = ClientFile { controller, server_name, ca, user, token: text(), model: text() };

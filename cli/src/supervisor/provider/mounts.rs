@@ -8,13 +8,17 @@ use nix::mount::umount;
 use std::path::{Path, PathBuf};
 
 /// Whether a file system is mounted at `root`.
-pub(super) fn is_mounted(root: &Path) -> bool {
-    mount_points().iter().any(|path| path == root)
+pub(super) fn is_mounted(root: &Path) -> Result<bool, CommandError> {
+    Ok(mounted()?.iter().any(|path| path == root))
+}
+
+fn mounted() -> Result<Vec<PathBuf>, CommandError> {
+    mount_points().map_err(|error| CommandError::new(format!("cannot read the mount points: {error}")))
 }
 
 /// Unmounts all file systems below `folder`, innermost first.
 pub(super) fn unmount_below(folder: &Path) -> Result<(), CommandError> {
-    for path in mount_points().iter().rev().filter(|path| path.starts_with(folder)) {
+    for path in mounted()?.iter().rev().filter(|path| path.starts_with(folder)) {
         umount(path)
             .map_err(|error| CommandError::new(format!("cannot unmount {}: {error}", path.display())))?;
     }

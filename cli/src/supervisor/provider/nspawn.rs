@@ -348,7 +348,7 @@ impl Nspawn {
 /// Mounts the root file system of a machine over `base`, or copies `base` if overlays are not available.
 async fn mount_root(base: &Path, folder: &Path) -> Result<(), CommandError> {
     let root = folder.join("root");
-    if is_mounted(&root) || root.join("etc").is_dir() {
+    if is_mounted(&root)? || root.join("etc").is_dir() {
         return Ok(());
     }
     let make = |name: &str| fs::create_dir_all(folder.join(name)).map(|()| folder.join(name));
@@ -428,7 +428,7 @@ async fn stop_container(folder: &Path) -> Result<(), CommandError> {
     }
     kill_container_processes(folder).await?;
     let root = folder.join("root");
-    if is_mounted(&root) {
+    if is_mounted(&root)? {
         // it writes back what the machine has written
         host_programs::run("umount", &[&root.display().to_string()], program::COPY).await?;
     }
