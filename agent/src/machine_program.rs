@@ -47,7 +47,7 @@ async fn follow_log_level(dir: &Path, log_filter: &LogFilter, deployer: &Deploye
 /// # Errors
 /// If systemd does not run, a program is missing, or systemd refuses the service.
 pub async fn install(data: PathBuf) -> Result<ExitCode> {
-    if !systemd::is_running_system() {
+    if !systemd::can_be_used() {
         bail!(
             "cannot install a service: systemd does not run on this host, or this user is not root\n\
              hint: to run without systemd: pintle-agent machine --data DIR"
@@ -86,7 +86,7 @@ pub async fn enrol([controller, server_name, model, machine, name]: [String; 5])
     let request = enrolment::EnrolmentRequest { controller, server_name, model, machine, name, secrets };
     enrolment::enrol(data, request).await?;
     println!("Enrolled this host as a machine. Its folder is {DATA_DIR}.");
-    if systemd::is_running_system() {
+    if systemd::can_be_used() {
         println!("Hooks can reboot this host (juju-reboot).");
         return install(data.to_path_buf()).await;
     }
@@ -134,7 +134,7 @@ pub async fn run(dir: PathBuf, services: Supervision, log_filter: LogFilter) -> 
     }
     if !uninstall::is_dead(&dir) {
         deployer.delete_removed();
-        reboot::finish_interrupted(&dir, &deployer).await?;
+        reboot::complete(&dir, &deployer).await?;
         let (running_agent, mut terminate) = (machine_agent(), signal(SignalKind::terminate())?);
         tokio::select! {
             () = running_agent.run().instrument(tracing::info_span!("machine", name = config.name)) => {}

@@ -32,12 +32,12 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// The interval between two attempts to reboot a host that refuses.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Finishes a reboot that an earlier machine agent started: stops unit agents that remain from the earlier
-/// boot, and removes the request.
+/// Finishes a reboot after the boot has changed: stops unit agents that remain from the earlier boot, and removes the
+/// request. Nothing to do if no reboot is requested, or the boot has not ended.
 ///
 /// # Errors
 /// If an agent cannot be stopped, or the request cannot be removed.
-pub async fn finish_interrupted(machine: &Path, deployer: &Deployer) -> Result<()> {
+pub async fn complete(machine: &Path, deployer: &Deployer) -> Result<()> {
     let Some(boot) = requested_boot(machine)? else { return Ok(()) };
     if boot == this_boot(machine) {
         return Ok(());
@@ -53,7 +53,7 @@ pub async fn finish_interrupted(machine: &Path, deployer: &Deployer) -> Result<(
 pub async fn execute(machine: &Path, deployer: &Deployer, services: Supervision) -> Infallible {
     let mut logged = String::new();
     loop {
-        match execute_one(machine, deployer, services).await {
+        match reboot_when_requested(machine, deployer, services).await {
             Ok(()) => logged.clear(),
             Err(error) => {
                 let text = format!("cannot reboot the machine, as a hook requested: {error:#}; retrying");
@@ -68,7 +68,7 @@ pub async fn execute(machine: &Path, deployer: &Deployer, services: Supervision)
 }
 
 /// Waits for a request, and ends this boot.
-async fn execute_one(machine: &Path, deployer: &Deployer, services: Supervision) -> Result<()> {
+async fn reboot_when_requested(machine: &Path, deployer: &Deployer, services: Supervision) -> Result<()> {
     while requested_boot(machine)? != Some(this_boot(machine)) {
         tokio::time::sleep(POLL_INTERVAL).await;
     }
@@ -89,7 +89,7 @@ async fn execute_one(machine: &Path, deployer: &Deployer, services: Supervision)
     }
     let next = format!("{}-{}", kernel_boot(), random_uuid());
     write_atomic(&machine.join(BOOT_FILE), next.as_bytes())?;
-    finish_interrupted(machine, deployer).await
+    complete(machine, deployer).await
 }
 
 async fn acquire_lock(lock: &Path) -> Result<Lock> {

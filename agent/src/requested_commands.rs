@@ -11,6 +11,7 @@ use crate::tool_socket::{ToolCall, bad_request, encode};
 use api::text::refusal;
 use hook_client::{ReplyFrame, RequestFrame};
 use state::terms::commands::CommandsRequest;
+use state::terms::failure_reason::FailureReason;
 use state::unit::commands_context::{ContextProblem, RequestedRelation, relation_context};
 use state::unit::local::Local;
 use state::unit::outcome::RunExit;
@@ -88,7 +89,8 @@ impl RequestedCommands {
             RunExit::Code(code) => (u8::try_from(*code).unwrap_or(1), None),
             RunExit::Signal(signal) => {
                 // as a shell reports it
-                (u8::try_from(128 + signal).unwrap_or(1), Some(format!("killed by signal {signal}")))
+                let why = refusal::failure(&FailureReason::signal(*signal));
+                (u8::try_from(128 + signal).unwrap_or(1), Some(why))
             }
             RunExit::Failed(why) => (1, Some(refusal::failure(why))),
             RunExit::Interrupted => {

@@ -6,6 +6,10 @@ use serde::{Deserialize, Serialize};
 pub const CONTROLLER_DIR: &str = "controller";
 /// The name of the controller of every data folder: each is the only one that its commands reach.
 pub const CONTROLLER_NAME: &str = "here";
+/// The cloud of every model.
+pub const CLOUD_NAME: &str = "local";
+/// The region of every model.
+pub const REGION_NAME: &str = "local";
 /// The first user of a controller (design 16), to whom all models belong.
 pub const FIRST_USER: &str = "admin";
 

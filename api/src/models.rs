@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use state::terms::force::Force;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
+use state::terms::status::ModelState;
 use state::transitions::dry_run::DryRun;
 use std::collections::BTreeMap;
 
@@ -65,6 +66,8 @@ pub struct ModelInfo {
     pub name: String,
     /// The life.
     pub life: Life,
+    /// Whether it is being destroyed.
+    pub state: ModelState,
     /// The uuid of the controller.
     pub controller: Uuid,
     /// When the model was created.

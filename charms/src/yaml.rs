@@ -1,4 +1,5 @@
-//! Reads and writes YAML. No other module of the product chooses the options of the YAML library.
+//! Reads and writes YAML: the files of charms, and what people type and are shown. No other module of the product
+//! chooses the options of the YAML library; files that only Pintle writes are read with its defaults.
 //!
 //! Reading follows YAML 1.1 as goyaml.v2 reads it, because charms are written for that: `yes` is true, `0644` is octal,
 //! `<<` merges. Duplicate keys and unknown tags are errors, and the expansion of aliases is bounded (spec/security.md
@@ -9,8 +10,8 @@ use std::fmt;
 
 /// Deepest nesting of maps and lists.
 const DEPTH_MAX: usize = 64;
-/// Largest number of nodes that aliases may add. The files of a charm have a few thousand nodes in total.
-const ALIAS_NODES_MAX: usize = 10_000;
+/// Largest number of values that the expansion of aliases may add. The files of a charm have a few thousand in total.
+const ALIAS_VALUES_MAX: usize = 10_000;
 
 /// A text is not valid YAML, or does not have the expected type.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +53,7 @@ pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, YamlError> {
         reject_unsupported_tags: true,
         duplicate_keys: serde_yaml::options::DuplicateKeyPolicy::Error,
         budget: serde_yaml::budget! { max_depth: DEPTH_MAX },
-        alias_limits: serde_yaml::alias_limits! { max_total_replayed_events: ALIAS_NODES_MAX },
+        alias_limits: serde_yaml::alias_limits! { max_total_replayed_events: ALIAS_VALUES_MAX },
     };
     serde_yaml::from_str_with_options(text, options).map_err(|error| {
         let (line, column) = error.location().map_or((0, 0), |location| (location.line(), location.column()));
@@ -71,7 +72,7 @@ pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, YamlError> {
 /// The value cannot be represented in YAML, for example a map with maps as keys. This is a mistake in the caller's
 /// types.
 pub fn to_string<T: Serialize>(value: &T) -> Result<String, YamlError> {
-    // No tested YAML reader misreads a document without block scalars (dependencies.md, YAML).
+    // No tested YAML reader misreads a document without block scalars.
     let options = serde_yaml::ser_options! { prefer_block_scalars: false };
     serde_yaml::to_string_with_options(value, options).map_err(|error| YamlError {
         line: 0,

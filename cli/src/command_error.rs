@@ -7,6 +7,9 @@ use crate::terminal_escape;
 use crate::times::now_ms;
 use api::error::{ApiError, ErrorCode};
 use api::text::error::refusal_lines;
+use state::documents::refusal::Refusal;
+use state::terms::refusal::EntityKind;
+use std::fmt::Display;
 
 /// Exit code of a command line that cannot be parsed.
 const USAGE: u8 = 2;
@@ -35,6 +38,11 @@ impl CommandError {
     /// An error in the command line, with exit code 2.
     pub fn usage(message: impl Into<String>) -> CommandError {
         CommandError { code: USAGE, ..CommandError::new(message) }
+    }
+
+    /// The error for an entity that does not exist, worded as by the controller.
+    pub fn not_found(kind: EntityKind, name: impl Display) -> CommandError {
+        ApiError::from(Refusal::not_found(kind, name)).into()
     }
 
     /// The same error with this hint.

@@ -102,12 +102,7 @@ pub fn structured(value: &Value, format: StructuredFormat) -> Result<String, Com
 pub fn serialized(document: &impl Serialize, format: StructuredFormat) -> Result<String, CommandError> {
     let written = match format {
         StructuredFormat::Json => serde_json::to_string(document).map_err(|error| error.to_string()),
-        StructuredFormat::Yaml => {
-            let options = serde_yaml::ser_options! { prefer_block_scalars: false };
-            let mut text = String::new();
-            let written = serde_yaml::to_fmt_writer_with_options(&mut text, document, options);
-            written.map(|()| text).map_err(|error| error.to_string())
-        }
+        StructuredFormat::Yaml => charms::yaml::to_string(document).map_err(|error| error.to_string()),
     };
     let mut text =
         written.map_err(|error| CommandError::new(format!("cannot write the document: {error}")))?;

@@ -11,6 +11,7 @@ use crate::output::Output;
 use api::client::{Client, ControllerConnection};
 use api::{CONTROLLER_NAME, ClientFile, FIRST_USER, InModel};
 use host::file::ignore_not_found;
+use state::terms::refusal::EntityKind;
 use std::os::unix::fs::PermissionsExt;
 
 /// What every command that contacts the controller receives. Tests use another `api`.
@@ -87,8 +88,8 @@ pub fn read_client_file(dir: &DataDir) -> Result<Option<ClientFile>, CommandErro
         let help = format!("it holds a token: chmod 600 {name}");
         return Err(CommandError::new(format!("cannot use {name}: other users can read it")).hint(help));
     }
-    let options = serde_yaml::options! { with_snippet: false }; // a snippet could show the token
-    serde_yaml::from_str_with_options(&text, options)
+    // its errors contain no excerpt, which could show the token
+    charms::yaml::from_str(&text)
         .map(Some)
         .map_err(|error| CommandError::new(format!("cannot parse {name}: {error}")))
 }
@@ -135,7 +136,7 @@ pub fn model_name(text: &str) -> Result<&str, CommandError> {
         return Err(CommandError::new(format!("controller {controller:?} not found")).hint(hint));
     }
     if owner != FIRST_USER || name.is_empty() || name.contains('/') {
-        return Err(CommandError::new(format!("model {model:?} not found")).hint("see: pintle models"));
+        return Err(CommandError::not_found(EntityKind::Model, model));
     }
     Ok(name)
 }

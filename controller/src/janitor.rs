@@ -10,7 +10,6 @@
 
 mod archives;
 mod batch;
-mod expiry;
 mod logs;
 mod retired_tokens;
 mod secrets;
@@ -19,7 +18,6 @@ mod tombstones;
 pub use archives::ARCHIVE_GRACE_MS;
 use archives::ArchiveScan;
 use batch::{log_and_skip, next_page};
-use expiry::{ExpiryScan, ScanLimits};
 use logs::LogScan;
 use state::terms::force::Force;
 
@@ -35,6 +33,7 @@ use state::lifecycle::{action, application, cleanup, model};
 use state::status::presence::PresenceReader;
 use state::terms::names::Uuid;
 use state::transitions::force_timer::{self, ForceTimer};
+use state::transitions::retention_scan::{RetentionScan, ScanLimits};
 use state::transitions::tombstone_retention::TOMBSTONES_MAX;
 use state::transitions::{destruction, force};
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,10 +82,10 @@ impl Default for JanitorLimits {
 pub struct Janitor {
     limits: JanitorLimits,
     archives: ArchiveScan,
-    tombstones: BTreeMap<Uuid, ExpiryScan>,
-    retired_tokens: ExpiryScan,
+    tombstones: BTreeMap<Uuid, RetentionScan>,
+    retired_tokens: RetentionScan,
     logs: BTreeMap<Uuid, LogScan>,
-    actions: BTreeMap<Uuid, ExpiryScan>,
+    actions: BTreeMap<Uuid, RetentionScan>,
     /// By model: the key of the last content that was checked for an older key.
     sealed: BTreeMap<Uuid, String>,
     /// By model: the key of the last forced entity that was read.
@@ -169,7 +168,7 @@ impl Janitor {
 async fn delete_expired_actions<S: Store, E: Environment>(
     controller: &Controller<S, E>,
     model: Model,
-    scan: &mut ExpiryScan,
+    scan: &mut RetentionScan,
 ) -> Result<bool, ApiError> {
     let mut advanced = std::mem::take(scan);
     let page = controller.read_available(move |reader| {
@@ -180,7 +179,7 @@ async fn delete_expired_actions<S: Store, E: Environment>(
         advanced
     });
     *scan = page.await;
-    let batch: Vec<String> = scan.expired.iter().take(PAGE_MAX).cloned().collect();
+    let batch: Vec<String> = scan.excess.iter().take(PAGE_MAX).cloned().collect();
     let remove = batch.clone();
     if !batch.is_empty() {
         let transition = move |draft: &mut Draft<'_>| {
@@ -189,8 +188,8 @@ async fn delete_expired_actions<S: Store, E: Environment>(
         };
         log_and_skip("delete old actions of model", model.0, controller.run(transition).await)?;
     }
-    scan.expired.drain(..batch.len());
-    Ok(scan.needs_next_pass || !scan.expired.is_empty())
+    scan.excess.drain(..batch.len());
+    Ok(scan.needs_next_pass || !scan.excess.is_empty())
 }
 
 /// Removes the presence of agents whose unit or machine no longer exists. The handlers are not sufficient: no handler

@@ -16,7 +16,7 @@ use api::error::ApiError;
 use clap::{Parser, Subcommand};
 use host::logging::{LEVEL_FILE, LogFilter};
 use host::restart::EXIT_REFUSED;
-use state::transitions::due_secrets;
+use state::transitions::secret_resealing;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -104,11 +104,11 @@ fn rotate_secret_key(data: &Path) -> i32 {
     }
 }
 
-/// Opens the keys of secrets, and makes the first one. If a key is missing, the log names it, and everything but the
-/// secrets is served.
+/// Opens the keys of secrets, and makes the first one. If a key is missing, the log names the file, and
+/// everything but the secrets is served.
 async fn open_secret_keys(installation: &Installation, store: &Sqlite) -> Result<SecretKeys> {
     let keys = SecretKeys::open(installation.secret_keys())?;
-    let samples = store.read(|reader| due_secrets::sample_contents(reader)).await;
+    let samples = store.read(|reader| secret_resealing::sample_contents(reader)).await;
     if keys.is_empty() && samples.is_empty() {
         keys.rotate()?;
     }
@@ -155,7 +155,7 @@ async fn run(arguments: Arguments, log_filter: LogFilter) -> Result<()> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     tracing::info!(address = %listener.local_addr()?, controller = %installation.controller(), "serving");
     listeners.push(listener);
-    tokio::spawn(sweep(controller.clone()));
+    tokio::spawn(run_janitor(controller.clone()));
     tokio::spawn(follow_log_level(
         data.join(CONTROLLER_DIR).join(LEVEL_FILE),
         log_filter,
@@ -185,7 +185,7 @@ async fn follow_log_level(file: PathBuf, log_filter: LogFilter, mut hangup: Sign
     }
 }
 
-async fn sweep(controller: Arc<Controller<Sqlite, HostEnvironment>>) {
+async fn run_janitor(controller: Arc<Controller<Sqlite, HostEnvironment>>) {
     let mut janitor = janitor::Janitor::default();
     loop {
         // An error is not handled here: the next sweep repeats what failed.

@@ -30,9 +30,9 @@ use crate::session::{Controller, Session};
 use crate::store::{Store, unavailable};
 use crate::tokens;
 use admission::HandshakeProgress;
+use api::API_VERSION;
 use api::error::{ApiError, ErrorCode};
-use api::request::{Content, InModel, Message, Method, ResponseBody};
-use api::{API_VERSION, Request as _, UploadResource};
+use api::request::{Content, InModel, Method, ResponseBody};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{RawPathParams, Request};
@@ -332,10 +332,7 @@ async fn handle_request<S: Store, E: Environment>(
             let _slot = budgets.uploads.acquire(&session.principal, 1).await;
             let archive = upload::receive(&controller.environment, request).await?;
             let file = archive.file();
-            let stored = match entry.route == UploadResource::ROUTE {
-                true => session.store_received_resource(file).instrument(span).await?.into_bytes(),
-                false => session.store_received_archive(file).instrument(span).await?.into_bytes(),
-            };
+            let stored = session.store_received(entry.route, file).instrument(span).await?;
             Ok((JSON, stored.into()))
         }
     }

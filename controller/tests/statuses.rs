@@ -11,7 +11,7 @@ use controller::{Environment, Session};
 use state::charm::{Charm, Storage};
 use state::documents::draft::{Draft, read};
 use state::documents::prelude::{StatusDoc, TokenHolder};
-use state::lifecycle::application;
+use state::lifecycle::archive;
 use state::status::unit::next_act;
 use state::terms::cause::{Duty, Remedy};
 use state::terms::failure_reason::FailureReason;
@@ -108,7 +108,7 @@ async fn a_unit_that_waits_for_storage_names_it_and_why_shows_the_error_of_the_m
     let charm =
         Charm { name: "store".to_owned(), storage: [("data".to_owned(), data)].into(), ..Charm::default() };
     let register = move |draft: &mut Draft<'_>| {
-        application::register_archive(draft, "store", charm.clone(), 10);
+        archive::register(draft, "store", Some(charm.clone()), 10);
         Ok(())
     };
     fixture.controller.run(register).await.expect("a new archive");

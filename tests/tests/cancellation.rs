@@ -13,7 +13,7 @@ use controller::session::{Controller, Session};
 use state::charm::{Charm, Endpoint, Role, Scope};
 use state::documents::draft::read;
 use state::documents::prelude::{Model, TokenHolder, UserRole};
-use state::lifecycle::application::register_archive;
+use state::lifecycle::archive;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::operation::CharmRef;
 use state::unit::hook_context::{HookContext, Writes};
@@ -317,8 +317,8 @@ async fn run_scenario(awaits: u64) -> (bool, Vec<Vec<String>>) {
     let controller = Controller::new(MemoryStore::new(Uuid(77)), time.clone(), Uuid(1));
     let made = controller.run(|draft| {
         state::lifecycle::model::create(draft, MODEL.0, "dev", 1)?;
-        register_archive(draft, "web", declared(Role::Requirer), 10);
-        register_archive(draft, "db", declared(Role::Provider), 10);
+        archive::register(draft, "web", Some(declared(Role::Requirer)), 10);
+        archive::register(draft, "db", Some(declared(Role::Provider)), 10);
         Ok(())
     });
     made.await.expect("a new store");

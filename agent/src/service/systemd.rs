@@ -4,7 +4,7 @@
 //! The template is in /run: the machine agent writes it at each start, so that it always refers to the running
 //! program, and a reboot removes it. Only `pintle-machine.service` is started at boot.
 //!
-//! Called by `deployer`, `uninstall` and `pintle-agent install`.
+//! Called by `service`, `uninstall`, and `machine_program` for `pintle-agent install` and at each start.
 
 use super::agent_process::{AgentExit, EndedAgent, NON_CHILD_POLL_INTERVAL, running, wait_for_exit};
 use crate::fault;
@@ -35,7 +35,7 @@ const SYSTEMCTL_LIMIT: Duration = Duration::from_secs(60);
 const START_POLLS_MAX: u32 = 20;
 
 /// Whether systemd manages this host and this process may use it.
-pub fn is_running_system() -> bool {
+pub fn can_be_used() -> bool {
     Path::new(BOOTED).is_dir() && nix::unistd::geteuid().is_root()
 }
 
@@ -64,26 +64,26 @@ Environment=XDG_RUNTIME_DIR=/run
 
 /// The template of the unit agents' services. An agent exits with 15 when it was signalled or its configuration
 /// changed.
-fn unit_template(program: &Path, data: &Path) -> String {
+fn unit_agent_service(program: &Path, data: &Path) -> String {
     const CONFIG: &str = AgentConfig::FILE;
-    let (program, unit) = (program.display(), format!("{}/{AGENTS_DIR}/%i", data.display()));
+    let (program, folder) = (program.display(), format!("{}/{AGENTS_DIR}/%i", data.display()));
     format!(
         "[Unit]
 Description=Pintle unit agent %i
-ConditionPathExists={unit}/{CONFIG}
-ConditionPathExists=!{unit}/{FINISHED}
-ConditionPathExists=!{unit}/{RECALLING}
+ConditionPathExists={folder}/{CONFIG}
+ConditionPathExists=!{folder}/{FINISHED}
+ConditionPathExists=!{folder}/{RECALLING}
 StartLimitIntervalSec=0
 
 [Service]
-ExecStart={program} unit --dir {unit}
+ExecStart={program} unit --dir {folder}
 RestartForceExitStatus=15
 {SERVICE}"
     )
 }
 
 /// The service of the machine agent.
-fn machine_unit_file(program: &Path, data: &Path) -> String {
+fn machine_agent_service(program: &Path, data: &Path) -> String {
     let (program, data) = (program.display(), data.display());
     format!(
         "[Unit]
@@ -103,7 +103,7 @@ WantedBy=multi-user.target
 }
 
 /// The service that finishes the removal of a Dead machine, whatever is left of its folder.
-fn removal_unit_file(program: &Path, data: &Path) -> String {
+fn removal_service(program: &Path, data: &Path) -> String {
     let (program, data) = (program.display(), data.display());
     format!(
         "[Unit]
@@ -134,7 +134,7 @@ pub fn install(root: &Path, program: &Path, data: &Path) -> Result<()> {
     require_plain(data)?;
     let (file, wanted) = (root.join(INSTALLED).join(MACHINE), root.join(WANTED));
     fs::create_dir_all(&wanted).with_context(|| wanted.display().to_string())?;
-    write_atomic(&file, machine_unit_file(program, data).as_bytes())?;
+    write_atomic(&file, machine_agent_service(program, data).as_bytes())?;
     match std::os::unix::fs::symlink(Path::new("/").join(INSTALLED).join(MACHINE), wanted.join(MACHINE)) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error.into()),
         Ok(()) | Err(_) => Ok(()),
@@ -150,8 +150,7 @@ pub fn replace_with_removal(root: &Path, program: &Path, data: &Path) -> Result<
     require_plain(program)?;
     require_plain(data)?;
     let file = root.join(INSTALLED).join(MACHINE);
-    write_atomic(&file, removal_unit_file(program, data).as_bytes())
-        .with_context(|| file.display().to_string())
+    write_atomic(&file, removal_service(program, data).as_bytes()).with_context(|| file.display().to_string())
 }
 
 /// Whether the service was replaced by [`replace_with_removal`] for the folder `data`, which need not exist.
@@ -186,7 +185,7 @@ pub async fn prepare(data: &Path) -> Result<()> {
     let program = crate::installed_programs::agent_program();
     require_plain(program)?;
     require_plain(data)?;
-    let (file, text) = (Path::new(BOOTED).join(TEMPLATE), unit_template(program, data));
+    let (file, text) = (Path::new(BOOTED).join(TEMPLATE), unit_agent_service(program, data));
     if fs::read_to_string(&file).ok().as_ref() != Some(&text) {
         write_atomic_unsynced(&file, text.as_bytes())?;
         systemctl(&["daemon-reload"]).await?;
@@ -306,7 +305,7 @@ mod tests {
 
     #[test]
     fn a_hook_survives_its_agent_and_a_finished_unit_is_not_started() {
-        let text = unit_template(Path::new("/opt/pintle-agent"), Path::new("/var/lib/pintle"));
+        let text = unit_agent_service(Path::new("/opt/pintle-agent"), Path::new("/var/lib/pintle"));
         for line in [
             "Type=notify",
             "KillMode=process",

@@ -3,6 +3,7 @@
 //! The line has the sequence of the run's record, which the log of the controller has too.
 
 use api::text::refusal;
+use state::terms::failure_reason::FailureReason;
 use state::unit::local::Run;
 use state::unit::outcome::RunExit;
 
@@ -16,7 +17,7 @@ pub(super) fn finished(exit: &RunExit, duration_ms: u64, sequence: Option<u64>) 
     let outcome = match exit {
         RunExit::Code(0) => "ok".to_owned(),
         RunExit::Code(code) => format!("exit code {code}"),
-        RunExit::Signal(signal) => format!("killed by signal {signal}"),
+        RunExit::Signal(signal) => refusal::failure(&FailureReason::signal(*signal)),
         RunExit::Interrupted => "interrupted".to_owned(),
         RunExit::Missing => "not implemented by the charm".to_owned(),
         RunExit::Cancelled => "cancelled".to_owned(),

@@ -10,7 +10,7 @@ use crate::ports::{Clock, UnitStorage};
 use api::error::{ApiError, ErrorCode};
 use api::text::refusal;
 use api::{Attach, Commit, Report, UnitAgentRequests};
-use state::restore::reconciliation::{Reconciliation, reconcile};
+use state::agents::reconciliation::{Reconciliation, reconcile};
 use state::terms::position::{Committed, Position};
 use state::unit::decision::NextMessage;
 use state::unit::local::Event;
@@ -101,7 +101,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Sender<'_, S, A, C> {
         let mut forked = None;
         self.0
             .save_with(|local| match reconcile(local, &session, self.0.clock.wall_ms()) {
-                Reconciliation::Consistent(events) => events,
+                Reconciliation::Continue(events) => events,
                 Reconciliation::Forked { sequence } => {
                     forked = Some(sequence);
                     Vec::new()

@@ -205,7 +205,7 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
         Duty::RemoveUnits => "remove its units: it has no agent that can stop them".to_owned(),
         Duty::Enrol { .. } => "enrol it with the command that pintle add-machine manual printed".to_owned(),
         Duty::DeleteFolder { unit } => format!("decide about a folder of the removed unit {unit}"),
-        Duty::RunMachineAgent { agent, .. } => match agent {
+        Duty::RunMachineAgent { silence, .. } => match silence {
             Silence::NotStarted => "start its agent".to_owned(),
             Silence::NotReported => "start its agent, which has not reported yet".to_owned(),
             Silence::Late => "start its agent, which has missed heartbeats".to_owned(),

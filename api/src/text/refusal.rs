@@ -47,16 +47,7 @@ pub fn text(reason: &RefusalReason) -> RefusalText {
             "not authorised: this token may not do that",
             "use a token that this controller issued to this agent or user, with a sufficient role",
         ),
-        RefusalReason::NotFound { kind: EntityKind::MachineOrRelation, name } => {
-            plain(format!("no machine or relation {name}"))
-        }
-        RefusalReason::NotFound { kind: EntityKind::Model, name } => {
-            with_hint(format!("model {name:?} not found"), "list the models with: pintle models")
-        }
-        RefusalReason::NotFound { kind: kind @ EntityKind::Application, name } => {
-            plain(format!("{kind} {name:?} not found"))
-        }
-        RefusalReason::NotFound { kind, name } => plain(format!("{kind} {name} not found")),
+        RefusalReason::NotFound { kind, name } => not_found(*kind, name),
         RefusalReason::TooManyAdded { count, kind, max } => with_hint(
             format!("cannot add {count} {kind}: at most {max} per request"),
             format!("add the {kind} in several requests"),
@@ -65,6 +56,24 @@ pub fn text(reason: &RefusalReason) -> RefusalText {
             format!("cannot simulate {count} removals: at most {max} per request"),
             "name fewer entities",
         ),
+    }
+}
+
+fn not_found(kind: EntityKind, name: &str) -> RefusalText {
+    match kind {
+        EntityKind::Model => {
+            with_hint(format!("model {name:?} not found"), "list the models with: pintle models")
+        }
+        EntityKind::Application => plain(format!("application {name:?} not found")),
+        EntityKind::ApplicationCharm => plain(format!("charm of application {name} not found")),
+        EntityKind::CharmArchive => plain(format!("charm archive {name} not found")),
+        EntityKind::ResourceFile => plain(format!("resource file {name} not found")),
+        EntityKind::MachineOrRelation => plain(format!("no machine or relation {name}")),
+        EntityKind::Unit
+        | EntityKind::Relation
+        | EntityKind::Machine
+        | EntityKind::Task
+        | EntityKind::Storage => plain(format!("{kind} {name} not found")),
     }
 }
 

@@ -4,7 +4,7 @@ use crate::command_error::CommandError;
 use crate::commands::{settings, switch};
 use crate::data_dir::DataDir;
 use crate::session::{CommandSession, model_name};
-use api::{CreateModel, UserPort};
+use api::{CLOUD_NAME, CreateModel, FIRST_USER, REGION_NAME, UserPort};
 use clap::Args;
 
 /// Arguments of `add-model`.
@@ -37,7 +37,10 @@ pub async fn run<A: UserPort>(
     let config = settings::from_flags(&args.config, None)?;
     let name = model_name(&args.name)?.to_owned();
     let model = session.api.handle(CreateModel { name, config }).await?;
-    session.output.print_remark(&format!("Added '{}' model on local/local for user 'admin'\n", model.name));
+    session.output.print_remark(&format!(
+        "Added '{}' model on {CLOUD_NAME}/{REGION_NAME} for user '{FIRST_USER}'\n",
+        model.name
+    ));
     if !args.no_switch {
         switch::choose(dir, &model.name)?;
     }

@@ -5,7 +5,7 @@
 
 use crate::command_error::CommandError;
 use crate::commands::removal;
-use crate::render::{self, StructuredFormat, task};
+use crate::render::{self, StructuredFormat};
 use crate::session::CommandSession;
 use crate::times::Zone;
 use api::{ActionDoc, CancelAction, UserPort};
@@ -34,7 +34,7 @@ pub async fn run<A: UserPort>(
                 session.note_write(committed.revision);
                 cancelled.push(document(&committed.answer));
             }
-            Err(error) => failures.push(task::unknown_task_error(error, "task", id)),
+            Err(error) => failures.push(error.into()),
         }
     }
     if !cancelled.is_empty() {

@@ -11,6 +11,7 @@ use crate::session::CommandSession;
 use api::{EnqueueExec, GetStatus, UnitChoice, UserPort};
 use clap::Args;
 use host::shell;
+use state::terms::refusal::EntityKind;
 use std::time::Duration;
 
 /// Default of `--wait`, as in Juju.
@@ -46,7 +47,7 @@ pub async fn run<A: UserPort>(args: &ExecArgs, session: &CommandSession<A>) -> R
         for name in &args.application {
             let application = status.applications.get(name);
             let application =
-                application.ok_or_else(|| CommandError::new(format!("application {name:?} not found")))?;
+                application.ok_or_else(|| CommandError::not_found(EntityKind::Application, name))?;
             units.extend(application.units.keys().cloned().map(UnitChoice::from));
         }
     }

@@ -3,10 +3,9 @@
 use crate::command_error::CommandError;
 use crate::render::{self, StructuredFormat, Table, row};
 use crate::session::CommandSession;
-use api::{ListModels, UserPort};
+use api::{CLOUD_NAME, ListModels, REGION_NAME, UserPort};
 use clap::Args;
 use serde_json::json;
-use state::terms::status::ModelState;
 
 /// Arguments of `models`.
 #[derive(Debug, Args)]
@@ -23,9 +22,6 @@ pub struct ModelsArgs {
 pub async fn run<A: UserPort>(args: &ModelsArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
     let mut models = session.api.handle(ListModels).await?;
     models.sort_by(|a, b| render::compare_natural(&a.name, &b.name));
-    let status = |life: state::terms::life::Life| {
-        if life.is_alive() { ModelState::Available } else { ModelState::Destroying }
-    };
     if let Some(format) = args.format {
         let list = models.iter().map(|model| {
             json!({
@@ -34,7 +30,7 @@ pub async fn run<A: UserPort>(args: &ModelsArgs, session: &CommandSession<A>) ->
                 "model-uuid": model.uuid,
                 "model-type": "iaas",
                 "life": model.life,
-                "status": { "current": status(model.life) },
+                "status": { "current": model.state },
             })
         });
         let list: Vec<_> = list.collect();
@@ -47,9 +43,9 @@ pub async fn run<A: UserPort>(args: &ModelsArgs, session: &CommandSession<A>) ->
         let current = if model.name == session.model { "*" } else { "" };
         rows.push(row([
             &format!("{}{current}", model.name),
-            "local/local",
+            &format!("{CLOUD_NAME}/{REGION_NAME}"),
             "iaas",
-            status(model.life).as_str(),
+            model.state.as_str(),
         ]));
     }
     session.output.print(&Table { right: &[], rows }.text())

@@ -98,7 +98,7 @@ pub async fn show<A: UserPort>(
     session: &CommandSession<A>,
 ) -> Result<(), CommandError> {
     let action = session.api.handle(GetAction { id: args.id }).await;
-    let action = action.map_err(|error| task::unknown_task_error(error, "operation", args.id))?;
+    let action = action.map_err(|error| task::unknown_operation(error, args.id))?;
     session.output.print(&render::structured(&document(&action, task::document), args.format)?)
 }
 

@@ -7,6 +7,7 @@ use crate::session::CommandSession;
 use api::{GetStatus, RemovalTarget, RemoveUnit, UserPort};
 use clap::Args;
 use state::terms::names::UnitName;
+use state::terms::refusal::EntityKind;
 
 /// Arguments of `remove-unit`.
 #[derive(Debug, Args)]
@@ -43,7 +44,7 @@ async fn newest<A: UserPort>(
 ) -> Result<Vec<UnitName>, CommandError> {
     let status = session.api.handle(GetStatus).await?;
     let found = status.applications.get(application);
-    let found = found.ok_or_else(|| CommandError::new(format!("application {application:?} not found")))?;
+    let found = found.ok_or_else(|| CommandError::not_found(EntityKind::Application, application))?;
     let alive = found.units.iter().filter(|(_, unit)| unit.life.is_alive());
     let units: Vec<UnitName> = alive.rev().take(count).map(|(name, _)| name.clone()).collect();
     if units.len() < count {

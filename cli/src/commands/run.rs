@@ -8,6 +8,7 @@ use crate::commands::task_results::{ResultArgs, enqueued, finish};
 use crate::render::task;
 use crate::session::CommandSession;
 use api::{UnitChoice, UserPort};
+use charms::yaml;
 use clap::Args;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -89,14 +90,14 @@ fn params_from_file(file: &Path) -> Result<BTreeMap<String, Value>, CommandError
     let bad =
         |why: String| CommandError::new(format!("cannot read parameters from {}: {why}", file.display()));
     let text = std::fs::read_to_string(file).map_err(|error| bad(error.to_string()))?;
-    serde_yaml::from_str(&text).map_err(|error| bad(error.to_string()))
+    yaml::from_str(&text).map_err(|error| bad(error.to_string()))
 }
 
 fn parse(text: &str, as_text: bool) -> Result<Value, CommandError> {
     if as_text || text.is_empty() {
         return Ok(text.into());
     }
-    serde_yaml::from_str(text).map_err(|_| {
+    yaml::from_str(text).map_err(|_| {
         CommandError::usage(format!("cannot parse {text:?} as YAML")).hint("to use it as text: --string-args")
     })
 }

@@ -6,9 +6,12 @@ use crate::command_error::CommandError;
 use crate::render::{self, StructuredFormat, secret};
 use crate::session::CommandSession;
 use crate::times;
+use api::error::ApiError;
 use api::{GetSecret, GetSecretResponse, ListSecrets, RevealSecret, UserPort};
 use clap::Args;
 use serde_json::{Map, Value};
+use state::documents::refusal::Refusal;
+use state::terms::refusal::secret::SecretRefusal;
 
 /// Arguments of `secrets`.
 #[derive(Debug, Args)]
@@ -65,7 +68,7 @@ pub async fn show<A: UserPort>(
     let GetSecretResponse { id, secret: info } =
         session.api.handle(GetSecret { secret: args.secret.clone() }).await?;
     if let Some(revision) = args.revision.filter(|revision| !info.revisions.contains_key(revision)) {
-        return Err(CommandError::new(format!("secret revision {revision} of \"{id}\" not found")));
+        return Err(ApiError::from(Refusal::from(SecretRefusal::RevisionNotFound { id, revision })).into());
     }
     let mut document = secret::document(&info, args.revisions);
     secret::insert_access(&mut document, &info);

@@ -4,6 +4,7 @@
 //! them to the types that the charm declares.
 
 use crate::command_error::CommandError;
+use charms::yaml;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -62,7 +63,7 @@ pub fn from_flags(
 pub fn from_file(file: &Path, application: Option<&str>) -> Result<BTreeMap<String, String>, CommandError> {
     let to_error =
         |why: String| CommandError::new(format!("cannot read settings from {}: {why}", file.display()));
-    let parsed: Value = serde_yaml::from_str(&read(file)?).map_err(|error| to_error(error.to_string()))?;
+    let parsed: Value = yaml::from_str(&read(file)?).map_err(|error| to_error(error.to_string()))?;
     let mut map = match parsed {
         Value::Object(map) => map,
         _ => return Err(to_error("expected a map".to_owned())),

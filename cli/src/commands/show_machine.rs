@@ -7,6 +7,7 @@ use crate::times::Zone;
 use api::{GetStatus, UserPort};
 use clap::Args;
 use serde_json::json;
+use state::terms::refusal::EntityKind;
 
 /// Arguments of `show-machine`.
 #[derive(Debug, Args)]
@@ -28,7 +29,7 @@ pub async fn run<A: UserPort>(
 ) -> Result<(), CommandError> {
     let status = session.api.handle(GetStatus).await?;
     if let Some(unknown) = args.machines.iter().find(|name| !status.machines.contains_key(*name)) {
-        return Err(CommandError::new(format!("machine {unknown} not found")));
+        return Err(CommandError::not_found(EntityKind::Machine, unknown));
     }
     let mut machines = status_json::machines(&status, &Zone::new(args.utc));
     machines.retain(|name| args.machines.iter().any(|chosen| chosen == name));

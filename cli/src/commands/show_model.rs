@@ -6,7 +6,7 @@ use crate::session::{CommandSession, model_name};
 use api::{FIRST_USER, GetStatus, ListModels, ModelInfo, Status, UserPort};
 use clap::Args;
 use serde_json::{Map, Value, json};
-use state::terms::status::ModelState;
+use state::terms::refusal::EntityKind;
 
 /// Arguments of `show-model`.
 #[derive(Debug, Args)]
@@ -22,8 +22,7 @@ pub async fn run<A: UserPort>(args: &ShowModelArgs, session: &CommandSession<A>)
     let name = args.name.as_deref().map_or(Ok(session.model.as_str()), model_name)?;
     let models = session.api.handle(ListModels).await?;
     let found = models.iter().find(|model| model.name == name || model.uuid.to_string() == name);
-    let model = found
-        .ok_or_else(|| CommandError::new(format!("model {name:?} not found")).hint("see: pintle models"))?;
+    let model = found.ok_or_else(|| CommandError::not_found(EntityKind::Model, name))?;
     let status = session.api.in_model(&model.uuid.to_string()).handle(GetStatus).await?;
     let all = Map::from_iter([(model.name.clone(), document(model, &status))]);
     session.output.print(&render::structured(&all.into(), args.format)?)
@@ -31,7 +30,6 @@ pub async fn run<A: UserPort>(args: &ShowModelArgs, session: &CommandSession<A>)
 
 /// The document below the name of the model (spec/clients.md 2.4 "show-model").
 pub fn document(model: &ModelInfo, status: &Status) -> Value {
-    let current = if model.life.is_alive() { ModelState::Available } else { ModelState::Destroying };
     json!({
         "name": render::owned_name(&model.name),
         "short-name": model.name,
@@ -44,7 +42,7 @@ pub fn document(model: &ModelInfo, status: &Status) -> Value {
         "cloud": status.model.cloud,
         "region": status.model.region,
         "life": model.life,
-        "status": { "current": current },
+        "status": { "current": model.state },
         "agent-version": status.model.version,
         "users": {
             (FIRST_USER): { "display-name": FIRST_USER, "access": "admin", "last-connection": "never connected" },

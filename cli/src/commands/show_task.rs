@@ -26,10 +26,7 @@ pub struct ShowTaskArgs {
 
 pub async fn run<A: UserPort>(args: &ShowTaskArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
     let task = match args.wait {
-        None => {
-            let task = session.api.handle(GetAction { id: args.id }).await;
-            task.map_err(|error| task::unknown_task_error(error, "task", args.id))?
-        }
+        None => session.api.handle(GetAction { id: args.id }).await?,
         Some(limit) => {
             let timed_out =
                 |_| CommandError::new(format!("timed out waiting for results of task {}", args.id));

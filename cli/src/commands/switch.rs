@@ -10,6 +10,7 @@ use crate::session::{CommandSession, model_name, read_client_file};
 use api::{CONTROLLER_NAME, ClientFile, ListModels, UserPort};
 use clap::Args;
 use host::file::write_atomic;
+use state::terms::refusal::EntityKind;
 
 /// Value in the client file if there is no current model.
 const NO_MODEL: &str = "";
@@ -39,7 +40,7 @@ pub async fn run<A: UserPort>(
     };
     let models = session.api.handle(ListModels).await?;
     if !models.iter().any(|model| model.name == name) {
-        return Err(CommandError::new(format!("model {name:?} not found")).hint("see: pintle models"));
+        return Err(CommandError::not_found(EntityKind::Model, name));
     }
     let before = choose(dir, &name)?;
     session.output.print_remark(&format!(

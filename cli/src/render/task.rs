@@ -6,12 +6,13 @@ use crate::command_error::CommandError;
 use crate::render::yaml;
 use crate::terminal_escape;
 use crate::times::task_time;
-use api::ActionDoc;
 use api::error::{ApiError, ErrorCode};
-use api::text::action as text;
+use api::text::{action as text, refusal};
+use api::{ActionDoc, ActionFailure};
 use serde_json::{Map, Value};
 use state::terms::process_result::{ProcessResult, StreamOutput};
 use state::terms::status::ActionStatus;
+use std::collections::BTreeMap;
 
 /// The document below the name of the unit, for JSON and YAML.
 pub fn document(task: &ActionDoc) -> Value {
@@ -22,7 +23,7 @@ pub fn document(task: &ActionDoc) -> Value {
     if let Some(message) = text::message(task) {
         map.insert("message".into(), message.into());
     }
-    let results = text::results(task);
+    let results = results(task);
     if !results.is_empty() {
         map.insert("results".into(), Value::Object(results.into_iter().collect()));
     }
@@ -32,6 +33,35 @@ pub fn document(task: &ActionDoc) -> Value {
     }
     map.insert("timing".into(), timing(task).into());
     map.into()
+}
+
+/// The key of the exit code in [`results`].
+const RETURN_CODE: &str = "return-code";
+
+/// The results in Juju's form: what the charm set, and the exit code and the output of the process under fixed keys.
+/// Juju shows a refusal of the writes as an error that the action printed.
+pub fn results(action: &ActionDoc) -> BTreeMap<String, Value> {
+    let ProcessResult { stdout, mut stderr, .. } = action.process.clone().unwrap_or_default();
+    if let Some(ActionFailure::Refused { refusal }) = &action.failure {
+        let error = format!("ERROR {}\n", refusal::message(refusal));
+        stderr = match stderr {
+            None => Some(StreamOutput::Text(error)),
+            Some(StreamOutput::Text(printed)) => Some(StreamOutput::Text(printed + &error)),
+            // what is added to base64 could not be decoded
+            Some(StreamOutput::Base64(printed)) => Some(StreamOutput::Base64(printed)),
+        };
+    }
+    let mut results = action.results.clone();
+    let exit_code = action.process.as_ref().map(|process| process.exit_code);
+    results.extend(exit_code.map(|code| (RETURN_CODE.to_owned(), code.into())));
+    for (stream, printed) in [("stdout", stdout), ("stderr", stderr)] {
+        let Some(printed) = printed else { continue };
+        if let StreamOutput::Base64(_) = printed {
+            results.insert(format!("{stream}-encoding"), "base64".into());
+        }
+        results.insert(stream.to_owned(), printed.stored_text().into());
+    }
+    results
 }
 
 /// The times at which the task was enqueued, started and completed, as far as they are known.
@@ -60,7 +90,7 @@ pub fn plain(task: &ActionDoc) -> Result<String, CommandError> {
         ActionStatus::Pending | ActionStatus::Running | ActionStatus::Aborting | ActionStatus::Completed => {}
     }
     let results: Map<String, Value> =
-        text::results(task).into_iter().filter(|(key, _)| key != text::RETURN_CODE).collect();
+        results(task).into_iter().filter(|(key, _)| key != RETURN_CODE).collect();
     if !results.is_empty() {
         plain += &yaml(&results.into())?;
     }
@@ -85,11 +115,10 @@ pub fn printed(task: &ActionDoc) -> String {
     plain
 }
 
-/// Converts the controller's error about an unknown action to one about the kind that the command uses (`task` or
-/// `operation`): to the controller all of them are actions.
-pub fn unknown_task_error(error: ApiError, kind: &str, id: u64) -> CommandError {
+/// The error for an operation that does not exist: the controller names its task.
+pub fn unknown_operation(error: ApiError, id: u64) -> CommandError {
     let message = match error.code {
-        ErrorCode::NotFound => format!("{kind} {id} not found"),
+        ErrorCode::NotFound => format!("operation {id} not found"),
         _ => error.message.clone(),
     };
     CommandError { message, ..error.into() }

@@ -252,6 +252,7 @@ mod tests {
     use api::{Handle, InModel, Request};
     use state::terms::life::Life;
     use state::terms::provider_kind::ProviderKind;
+    use state::terms::status::ModelState;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Arc, Mutex};
 
@@ -285,7 +286,14 @@ mod tests {
     answers! {
         ListModels: |_one, _| {
             let (name, controller) = ("dev".to_owned(), Uuid(9));
-            Ok(vec![ModelInfo { uuid: Uuid(1), name, life: Life::Alive, controller, created_ms: 0 }])
+            Ok(vec![ModelInfo {
+                uuid: Uuid(1),
+                name,
+                life: Life::Alive,
+                state: ModelState::Available,
+                controller,
+                created_ms: 0,
+            }])
         };
         GetModelConfig: |_one, _| Ok(BTreeMap::new());
         WaitForChange: |_one, wait| match wait.after {

@@ -17,7 +17,7 @@ use state::terms::position::Position;
 use state::terms::process_result::ProcessResult;
 use state::terms::resource::ResourceFile;
 use state::terms::secret::{RotatePolicy, SecretId, SecretReader};
-use state::terms::status::{ActionStatus, AgentStatus};
+use state::terms::status::{ActionStatus, AgentStatus, ModelState};
 use state::terms::status_message::StatusMessage;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -303,6 +303,7 @@ pub fn sample_model() -> ModelInfo {
         uuid: Uuid(9),
         name: "dev".to_owned(),
         life: Life::Alive,
+        state: ModelState::Available,
         controller: Uuid(8),
         created_ms: NOW_MS,
     }

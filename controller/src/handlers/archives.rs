@@ -2,15 +2,16 @@
 
 use crate::authorisation;
 use crate::environment::{Environment, StoredArchive};
+use crate::handlers::resources;
 use crate::session::{Authorised, Controller, Session};
 use crate::store::Store;
 use api::error::ApiError;
-use api::request::Request;
-use api::{ArchiveInfo, FindArchive, Handle, UploadArchive};
+use api::request::{Message as _, Request as _, Route};
+use api::{ArchiveInfo, FindArchive, Handle, StoredResource, UploadArchive, UploadResource};
 use state::charm::Charm;
 use state::documents::draft::{Draft, read};
 use state::documents::prelude::GLOBAL;
-use state::lifecycle::application;
+use state::lifecycle::archive;
 use std::path::Path;
 
 impl<S: Store, E: Environment> Handle<FindArchive> for Authorised<S, E> {
@@ -39,12 +40,19 @@ impl<S: Store, E: Environment> Handle<UploadArchive> for Authorised<S, E> {
 }
 
 impl<S: Store, E: Environment> Session<S, E> {
-    /// Handles [`UploadArchive`] for an archive that was received into a file.
-    pub(crate) async fn store_received_archive(&self, file: &Path) -> Result<ArchiveInfo, ApiError> {
-        authorisation::check(&self.principal, UploadArchive::CALLER)?;
+    /// Handles [`UploadArchive`] and [`UploadResource`] for a file that was received; returns the body of the response.
+    pub(crate) async fn store_received(&self, route: Route, file: &Path) -> Result<Vec<u8>, ApiError> {
         let _shared = self.controller.archives.lock.read().await;
+        if route == UploadResource::ROUTE {
+            authorisation::check(&self.principal, UploadResource::CALLER)?;
+            let (sha256, bytes) = self.controller.environment.store_received_resource(file).await?;
+            return Ok(resources::register(&self.controller, StoredResource { sha256, bytes })
+                .await?
+                .into_bytes());
+        }
+        authorisation::check(&self.principal, UploadArchive::CALLER)?;
         let stored = self.controller.environment.store_received_archive(file).await?;
-        register(&self.controller, stored).await
+        Ok(register(&self.controller, stored).await?.into_bytes())
     }
 }
 
@@ -57,7 +65,7 @@ async fn register<S: Store, E: Environment>(
     let info = uploaded.clone();
     controller.archives.record_needed(&info.sha256, controller.environment.monotonic_ms());
     let transition = move |draft: &mut Draft<'_>| {
-        application::register_archive(draft, &info.sha256, info.charm.clone(), info.bytes);
+        archive::register(draft, &info.sha256, Some(info.charm.clone()), info.bytes);
         Ok(())
     };
     controller.run(transition).await?;

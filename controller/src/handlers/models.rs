@@ -10,16 +10,19 @@ use api::{
     WriteResponse, WriteWarning,
 };
 use state::documents::draft::{Draft, read, read_all};
+use state::documents::effective_life;
 use state::documents::prelude::{GLOBAL, Kind, Model, ModelDoc};
 use state::lifecycle::model;
-use state::status::model_config::model_config;
+use state::status::model::model_state;
+use state::status::model_config::effective_settings;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
+use state::terms::status::ModelState;
 use state::transitions::destruction;
 use std::collections::BTreeMap;
 
-fn info(doc: &ModelDoc, model: Model, life: Life, controller: Uuid) -> ModelInfo {
-    ModelInfo { uuid: model.0, name: doc.name.clone(), life, controller, created_ms: doc.created_ms }
+fn info(doc: &ModelDoc, model: Model, life: Life, state: ModelState, controller: Uuid) -> ModelInfo {
+    ModelInfo { uuid: model.0, name: doc.name.clone(), life, state, controller, created_ms: doc.created_ms }
 }
 
 impl<S: Store, E: Environment> Handle<ListModels> for Authorised<S, E> {
@@ -29,8 +32,9 @@ impl<S: Store, E: Environment> Handle<ListModels> for Authorised<S, E> {
             let names = read_all::<Uuid>(reader, &GLOBAL.prefix(Kind::ModelName));
             let model = |(_, id): (String, Uuid)| {
                 let model = Model(id);
-                let life = read(reader, &model.model_life())?;
-                Some(info(&read(reader, &model.model())?, model, life, controller))
+                let doc = read(reader, &model.model())?;
+                let life = effective_life::model_life(&mut { reader }, model);
+                Some(info(&doc, model, life, model_state(reader, model, &doc).current, controller))
             };
             names.into_iter().filter_map(model).collect()
         });
@@ -45,7 +49,7 @@ impl<S: Store, E: Environment> Handle<CreateModel> for Authorised<S, E> {
         let controller = self.controller.id;
         let transition = move |draft: &mut Draft<'_>| {
             let doc = model::create_configured(draft, id, &create.name, &create.config, now_ms)?;
-            Ok(info(&doc, Model(id), Life::Alive, controller))
+            Ok(info(&doc, Model(id), Life::Alive, ModelState::Available, controller))
         };
         Ok(self.controller.run(transition).await?.answer)
     }
@@ -66,7 +70,7 @@ impl<S: Store, E: Environment> Handle<DestroyModel> for Authorised<S, E> {
 
 impl<S: Store, E: Environment> Handle<GetModelConfig> for Authorised<S, E> {
     async fn handle(&self, _: GetModelConfig) -> Result<BTreeMap<String, ModelSetting>, ApiError> {
-        self.view(|reader, model| Ok(model_config(reader, model))).await
+        self.view(|reader, model| Ok(effective_settings(reader, model))).await
     }
 }
 

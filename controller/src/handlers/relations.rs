@@ -1,7 +1,10 @@
-//! Handlers of relations: integrate, remove, suspend and resume.
+//! Handlers of the requests about relations: integrate, remove, suspend and resume.
+//!
+//! The transitions are in `state::lifecycle::relation` and `state::transitions::force`.
 
 use crate::environment::{self, Environment};
 use crate::handlers::changed;
+use crate::lookup::find_relation;
 use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
@@ -9,26 +12,15 @@ use api::{
     Handle, Integrate, RelationChoice, RemoveRelation, ResumeRelation, SuspendRelation, WriteResponse,
 };
 use state::documents::draft::Draft;
-use state::documents::prelude::Model;
-use state::documents::refusal::Refusal;
 use state::lifecycle::relation;
-use state::status::relation::relation_of_number;
 use state::terms::cause::RelationName;
-use state::terms::names::{RelationNumber, Uuid};
+use state::terms::names::Uuid;
 use state::terms::position::Committed;
-use state::terms::refusal::EntityKind;
 use state::transitions::force;
 
 impl<S: Store, E: Environment> Authorised<S, E> {
-    /// Returns the relation with this number. An error if it does not exist.
-    async fn relation(&self, model: Model, number: RelationNumber) -> Result<Uuid, ApiError> {
-        let found = self.controller.read(move |reader| relation_of_number(reader, model, number));
-        match found.await {
-            Some(id) => Ok(id),
-            None => {
-                Err(self.controller.refusal_error(Refusal::not_found(EntityKind::Relation, number)).await)
-            }
-        }
+    async fn relation(&self, choice: RelationChoice) -> Result<Uuid, ApiError> {
+        self.view(move |reader, model| find_relation(reader, model, &choice)).await
     }
 }
 
@@ -48,25 +40,31 @@ impl<S: Store, E: Environment> Handle<RemoveRelation> for Authorised<S, E> {
         let RemoveRelation { relation, force } = removal;
         let model = self.model().await?;
         let now_ms = self.controller.environment.wall_ms();
-        let found = match &relation {
-            RelationChoice::Ends(_) => None,
-            RelationChoice::Number(number) => Some(self.relation(model, *number).await?),
-        };
-        let transition = move |draft: &mut Draft<'_>| {
-            let id = match (&relation, found) {
-                (RelationChoice::Ends(ends), _) => relation::find(draft, model, &ends.a, &ends.b)?,
-                (RelationChoice::Number(_), id) => id.expect("it was found above"),
-            };
-            force::destroy_relation(draft, model, id, force, now_ms).map(drop)
-        };
-        self.remove(model, transition, force).await
+        match relation {
+            // names may be given to another relation, so they are looked up in the transaction
+            RelationChoice::Ends(ends) => {
+                let transition = move |draft: &mut Draft<'_>| {
+                    let id = relation::find(draft, model, &ends.a, &ends.b)?;
+                    force::destroy_relation(draft, model, id, force, now_ms).map(drop)
+                };
+                self.remove(model, transition, force).await
+            }
+            RelationChoice::Number(_) => {
+                let id = self.relation(relation).await?;
+                let transition = move |draft: &mut Draft<'_>| {
+                    force::destroy_relation(draft, model, id, force, now_ms).map(drop)
+                };
+                self.remove(model, transition, force).await
+            }
+        }
     }
 }
 
 impl<S: Store, E: Environment> Handle<SuspendRelation> for Authorised<S, E> {
     async fn handle(&self, suspend: SuspendRelation) -> Result<WriteResponse, ApiError> {
         let model = self.model().await?;
-        let (id, message) = (self.relation(model, suspend.relation).await?, suspend.message);
+        let SuspendRelation { relation, message } = suspend;
+        let id = self.relation(RelationChoice::Number(relation)).await?;
         let now_ms = self.controller.environment.wall_ms();
         let transition = move |draft: &mut Draft<'_>| relation::suspend(draft, model, id, &message, now_ms);
         Ok(changed(self.controller.run(transition).await?.revision))
@@ -76,7 +74,7 @@ impl<S: Store, E: Environment> Handle<SuspendRelation> for Authorised<S, E> {
 impl<S: Store, E: Environment> Handle<ResumeRelation> for Authorised<S, E> {
     async fn handle(&self, resume: ResumeRelation) -> Result<WriteResponse, ApiError> {
         let model = self.model().await?;
-        let id = self.relation(model, resume.relation).await?;
+        let id = self.relation(RelationChoice::Number(resume.relation)).await?;
         let transition = move |draft: &mut Draft<'_>| relation::resume(draft, model, id);
         Ok(changed(self.controller.run(transition).await?.revision))
     }

@@ -1,13 +1,11 @@
 //! Handlers of resources: uploading, attaching and listing their files. Files are stored like charm archives, by their
 //! digest, and removed by the same sweep of the janitor.
 
-use crate::authorisation;
 use crate::environment::Environment;
 use crate::handlers::changed;
-use crate::session::{Authorised, Controller, Session};
+use crate::session::{Authorised, Controller};
 use crate::store::Store;
 use api::error::ApiError;
-use api::request::Request;
 use api::{
     ApplicationResources, AttachResources, FindResource, Handle, ListResources, ResourceInfo, StoredResource,
     UploadResource, WriteResponse,
@@ -18,7 +16,6 @@ use state::documents::refusal::Refusal;
 use state::lifecycle::{application, archive};
 use state::terms::refusal::EntityKind;
 use state::transitions::attach_resources;
-use std::path::Path;
 
 impl<S: Store, E: Environment> Handle<FindResource> for Authorised<S, E> {
     async fn handle(&self, find: FindResource) -> Result<Option<StoredResource>, ApiError> {
@@ -44,18 +41,8 @@ impl<S: Store, E: Environment> Handle<UploadResource> for Authorised<S, E> {
     }
 }
 
-impl<S: Store, E: Environment> Session<S, E> {
-    /// Handles [`UploadResource`] for a file that was received.
-    pub(crate) async fn store_received_resource(&self, file: &Path) -> Result<StoredResource, ApiError> {
-        authorisation::check(&self.principal, UploadResource::CALLER)?;
-        let _shared = self.controller.archives.lock.read().await;
-        let (sha256, bytes) = self.controller.environment.store_received_resource(file).await?;
-        register(&self.controller, StoredResource { sha256, bytes }).await
-    }
-}
-
 /// Registers a file that was stored. The caller has held the lock since before it was stored.
-async fn register<S: Store, E: Environment>(
+pub(super) async fn register<S: Store, E: Environment>(
     controller: &Controller<S, E>,
     stored: StoredResource,
 ) -> Result<StoredResource, ApiError> {

@@ -2,7 +2,6 @@
 //! confirmed the removal yet (`state::documents::token`).
 
 use super::batch::log_and_skip;
-use super::expiry::{ExpiryScan, ScanLimits};
 use crate::environment::Environment;
 use crate::session::Controller;
 use crate::store::Store;
@@ -10,6 +9,7 @@ use api::error::ApiError;
 use state::documents::prelude::{GLOBAL, Kind, last_id};
 use state::documents::token::{RETIRED_TOKENS_PER_BATCH, delete_retired};
 use state::terms::names::Uuid;
+use state::transitions::retention_scan::{RetentionScan, ScanLimits};
 
 /// The number of retired tokens that one sweep reads: some 150 bytes each. More exist only until the janitor has deleted
 /// the oldest.
@@ -19,7 +19,7 @@ const TOKENS_PER_SWEEP: usize = 1_000;
 /// there is more to do now.
 pub(super) async fn sweep<S: Store, E: Environment>(
     controller: &Controller<S, E>,
-    scan: &mut ExpiryScan,
+    scan: &mut RetentionScan,
     tokens_max: usize,
 ) -> Result<bool, ApiError> {
     let mut advanced = std::mem::take(scan);
@@ -29,8 +29,8 @@ pub(super) async fn sweep<S: Store, E: Environment>(
         advanced
     });
     *scan = page.await;
-    let count = scan.expired.len().min(RETIRED_TOKENS_PER_BATCH);
-    let batch: Vec<Uuid> = scan.expired.drain(..count).filter_map(|key| last_id(&key)).collect();
+    let count = scan.excess.len().min(RETIRED_TOKENS_PER_BATCH);
+    let batch: Vec<Uuid> = scan.excess.drain(..count).filter_map(|key| last_id(&key)).collect();
     if !batch.is_empty() {
         let ended = controller.run(move |draft| {
             delete_retired(draft, &batch);
@@ -38,5 +38,5 @@ pub(super) async fn sweep<S: Store, E: Environment>(
         });
         log_and_skip("end old tokens of removed machines, model", GLOBAL.0, ended.await)?;
     }
-    Ok(scan.needs_next_pass || !scan.expired.is_empty())
+    Ok(scan.needs_next_pass || !scan.excess.is_empty())
 }

@@ -11,7 +11,7 @@ use crate::store::Store;
 use api::error::ApiError;
 use state::documents::draft::{Draft, Reader, StoredDocument, parse};
 use state::documents::prelude::{KeyParts, Kind, Model, SecretContentDoc, secret_of_key};
-use state::transitions::due_secrets;
+use state::transitions::{due_secrets, secret_resealing};
 
 /// The contents that one sweep reads: up to 768 KiB each, some hundred bytes as a rule.
 const CONTENTS_PER_SWEEP: usize = 40;
@@ -53,7 +53,7 @@ pub(super) async fn seal_again<S: Store, E: Environment>(
         let salt = [controller.environment.random(), controller.environment.random()];
         let Some(sealed) = sealed_again(keys, model, &key, &content, salt) else { continue };
         let transition = move |draft: &mut Draft<'_>| {
-            due_secrets::replace_content(draft, &key, &content, &sealed);
+            secret_resealing::replace_content(draft, &key, &content, &sealed);
             Ok(())
         };
         log_and_skip("seal the secrets again of model", model.0, controller.run(transition).await)?;

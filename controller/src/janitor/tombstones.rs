@@ -1,7 +1,6 @@
 //! Deletes the oldest tombstones that no agent needs as evidence any more (`state::transitions::tombstone_retention`).
 
 use super::batch::log_and_skip;
-use super::expiry::{ExpiryScan, ScanLimits};
 use crate::environment::Environment;
 use crate::session::Controller;
 use crate::store::Store;
@@ -9,6 +8,7 @@ use api::error::ApiError;
 use state::documents::draft::parse;
 use state::documents::prelude::{Kind, Model, last_id};
 use state::terms::names::Uuid;
+use state::transitions::retention_scan::{RetentionScan, ScanLimits};
 use state::transitions::tombstone_retention::{TOMBSTONES_PER_BATCH, delete, may_be_deleted};
 
 /// Tombstones read by one sweep: some 200 bytes and one read each.
@@ -19,7 +19,7 @@ const TOMBSTONES_PER_SWEEP: usize = 1_000;
 pub(super) async fn sweep<S: Store, E: Environment>(
     controller: &Controller<S, E>,
     model: Model,
-    scan: &mut ExpiryScan,
+    scan: &mut RetentionScan,
     tombstones_max: usize,
 ) -> Result<bool, ApiError> {
     let mut advanced = std::mem::take(scan);
@@ -33,8 +33,8 @@ pub(super) async fn sweep<S: Store, E: Environment>(
         advanced
     });
     *scan = page.await;
-    let count = scan.expired.len().min(TOMBSTONES_PER_BATCH);
-    let batch: Vec<Uuid> = scan.expired.drain(..count).filter_map(|key| last_id(&key)).collect();
+    let count = scan.excess.len().min(TOMBSTONES_PER_BATCH);
+    let batch: Vec<Uuid> = scan.excess.drain(..count).filter_map(|key| last_id(&key)).collect();
     if !batch.is_empty() {
         let deleted = controller.run(move |draft| {
             delete(draft, model, &batch);
@@ -42,5 +42,5 @@ pub(super) async fn sweep<S: Store, E: Environment>(
         });
         log_and_skip("delete old tombstones of model", model.0, deleted.await)?;
     }
-    Ok(scan.needs_next_pass || !scan.expired.is_empty())
+    Ok(scan.needs_next_pass || !scan.excess.is_empty())
 }

@@ -3,10 +3,10 @@
 use super::unit::UnitPart;
 use api::{ApplicationStatus, RelatedApplication, StatusInfo};
 use state::documents::draft::{Reader, read, read_all};
+use state::documents::effective_life;
 use state::documents::prelude::{ApplicationDoc, Model, RelationDoc, last_id};
 use state::lifecycle::application;
 use state::status::application::worst;
-use state::terms::life::Life;
 use state::terms::names::Uuid;
 use state::terms::status::WorkloadStatus;
 use state::terms::status_message::StatusMessage;
@@ -54,7 +54,7 @@ pub(super) fn application_part(reader: &dyn Reader, model: Model, id: Uuid) -> O
     let unknown = || StatusInfo::new(WorkloadStatus::Unknown, StatusMessage::Empty, Some(doc.created_ms));
     let status = ApplicationStatus {
         uuid: id,
-        life: read(reader, &model.application_life(id)).unwrap_or(Life::Dying),
+        life: effective_life::application_life(&mut { reader }, model, id),
         charm_name: charm.name,
         charm_url: charm.url,
         charm_revision: charm.revision,

@@ -2,10 +2,10 @@
 
 use api::{MachineStatus, Shared};
 use state::documents::draft::{Reader, read};
+use state::documents::effective_life;
 use state::documents::prelude::{MachineDoc, Model};
 use state::status::machine::{MachineStatuses, statuses};
 use state::status::presence::PresenceReader;
-use state::terms::life::Life;
 use state::terms::names::Uuid;
 
 /// Returns the name and the status of a machine.
@@ -16,7 +16,7 @@ pub(super) fn machine_status(
     id: Uuid,
 ) -> Option<(String, Shared<MachineStatus>)> {
     let doc: MachineDoc = read(reader, &model.machine(id))?;
-    let life = read(reader, &model.machine_life(id)).unwrap_or(Life::Dead);
+    let life = effective_life::machine_life(&mut { reader }, model, id);
     let made = read(reader, &model.machine_instance(id));
     let MachineStatuses { agent, instance } = statuses(reader, model, presence, id, &doc, life);
     let status = MachineStatus {

@@ -2,6 +2,7 @@
 
 use api::ModelStatus;
 use state::documents::draft::{Reader, read};
+use state::documents::effective_life;
 use state::documents::prelude::{Kind, Model, last_id};
 use state::status::model::model_state;
 use state::status::relation::relations;
@@ -25,10 +26,10 @@ pub(super) fn model_parts(reader: &dyn Reader, model: Model) -> Option<ModelPart
     Some(ModelParts {
         status: ModelStatus {
             uuid: model.0,
-            life: read(reader, &model.model_life()).unwrap_or_default(),
+            life: effective_life::model_life(&mut { reader }, model),
             controller: api::CONTROLLER_NAME.to_owned(),
-            cloud: "local".to_owned(),
-            region: "local".to_owned(),
+            cloud: api::CLOUD_NAME.to_owned(),
+            region: api::REGION_NAME.to_owned(),
             version: api::JUJU_VERSION.to_owned(),
             status: model_state(reader, model, &doc),
             name: doc.name,

@@ -154,7 +154,7 @@ async fn a_manual_machine_waits_for_its_operator_and_names_the_expiry_and_the_co
     let listed = causes(&fixture, "machine/0").await;
     let lost = cause_of(&listed, "machine 0");
     assert_eq!(lost.actor, Actor::Operator);
-    assert_eq!(lost.duty, Duty::RunMachineAgent { agent: Silence::Lost, host: Host::Manual });
+    assert_eq!(lost.duty, Duty::RunMachineAgent { silence: Silence::Lost, host: Host::Manual });
 }
 
 #[tokio::test]
@@ -167,7 +167,7 @@ async fn the_cause_for_a_lost_container_names_its_process_file() {
     machine_agent(&fixture, machine).await;
     fixture.advance(controller::presence::LOST_AFTER_MS + 1);
     let listed = causes(&fixture, "machine/0").await;
-    let duty = Duty::RunMachineAgent { agent: Silence::Lost, host: Host::Container(machine) };
+    let duty = Duty::RunMachineAgent { silence: Silence::Lost, host: Host::Container(machine) };
     assert_eq!(cause_of(&listed, "machine 0").duty, duty);
 }
 
@@ -200,7 +200,7 @@ async fn a_machine_agent_that_has_not_reported_yet_is_not_present() {
     for entity in ["machine/0", "web/0", "model"] {
         let listed = causes(&fixture, entity).await;
         let waits = cause_of(&listed, "machine 0");
-        let duty = Duty::RunMachineAgent { agent: Silence::NotReported, host: Host::Process(machine) };
+        let duty = Duty::RunMachineAgent { silence: Silence::NotReported, host: Host::Process(machine) };
         assert_eq!(waits.duty, duty, "{entity}");
         assert!(listed.iter().all(|cause| !matches!(cause.duty, Duty::Attach { .. })), "{listed:?}");
     }

@@ -4,7 +4,7 @@ use crate::fixture::{MemoryFixture, cause_of, causes, now};
 use crate::support::*;
 use api::{AddUnits, Deploy, GetWhy, Handle, Integrate, SuspendRelation};
 use state::charm::{Charm, Endpoint, Role, Scope};
-use state::lifecycle::application::register_archive;
+use state::lifecycle::archive;
 use state::terms::cause::{Actor, Duty, Entity, Remedy};
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ async fn deploy_subordinate(fixture: &MemoryFixture, scope: Scope) {
         };
         let endpoints = BTreeMap::from([("host".to_owned(), endpoint)]);
         let charm = Charm { name: "side".to_owned(), subordinate: true, endpoints, ..Charm::default() };
-        register_archive(draft, "side", charm, 10);
+        archive::register(draft, "side", Some(charm), 10);
         Ok(())
     };
     fixture.controller.run(add).await.expect("a new archive");

@@ -4,7 +4,7 @@ use crate::support::*;
 use api::{Handle, Refresh, ShowUnit};
 use state::charm::Charm;
 use state::documents::draft::Draft;
-use state::lifecycle::application::register_archive;
+use state::lifecycle::archive;
 use state::terms::operation::{CharmRef, Operation};
 use state::terms::refusal::application::ApplicationRefusal;
 
@@ -15,7 +15,7 @@ async fn register(
 ) {
     let charm = Charm { name: name.to_owned(), ..Charm::default() };
     let register = move |draft: &mut Draft<'_>| {
-        register_archive(draft, sha256, charm.clone(), 10);
+        archive::register(draft, sha256, Some(charm.clone()), 10);
         Ok(())
     };
     fixture.controller.run(register).await.expect("the request is accepted");

@@ -9,7 +9,7 @@ use controller::authorisation;
 use state::charm::{Charm, Endpoint, Role, Scope};
 use state::documents::draft::{Draft, Reader, read};
 use state::documents::prelude::{GLOBAL, Kind, TokenHolder};
-use state::lifecycle::application::register_archive;
+use state::lifecycle::archive;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 
@@ -79,7 +79,7 @@ async fn a_machine_view_shows_a_subordinate_and_the_end_of_its_relation() {
     let endpoints = [(end.name.clone(), end)].into();
     let charm = Charm { name: "sub".to_owned(), subordinate: true, endpoints, ..Charm::default() };
     let registered = fixture.controller.run(move |draft| {
-        register_archive(draft, "sub", charm.clone(), 10);
+        archive::register(draft, "sub", Some(charm.clone()), 10);
         Ok(())
     });
     registered.await.expect("the request is accepted");

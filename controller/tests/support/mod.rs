@@ -18,7 +18,7 @@ use state::charm::{Action, Charm, Endpoint, Role, Scope};
 use state::documents::draft::read;
 use state::documents::prelude::{GLOBAL, Model, TokenHolder, UserRole};
 use state::documents::token;
-use state::lifecycle::application::register_archive;
+use state::lifecycle::archive;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
 use state::terms::operation::{Hook, LocalEndpoint, Operation};
 use state::terms::position::{Committed, Position};
@@ -175,8 +175,8 @@ impl<S: Store, E: Environment> Fixture<S, E> {
         let model = Model(uuid_v4(2));
         let made = controller.run(move |draft| {
             state::lifecycle::model::create(draft, model.0, "dev", 1)?;
-            register_archive(draft, "web", charm("web", "db", Role::Requirer), 10);
-            register_archive(draft, "db", charm("db", "server", Role::Provider), 10);
+            archive::register(draft, "web", Some(charm("web", "db", Role::Requirer)), 10);
+            archive::register(draft, "db", Some(charm("db", "server", Role::Provider)), 10);
             Ok(())
         });
         made.await.expect("a new store");

@@ -23,7 +23,7 @@ async fn a_silent_machine_agent_is_late_and_then_lost_and_dependents_name_it() {
     let silences = |causes: &[Cause]| -> Vec<(Silence, Option<i64>)> {
         let mine = causes.iter().filter(|cause| cause.entity == Entity::Machine("0".to_owned()));
         let silence = |cause: &Cause| match cause.duty {
-            Duty::RunMachineAgent { agent, .. } => (agent, cause.since_ms),
+            Duty::RunMachineAgent { silence, .. } => (silence, cause.since_ms),
             ref other => panic!("{other:?}"),
         };
         mine.map(silence).collect()
@@ -197,6 +197,11 @@ async fn a_folder_that_keeps_the_tombstone_of_a_removed_unit_is_named() {
     )];
     assert_eq!(named("machine/0").await, expected, "of the removed unit of this machine alone");
     assert_eq!(named("model").await, expected);
+    let what = ProvisioningReport::Failed { message: "no answer".to_owned() };
+    fixture.admin.handle(ReportInstance { machine, what }).await.expect("accepted");
+    let found = causes(&fixture, "machine/0").await;
+    let provider = found.iter().filter(|cause| matches!(cause.duty, Duty::ReachInstance { .. }));
+    assert_eq!(provider.count(), 1, "the folder hides no failure of the provider: {found:?}");
     agent.handle(ConfirmRecall { unit }).await.expect("the folder is gone");
     assert_eq!(named("machine/0").await, []);
 }

@@ -8,7 +8,7 @@ use api::{
 };
 use controller::Environment;
 use state::charm::{Charm, ConfigOption, OptionType};
-use state::lifecycle::application::register_archive;
+use state::lifecycle::archive;
 use state::terms::activity::Activity;
 use state::terms::cause::{Actor, Cause, Duty, Entity, RelationName};
 use state::terms::hook_name::{HookName, RelationEventName};
@@ -33,7 +33,7 @@ async fn an_operation_is_pending_since_the_commit_of_its_cause() {
         .run(move |draft| {
             let config = BTreeMap::from([("color".to_owned(), option.clone())]);
             let charm = Charm { name: "paint".to_owned(), config, ..Charm::default() };
-            register_archive(draft, "paint", charm, 10);
+            archive::register(draft, "paint", Some(charm), 10);
             Ok(())
         })
         .await

@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 /// The result of the comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reconciliation {
-    /// The agent continues after it has journaled these events.
-    Consistent(Vec<Event>),
+    /// The agent continues after it has journaled these events, which include a resynchronisation if records were lost.
+    Continue(Vec<Event>),
     /// The disk and the controller have records with the same sequence number and different contents: the unit's folder
     /// was copied, and both agents continued.
     Forked {
@@ -39,14 +39,14 @@ pub fn reconcile(local: &Local, session: &GrantedSession, at_ms: i64) -> Reconci
     };
     if let Some(replica) = replica.filter(|replica| replica.sequence > local.sequence) {
         let replica_taken = Event::ReplicaTaken { replica: Box::new(replica.clone()) };
-        return Reconciliation::Consistent(vec![replica_taken, attached(BTreeMap::new())]);
+        return Reconciliation::Continue(vec![replica_taken, attached(BTreeMap::new())]);
     }
-    let attached = attached(found(local, replica));
+    let attached = attached(recovered_bags(local, replica));
     if sequence == local.sequence {
         if digest != local.digest {
             return Reconciliation::Forked { sequence };
         }
-        return Reconciliation::Consistent(vec![attached]);
+        return Reconciliation::Continue(vec![attached]);
     }
     let next = local.outbox.iter().find(|record| record.sequence == sequence + 1);
     if next.is_some_and(|record| !record.is_successor_of(digest)) {
@@ -54,7 +54,7 @@ pub fn reconcile(local: &Local, session: &GrantedSession, at_ms: i64) -> Reconci
     }
     let resend = local.outbox.first().is_some_and(|first| first.sequence <= sequence + 1);
     if resend {
-        return Reconciliation::Consistent(vec![attached]);
+        return Reconciliation::Continue(vec![attached]);
     }
     // the controller lost records that this disk no longer has: it was restored from a backup
     let last_action = local.newest_action();
@@ -66,11 +66,11 @@ pub fn reconcile(local: &Local, session: &GrantedSession, at_ms: i64) -> Reconci
     published.relations.values_mut().for_each(|relation| relation.lost_bag_changes = None);
     let mut resync = reconciled.record(Operation::Resync, Outcome::Ok, at_ms);
     resync.resync_local = Some(Box::new(published));
-    Reconciliation::Consistent(vec![attached, Event::Finished(resync)])
+    Reconciliation::Continue(vec![attached, Event::Finished(resync)])
 }
 
 /// The bags of the unit that the disk has lost and that the store still has.
-fn found(local: &Local, replica: Option<&Local>) -> BTreeMap<RelationNumber, Bag> {
+fn recovered_bags(local: &Local, replica: Option<&Local>) -> BTreeMap<RelationNumber, Bag> {
     let stored = |relation: &RelationLocal| {
         let replica = replica?.relations.values().find(|known| known.uuid == relation.uuid)?;
         replica.lost_bag_changes.is_none().then(|| replica.bag.clone())
@@ -81,7 +81,7 @@ fn found(local: &Local, replica: Option<&Local>) -> BTreeMap<RelationNumber, Bag
 
 #[cfg(test)]
 mod tests {
-    use crate::restore::reconciliation::*;
+    use crate::agents::reconciliation::*;
     use crate::terms::names::Uuid;
     use crate::terms::operation::Hook;
 
@@ -114,7 +114,7 @@ mod tests {
         };
         assert_eq!(
             reconciled(&after(6, 2), 4, &after(4, 0).digest),
-            Reconciliation::Consistent(vec![attached])
+            Reconciliation::Continue(vec![attached])
         );
     }
 
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_disk_that_is_ahead_of_a_restored_store_resynchronises() {
-        let Reconciliation::Consistent(events) = reconciled(&after(6, 1), 3, &after(3, 0).digest) else {
+        let Reconciliation::Continue(events) = reconciled(&after(6, 1), 3, &after(3, 0).digest) else {
             panic!("its own")
         };
         assert!(matches!(&events[..], [_, Event::Finished(record)] if record.operation == Operation::Resync));

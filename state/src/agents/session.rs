@@ -45,7 +45,7 @@ pub struct AgentSession {
 }
 
 /// The session that an attach was granted. The agent compares its disk with it
-/// ([`reconcile`](crate::restore::reconciliation::reconcile)), and does not act on a view that is older than the
+/// ([`reconcile`](crate::agents::reconciliation::reconcile)), and does not act on a view that is older than the
 /// revision of the attach, because the session may depend on it (I48).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -14,6 +14,21 @@ fn at_most_dying(life: Option<Life>) -> Life {
     life.unwrap_or(Life::Dying).min(Life::Dying)
 }
 
+/// The life of a model. One whose life is damaged on disk counts as Dying, because nothing may be added to it.
+pub fn model_life(documents: &mut impl Documents, model: Model) -> Life {
+    documents.document(&model.model_life()).unwrap_or(Life::Dying)
+}
+
+/// The life of an application; see [`model_life`].
+pub fn application_life(documents: &mut impl Documents, model: Model, id: Uuid) -> Life {
+    documents.document(&model.application_life(id)).unwrap_or(Life::Dying)
+}
+
+/// The life of a machine. One whose life is damaged on disk counts as Dead.
+pub fn machine_life(documents: &mut impl Documents, model: Model, id: Uuid) -> Life {
+    documents.document(&model.machine_life(id)).unwrap_or(Life::Dead)
+}
+
 /// The effective life of a unit: the most advanced of its own life and those of its application, its principal
 /// and its machine. None if the unit does not exist (spec E.8#3, #4; I23). A subordinate is also Dying once the
 /// last relation of its subordinate link was removed (spec A.12; scenarios 121, 122).

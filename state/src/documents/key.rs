@@ -2,8 +2,8 @@
 //!
 //! A key is `<model>/<kind>/<ids or a name>`. It begins with the model's uuid; documents that belong to no
 //! model are stored under the nil uuid. Life, settings and status are separate keys (design 5). The methods of
-//! [`Model`] that compose a key are beside the document that it names, in `documents`; [`KeyParts`] is the only
-//! code that parses one.
+//! [`Model`] that compose a key are beside the document that it names, in `documents`; [`KeyParts`], [`last_id`]
+//! and [`last_number`] parse one.
 
 use crate::documents::draft::Key;
 use crate::terms::names::Uuid;
@@ -11,7 +11,8 @@ use crate::terms::string_enum::string_enum;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The keys of one model. `Model(Uuid(0))` contains what belongs to no model: models, tokens, charm archives.
+/// The keys of one model. [`GLOBAL`] has those that belong to no model: the names and the tombstones of models, their
+/// cleanups, tokens and charm archives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Model(pub Uuid);
 

@@ -35,7 +35,7 @@ pub struct DestructionDoc {
 
 /// What the next batch of the destruction of a model destroys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum DestructionPhase {
     /// The applications after this one.
     Applications {

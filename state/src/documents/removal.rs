@@ -29,7 +29,7 @@ pub struct ForcedRemovalDoc {
 
 /// How far the forced removal of an application or a machine has come; that of a unit or a relation has one phase.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ForcedRemovalPhase {
     /// Force is being applied to the entities that belong to this one.
     Propagating {

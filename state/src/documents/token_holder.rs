@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// The holder of a token. The document is stored under the digest of the token; the token itself is never stored.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "lowercase")]
+#[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum TokenHolder {
     /// A person.
     User {
@@ -42,7 +42,6 @@ pub enum TokenHolder {
     },
     /// The agent of a machine that was removed while the agent was unreachable. The token only permits fetching
     /// the removal and confirming it.
-    #[serde(rename = "removed-machine")]
     RemovedMachine {
         /// The machine's model, which may be removed as well.
         model: Model,

@@ -111,11 +111,6 @@ pub struct Deployed {
     pub units_remaining: u32,
 }
 
-/// Registers an uploaded archive by its digest. A digest that is registered already keeps its charm.
-pub fn register_archive(draft: &mut Draft, sha256: &str, charm: Charm, bytes: u64) {
-    archive::register(draft, sha256, Some(charm), bytes);
-}
-
 /// The application named `name`.
 ///
 /// # Errors
@@ -125,8 +120,8 @@ pub fn find(documents: &mut impl Documents, model: Model, name: &str) -> Result<
     found.ok_or_else(|| Refusal::not_found(EntityKind::Application, name))
 }
 
-/// Returns the application, or refuses with `cannot <act> <name>` if it is not Alive: nothing new may refer to
-/// an application that is being removed (I21).
+/// Returns the application. Refuses the request if it is not Alive: nothing new may refer to an application that is being
+/// removed (I21).
 pub(crate) fn require_alive(
     draft: &mut Draft,
     model: Model,

@@ -20,6 +20,7 @@ use crate::terms::refusal::model::{ModelRefusal, SettingValues};
 use crate::unit::snapshot::{HOOK_RETRIES_DEFAULT, ModelView};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 /// The default of `update-status-hook-interval`: 5 minutes (spec A.17).
 const UPDATE_STATUS_INTERVAL_DEFAULT: &str = "5m";
@@ -86,8 +87,9 @@ pub fn create_first(draft: &mut Draft, id: Uuid, name: &str, now_ms: i64) -> Res
     }
 }
 
-/// The default values of all settings that this version supports.
-pub fn defaults() -> BTreeMap<String, Value> {
+/// The default values of all settings that this version supports. What people are shown and what takes effect both come
+/// from here.
+static DEFAULTS: LazyLock<BTreeMap<String, Value>> = LazyLock::new(|| {
     let mut defaults = BTreeMap::from([
         ("automatically-retry-hooks".to_owned(), Value::from(true)),
         ("logging-config".to_owned(), Value::from("<root>=INFO")),
@@ -99,6 +101,16 @@ pub fn defaults() -> BTreeMap<String, Value> {
     ]);
     defaults.extend(Proxies::SETTINGS.map(|name| (name.to_owned(), Value::from(""))));
     defaults
+});
+
+/// The default values of all settings that this version supports.
+pub fn defaults() -> &'static BTreeMap<String, Value> {
+    &DEFAULTS
+}
+
+/// The value of a setting in effect: that which a user has set, or its default.
+fn effective<'a>(config: &'a BTreeMap<String, Value>, name: &str) -> Option<&'a Value> {
+    config.get(name).or_else(|| DEFAULTS.get(name))
 }
 
 /// Sets and resets settings, all or none. A key that this version does not support is stored as text and has no
@@ -170,8 +182,7 @@ fn setting(name: &str, text: &str) -> Result<Value, SettingValues> {
 /// The time after which a Dying unit of a model with this configuration is removed by force; none if there is
 /// no limit.
 pub fn teardown_budget_ms(config: &BTreeMap<String, Value>) -> Option<i64> {
-    let set = config.get("teardown-budget").and_then(Value::as_str);
-    let budget = set.and_then(interval_ms)?;
+    let budget = effective(config, "teardown-budget").and_then(Value::as_str).and_then(interval_ms)?;
     i64::try_from(budget).ok().filter(|budget| *budget > 0)
 }
 
@@ -190,18 +201,16 @@ fn interval_ms(text: &str) -> Option<u64> {
 pub fn model_view(documents: &mut impl Documents, model: Model) -> Option<ModelView> {
     let doc = documents.document(&model.model())?;
     let config = documents.document(&model.model_config()).unwrap_or_default();
-    let interval = config.get("update-status-hook-interval").and_then(Value::as_str);
-    let retries = match config.get("max-hook-retries") {
-        None => Some(HOOK_RETRIES_DEFAULT),
-        Some(count) => count.as_u64().map(|count| u32::try_from(count).unwrap_or(u32::MAX)),
-    };
-    let automatic = config.get("automatically-retry-hooks").and_then(Value::as_bool).unwrap_or(true);
+    let interval = effective(&config, "update-status-hook-interval").and_then(Value::as_str);
+    // a text is `unlimited`
+    let retries = effective(&config, "max-hook-retries").and_then(Value::as_u64);
+    let retries = retries.map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+    let is_automatic = effective(&config, "automatically-retry-hooks").and_then(Value::as_bool) == Some(true);
     Some(ModelView {
         uuid: model.0,
         name: doc.name,
-        update_status_ms: interval_ms(interval.unwrap_or(UPDATE_STATUS_INTERVAL_DEFAULT))
-            .expect("only durations are stored"),
-        hook_retries_max: if automatic { retries } else { Some(0) },
+        update_status_ms: interval.and_then(interval_ms).expect("only durations are stored"),
+        hook_retries_max: if is_automatic { retries } else { Some(0) },
         proxies: Proxies::of(&config),
         parallel: is_parallel(&config),
     })
@@ -209,7 +218,7 @@ pub fn model_view(documents: &mut impl Documents, model: Model) -> Option<ModelV
 
 /// Whether the hooks of a machine's units may run at the same time: the setting `parallel`.
 pub fn is_parallel(config: &BTreeMap<String, Value>) -> bool {
-    config.get("parallel").and_then(Value::as_bool).unwrap_or(false)
+    effective(config, "parallel").and_then(Value::as_bool) == Some(true)
 }
 
 /// Refuses if the model is not Alive, or does not exist.

@@ -1,4 +1,7 @@
 //! The settings of a model as people are shown them: those that a user set, and the defaults of the others.
+//!
+//! Which settings exist, their defaults and their effects are in `lifecycle::model`. A setting that this version does not
+//! support is shown as it was set, and has no effect.
 
 use crate::documents::draft::{Reader, read};
 use crate::documents::prelude::Model;
@@ -12,21 +15,21 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ModelSetting {
-    /// The value in effect.
+    /// The value that was set, or the default.
     pub value: Value,
     /// Where it comes from.
     pub source: SettingSource,
 }
 
 /// All settings of a model, by name.
-pub fn model_config(reader: &dyn Reader, model: Model) -> BTreeMap<String, ModelSetting> {
+pub fn effective_settings(reader: &dyn Reader, model: Model) -> BTreeMap<String, ModelSetting> {
     settings(read(reader, &model.model_config()).unwrap_or_default())
 }
 
 /// The settings that are in effect if a user has set these.
 fn settings(set: BTreeMap<String, Value>) -> BTreeMap<String, ModelSetting> {
     let from = |source: SettingSource| move |(name, value)| (name, ModelSetting { value, source });
-    let defaults = defaults().into_iter().map(from(SettingSource::Default));
+    let defaults = defaults().clone().into_iter().map(from(SettingSource::Default));
     defaults.chain(set.into_iter().map(from(SettingSource::Model))).collect()
 }
 

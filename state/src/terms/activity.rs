@@ -1,8 +1,8 @@
 //! The operation that a unit agent is running, as the agent reports it to the controller.
 //!
 //! An [`Activity`] is an [`Operation`] without its payload (versions, settings), so that every report can carry it.
-//! The agent sends it while an operation runs, and the controller keeps it in memory with the unit's presence. It
-//! becomes text only in the agent's status message; nothing parses that text.
+//! The agent sends it while an operation runs, and the controller keeps it in memory with the unit's presence. Its
+//! English is in `api::text::activity`; no code of the product parses that text.
 
 use super::hook_name::HookName;
 use super::operation::{Hook, Operation};

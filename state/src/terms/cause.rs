@@ -420,7 +420,7 @@ pub enum Duty {
     /// Run the machine agent.
     RunMachineAgent {
         /// How long the agent has been silent.
-        agent: Silence,
+        silence: Silence,
         /// What the agent runs on.
         host: Host,
     },

@@ -1,7 +1,7 @@
 //! What the process of an action has left: its exit code and what it printed (spec/hook-tools.md 2.7).
 //!
 //! The agent reads both from the run's folder, and the action's document keeps them beside the results that the charm
-//! set. Juju's map of results, which has them under fixed keys, is made in `api::text::action`.
+//! set. Juju's map of results, which has them under fixed keys, is made by the command (`cli/src/render/task.rs`).
 
 use serde::{Deserialize, Serialize};
 

@@ -49,11 +49,11 @@ string_enum! {
         /// An application.
         Application = "application",
         /// The charm of an application.
-        ApplicationCharm = "charm of application",
+        ApplicationCharm = "application-charm",
         /// A charm archive.
-        CharmArchive = "charm archive",
+        CharmArchive = "charm-archive",
         /// The file of a resource.
-        ResourceFile = "resource file",
+        ResourceFile = "resource-file",
         /// A unit.
         Unit = "unit",
         /// A relation.
@@ -61,7 +61,7 @@ string_enum! {
         /// A machine.
         Machine = "machine",
         /// A machine or a relation, by its number.
-        MachineOrRelation = "machine or relation",
+        MachineOrRelation = "machine-or-relation",
         /// A task: an action that was enqueued.
         Task = "task",
         /// An instance of storage.

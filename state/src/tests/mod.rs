@@ -29,7 +29,7 @@ use crate::documents::invariants::violations;
 use crate::documents::prelude::{Kind, MachineDoc, Model, UnitDoc, last_id};
 use crate::documents::refusal::{Code, Refusal};
 use crate::lifecycle::application::{self, Deploy};
-use crate::lifecycle::{creation::Creation, relation, unit};
+use crate::lifecycle::{archive, creation::Creation, relation, unit};
 use crate::restore::resync;
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
@@ -277,7 +277,7 @@ impl World {
     /// Stores an archive with this digest that declares this charm.
     pub fn upload(&mut self, sha256: &str, charm: Charm) {
         self.run(|draft, _| {
-            application::register_archive(draft, sha256, charm.clone(), 1);
+            archive::register(draft, sha256, Some(charm.clone()), 1);
             Ok(())
         })
         .expect("no charm is refused");

@@ -4,32 +4,13 @@
 //! the mark (`agents::secret_writes`). Called by the janitor.
 
 use crate::documents::document_reads::Documents;
-use crate::documents::draft::{Draft, Key, Reader, read, read_all};
-use crate::documents::prelude::{GLOBAL, Kind, Model, SecretContentDoc};
+use crate::documents::draft::{Draft, Reader};
+use crate::documents::prelude::Model;
 use crate::lifecycle::secret::{find, put};
-use crate::terms::names::Uuid;
 use crate::terms::secret::SecretId;
 
 /// The most timers that one transaction handles: each reads three documents and writes three.
 const TIMERS_PER_BATCH: usize = 20;
-
-/// One sealed content of each model that has one: what a start looks at to find that a key is missing.
-pub fn sample_contents(reader: &dyn Reader) -> Vec<String> {
-    let models = read_all::<Uuid>(reader, &GLOBAL.prefix(Kind::ModelName));
-    let samples = models.into_iter().filter_map(|(_, model)| {
-        let key = (&mut { reader }).keys(&Model(model).prefix(Kind::SecretContent), 1).pop()?;
-        read(reader, &Key::<SecretContentDoc>::new(key)).map(|content| content.sealed)
-    });
-    samples.collect()
-}
-
-/// Replaces a sealed content by the same content under another key, unless it has changed since it was read.
-pub fn replace_content(draft: &mut Draft, key: &str, read: &SecretContentDoc, sealed: &str) {
-    let key = Key::new(key.to_owned());
-    if draft.get(&key).as_ref() == Some(read) {
-        draft.put(&key, &SecretContentDoc { sealed: sealed.to_owned(), ..read.clone() });
-    }
-}
 
 /// Whether the time of any secret has come.
 pub fn is_any_due(reader: &dyn Reader, model: Model, now_ms: i64) -> bool {

@@ -18,5 +18,7 @@ pub mod leader_settings;
 pub mod log_retention;
 pub mod record_commit;
 pub mod requested_removal;
+pub mod retention_scan;
 pub mod run_reports;
+pub mod secret_resealing;
 pub mod tombstone_retention;

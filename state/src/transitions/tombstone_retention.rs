@@ -2,9 +2,11 @@
 //!
 //! A tombstone is the evidence on which an agent tears down a removed entity (design 7), so it is kept until that has
 //! happened. The tombstone of a unit is kept until the agent of its machine has confirmed that no folder of the unit is
-//! left, or until the machine is removed, whose own tombstone covers its units. All other tombstones only serve to
-//! answer repeated requests: the newest [`TOMBSTONES_MAX`] of each model are kept. For an agent whose machine was
-//! removed while the agent was away, the evidence is its retired token (`documents::token`).
+//! left, or until the machine is removed, whose own tombstone covers its units. Of all other tombstones, the newest
+//! [`TOMBSTONES_MAX`] of each model are kept: they answer repeated requests, and they tell the provisioner that the
+//! machine of an instance was removed. Nothing is lost without them: an agent whose machine was removed while the agent
+//! was away is told so by its retired token (`documents::token`), and an instance whose machine is unknown is kept
+//! unless the harvest mode of the model includes those.
 
 use crate::documents::draft::{Draft, Reader, read};
 use crate::documents::prelude::{Model, TombstoneDoc};
@@ -16,16 +18,10 @@ pub const TOMBSTONES_MAX: usize = 1_000;
 /// Tombstones deleted by one transaction, with two reads each: 80, below the 100 of a transaction.
 pub const TOMBSTONES_PER_BATCH: usize = 40;
 
-/// Whether no agent needs a tombstone as evidence any more. `is_recall_open` is whether the recall of the unit is still
-/// to be confirmed.
-fn is_expendable(is_recall_open: bool) -> bool {
-    !is_recall_open
-}
-
 /// Whether the tombstone of an entity may be deleted. Only for choosing candidates: [`delete`] decides.
 pub fn may_be_deleted(reader: &dyn Reader, model: Model, id: Uuid, tombstone: &TombstoneDoc) -> bool {
     let recall = tombstone.machine.and_then(|machine| read(reader, &model.recall(machine, id)));
-    is_expendable(recall.is_some())
+    recall.is_none()
 }
 
 /// Deletes those of these tombstones that are no longer needed as evidence, at most [`TOMBSTONES_PER_BATCH`] at a time.
@@ -33,7 +29,7 @@ pub fn delete(draft: &mut Draft, model: Model, ids: &[Uuid]) {
     for id in ids.iter().take(TOMBSTONES_PER_BATCH) {
         let Some(tombstone) = draft.get(&model.tombstone(*id)) else { continue };
         let recall = tombstone.machine.and_then(|machine| draft.get(&model.recall(machine, *id)));
-        if is_expendable(recall.is_some()) {
+        if recall.is_none() {
             draft.remove(&model.tombstone(*id));
         }
     }

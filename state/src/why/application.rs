@@ -2,6 +2,7 @@
 
 use crate::documents::blockers::EntityId;
 use crate::documents::draft::{read, read_all};
+use crate::documents::effective_life;
 use crate::documents::prelude::last_id;
 use crate::documents::refusal::Refusal;
 use crate::terms::cause::Entity;
@@ -14,7 +15,7 @@ use crate::why::unit;
 
 /// Explains the application of this name.
 pub(crate) fn explain(facts: &Facts<'_>, id: Uuid, name: &str) -> Result<Why, Refusal> {
-    let life = read(facts.reader, &facts.model.application_life(id)).unwrap_or(Life::Dying);
+    let life = effective_life::application_life(&mut { facts.reader }, facts.model, id);
     let mut causes = facts.blockers(EntityId::Application(id));
     let units = read_all::<()>(facts.reader, &facts.model.units_of(id));
     for (key, ()) in &units {

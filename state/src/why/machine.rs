@@ -2,6 +2,7 @@
 
 use crate::documents::blockers::EntityId;
 use crate::documents::draft::{read, read_all};
+use crate::documents::effective_life;
 use crate::status::machine::{MachineAgentState, machine_agent};
 use crate::terms::cause::{Actor, Cause, Duty, Entity, Silence};
 use crate::terms::life::Life;
@@ -13,18 +14,22 @@ use crate::why::non_removal_causes;
 
 /// Explains the machine of this name.
 pub(crate) fn explain(facts: &Facts<'_>, id: Uuid, name: &str) -> Why {
-    let life = read(facts.reader, &facts.model.machine_life(id)).unwrap_or(Life::Dead);
+    let life = effective_life::machine_life(&mut { facts.reader }, facts.model, id);
     let mut causes = facts.blockers(EntityId::Machine(id));
     causes.extend(silent_or_failed_agent(facts, id));
     causes.extend(obstructed_recalls(facts, id, name));
-    if causes.iter().all(|cause| cause.last_error.is_none()) {
+    // the cause of an agent that could not be started is this one
+    if !causes
+        .iter()
+        .any(|cause| matches!(cause.duty, Duty::StartInstance { .. } | Duty::ReachInstance { .. }))
+    {
         causes.extend(non_removal_causes::provisioning(facts.reader, facts.model, id, name, false));
     }
     if life == Life::Dying {
         let missing_instance = non_removal_causes::missing_instance(facts.reader, facts.model, id);
         causes.extend(missing_instance.map(|cause| facts.pending_since().with_since(cause)));
     }
-    // Only the provider removes a Dead machine, unless its instance is kept (cargo sim 58).
+    // Only the provider removes a Dead machine, unless it has no provider or its instance is kept.
     let is_instance_kept =
         || read(facts.reader, &facts.model.machine(id)).is_some_and(|doc| doc.manual || doc.keep_instance);
     let entity = Entity::Machine(name.to_owned());
@@ -57,7 +62,8 @@ fn machine_state(facts: &Facts<'_>, id: Uuid) -> EntityState {
     EntityState::Machine { units, hook_lock }
 }
 
-/// Returns the cause for a machine whose agent was present and is silent now.
+/// Returns the cause for a machine whose agent is late or lost: it has sent no request for a time, which begins with the
+/// start of the controller if there was none since.
 pub(crate) fn silent_agent(facts: &Facts<'_>, id: Uuid) -> Option<Cause> {
     let agent = machine_agent(facts.reader, facts.model, facts.presence, id);
     let is_silent = matches!(agent, MachineAgentState::Late | MachineAgentState::Lost);
@@ -68,9 +74,9 @@ pub(crate) fn silent_agent(facts: &Facts<'_>, id: Uuid) -> Option<Cause> {
 pub(crate) fn silent_or_failed_agent(facts: &Facts<'_>, id: Uuid) -> Option<Cause> {
     let doc = read(facts.reader, &facts.model.machine(id))?;
     let life = read(facts.reader, &facts.model.machine_life(id)).filter(|life| *life != Life::Dead)?;
-    let silent = |agent| {
+    let silent = |silence| {
         let (actor, host) = non_removal_causes::host(facts.reader, facts.model, id, &doc);
-        let duty = Duty::RunMachineAgent { agent, host };
+        let duty = Duty::RunMachineAgent { silence, host };
         let cause = Cause::new(Entity::Machine(doc.name.clone()), duty, actor);
         Some(cause.since(facts.presence.last_request_ms(id)))
     };
@@ -90,7 +96,7 @@ pub(crate) fn silent_or_failed_agent(facts: &Facts<'_>, id: Uuid) -> Option<Caus
         }
         MachineAgentState::Pending => {
             let (_, host) = non_removal_causes::host(facts.reader, facts.model, id, &doc);
-            let duty = Duty::RunMachineAgent { agent: Silence::NotStarted, host };
+            let duty = Duty::RunMachineAgent { silence: Silence::NotStarted, host };
             let cause = Cause::new(Entity::Machine(doc.name.clone()), duty, Actor::Supervisor);
             Some(cause.since(doc.created_ms))
         }

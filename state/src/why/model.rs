@@ -66,7 +66,7 @@ pub(crate) fn explain(facts: &Facts<'_>) -> Result<Why, Refusal> {
         }
         causes.push(cause);
     }
-    let life = read(facts.reader, &facts.model.model_life()).unwrap_or(Life::Dying);
+    let life = effective_life::model_life(&mut { facts.reader }, facts.model);
     Ok(Why { entity: Entity::Model(doc.name), life, now, causes, more: false })
 }
 

@@ -20,7 +20,7 @@ use controller::{Controller, Session};
 use state::charm::Charm;
 use state::documents::draft::{Transaction, WRITES_MAX};
 use state::documents::prelude::{TokenHolder, UserRole};
-use state::lifecycle::{application, model};
+use state::lifecycle::{archive, model};
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -174,7 +174,7 @@ async fn model_with_application(store: &Sqlite, archives: &Path) -> Session<Sqli
     let made = controller.run(|draft| {
         model::create(draft, Uuid(3), "bench", 1)?;
         let charm = Charm { name: "bench".to_owned(), ..Charm::default() };
-        application::register_archive(draft, "bench", charm, 1);
+        archive::register(draft, "bench", Some(charm), 1);
         Ok(())
     });
     made.await.expect("a new store");

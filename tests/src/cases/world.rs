@@ -11,8 +11,8 @@ use super::controller::Controller;
 use super::view;
 use api::text::log::RUN_TEXTS;
 use api::text::refusal;
+use state::agents::reconciliation::{Reconciliation, reconcile};
 use state::agents::session::GrantedSession;
-use state::restore::reconciliation::{Reconciliation, reconcile};
 use state::terms::commands::CommandsRequest;
 use state::terms::names::Uuid;
 use state::terms::operation::Operation;
@@ -409,7 +409,7 @@ impl World {
             replica: (replica.sequence > 0).then(|| replica.clone()),
         };
         match reconcile(&self.local, &session, self.wall_ms) {
-            Reconciliation::Consistent(events) => {
+            Reconciliation::Continue(events) => {
                 for event in &events {
                     if matches!(event, Event::ReplicaTaken { .. }) {
                         self.print("take the replica");

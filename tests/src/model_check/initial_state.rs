@@ -8,7 +8,7 @@ use state::charm::{Charm, Endpoint, Role, Scope};
 use state::documents::draft::{Draft, read};
 use state::documents::refusal::Refusal;
 use state::lifecycle::creation::Creation;
-use state::lifecycle::{application, model, relation};
+use state::lifecycle::{application, archive, model, relation};
 use state::terms::names::{UnitName, Uuid};
 use state::unit::local::{Event, Local};
 
@@ -34,7 +34,7 @@ pub fn start(bounds: &Bounds) -> Result<State, Violation> {
     let mut ids = 1000;
     for (name, endpoint, role) in [("web", "db", Role::Requirer), ("db", "server", Role::Provider)] {
         run(&mut |draft| {
-            application::register_archive(draft, name, charm(name, endpoint, role), 1);
+            archive::register(draft, name, Some(charm(name, endpoint, role)), 1);
             Ok(())
         });
         let deploy = application::Deploy {

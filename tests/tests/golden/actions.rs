@@ -1,8 +1,9 @@
 //! The text of each failure of an action: the message, and the results in Juju's format.
 
 use crate::compare;
-use api::text::action::{message, results};
+use api::text::action::message;
 use api::{ActionDoc, ActionFailure};
+use cli::render::task::results;
 use serde_json::json;
 use state::terms::failure_reason::FailureReason;
 use state::terms::names::{UnitName, Uuid};

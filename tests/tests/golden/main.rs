@@ -201,7 +201,7 @@ fn examples() -> Vec<Cause> {
         of_machine(Duty::Enrol { expires_ms: Some(NOW_MS + 3_540_000) }, Actor::Operator),
         of_machine(Duty::DeleteFolder { unit: "web/0".parse().expect("a unit") }, Actor::Operator)
             .last_error("machines/M/quarantine/unit-web-0-U belongs to unit U".to_owned()),
-        of_machine(Duty::RunMachineAgent { agent: Silence::Lost, host: process }, Actor::Supervisor)
+        of_machine(Duty::RunMachineAgent { silence: Silence::Lost, host: process }, Actor::Supervisor)
             .since(NOW_MS - 120_000),
     ]
 }

@@ -1,6 +1,6 @@
 //! Refusals of requests about secrets, in English. Charms parse the first three (spec/hook-tools.md 2.6).
 
-use state::terms::refusal::secret::SecretRefusal;
+use state::terms::refusal::secret::{SecretLimit, SecretRefusal};
 
 pub(super) fn text(reason: &SecretRefusal) -> String {
     match reason {
@@ -15,7 +15,7 @@ pub(super) fn text(reason: &SecretRefusal) -> String {
         SecretRefusal::RevisionNotFound { id, revision } => {
             format!("secret revision {revision} of \"{id}\" not found")
         }
-        SecretRefusal::TooMany { what, max } => format!("too many {what}: {max} at most"),
+        SecretRefusal::TooMany { what, max } => format!("too many {}: {max} at most", limited(*what)),
         SecretRefusal::Sealed { id } => {
             format!("cannot open the content of secret {id}: its key is missing or the content is damaged")
         }
@@ -25,5 +25,16 @@ pub(super) fn text(reason: &SecretRefusal) -> String {
             format!("cannot change secret {id}: it belongs to an application or a unit")
         }
         SecretRefusal::UnknownReader { name } => format!("application {name:?} not found"),
+    }
+}
+
+fn limited(what: SecretLimit) -> &'static str {
+    match what {
+        SecretLimit::Secrets => "secrets of one owner",
+        SecretLimit::Revisions => "revisions of one secret",
+        SecretLimit::Grants => "grants of one secret",
+        SecretLimit::Consumed => "secrets that one unit reads",
+        SecretLimit::ContentBytes => "bytes of the content of a secret",
+        SecretLimit::TextBytes => "bytes of a label or description",
     }
 }

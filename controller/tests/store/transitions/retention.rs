@@ -37,8 +37,8 @@ pub(super) async fn retain<S: Store>(fixture: &mut Fixture<'_, S>, machine: Uuid
         })
         .await;
     fixture
-        .call("application::register_archive", |draft| {
-            application::register_archive(draft, "unused", charm("unused", "db", Role::Requirer), 10);
+        .call("archive::register", |draft| {
+            archive::register(draft, "unused", Some(charm("unused", "db", Role::Requirer)), 10);
             Ok(())
         })
         .await;

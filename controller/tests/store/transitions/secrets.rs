@@ -6,7 +6,7 @@ use state::agents::session::AgentSession;
 use state::documents::prelude::SecretContentDoc;
 use state::lifecycle::user_secret;
 use state::terms::secret::SecretId;
-use state::transitions::due_secrets;
+use state::transitions::{due_secrets, secret_resealing};
 use state::unit::secrets::SecretWrite;
 
 /// Runs the transitions of users, of a unit that reads a secret, and of the janitor.
@@ -51,8 +51,8 @@ pub(super) async fn use_secrets<S: Store>(fixture: &mut Fixture<'_, S>) {
     let key = MODEL.secret_content(id, 2);
     let content = SecretContentDoc { sealed_for: user_secret::SEALED_FOR_USERS, sealed: "sealed".to_owned() };
     fixture
-        .call("due_secrets::replace_content", move |draft| {
-            due_secrets::replace_content(draft, key.text(), &content, "again");
+        .call("secret_resealing::replace_content", move |draft| {
+            secret_resealing::replace_content(draft, key.text(), &content, "again");
             Ok(())
         })
         .await;

@@ -19,8 +19,8 @@ pub(super) async fn use_storage<S: Store>(fixture: &mut Fixture<'_, S>) {
     let storage = BTreeMap::from([("data".to_owned(), declared)]);
     let charm = Charm { name: "store".into(), storage, ..Charm::default() };
     fixture
-        .call("application::register_archive", move |draft| {
-            application::register_archive(draft, "store", charm.clone(), 1);
+        .call("archive::register", move |draft| {
+            archive::register(draft, "store", Some(charm.clone()), 1);
             Ok(())
         })
         .await;

@@ -12,8 +12,8 @@ pub(super) async fn build<S: Store>(fixture: &mut Fixture<'_, S>) {
         ("d1", "db", "server", Role::Provider),
     ] {
         fixture
-            .call("application::register_archive", move |draft| {
-                application::register_archive(draft, sha256, charm(name, endpoint, role), 10);
+            .call("archive::register", move |draft| {
+                archive::register(draft, sha256, Some(charm(name, endpoint, role)), 10);
                 Ok(())
             })
             .await;
@@ -21,12 +21,12 @@ pub(super) async fn build<S: Store>(fixture: &mut Fixture<'_, S>) {
     let set = BTreeMap::from([("update-status-hook-interval".to_owned(), "10m".to_owned())]);
     fixture.call("model::configure", move |draft| model::configure(draft, MODEL, &set, &[]).map(drop)).await;
     fixture
-        .call("application::register_archive", |draft| {
+        .call("archive::register", |draft| {
             let charm = charm("log", "server", Role::Requirer);
             let mut endpoints = charm.endpoints.clone();
             endpoints.values_mut().for_each(|endpoint| endpoint.scope = Scope::Container);
             let charm = Charm { subordinate: true, endpoints, ..charm };
-            application::register_archive(draft, "l1", charm, 10);
+            archive::register(draft, "l1", Some(charm), 10);
             Ok(())
         })
         .await;

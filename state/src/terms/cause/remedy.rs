@@ -273,7 +273,7 @@ impl Cause {
             Duty::RemoveUnits => Remedy::ForceRemoveMachine { machine: self.name() },
             Duty::Enrol { expires_ms } => Remedy::Enrol { machine: self.name(), expires_ms: *expires_ms },
             Duty::DeleteFolder { .. } => Remedy::DeleteFolder,
-            Duty::RunMachineAgent { agent: Silence::NotStarted, .. } => Remedy::StartSupervisor,
+            Duty::RunMachineAgent { silence: Silence::NotStarted, .. } => Remedy::StartSupervisor,
             Duty::RunMachineAgent { host, .. } => {
                 Remedy::RestartMachineAgent { machine: self.name(), host: *host }
             }

@@ -80,17 +80,17 @@ crate::terms::string_enum::string_enum! {
     /// What is limited.
     SecretLimit {
         /// Secrets of one owner.
-        Secrets = "secrets of one owner",
+        Secrets = "secrets",
         /// Revisions of one secret.
-        Revisions = "revisions of one secret",
+        Revisions = "revisions",
         /// Grants of one secret.
-        Grants = "grants of one secret",
+        Grants = "grants",
         /// Secrets that one unit reads.
-        Consumed = "secrets that one unit reads",
+        Consumed = "consumed",
         /// Bytes of a content.
-        ContentBytes = "bytes of the content of a secret",
+        ContentBytes = "content-bytes",
         /// Bytes of a label or description.
-        TextBytes = "bytes of a label or description",
+        TextBytes = "text-bytes",
     }
 }
 

@@ -1,11 +1,11 @@
 //! Forced units: fenced, out of their scopes, and removed in bounded batches.
 
+use crate::agents::reconciliation::{Reconciliation, reconcile};
 use crate::documents::attachment::{Attachment, attachment};
 use crate::documents::prelude::{BagDoc, ForcedRemovalDoc};
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{application, cleanup, machine, unit};
 use crate::machine::plan::shows_unfinished_agent;
-use crate::restore::reconciliation::{Reconciliation, reconcile};
 use crate::terms::force::Force;
 use crate::tests::force::fixture::{NOW, force_unit, forced, members, related_units, started, sweep};
 use crate::tests::*;
@@ -242,7 +242,7 @@ fn a_bag_that_was_lost_with_its_folder_and_its_relation_is_recovered_from_a_rest
         let attached = older
             .run(|draft, _| session::attach(draft, MODEL, web.unit, attach(77, web.epoch), GENERATION, false))
             .expect("it holds the newest session");
-        let Reconciliation::Consistent(events) = reconcile(&web.local, &attached, NOW) else {
+        let Reconciliation::Continue(events) = reconcile(&web.local, &attached, NOW) else {
             panic!("its own folder")
         };
         events.iter().for_each(|event| web.local.apply(event));
