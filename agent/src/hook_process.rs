@@ -15,7 +15,7 @@ pub mod run_files;
 mod run_folders;
 
 use host::backoff::Backoff;
-use host::file::write_atomic;
+use host::file::{write_atomic, write_atomic_unsynced};
 use host::lock::Lock;
 pub use remaining_processes::kill_remaining_processes;
 use run_files::{RunFile, create_file, read_outcome};
@@ -29,18 +29,21 @@ use crate::reboot_request::HOOK_LOCK;
 use crate::tool_socket::{ContextState, ToolCall, closed_reply};
 use api::text::log::{more_bytes, omitted_lines};
 use base64::prelude::{BASE64_STANDARD, Engine};
+use commands::{SecretAnswer, SecretNeed};
 use hook_client::shim;
 use serde::{Deserialize, Serialize};
 use state::charm::Charm;
 use state::terms::activity::Activity;
 use state::terms::operation::Operation;
 use state::terms::process_result::{ProcessResult, StreamOutput};
+use state::terms::secret::SecretContent;
 use state::unit::dispatch::{CharmFiles, Dispatch, PathKind, dispatch};
 use state::unit::environment::{MachineFacts, environment};
 use state::unit::hook_context::{HookContext, HookTrigger, Level, ReportContent, RunningCommands};
 use state::unit::local::Run;
 use state::unit::outcome::{HookResult, RunExit};
 use state::unit::record::RunReport;
+use state::unit::secret_mask::SecretMask;
 use std::cell::RefCell;
 use std::fs::{self, DirBuilder};
 use std::io::{self, Write};
@@ -84,6 +87,8 @@ pub struct HostCharms {
     /// The runs that have ended since expired folders were last deleted. They are deleted when the unit waits, so that
     /// the deletion delays neither the outcome of a hook nor the start of the next one.
     ended_runs: RefCell<Vec<u64>>,
+    /// The contents of secrets that the hook of this run has read or written.
+    secrets: RefCell<SecretMask>,
 }
 
 /// `charm.json`: what the installed charm declares, and the digest of its archive.
@@ -149,6 +154,7 @@ impl HostCharms {
             lock: RefCell::default(),
             run_folders: RunFolders::default(),
             ended_runs: RefCell::default(),
+            secrets: RefCell::default(),
         }
     }
 
@@ -291,10 +297,27 @@ impl HostCharms {
             ControllerRequest::LeaderSettings { call, change } => {
                 session.note_leader_write(hook_host.write_leader_settings(run, call, &change).await);
             }
-            ControllerRequest::Secret(need) => session.note_secret(hook_host.request_secret(&need).await),
+            ControllerRequest::Secret(need) => {
+                let answer = hook_host.request_secret(&need).await;
+                if let SecretNeed::Seal { content, .. } = &need {
+                    self.mask(content);
+                }
+                if let Ok(SecretAnswer::Content(content)) = &answer {
+                    self.mask(content);
+                }
+                session.note_secret(answer);
+            }
             ControllerRequest::Resource(need) => {
                 session.note_resource(resources::provide(self.folder.root(), &need, hook_host).await);
             }
+        }
+    }
+
+    fn mask(&self, content: &SecretContent) {
+        let mut secrets = self.secrets.borrow_mut();
+        for value in content.0.values() {
+            let decoded = BASE64_STANDARD.decode(value).unwrap_or_default();
+            secrets.add(&String::from_utf8_lossy(&decoded));
         }
     }
 
@@ -309,6 +332,7 @@ impl HostCharms {
         }
         // An interrupted hook prints its output again when it is repeated. A hook that requested its end by a
         // reboot did not fail: its output is final.
+        mask_output(&run_folder, &self.secrets.take());
         if exit != RunExit::Interrupted || requests_reboot {
             reports.extend(output_lines(&run_folder, run, reports.last().map_or(0, |last| last.call)));
         }
@@ -360,6 +384,16 @@ fn stream_output(mut printed: Vec<u8>) -> Option<StreamOutput> {
         Ok(text) => StreamOutput::Text(text),
         Err(error) => StreamOutput::Base64(BASE64_STANDARD.encode(error.as_bytes())),
     })
+}
+
+/// Masks the contents of secrets in the output of a hook that has ended. It is written anew if it contains any.
+fn mask_output(run_folder: &Path, secrets: &SecretMask) {
+    let path = run_folder.join(shim::OUTPUT);
+    let printed = fs::read(&path).unwrap_or_default();
+    let Some(masked) = secrets.masked(&String::from_utf8_lossy(&printed)) else { return };
+    if let Err(error) = write_atomic_unsynced(&path, masked.as_bytes()) {
+        tracing::error!("cannot mask the contents of secrets in {}: {error}", path.display());
+    }
 }
 
 /// The output of the charm as log lines: stderr as warnings (spec/hook-tools.md 5.6). stdout has level DEBUG,

@@ -84,8 +84,6 @@ pub struct MachineStatus {
     pub instance_id: Option<String>,
     /// Its operating system.
     pub base: Base,
-    /// Its availability zone.
-    pub zone: String,
 }
 
 /// An application.

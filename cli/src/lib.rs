@@ -13,6 +13,7 @@ pub mod data_dir;
 pub mod last_write;
 pub mod output;
 pub mod progress;
+pub mod query;
 pub mod render;
 pub mod session;
 pub mod supervisor;

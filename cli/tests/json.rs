@@ -6,9 +6,10 @@ use cli::render::{application_config, status_json, task, unit};
 use cli::times::Zone;
 use common::*;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 fn status() -> Value {
-    json!(status_json::document(&sample(), &Zone::new(true)))
+    json!(status_json::document(&sample(), &Zone::new(true), &BTreeMap::new()))
 }
 
 #[test]
@@ -58,7 +59,7 @@ fn keys_without_a_value_are_omitted_and_never_null() {
     ledger.base = Default::default();
     ledger.status.since_ms = None;
     ledger.relations.clear();
-    let document = json!(status_json::document(&bare, &Zone::new(true)));
+    let document = json!(status_json::document(&bare, &Zone::new(true), &BTreeMap::new()));
     assert!(no_null(&document) && no_null(&status()), "{document}");
     let ledger = document["applications"]["ledger"].as_object().expect("a map");
     assert!(

@@ -10,6 +10,7 @@ use common::*;
 use serde_json::{Map, Value, json};
 use state::terms::process_result::ProcessResult;
 use state::terms::status::ActionStatus;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
@@ -29,8 +30,9 @@ fn jubilant_parses_every_document() {
     });
     let named = |name: &str, value: Value| Value::Object(Map::from_iter([(name.to_owned(), value)]));
     let documents = json!({
-        "status": status_json::document(&sample(), &zone),
-        "status of an empty model": status_json::document(&bare, &zone),
+        "status": status_json::document(&sample(), &zone, &BTreeMap::new()),
+        "status of an empty model": status_json::document(&bare, &zone, &BTreeMap::new()),
+        "status with storage": status_json::document(&sample(), &zone, &sample_storage()),
         "show-unit": named(&name, unit::document(&sample_unit(), &unit::ShowUnitFilter::default())),
         "config": application_config::document(&sample_config()),
         "show-model": named("dev", show_model::document(&sample_model(), &sample())),

@@ -5,12 +5,13 @@ mod common;
 use api::text::status_message;
 use cli::commands::status::filter;
 use cli::render::status_json::machines;
-use cli::render::status_table::{page, remark};
+use cli::render::status_table::{lines, page, remark};
 use cli::times::Zone;
-use common::{info, info_of, sample};
+use common::{info, info_of, sample, sample_storage};
 use state::terms::life::Life;
 use state::terms::names::UnitName;
 use state::terms::status_message::StatusMessage;
+use std::collections::BTreeMap;
 use test_support::golden::compare;
 
 const HEAD: &str = "\
@@ -30,11 +31,11 @@ Unit          Workload  Agent      Machine  Public address  Ports     Message
 ledger/0*     active    idle       0        127.0.0.1       8080/tcp  ready
   auditor/0*  active    executing           127.0.0.1                 (config-changed)
 
-Machine  State    Address    Inst id  Base          AZ     Message
-0        started  127.0.0.1  box-0    ubuntu@24.04  local  Running
+Machine  State    Address    Inst id  Base          AZ  Message
+0        started  127.0.0.1  box-0    ubuntu@24.04      Running
 "
     );
-    assert_eq!(page(&sample(), &Zone::new(true), false), expected);
+    assert_eq!(page(&sample(), &Zone::new(true), false, &BTreeMap::new()), expected);
 }
 
 #[test]
@@ -44,7 +45,27 @@ Integration provider  Requirer      Interface  Type         Message
 ledger:audit          auditor:book  audit      subordinate
 ledger:ring           ledger:ring   ring       peer         joining
 ";
-    let text = page(&sample(), &Zone::new(true), true);
+    let text = page(&sample(), &Zone::new(true), true, &BTreeMap::new());
+    assert!(text.ends_with(expected), "{text}");
+}
+
+#[test]
+fn each_unit_is_a_line_below_its_principal() {
+    let expected = "
+- ledger/0: 127.0.0.1 (agent:idle, workload:active) 8080/tcp
+  - auditor/0: 127.0.0.1 (agent:executing, workload:active)
+";
+    assert_eq!(lines(&sample()), expected);
+}
+
+#[test]
+fn storage_is_a_section_when_asked_for() {
+    let expected = "
+Storage Unit  Storage ID  Type        Pool    Mountpoint  Size     Status    Message
+ledger/0      books/0     filesystem  rootfs  /srv/books  1.0 GiB  attached
+              books/1     filesystem  rootfs              512 MiB  detached
+";
+    let text = page(&sample(), &Zone::new(true), true, &sample_storage());
     assert!(text.ends_with(expected), "{text}");
 }
 
@@ -54,7 +75,7 @@ fn an_empty_model_is_a_head_and_a_remark() {
     status.applications.clear();
     status.machines.clear();
     status.relations.clear();
-    assert_eq!(page(&status, &Zone::new(true), true), HEAD);
+    assert_eq!(page(&status, &Zone::new(true), true, &BTreeMap::new()), HEAD);
     compare("commands/status_empty.txt", &remark(&status).expect("a remark on an empty model"));
     assert_eq!(remark(&sample()), None);
 }
@@ -70,7 +91,7 @@ fn units_are_ordered_by_number_and_the_scale_counts_healthy_units() {
         more.agent = if number == 10 { info("lost", "") } else { info("idle", "") };
         ledger.units.insert(UnitName::new("ledger", number), more);
     }
-    let text = page(&status, &Zone::new(true), false);
+    let text = page(&status, &Zone::new(true), false, &BTreeMap::new());
     let row = text.lines().find(|line| line.starts_with("ledger ")).expect("a row of ledger");
     assert_eq!(row.split_whitespace().nth(3), Some("2/3"));
     let names: Vec<&str> = text
@@ -87,7 +108,7 @@ fn a_message_of_a_charm_cannot_move_the_cursor() {
     let mut status = sample();
     status.applications.get_mut("ledger").expect("of the sample").status.message =
         StatusMessage::OfCharm("\u{1b}[2J\r\u{202e}ok\nUnit".to_owned());
-    let text = page(&status, &Zone::new(true), false);
+    let text = page(&status, &Zone::new(true), false, &BTreeMap::new());
     assert!(text.contains("\\u{1b}[2J\\u{d}\\u{202e}ok Unit\n"), "{text}");
     assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
 }
@@ -97,7 +118,7 @@ fn the_message_of_an_unreachable_agent_replaces_that_of_the_instance() {
     let mut status = sample();
     let machine = status.machines.get_mut("0").expect("the sample has one");
     machine.agent = info_of("down", StatusMessage::AgentNotCommunicating);
-    let text = page(&status, &Zone::new(true), false);
+    let text = page(&status, &Zone::new(true), false, &BTreeMap::new());
     let row = text.lines().last().expect("machines come last");
     let message = status_message::describe(&StatusMessage::AgentNotCommunicating);
     assert!(row.ends_with(&format!("  {message}")), "{row}");
@@ -107,7 +128,7 @@ fn the_message_of_an_unreachable_agent_replaces_that_of_the_instance() {
 fn an_instance_that_the_provider_has_not_started_is_pending() {
     let mut status = sample();
     status.machines.get_mut("0").expect("the sample has one").instance_id = None;
-    let text = page(&status, &Zone::new(true), false);
+    let text = page(&status, &Zone::new(true), false, &BTreeMap::new());
     let row = text.lines().last().expect("machines come last");
     assert_eq!(row.split_whitespace().nth(3), Some("pending"), "{row}");
     let machines = serde_json::to_value(machines(&status, &Zone::new(true))).expect("it is JSON");
@@ -138,7 +159,7 @@ fn a_filter_keeps_matches_and_their_principals_and_machines() {
 fn the_head_of_a_dying_model_shows_its_life() {
     let mut status = sample();
     status.model.life = Life::Dying;
-    let text = page(&status, &Zone::new(true), false);
+    let text = page(&status, &Zone::new(true), false, &BTreeMap::new());
     let lines: Vec<&str> = text.lines().collect();
     let column = lines[0].find("  Notes").expect("the head of the remarks");
     assert!(lines[1][column..].starts_with("  ") && lines[1].ends_with(" dying"), "{text}");

@@ -50,6 +50,11 @@ def check(all_documents, stub):
     assert jubilant.all_active(status) and not jubilant.all_agents_idle(status)
     assert status.machines['0'].instance_id == 'box-0', status.machines
 
+    stub.answers(all_documents['status with storage'])
+    books = juju.status().storage.storage['books/0']
+    assert (books.kind, books.life, books.status.current) == ('filesystem', 'alive', 'attached'), books
+    assert books.attachments.units['ledger/0'].location == '/srv/books', books
+
     stub.answers(all_documents['show-unit'])
     info = juju.show_unit('ledger/0')
     relation = info.relation_info[0]

@@ -59,6 +59,7 @@ const CONSUMER: &str = r#"#!/bin/sh -e
 uri=$(config-get token)
 test -n "$uri" || exit 0
 if value=$(secret-get "$uri" password 2>@FILES@/refusal); then
+    case $JUJU_DISPATCH_PATH in hooks/*) echo "printed: $value"; echo "printed: $value" >&2 ;; esac
     cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ >@FILES@/processes 2>/dev/null || true
     test "$value" = "$(cat @FILES@/first)" && status-set active "read the first"
     test "$(secret-get "$uri" password --peek)" = "$(cat @FILES@/first)" || status-set active "peeked at another"

@@ -178,6 +178,10 @@ fn model(reason: &ModelRefusal) -> RefusalText {
             let expected = problem::setting_values(*expected);
             plain(format!("option {setting:?} expected {expected}, got {value:?}"))
         }
+        ModelRefusal::SettingTooLong { setting, bytes, max } => with_hint(
+            format!("cannot set option {setting:?}: its value takes {bytes} bytes, at most {max}"),
+            "use a shorter value",
+        ),
         ModelRefusal::BeingRemoved { name } => {
             with_hint(format!("cannot add to model {name}: it is being removed"), removal(name))
         }

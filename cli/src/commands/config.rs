@@ -55,6 +55,9 @@ async fn show<A: UserPort>(
     let config = session.api.handle(GetConfig { application: args.application.to_owned() }).await?;
     match keys[..] {
         [] => session.output.print(&render::structured(&application_config::document(&config), args.format)?),
+        [key] if key == "trust" && !config.settings.contains_key(key) => {
+            session.output.print(&format!("{}\n", config.trusted))
+        }
         [key] => {
             let setting = config.settings.get(key).ok_or_else(|| {
                 CommandError::new(format!(

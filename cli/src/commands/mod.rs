@@ -1,5 +1,5 @@
-//! The list of all commands: module, help text and call of each. One file per command; `suspend_relation`, `operations`
-//! `constraints`, `add_secret`, `grant_secret` and `secrets` hold two commands each, `storage` three and
+//! The list of all commands: module, help text and call of each. One file per command; `suspend_relation`, `operations`,
+//! `constraints`, `add_secret`, `grant_secret` and `secrets` hold two commands each, `controllers` and `storage` three and
 //! `change_storage` four. `bases`, `charm_source`, `removal`, `settings` and `task_results` hold code that several
 //! commands share.
 //!
@@ -18,6 +18,7 @@ pub mod change_storage;
 pub mod charm_source;
 pub mod config;
 pub mod constraints;
+pub mod controllers;
 pub mod debug_log;
 pub mod deploy;
 pub mod destroy_model;
@@ -45,6 +46,7 @@ pub mod retry_provisioning;
 pub mod run;
 pub mod secrets;
 pub mod settings;
+pub mod show_application;
 pub mod show_machine;
 pub mod show_model;
 pub mod show_task;
@@ -58,6 +60,7 @@ pub mod task_results;
 pub mod trust;
 pub mod up;
 pub mod version;
+pub mod wait_for;
 pub mod why;
 
 use crate::arguments::GlobalArguments;
@@ -130,6 +133,8 @@ pub enum Verb {
     Unexpose(expose::UnexposeArgs),
     /// Show the applications, units and machines of the model
     Status(status::StatusArgs),
+    /// Show an application
+    ShowApplication(show_application::ShowApplicationArgs),
     /// Show a unit and its relation data
     ShowUnit(show_unit::ShowUnitArgs),
     /// Show the log messages of units and machines
@@ -174,10 +179,19 @@ pub enum Verb {
     RetryProvisioning(retry_provisioning::RetryProvisioningArgs),
     /// Show what the store, the models, the units and the charm archives take on disk
     DiskUsage(disk_usage::DiskUsageArgs),
+    /// Wait until a query about an entity holds
+    WaitFor(wait_for::WaitForArgs),
     /// Explain what a unit, application, relation, machine or the model waits for, and who must act
     Why(why::WhyArgs),
     /// Show the version
     Version(version::VersionArgs),
+    /// Show the controller of the data folder
+    #[command(visible_alias = "list-controllers")]
+    Controllers(controllers::ControllersArgs),
+    /// Show the controller of the data folder with its models
+    ShowController(controllers::ShowControllerArgs),
+    /// Show the controller, the model and the user of the commands
+    Whoami(controllers::WhoamiArgs),
     /// List the models
     Models(models::ModelsArgs),
     /// Create a model
@@ -242,7 +256,7 @@ pub enum Verb {
 }
 
 /// Commands of Juju that are not supported: rejected with `not offered here` (spec/clients.md 3.2).
-pub const NOT_OFFERED: [&str; 52] = [
+pub const NOT_OFFERED: [&str; 48] = [
     "add-cloud",
     "add-credential",
     "add-k8s",
@@ -256,7 +270,6 @@ pub const NOT_OFFERED: [&str; 52] = [
     "consume",
     "constraints",
     "controller-config",
-    "controllers",
     "create-backup",
     "credentials",
     "debug-code",
@@ -289,12 +302,9 @@ pub const NOT_OFFERED: [&str; 52] = [
     "scp",
     "set-application-base",
     "set-constraints",
-    "show-application",
-    "show-controller",
     "show-status-log",
     "spaces",
     "ssh",
-    "wait-for",
 ];
 
 /// Runs the command of the command line.
@@ -347,6 +357,7 @@ async fn with_controller(
         Verb::Expose(args) => expose::expose(&args, session).await,
         Verb::Unexpose(args) => expose::unexpose(&args, session).await,
         Verb::Status(args) => status::run(&args, session).await,
+        Verb::ShowApplication(args) => show_application::run(&args, session).await,
         Verb::ShowUnit(args) => show_unit::run(&args, session).await,
         Verb::DebugLog(args) => debug_log::run(&args, session).await,
         Verb::Resolved(args) => resolved::run(&args, session).await,
@@ -366,7 +377,11 @@ async fn with_controller(
         Verb::DiskUsage(args) => disk_usage::run(&args, session).await,
         Verb::ShowMachine(args) => show_machine::run(&args, session).await,
         Verb::RetryProvisioning(args) => retry_provisioning::run(&args, session).await,
+        Verb::WaitFor(args) => wait_for::run(&args, session).await,
         Verb::Why(args) => why::run(&args, session).await,
+        Verb::Controllers(args) => controllers::list(&args, session).await,
+        Verb::ShowController(args) => controllers::show(&args, session).await,
+        Verb::Whoami(args) => controllers::whoami(&args, session),
         Verb::Models(args) => models::run(&args, session).await,
         Verb::AddModel(args) => add_model::run(&args, session, dir).await,
         Verb::ShowModel(args) => show_model::run(&args, session).await,
@@ -403,6 +418,7 @@ async fn with_controller(
 /// Whether the command works without a current model.
 fn needs_no_current_model(verb: &Verb) -> bool {
     matches!(verb, Verb::Models(_) | Verb::AddModel(_) | Verb::DestroyModel(_) | Verb::Switch(_))
+        || matches!(verb, Verb::Controllers(_) | Verb::ShowController(_) | Verb::Whoami(_))
         || matches!(verb, Verb::ShowModel(show) if show.name.is_some())
 }
 

@@ -8,11 +8,12 @@ use crate::output::Output;
 use crate::render::{self, status_json, status_table};
 use crate::session::CommandSession;
 use crate::times::{self, Zone};
-use api::{GetStatus, UnitStatus, UserPort};
+use api::{GetStatus, ListStorage, StorageInfo, UnitStatus, UserPort};
 use clap::Args;
 use state::terms::names::UnitName;
 use state::terms::status::{AgentStatus, WorkloadStatus};
-use std::collections::BTreeSet;
+use state::terms::storage::StorageId;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use wildmatch::WildMatch;
@@ -34,7 +35,8 @@ pub struct StatusArgs {
     /// Show times in UTC
     #[arg(long)]
     pub utc: bool,
-    #[arg(long, hide = true)]
+    /// Also show storage
+    #[arg(long)]
     pub storage: bool,
     #[arg(long, hide = true)]
     pub color: bool,
@@ -53,6 +55,9 @@ pub enum StatusFormat {
     Json,
     /// YAML
     Yaml,
+    /// One line for each unit
+    #[value(alias = "line", alias = "short")]
+    Oneline,
 }
 
 /// Clears the terminal and puts the cursor at its top.
@@ -77,7 +82,11 @@ pub async fn run<A: UserPort>(args: &StatusArgs, session: &CommandSession<A>) ->
 async fn show<A: UserPort>(args: &StatusArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
     let mut status = caught_up_status(args, session).await?;
     filter(&mut status, &args.filters);
-    print(&status, args, &session.output)?;
+    let storage = match args.storage {
+        true => storage_of(&status, session.api.handle(ListStorage).await?, &args.filters),
+        false => BTreeMap::new(),
+    };
+    print(&status, &storage, args, &session.output)?;
     if !args.filters.is_empty() && status.applications.is_empty() && status.machines.is_empty() {
         let plural = if args.filters.len() == 1 { "" } else { "s" };
         session.output.print_remark(&format!("Nothing matched specified filter{plural}.\n"));
@@ -114,20 +123,39 @@ async fn caught_up_status<A: UserPort>(
     }
 }
 
-fn print(status: &api::Status, args: &StatusArgs, output: &Output) -> Result<(), CommandError> {
+/// The storage of the units that are shown; without filters, also that of no unit.
+fn storage_of(
+    status: &api::Status,
+    mut storage: BTreeMap<StorageId, StorageInfo>,
+    filters: &[String],
+) -> BTreeMap<StorageId, StorageInfo> {
+    let is_shown = |unit: &UnitName| {
+        status.applications.get(&unit.application).is_some_and(|app| app.units.contains_key(unit))
+    };
+    storage.retain(|_, info| filters.is_empty() || info.unit.as_ref().is_some_and(is_shown));
+    storage
+}
+
+fn print(
+    status: &api::Status,
+    storage: &BTreeMap<StorageId, StorageInfo>,
+    args: &StatusArgs,
+    output: &Output,
+) -> Result<(), CommandError> {
     let zone = Zone::new(args.utc);
     let format = match args.format {
         StatusFormat::Tabular => {
-            output.print(&status_table::page(status, &zone, args.relations))?;
+            output.print(&status_table::page(status, &zone, args.relations, storage))?;
             if let Some(remark) = status_table::remark(status).filter(|_| args.filters.is_empty()) {
                 output.print_remark(&remark);
             }
             return Ok(());
         }
+        StatusFormat::Oneline => return output.print(&status_table::lines(status)),
         StatusFormat::Json => render::StructuredFormat::Json,
         StatusFormat::Yaml => render::StructuredFormat::Yaml,
     };
-    output.print(&render::serialized(&status_json::document(status, &zone), format)?)
+    output.print(&render::serialized(&status_json::document(status, &zone, storage), format)?)
 }
 
 /// Keeps the applications and units that match any filter, the principals of matching subordinates, and the machines

@@ -5,7 +5,7 @@ use crate::render::{self, StructuredFormat, storage};
 use crate::session::CommandSession;
 use api::{GetStorage, ListStorage, UserPort};
 use clap::Args;
-use serde_json::{Map, Value};
+use serde_json::Map;
 use state::terms::storage::StorageId;
 
 /// Arguments of `storage`.
@@ -44,13 +44,11 @@ pub async fn list<A: UserPort>(args: &StorageArgs, session: &CommandSession<A>) 
         }
         return session.output.print(&storage::table(&all).text());
     };
-    let documents: Map<String, Value> =
-        all.iter().map(|(id, info)| (id.to_string(), storage::document(info))).collect();
-    let document = match documents.is_empty() {
-        true => Map::new(),
-        false => Map::from_iter([("storage".to_owned(), documents.into())]),
+    let document = match all.is_empty() {
+        true => Map::new().into(),
+        false => storage::documents(&all),
     };
-    session.output.print(&render::structured(&document.into(), format)?)
+    session.output.print(&render::structured(&document, format)?)
 }
 
 pub async fn show<A: UserPort>(

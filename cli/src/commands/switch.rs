@@ -13,7 +13,7 @@ use host::file::write_atomic;
 use state::terms::refusal::EntityKind;
 
 /// Value in the client file if there is no current model.
-const NO_MODEL: &str = "";
+pub const NO_MODEL: &str = "";
 
 /// Arguments of `switch`.
 #[derive(Debug, Args)]

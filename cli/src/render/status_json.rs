@@ -5,18 +5,28 @@
 //! take most of the time of the command. Keys are in alphabetical order, as everywhere in the output.
 
 use crate::render::status_table::{Subordinates, instance_id};
+use crate::render::storage;
 use crate::times::{SinceTimes, Zone};
 use api::text::status_message::describe;
-use api::{ApplicationStatus, MachineStatus, RelatedApplication, Status, StatusInfo, UnitStatus};
+use api::{
+    ApplicationStatus, MachineStatus, RelatedApplication, Status, StatusInfo, StorageInfo, UnitStatus,
+};
 use serde::{Serialize, Serializer};
+use serde_json::Value;
 use state::charm::{Base, Scope};
 use state::terms::life::Life;
 use state::terms::names::UnitName;
 use state::terms::port_range::PortRange;
+use state::terms::storage::StorageId;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-/// The whole document.
-pub fn document<'a>(status: &'a Status, zone: &Zone) -> impl Serialize + use<'a> {
+/// The whole document. `storage` is what `status --storage` shows.
+pub fn document<'a>(
+    status: &'a Status,
+    zone: &Zone,
+    storage: &BTreeMap<StorageId, StorageInfo>,
+) -> impl Serialize + use<'a> {
     let context = Context::new(status, zone);
     let (model, applications) = (&status.model, status.applications.iter());
     StatusDocument {
@@ -33,6 +43,7 @@ pub fn document<'a>(status: &'a Status, zone: &Zone) -> impl Serialize + use<'a>
             kind: "iaas",
             version: &model.version,
         },
+        storage: (!storage.is_empty()).then(|| storage::documents(storage)),
     }
 }
 
@@ -76,6 +87,8 @@ struct StatusDocument<'a, M: Serialize> {
     controller: ControllerDocument,
     machines: M,
     model: ModelDocument<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    storage: Option<Value>,
 }
 
 #[derive(Serialize)]

@@ -1,21 +1,28 @@
 //! The tables of `status` and `machines` (spec/clients.md 3.3). Their layout is Juju's; scripts match it.
 
-use crate::render::{Table, natural_entries, owned_name, row};
+use crate::render::{Table, natural_entries, owned_name, row, storage};
 use crate::times::Zone;
 use api::text::status_message::describe;
-use api::{ApplicationStatus, MachineStatus, Shared, Status, StatusInfo, UnitStatus};
+use api::{ApplicationStatus, MachineStatus, Shared, Status, StatusInfo, StorageInfo, UnitStatus};
 use state::charm::{Base, Role, Scope};
 use state::terms::activity::Activity;
 use state::terms::names::UnitName;
 use state::terms::port_range::{PortRange, Protocol};
 use state::terms::status::{AgentStatus, InstanceStatus, RelationState, WorkloadStatus};
+use state::terms::storage::StorageId;
 use std::collections::BTreeMap;
 
 /// Longest version in the App section; a longer one is truncated.
 const VERSION_WIDTH: usize = 15;
 
-/// The whole page: sections in the order of the spec, without empty ones. `relations`: whether relations are shown.
-pub fn page(status: &Status, zone: &Zone, relations: bool) -> String {
+/// The whole page: sections in the order of the spec, without empty ones. `relations`: whether relations are shown;
+/// `storage`: the storage that is shown.
+pub fn page(
+    status: &Status,
+    zone: &Zone,
+    relations: bool,
+    storage: &BTreeMap<StorageId, StorageInfo>,
+) -> String {
     let mut sections = vec![head(status, zone)];
     if !status.applications.is_empty() {
         sections.push(applications(status));
@@ -27,7 +34,31 @@ pub fn page(status: &Status, zone: &Zone, relations: bool) -> String {
     if relations && !status.relations.is_empty() {
         sections.push(integrations(status));
     }
+    if !storage.is_empty() {
+        sections.push(storage::status_table(storage).text());
+    }
     sections.join("\n")
+}
+
+/// One line for each unit, as Juju's format `oneline`.
+pub fn lines(status: &Status) -> String {
+    let line = |indent: &str, name: &UnitName, unit: &UnitStatus| {
+        let states = (unit.agent.current.as_str(), unit.workload.current.as_str());
+        let ports: Vec<String> = unit.ports.iter().map(ToString::to_string).collect();
+        let ports = if ports.is_empty() { String::new() } else { format!(" {}", ports.join(", ")) };
+        format!("\n{indent}- {name}: {} (agent:{}, workload:{}){ports}", unit.address, states.0, states.1)
+    };
+    let subordinates = Subordinates::of(status);
+    let mut text = String::new();
+    for (_, app) in natural_entries(&status.applications) {
+        for (name, unit) in app.units.iter().filter(|(_, unit)| unit.principal.is_none()) {
+            text += &line("", name, unit);
+            for (name, unit) in subordinates.of_principal(name) {
+                text += &line("  ", name, unit);
+            }
+        }
+    }
+    text + "\n"
 }
 
 /// The remark that is printed for an empty model.
@@ -187,7 +218,7 @@ pub fn machines(status: &Status) -> String {
         let message =
             messages.into_iter().find(|message| !message.is_empty()).map(describe).unwrap_or_default();
         let instance = instance_id(machine);
-        rows.push(row([name, state, &machine.address, instance, &base, &machine.zone, &message]));
+        rows.push(row([name, state, &machine.address, instance, &base, "", &message]));
     }
     Table { right: &[], rows }.text()
 }

@@ -7,15 +7,49 @@ use serde_json::{Map, Value, json};
 use state::terms::storage::{StorageId, StoragePool};
 use std::collections::BTreeMap;
 
-/// The table of `storage`, by unit; what no unit has comes last.
-pub fn table(storage: &BTreeMap<StorageId, StorageInfo>) -> Table<'static> {
+/// All instances by unit; those that no unit has come last.
+fn by_unit(storage: &BTreeMap<StorageId, StorageInfo>) -> Vec<(&StorageId, &StorageInfo)> {
     let mut sorted: Vec<_> = storage.iter().collect();
     sorted.sort_by_key(|(id, info)| (info.unit.is_none(), info.unit.clone(), (*id).clone()));
-    let mut rows = vec![row(["Unit", "Storage ID", "Type", "Pool", "Size", "Status", "Message"])];
-    rows.extend(sorted.into_iter().map(|(id, info)| {
-        let unit = info.unit.as_ref().map(ToString::to_string).unwrap_or_default();
+    sorted
+}
+
+fn unit(info: &StorageInfo) -> String {
+    info.unit.as_ref().map(ToString::to_string).unwrap_or_default()
+}
+
+/// The table of `status --storage`.
+pub fn status_table(storage: &BTreeMap<StorageId, StorageInfo>) -> Table<'static> {
+    let headings = ["Storage Unit", "Storage ID", "Type", "Pool", "Mountpoint", "Size", "Status", "Message"];
+    let mut rows = vec![row(headings)];
+    rows.extend(by_unit(storage).into_iter().map(|(id, info)| {
         row([
-            &unit,
+            &unit(info),
+            &id.to_string(),
+            info.kind.as_str(),
+            info.pool.as_str(),
+            info.location.as_deref().unwrap_or_default(),
+            &size(info.size_mib),
+            info.status.as_str(),
+            &info.message,
+        ])
+    }));
+    Table { right: &[], rows }
+}
+
+/// The document of `storage` and of `status --storage`.
+pub fn documents(storage: &BTreeMap<StorageId, StorageInfo>) -> Value {
+    let documents: Map<String, Value> =
+        storage.iter().map(|(id, info)| (id.to_string(), document(info))).collect();
+    json!({ "storage": documents })
+}
+
+/// The table of `storage`.
+pub fn table(storage: &BTreeMap<StorageId, StorageInfo>) -> Table<'static> {
+    let mut rows = vec![row(["Unit", "Storage ID", "Type", "Pool", "Size", "Status", "Message"])];
+    rows.extend(by_unit(storage).into_iter().map(|(id, info)| {
+        row([
+            &unit(info),
             &id.to_string(),
             info.kind.as_str(),
             info.pool.as_str(),

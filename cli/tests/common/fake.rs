@@ -117,6 +117,12 @@ impl FakeClient {
     fn answer(&self, request: &str, body: Vec<u8>) -> Result<Vec<u8>, ApiError> {
         match request {
             "ListModels" => json(vec![super::sample_model()]),
+            "GetAbout" => json(ControllerInfo {
+                version: "0".to_owned(),
+                juju_version: JUJU_VERSION.to_owned(),
+                controller: Uuid(8),
+                store_generation: Uuid(7),
+            }),
             "GetDiskUsage" => json(super::sample_disk_usage()),
             "DestroyModel" => {
                 let DestroyModel { force } = parsed(&body);

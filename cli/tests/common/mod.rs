@@ -6,7 +6,7 @@ pub mod session;
 
 use api::*;
 use serde_json::json;
-use state::charm::{Base, OptionType, Resource, ResourceType, Role, Scope};
+use state::charm::{Base, OptionType, Resource, ResourceType, Role, Scope, StorageType};
 use state::terms::activity::Activity;
 use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::hook_name::HookName;
@@ -19,6 +19,7 @@ use state::terms::resource::ResourceFile;
 use state::terms::secret::{RotatePolicy, SecretId, SecretReader};
 use state::terms::status::{ActionStatus, AgentStatus, ModelState};
 use state::terms::status_message::StatusMessage;
+use state::terms::storage::{StorageId, StoragePool};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::str::FromStr;
@@ -136,7 +137,6 @@ pub fn sample() -> Status {
                 address: "127.0.0.1".to_owned(),
                 instance_id: Some("box-0".to_owned()),
                 base: base(),
-                zone: "local".to_owned(),
             }
             .into(),
         )]),
@@ -307,6 +307,28 @@ pub fn sample_model() -> ModelInfo {
         controller: Uuid(8),
         created_ms: NOW_MS,
     }
+}
+
+/// Storage of a unit, and storage that it has left.
+pub fn sample_storage() -> BTreeMap<StorageId, StorageInfo> {
+    let info = |size_mib, unit: Option<&str>, location: Option<&str>, status| StorageInfo {
+        kind: StorageType::Filesystem,
+        pool: StoragePool::Rootfs,
+        size_mib,
+        persistent: true,
+        life: Life::Alive,
+        status,
+        since_ms: NOW_MS,
+        message: String::new(),
+        machine: "0".to_owned(),
+        unit: unit.map(|unit| unit.parse().expect("a unit")),
+        location: location.map(str::to_owned),
+    };
+    let id = |id: &str| id.parse().expect("an id");
+    BTreeMap::from([
+        (id("books/0"), info(1024, Some("ledger/0"), Some("/srv/books"), StorageStatus::Attached)),
+        (id("books/1"), info(512, None, None, StorageStatus::Detached)),
+    ])
 }
 
 /// A secret of users and one of an application.

@@ -13,8 +13,8 @@ use api::{
     SetExposed, SetTrust, WriteResponse,
 };
 use state::documents::draft::Draft;
-use state::lifecycle::application;
 use state::lifecycle::creation::Creation;
+use state::lifecycle::{application, application_settings};
 use state::status::application_config::application_config;
 use state::terms::position::Committed;
 use state::terms::unit_documents::CharmDoc;
@@ -62,7 +62,7 @@ impl<S: Store, E: Environment> Handle<Configure> for Authorised<S, E> {
         let Configure { application, change } = configure;
         let transition = move |draft: &mut Draft<'_>| {
             let id = application::find(draft, model, &application)?;
-            application::configure(draft, model, id, &change.set, &change.reset)
+            application_settings::configure(draft, model, id, &change.set, &change.reset)
         };
         Ok(changed(self.controller.run(transition).await?.revision))
     }
@@ -73,7 +73,7 @@ impl<S: Store, E: Environment> Handle<SetTrust> for Authorised<S, E> {
         let model = self.model().await?;
         let transition = move |draft: &mut Draft<'_>| {
             let id = application::find(draft, model, &set.application)?;
-            application::set_trust(draft, model, id, set.trusted);
+            application_settings::set_trust(draft, model, id, set.trusted);
             Ok(())
         };
         Ok(changed(self.controller.run(transition).await?.revision))
@@ -85,7 +85,7 @@ impl<S: Store, E: Environment> Handle<SetExposed> for Authorised<S, E> {
         let model = self.model().await?;
         let transition = move |draft: &mut Draft<'_>| {
             let id = application::find(draft, model, &set.application)?;
-            application::set_exposed(draft, model, id, set.exposed);
+            application_settings::set_exposed(draft, model, id, set.exposed);
             Ok(())
         };
         Ok(changed(self.controller.run(transition).await?.revision))

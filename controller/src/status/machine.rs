@@ -27,7 +27,6 @@ pub(super) fn machine_status(
         address: doc.address,
         base: made.as_ref().and_then(|made| made.base.clone()).unwrap_or_default(),
         instance_id: made.and_then(|made| made.id),
-        zone: String::new(),
     };
     Some((doc.name, status.into()))
 }

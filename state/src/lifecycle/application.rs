@@ -10,12 +10,13 @@ use crate::charm::{Base, Charm, Role};
 pub use crate::documents::application::charm_of;
 use crate::documents::blockers::{self, EntityId, operator_removal};
 use crate::documents::document_reads::Documents;
-use crate::documents::draft::{Draft, Key};
+use crate::documents::draft::Draft;
 use crate::documents::prelude::{
     ApplicationDoc, ApplicationStorageDoc, CharmDoc, GLOBAL, Model, TombstoneDoc, TombstoneKind,
 };
 use crate::documents::refusal::Refusal;
 use crate::documents::sequence;
+use crate::lifecycle::application_settings::{self, ChangedSettings};
 use crate::lifecycle::creation::{Creation, require_count};
 use crate::lifecycle::leadership;
 use crate::lifecycle::resource::ResourceOwner;
@@ -161,8 +162,8 @@ pub fn deploy(
     if charm.subordinate && request.to.is_some() {
         return Err(ApplicationRefusal::SubordinatePlaced { application: name }.into());
     }
-    let mut settings = Settings::new();
-    change_settings(&charm, &mut settings, &request.config, &[])?;
+    let mut changed = ChangedSettings { options: Settings::new(), is_trusted: request.trusted };
+    changed.change(&charm, &request.config, &[])?;
     storage_directives::validate_directives(&charm, &request.storage)?;
 
     let application = (creation.ids)();
@@ -175,8 +176,8 @@ pub fn deploy(
     draft.put(&model.application(application), &doc);
     draft.put(&model.application_life(application), &Life::Alive);
     draft.put(&model.application_name(&name), &application);
-    draft.put(&model.application_config(application), &settings);
-    set_trust(draft, model, application, request.trusted);
+    draft.put(&model.application_config(application), &changed.options);
+    application_settings::set_trust(draft, model, application, changed.is_trusted);
     let mut charm_doc = charm_doc(draft, model, &request.sha256, &charm);
     let (resources, now_ms) = (&mut charm_doc.resources, creation.now_ms);
     let owner = ResourceOwner { model, application, charm: &charm };
@@ -263,71 +264,6 @@ fn charm_doc(draft: &mut Draft, model: Model, sha256: &str, charm: &Charm) -> Ch
     }
 }
 
-/// Parses and applies options, all or none; the refusal lists all invalid options.
-fn change_settings(
-    charm: &Charm,
-    settings: &mut Settings,
-    set: &BTreeMap<String, String>,
-    reset: &[String],
-) -> Result<(), Refusal> {
-    let change = options::parse_change(charm, set);
-    let back = options::reset_change(charm, reset.iter().map(String::as_str));
-    match (change, back) {
-        (Ok(change), Ok(back)) => {
-            options::apply_change(settings, &back);
-            options::apply_change(settings, &change);
-            Ok(())
-        }
-        (change, back) => {
-            let problems = [change.err(), back.err()].into_iter().flatten().flatten().collect::<Vec<_>>();
-            Err(ApplicationRefusal::InvalidSettings { problems }.into())
-        }
-    }
-}
-
-/// The user's `config`: sets and resets options together, coerced to the types that the charm declares. Nothing
-/// is written if no value changes.
-///
-/// # Errors
-/// If the application does not exist, an option is unknown, or a value is not of its type.
-pub fn configure(
-    draft: &mut Draft,
-    model: Model,
-    id: Uuid,
-    set: &BTreeMap<String, String>,
-    reset: &[String],
-) -> Result<(), Refusal> {
-    let (_, charm) =
-        charm_of(draft, model, id).ok_or_else(|| Refusal::not_found(EntityKind::Application, id))?;
-    let before = draft.get(&model.application_config(id)).unwrap_or_default();
-    let mut settings = before.clone();
-    change_settings(&charm, &mut settings, set, reset)?;
-    if settings != before {
-        draft.put(&model.application_config(id), &settings);
-    }
-    Ok(())
-}
-
-/// The user's `trust`: whether the units of an application may read the credential of their cloud. All of them run
-/// config-changed if it differs (spec/uniter.md B.1).
-pub fn set_trust(draft: &mut Draft, model: Model, id: Uuid, trusted: bool) {
-    set_flag(draft, &model.application_trust(id), trusted);
-}
-
-/// The user's `expose` and `unexpose` (spec/clients.md 3.2): only the status shows it, as no provider has a firewall.
-pub fn set_exposed(draft: &mut Draft, model: Model, id: Uuid, exposed: bool) {
-    set_flag(draft, &model.application_exposed(id), exposed);
-}
-
-/// Writes a document that is absent while it is false. No change of the value is no change of the document.
-fn set_flag(draft: &mut Draft, key: &Key<bool>, value: bool) {
-    match (draft.get(key).unwrap_or_default(), value) {
-        (false, true) => draft.put(key, &true),
-        (true, false) => draft.remove(key),
-        (true, true) | (false, false) => {}
-    }
-}
-
 /// The user's `refresh`: changes the charm of an Alive application (spec A.6).
 ///
 /// Refused if the new charm lacks an endpoint that a relation uses. Options that the new charm lacks, or
@@ -358,14 +294,13 @@ pub fn refresh(
     require_peers_within_limit(&charm)?;
     require_endpoints(draft, model, id, &doc, &before, &charm)?;
     let had = draft.get(&model.application_config(id)).unwrap_or_default();
-    let mut settings = options::retain_compatible(&charm, &had);
-    change_settings(&charm, &mut settings, &request.config, &[])?;
-    if settings != had {
-        draft.put(&model.application_config(id), &settings);
+    let is_trusted = request.trusted || draft.get(&model.application_trust(id)).unwrap_or_default();
+    let mut changed = ChangedSettings { options: options::retain_compatible(&charm, &had), is_trusted };
+    changed.change(&charm, &request.config, &[])?;
+    if changed.options != had {
+        draft.put(&model.application_config(id), &changed.options);
     }
-    if request.trusted {
-        set_trust(draft, model, id, true);
-    }
+    application_settings::set_trust(draft, model, id, changed.is_trusted);
     let mut next = match current.sha256 == request.sha256 {
         true => current.clone(),
         false => {

@@ -7,6 +7,7 @@
 
 pub mod action;
 pub mod application;
+pub mod application_settings;
 pub mod archive;
 pub mod cleanup;
 pub mod creation;

@@ -34,6 +34,10 @@ const INTERVAL_MS_MAX: u64 = 8760 * 3600 * 1000;
 /// The default of `teardown-budget`: a unit may be Dying without limit (spec A.7: opt-in).
 const TEARDOWN_BUDGET_DEFAULT: &str = "off";
 
+/// The most bytes of the value of a setting. Hooks receive settings as environment variables, and Linux starts no program
+/// with a variable of 128 KiB or more (MAX_ARG_STRLEN, with its name): half of that leaves room for every name.
+const SETTING_BYTES_MAX: usize = 64 << 10;
+
 /// Creates a model. Its name must be valid and free.
 ///
 /// # Errors
@@ -117,7 +121,7 @@ fn effective<'a>(config: &'a BTreeMap<String, Value>, name: &str) -> Option<&'a 
 /// effect (spec/clients.md 3.9); the returned names are those keys, for a warning.
 ///
 /// # Errors
-/// If the model does not exist, or a value is invalid for its setting.
+/// If the model does not exist, or a value is too long or invalid for its setting.
 pub fn configure(
     draft: &mut Draft,
     model: Model,
@@ -131,6 +135,10 @@ pub fn configure(
         config.remove(name);
     }
     for (name, text) in set {
+        if text.len() > SETTING_BYTES_MAX {
+            let (setting, bytes) = (name.clone(), text.len());
+            return Err(ModelRefusal::SettingTooLong { setting, bytes, max: SETTING_BYTES_MAX }.into());
+        }
         let value = setting(name, text).map_err(|expected| ModelRefusal::InvalidSetting {
             setting: name.clone(),
             value: text.clone(),

@@ -6,7 +6,7 @@
 use crate::documents::prelude::{Kind, SessionDoc, last_number};
 use crate::lifecycle::creation::Creation;
 use crate::lifecycle::{action, leadership};
-use crate::lifecycle::{application, cleanup, machine, scope, unit};
+use crate::lifecycle::{application, application_settings, cleanup, machine, scope, unit};
 use crate::terms::force::Force;
 use crate::terms::status::ActionStatus;
 use crate::tests::*;
@@ -125,7 +125,7 @@ fn call(world: &mut World, random: &mut Random) -> Result<(), Refusal> {
         13 => {
             let set = BTreeMap::from([("port".to_owned(), random.below(3).to_string())]);
             let id = pick(world, random, Kind::Application)?;
-            world.run(|draft, _| application::configure(draft, MODEL, id, &set, &[]))?;
+            world.run(|draft, _| application_settings::configure(draft, MODEL, id, &set, &[]))?;
         }
         14 => {
             let (id, given) = (pick(world, random, Kind::Unit)?, serde_json::Map::new());

@@ -6,7 +6,7 @@ use crate::documents::existence;
 use crate::documents::prelude::{BagDoc, ResolvedDoc};
 use crate::lifecycle::creation::Creation;
 use crate::lifecycle::leadership;
-use crate::lifecycle::{application, machine, unit};
+use crate::lifecycle::{application, application_settings, machine, unit};
 use crate::terms::assignment::Existence;
 use crate::terms::owner::Owner;
 use crate::terms::start_reason::StartReason;
@@ -169,12 +169,12 @@ fn config_charm_leader_and_resolved_are_one_change_each() {
     let mut agent = Agent::attach(&mut world, "web/0");
     let (unit, other) = (agent.unit, world.unit("db/0"));
     let set = BTreeMap::from([("port".to_owned(), "81".to_owned())]);
-    world.run(|draft, _| application::configure(draft, MODEL, app, &set, &[])).expect("it fits");
+    world.run(|draft, _| application_settings::configure(draft, MODEL, app, &set, &[])).expect("it fits");
     assert_eq!(world.sent[&unit], [Change::Config(BTreeMap::from([("port".to_owned(), 81.into())]))]);
     assert_eq!(world.sent[&other], []);
     world
         .run(|draft, _| {
-            application::set_trust(draft, MODEL, app, true);
+            application_settings::set_trust(draft, MODEL, app, true);
             Ok(())
         })
         .expect("it exists");

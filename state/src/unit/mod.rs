@@ -43,6 +43,7 @@ pub mod resolve;
 pub mod retry;
 pub mod run_retention;
 mod secret_buffer;
+pub mod secret_mask;
 pub mod secrets;
 pub mod snapshot;
 pub mod storage;

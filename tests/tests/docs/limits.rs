@@ -117,6 +117,7 @@ const ROWS: &[(&str, &[Constant])] = &[
         &[("api/src/log.rs", "LOG_FILTERS_MAX", Count), ("api/src/log.rs", "LOG_FILTER_BYTES_MAX", Count)],
     ),
     ("a duration", &[("state/src/lifecycle/model.rs", "INTERVAL_MS_MAX", Time)]),
+    ("the value of a model setting", &[("state/src/lifecycle/model.rs", "SETTING_BYTES_MAX", Bytes)]),
     (
         "the leader settings of an application",
         &[("state/src/terms/leader_settings.rs", "LEADER_SETTINGS_BYTES_MAX", Bytes)],

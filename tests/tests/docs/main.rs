@@ -179,7 +179,7 @@ fn links_lead_to_files() {
 }
 
 #[test]
-fn the_reference_names_every_command_and_hook_tool() {
+fn the_reference_names_every_command_setting_and_hook_tool() {
     let read =
         |page: &str| fs::read_to_string(root().join("docs/reference").join(page)).expect("the page exists");
     let (_, help) = Reader::new().run("pintle help");
@@ -196,6 +196,10 @@ fn the_reference_names_every_command_and_hook_tool() {
             commands_page.contains(&format!("`{command}`")) || command == "help",
             "commands.md: {command}"
         );
+    }
+    let settings_page = read("model-settings.md");
+    for setting in state::lifecycle::model::defaults().keys() {
+        assert!(settings_page.contains(&format!("`{setting}`")), "model-settings.md: {setting}");
     }
     let tools_page = read("hook-tools.md");
     for tool in commands::NAMES {

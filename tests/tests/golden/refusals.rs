@@ -159,6 +159,7 @@ examples! { model: ModelRefusal {
     InvalidSetting { setting: own("update-status-hook-interval"), value: own("x"), expected: SettingValues::Interval },
     InvalidSetting { setting: own("teardown-budget"), value: own("x"), expected: SettingValues::Budget },
     InvalidSetting { setting: own("teardown-budget"), value: own("9999h"), expected: SettingValues::BelowOneYear },
+    SettingTooLong { setting: own("no-proxy"), bytes: 70_000, max: 65_536 },
     BeingRemoved { name: own("dev") },
 } }
 

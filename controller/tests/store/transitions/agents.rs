@@ -136,17 +136,19 @@ pub(super) async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
     let web = fixture.application("web").await;
     let set = BTreeMap::from([("port".to_owned(), "80".to_owned())]);
     fixture
-        .call("application::configure", move |draft| application::configure(draft, MODEL, web, &set, &[]))
+        .call("application_settings::configure", move |draft| {
+            application_settings::configure(draft, MODEL, web, &set, &[])
+        })
         .await;
     fixture
-        .call("application::set_trust", move |draft| {
-            application::set_trust(draft, MODEL, web, true);
+        .call("application_settings::set_trust", move |draft| {
+            application_settings::set_trust(draft, MODEL, web, true);
             Ok(())
         })
         .await;
     fixture
-        .call("application::set_exposed", move |draft| {
-            application::set_exposed(draft, MODEL, web, true);
+        .call("application_settings::set_exposed", move |draft| {
+            application_settings::set_exposed(draft, MODEL, web, true);
             Ok(())
         })
         .await;

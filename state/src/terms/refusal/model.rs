@@ -39,6 +39,15 @@ pub enum ModelRefusal {
         /// What the setting accepts.
         expected: SettingValues,
     },
+    /// The value of a setting is too long.
+    SettingTooLong {
+        /// The name of the setting.
+        setting: String,
+        /// The number of bytes of the value.
+        bytes: usize,
+        /// The most bytes that are allowed.
+        max: usize,
+    },
     /// Nothing is added to a model that is being removed.
     BeingRemoved {
         /// The name of the model.
@@ -73,7 +82,8 @@ impl ModelRefusal {
         match self {
             ModelRefusal::InvalidName { .. }
             | ModelRefusal::NameTooLong { .. }
-            | ModelRefusal::InvalidSetting { .. } => Code::Invalid,
+            | ModelRefusal::InvalidSetting { .. }
+            | ModelRefusal::SettingTooLong { .. } => Code::Invalid,
             ModelRefusal::AlreadyExists { .. } | ModelRefusal::PredecessorExists { .. } => {
                 Code::AlreadyExists
             }

@@ -7,7 +7,7 @@ use crate::documents::prelude::{MachineDoc, UnitDoc};
 use crate::lifecycle::application::{self, Deploy, Refresh};
 use crate::lifecycle::creation::require_count;
 use crate::lifecycle::unit::Destroyed;
-use crate::lifecycle::{machine, model, unit};
+use crate::lifecycle::{application_settings, machine, model, unit};
 use crate::terms::cause::{Actor, Entity};
 use crate::terms::force::Force;
 use crate::tests::lifecycle::fixture::{destroy_unit, machine_of};
@@ -191,7 +191,7 @@ fn config_is_parsed_by_type_and_all_or_nothing() {
     let mut set = |pairs: &[(&str, &str)], reset: &[&str]| {
         let pairs = pairs.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
         let reset: Vec<String> = reset.iter().map(|name| name.to_string()).collect();
-        let answer = world.run(|draft, _| application::configure(draft, MODEL, app, &pairs, &reset));
+        let answer = world.run(|draft, _| application_settings::configure(draft, MODEL, app, &pairs, &reset));
         (answer, read(world.reader(), &MODEL.application_config(app)).expect("it has one"))
     };
     let (answer, config) = set(&[("port", "8080"), ("title", "x")], &[]);
@@ -215,7 +215,7 @@ fn a_refresh_keeps_compatible_settings_and_breaks_no_relation() {
     let app = world.deploy("web", "web", 1);
     world.deploy("db", "db", 1);
     let config = BTreeMap::from([("port".to_owned(), "81".to_owned()), ("title".to_owned(), "x".to_owned())]);
-    world.run(|draft, _| application::configure(draft, MODEL, app, &config, &[])).expect("it fits");
+    world.run(|draft, _| application_settings::configure(draft, MODEL, app, &config, &[])).expect("it fits");
     world.integrate("web", "db").expect("the endpoints are compatible");
     let mut next = web();
     next.config.remove("title");

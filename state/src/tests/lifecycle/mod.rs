@@ -1,5 +1,6 @@
 //! Tests of the lifecycles: the scenarios of spec H.13, by number. Every commit is checked against the invariants.
 
+mod application_settings;
 mod applications;
 mod blockers;
 pub mod fixture;

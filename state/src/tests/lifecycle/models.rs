@@ -5,6 +5,12 @@ use crate::terms::proxy::{Proxies, Proxy};
 use crate::tests::*;
 use crate::unit::snapshot::Change;
 
+/// Sets one setting. Returns the settings without an effect.
+fn set(world: &mut World, key: &str, value: &str) -> Result<Vec<String>, Refusal> {
+    let set = BTreeMap::from([(key.to_owned(), value.to_owned())]);
+    world.run(|draft, _| model::configure(draft, MODEL, &set, &[]))
+}
+
 #[test]
 fn model_settings_have_defaults_and_types() {
     let mut world = World::new();
@@ -13,10 +19,6 @@ fn model_settings_have_defaults_and_types() {
         (view.update_status_ms, view.hook_retries_max)
     };
     assert_eq!(view(&world), (300_000, Some(10)));
-    let set = |world: &mut World, key: &str, value: &str| {
-        let set = BTreeMap::from([(key.to_owned(), value.to_owned())]);
-        world.run(|draft, _| model::configure(draft, MODEL, &set, &[]))
-    };
     assert_eq!(set(&mut world, "update-status-hook-interval", "10s"), Ok(vec![]));
     assert_eq!(set(&mut world, "max-hook-retries", "unlimited"), Ok(vec![]));
     assert_eq!(view(&world), (10_000, None));
@@ -59,4 +61,17 @@ fn units_see_the_proxies_of_the_model_as_they_are_set_and_reset() {
     let all = Proxies::SETTINGS.map(str::to_owned);
     let reset = world.run(|draft, _| model::configure(draft, MODEL, &BTreeMap::new(), &all));
     assert_eq!((reset, proxies(&world)), (Ok(vec![]), Proxies::default()));
+}
+
+#[test]
+fn a_setting_that_no_variable_could_hold_is_refused() {
+    let mut world = World::new();
+    let max = 64 << 10;
+    let no_warning = Ok(vec![]);
+    assert_eq!(set(&mut world, "no-proxy", &"a".repeat(max)), no_warning);
+    let too_long = ModelRefusal::SettingTooLong { setting: "no-proxy".to_owned(), bytes: max + 1, max };
+    assert_eq!(refused(set(&mut world, "no-proxy", &"b".repeat(max + 1))), reason(too_long));
+    let kept =
+        model::model_view(&mut world.reader(), MODEL).expect("there is a view").proxies.legacy.no_proxy;
+    assert_eq!(kept, "a".repeat(max), "the refusal changed nothing");
 }

@@ -1,0 +1,57 @@
+//! `show-application APP…`: shows applications (spec/clients.md 3.5).
+
+use crate::command_error::CommandError;
+use crate::commands::constraints;
+use crate::render::{self, StructuredFormat};
+use crate::session::CommandSession;
+use api::{ApplicationStatus, GetStatus, UserPort};
+use clap::Args;
+use serde_json::{Map, Value, json};
+use state::terms::refusal::EntityKind;
+
+/// Arguments of `show-application`.
+#[derive(Debug, Args)]
+pub struct ShowApplicationArgs {
+    /// Names of applications
+    #[arg(required = true)]
+    pub applications: Vec<String>,
+    /// Output format
+    #[arg(long, value_enum, default_value = "yaml")]
+    pub format: StructuredFormat,
+}
+
+/// The only space of every model: Juju's first one.
+const SPACE: &str = "alpha";
+
+pub async fn run<A: UserPort>(
+    args: &ShowApplicationArgs,
+    session: &CommandSession<A>,
+) -> Result<(), CommandError> {
+    let status = session.api.handle(GetStatus).await?;
+    let mut shown = Map::new();
+    for name in &args.applications {
+        let application = status.applications.get(name);
+        let application =
+            application.ok_or_else(|| CommandError::not_found(EntityKind::Application, name))?;
+        shown.insert(name.clone(), document(application));
+    }
+    session.output.print(&render::structured(&shown.into(), args.format)?)
+}
+
+/// The document below the name of the application. Endpoints without a relation are those of the default space.
+fn document(application: &ApplicationStatus) -> Value {
+    let related = application.relations.keys().map(String::as_str);
+    let bindings: Map<String, Value> =
+        [""].into_iter().chain(related).map(|endpoint| (endpoint.to_owned(), SPACE.into())).collect();
+    json!({
+        "charm": application.charm_name,
+        "base": application.base.to_string(),
+        "channel": "",
+        "constraints": { "arch": constraints::host_arch() },
+        "principal": !application.subordinate,
+        "exposed": application.exposed,
+        "remote": false,
+        "life": application.life,
+        "endpoint-bindings": bindings,
+    })
+}

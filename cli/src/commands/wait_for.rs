@@ -1,0 +1,171 @@
+//! `wait-for model|application|machine|unit NAME`: waits until a query about an entity holds (spec/clients.md 3.8).
+//!
+//! An entity that does not exist yet is waited for. A query about an unknown fact is an error at once.
+
+use crate::command_error::CommandError;
+use crate::query::Query;
+use crate::session::CommandSession;
+use crate::times;
+use api::{ApplicationStatus, GetStatus, MachineStatus, Status, UnitStatus, UserPort, WaitForChange};
+use clap::{Args, Subcommand};
+use serde_json::{Map, Value, json};
+use state::terms::names::UnitName;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// Arguments of `wait-for`.
+#[derive(Debug, Args)]
+pub struct WaitForArgs {
+    #[command(subcommand)]
+    pub entity: WaitedFor,
+}
+
+/// The kind of entity.
+#[derive(Debug, Subcommand)]
+pub enum WaitedFor {
+    /// Wait for a model
+    Model(WaitArgs),
+    /// Wait for an application
+    Application(WaitArgs),
+    /// Wait for a machine
+    Machine(WaitArgs),
+    /// Wait for a unit
+    Unit(WaitArgs),
+}
+
+/// Arguments of each kind.
+#[derive(Debug, Args)]
+pub struct WaitArgs {
+    /// Name of the entity
+    pub name: String,
+    /// What must hold, for example status=="active" && len(units)==2; by default, that it is alive and works
+    #[arg(long)]
+    pub query: Option<String>,
+    /// Longest time to wait
+    #[arg(long, value_parser = times::duration, default_value = "10m", value_name = "DURATION")]
+    pub timeout: Duration,
+    #[arg(long, hide = true)]
+    pub summary: bool,
+}
+
+/// The state of agents is not in the store, so that the status is requested at this interval, too.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+pub async fn run<A: UserPort>(args: &WaitForArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+    let (kind, facts, default, args): (_, fn(&Status, &str) -> Option<Value>, _, _) = match &args.entity {
+        WaitedFor::Model(args) => ("model", model, r#"life=="alive" && status=="available""#, args),
+        WaitedFor::Application(args) => {
+            ("application", application, r#"life=="alive" && status=="active""#, args)
+        }
+        WaitedFor::Machine(args) => ("machine", machine, r#"life=="alive" && status=="started""#, args),
+        WaitedFor::Unit(args) => ("unit", unit, r#"life=="alive" && workload-status=="active""#, args),
+    };
+    let text = args.query.as_deref().unwrap_or(default);
+    let invalid = |error| CommandError::usage(format!("cannot evaluate the query {text:?}: {error}"));
+    let query = Query::parse(text).map_err(invalid)?;
+    let name = &args.name;
+    session.output.print_remark(&format!("Waiting for {kind} {name:?}: {text}\n"));
+    let until_true = async {
+        let mut after = None;
+        loop {
+            let status = session.api.handle(GetStatus).await?;
+            if let Some(facts) = facts(&status, name) {
+                let facts = facts.as_object().cloned().unwrap_or_default();
+                let mut printed = Vec::new();
+                let holds =
+                    query.holds(&facts, &mut |line| printed.push(line.to_owned())).map_err(invalid)?;
+                printed.iter().for_each(|line| session.output.print_remark(&format!("{line}\n")));
+                if holds {
+                    return Ok(());
+                }
+            }
+            if let Ok(changed) = timeout(POLL_INTERVAL, session.api.handle(WaitForChange { after })).await {
+                after = Some(changed?);
+            }
+        }
+    };
+    let reached = timeout(args.timeout, until_true).await;
+    reached.unwrap_or_else(|_| {
+        Err(CommandError::new(format!("timed out waiting for {name:?} to reach goal state")).hint(format!(
+            "see why it waits: pintle why{}",
+            if kind == "model" { String::new() } else { format!(" {name}") }
+        )))
+    })?;
+    session.output.print_remark(&format!("{kind} {name:?} has reached it\n"));
+    Ok(())
+}
+
+fn entries<'a, N: ToString + 'a>(facts: impl Iterator<Item = (N, Value)>) -> Value {
+    facts.map(|(name, facts)| (name.to_string(), facts)).collect::<Map<String, Value>>().into()
+}
+
+fn model(status: &Status, name: &str) -> Option<Value> {
+    let shown = &status.model;
+    let is_named = shown.name == name || shown.uuid.to_string() == name;
+    let applications = status.applications.iter().map(|(name, app)| (name, application_facts(name, app)));
+    let units = status.applications.values().flat_map(|app| &app.units);
+    is_named.then(|| {
+        json!({
+            "name": shown.name,
+            "life": shown.life,
+            "status": shown.status.current.as_str(),
+            "applications": entries(applications),
+            "machines": entries(status.machines.iter().map(|(name, machine)| (name, machine_facts(name, machine)))),
+            "units": entries(units.map(|(name, unit)| (name, unit_facts(name, unit)))),
+        })
+    })
+}
+
+fn application(status: &Status, name: &str) -> Option<Value> {
+    status.applications.get(name).map(|app| application_facts(name, app))
+}
+
+fn application_facts(name: &str, app: &ApplicationStatus) -> Value {
+    let machines = app.units.values().map(|unit| unit.machine.as_str());
+    json!({
+        "name": name,
+        "life": app.life,
+        "status": app.status.current.as_str(),
+        "charm": app.charm_name,
+        "exposed": app.exposed,
+        "subordinate": app.subordinate,
+        "workload-version": app.workload_version,
+        "units": entries(app.units.iter().map(|(name, unit)| (name, unit_facts(name, unit)))),
+        "machines": machines.collect::<std::collections::BTreeSet<_>>(),
+    })
+}
+
+fn machine(status: &Status, name: &str) -> Option<Value> {
+    status.machines.get(name).map(|machine| machine_facts(name, machine))
+}
+
+fn machine_facts(name: &str, machine: &MachineStatus) -> Value {
+    json!({
+        "id": name,
+        "name": name,
+        "life": machine.life,
+        "status": machine.agent.current.as_str(),
+        "instance-status": machine.instance.current.as_str(),
+        "address": machine.address,
+    })
+}
+
+fn unit(status: &Status, name: &str) -> Option<Value> {
+    let name: UnitName = name.parse().ok()?;
+    let unit = status.applications.get(&name.application)?.units.get(&name)?;
+    Some(unit_facts(&name, unit))
+}
+
+fn unit_facts(name: &UnitName, unit: &UnitStatus) -> Value {
+    json!({
+        "name": name.to_string(),
+        "application": name.application,
+        "life": unit.life,
+        "workload-status": unit.workload.current.as_str(),
+        "agent-status": unit.agent.current.as_str(),
+        "leader": unit.leader,
+        "machine": unit.machine,
+        "public-address": unit.address,
+        "subordinate": unit.principal.is_some(),
+    })
+}
