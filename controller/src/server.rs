@@ -329,7 +329,7 @@ async fn handle_request<S: Store, E: Environment>(
             }
         }
         Content::Bytes => {
-            let _slot = budgets.uploads.acquire(&session.principal, 1).await;
+            let _slot = upload::slot(&budgets.uploads, &session.principal).await?;
             let archive = upload::receive(&controller.environment, request).await?;
             let file = archive.file();
             let stored = match entry.route == UploadResource::ROUTE {

@@ -61,7 +61,7 @@ const ROWS: &[(&str, &[Constant])] = &[
     ("an archive", &[("api/src/archives.rs", "ARCHIVE_BYTES_MAX", Bytes)]),
     ("the file of a resource", &[("api/src/archives.rs", "ARCHIVE_BYTES_MAX", Bytes)]),
     ("resources of one request", &[("state/src/lifecycle/resource.rs", "RESOURCES_PER_REQUEST_MAX", Count)]),
-    ("uploads of one user", &[(UPLOAD, "UPLOADS_PER_USER_MAX", Count)]),
+    ("uploads of one user", &[(UPLOAD, "UPLOADS_PER_USER_MAX", Count), (BUDGET, "WAIT_MAX", Time)]),
     ("uploads of all users", &[(UPLOAD, "UPLOADS_MAX", Count)]),
     ("the rate of an upload", &[(RATE, "RATE_MIN", Bytes), (RATE, "LATE_MAX", Time)]),
     ("the time for which the controller waits", &[(RATE, "TRANSFER_TIMEOUT", Time)]),
