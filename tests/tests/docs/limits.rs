@@ -80,7 +80,6 @@ const ROWS: &[(&str, &[Constant])] = &[
     ("bodies of all callers", &[(BODY, "BODIES_MAX", Bytes)]),
     // Responses
     ("files that are sent to one agent", &[(SENDING, "OF_AGENT_MAX", Count), (BUDGET, "WAIT_MAX", Time)]),
-    ("files that are sent to all agents", &[(SENDING, "FILES_MAX", Count)]),
     (
         "large responses to one caller",
         &[
