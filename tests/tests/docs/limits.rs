@@ -30,6 +30,7 @@ const BUDGET: &str = "controller/src/server/budget.rs";
 const RATE: &str = "controller/src/server/minimum_rate.rs";
 const BODY: &str = "controller/src/server/request_body.rs";
 const SENDING: &str = "controller/src/server/sending.rs";
+const HANDSHAKES: &str = "controller/src/server/handshake_turns.rs";
 const LIMITS: &str = "controller/src/server/connection_limits.rs";
 const UPLOAD: &str = "controller/src/server/upload.rs";
 const VALIDATION: &str = "state/src/agents/record_validation.rs";
@@ -52,8 +53,11 @@ const ROWS: &[(&str, &[Constant])] = &[
             (ADMISSION, "SILENT_MS", Time),
             (ADMISSION, "HALF_HELLO_MS", Time),
             (ADMISSION, "PROGRESS_MS", Time),
+            (ADMISSION, "UNANSWERED_MS", Time),
         ],
     ),
+    ("handshakes that are answered", &[(HANDSHAKES, "HANDSHAKES_MAX", Count)]),
+    ("of these, those of one address", &[]),
     ("connections without a valid token from one address", &[]),
     ("connections of an agent", &[(LIMITS, "OF_AGENT_MAX", Count)]),
     ("connections of a user", &[(LIMITS, "OF_USER_MAX", Count)]),
