@@ -139,6 +139,7 @@ const ROWS: &[(&str, &[Constant])] = &[
         "the time of a program of the host",
         &[("host/src/program.rs", "QUICK", Time), ("host/src/program.rs", "COPY", Time)],
     ),
+    ("the time in which `tar` or `debootstrap`", &[("host/src/program.rs", "COPY", Time)]),
     ("a setting of an application", &[]),
     ("a field of a user's request", &[]),
     // What an agent may send
