@@ -67,7 +67,7 @@ const ROWS: &[(&str, &[Constant])] = &[
     ("resources of one request", &[("state/src/lifecycle/resource.rs", "RESOURCES_PER_REQUEST_MAX", Count)]),
     ("uploads of one user", &[(UPLOAD, "UPLOADS_PER_USER_MAX", Count), (BUDGET, "WAIT_MAX", Time)]),
     ("uploads of all users", &[(UPLOAD, "UPLOADS_MAX", Count)]),
-    ("the rate of an upload", &[(RATE, "RATE_MIN", Bytes), (RATE, "LATE_MAX", Time)]),
+    ("the rate of an upload", &[("api/src/lib.rs", "TRANSFER_RATE_MIN", Bytes), (RATE, "LATE_MAX", Time)]),
     ("the time for which the controller waits", &[(RATE, "TRANSFER_TIMEOUT", Time)]),
     // Other requests
     ("the body of a request that is no upload", &[(BODY, "BODY_BYTES_MAX", Bytes)]),
