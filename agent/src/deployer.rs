@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 use api::machine_folder::{AGENTS_DIR, FINISHED, QUARANTINE_DIR, RECALLING, TOKEN_ACCEPTED};
 use api::{AgentConfig, AgentKind};
 use hook_client::shim::{OUTCOME, SHIM_PID};
-use host::file::{ignore_not_found, sync_folder, write_atomic, write_atomic_unsynced};
+use host::file::{exists, ignore_not_found, sync_folder, write_atomic, write_atomic_unsynced};
 use state::terms::health::Fault;
 use state::terms::names::{UnitName, Uuid};
 use std::collections::BTreeMap;
@@ -89,7 +89,7 @@ impl Deployer {
     pub fn verify_absent(&self, unit: Uuid) -> Result<()> {
         for parent in [AGENTS_DIR, QUARANTINE_DIR].map(|name| self.machine.join(name)) {
             for folder in folders_in(&parent)? {
-                if !folder.file(AgentConfig::FILE).exists() && is_unused(&folder) {
+                if !exists(&folder.file(AgentConfig::FILE))? && is_unused(&folder) {
                     continue;
                 }
                 let config = config::read(folder.root())
@@ -121,12 +121,12 @@ impl Deployer {
     /// If a folder or file cannot be written.
     pub fn prepare(&self, unit: Uuid, name: &UnitName) -> Result<AgentConfig> {
         let folder = self.folder(name);
-        if folder.root().exists() && !folder.file(AgentConfig::FILE).exists() {
+        if exists(folder.root())? && !exists(&folder.file(AgentConfig::FILE))? {
             // this folder is what a crash left of an earlier unit of this name
             self.move_to_removed(&folder)?;
         }
         let quarantined = self.quarantine_path(&folder, unit);
-        if !folder.root().exists() && quarantined.exists() {
+        if !exists(folder.root())? && exists(&quarantined)? {
             folder::public_dir(&self.machine.join(AGENTS_DIR))?;
             fs::rename(&quarantined, folder.root())
                 .with_context(|| format!("cannot move {}", quarantined.display()))?;
@@ -192,7 +192,7 @@ impl Deployer {
 
     /// See [`Deployments::is_finished`](crate::ports::Deployments::is_finished).
     pub fn is_finished(&self, folder: &UnitFolder) -> bool {
-        !may_run(folder) || is_unused(folder)
+        may_run(folder).is_ok_and(|may_run| !may_run) || is_unused(folder)
     }
 
     /// Cancels a recall:
@@ -225,7 +225,7 @@ impl Deployer {
 
     async fn stop_processes(&self, folder: &UnitFolder) -> Result<()> {
         self.supervision.stop(folder).await?;
-        for run in unfinished_runs(folder) {
+        for run in unfinished_runs(folder)? {
             if tokio::time::timeout(REMAINING_PROCESSES_TIMEOUT, kill_remaining_processes(&run))
                 .await
                 .is_err()
@@ -297,8 +297,11 @@ impl Deployer {
 }
 
 /// Whether the unit agent may run: it has not finished, and the unit is not being recalled.
-pub fn may_run(folder: &UnitFolder) -> bool {
-    !folder.file(FINISHED).exists() && !folder.file(RECALLING).exists()
+///
+/// # Errors
+/// If this cannot be determined.
+pub fn may_run(folder: &UnitFolder) -> io::Result<bool> {
+    Ok(!exists(&folder.file(FINISHED))? && !exists(&folder.file(RECALLING))?)
 }
 
 /// The folders in `parent`. There are none if it does not exist or is no folder.
@@ -332,8 +335,13 @@ fn is_unused(folder: &UnitFolder) -> bool {
 }
 
 /// The run folders that may still have a process: those with a pid file and without an outcome.
-fn unfinished_runs(folder: &UnitFolder) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder.runs()).into_iter().flatten().flatten();
-    let unfinished = |path: &Path| path.join(SHIM_PID).exists() && !path.join(OUTCOME).exists();
-    entries.map(|entry| entry.path()).filter(|path| unfinished(path)).collect()
+fn unfinished_runs(folder: &UnitFolder) -> io::Result<Vec<PathBuf>> {
+    let mut unfinished = Vec::new();
+    for entry in ignore_not_found(fs::read_dir(folder.runs()))?.into_iter().flatten() {
+        let path = entry?.path();
+        if exists(&path.join(SHIM_PID))? && !exists(&path.join(OUTCOME))? {
+            unfinished.push(path);
+        }
+    }
+    Ok(unfinished)
 }

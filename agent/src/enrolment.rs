@@ -12,7 +12,7 @@ use crate::folder;
 use anyhow::{Context, Result, anyhow, bail};
 use api::error::ErrorCode;
 use api::{AgentConfig, AgentKind, Enrol, Handle, ReportPresence};
-use host::file::write_atomic;
+use host::file::{exists, write_atomic};
 use state::charm::Base;
 use std::net::UdpSocket;
 use std::path::Path;
@@ -100,7 +100,7 @@ fn enrolled_config(data: &Path, requested: &AgentConfig) -> Result<AgentConfig> 
             );
         }
         Ok(known) => Some(known),
-        Err(_) if data.join(AgentConfig::FILE).exists() => {
+        Err(_) if exists(&data.join(AgentConfig::FILE))? => {
             bail!("cannot read {}", data.join(AgentConfig::FILE).display())
         }
         Err(_) => {
@@ -205,7 +205,7 @@ mod tests {
         assert!(error.to_string().contains("pid 1"), "{error}");
         drop(agent);
         enrol(&data, request).await.expect_err("no controller listens there");
-        assert!(!crate::uninstall::is_dead(&data), "its agent must run");
+        assert!(!crate::uninstall::is_dead(&data).expect("it is readable"), "its agent must run");
         assert_eq!(config::read_file(&data.join(PENDING)).unwrap().uuid, Uuid(7));
     }
 }

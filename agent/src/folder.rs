@@ -10,7 +10,9 @@ use crate::fault;
 use crate::folder_port::{FolderFiles, SET_ASIDE, SET_ASIDE_KEPT};
 use crate::ports::DiskError;
 use api::machine_folder::{AGENTS_DIR, RUNS_DIR};
-use host::file::{create_private_folder, ignore_not_found, sync_folder, write_atomic, write_atomic_unsynced};
+use host::file::{
+    create_private_folder, exists, ignore_not_found, sync_folder, write_atomic, write_atomic_unsynced,
+};
 use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -150,7 +152,9 @@ impl FolderFiles for UnitFolder {
 
     async fn set_aside(&self, name: &str) -> Result<String, DiskError> {
         let numbered = |n: u32| format!("{name}{SET_ASIDE}{n}");
-        let unused = (1..SET_ASIDE_KEPT).map(numbered).find(|new_name| !self.file(new_name).exists());
+        let unused = (1..SET_ASIDE_KEPT)
+            .map(numbered)
+            .find(|new_name| exists(&self.file(new_name)).is_ok_and(|exists| !exists));
         let new_name = unused.unwrap_or_else(|| numbered(SET_ASIDE_KEPT));
         let rename = fs::rename(self.file(name), self.file(&new_name)).and_then(|()| sync_folder(&self.root));
         rename.map(|()| new_name).map_err(|error| self.disk_error(name, error))

@@ -47,6 +47,7 @@ fn missing_agent_causes(folder: &UnitFolder, name: &UnitName, client: Result<Pat
     let missing =
         client.err().map(|error| agent_causes::missing_hook_tools(name).last_error(error.to_string()));
     let not_running = may_run(folder)
+        .unwrap_or(true)
         .then(|| agent_causes::not_started(name, None).last_error(observation::last_error_line(folder, 0)));
     missing.into_iter().chain(not_running).collect()
 }

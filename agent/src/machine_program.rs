@@ -105,7 +105,7 @@ pub async fn enrol([controller, server_name, model, machine, name]: [String; 5])
 pub async fn run(dir: PathBuf, services: Supervision, log_filter: LogFilter) -> Result<ExitCode> {
     let dir = dir.canonicalize().with_context(|| format!("cannot open the folder {}", dir.display()))?;
     // without pintle-hook no unit agent would start; the agent of a Dead machine starts none
-    if !uninstall::is_dead(&dir) {
+    if !uninstall::is_dead(&dir)? {
         require_hook_program()?;
     }
     let holder = format!("pid {}", std::process::id());
@@ -132,7 +132,7 @@ pub async fn run(dir: PathBuf, services: Supervision, log_filter: LogFilter) -> 
     if services == Supervision::Systemd {
         systemd::prepare(&dir).await?;
     }
-    if !uninstall::is_dead(&dir) {
+    if !uninstall::is_dead(&dir)? {
         deployer.delete_removed();
         reboot::complete(&dir, &deployer).await?;
         let (running_agent, mut terminate) = (machine_agent(), signal(SignalKind::terminate())?);

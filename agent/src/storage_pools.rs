@@ -9,7 +9,7 @@
 use crate::ports::StorageHost;
 use anyhow::{Context, Result, bail};
 use api::machine_folder::DATA_DIR;
-use host::file::{ignore_not_found, write_atomic};
+use host::file::{exists, ignore_not_found, write_atomic};
 use host::mounts::mount_points;
 use host::program::{self, HostProgram};
 use state::terms::storage::{MachineAttachment, MachineStorage, StorageId, StoragePool};
@@ -101,7 +101,7 @@ impl StoragePools {
             ignore_not_found(fs::remove_file(&mounted_at))?;
         }
         let device = folder.join(DEVICE_FILE);
-        if device.exists()
+        if exists(&device)?
             && let Some(attached) = attached_device(&device).await?
         {
             run("losetup", &["-d", &attached], &[]).await?;
@@ -132,7 +132,7 @@ async fn unmount(target: &Path) -> Result<()> {
 
 /// The block device over a file, which is created with its size.
 async fn loop_device(file: &Path, size_mib: u64) -> Result<String> {
-    if !file.exists() {
+    if !exists(file)? {
         let new = file.with_extension("new");
         fs::File::create(&new)?.set_len(size_mib.saturating_mul(1 << 20))?;
         fs::rename(&new, file)?;
@@ -206,6 +206,16 @@ mod tests {
                 location: None,
             }),
         }
+    }
+
+    /// A link that refers to itself stands for any file that cannot be seen.
+    #[tokio::test]
+    async fn a_device_file_that_cannot_be_seen_is_not_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join(DEVICE_FILE);
+        std::os::unix::fs::symlink(&file, &file).unwrap();
+        loop_device(&file, 1).await.unwrap_err();
+        assert!(file.is_symlink());
     }
 
     #[tokio::test]

@@ -17,7 +17,7 @@ use crate::juju_paths;
 use crate::service::systemd;
 use anyhow::{Context, Result, bail};
 use api::AgentConfig;
-use host::file::{ignore_not_found, sync_folder, write_atomic};
+use host::file::{exists, ignore_not_found, sync_folder, write_atomic};
 use host::lock::Lock;
 use host::mounts::mount_points;
 use std::fs;
@@ -30,8 +30,11 @@ const DEAD: &str = "dead";
 pub const LOCK: &str = "machine.lock";
 
 /// Whether the machine of this folder is Dead, so that nothing may run for it.
-pub fn is_dead(data: &Path) -> bool {
-    data.join(DEAD).exists()
+///
+/// # Errors
+/// If this cannot be determined.
+pub fn is_dead(data: &Path) -> io::Result<bool> {
+    exists(&data.join(DEAD))
 }
 
 /// Step 1: marks the folder.
@@ -69,7 +72,7 @@ fn resume_if(data: &Path, is_removal: bool) -> Result<()> {
     if !is_removal {
         bail!("cannot uninstall {}: its removal was not started", data.display());
     }
-    if data.join(AgentConfig::FILE).exists() && !is_dead(data) {
+    if exists(&data.join(AgentConfig::FILE))? && !is_dead(data)? {
         bail!("cannot uninstall {}: its machine was not removed", data.display());
     }
     match take_lock(data)? {
@@ -83,7 +86,7 @@ fn resume_if(data: &Path, is_removal: bool) -> Result<()> {
 
 /// Takes the machine agent's lock. None if there is no folder.
 fn take_lock(data: &Path) -> Result<Option<Lock>> {
-    if !data.exists() {
+    if !exists(data)? {
         return Ok(None);
     }
     match Lock::take(&data.join(LOCK), &format!("pid {}", std::process::id()))? {
@@ -106,7 +109,7 @@ fn take_lock(data: &Path) -> Result<Option<Lock>> {
 /// # Errors
 /// If an agent runs in the folder, or a file cannot be deleted.
 pub fn clear_dead(data: &Path) -> Result<Option<Lock>> {
-    if data.join(AgentConfig::FILE).exists() && !is_dead(data) {
+    if exists(&data.join(AgentConfig::FILE))? && !is_dead(data)? {
         return Ok(None);
     }
     let lock = take_lock(data)?;
@@ -123,7 +126,7 @@ fn remove(data: &Path) -> Result<()> {
 
 /// Deletes everything but the lock, if the machine is Dead.
 fn clear(data: &Path) -> Result<()> {
-    if is_dead(data) {
+    if is_dead(data)? {
         empty(data)?;
         remove_identity_last(data, |path| ignore_not_found(fs::remove_file(path)).map(drop))?;
     }
@@ -190,7 +193,7 @@ mod tests {
                 fs::remove_file(path)
             };
             assert_eq!(remove_identity_last(&data, cut_off).is_ok(), cut == 2);
-            assert!(is_dead(&data) || !data.join(AgentConfig::FILE).exists(), "cut off after {cut}");
+            assert!(is_dead(&data).unwrap() || !data.join(AgentConfig::FILE).exists(), "cut off after {cut}");
             resume_if(&data, true).unwrap();
             assert!(!data.exists(), "cut off after {cut}");
         }

@@ -26,7 +26,7 @@ use crate::view_cache::ViewCache;
 use anyhow::{Context, Result, anyhow, bail};
 use api::AgentConfig;
 use api::machine_folder::{AGENT_PID, FINISHED};
-use host::file::write_atomic_unsynced;
+use host::file::{ignore_not_found, write_atomic_unsynced};
 use host::lock::Lock;
 use host::logging::{LEVEL_FILE, LogFilter};
 use host::process::Process;
@@ -81,7 +81,7 @@ async fn load_state(folder: &UnitFolder, config: &AgentConfig) -> Result<Journal
     let loaded = journal::load(folder).await?;
     let name: UnitName = config.name.parse()?;
     let (local, index, is_new) = match loaded {
-        Loaded::Nothing => (new_state(folder, config.uuid, name), 0, true),
+        Loaded::Nothing => (new_state(folder, config.uuid, name)?, 0, true),
         Loaded::State { local, index, notes } => {
             notes.iter().for_each(|note| tracing::warn!("{note}"));
             if local.unit != config.uuid {
@@ -92,7 +92,7 @@ async fn load_state(folder: &UnitFolder, config: &AgentConfig) -> Result<Journal
         }
         Loaded::Corrupt { notes } => {
             notes.iter().for_each(|note| tracing::error!("{note}"));
-            (new_state(folder, config.uuid, name), 0, true)
+            (new_state(folder, config.uuid, name)?, 0, true)
         }
         Loaded::OtherFormat { format } => {
             return Err(anyhow!(
@@ -109,14 +109,21 @@ async fn load_state(folder: &UnitFolder, config: &AgentConfig) -> Result<Journal
 
 /// The state of a unit without a stored one. A folder with runs belongs to a unit whose state was set aside or deleted,
 /// not to a fresh unit.
-fn new_state(folder: &UnitFolder, unit: Uuid, name: UnitName) -> Local {
-    Local { state_lost: folder.runs().exists(), run: newest_run(folder), ..Local::new(unit, name) }
+fn new_state(folder: &UnitFolder, unit: Uuid, name: UnitName) -> Result<Local> {
+    let run = newest_run(folder).with_context(|| format!("cannot read {}", folder.runs().display()))?;
+    Ok(Local { state_lost: run.is_some(), run: run.unwrap_or(0), ..Local::new(unit, name) })
 }
 
-/// The number of the newest run folder: runs are numbered from there, because a number must name one run only.
-fn newest_run(folder: &UnitFolder) -> u64 {
-    let entries = std::fs::read_dir(folder.runs()).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).max().unwrap_or(0)
+/// The number of the newest run folder; none if no run was ever started. Runs are numbered from there, because a number
+/// must name one run only.
+fn newest_run(folder: &UnitFolder) -> std::io::Result<Option<u64>> {
+    let Some(entries) = ignore_not_found(std::fs::read_dir(folder.runs()))? else { return Ok(None) };
+    let mut newest = 0;
+    for entry in entries {
+        let number = entry?.file_name().to_str().and_then(|name| name.parse().ok());
+        newest = newest.max(number.unwrap_or(0));
+    }
+    Ok(Some(newest))
 }
 
 /// Runs the agent of the unit in the folder `dir` until it must end.

@@ -194,7 +194,7 @@ impl Deployments for UnitSupervisor {
         if assigned {
             self.deployer.cancel_recall(folder)?;
         }
-        if !may_run(folder) {
+        if !may_run(folder)? {
             return Ok(());
         }
         let mut all = self.starts.borrow_mut();
@@ -258,7 +258,7 @@ impl Deployments for UnitSupervisor {
         let runs_long =
             service::running(folder).is_some() && started.is_some_and(|ran| ran > RECOVERED_AFTER);
         let exits = self.exits.lock().expect("no holder panics");
-        let exit = exits.get(&unit).filter(|_| !runs_long && may_run(folder)).cloned();
+        let exit = exits.get(&unit).filter(|_| !runs_long && may_run(folder).unwrap_or(true)).cloned();
         UnitHealth { exit, ..observation::observe(folder) }
     }
 

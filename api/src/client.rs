@@ -4,6 +4,7 @@
 //! `Unreachable`, with one line that names the controller's address. It implements the port of `request`, so
 //! the commands and the agents use it without depending on it.
 
+use crate::TRANSFER_RATE_MIN;
 use crate::changes::LONG_POLL_MS;
 use crate::client_file::ClientFile;
 use crate::error::{ApiError, ErrorCode};
@@ -17,6 +18,7 @@ use state::lifecycle::action;
 use state::terms::names::Uuid;
 use state::views::inline_settings;
 use std::error::Error;
+use std::future::Future;
 use std::marker::PhantomData;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
@@ -24,13 +26,13 @@ use std::time::Duration;
 /// The time to connect: 5 s allow for many retransmissions, because the controller is on this machine or a few network
 /// hops away.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The time to wait for a response. A long poll is answered within 25 s and any other request within milliseconds; a
-/// request without a response 15 s after that is lost.
+/// The time to wait for a response, or for its next part, after the request was sent. A long poll is answered within 25 s
+/// and any other request within milliseconds; a request without a response 15 s after that is lost.
 const CALL_TIMEOUT: Duration = Duration::from_millis(LONG_POLL_MS + 15_000);
 /// The time after which an agent's connection that is silent while a response is due counts as dead: no request of an
 /// agent is a long poll, and a watch sends heartbeats.
 const AGENT_READ_TIMEOUT: Duration = Duration::from_millis(crate::WATCH_SILENCE_MS);
-/// The time to transfer a charm archive: 512 MiB at 1 MiB/s.
+/// The time to transfer a charm archive: 512 MiB at 1 MiB/s. No request takes longer.
 const TRANSFER_TIMEOUT: Duration = Duration::from_secs(512);
 /// How long an idle connection is kept. It is shorter than the idle timeout of the server (30 s), so that the server
 /// does not close a connection on which a request is being sent; and longer than the 15 s between two claims of an idle
@@ -71,6 +73,8 @@ impl From<&ClientFile> for ControllerConnection {
 #[derive(Clone)]
 pub struct Client {
     http: reqwest::Client,
+    /// How long a connection may be silent while a response is due.
+    silence: Duration,
     address: String,
     base: String,
     authorization: String,
@@ -107,7 +111,7 @@ impl Client {
             })?;
         let ca = reqwest::Certificate::from_pem_bundle(controller.ca.as_bytes())
             .map_err(|e| invalid(format!("cannot read the controller's CA certificate: {e}")))?;
-        let mut http = reqwest::Client::builder()
+        let http = reqwest::Client::builder()
             .tls_certs_only(ca)
             .tls_version_min(reqwest::tls::Version::TLS_1_3)
             .https_only(true)
@@ -117,13 +121,11 @@ impl Client {
             .connect_timeout(CONNECT_TIMEOUT)
             .pool_idle_timeout(IDLE_TIMEOUT)
             .resolve(&controller.server_name, address);
-        if agent.is_some() {
-            http = http.read_timeout(AGENT_READ_TIMEOUT);
-        }
         let unusable = |e| invalid(format!("the controller's CA is not usable: {}", root_cause(&e)));
         let http = http.build().map_err(unusable)?;
         Ok(Client {
             http,
+            silence: if agent.is_some() { AGENT_READ_TIMEOUT } else { CALL_TIMEOUT },
             address: controller.address.clone(),
             base: format!("https://{}:{}", controller.server_name, address.port()),
             authorization: format!("Bearer {}", controller.token),
@@ -137,6 +139,7 @@ impl Client {
         &self,
         route: Route,
         message: M,
+        silence: Duration,
         timeout: Option<Duration>,
     ) -> Result<reqwest::Response, ApiError> {
         let url = format!("{}{}", self.base, self.path(route));
@@ -144,26 +147,49 @@ impl Client {
             Content::Json => "application/json",
             Content::Bytes => "application/octet-stream",
         };
-        let mut request = match route.method {
-            Method::Get => self.http.get(url),
+        let (mut request, bytes) = match route.method {
+            Method::Get => (self.http.get(url), 0),
             Method::Post => {
-                self.http.post(url).header("content-type", content_type).body(message.into_bytes())
+                let body = message.into_bytes();
+                let bytes = body.len();
+                (self.http.post(url).header("content-type", content_type).body(body), bytes)
             }
         };
         request = request.header("authorization", &self.authorization);
         if let Some(timeout) = timeout {
             request = request.timeout(timeout);
         }
-        let response = request.send().await.map_err(|e| self.unreachable(&e))?;
+        let response = self.within(response_wait(silence, bytes), request.send()).await?;
         if response.status().is_success() {
             return Ok(response);
         }
         let status = response.status();
-        let body = response.bytes().await.map_err(|e| self.unreachable(&e))?;
+        let body = self.receive(response, silence).await?;
         Err(serde_json::from_slice(&body).unwrap_or_else(|_| {
             let text = format!("controller {} responded with {status} and no error message", self.address);
             ApiError::new(ErrorCode::Unavailable, text)
         }))
+    }
+
+    /// Waits for a part of a response.
+    async fn within<T>(
+        &self,
+        limit: Duration,
+        part: impl Future<Output = reqwest::Result<T>>,
+    ) -> Result<T, ApiError> {
+        match tokio::time::timeout(limit, part).await {
+            Ok(part) => part.map_err(|error| self.unreachable(&error)),
+            Err(_) => Err(ApiError::unreachable(&self.address, TIMED_OUT)),
+        }
+    }
+
+    /// Receives the body of a response. What is bounded is the time without progress.
+    async fn receive(&self, mut response: reqwest::Response, silence: Duration) -> Result<Vec<u8>, ApiError> {
+        let mut bytes = Vec::new();
+        while let Some(chunk) = self.within(silence, response.chunk()).await? {
+            bytes.extend_from_slice(&chunk);
+        }
+        Ok(bytes)
     }
 
     /// The path with the model and the agent of this client.
@@ -173,7 +199,7 @@ impl Client {
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> ApiError {
-        let why = if error.is_timeout() { "timed out".to_owned() } else { root_cause(error) };
+        let why = if error.is_timeout() { TIMED_OUT.to_owned() } else { root_cause(error) };
         if is_certificate_refused(error) {
             let text = format!("the server at {} is not the expected controller: {why}", self.address);
             return ApiError::new(ErrorCode::Unreachable, text)
@@ -186,6 +212,15 @@ impl Client {
         let text = format!("cannot parse the response of controller {}: {why}", self.address);
         ApiError::new(ErrorCode::Broken, text).hint("use a client and a controller of the same version")
     }
+}
+
+/// Why a response counts as lost.
+const TIMED_OUT: &str = "timed out";
+
+/// Returns how long the response to a request with a body of this size is waited for: a body may arrive at the minimum
+/// rate, and no response is due before the controller has all of it.
+fn response_wait(silence: Duration, body_bytes: usize) -> Duration {
+    silence + Duration::from_secs(body_bytes as u64 / TRANSFER_RATE_MIN)
 }
 
 /// Whether this side refused the certificate of the server: the server is not the expected controller.
@@ -249,12 +284,15 @@ impl<T: DeserializeOwned + Send + Sync> Stream for LineStream<T> {
             if self.searched > LINE_BYTES_MAX {
                 return Err(self.client.invalid_response("a line is too long"));
             }
-            match self.response.chunk().await {
-                Ok(Some(chunk)) => self.buffer.extend_from_slice(&chunk),
-                Ok(None) => {
-                    return Err(ApiError::unreachable(&self.client.address, "the stream ended"));
-                }
-                Err(error) => return Err(self.client.unreachable(&error)),
+            let chunk = self.response.chunk();
+            let chunk = match self.client.agent {
+                Some(_) => self.client.within(self.client.silence, chunk).await?,
+                // a user's stream may be silent: it has no heartbeats
+                None => chunk.await.map_err(|error| self.client.unreachable(&error))?,
+            };
+            match chunk {
+                Some(chunk) => self.buffer.extend_from_slice(&chunk),
+                None => return Err(ApiError::unreachable(&self.client.address, "the stream ended")),
             }
         }
     }
@@ -263,10 +301,13 @@ impl<T: DeserializeOwned + Send + Sync> Stream for LineStream<T> {
 impl<R: Request> Handle<R> for Client {
     async fn handle(&self, request: R) -> Result<R::Response, ApiError> {
         let transfers = [R::CONTENT, R::Response::CONTENT].contains(&Content::Bytes);
-        let timeout = if transfers { TRANSFER_TIMEOUT } else { CALL_TIMEOUT };
-        let response = self.send(R::ROUTE, request, Some(timeout)).await?;
-        let bytes = response.bytes().await.map_err(|e| self.unreachable(&e))?;
-        R::Response::from_bytes(bytes.into()).map_err(|e| self.invalid_response(&e.to_string()))
+        let silence = match self.agent {
+            None if transfers => TRANSFER_TIMEOUT, // the controller verifies an upload before it answers
+            Some(_) | None => self.silence,
+        };
+        let response = self.send(R::ROUTE, request, silence, Some(TRANSFER_TIMEOUT)).await?;
+        let bytes = self.receive(response, silence).await?;
+        R::Response::from_bytes(bytes).map_err(|e| self.invalid_response(&e.to_string()))
     }
 }
 
@@ -275,7 +316,7 @@ impl<R: WatchRequest> Watch<R> for Client {
 
     async fn watch(&self, request: R) -> Result<LineStream<R::Item>, ApiError> {
         // A watch has no total timeout: it ends when it is silent.
-        let response = self.send(R::ROUTE, request, None).await?;
+        let response = self.send(R::ROUTE, request, self.silence, None).await?;
         Ok(LineStream { response, client: self.clone(), buffer: Vec::new(), searched: 0, item: PhantomData })
     }
 }
@@ -283,5 +324,20 @@ impl<R: WatchRequest> Watch<R> for Client {
 impl InModel for Client {
     fn in_model(&self, model: &str) -> Client {
         Client { model: model.to_owned(), ..self.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_a_body_at_the_minimum_rate_is_no_silence_of_the_controller() {
+        assert_eq!(response_wait(AGENT_READ_TIMEOUT, 1_000), AGENT_READ_TIMEOUT);
+        let largest_record = 4 << 20;
+        assert_eq!(
+            response_wait(AGENT_READ_TIMEOUT, largest_record),
+            AGENT_READ_TIMEOUT + Duration::from_secs(64)
+        );
     }
 }

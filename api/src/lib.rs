@@ -86,6 +86,9 @@ pub fn ago(ms: i64) -> String {
 
 /// A watch that is silent for this long is closed by its reader. The controller sends three heartbeats in this time.
 pub const WATCH_SILENCE_MS: u64 = 15_000;
+/// The minimum rate of a body on average, in bytes per second: a slow mobile link. The controller ends slower transfers,
+/// and clients wait as long.
+pub const TRANSFER_RATE_MIN: u64 = 64 << 10;
 /// The interval of heartbeats: 15 s / 3 = 5 s.
 pub const HEARTBEAT_MS: u64 = WATCH_SILENCE_MS / 3;
 /// The interval at which an idle agent sends a request, from which the controller infers its presence: a unit agent

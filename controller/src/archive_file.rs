@@ -1,13 +1,16 @@
 //! A charm archive or the file of a resource that is read in pieces, so that sending it takes little memory.
 //!
 //! The digest is verified while the file is read. The last piece is returned only if the digest is the expected one, so
-//! that a damaged file is never received completely; the receiver verifies the digest, too.
+//! that a damaged file is never received completely; the receiver verifies the digest, too. The file is open only while a
+//! piece is read, so that a slow receiver holds no descriptor.
 
 use crate::disk_threads::DiskThreads;
 use host::digest::Hash;
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The bytes of one piece: a read of it takes some microseconds.
@@ -34,7 +37,7 @@ impl DamagedFiles {
     }
 }
 
-/// An open file of which pieces are read.
+/// A file of which pieces are read.
 pub struct ArchiveFile {
     /// None while a piece is being read, and after an error.
     reader: Option<PieceReader>,
@@ -43,7 +46,8 @@ pub struct ArchiveFile {
 }
 
 struct PieceReader {
-    file: File,
+    file: PathBuf,
+    offset: u64,
     hash: Hash,
     sha256: String,
     damaged: DamagedFiles,
@@ -53,15 +57,15 @@ impl ArchiveFile {
     /// Returns the file of this digest; nothing has been read of it. It is added to `damaged` if it is.
     ///
     /// # Errors
-    /// If its size cannot be read.
+    /// If it cannot be opened, or its size cannot be read.
     pub fn new(
-        file: File,
+        file: &Path,
         sha256: String,
         damaged: DamagedFiles,
         disk: DiskThreads,
     ) -> io::Result<ArchiveFile> {
-        let left = file.metadata()?.len();
-        let reader = PieceReader { file, hash: Hash::default(), sha256, damaged };
+        let left = File::open(file)?.metadata()?.len();
+        let reader = PieceReader { file: file.to_owned(), offset: 0, hash: Hash::default(), sha256, damaged };
         Ok(ArchiveFile { reader: Some(reader), left, disk })
     }
 
@@ -93,7 +97,8 @@ impl ArchiveFile {
 impl PieceReader {
     fn next_piece(&mut self, bytes: usize, is_last: bool) -> io::Result<Vec<u8>> {
         let mut piece = vec![0; bytes];
-        self.file.read_exact(&mut piece)?;
+        File::open(&self.file)?.read_exact_at(&mut piece, self.offset)?;
+        self.offset += bytes as u64;
         self.hash.update(&piece);
         if is_last && std::mem::take(&mut self.hash).finish() != self.sha256 {
             self.damaged.insert(&self.sha256);
@@ -111,52 +116,57 @@ fn damaged() -> io::Error {
 mod tests {
     use super::*;
     use host::digest::sha256;
-    use std::io::{Seek, Write};
+    use std::fs;
+    use tempfile::NamedTempFile;
 
-    fn opened(file: File, digest: String, damaged: DamagedFiles) -> io::Result<ArchiveFile> {
-        ArchiveFile::new(file, digest, damaged, DiskThreads::start().expect("threads"))
+    fn stored(content: &[u8]) -> NamedTempFile {
+        let file = NamedTempFile::new().expect("a file");
+        fs::write(file.path(), content).expect("written");
+        file
     }
 
-    fn stored(content: &[u8], digest: String) -> (ArchiveFile, File) {
-        let mut file = tempfile::tempfile().expect("a file");
-        file.write_all(content).expect("written");
-        file.rewind().expect("a file");
-        let position = file.try_clone().expect("a descriptor");
-        (opened(file, digest, DamagedFiles::default()).expect("it has a size"), position)
+    fn opened(file: &NamedTempFile, digest: String, damaged: DamagedFiles) -> ArchiveFile {
+        let disk = DiskThreads::start().expect("threads");
+        ArchiveFile::new(file.path(), digest, damaged, disk).expect("it has a size")
     }
 
     #[tokio::test]
-    async fn a_file_is_read_only_as_far_as_it_was_asked_for() {
-        let content = vec![7; 3 * PIECE_BYTES + 1];
-        let (mut file, mut position) = stored(&content, sha256(&content));
+    async fn a_file_is_read_in_pieces() {
+        let content: Vec<u8> = (0..3 * PIECE_BYTES + 1).map(|n| (n / PIECE_BYTES) as u8).collect();
+        let stored = stored(&content);
+        let mut file = opened(&stored, sha256(&content), DamagedFiles::default());
         assert_eq!(file.left(), content.len() as u64);
-        let first = file.next_piece().await.expect("it is readable").expect("not the end");
-        assert_eq!(
-            (first.len(), position.stream_position().expect("a file")),
-            (PIECE_BYTES, PIECE_BYTES as u64)
-        );
-        let mut rest = first;
+        let mut pieces = Vec::new();
         while let Some(piece) = file.next_piece().await.expect("it is intact") {
-            rest.extend_from_slice(&piece);
+            pieces.push(piece);
         }
-        assert_eq!(rest, content);
+        assert_eq!(
+            pieces.iter().map(Vec::len).collect::<Vec<_>>(),
+            [PIECE_BYTES, PIECE_BYTES, PIECE_BYTES, 1]
+        );
+        assert_eq!(pieces.concat(), content);
+    }
+
+    #[tokio::test]
+    async fn a_file_is_open_only_while_a_piece_is_read() {
+        let content = vec![7; 2 * PIECE_BYTES];
+        let stored = stored(&content);
+        let mut file = opened(&stored, sha256(&content), DamagedFiles::default());
+        assert!(file.next_piece().await.expect("it is readable").is_some());
+        drop(stored);
+        let absent = file.next_piece().await.expect_err("the file was deleted");
+        assert_eq!(absent.kind(), io::ErrorKind::NotFound);
     }
 
     #[tokio::test]
     async fn the_last_piece_of_a_damaged_file_is_not_returned() {
-        let content = vec![7; 2 * PIECE_BYTES];
-        let (mut file, _) = stored(&content, sha256(b"other"));
-        assert!(file.next_piece().await.expect("not known yet").is_some());
-        let damaged = file.next_piece().await.expect_err("another digest");
-        assert_eq!(damaged.kind(), io::ErrorKind::InvalidData);
-        file.next_piece().await.expect_err("it stays damaged");
-        let (_, mut file) = stored(&content, String::new());
+        let stored = stored(&vec![7; 2 * PIECE_BYTES]);
         let damaged = DamagedFiles::default();
-        file.rewind().expect("a file");
-        let mut file = opened(file, sha256(b"other"), damaged.clone()).expect("it has a size");
-        for _ in 0..content.len() / PIECE_BYTES {
-            file.next_piece().await.ok();
-        }
+        let mut file = opened(&stored, sha256(b"other"), damaged.clone());
+        assert!(file.next_piece().await.expect("not known yet").is_some());
+        let error = file.next_piece().await.expect_err("another digest");
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        file.next_piece().await.expect_err("it stays damaged");
         assert!(damaged.contains(&sha256(b"other")), "the next request is refused at once");
     }
 }

@@ -181,8 +181,8 @@ impl Environment for HostEnvironment {
             return None;
         }
         let disk = self.disk.clone();
-        let open = move || ArchiveFile::new(File::open(file)?, expected, damaged, disk);
-        self.disk.run(move || open().ok()).await
+        let open = move || ArchiveFile::new(&file, expected, damaged, disk).ok();
+        self.disk.run(open).await
     }
 
     async fn archives(&self) -> Vec<String> {

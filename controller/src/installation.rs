@@ -21,7 +21,7 @@ use crate::tokens;
 use anyhow::{Context, Result, bail};
 use api::{CONTROLLER_DIR, ClientFile, FIRST_USER};
 use host::digest::sha256;
-use host::file::{create_private_folder, ignore_not_found, write_atomic};
+use host::file::{create_private_folder, exists, ignore_not_found, write_atomic};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
@@ -82,7 +82,7 @@ impl Installation {
     /// store was restored or is to start empty; a copy without identity and CA then gets its own (`--new-identity`).
     ///
     /// # Errors
-    /// If other users can access the folder, a file is damaged, or one is missing ([`MissingFile`]).
+    /// If other users can access the folder, a file is damaged or cannot be read, or one is missing ([`MissingFile`]).
     pub fn open(data: &Path, restored: bool) -> Result<Installation> {
         let folder = data.join(CONTROLLER_DIR);
         create_private_folder(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
@@ -230,28 +230,31 @@ fn read_optional(file: &Path) -> Result<Option<String>> {
 ///
 /// The first start writes the identity, the key of the CA, the CA, then the store, and an address into the identity when
 /// it listens. If it is interrupted, there is neither a store nor an address, and the next start makes what is missing.
-fn require_complete(
-    folder: &Path,
-    identity: Option<&ControllerIdentity>,
-    restored: bool,
-) -> Result<(), MissingFile> {
+fn require_complete(folder: &Path, identity: Option<&ControllerIdentity>, restored: bool) -> Result<()> {
     let [identity_file, ca, ca_key, server, server_key] =
         [IDENTITY, "ca.pem", "ca-key.pem", "server.pem", "server-key.pem"].map(|name| folder.join(name));
     let [database, generation] = [DATABASE, "generation.yaml"].map(|name| folder.join("store").join(name));
-    let first = |files: &[&PathBuf]| files.iter().find(|file| file.exists()).map(|file| (*file).clone());
+    let first = |files: &[&PathBuf]| -> Result<Option<PathBuf>> {
+        for file in files {
+            if exists(file)? {
+                return Ok(Some((*file).clone()));
+            }
+        }
+        Ok(None)
+    };
     let missing = |file: &PathBuf, other: Option<PathBuf>| match other {
-        Some(other) if !file.exists() => {
-            Err(MissingFile { file: file.clone(), other, is_store: *file == database })
+        Some(other) if !exists(file)? => {
+            bail!(MissingFile { file: file.clone(), other, is_store: *file == database })
         }
         _ => Ok(()),
     };
-    let store = first(&[&database, &generation]).filter(|_| !restored);
+    let store = first(&[&database, &generation])?.filter(|_| !restored);
     let has_served = identity.is_some_and(|identity| identity.address.is_some());
     let proof = store.or_else(|| has_served.then(|| identity_file.clone()));
-    missing(&identity_file, first(&[&ca, &ca_key, &server, &server_key]).or_else(|| proof.clone()))?;
-    missing(&ca, proof.clone().or_else(|| first(&[&server])))?;
-    missing(&ca_key, proof.or_else(|| first(&[&ca])))?;
-    let is_recorded = generation.exists(); // the store itself refuses a missing database then
+    missing(&identity_file, first(&[&ca, &ca_key, &server, &server_key])?.or_else(|| proof.clone()))?;
+    missing(&ca, proof.clone().or(first(&[&server])?))?;
+    missing(&ca_key, proof.or(first(&[&ca])?))?;
+    let is_recorded = exists(&generation)?; // the store itself refuses a missing database then
     missing(&database, Some(identity_file.clone()).filter(|_| has_served && !restored && !is_recorded))
 }
 
@@ -378,5 +381,19 @@ mod tests {
             }
             assert_eq!(missing(data.path(), false), None, "{kept}");
         }
+    }
+
+    /// A link that refers to itself stands for any file that cannot be seen, for example on a damaged disk.
+    #[test]
+    fn a_store_that_cannot_be_seen_is_not_taken_for_that_of_a_new_controller() {
+        let data = tempfile::tempdir().expect("a folder");
+        let store = Installation::store_in(data.path());
+        fs::create_dir_all(&store).expect("made");
+        fs::set_permissions(data.path().join(CONTROLLER_DIR), fs::Permissions::from_mode(0o700))
+            .expect("set");
+        std::os::unix::fs::symlink(DATABASE, store.join(DATABASE)).expect("linked");
+        let refused = Installation::open(data.path(), false).err().expect("the store may be there");
+        assert!(!refused.is::<MissingFile>(), "nothing is known to be missing");
+        assert!(!data.path().join(CONTROLLER_DIR).join(IDENTITY).exists(), "no other identity is made");
     }
 }

@@ -4,14 +4,16 @@
 //! The holder can always renew, and an application without a leader can be claimed at once. The lease of another unit
 //! expires [`LEASE_MS`] after its last renewal; a start of the controller counts as a renewal.
 //!
-//! A claim holds the lock of all leases until its transaction is committed. Otherwise two units could lead:
+//! A claim holds the lock of the lease of its application until its transaction is committed. Otherwise two units could
+//! lead:
 //!
 //! 1. B finds the lease of A expired and starts to take over.
 //! 2. A renews, reads itself as the holder, and its claim is granted.
 //! 3. The transaction of B commits.
 //!
 //! The transaction itself owns the lock ([`ClaimLock`]): a request whose connection ends is dropped, and its
-//! transaction may still be committed.
+//! transaction may still be committed. Claims of different applications do not wait for each other, so that their
+//! transactions share a sync.
 
 use state::lifecycle::leadership::LEASE_MS;
 use state::terms::names::Uuid;
@@ -19,13 +21,16 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::OwnedMutexGuard;
 
-/// The lock of all leases. At most one claim is decided at a time; the lock ends with the last clone.
-pub type ClaimLock = Arc<OwnedMutexGuard<Leases>>;
+/// The lock of the lease of an application. At most one of its claims is decided at a time; the lock ends with the last
+/// clone.
+pub type ClaimLock = Arc<OwnedMutexGuard<()>>;
 
 /// The renewal times of all leases.
 pub struct Leases {
     started_ms: u64,
     renewed: Mutex<Renewals>,
+    /// By application: the locks that are held or waited for.
+    locks: Mutex<BTreeMap<Uuid, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 #[derive(Default)]
@@ -39,7 +44,17 @@ struct Renewals {
 impl Leases {
     /// `started_ms` is the start of the controller, on the monotonic clock.
     pub fn new(started_ms: u64) -> Leases {
-        Leases { started_ms, renewed: Mutex::default() }
+        Leases { started_ms, renewed: Mutex::default(), locks: Mutex::default() }
+    }
+
+    /// Waits until no other claim of this application is being decided.
+    pub async fn lock(&self, application: Uuid) -> ClaimLock {
+        let lock = {
+            let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+            locks.retain(|_, lock| Arc::strong_count(lock) > 1);
+            locks.entry(application).or_default().clone()
+        };
+        Arc::new(lock.lock_owned().await)
     }
 
     /// Whether another unit may take over the leadership of `application` now.
@@ -66,8 +81,33 @@ impl Leases {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
 
     const WEB: Uuid = Uuid(1);
+    const DB: Uuid = Uuid(2);
+
+    #[test]
+    fn a_claim_waits_for_those_of_its_application_alone() {
+        let leases = Leases::new(0);
+        let lock = |application| {
+            let mut waiting = pin!(leases.lock(application));
+            match waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(lock) => Some(lock),
+                Poll::Pending => None,
+            }
+        };
+        let first = lock(WEB);
+        assert!(first.is_some() && lock(WEB).is_none());
+        assert!(lock(DB).is_some(), "another application");
+        let of_transaction = first.clone();
+        drop(first);
+        assert!(lock(WEB).is_none(), "its transaction may still be committed");
+        drop(of_transaction);
+        assert!(lock(WEB).is_some());
+        assert!(leases.locks.lock().expect("one thread").len() <= 2, "locks that no one holds are not kept");
+    }
 
     #[test]
     fn a_lease_from_before_the_start_expires_after_its_full_length() {

@@ -4,8 +4,9 @@
 //! read before the caller is authorised for the route. Called by `program`.
 //!
 //! `admission` decides which connections may be open within `connection_limits`, `connections` executes these decisions,
-//! `waiting` holds the accepted connections that may not be open yet, so that the accept loop waits for no client, and
-//! `revocation` ends the connections of revoked tokens. `upload` receives charm archives and files of resources,
+//! `waiting` holds the accepted connections that may not be open yet, so that the accept loop waits for no client,
+//! `handshake_turns` shares the one thread between handshakes and requests, and `revocation` ends the connections of
+//! revoked tokens. `upload` receives charm archives and files of resources,
 //! `request_body` receives the bodies of other requests, and `sending` sends the bodies of responses: `minimum_rate` ends
 //! those whose peer is too slow, and `budget` is what the callers share. `descriptors` reads the limit of open files,
 //! from which the limits of connections follow.
@@ -15,6 +16,7 @@ mod budget;
 mod connection_limits;
 mod connections;
 pub mod descriptors;
+mod handshake_turns;
 mod minimum_rate;
 mod request_body;
 mod revocation;
@@ -41,6 +43,7 @@ use axum::response::Response;
 use axum::routing::{MethodFilter, on};
 use budget::Budget;
 use connections::{Connection, Connections, OpenResponse, Stage};
+use handshake_turns::HandshakeTurns;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use sending::{Recipient, SendBudgets};
@@ -116,7 +119,7 @@ pub async fn serve<S: Store, E: Environment>(
 ) {
     let connections = Connections::new(descriptors::connection_limits());
     let mut revocations = pin!(revocation::enforce(controller.clone(), connections.clone()));
-    let router = router(controller);
+    let (router, turns) = (router(controller), HandshakeTurns::new());
     let mut tasks = JoinSet::new();
     let stopping = tokio::sync::watch::Sender::new(false);
     let mut stop = pin!(stop);
@@ -130,13 +133,13 @@ pub async fn serve<S: Store, E: Environment>(
                 Ok(opened) => opened,
                 Err(try_again) => break try_again,
             };
-            let (acceptor, router) = (acceptor.clone(), router.clone());
+            let (tls, router) = (Tls { acceptor: acceptor.clone(), turns: turns.clone() }, router.clone());
             let mut stopping = stopping.subscribe();
             tasks.spawn(async move {
                 let stopped = async move { drop(stopping.wait_for(|stopping| *stopping).await) };
                 tokio::select! {
                     () = connection.reached(Stage::Closed) => {}
-                    () = serve_connection(stream, acceptor, router, connection.clone(), stopped) => {}
+                    () = serve_connection(stream, tls, router, connection.clone(), stopped) => {}
                 }
                 drop(connection); // after its socket
             });
@@ -157,10 +160,16 @@ pub async fn serve<S: Store, E: Environment>(
     let _ = tokio::time::timeout(STOP_TIMEOUT, async { while tasks.join_next().await.is_some() {} }).await;
 }
 
+/// What a TLS handshake needs.
+struct Tls {
+    acceptor: TlsAcceptor,
+    turns: Arc<HandshakeTurns>,
+}
+
 /// Serves one connection until it ends, its token is revoked, or the server stops.
 async fn serve_connection(
     stream: TcpStream,
-    acceptor: TlsAcceptor,
+    tls: Tls,
     router: Router,
     connection: Connection,
     stopped: impl Future<Output = ()>,
@@ -177,17 +186,25 @@ async fn serve_connection(
         connection.progress(HandshakeProgress::HalfHello);
         let started = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), stream).await?;
         connection.progress(HandshakeProgress::Hello);
-        started.into_stream(acceptor.config().clone()).await
+        let answer = async {
+            connection.progress(HandshakeProgress::Answered);
+            started.into_stream(tls.acceptor.config().clone()).await
+        };
+        tls.turns.take(connection.address(), answer).await
     };
     let Ok(Ok(tls)) = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await else { return };
     let inner = TowerToHyperService::new(router);
     let of_requests = connection.clone();
     let service = hyper::service::service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
-        let open_request = of_requests.request();
+        let (open_request, connection) = (of_requests.request(), of_requests.clone());
         request.extensions_mut().insert(of_requests.clone());
         let response = hyper::service::Service::call(&inner, request);
         async move {
-            let response = response.await?;
+            let mut response = response.await?;
+            // A peer that has no valid token must do another handshake before it sends anything else.
+            if response.status().is_client_error() && !connection.is_authenticated() {
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
             Ok::<_, std::convert::Infallible>(
                 response.map(|body| OpenResponse { body, _open_request: open_request }),
             )
@@ -329,7 +346,7 @@ async fn handle_request<S: Store, E: Environment>(
             }
         }
         Content::Bytes => {
-            let _slot = budgets.uploads.acquire(&session.principal, 1).await;
+            let _slot = upload::slot(&budgets.uploads, &session.principal).await?;
             let archive = upload::receive(&controller.environment, request).await?;
             let file = archive.file();
             let stored = session.store_received(entry.route, file).instrument(span).await?;

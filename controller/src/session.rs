@@ -42,7 +42,7 @@ pub struct Controller<S, E> {
     pub presence: Arc<Presence>,
     pub(crate) commit_times: Arc<CommitTimes>,
     pub(crate) force_timers: Arc<ForceTimers>,
-    pub(crate) leases: Arc<tokio::sync::Mutex<Leases>>,
+    pub(crate) leases: Leases,
     pub(crate) archives: ArchiveLastNeeded,
     known_tokens: tokens::KnownTokens,
     /// How much the debug logs have grown since they were last measured.
@@ -80,7 +80,7 @@ impl<S: Store, E: Environment> Controller<S, E> {
     /// Starts a controller on a store. All agents have the full time to report, and all leases of leaders start again.
     pub fn new(store: S, environment: E, id: Uuid) -> Arc<Controller<S, E>> {
         let now_ms = environment.monotonic_ms();
-        let leases = Arc::new(tokio::sync::Mutex::new(Leases::new(now_ms)));
+        let leases = Leases::new(now_ms);
         let presence = Arc::new(Presence::new(now_ms));
         let commit_times = Arc::new(CommitTimes::new(store.newest_revision(), environment.wall_ms()));
         let (force_timers, log_growth, sweep) =

@@ -42,6 +42,21 @@ pub fn write_atomic_unsynced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     replace(path, |_| bytes.to_vec(), |_| Ok(()))
 }
 
+/// Whether there is a file or folder at `path`. Unlike [`Path::exists`], an error does not count as absence, after which
+/// a caller would make again, replace or delete what it cannot see.
+///
+/// # Errors
+/// If this cannot be determined; the error names the path.
+pub fn exists(path: &Path) -> io::Result<bool> {
+    let named = |error: io::Error| {
+        io::Error::new(error.kind(), format!("cannot determine whether {} exists: {error}", path.display()))
+    };
+    match path.try_exists() {
+        Err(error) if error.kind() == ErrorKind::NotADirectory => Ok(false), // it would be below a file
+        other => other.map_err(named),
+    }
+}
+
 /// Makes renames, creations and removals in a folder durable.
 ///
 /// # Errors
@@ -121,6 +136,18 @@ mod tests {
         fs::create_dir(folder.path().join("taken")).expect("made");
         write_atomic(&folder.path().join("taken"), b"").expect_err("a folder is not replaced");
         assert_eq!(fs::read_dir(folder.path()).expect("there").count(), 2, "no temporary file is left");
+    }
+
+    #[test]
+    fn what_cannot_be_seen_does_not_count_as_absent() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("there"), "").expect("written");
+        std::os::unix::fs::symlink("endless", path("endless")).expect("linked");
+        assert!(exists(&path("there")).expect("it is seen"));
+        assert!(!exists(&path("absent")).expect("it is seen"));
+        assert!(!exists(&path("there/below")).expect("a file is no folder"));
+        exists(&path("endless")).expect_err("the link cannot be followed");
     }
 
     #[test]

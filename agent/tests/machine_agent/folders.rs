@@ -2,7 +2,7 @@
 
 use super::*;
 use agent::deployer::QUARANTINED_MAX;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 fn deployer(machine: &Path) -> Deployer {
     Deployer::new(
@@ -51,6 +51,36 @@ async fn a_unit_is_absent_only_if_every_folder_belongs_to_another_one() {
     fs::remove_dir_all(quarantined).expect("removed");
     fs::create_dir_all(folder.root()).expect("created");
     assert!(is_absent(Uuid(6)), "a deployment was interrupted before it wrote anything");
+}
+
+/// A link that refers to itself stands for any file that cannot be seen, for example on a damaged disk.
+#[test]
+fn a_folder_that_cannot_be_seen_is_neither_removed_nor_made_again_and_its_agent_does_not_run() {
+    let machine = tempfile::tempdir().expect("a folder");
+    let (deployer, name, unit) = (deployer(machine.path()), UnitName::new("web", 0), Uuid(6));
+    deployer.prepare(unit, &name).expect("it is created");
+    let folder = deployer.folder(&name);
+    let state = folder.file("state.yaml");
+    fs::write(&state, "outcomes to send").expect("written");
+
+    let recalling = folder.file("recalling");
+    symlink("recalling", &recalling).expect("linked");
+    may_run(&folder).expect_err("it may be recalled");
+    assert!(!deployer.is_finished(&folder), "it may be in use");
+    fs::remove_file(&recalling).expect("removed");
+
+    fs::remove_file(folder.file("agent.yaml")).expect("removed");
+    symlink("agent.yaml", folder.file("agent.yaml")).expect("linked");
+    deployer.prepare(unit, &name).expect_err("it may be the folder of any unit");
+    deployer.verify_absent(Uuid(7)).expect_err("it may be the folder of any unit");
+    assert!(state.exists());
+
+    fs::create_dir(machine.path().join("quarantine")).expect("made");
+    let aside = machine.path().join(format!("quarantine/{}-{unit}", name.tag()));
+    fs::remove_dir_all(folder.root()).expect("removed");
+    symlink(&aside, &aside).expect("linked");
+    deployer.prepare(unit, &name).expect_err("its state may be in quarantine");
+    assert!(!folder.root().exists());
 }
 
 #[tokio::test(start_paused = true)]

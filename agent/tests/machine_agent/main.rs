@@ -433,10 +433,10 @@ async fn a_recall_is_cancelled_if_the_unit_is_assigned_again() {
     deployer.stop(&folder).await.expect("nothing runs");
     let supervisor = UnitSupervisor::new(deployer.clone());
     supervisor.ensure_running(unit, &folder, false).expect("nothing is to be done");
-    assert!(!may_run(&folder), "the controller has not assigned it here");
+    assert!(!may_run(&folder).expect("it is seen"), "the controller has not assigned it here");
     // the program that is started here is not an agent, and ends at once
     supervisor.ensure_running(unit, &folder, true).expect("it may run");
-    assert!(may_run(&folder));
+    assert!(may_run(&folder).expect("it is seen"));
     deployer.stop(&folder).await.expect("it ends");
 }
 

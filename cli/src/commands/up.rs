@@ -17,7 +17,7 @@ use api::error::ErrorCode;
 use api::{ClientFile, GetAbout, Handle};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use host::file::ignore_not_found;
+use host::file::{exists, ignore_not_found};
 use host::log_file;
 use host::process::Process;
 use host::restart::EXIT_REFUSED;
@@ -131,7 +131,8 @@ fn mark_restored(dir: &DataDir, is_running: bool) -> Result<bool, CommandError> 
         let text = format!("cannot start a new store generation: {} is running", dir.path().display());
         return Err(CommandError::new(text).hint("pintle down, then pintle up --restored"));
     }
-    let (mark, is_new) = (dir.restored_mark(), !dir.restored_mark().exists());
+    let mark = dir.restored_mark();
+    let is_new = !exists(&mark).map_err(|error| CommandError::new(error.to_string()))?;
     renewal::start_store_generation(dir)
         .map_err(|error| CommandError::new(format!("cannot write {}: {error}", mark.display())))?;
     Ok(is_new)
@@ -169,7 +170,9 @@ fn store_settings(
     if settings != before && is_running {
         return Err(cannot_change());
     }
-    if settings.provider != before.provider && dir.client_file().exists() {
+    if settings.provider != before.provider
+        && exists(&dir.client_file()).map_err(|error| CommandError::new(error.to_string()))?
+    {
         let text = format!(
             "cannot change the provider: the machines of this data folder use provider {}",
             before.provider

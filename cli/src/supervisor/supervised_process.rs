@@ -6,6 +6,7 @@
 //!
 //! Used by `supervise` for the controller, and by the `local` provider for machine agents.
 
+use host::file::exists;
 use host::log_file;
 use host::process::Process;
 use host::restart::{EXIT_REFUSED, EndedBy, Restarts};
@@ -108,9 +109,13 @@ async fn keep_running(program: Program, current: Arc<Mutex<Option<Process>>>, re
 
 fn start(program: &Program) -> io::Result<tokio::process::Child> {
     let log = log_file::open(&program.log)?;
+    let argument = match &program.argument_while {
+        Some((file, argument)) if exists(file)? => Some(argument),
+        Some(_) | None => None,
+    };
     Command::new(&program.path)
         .args(&program.arguments)
-        .args(program.argument_while.iter().filter(|(file, _)| file.exists()).map(|(_, argument)| argument))
+        .args(argument)
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log)

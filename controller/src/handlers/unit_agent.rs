@@ -6,7 +6,6 @@
 use crate::archive_file::ArchiveFile;
 use crate::authorisation;
 use crate::environment::{Environment, Uuids};
-use crate::leases::ClaimLock;
 use crate::request_dispatch::parse_body;
 use crate::session::{Authorised, Session};
 use crate::store::{Compacted, Store};
@@ -188,25 +187,25 @@ impl<S: Store, E: Environment> Handle<Claim> for Authorised<S, E> {
         let Claim { epoch, release } = claim;
         let session = self.agent_session(epoch)?;
         let AgentSession { model, unit, .. } = session;
-        // The lock is held until the transaction is committed: see the race described in `leases`.
-        let leases = ClaimLock::new(self.controller.leases.clone().lock_owned().await);
+        let of_unit = move |reader: &dyn Reader| read(reader, &model.unit(unit)).map(|doc| doc.application);
+        let (leases, application) = (&self.controller.leases, self.controller.read(of_unit).await);
+        // The lock is held until the transaction is committed: see the race described in `leases`. The claim of a unit
+        // that does not exist is refused.
+        let lock = leases.lock(application.unwrap_or(unit)).await;
         let now_ms = self.controller.environment.monotonic_ms();
         let claim = move |draft: &mut Draft<'_>, may_take_over: bool| {
             leader_claim::answer(draft, session, release, may_take_over)
         };
         // Most claims change nothing, so they are decided by a read, which does not wait for other writes.
-        let (application, unchanged) = self
+        let unchanged = self
             .controller
-            .read(move |reader| {
-                let application = read(reader, &model.unit(unit)).map(|doc| doc.application);
-                (application, draft::without_writes(reader, |draft| claim(draft, false)))
-            })
+            .read(move |reader| draft::without_writes(reader, |draft| claim(draft, false)))
             .await;
         let may_take_over = application.is_some_and(|application| leases.has_expired(application, now_ms));
         let claimed = match unchanged {
             Some(claimed) if claimed.is_some() || !may_take_over => claimed,
             Some(_) | None => {
-                let held = leases.clone();
+                let held = lock.clone();
                 let transition = move |draft: &mut Draft<'_>| {
                     let _held_until_committed = &held;
                     claim(draft, may_take_over)

@@ -19,9 +19,13 @@ const SILENT_MS: u64 = 50;
 /// An unauthenticated connection that has sent only a part of its first message may be closed for a new one after this
 /// time: clients send that message at once, in one or two packets.
 const HALF_HELLO_MS: u64 = 100;
-/// An unauthenticated connection that has sent something may be closed for a new one after this time: many times the
-/// few milliseconds that handshake and first request take.
+/// An unauthenticated connection whose handshake the server has answered may be closed for a new one after this time:
+/// many times the few milliseconds that the rest of the handshake and the first request take.
 const PROGRESS_MS: u64 = 1_000;
+/// An unauthenticated connection whose handshake waits for the server may be closed for a new one after this time: at
+/// the limit of such connections it has its turn within 32 turns (`handshake_turns`) of some tens of milliseconds. To
+/// close it earlier would waste what it has waited.
+const UNANSWERED_MS: u64 = 5_000;
 
 /// The number of a connection; a later connection has a greater one.
 pub type ConnectionId = u64;
@@ -31,6 +35,8 @@ struct Connection {
     address: IpAddr,
     opened_ms: u64,
     progress: HandshakeProgress,
+    /// When the server answered the handshake.
+    answered_ms: u64,
     /// The hash of the token that was presented last; it may still be looked up.
     presented: Option<String>,
     /// The tokens that were found to be valid, by their hash.
@@ -50,24 +56,26 @@ impl Connection {
 
     /// When the connection may be closed for a new one, if it is not authenticated by then.
     fn protected_until_ms(&self) -> u64 {
-        let protected_ms = match self.progress {
-            HandshakeProgress::Silent => SILENT_MS,
-            HandshakeProgress::HalfHello => HALF_HELLO_MS,
-            HandshakeProgress::Hello => PROGRESS_MS,
-        };
-        self.opened_ms + protected_ms
+        match self.progress {
+            HandshakeProgress::Silent => self.opened_ms + SILENT_MS,
+            HandshakeProgress::HalfHello => self.opened_ms + HALF_HELLO_MS,
+            HandshakeProgress::Hello => self.opened_ms + UNANSWERED_MS,
+            HandshakeProgress::Answered => self.answered_ms + PROGRESS_MS,
+        }
     }
 }
 
-/// What a peer has sent of its TLS handshake.
+/// How far a TLS handshake is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HandshakeProgress {
     /// The peer has sent nothing.
     Silent,
     /// The peer has sent a part of the first message (ClientHello).
     HalfHello,
-    /// The peer has sent the whole first message.
+    /// The peer has sent the whole first message, and waits for the server.
     Hello,
+    /// The server has answered.
+    Answered,
 }
 
 /// What to do about a new connection.
@@ -157,6 +165,7 @@ impl Admission {
             address,
             opened_ms: now_ms,
             progress: HandshakeProgress::Silent,
+            answered_ms: now_ms,
             presented: None,
             tokens: BTreeMap::new(),
             requests: 0,
@@ -205,10 +214,13 @@ impl Admission {
         idle.min_by_key(|(_, c)| c.last_used).map(|(id, _)| *id)
     }
 
-    /// Records what the peer has sent of its handshake.
-    pub fn progress(&mut self, id: ConnectionId, progress: HandshakeProgress) {
+    /// Records how far a handshake is.
+    pub fn progress(&mut self, id: ConnectionId, progress: HandshakeProgress, now_ms: u64) {
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.progress = progress;
+            if progress == HandshakeProgress::Answered {
+                connection.answered_ms = now_ms;
+            }
         }
     }
 
@@ -325,7 +337,7 @@ mod tests {
         holder: &TokenHolder,
     ) -> (ConnectionId, Authenticated) {
         let id = open(admission, LOCAL, 0);
-        admission.progress(id, HandshakeProgress::Hello);
+        admission.progress(id, HandshakeProgress::Answered, 0);
         admission.present(id, token);
         (id, admission.authenticate(id, token, holder))
     }
@@ -354,16 +366,33 @@ mod tests {
     fn a_connection_that_progresses_is_not_closed_for_a_new_one() {
         let mut admission = Admission::new(LIMITS);
         let (first, second) = (open(&mut admission, LOCAL, 0), open(&mut admission, LOCAL, 0));
-        admission.progress(first, HandshakeProgress::Hello);
+        admission.progress(first, HandshakeProgress::Answered, 0);
         assert_eq!(admission.admit(LOCAL, SILENT_MS), Admit::CloseFirst(second));
         admission.close(second);
         let third = open(&mut admission, LOCAL, SILENT_MS);
-        admission.progress(third, HandshakeProgress::Hello);
+        admission.progress(third, HandshakeProgress::Answered, SILENT_MS);
         assert_eq!(
             admission.admit(LOCAL, 100),
             Admit::Wait { until_ms: Some(PROGRESS_MS), limit: Limit::OfAddress }
         );
         assert_eq!(admission.admit(LOCAL, PROGRESS_MS), Admit::CloseFirst(first));
+    }
+
+    /// 1. Many clients of one address connect at the same time, for example after the controller was restarted.
+    /// 2. The server answers their handshakes in turns, so that some wait for more than a second.
+    /// 3. If these were closed for newer ones, which wait as long, none of them would ever be answered.
+    #[test]
+    fn a_handshake_that_waits_for_the_server_has_its_second_after_the_answer() {
+        let mut admission = Admission::new(LIMITS);
+        let (first, second) = (open(&mut admission, LOCAL, 0), open(&mut admission, LOCAL, 0));
+        for id in [first, second] {
+            admission.progress(id, HandshakeProgress::Hello, 0);
+        }
+        let wait = |until_ms| Admit::Wait { until_ms: Some(until_ms), limit: Limit::OfAddress };
+        assert_eq!(admission.admit(LOCAL, 2 * PROGRESS_MS), wait(UNANSWERED_MS));
+        admission.progress(second, HandshakeProgress::Answered, 2 * PROGRESS_MS);
+        assert_eq!(admission.admit(LOCAL, 2 * PROGRESS_MS), wait(3 * PROGRESS_MS));
+        assert_eq!(admission.admit(LOCAL, 3 * PROGRESS_MS), Admit::CloseFirst(second));
     }
 
     /// A client that starts handshakes and does not continue them delays new clients of its address by a tenth of a
@@ -372,8 +401,8 @@ mod tests {
     fn a_handshake_that_was_started_and_does_not_go_on_makes_room_soon() {
         let mut admission = Admission::new(LIMITS);
         let (started, continuing) = (open(&mut admission, LOCAL, 0), open(&mut admission, LOCAL, 0));
-        admission.progress(started, HandshakeProgress::HalfHello);
-        admission.progress(continuing, HandshakeProgress::Hello);
+        admission.progress(started, HandshakeProgress::HalfHello, 0);
+        admission.progress(continuing, HandshakeProgress::Answered, 0);
         assert_eq!(
             admission.admit(LOCAL, SILENT_MS),
             Admit::Wait { until_ms: Some(HALF_HELLO_MS), limit: Limit::OfAddress }
@@ -381,7 +410,7 @@ mod tests {
         assert_eq!(admission.admit(LOCAL, HALF_HELLO_MS), Admit::CloseFirst(started));
         admission.close(started);
         let next = open(&mut admission, LOCAL, HALF_HELLO_MS);
-        admission.progress(next, HandshakeProgress::HalfHello);
+        admission.progress(next, HandshakeProgress::HalfHello, HALF_HELLO_MS);
         assert_eq!(
             admission.admit(LOCAL, 2 * HALF_HELLO_MS),
             Admit::CloseFirst(next),

@@ -1,7 +1,8 @@
 //! Budgets that callers share: slots of transfers, and bytes in memory.
 //!
-//! Of each budget one token holder has at most a part, so that the requests of one do not block those of others. Used by
-//! `server` for uploads, for bodies of requests, for files that are sent, and for large responses.
+//! Of each budget one token holder has at most a part, so that the requests of one do not block those of others. No
+//! request waits for a budget without a bound. Used by `server` for uploads, for bodies of requests, for files that are
+//! sent, and for large responses.
 
 use api::error::{ApiError, ErrorCode};
 use state::documents::prelude::TokenHolder;
@@ -68,8 +69,9 @@ impl Budget {
         u32::try_from(amount).unwrap_or(u32::MAX).min(self.share(holder))
     }
 
-    /// Waits for a part of what this holder may have, then for the same part of the total.
-    pub async fn acquire(&self, holder: &TokenHolder, amount: usize) -> Permit {
+    /// Waits for a part of what this holder may have, then for the same part of the total. Without a bound, so it is
+    /// private: a request waits with [`Budget::acquire_in_time`].
+    async fn acquire(&self, holder: &TokenHolder, amount: usize) -> Permit {
         let (of_holder, taken) = (self.of_holder(holder), self.taken(holder, amount));
         // An error means that the semaphore is closed, which never happens.
         Permit {

@@ -6,8 +6,8 @@
 use state::documents::prelude::TokenHolder;
 
 /// Descriptors that connections never use: the store (5 connections with database and WAL, shared memory, lock,
-/// `generation.yaml`: 13), standard streams (3), the runtime (8), 1 + 8 listeners, 64 files that are sent, 2 archives that
-/// are verified, 16 uploads, and 13 for files that are read or replaced now and then.
+/// `generation.yaml`: 13), standard streams (3), the runtime (8), 1 + 8 listeners, 4 files of which the disk threads read
+/// a piece, 2 archives that are verified, 16 uploads, and 73 for files that are read or replaced now and then.
 pub const DESCRIPTORS_RESERVED: u64 = 128;
 /// The smallest limit of descriptors with which the controller starts: the reserve, and as many connections.
 pub const DESCRIPTORS_MIN: u64 = 2 * DESCRIPTORS_RESERVED;
@@ -15,8 +15,10 @@ pub const DESCRIPTORS_MIN: u64 = 2 * DESCRIPTORS_RESERVED;
 /// of the limit is for one address). Each one takes a descriptor and what its peer sends before it is read.
 const WAITING_MAX: usize = 4_096;
 /// Connections at the same time: a stream and two idle connections for each of 2,000 unit agents and 500 machine
-/// agents, and 692 of users. An idle one needs about 32 KiB: 256 MiB.
-const CONNECTIONS_MAX: usize = 8_192;
+/// agents, and 692 of users. An idle one needs about 32 KiB: 256 MiB. One whose peer does not read what it is sent has
+/// two pieces of a response and one that is encrypted in addition, 192 KiB: 480 MiB if all 2,500 agents receive a file over
+/// links that are so slow.
+pub(super) const CONNECTIONS_MAX: usize = 8_192;
 /// Connections without a valid token (S18). A handshake takes 1 to 3 ms of the processor, so 256 of them that progress
 /// all end within the time for which one is protected.
 const UNAUTHENTICATED_MAX: usize = 256;

@@ -11,6 +11,7 @@ use axum::body::{Body, Bytes};
 use hyper::body::{Frame, SizeHint};
 use state::documents::prelude::TokenHolder;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
@@ -56,6 +57,10 @@ impl Connections {
         Arc::new(Connections { started: Instant::now(), table: Mutex::new(table), changed: Notify::new() })
     }
 
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
     fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().expect("no holder panics")
     }
@@ -66,7 +71,7 @@ impl Connections {
         self: &Arc<Self>,
         waiting: &mut Waiting<T>,
     ) -> Result<(T, Connection), Option<Instant>> {
-        let now_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let now_ms = self.now_ms();
         let mut next_ms: Option<u64> = None;
         let opened = waiting.open_next(|address| {
             let mut table = self.table();
@@ -74,7 +79,8 @@ impl Connections {
                 match table.admission.admit(address, now_ms) {
                     Admit::Open(id) => {
                         table.stages.insert(id, watch::Sender::new(Stage::Unauthenticated));
-                        return Opened::Yes(Connection(Arc::new(Open { id, connections: Arc::clone(self) })));
+                        let connections = Arc::clone(self);
+                        return Opened::Yes(Connection(Arc::new(Open { id, address, connections })));
                     }
                     Admit::CloseFirst(id) => table.advance(id, Stage::Closed),
                     Admit::Wait { until_ms, limit } => {
@@ -150,6 +156,7 @@ pub struct Connection(Arc<Open>);
 
 struct Open {
     id: ConnectionId,
+    address: IpAddr,
     connections: Arc<Connections>,
 }
 
@@ -174,7 +181,19 @@ impl Connection {
 
     /// Records what the peer has sent of its handshake.
     pub fn progress(&self, progress: HandshakeProgress) {
-        self.0.connections.table().admission.progress(self.0.id, progress);
+        let now_ms = self.0.connections.now_ms();
+        self.0.connections.table().admission.progress(self.0.id, progress, now_ms);
+    }
+
+    /// The address of the peer.
+    pub fn address(&self) -> IpAddr {
+        self.0.address
+    }
+
+    /// Whether a request has presented a valid token.
+    pub fn is_authenticated(&self) -> bool {
+        let stage = self.0.connections.table().stages.get(&self.0.id).map(|stage| *stage.borrow());
+        stage.is_some_and(|stage| stage >= Stage::Authenticated)
     }
 
     /// Records that a request with the token of this hash has arrived, before the token is looked up.

@@ -3,14 +3,13 @@
 //! Only the time counts in which the server waits for the peer: neither a wait for a budget nor the server's own disk
 //! makes a peer slow. Used by `upload`, `request_body` and `sending`.
 
+use api::TRANSFER_RATE_MIN;
 use api::error::{ApiError, ErrorCode};
 use axum::body::{BodyDataStream, Bytes};
 use futures::StreamExt;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
-/// The minimum rate on average, in bytes per second: a slow mobile link.
-pub const RATE_MIN: u64 = 64 << 10;
 /// How far a transfer may fall behind the minimum rate: a stall of ten seconds is tolerated.
 pub const LATE_MAX: Duration = Duration::from_secs(10);
 /// The time limit for a whole transfer: 512 MiB at 1 MiB/s. Clients wait as long.
@@ -41,7 +40,7 @@ impl Transfer {
 
     /// Returns how much longer the server waits for the peer before its next bytes.
     pub fn left(&self) -> Duration {
-        let allowed = LATE_MAX + Duration::from_secs(self.bytes / RATE_MIN);
+        let allowed = LATE_MAX + Duration::from_secs(self.bytes / TRANSFER_RATE_MIN);
         allowed.min(TRANSFER_TIMEOUT).saturating_sub(self.waited)
     }
 
@@ -64,7 +63,7 @@ fn incomplete() -> ApiError {
 }
 
 fn too_slow() -> ApiError {
-    let rate = RATE_MIN >> 10;
+    let rate = TRANSFER_RATE_MIN >> 10;
     let text = format!("cannot receive the body of the request: it arrives more slowly than {rate} KiB/s");
     ApiError::new(ErrorCode::Unavailable, text).hint("check the network between this host and the controller")
 }
@@ -78,7 +77,7 @@ mod tests {
     fn a_stalled_transfer_has_ten_seconds_and_none_has_more_than_the_client() {
         let left = |bytes| Transfer { bytes, waited: Duration::ZERO }.left();
         assert_eq!(left(0), LATE_MAX);
-        assert_eq!(left(RATE_MIN * 5), LATE_MAX + Duration::from_secs(5));
+        assert_eq!(left(TRANSFER_RATE_MIN * 5), LATE_MAX + Duration::from_secs(5));
         assert_eq!(left(ARCHIVE_BYTES_MAX as u64), TRANSFER_TIMEOUT);
         assert_eq!(Transfer { bytes: 0, waited: 2 * LATE_MAX }.left(), Duration::ZERO);
     }

@@ -1,10 +1,11 @@
 //! Receives charm archives and the files of resources into files, so that an upload needs little memory.
 //!
 //! An upload that is slower than a minimum rate is ended, and the uploads of one user at the same time are bounded, so
-//! that stalled uploads of one user do not delay those of others. The file is in the folder of the archives, and is
-//! removed unless the archive is stored. Called by `server` after the caller was authorised.
+//! that stalled uploads of one user do not delay those of others. A further one waits some seconds, then it is refused.
+//! The file is in the folder of the archives, and is removed unless the archive is stored. Called by `server` after the
+//! caller was authorised.
 
-use super::budget::{Budget, Shares};
+use super::budget::{Budget, Permit, Shares};
 use super::minimum_rate::Transfer;
 use crate::disk_threads::DiskThreads;
 use crate::environment::Environment;
@@ -13,6 +14,7 @@ use api::error::{ApiError, ErrorCode};
 use axum::body::Body;
 use axum::extract::Request;
 use hyper::body::Body as _;
+use state::documents::prelude::TokenHolder;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -29,6 +31,14 @@ const WRITE_BYTES: usize = 1 << 20;
 /// Returns the slots of uploads, all of them free.
 pub fn slots() -> Budget {
     Budget::new(Shares { agent: UPLOADS_PER_USER_MAX, user: UPLOADS_PER_USER_MAX, all: UPLOADS_MAX })
+}
+
+/// Waits until another upload of this caller may be received.
+///
+/// # Errors
+/// If none may be received in time.
+pub async fn slot(slots: &Budget, caller: &TokenHolder) -> Result<Permit, ApiError> {
+    slots.acquire_in_time(caller, 1, "cannot receive the upload: too many uploads are being received").await
 }
 
 /// An archive that was received. Its file is removed on drop, if it is still there.
@@ -107,12 +117,33 @@ fn not_written(error: io::Error) -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::budget::WAIT_MAX;
     use crate::server::minimum_rate::LATE_MAX;
     use axum::body::Bytes;
+    use state::documents::prelude::UserRole;
     use std::convert::Infallible;
     use std::pin::pin;
     use std::sync::Mutex;
     use tokio::sync::oneshot;
+    use tokio::time::{Instant, timeout};
+
+    #[tokio::test(start_paused = true)]
+    async fn an_upload_waits_for_the_others_for_some_seconds() {
+        let (slots, started) = (slots(), Instant::now());
+        let user = |n: u32| TokenHolder::User { name: format!("user-{n}"), role: UserRole::Write };
+        let of_one = [slot(&slots, &user(0)).await, slot(&slots, &user(0)).await];
+        assert!(of_one.iter().all(Result::is_ok));
+        let third = timeout(10 * WAIT_MAX, slot(&slots, &user(0))).await;
+        assert!(third.expect("the wait is bounded").is_err_and(|error| error.is_transient()));
+        assert_eq!(started.elapsed(), WAIT_MAX);
+
+        let mut others = Vec::new();
+        for n in 2..UPLOADS_MAX {
+            others.push(slot(&slots, &user(n)).await.expect("others have room"));
+        }
+        let beyond = timeout(10 * WAIT_MAX, slot(&slots, &user(1))).await;
+        assert!(beyond.expect("the wait is bounded").is_err_and(|error| error.is_transient()));
+    }
 
     #[tokio::test]
     async fn the_sync_of_an_upload_leaves_threads_for_short_work() {

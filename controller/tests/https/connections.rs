@@ -73,3 +73,22 @@ async fn idle_unauthenticated_connections_do_not_block_authenticated_ones() {
         .expect("the request succeeds");
     drop(unauthenticated);
 }
+
+/// A client without a valid token pays for each of its requests with a handshake.
+#[tokio::test]
+async fn a_connection_ends_with_the_first_request_that_is_not_authenticated() {
+    let served = TestServer::new().await;
+    let unknown = format!("authorization: Bearer {}\r\n", "0".repeat(64));
+    for (path, token) in
+        [("/v1/about", ""), ("/v1/about", &*unknown), ("/v1/models/%ff/actions", ""), ("/", "")]
+    {
+        let stream = TcpStream::connect(&served.address).await.expect("it listens");
+        let mut tls = served.connector().connect(served.name(), stream).await.expect("its CA is known");
+        let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\n{token}\r\n");
+        tls.write_all(request.repeat(2).as_bytes()).await.expect("it is sent");
+        let mut answers = Vec::new();
+        let _ = tls.read_to_end(&mut answers).await; // the server may also reset the connection
+        let answers = String::from_utf8_lossy(&answers);
+        assert_eq!(answers.matches("HTTP/1.1 4").count(), 1, "{path}: {answers}");
+    }
+}

@@ -10,6 +10,7 @@ use crate::documents::document_reads::Documents;
 use crate::documents::effective_life;
 use crate::documents::prelude::{Model, UnitDoc};
 use crate::terms::cause::{Actor, Cause, Duty, Entity, RelationName};
+use crate::terms::force::{ForcePhase, ForcedBy};
 use crate::terms::life::Life;
 use crate::terms::names::{EndpointName, Uuid};
 
@@ -85,8 +86,8 @@ pub(crate) fn capacity_blockers(
 }
 
 /// The blockers of a unit. A Dead unit waits for its machine agent. A Dying unit waits for its subordinates
-/// and, unless the subordinates are all that is left, for its own agent. No document contains the time at which
-/// the life changed.
+/// and, unless the subordinates are all that is left, for its own agent; if a forced removal has fenced that agent, for
+/// the janitor. No document contains the time at which the life changed.
 fn unit_blockers(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Cause> {
     let Some(doc) = documents.document(&model.unit(id)) else {
         return Vec::new();
@@ -104,14 +105,18 @@ fn unit_blockers(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<
         for unit in subordinates {
             found.extend(unit_blockers(documents, model, unit));
         }
-        if has_hooks_left(documents, model, id) {
+        let is_fenced = matches!(attachment(documents, model, id), Attachment::Fenced { .. });
+        if is_fenced && !relations_to_leave(documents, model, id).is_empty() {
+            found.push(by_force(documents, model, id, &doc));
+        } else if !is_fenced && has_hooks_left(documents, model, id) {
             found.push(agent_blocker(documents, model, id, &doc));
         }
         return found;
     }
     vec![match attachment(documents, model, id) {
         Attachment::Never => by_machine_agent(documents, model, &doc, Duty::RemoveUnstarted),
-        Attachment::Attached | Attachment::Fenced { .. } => agent_blocker(documents, model, id, &doc),
+        Attachment::Attached => agent_blocker(documents, model, id, &doc),
+        Attachment::Fenced { .. } => by_force(documents, model, id, &doc),
     }]
 }
 
@@ -129,6 +134,15 @@ fn has_hooks_left(documents: &mut impl Documents, model: Model, id: Uuid) -> boo
         replica.local.episode().is_some() || replica.local.installed && !replica.local.removed
     });
     has_hooks || !relations_to_leave(documents, model, id).is_empty()
+}
+
+/// The cause for a unit whose agent a forced removal has fenced: the controller leaves its scopes and sets it Dead.
+fn by_force(documents: &mut impl Documents, model: Model, id: Uuid, doc: &UnitDoc) -> Cause {
+    let forced = documents.document(&model.forced_removal(id));
+    let by = forced.as_ref().map_or(ForcedBy::Operator, |forced| forced.by);
+    let duty = Duty::ForceRemoval { by, phase: ForcePhase::Acting };
+    let since_ms = forced.map(|forced| forced.since_ms);
+    Cause::new(Entity::Unit(doc.name.clone()), duty, Actor::Janitor).since(since_ms)
 }
 
 /// The cause for the steps of the unit's agent until it may report that the unit is Dead.
@@ -203,7 +217,12 @@ fn scope_blockers(
         }
     }
     for (unit, doc, relations) in remaining {
-        found.push(by_unit_agent(documents, model, unit, &doc, Duty::LeaveScopes { relations }));
+        found.push(match attachment(documents, model, unit) {
+            Attachment::Never | Attachment::Attached => {
+                by_unit_agent(documents, model, unit, &doc, Duty::LeaveScopes { relations })
+            }
+            Attachment::Fenced { .. } => by_force(documents, model, unit, &doc),
+        });
     }
     found
 }

@@ -1,6 +1,6 @@
 //! Explains a unit: its agent, the hook that runs, and the next operation of its agent.
 
-use crate::documents::attachment::attachment;
+use crate::documents::attachment::{Attachment, attachment};
 use crate::documents::blockers::EntityId;
 use crate::documents::draft::{read, read_all};
 use crate::documents::effective_life;
@@ -31,7 +31,8 @@ pub(crate) fn explain(facts: &Facts<'_>, id: Uuid) -> Result<Why, Refusal> {
     let UnitStatuses { workload, agent, .. } = statuses(facts.reader, facts.model, facts.presence, id, &doc);
     let entity = Entity::Unit(doc.name.clone());
     let machine = machine_name(facts, &doc);
-    let attached = attachment(&mut { facts.reader }, facts.model, id).has_attached();
+    let attachment = attachment(&mut { facts.reader }, facts.model, id);
+    let (attached, is_fenced) = (attachment.has_attached(), matches!(attachment, Attachment::Fenced { .. }));
     let life = effective_life::unit_life_of(&mut { facts.reader }, facts.model, id, &doc);
     let health = facts.presence.health(id).filter(|_| life != Life::Dead).unwrap_or_default();
     let failed_agent = agent_causes::failed_agent(&doc.name, Some(&machine), &health);
@@ -39,6 +40,8 @@ pub(crate) fn explain(facts: &Facts<'_>, id: Uuid) -> Result<Why, Refusal> {
     let is_silent = silent.is_some();
     let mut causes: Vec<Cause> = Vec::new();
     match (failed_agent, facts.presence.executing(id).filter(|_| attached && !facts.presence.is_lost(id))) {
+        // whatever its agent does, nothing of it is accepted: the blockers name who acts
+        _ if is_fenced => {}
         // what the machine agent observes is the cause of the rest: silence, and a run that does not finish
         (Some(failed_agent), _) => causes.push(failed_agent),
         (None, running) => {
@@ -62,12 +65,14 @@ pub(crate) fn explain(facts: &Facts<'_>, id: Uuid) -> Result<Why, Refusal> {
         causes.extend(suspended_relations(facts, &doc));
     }
     // if the unit waits for its machine's agent, the machine's cause is the root cause and is listed first
-    let lost = attached && life != Life::Dead && facts.presence.is_lost(id);
+    let lost = attached && !is_fenced && life != Life::Dead && facts.presence.is_lost(id);
     let by_machine = Actor::MachineAgent(machine.clone());
     if lost || causes.iter().any(|cause| cause.actor == by_machine) {
         causes.splice(0..0, machine::silent_or_failed_agent(facts, doc.machine));
     }
-    causes.extend(facts.forced_removal_cause(id, entity.clone()));
+    if life == Life::Dead || !is_fenced {
+        causes.extend(facts.forced_removal_cause(id, entity.clone())); // otherwise it is the blocker
+    }
     causes.extend(agent_causes::set_aside(&doc.name, Some(&machine), health.set_aside));
     Ok(Why { entity, life, now: EntityState::Unit { workload, agent }, causes, more: false })
 }

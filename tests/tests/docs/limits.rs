@@ -30,6 +30,7 @@ const BUDGET: &str = "controller/src/server/budget.rs";
 const RATE: &str = "controller/src/server/minimum_rate.rs";
 const BODY: &str = "controller/src/server/request_body.rs";
 const SENDING: &str = "controller/src/server/sending.rs";
+const HANDSHAKES: &str = "controller/src/server/handshake_turns.rs";
 const LIMITS: &str = "controller/src/server/connection_limits.rs";
 const UPLOAD: &str = "controller/src/server/upload.rs";
 const VALIDATION: &str = "state/src/agents/record_validation.rs";
@@ -52,8 +53,11 @@ const ROWS: &[(&str, &[Constant])] = &[
             (ADMISSION, "SILENT_MS", Time),
             (ADMISSION, "HALF_HELLO_MS", Time),
             (ADMISSION, "PROGRESS_MS", Time),
+            (ADMISSION, "UNANSWERED_MS", Time),
         ],
     ),
+    ("handshakes that are answered", &[(HANDSHAKES, "HANDSHAKES_MAX", Count)]),
+    ("of these, those of one address", &[]),
     ("connections without a valid token from one address", &[]),
     ("connections of an agent", &[(LIMITS, "OF_AGENT_MAX", Count)]),
     ("connections of a user", &[(LIMITS, "OF_USER_MAX", Count)]),
@@ -61,9 +65,9 @@ const ROWS: &[(&str, &[Constant])] = &[
     ("an archive", &[("api/src/archives.rs", "ARCHIVE_BYTES_MAX", Bytes)]),
     ("the file of a resource", &[("api/src/archives.rs", "ARCHIVE_BYTES_MAX", Bytes)]),
     ("resources of one request", &[("state/src/lifecycle/resource.rs", "RESOURCES_PER_REQUEST_MAX", Count)]),
-    ("uploads of one user", &[(UPLOAD, "UPLOADS_PER_USER_MAX", Count)]),
+    ("uploads of one user", &[(UPLOAD, "UPLOADS_PER_USER_MAX", Count), (BUDGET, "WAIT_MAX", Time)]),
     ("uploads of all users", &[(UPLOAD, "UPLOADS_MAX", Count)]),
-    ("the rate of an upload", &[(RATE, "RATE_MIN", Bytes), (RATE, "LATE_MAX", Time)]),
+    ("the rate of an upload", &[("api/src/lib.rs", "TRANSFER_RATE_MIN", Bytes), (RATE, "LATE_MAX", Time)]),
     ("the time for which the controller waits", &[(RATE, "TRANSFER_TIMEOUT", Time)]),
     // Other requests
     ("the body of a request that is no upload", &[(BODY, "BODY_BYTES_MAX", Bytes)]),
@@ -80,7 +84,6 @@ const ROWS: &[(&str, &[Constant])] = &[
     ("bodies of all callers", &[(BODY, "BODIES_MAX", Bytes)]),
     // Responses
     ("files that are sent to one agent", &[(SENDING, "OF_AGENT_MAX", Count), (BUDGET, "WAIT_MAX", Time)]),
-    ("files that are sent to all agents", &[(SENDING, "FILES_MAX", Count)]),
     (
         "large responses to one caller",
         &[
@@ -137,6 +140,7 @@ const ROWS: &[(&str, &[Constant])] = &[
         "the time of a program of the host",
         &[("host/src/program.rs", "QUICK", Time), ("host/src/program.rs", "COPY", Time)],
     ),
+    ("the time in which `tar` or `debootstrap`", &[("host/src/program.rs", "COPY", Time)]),
     ("a setting of an application", &[]),
     ("a field of a user's request", &[]),
     // What an agent may send

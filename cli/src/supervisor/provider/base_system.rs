@@ -6,6 +6,7 @@
 use super::mounts::{mount_path, require_mount_path, unmount_below};
 use crate::command_error::CommandError;
 use crate::supervisor::host_programs;
+use host::program::{COPY, QUICK};
 use state::charm::Base;
 use std::fs;
 use std::io;
@@ -47,6 +48,7 @@ pub fn make_default(root: &Path, progress: &dyn Fn(&str)) -> Result<(), CommandE
     let targets = host_programs::run_in_foreground(
         "apt-get",
         &["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"],
+        QUICK,
     );
     let targets = targets.unwrap_or_default();
     let is_debian = fs::read_to_string("/etc/os-release").is_ok_and(|text| text.contains("\nID=debian\n"));
@@ -85,8 +87,8 @@ pub fn make_from_tarball(root: &Path, tarball: &Path) -> Result<(), CommandError
         fs::create_dir(temporary).map_err(to_error)?;
         let (tarball, to) = (tarball.display().to_string(), temporary.display().to_string());
         let keep = ["--numeric-owner", "--xattrs", "--xattrs-include=*"];
-        host_programs::run_in_foreground("tar", &[&["-xpf", &tarball, "-C", &to], &keep[..]].concat())
-            .map(drop)
+        let args = [&["-xpf", &tarball, "-C", &to], &keep[..]].concat();
+        host_programs::run_in_foreground("tar", &args, COPY).map(drop)
     })
 }
 
@@ -106,7 +108,8 @@ fn bootstrap(
         args.extend([release.suite, &path]);
         args.extend(mirror);
         let packages = std::cell::Cell::new(0);
-        host_programs::run_with_lines("debootstrap", &args, &|line| {
+        // It writes a line for each package; COPY allows for a package of 30 MB at 50 KiB/s.
+        host_programs::run_with_lines("debootstrap", &args, COPY, &|line| {
             if let Some((verb, name)) = line.strip_prefix("I: ").and_then(|line| line.split_once(' ')) {
                 let is_package = ["Retrieving", "Unpacking", "Configuring"].contains(&verb);
                 packages.set(packages.get() + usize::from(is_package));

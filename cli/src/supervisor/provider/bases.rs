@@ -170,7 +170,8 @@ mod tests {
         let root = system(&folder.path().join("root"), "22.04");
         let tarball = folder.path().join("root.tar");
         let (to, from) = (tarball.display().to_string(), root.display().to_string());
-        crate::supervisor::host_programs::run_in_foreground("tar", &["-cf", &to, "-C", &from, "."])
+        let args = ["-cf", &to, "-C", &from, "."];
+        crate::supervisor::host_programs::run_in_foreground("tar", &args, host::program::COPY)
             .expect("packed");
         let source = |base: &str| BaseSource::parse(&format!("{base}={to}")).expect("parses");
         let refused = source("ubuntu@24.04").make(&dir, &|_| {}).expect_err("it is another").message;

@@ -38,7 +38,7 @@ use crate::supervisor::{agent_file, host_programs};
 use api::AgentConfig;
 use api::machine_folder::{CONSOLE_LOG, CONTAINER_PID, DATA_DIR};
 use futures::stream::{StreamExt, iter};
-use host::file::{create_private_folder, ignore_not_found, write_atomic};
+use host::file::{create_private_folder, exists, ignore_not_found, write_atomic};
 use host::process::Process;
 use host::program;
 use nix::mount::{MsFlags, mount};
@@ -196,7 +196,7 @@ impl Nspawn {
         let base = instance.root.as_deref().unwrap_or(&self.bases.default);
         mount_root(base, &folder).await?;
         let name = hostname(spec);
-        if !folder.join(READY_FILE).exists() {
+        if !exists(&folder.join(READY_FILE)).map_err(to_error)? {
             self.prepare_root(&folder.join("root"), &name, &instance.address).await?;
             write_atomic(&folder.join(READY_FILE), b"").map_err(to_error)?;
         }

@@ -7,6 +7,7 @@
 use super::damaged_documents::DamagedDocuments;
 use super::reads::{STATEMENTS, is_damage, newest_revision};
 use crate::store::{CHANGES_BYTES_MAX, CHANGES_KEPT, Position};
+use host::file::exists;
 use host::lock::LockHeld;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
 use serde::Deserialize;
@@ -132,7 +133,7 @@ pub(super) fn open(folder: &Path, options: &Options) -> Result<OpenStore, OpenEr
     let lock = lock(folder)?;
     let file = folder.join(DATABASE);
     let recorded = GenerationFile::load(folder);
-    let is_recorded = GenerationFile::path(folder).exists();
+    let is_recorded = exists(&GenerationFile::path(folder)).map_err(|error| failed(error.to_string()))?;
     let refused = |why: String| OpenError::NotTheStore { file: file.clone(), why };
     let unreadable = |error: rusqlite::Error| match is_damage(&error) && is_recorded {
         true => refused(damaged(&error)),
@@ -245,8 +246,8 @@ fn read_only<T>(
     file: &Path,
     read: impl Fn(&Connection) -> rusqlite::Result<T>,
 ) -> rusqlite::Result<Option<T>> {
-    if !file.exists() {
-        return Ok(None);
+    if matches!(exists(file), Ok(false)) {
+        return Ok(None); // the database names another error
     }
     let with = |flags| read(&Connection::open_with_flags(file, flags)?);
     match with(OpenFlags::SQLITE_OPEN_READ_ONLY) {

@@ -2,11 +2,13 @@
 
 use crate::agents::reconciliation::{Reconciliation, reconcile};
 use crate::documents::attachment::{Attachment, attachment};
+use crate::documents::blockers::{EntityId, blockers, suspended_relation_blockers};
 use crate::documents::prelude::{BagDoc, ForcedRemovalDoc};
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{application, cleanup, machine, unit};
 use crate::machine::plan::shows_unfinished_agent;
-use crate::terms::force::Force;
+use crate::terms::cause::{Actor, Duty};
+use crate::terms::force::{Force, ForcePhase, ForcedBy};
 use crate::tests::force::fixture::{NOW, force_unit, forced, members, related_units, started, sweep};
 use crate::tests::*;
 use crate::transitions::force;
@@ -37,7 +39,7 @@ fn scenario_87_a_unit_without_agent_leaves_its_scopes_by_force_and_is_removed() 
 #[test]
 fn scenarios_81_and_83_an_agent_that_returns_is_fenced_and_writes_nothing() {
     let mut world = World::new();
-    let (_, mut web, _) = related_units(&mut world);
+    let (relation, mut web, _) = related_units(&mut world);
     let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
     let record = web.record(Operation::Hook(Hook::UpdateStatus), failed);
     web.commit(&mut world, record);
@@ -48,6 +50,15 @@ fn scenarios_81_and_83_an_agent_that_returns_is_fenced_and_writes_nothing() {
     world.run(|draft, _| force::force_batch(draft, MODEL, web.unit, NOW + GRACE_MS)).expect("it is due");
     assert!(!machine::needs_unit_agent(world.reader(), MODEL, on), "no agent is waited for");
     assert_eq!(world.life(web.unit), Some(Life::Dying));
+    let (duty, actor) =
+        (Duty::ForceRemoval { by: ForcedBy::Operator, phase: ForcePhase::Acting }, Actor::Janitor);
+    let waits = blockers(&mut world.reader(), MODEL, EntityId::Unit(web.unit));
+    let waits: Vec<_> = waits.iter().map(|cause| (&cause.duty, &cause.actor)).collect();
+    assert_eq!(waits, [(&duty, &actor)], "the controller acts: its agent and its error do not matter");
+    let leave = suspended_relation_blockers(&mut world.reader(), MODEL, relation);
+    let leave: Vec<_> = leave.iter().map(|cause| (cause.entity.to_string(), &cause.actor)).collect();
+    let by_agent = Actor::UnitAgent(UnitName::new("db", 0));
+    assert_eq!(leave, [("unit web/0".to_owned(), &actor), ("unit db/0".to_owned(), &by_agent)]);
     let late = web.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
     assert_eq!(web.send(&mut world, &late).expect_err("it is fenced").code(), Code::Fenced);
     for epoch in [0, web.epoch, web.epoch + 9] {
