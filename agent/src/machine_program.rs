@@ -114,7 +114,7 @@ pub async fn run(dir: PathBuf, services: Supervision, log_filter: LogFilter) -> 
         Ok(lock) => lock,
         Err(held) => {
             let (dir, holder) = (dir.display(), held.0);
-            eprintln!("ERROR cannot run the machine agent of {dir}: another one holds its lock: {holder}");
+            eprintln!("ERROR cannot use {dir}: another machine agent holds its lock: {holder}");
             return Ok(ExitCode::from(exit_code::NOT_OWNER));
         }
     };
