@@ -1,13 +1,15 @@
 //! The arguments of `pintle-agent`: the agent of one unit, the agent of one machine, and commands that inspect or
 //! repair their folders. `unit_program` and `machine_program` contain the processes.
 
+use crate::enrolment::EnrolmentRequest;
 use crate::installed_programs::{self, require_hook_program};
 use crate::service::{Supervision, systemd};
 use crate::{fault, inspect, juju_exec, machine_program, unit_program};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
 use host::inherited;
 use host::logging::{self, LogFilter};
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -121,7 +123,11 @@ pub fn main() -> ExitCode {
         Command::Install { data, .. } => run_async(|_| machine_program::install(data.folder)),
         Command::Uninstall(data) => run_async(|_| machine_program::resume_uninstall(data.folder)),
         Command::Enrol { controller, server_name, model, machine, name } => {
-            run_async(|_| machine_program::enrol([controller, server_name, model, machine, name]))
+            let enrol = |secrets| {
+                let request = EnrolmentRequest { controller, server_name, model, machine, name, secrets };
+                run_async(|_| machine_program::enrol(request))
+            };
+            io::read_to_string(io::stdin()).context("cannot read stdin").and_then(enrol)
         }
         Command::JujuExec { data, words } => Ok(juju_exec::run(&data.folder, &words)),
         Command::Show(folder) => run_async(|_| run_and_print(inspect::show(&folder.path))),

@@ -9,6 +9,7 @@
 use crate::clock::HostClock;
 use crate::config;
 use crate::deployer::Deployer;
+use crate::enrolment::EnrolmentRequest;
 use crate::exit_code;
 use crate::file_watch::FileWatch;
 use crate::installed_programs::{self, require_hook_program};
@@ -30,6 +31,9 @@ use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::Instrument;
 
+/// Why the agent of this host's machine cannot be a service.
+const NO_SYSTEM_SERVICES: &str = "systemd does not run on this host, or this user is not root";
+
 /// Applies the machine's log level whenever it changes, in this process and in the unit agents.
 async fn follow_log_level(dir: &Path, log_filter: &LogFilter, deployer: &Deployer) -> Infallible {
     let watch = FileWatch::new(dir, LEVEL_FILE);
@@ -49,7 +53,7 @@ async fn follow_log_level(dir: &Path, log_filter: &LogFilter, deployer: &Deploye
 pub async fn install(data: PathBuf) -> Result<ExitCode> {
     if !systemd::can_be_used() {
         bail!(
-            "cannot install a service: systemd does not run on this host, or this user is not root\n\
+            "cannot install a service: {NO_SYSTEM_SERVICES}\n\
              hint: to run without systemd: pintle-agent machine --data DIR"
         );
     }
@@ -78,12 +82,9 @@ pub async fn resume_uninstall(data: PathBuf) -> Result<ExitCode> {
 ///
 /// # Errors
 /// If the enrolment is refused, the controller does not answer, or the folder belongs to another machine.
-pub async fn enrol([controller, server_name, model, machine, name]: [String; 5]) -> Result<ExitCode> {
+pub async fn enrol(request: EnrolmentRequest) -> Result<ExitCode> {
     require_hook_program()?;
-    let mut secrets = String::new();
-    std::io::Read::read_to_string(&mut std::io::stdin(), &mut secrets)?;
     let data = Path::new(DATA_DIR);
-    let request = enrolment::EnrolmentRequest { controller, server_name, model, machine, name, secrets };
     enrolment::enrol(data, request).await?;
     println!("Enrolled this host as a machine. Its folder is {DATA_DIR}.");
     if systemd::can_be_used() {
@@ -91,7 +92,7 @@ pub async fn enrol([controller, server_name, model, machine, name]: [String; 5])
         return install(data.to_path_buf()).await;
     }
     println!(
-        "systemd does not run on this host, or this user is not root. Keep this command running:\n    \
+        "{NO_SYSTEM_SERVICES}. Keep this command running:\n    \
          pintle-agent machine --data {DATA_DIR}\n\
          A hook that requests a reboot (juju-reboot) does not reboot this host; it only restarts the agents."
     );
@@ -112,7 +113,8 @@ pub async fn run(dir: PathBuf, services: Supervision, log_filter: LogFilter) -> 
     let _lock = match Lock::take(&dir.join(uninstall::LOCK), &holder)? {
         Ok(lock) => lock,
         Err(held) => {
-            eprintln!("ERROR another machine agent holds the lock of {}: {}", dir.display(), held.0);
+            let (dir, holder) = (dir.display(), held.0);
+            eprintln!("ERROR cannot use {dir}: another machine agent holds its lock: {holder}");
             return Ok(ExitCode::from(exit_code::NOT_OWNER));
         }
     };

@@ -52,7 +52,8 @@ fn lock_folder(dir: PathBuf) -> Result<Result<(UnitFolder, Lock), String>> {
     match Lock::take(&folder.file(AGENT_LOCK), &holder)? {
         Ok(lock) => Ok(Ok((folder, lock))),
         Err(held) => {
-            Ok(Err(format!("another agent holds the lock of {}: {}", folder.root().display(), held.0)))
+            let (folder, holder) = (folder.root().display(), held.0);
+            Ok(Err(format!("cannot use {folder}: another agent holds its lock: {holder}")))
         }
     }
 }

@@ -216,6 +216,7 @@ impl Deployments for UnitSupervisor {
                 let Some(ending) = endings.remove(&unit) else { return Ok(()) };
                 let ran_ms = ending.at.duration_since(known.started).as_millis();
                 let delay_ms = known.restarts.delay_ms(u64::try_from(ran_ms).unwrap_or(u64::MAX), ending.by);
+                tracing::info!(delay_ms, "restarting the agent of {folder}");
                 known.next = Some(ending.at + Duration::from_millis(delay_ms));
                 all.insert(unit, known);
             }

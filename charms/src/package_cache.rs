@@ -1,8 +1,8 @@
 //! Bounds and measures the package cache, in which `packages` keeps installed sets of Python packages and pip's wheels.
 //!
 //! A deleted set is installed again when it is needed. A set that was used within the last hour is kept, because
-//! another deployment may be copying it into an archive. `trim` runs after a set was installed, the only time when the
-//! cache grows; `pintle disk-usage` shows its size ([`measure`]).
+//! another deployment may be copying it into an archive. The cache grows only while pip runs, whether it succeeds or
+//! fails: `packages` calls `trim` after each attempt. `pintle disk-usage` shows its size ([`measure`]).
 
 use host::file::disk_bytes;
 use std::fs::{self, File};
@@ -45,7 +45,7 @@ pub(crate) fn note_use(set: &Path) {
 }
 
 /// Deletes the least recently used sets beyond the bound, the wheels if they exceed theirs, and the unfinished folders
-/// of killed processes. A folder that cannot be deleted stays until the next installation.
+/// of killed processes. A folder that cannot be deleted stays until the next attempt to install a set.
 pub(crate) fn trim(cache: &Path) {
     trim_to(cache, SystemTime::now(), WHEELS_BYTES_MAX);
 }

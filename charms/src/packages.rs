@@ -105,8 +105,10 @@ pub(crate) fn packages(
     let cached = cache.join(requirements.digest(&python.version, &root));
     if !cached.join("site").is_dir() {
         progress(&format!("installing the charm's Python packages with python{} and pip", python.version));
-        install(&requirements, &root, python, &cached, progress)?;
+        let installed = install(&requirements, &root, python, &cached, progress);
+        // an attempt that fails has filled the cache, too
         package_cache::trim(cache);
+        installed?;
     }
     package_cache::note_use(&cached);
     let warnings = fs::read_to_string(cached.join("warnings")).unwrap_or_default();

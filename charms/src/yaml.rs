@@ -119,7 +119,13 @@ mod tests {
             bomb += &format!("a{level}: &a{level} [{}]\n", vec![alias; 9].join(", "));
         }
         assert!(read(&bomb).is_err());
-        assert!(read(&"[".repeat(100)).is_err());
+    }
+
+    #[test]
+    fn nesting_beyond_the_limit_is_refused() {
+        let nested = |depth: usize| read(&format!("{}{}", "[".repeat(depth), "]".repeat(depth)));
+        assert!(nested(DEPTH_MAX).is_ok());
+        assert!(nested(DEPTH_MAX + 1).is_err());
     }
 
     #[test]

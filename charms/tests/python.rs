@@ -167,6 +167,17 @@ fn packages_that_cannot_be_installed_are_one_problem() {
     assert_eq!(sets(cache.path()), 0);
 }
 
+/// A charm that is corrected and read again and again downloads wheels each time, and may never be installed.
+#[test]
+fn an_attempt_that_fails_trims_the_cache() {
+    let cache = TempDir::new().expect("tempdir");
+    let abandoned = cache.path().join("set.new-2147483647");
+    fs::create_dir(&abandoned).expect("mkdir");
+    let charm = charm(&[("requirements.txt", "--no-index\nno-such-package-here\n")]);
+    read_with_cache(charm.path(), cache.path()).expect_err("no such package");
+    assert!(!abandoned.exists());
+}
+
 #[test]
 fn the_charms_own_requirements_decide_and_pydeps_add_what_is_missing() {
     let cache = TempDir::new().expect("tempdir");

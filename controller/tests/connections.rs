@@ -17,6 +17,7 @@ use controller::installation::Installation;
 use controller::store::sqlite::{Options, Sqlite};
 use fixture::{TestServer, executable};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use notify::{RecursiveMode, Watcher};
 use state::documents::prelude::{TokenHolder, UserRole};
 use state::lifecycle::{machine, unit};
 use state::terms::names::Uuid;
@@ -24,10 +25,12 @@ use std::future::Future;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use support::{Agent, Fixture, next_delta};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::Notify;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
@@ -218,9 +221,19 @@ fn unfinished(archives: &Path) -> Vec<PathBuf> {
 
 /// Waits until there are `expected` files of unfinished uploads.
 async fn until_unfinished(archives: &Path, expected: usize) {
+    let changed = Arc::new(Notify::new());
+    let notifier = Arc::clone(&changed);
+    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+        // listing the folder is an event, too
+        if event.map_or(true, |event| !event.kind.is_access()) {
+            notifier.notify_one();
+        }
+    })
+    .expect("inotify is available");
+    watcher.watch(archives, RecursiveMode::NonRecursive).expect("the folder exists");
     within(Duration::from_secs(4), &format!("{expected} unfinished uploads"), async {
         while unfinished(archives).len() != expected {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            changed.notified().await;
         }
     })
     .await;

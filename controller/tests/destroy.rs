@@ -10,7 +10,7 @@ use api::{
 use controller::janitor::Janitor;
 use state::documents::draft::read;
 use state::documents::prelude::{GLOBAL, TokenHolder};
-use state::terms::cause::{Actor, Count, Duty};
+use state::terms::cause::{Actor, Count, Duty, Entity};
 use state::terms::life::Life;
 use state::terms::refusal::model::ModelRefusal;
 use std::collections::BTreeMap;
@@ -73,7 +73,7 @@ async fn a_model_that_is_being_removed_refuses_new_entities_and_why_names_its_bl
     assert_eq!((before.as_str(), after.as_str()), ("available", "destroying"));
     sweep(&fixture).await;
     let why = fixture.admin.handle(GetWhy { entity: entity("model") }).await.expect("it exists");
-    assert_eq!((why.entity.to_string(), why.life), ("model dev".to_owned(), Life::Dying));
+    assert_eq!((why.entity, why.life), (Entity::Model("dev".to_owned()), Life::Dying));
     let two = Count { number: 2, more: false };
     let left = Duty::EmptyModel { applications: two, machines: two, force: Force::No };
     assert_eq!(why.causes[0].duty, left);

@@ -7,10 +7,10 @@ use api::{ConfigChange, ConfigureModel, Force, GetWhy, Handle, RemoveApplication
 use controller::janitor::{Janitor, SWEEP_INTERVAL_MS};
 use controller::store::Store;
 use state::documents::draft::{Draft, Key, read};
-use state::terms::cause::Duty;
+use state::terms::cause::{Duty, Entity};
 use state::terms::force::{ForcePhase, ForcedBy};
 use state::terms::life::Life;
-use state::terms::names::Uuid;
+use state::terms::names::{UnitName, Uuid};
 use std::collections::BTreeMap;
 use support::*;
 use test_support::memory_store::MemoryStore;
@@ -252,7 +252,8 @@ async fn a_unit_with_a_budget_shows_when_force_starts() {
         .expect("the removal is accepted");
     let causes = fixture.admin.handle(GetWhy { entity: entity("web") }).await.expect("it exists").causes;
     let forced = causes.iter().find(|cause| {
-        cause.entity.to_string() == "unit web/0" && matches!(cause.duty, Duty::ForceRemoval { .. })
+        cause.entity == Entity::Unit(UnitName::new("web", 0))
+            && matches!(cause.duty, Duty::ForceRemoval { .. })
     });
     assert!(forced.is_some(), "an application shows it as well: {causes:?}");
 }

@@ -13,7 +13,7 @@ use state::documents::draft::{Draft, read};
 use state::documents::prelude::{StatusDoc, TokenHolder};
 use state::lifecycle::archive;
 use state::status::unit::next_act;
-use state::terms::cause::{Duty, Remedy};
+use state::terms::cause::{Duty, Entity, Remedy};
 use state::terms::failure_reason::FailureReason;
 use state::terms::force::Force;
 use state::terms::hook_name::HookName;
@@ -169,7 +169,7 @@ async fn scenario_150_the_status_set_by_a_failed_hook_reappears_after_the_error(
     let mut web = fixture.attach_agent("web/0").await;
     report(&mut web, status(WorkloadStatus::Active, "serves")).await;
     let mut failed = web.record(Operation::Hook(Hook::UpdateStatus));
-    failed.outcome = Outcome::Failed { reason: "exit status 1".into(), retry: None };
+    failed.outcome = Outcome::Failed { reason: FailureReason::exit(1), retry: None };
     failed.reports = vec![RunReport { call: 1, at_ms: 1, what: status(WorkloadStatus::Blocked, "no key") }];
     web.commit(failed).await;
     let key = fixture.model.unit_status(fixture.unit("web/0").await);
@@ -229,12 +229,12 @@ async fn units_that_are_lost_with_their_machine_name_it_and_the_model_lists_it_o
     }
     let held_up = async || {
         let why = fixture.admin.handle(GetWhy { entity: entity("model") }).await.expect("it exists");
-        why.causes.into_iter().map(|cause| cause.entity.to_string()).collect::<BTreeSet<_>>()
+        why.causes.into_iter().map(|cause| cause.entity).collect::<BTreeSet<_>>()
     };
-    assert_eq!(held_up().await, BTreeSet::from(["machine 0".to_owned()]));
+    assert_eq!(held_up().await, BTreeSet::from([Entity::Machine("0".to_owned())]));
     // The machine agent reports again, and the unit agents do not.
     session.handle(ReportPresence).await.expect("the report is accepted");
-    assert_eq!(held_up().await, BTreeSet::from(units.map(|unit| format!("unit {unit}"))));
+    assert_eq!(held_up().await, BTreeSet::from(units.map(|unit| Entity::Unit(name(unit)))));
     let lost = StatusMessage::AgentLost { unit: name("web/1") };
     assert_eq!(unit_statuses(&fixture, "web/1").await.1, lost);
 }
@@ -284,7 +284,7 @@ async fn scenario_50_an_idle_unit_shows_the_hooks_that_were_skipped() {
     };
     assert_eq!(agent_status().await, (AgentStatus::Idle, StatusMessage::Empty));
     let mut failed = web.record(Operation::Hook(Hook::UpdateStatus));
-    failed.outcome = Outcome::Failed { reason: "exit status 1".into(), retry: None };
+    failed.outcome = Outcome::Failed { reason: FailureReason::exit(1), retry: None };
     web.commit(failed).await;
     let resolved = ResolveUnit { unit: "web/0".parse().expect("a unit"), retry: false };
     fixture.admin.handle(resolved).await.expect("it is in error");

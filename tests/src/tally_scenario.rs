@@ -1,7 +1,7 @@
 //! A scenario of two related units of the charm `tally`, which counts its own hooks, and the hooks that the spec
 //! requires.
 //!
-//! Used by the end-to-end tests that inject faults: each hook must take effect exactly once despite them.
+//! Used by the end-to-end tests, most of which inject faults: each hook must take effect exactly once despite them.
 
 use crate::host::Host;
 use crate::scene::{Scene, text};

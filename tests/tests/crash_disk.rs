@@ -40,7 +40,7 @@ fn no_crash_loses_a_state_that_was_reported_durable() {
         let folder = folder();
         image.write(folder.path());
         let found = crash_scenarios::found(folder.path());
-        assert!(found >= newest(reported), "{reported:?} was said, {found:?} is there: {image:?}");
+        assert!(found >= newest(reported), "{reported:?} was reported, {found:?} is stored: {image:?}");
         assert_eq!(crash_scenarios::found(folder.path()), found, "a second start finds the same");
         left.insert(image.clone(), found);
     });
@@ -75,7 +75,7 @@ fn no_crash_leaves_a_partial_charm_or_deletes_its_own_files() {
         let folder = folder();
         image.write(folder.path());
         let found = crash_scenarios::charm_found(folder.path()).expect("one or the other");
-        assert!(reported.is_empty() || found == 1, "the new revision was said to be there: {image:?}");
+        assert!(reported.is_empty() || found == 1, "the new revision was reported as installed: {image:?}");
         left.push(image.clone());
     });
     println!("{} folders", left.len());

@@ -115,7 +115,7 @@ fn a_relation_is_suspended_and_resumed() {
     let shown: Value = serde_json::from_str(&shown).expect("it is JSON");
     let id = shown["web/0"]["relation-info"][0]["relation-id"].to_string();
     // the reply to its settings has arrived: no hook is pending
-    host.until_logged(r#"db-relation-changed: db/0 says {"color-seen":"green""#);
+    host.until_logged(r#"db-relation-changed: db/0 has set {"color-seen":"green""#);
     let before = hooks(&host, "web/0").len();
     let why = "db moves";
     host.ok(&["suspend-relation", &id, "--message", why]);

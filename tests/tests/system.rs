@@ -14,7 +14,7 @@ use std::process::Command;
 use tempfile::TempDir;
 use tests::host::{is_root, programs, sample};
 use tests::scene::{hooks, scene, scene_with, text};
-use tests::tally_scenario::{STARTED, deploy, results, until_ran};
+use tests::tally_scenario::{STARTED, deploy, relate_change_and_remove, results, until_ran};
 
 #[test]
 fn the_demo_passes_for_an_unprivileged_user() {
@@ -46,6 +46,14 @@ fn the_demo_passes_for_an_unprivileged_user() {
     let stdout = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{stdout}\n{}", String::from_utf8_lossy(&output.stderr));
     assert!(stdout.ends_with("was checked.\n"), "{stdout}");
+}
+
+#[test]
+fn two_related_units_run_the_hooks_of_the_spec() {
+    let scene = scene();
+    deploy(&scene, "db", &[]);
+    deploy(&scene, "web", &[]);
+    relate_change_and_remove(&scene, "db", "web");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use api::{GetWhy, Handle, SetMachineToken};
-use state::terms::cause::Cause;
+use state::terms::cause::{Cause, Entity};
 use state::terms::names::{UnitName, Uuid};
 use test_support::memory_store::MemoryStore;
 
@@ -12,10 +12,10 @@ pub async fn causes(fixture: &MemoryFixture, entity: &str) -> Vec<Cause> {
     fixture.admin.handle(GetWhy { entity: crate::support::entity(entity) }).await.expect("it exists").causes
 }
 
-/// Returns the first cause of `entity`, for example of `unit web/0`.
-pub fn cause_of<'a>(causes: &'a [Cause], entity: &str) -> &'a Cause {
-    let found = causes.iter().find(|cause| cause.entity.to_string() == entity);
-    found.unwrap_or_else(|| panic!("{entity} in {causes:#?}"))
+/// Returns the first cause of `entity`.
+pub fn cause_of<'a>(causes: &'a [Cause], entity: &Entity) -> &'a Cause {
+    let found = causes.iter().find(|cause| cause.entity == *entity);
+    found.unwrap_or_else(|| panic!("{entity:?} in {causes:#?}"))
 }
 
 pub fn unit(name: &str) -> UnitName {

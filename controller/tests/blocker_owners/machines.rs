@@ -6,7 +6,7 @@ use api::{
     AddMachines, CreateEnrolmentToken, Enrol, Force, GetStatus, GetWhy, Handle, ProvisioningReport,
     RemoveMachine, ReportInstance, ReportPresence,
 };
-use state::terms::cause::{Actor, Duty, Host, Remedy, Silence};
+use state::terms::cause::{Actor, Duty, Entity, Host, Remedy, Silence};
 use state::terms::names::Uuid;
 use state::terms::provider_kind::ProviderKind;
 use state::terms::status::MachineAgentStatus;
@@ -43,9 +43,9 @@ async fn a_provisioning_error_is_the_cause_for_all_entities_that_wait_for_the_ma
     assert_eq!((shown.instance.current.as_str(), &shown.instance.message), ("provisioning error", &message));
     for entity in ["machine/0", "web/0", "web", "model"] {
         let causes = causes(&fixture, entity).await;
-        let cause = cause_of(&causes, "machine 0");
+        let cause = cause_of(&causes, &Entity::Machine("0".to_owned()));
         assert_eq!(cause.actor, Actor::Provisioner, "{entity}");
-        assert_eq!(cause.last_error, Some("no room for a container".into()), "{entity}");
+        assert_eq!(cause.last_error, Some("no room for a container".to_owned().into()), "{entity}");
         assert_eq!(cause.since_ms, failed_ms, "{entity}");
         let retry_ms = failed_ms.map(|failed_ms| failed_ms + 5_000);
         let retry = Remedy::RetryProvisioning { machine: "0".to_owned(), retry_ms };
@@ -84,10 +84,10 @@ async fn a_repeated_provisioning_error_keeps_the_time_of_the_first_one() {
     );
     assert_eq!((shown.agent.since_ms, shown.instance.since_ms), (first_ms, first_ms));
     let causes = causes(&fixture, "machine/0").await;
-    let cause = cause_of(&causes, "machine 0");
+    let cause = cause_of(&causes, &Entity::Machine("0".to_owned()));
     assert_eq!(
         (cause.since_ms, cause.last_error.clone()),
-        (first_ms, Some("no room for a container".into()))
+        (first_ms, Some("no room for a container".to_owned().into()))
     );
     let retry_ms = now(&fixture).map(|now_ms| now_ms - 1_000 + 10_000);
     assert_eq!(cause.remedy(), Remedy::RetryProvisioning { machine: "0".to_owned(), retry_ms });
@@ -99,7 +99,10 @@ async fn a_repeated_provisioning_error_keeps_the_time_of_the_first_one() {
     })
     .await;
     fails().await;
-    assert_eq!(cause_of(&self::causes(&fixture, "machine/0").await, "machine 0").since_ms, now(&fixture));
+    assert_eq!(
+        cause_of(&self::causes(&fixture, "machine/0").await, &Entity::Machine("0".to_owned())).since_ms,
+        now(&fixture)
+    );
 }
 
 #[tokio::test]
@@ -115,13 +118,16 @@ async fn a_manual_machine_waits_for_its_operator_and_names_the_expiry_and_the_co
         .expect("the machine has not enrolled");
     fixture.advance(60_000);
     let listed = causes(&fixture, "machine/0").await;
-    let waits = cause_of(&listed, "machine 0");
+    let waits = cause_of(&listed, &Entity::Machine("0".to_owned()));
     assert_eq!((&waits.actor, waits.since_ms), (&Actor::Operator, added_ms));
     let expires_ms = added_ms.map(|added_ms| added_ms + ENROLMENT_MS);
     assert_eq!(waits.duty, Duty::Enrol { expires_ms });
     fixture.advance(u64::try_from(ENROLMENT_MS).expect("positive"));
     let listed = causes(&fixture, "machine/0").await;
-    assert!(matches!(cause_of(&listed, "machine 0").duty, Duty::Enrol { .. }), "{listed:?}");
+    assert!(
+        matches!(cause_of(&listed, &Entity::Machine("0".to_owned())).duty, Duty::Enrol { .. }),
+        "{listed:?}"
+    );
 
     // a machine that is being removed need not enrol: the provisioner removes it
     fixture
@@ -152,7 +158,7 @@ async fn a_manual_machine_waits_for_its_operator_and_names_the_expiry_and_the_co
         .expect("the enrolment token is valid");
     fixture.advance(controller::presence::LOST_AFTER_MS + 1);
     let listed = causes(&fixture, "machine/0").await;
-    let lost = cause_of(&listed, "machine 0");
+    let lost = cause_of(&listed, &Entity::Machine("0".to_owned()));
     assert_eq!(lost.actor, Actor::Operator);
     assert_eq!(lost.duty, Duty::RunMachineAgent { silence: Silence::Lost, host: Host::Manual });
 }
@@ -168,7 +174,7 @@ async fn the_cause_for_a_lost_container_names_its_process_file() {
     fixture.advance(controller::presence::LOST_AFTER_MS + 1);
     let listed = causes(&fixture, "machine/0").await;
     let duty = Duty::RunMachineAgent { silence: Silence::Lost, host: Host::Container(machine) };
-    assert_eq!(cause_of(&listed, "machine 0").duty, duty);
+    assert_eq!(cause_of(&listed, &Entity::Machine("0".to_owned())).duty, duty);
 }
 
 #[tokio::test]
@@ -186,7 +192,7 @@ async fn a_dead_machine_waits_for_its_provisioner_without_a_command() {
         .handle(GetWhy { entity: entity("machine/0") })
         .await
         .expect("its provisioner has not come yet");
-    let dead = cause_of(&why.causes, "machine 0");
+    let dead = cause_of(&why.causes, &Entity::Machine("0".to_owned()));
     assert_eq!((&dead.actor, dead.remedy()), (&Actor::Provisioner, Remedy::Automatic));
 }
 
@@ -199,7 +205,7 @@ async fn a_machine_agent_that_has_not_reported_yet_is_not_present() {
     fixture.advance(4_000);
     for entity in ["machine/0", "web/0", "model"] {
         let listed = causes(&fixture, entity).await;
-        let waits = cause_of(&listed, "machine 0");
+        let waits = cause_of(&listed, &Entity::Machine("0".to_owned()));
         let duty = Duty::RunMachineAgent { silence: Silence::NotReported, host: Host::Process(machine) };
         assert_eq!(waits.duty, duty, "{entity}");
         assert!(listed.iter().all(|cause| !matches!(cause.duty, Duty::Attach { .. })), "{listed:?}");

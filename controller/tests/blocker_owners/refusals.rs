@@ -97,7 +97,7 @@ async fn each_of_several_blockers_has_its_own_remedy_and_time() {
     let fixture = Fixture::in_memory().await;
     fixture.deploy("web", 2).await;
     let mut web = fixture.attach_agent("web/0").await;
-    let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
+    let failed = Outcome::Failed { reason: FailureReason::exit(1), retry: None };
     web.commit(Record { outcome: failed, ..web.record(Operation::Hook(Hook::Install)) }).await;
     fixture.attach_agent("web/1").await;
     fixture
@@ -116,11 +116,11 @@ async fn each_of_several_blockers_has_its_own_remedy_and_time() {
         ..Deploy::default()
     };
     let refused = fixture.admin.handle(deploy).await.expect_err("it is still being removed");
-    let of_second = cause_of(&refused.blockers, "unit web/1");
+    let of_second = cause_of(&refused.blockers, &Entity::Unit(unit("web/1")));
     assert_eq!(of_second.since_ms, removed_ms);
     assert_eq!(of_second.remedy(), Remedy::Explain(Entity::Unit(unit("web/1"))));
-    let of_first = cause_of(&refused.blockers, "unit web/0");
-    let last_error = Some(FailureReason::from("exit status 1").of_operation(&Operation::Hook(Hook::Install)));
+    let of_first = cause_of(&refused.blockers, &Entity::Unit(unit("web/0")));
+    let last_error = Some(FailureReason::exit(1).of_operation(&Operation::Hook(Hook::Install)));
     assert_eq!(of_first.last_error, last_error);
     assert_eq!(of_first.remedy(), Remedy::ResolveUnit { unit: unit("web/0") });
     assert_eq!(refused.hint, None);
@@ -128,7 +128,7 @@ async fn each_of_several_blockers_has_its_own_remedy_and_time() {
     let removed = vec![api::RemovalTarget::Application("web".to_owned())];
     let response =
         fixture.admin.handle(DryRunRemoval { removed, force: Force::No }).await.expect("it exists");
-    assert_eq!(cause_of(&response.blockers, "unit web/0").last_error, last_error);
+    assert_eq!(cause_of(&response.blockers, &Entity::Unit(unit("web/0"))).last_error, last_error);
     assert!(response.blockers.iter().all(|one| one.since_ms.is_some()), "{response:?}");
 }
 
@@ -140,5 +140,5 @@ async fn the_remedy_for_a_destroyed_model_is_a_complete_command() {
     fixture.admin.handle(DestroyModel { force: Force::No }).await.expect("the removal is accepted");
     let listed = causes(&fixture, "model").await;
     let destroy = Remedy::DestroyByForce { model: "dev".to_owned(), forced: Force::No };
-    assert_eq!(cause_of(&listed, "model dev").remedy(), destroy, "{listed:?}");
+    assert_eq!(cause_of(&listed, &Entity::Model("dev".to_owned())).remedy(), destroy, "{listed:?}");
 }

@@ -5,7 +5,7 @@ use crate::support::*;
 use api::{AddUnits, Deploy, GetWhy, Handle, Integrate, SuspendRelation};
 use state::charm::{Charm, Endpoint, Role, Scope};
 use state::lifecycle::archive;
-use state::terms::cause::{Actor, Duty, Entity, Remedy};
+use state::terms::cause::{Actor, Duty, Entity, RelationName, Remedy};
 use std::collections::BTreeMap;
 
 #[tokio::test]
@@ -23,9 +23,10 @@ async fn units_that_wait_for_a_suspended_relation_name_it() {
         .expect("it exists");
     let suspended_ms = now(&fixture);
     fixture.advance(1_000);
+    let relation = RelationName { number, ends: "db:server web:db".parse().expect("the ends") };
     for entity in ["web/0", "web", "model", "web:db db:server"] {
         let listed = causes(&fixture, entity).await;
-        let waits = cause_of(&listed, &format!("relation {number} (db:server web:db)"));
+        let waits = cause_of(&listed, &Entity::Relation(relation.clone()));
         assert_eq!(waits.duty, Duty::ResumeRequest { message: "db moves".to_owned() });
         assert_eq!((&waits.actor, waits.since_ms), (&Actor::Operator, suspended_ms));
         assert_eq!(waits.remedy(), Remedy::ResumeRelation { relation: number });
@@ -75,7 +76,11 @@ async fn a_relation_of_global_scope_gives_a_subordinate_no_principal() {
         let ends = api::Ends { a: "side".to_owned(), b: "db".to_owned() };
         fixture.admin.handle(Integrate(ends)).await.expect("the endpoints are compatible");
         let listed = causes(&fixture, "side").await;
-        assert_eq!(cause_of(&listed, "application side").duty, Duty::Integrate, "{units} units");
+        assert_eq!(
+            cause_of(&listed, &Entity::Application("side".to_owned())).duty,
+            Duty::Integrate,
+            "{units} units"
+        );
     }
 }
 
@@ -84,7 +89,7 @@ async fn a_subordinate_without_principals_waits_for_an_integration() {
     let fixture = Fixture::in_memory().await;
     deploy_subordinate(&fixture, Scope::Container).await;
     let listed = causes(&fixture, "side").await;
-    let waits = cause_of(&listed, "application side");
+    let waits = cause_of(&listed, &Entity::Application("side".to_owned()));
     assert_eq!((&waits.actor, &waits.duty), (&Actor::Operator, &Duty::Integrate));
 
     // it is integrated with an application that has no units yet
@@ -92,7 +97,7 @@ async fn a_subordinate_without_principals_waits_for_an_integration() {
     let ends = api::Ends { a: "side".to_owned(), b: "db".to_owned() };
     fixture.admin.handle(Integrate(ends)).await.expect("the endpoints are compatible");
     let listed = causes(&fixture, "side").await;
-    let waits = cause_of(&listed, "application side");
+    let waits = cause_of(&listed, &Entity::Application("side".to_owned()));
     assert_eq!(waits.duty, Duty::AddPrincipalUnit { principal: "db".to_owned() });
     let added = AddUnits { attach_storage: Vec::new(), application: "db".to_owned(), units: 1, to: None };
     fixture.admin.handle(added).await.expect("it is alive");

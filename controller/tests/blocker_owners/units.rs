@@ -6,6 +6,7 @@ use api::{Claim, Force, Handle, RemoveApplication, RemoveUnit, ReportPresence};
 use state::documents::prelude::TokenHolder;
 use state::terms::activity::Activity;
 use state::terms::cause::{Actor, Cause, Duty, Entity, Remedy, Retry};
+use state::terms::failure_reason::FailureReason;
 use state::terms::hook_name::HookName;
 use state::terms::operation::{CharmRef, Hook, Operation};
 use state::unit::record::{Outcome, Record};
@@ -21,7 +22,7 @@ async fn the_cause_for_an_agent_that_does_not_start_names_its_log() {
     fixture.advance(4_000);
     for entity in ["db/0", "db", "model"] {
         let listed = causes(&fixture, entity).await;
-        let waits = cause_of(&listed, "unit db/0");
+        let waits = cause_of(&listed, &Entity::Unit(unit("db/0")));
         assert_eq!((&waits.actor, waits.since_ms), (&Actor::UnitAgent(unit("db/0")), created_ms));
         assert_eq!(waits.duty, Duty::Attach { machine: "0".to_owned() });
     }
@@ -67,10 +68,10 @@ async fn a_model_names_units_in_error_without_any_removal() {
     };
     web.commit(web.record(Operation::InstallCharm(charm))).await;
     let record = web.record(Operation::Hook(Hook::Install));
-    let outcome = Outcome::Failed { reason: "exit status: 1".into(), retry: None };
+    let outcome = Outcome::Failed { reason: FailureReason::exit(1), retry: None };
     web.commit(Record { outcome, ..record }).await;
     let listed = causes(&fixture, "model").await;
-    let waits = cause_of(&listed, "unit web/0");
+    let waits = cause_of(&listed, &Entity::Unit(unit("web/0")));
     let activity = Activity::hook(HookName::Install);
     assert_eq!(waits.duty, Duty::Recover { activity, failures: 1, retry: Retry::Exhausted });
     assert_eq!(waits.remedy(), Remedy::ResolveUnit { unit: unit("web/0") });
@@ -96,11 +97,11 @@ async fn a_dying_unit_waits_since_its_removal_and_enters_no_relation() {
     let removed_ms = now(&fixture);
     fixture.advance(5_000);
     let listed = causes(&fixture, "model").await;
-    assert_eq!(cause_of(&listed, "unit web/0").since_ms, removed_ms);
+    assert_eq!(cause_of(&listed, &Entity::Unit(unit("web/0"))).since_ms, removed_ms);
     let listed = causes(&fixture, &format!("relation/{number}")).await;
     let entering = listed.iter().filter(|cause| matches!(cause.duty, Duty::EnterScope { .. }));
-    let entering: Vec<String> = entering.map(|cause| cause.entity.to_string()).collect();
-    assert_eq!(entering, ["unit db/0"], "{listed:?}");
+    let entering: Vec<&Entity> = entering.map(|cause| &cause.entity).collect();
+    assert_eq!(entering, [&Entity::Unit(unit("db/0"))], "{listed:?}");
 
     // the agent of this unit was never started
     fixture

@@ -13,6 +13,7 @@ use state::charm::{Action, Charm, Endpoint, Role, Scope, Storage};
 use state::documents::draft::read;
 use state::documents::prelude::{Model, TokenHolder};
 use state::terms::activity::Activity;
+use state::terms::failure_reason::FailureReason;
 use state::terms::hook_name::HookName;
 use state::terms::member_version::MemberVersion;
 use state::terms::names::{UnitName, Uuid};
@@ -240,7 +241,7 @@ impl World {
         writes.leader_generation = Some(1);
         let mut failed = made(Operation::Hook(Hook::UpdateStatus));
         let retry = Some(Timer { boot: "boot".to_owned(), started_ms: 1000, delay_ms: 5000 });
-        failed.outcome = Outcome::Failed { reason: "exit status 1".into(), retry };
+        failed.outcome = Outcome::Failed { reason: FailureReason::exit(1), retry };
         let mut action = made(Operation::Action { id: 2, name: "backup".to_owned() });
         action.writes.action.process = Some(ProcessResult::default());
         action.reports = vec![report(1, ReportContent::ActionLog("text".to_owned()))];
@@ -263,7 +264,7 @@ impl World {
         let episode = Episode {
             id: 1,
             operation: update_status(),
-            reason: "exit status 1".into(),
+            reason: FailureReason::exit(1),
             since_ms: 1,
             failures: 1,
             retry: Some(Timer { boot: "boot".to_owned(), started_ms: 1000, delay_ms: 5000 }),

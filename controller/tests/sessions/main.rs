@@ -1,7 +1,7 @@
 //! The handlers on the in-memory store, called directly, without HTTP.
 
+mod agent_records;
 mod archives;
-mod commits;
 mod damage;
 mod disk_usage;
 mod janitor;

@@ -10,6 +10,7 @@ use controller::Environment;
 use controller::presence::LOST_AFTER_MS;
 use state::terms::activity::Activity;
 use state::terms::cause::{Duty, Remedy};
+use state::terms::failure_reason::FailureReason;
 use state::terms::hook_name::HookName;
 use state::terms::operation::{CharmRef, Hook, Operation};
 use state::terms::status::{ActionStatus, WorkloadStatus};
@@ -61,7 +62,7 @@ async fn a_unit_is_idle_only_without_pending_work_and_lost_after_a_silent_minute
         "install is pending"
     );
     let mut record = web.record(Operation::Hook(Hook::Install));
-    record.outcome = Outcome::Failed { reason: "exit status: 1".into(), retry: None };
+    record.outcome = Outcome::Failed { reason: FailureReason::exit(1), retry: None };
     web.commit(record).await;
     let unit = fixture.admin.handle(GetStatus).await.expect("it exists").applications["web"].clone();
     assert_eq!(unit.status.current, WorkloadStatus::Error, "an application shows its worst unit");

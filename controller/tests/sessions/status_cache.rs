@@ -13,6 +13,7 @@ use controller::{Environment, Session};
 use state::documents::draft::{read, read_all};
 use state::documents::prelude::{Kind, UnitDoc, last_id};
 use state::terms::activity::Activity;
+use state::terms::failure_reason::FailureReason;
 use state::terms::hook_name::HookName;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
 use state::terms::operation::{CharmRef, Hook, Operation};
@@ -212,7 +213,7 @@ impl Walk {
             }
             18 => {
                 let mut record = agent.record(Operation::Hook(Hook::UpdateStatus));
-                record.outcome = Outcome::Failed { reason: "exit status 1".into(), retry: None };
+                record.outcome = Outcome::Failed { reason: FailureReason::exit(1), retry: None };
                 self.commits(&mut agent, record).await
             }
             19 => match self.relation {

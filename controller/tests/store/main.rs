@@ -1,4 +1,11 @@
 //! The conformance suite of the store port: every engine fulfils the same guarantees (design 8, I45, I46).
+//!
+//! A transaction is applied entirely or not at all, and only if nothing that it read has changed; readers see one
+//! revision; changes arrive in order and once. Each test of `for_each_engine` runs against the engine in memory, on
+//! which the other tests and the simulator rely, and against SQLite, which the product uses.
+//!
+//! `memory_only`, `sqlite_only` and `damage` test what only one engine has; `transitions` calls every transition of
+//! `state` and checks that each of its reads is a precondition.
 
 mod concurrency;
 mod damage;

@@ -32,6 +32,7 @@ use state::lifecycle::{
 use state::restore::resync;
 use state::restore::resync::ResyncProgress;
 use state::terms::activity::Activity;
+use state::terms::failure_reason::FailureReason;
 use state::terms::force::Force;
 use state::terms::hook_name::HookName;
 use state::terms::names::{UnitName, Uuid};

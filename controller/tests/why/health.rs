@@ -56,7 +56,10 @@ async fn a_unit_agent_that_never_attaches_is_explained_by_its_end_and_not_as_imm
     assert!(!why.iter().any(|cause| matches!(cause.duty, Duty::Attach { .. })), "{why:?}");
     let Duty::RestartUnitAgent { exit, .. } = &why[0].duty else { panic!("{why:?}") };
     assert_eq!((exit.count, &why[0].actor), (8, &Actor::MachineAgent("0".to_owned())));
-    assert_eq!((why[0].since_ms, why[0].last_error.clone()), (Some(5), Some("ERROR itends".into())));
+    assert_eq!(
+        (why[0].since_ms, why[0].last_error.clone()),
+        (Some(5), Some("ERROR itends".to_owned().into()))
+    );
     let (current, message) = agent_status(&fixture).await;
     assert_eq!(current, AgentStatus::Failed);
     assert!(matches!(message, StatusMessage::AgentEnded { count: 8, .. }), "{message:?}");
@@ -69,7 +72,7 @@ async fn a_unit_agent_that_never_attaches_is_explained_by_its_end_and_not_as_imm
 }
 
 #[tokio::test]
-async fn the_end_of_a_unit_agent_is_over_when_it_is_heard_again_and_a_new_watch_forgets_it() {
+async fn the_exit_of_a_unit_agent_is_shown_until_its_next_request_and_a_fault_until_the_next_watch() {
     let fixture = Fixture::in_memory().await;
     fixture.deploy("web", 1).await;
     let unit = fixture.unit("web/0").await;
@@ -81,7 +84,7 @@ async fn the_end_of_a_unit_agent_is_over_when_it_is_heard_again_and_a_new_watch_
     report(&agent, unit, ended(None, 2)).await;
     assert_eq!(agent_status(&fixture).await.0, AgentStatus::Failed);
     fixture.advance(1);
-    web.api.handle(Claim { epoch: web.epoch, release: true }).await.expect("it is heard");
+    web.api.handle(Claim { epoch: web.epoch, release: true }).await.expect("the claim is released");
     assert_eq!(agent_status(&fixture).await.0, AgentStatus::Idle);
     assert_eq!(causes(&fixture, "web/0").await, []);
 
@@ -89,7 +92,7 @@ async fn the_end_of_a_unit_agent_is_over_when_it_is_heard_again_and_a_new_watch_
     let full = UnitHealth { fault: Some(Fault::Limit(Limit::DiskSpace)), ..UnitHealth::default() };
     report(&agent, unit, full).await;
     fixture.advance(1);
-    web.api.handle(Claim { epoch: web.epoch, release: true }).await.expect("it is heard");
+    web.api.handle(Claim { epoch: web.epoch, release: true }).await.expect("the claim is released");
     assert!(matches!(causes(&fixture, "web/0").await[0].duty, Duty::ClearFault { .. }));
     agent.watch(WatchMachine).await.expect("the stream opens");
     assert_eq!(causes(&fixture, "web/0").await, []);

@@ -153,7 +153,7 @@ async fn a_dying_machine_with_units_and_no_instance_gets_one_or_is_forced_and_wh
         .expect("the report is accepted");
     let all = causes(&fixture, "machine/0").await;
     let error = all.iter().find_map(|cause| cause.last_error.clone());
-    assert_eq!(error, Some("web/0 is on it".into()), "{all:?}");
+    assert_eq!(error, Some("web/0 is on it".to_owned().into()), "{all:?}");
     assert!(all.iter().any(|cause| matches!(cause.duty, Duty::ReachInstance { .. })), "{all:?}");
 
     report(ProvisioningReport::Starting { provider: ProviderKind::Local, nonce: Uuid(5) })
@@ -193,7 +193,7 @@ async fn a_folder_that_keeps_the_tombstone_of_a_removed_unit_is_named() {
     let expected = [(
         Actor::Operator,
         Duty::DeleteFolder { unit: unit_name },
-        Some("quarantine/unit-web-0-5 belongsto unit 5".into()),
+        Some("quarantine/unit-web-0-5 belongsto unit 5".to_owned().into()),
     )];
     assert_eq!(named("machine/0").await, expected, "of the removed unit of this machine alone");
     assert_eq!(named("model").await, expected);

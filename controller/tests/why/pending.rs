@@ -11,6 +11,7 @@ use state::charm::{Charm, ConfigOption, OptionType};
 use state::lifecycle::archive;
 use state::terms::activity::Activity;
 use state::terms::cause::{Actor, Cause, Duty, Entity, RelationName};
+use state::terms::failure_reason::FailureReason;
 use state::terms::hook_name::{HookName, RelationEventName};
 use state::terms::names::UnitName;
 use state::terms::operation::{Hook, Operation};
@@ -107,11 +108,8 @@ async fn an_operation_is_pending_since_the_commit_of_its_cause() {
     run_until_idle(&fixture, &mut web, "web/0").await;
 
     let record = web.record(Operation::Hook(Hook::UpdateStatus));
-    web.commit(Record {
-        outcome: Outcome::Failed { reason: "exit status: 1".into(), retry: None },
-        ..record
-    })
-    .await;
+    web.commit(Record { outcome: Outcome::Failed { reason: FailureReason::exit(1), retry: None }, ..record })
+        .await;
     hour();
     fixture
         .admin

@@ -35,8 +35,8 @@ async fn a_forced_unit_shows_when_force_starts_and_is_removed_without_its_agent(
     };
     assert_eq!(forced("web/0").await, Some(ForcePhase::Waiting { left_ms: 60_000 }));
     let model_why = fixture.admin.handle(GetWhy { entity: entity("model") }).await.expect("it exists");
-    let entities = (model_why.entity.to_string(), model_why.causes[0].entity.to_string());
-    assert_eq!(entities, ("model dev".to_owned(), "unit web/0".to_owned()));
+    assert_eq!(model_why.entity, Entity::Model("dev".to_owned()));
+    assert_eq!(model_why.causes[0].entity, Entity::Unit(UnitName::new("web", 0)));
     let mut janitor = Janitor::default();
     let mut sweep = async || while janitor.sweep(&fixture.controller).await.expect("the sweep succeeds") {};
     // the wait starts at the janitor's first visit

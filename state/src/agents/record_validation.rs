@@ -67,7 +67,7 @@ const REPORT_BYTES_MAX: usize = 2 * TEXT_BYTES_MAX;
 
 /// The most bytes of an activity: two names of at most 255 bytes, of a hook and of a remote unit, with the fields around
 /// them.
-const ACTIVITY_BYTES_MAX: usize = 1_024;
+pub(crate) const ACTIVITY_BYTES_MAX: usize = 1_024;
 
 /// The number of characters of an invalid name that a refusal contains: enough to recognise it.
 const NAME_SHOWN: usize = 40;

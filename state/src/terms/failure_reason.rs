@@ -109,9 +109,3 @@ impl From<String> for FailureReason {
         FailureReason::Text(text)
     }
 }
-
-impl From<&str> for FailureReason {
-    fn from(text: &str) -> FailureReason {
-        FailureReason::Text(text.to_owned())
-    }
-}

@@ -1,5 +1,6 @@
 //! Tests of actions: validated when they are enqueued, run at most once, cancelled with their unit.
 
+use crate::agents::record_validation::ACTIVITY_BYTES_MAX;
 use crate::documents::prelude::{ActionDoc, ActionFailure, StatusDoc};
 use crate::lifecycle::action;
 use crate::lifecycle::unit;
@@ -33,18 +34,20 @@ fn doc(world: &World, id: u64) -> ActionDoc {
 }
 
 #[test]
-fn an_activity_that_is_longer_than_the_names_of_a_correct_agent_is_refused() {
+fn an_activity_beyond_its_bound_is_refused() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let agent = Agent::attach(&mut world, "web/0");
-    let mut report = |length: usize| {
-        let activity = Activity::Action { id: 1, name: "x".repeat(length) };
+    let of_name = |name: String| Activity::Action { id: 1, name };
+    let fields = serde_json::to_vec(&of_name(String::new())).expect("plain data").len();
+    let mut report = |bytes: usize| {
+        let activity = of_name("x".repeat(bytes - fields));
         let none = ReportsOfRun { run: 1, reports: &[] };
         world.run(|draft, _| apply_report(draft, agent.session(), none, Some(&activity), 9))
     };
-    assert!(report(255).is_ok());
-    let refused = *report(20_000).expect_err("no action has such a name").reason;
-    assert!(matches!(refused, RefusalReason::Record(RecordRefusal::TextTooLong { .. })), "{refused:?}");
+    assert!(report(ACTIVITY_BYTES_MAX).is_ok());
+    let (bytes, max) = (ACTIVITY_BYTES_MAX + 1, ACTIVITY_BYTES_MAX);
+    assert_eq!(refused(report(bytes)), reason(RecordRefusal::TextTooLong { bytes, max }));
 }
 
 #[test]
@@ -106,10 +109,10 @@ fn an_action_is_checked_enqueued_and_finished_once() {
     assert_eq!(done.completed_ms, Some(1000));
     let again = agent.record(
         Operation::Action { id, name: "backup".into() },
-        Outcome::Failed { reason: "x".into(), retry: None },
+        Outcome::Failed { reason: FailureReason::exit(1), retry: None },
     );
     agent.commit(&mut world, again);
-    assert_eq!(doc(&world, id), done, "what has ended stays as it ended");
+    assert_eq!(doc(&world, id), done, "a second record does not change a finished action");
 }
 
 #[test]
@@ -118,12 +121,12 @@ fn a_failed_action_does_not_put_its_unit_into_error() {
     world.deploy("web", "web", 1);
     let mut agent = Agent::attach(&mut world, "web/0");
     let id = enqueue(&mut world, agent.unit, "backup", json!({})).expect("it fits");
-    let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
+    let failed = Outcome::Failed { reason: FailureReason::exit(1), retry: None };
     let record = agent.record(Operation::Action { id, name: "backup".into() }, failed);
     agent.commit(&mut world, record);
     assert_eq!(
         (doc(&world, id).status, doc(&world, id).failure),
-        (ActionStatus::Failed, Some(ActionFailure::Process { reason: "exit status 1".into() }))
+        (ActionStatus::Failed, Some(ActionFailure::Process { reason: FailureReason::exit(1) }))
     );
     assert_eq!(agent.local.episode(), None);
     let id = enqueue(&mut world, agent.unit, "backup", json!({})).expect("it fits");
@@ -145,18 +148,18 @@ fn the_status_of_a_unit_is_the_same_before_and_after_its_actions() {
     let what = ReportContent::UnitStatus { status: WorkloadStatus::Active, message: "serves".into() };
     hook.reports = vec![RunReport { call: 1, at_ms: 5, what }];
     agent.commit(&mut world, hook);
-    let shown = |world: &World| -> (StatusDoc, StatusDoc<AgentStatus>) {
+    let statuses = |world: &World| -> (StatusDoc, StatusDoc<AgentStatus>) {
         let workload = read(world.reader(), &MODEL.unit_status(agent.unit));
         let agent = read(world.reader(), &MODEL.agent_status(agent.unit));
         (workload.expect("reported"), agent.expect("stored with the unit"))
     };
-    let before = shown(&world);
+    let before = statuses(&world);
     assert_eq!(
         (&before.0.message, before.1.status),
         (&StatusMessage::OfCharm("serves".into()), AgentStatus::Idle)
     );
     let mut doing = agent.clone();
-    for outcome in [Outcome::Ok, Outcome::Failed { reason: "exit status 1".into(), retry: None }] {
+    for outcome in [Outcome::Ok, Outcome::Failed { reason: FailureReason::exit(1), retry: None }] {
         let id = enqueue(&mut world, doing.unit, "backup", json!({})).expect("it fits");
         let (run, activity) = (doing.local.run + 1, Activity::Action { id, name: "backup".into() });
         let none = ReportsOfRun { run, reports: &[] };
@@ -165,7 +168,7 @@ fn the_status_of_a_unit_is_the_same_before_and_after_its_actions() {
             .expect("its session");
         let ended = doing.record(Operation::Action { id, name: "backup".into() }, outcome);
         doing.commit(&mut world, ended);
-        assert_eq!(shown(&world), before, "{}", doc(&world, id).status);
+        assert_eq!(statuses(&world), before, "{}", doc(&world, id).status);
     }
     assert_eq!([1, 2].map(|id| doc(&world, id).status), [ActionStatus::Completed, ActionStatus::Failed]);
 }
@@ -294,7 +297,7 @@ fn the_largest_action_is_stored() {
             .expect("it always fits");
     }
     let newest = doc(&world, id).log.last().map(|(at_ms, _)| *at_ms);
-    assert_eq!(newest, Some(1959), "the newest lines win");
+    assert_eq!(newest, Some(1959), "the newest lines are kept");
     let mut record = agent.record(Operation::Action { id, name: "backup".into() }, Outcome::Ok);
     record.writes.action.results.insert("large".into(), "x".repeat(HOOK_WRITES_BYTES_MAX - 12).into());
     let line =
@@ -310,10 +313,10 @@ fn cancel(world: &mut World, id: u64) -> Result<ActionDoc, Refusal> {
     world.run(|draft, _| action::cancel(draft, MODEL, id, 90))
 }
 
-/// The numbers of the actions that the unit is shown.
-fn shown(world: &World, unit: Uuid) -> Vec<u64> {
-    let view = view::full_view(world.reader(), MODEL, unit).expect("there is a view");
-    Snapshot::from_full(view.delta).expect("a full view is complete").actions.keys().copied().collect()
+/// The view of a unit, as its agent receives it.
+fn view_of(world: &World, unit: Uuid) -> Snapshot {
+    let view = view::full_view(world.reader(), MODEL, unit).expect("the unit exists");
+    Snapshot::from_full(view.delta).expect("a full view is complete")
 }
 
 #[test]
@@ -326,7 +329,7 @@ fn an_action_that_has_not_started_is_cancelled_and_the_unit_is_not_shown_it_any_
     let cancelled = cancel(&mut world, first).expect("it waits");
     assert_eq!((cancelled.status, cancelled.completed_ms), (ActionStatus::Cancelled, Some(90)));
     assert_eq!(cancel(&mut world, first).expect("the request is repeated"), cancelled);
-    assert_eq!(shown(&world, agent.unit), [second]);
+    assert_eq!(view_of(&world, agent.unit).actions.into_keys().collect::<Vec<_>>(), [second]);
     let operation = Operation::Action { id: second, name: "backup".into() };
     let record = agent.record(operation, Outcome::Ok);
     agent.commit(&mut world, record);
@@ -370,7 +373,7 @@ fn a_cancelled_action_that_its_unit_had_started_is_not_deleted_before_it_has_end
 }
 
 #[test]
-fn what_a_unit_had_started_before_it_was_cancelled_is_shown_as_it_really_ended() {
+fn the_record_of_an_action_that_had_started_before_it_was_cancelled_determines_its_status() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let mut agent = Agent::attach(&mut world, "web/0");
@@ -398,13 +401,9 @@ fn an_action_that_is_cancelled_between_its_saved_start_and_its_program_does_not_
     let mut agent = Agent::attach(&mut world, "web/0");
     let id = enqueue(&mut world, agent.unit, "backup", json!({"to": "/a"})).expect("it fits");
     let operation = Operation::Action { id, name: "backup".into() };
-    let view = |world: &World| {
-        let view = view::full_view(world.reader(), MODEL, agent.unit).expect("there is a view");
-        Snapshot::from_full(view.delta).expect("a full view is complete")
-    };
-    assert!(!hook_context_builder::is_cancelled(&view(&world), &operation));
+    assert!(!hook_context_builder::is_cancelled(&view_of(&world, agent.unit), &operation));
     cancel(&mut world, id).expect("nothing is reported yet");
-    assert!(hook_context_builder::is_cancelled(&view(&world), &operation));
+    assert!(hook_context_builder::is_cancelled(&view_of(&world, agent.unit), &operation));
     let record = agent.record(operation, Outcome::Skipped);
     agent.commit(&mut world, record);
     assert_eq!(doc(&world, id).status, ActionStatus::Cancelled);
@@ -422,12 +421,6 @@ fn the_record_of_a_cancelled_action_replaces_the_cancellation() {
     assert_eq!(doc(&world, id).status, ActionStatus::Completed);
 }
 
-/// The view of a unit, as its agent receives it.
-fn view_of(world: &World, unit: Uuid) -> Snapshot {
-    let view = view::full_view(world.reader(), MODEL, unit).expect("the unit exists");
-    Snapshot::from_full(view.delta).expect("a full view is complete")
-}
-
 #[test]
 fn a_running_action_that_is_cancelled_is_shown_to_its_unit_as_aborting_until_its_record_ends_it() {
     let mut world = World::new();
@@ -437,11 +430,7 @@ fn a_running_action_that_is_cancelled_is_shown_to_its_unit_as_aborting_until_its
     let [failing, succeeding] =
         [(); 2].map(|()| enqueue(&mut world, unit, "backup", json!({})).expect("it fits"));
     for (id, outcome, ended) in [
-        (
-            failing,
-            Outcome::Failed { reason: "killed by signal 15".into(), retry: None },
-            ActionStatus::Aborted,
-        ),
+        (failing, Outcome::Failed { reason: FailureReason::signal(15), retry: None }, ActionStatus::Aborted),
         (succeeding, Outcome::Ok, ActionStatus::Completed),
     ] {
         let operation = Operation::Action { id, name: "backup".into() };

@@ -31,6 +31,7 @@ use crate::documents::refusal::{Code, Refusal};
 use crate::lifecycle::application::{self, Deploy};
 use crate::lifecycle::{archive, creation::Creation, relation, unit};
 use crate::restore::resync;
+use crate::terms::failure_reason::FailureReason;
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::operation::{CharmRef, ConfigDigest, Hook, LocalEndpoint, Operation, RelationEvent};

@@ -189,7 +189,7 @@ fn force(world: &mut World, random: &mut Random) -> Result<(), Refusal> {
 fn act(world: &mut World, random: &mut Random, agent: &mut Agent) -> bool {
     let known: Vec<RelationNumber> = agent.local.relations.keys().copied().collect();
     let unit = read(world.reader(), &MODEL.unit(agent.unit)).expect("the unit exists");
-    let failing = Outcome::Failed { reason: "exit status 1".into(), retry: None };
+    let failing = Outcome::Failed { reason: FailureReason::exit(1), retry: None };
     match random.below(8) {
         0 | 1 => {
             let index = read_all::<()>(world.reader(), &MODEL.relations_of(unit.application));

@@ -82,20 +82,15 @@ fn an_entry_shows_the_member_with_its_settings_immediately() {
     let mut late = Agent::attach(&mut world, "web/1");
     late.start(&mut world);
     late.enter(&mut world, id);
-    let kinds: Vec<_> = world.sent[&db.unit]
-        .iter()
-        .map(|change| match change {
-            Change::Member { unit, incarnation, .. } => format!("member {unit} {incarnation:?}"),
-            Change::Bag { owner: Owner::Unit(unit), bag: Some(bag), .. } => {
-                format!(
-                    "bag {unit} {}",
-                    bag.values.as_ref().expect("the values are inlined")["private-address"]
-                )
-            }
-            other => format!("{other:?}"),
-        })
-        .collect();
-    assert_eq!(kinds, ["member web/1 Some(1)", "bag web/1 127.0.0.1"]);
+    let [
+        Change::Member { unit: member, incarnation: Some(1), .. },
+        Change::Bag { owner: Owner::Unit(owner), bag: Some(bag), .. },
+    ] = &world.sent[&db.unit][..]
+    else {
+        panic!("{:?}", world.sent[&db.unit])
+    };
+    assert_eq!([member, owner], [&UnitName::new("web", 1); 2]);
+    assert_eq!(bag.values.as_ref().expect("the values are inlined")["private-address"], "127.0.0.1");
     assert!(!world.sent[&world.unit("web/0")].iter().any(|change| matches!(change, Change::Member { .. })));
 }
 
@@ -182,7 +177,7 @@ fn config_charm_leader_and_resolved_are_one_change_each() {
     assert_eq!(world.sent[&other], []);
     world.run(|draft, _| leadership::claim(draft, MODEL, unit, false)).expect("nobody leads");
     assert!(matches!(&world.sent[&unit][..], [Change::Leader(Some(grant))] if grant.generation == 1));
-    let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
+    let failed = Outcome::Failed { reason: FailureReason::exit(1), retry: None };
     let record = agent.record(Operation::Hook(Hook::Install), failed);
     agent.commit(&mut world, record);
     world.run(|draft, _| unit::resolved(draft, MODEL, unit, false)).expect("it is in error");

@@ -73,27 +73,27 @@ fn main() {
 /// Prints the time from a `relation-set` to the start of the hook of the other unit.
 fn relation_set(dir: &Path) {
     let (set, seen) = (dir.join("set"), dir.join("seen"));
-    let speak = format!(
+    let provider_script = format!(
         "case $JUJU_DISPATCH_PATH in actions/set)\n\
          for id in $(relation-ids out); do relation-set -r $id n=$EPOCHREALTIME; done\n\
          echo $EPOCHREALTIME >> {} ;; esac",
         set.display()
     );
-    let hear = format!(
+    let requirer_script = format!(
         "now=$EPOCHREALTIME; case $JUJU_DISPATCH_PATH in *-relation-changed) echo $now >> {} ;; esac",
         seen.display()
     );
-    let speaker = charm(dir, "speaker", "provides: {out: {interface: bench}}", &speak);
-    let hearer = charm(dir, "hearer", "requires: {in: {interface: bench}}", &hear);
+    let provider = charm(dir, "provider", "provides: {out: {interface: bench}}", &provider_script);
+    let requirer = charm(dir, "requirer", "requires: {in: {interface: bench}}", &requirer_script);
     let host = Host::up(&dir.join("data"));
-    for folder in [&speaker, &hearer] {
+    for folder in [&provider, &requirer] {
         host.ok(&["deploy", folder.to_str().expect("text")]);
     }
-    host.ok(&["integrate", "speaker", "hearer"]);
+    host.ok(&["integrate", "provider", "requirer"]);
     host.until("both are related", |_| (stamps(&seen).len() == 1).then_some(()));
     let (mut latencies, mut floors) = (Vec::new(), Vec::new());
     for round in 0..ROUNDS {
-        host.ok(&["run", "speaker/0", "set"]);
+        host.ok(&["run", "provider/0", "set"]);
         host.until("the other side ran", |_| (stamps(&seen).len() == round + 2).then_some(()));
         let (set, seen) = (stamps(&set)[round], stamps(&seen)[round + 1]);
         latencies.push((seen - set) * 1000.0);

@@ -41,7 +41,7 @@ fn main() {
             let shown: Value = serde_json::from_str(&shown).expect("show-unit prints JSON");
             let relation = &shown[unit]["relation-info"][0];
             println!(
-                "  {unit} told {} and sees {}",
+                "  {unit} has set {} and reads {}",
                 relation["local-unit"]["data"], relation["related-units"]
             );
             assert!(relation["related-units"].as_object().is_some_and(|units| units.len() == 1));

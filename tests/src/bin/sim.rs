@@ -158,25 +158,26 @@ fn model() -> ExitCode {
     }
 }
 
-fn mix(seed: u64, arguments: &Arguments) -> Result<FaultProfile> {
-    let mut mix = FaultProfile::of(seed, arguments.mutant);
+/// The fault profile of the seed, with the mix of the arguments.
+fn profile(seed: u64, arguments: &Arguments) -> Result<FaultProfile> {
+    let mut profile = FaultProfile::of(seed, arguments.mutant);
     for (name, number) in &arguments.mix {
-        *mix.number(name).with_context(|| format!("the fault profile has no number {name}"))? = *number;
+        *profile.number(name).with_context(|| format!("the fault profile has no number {name}"))? = *number;
     }
-    Ok(mix)
+    Ok(profile)
 }
 
 fn one(seed: u64, arguments: &Arguments) -> Result<ExitCode> {
-    let mix = mix(seed, arguments)?;
+    let profile = profile(seed, arguments)?;
     if arguments.shrink {
-        return Ok(shrunk(seed, mix, arguments));
+        return Ok(shrunk(seed, profile, arguments));
     }
     let report = match arguments.trace {
         true => {
             drop(std::panic::take_hook());
-            system::run_with_profile(seed, mix, true)
+            system::run_with_profile(seed, profile, true)
         }
-        false => campaign::run_with_profile(seed, mix),
+        false => campaign::run_with_profile(seed, profile),
     };
     report.trace.iter().for_each(|line| println!("{line}"));
     for violation in &report.violations {
@@ -195,24 +196,25 @@ fn one(seed: u64, arguments: &Arguments) -> Result<ExitCode> {
     Ok(if report.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn shrunk(seed: u64, mix: FaultProfile, arguments: &Arguments) -> ExitCode {
-    let Some(ShrinkResult { profile: mix, report, changed }) = shrink(seed, mix) else {
+fn shrunk(seed: u64, profile: FaultProfile, arguments: &Arguments) -> ExitCode {
+    let Some(ShrinkResult { profile, report, changed }) = shrink(seed, profile) else {
         println!("seed {seed}: nothing fails");
         return ExitCode::SUCCESS;
     };
-    let faults =
-        FaultProfile::NAMES.iter().filter(|name| mix.clone().number(name).is_some_and(|number| *number > 0));
+    let faults = FaultProfile::NAMES
+        .iter()
+        .filter(|name| profile.clone().number(name).is_some_and(|number| *number > 0));
     let mut given: BTreeMap<&str, u64> = arguments.mix.iter().map(|(name, n)| (name.as_str(), *n)).collect();
     given.extend(changed);
     let given: Vec<String> = given.iter().map(|(name, number)| format!("{name}={number}")).collect();
-    let trace = campaign::run_traced(seed, mix.clone()).trace;
+    let trace = campaign::run_traced(seed, profile.clone()).trace;
     trace.iter().skip(trace.len().saturating_sub(TRACE_LINES_SHOWN)).for_each(|line| println!("{line}"));
     println!("remaining faults: {}", faults.copied().collect::<Vec<_>>().join(" "));
     for violation in &report.violations {
         println!("VIOLATION {}: {}", violation.check, violation.what);
     }
     println!("{} polls, {} hooks, {} faults", report.polls, report.hooks, report.faults);
-    let mutant = mix.mutant.map_or(String::new(), |mutant| format!(" --mutant {}", mutant.name()));
+    let mutant = profile.mutant.map_or(String::new(), |mutant| format!(" --mutant {}", mutant.name()));
     let given = if given.is_empty() { String::new() } else { format!(" --mix {}", given.join(",")) };
     println!("replay: cargo sim --seed {seed} --trace{mutant}{given}");
     ExitCode::FAILURE

@@ -149,7 +149,7 @@ fn machine(world: &mut World, words: &[&str]) -> Done {
             world.start();
         }
         ["crash", "after", "event"] => world.crash_after_event = true,
-        ["crash", "before", name] => world.crash_after_start = Some((*name).to_owned()),
+        ["crash", "before", name] => world.crash_before_start = Some((*name).to_owned()),
         ["link", "down"] => world.link = false,
         ["link", "up"] => world.link = true,
         ["view", "cached"] => world.shown = Some(world.view.clone()),

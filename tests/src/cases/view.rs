@@ -186,7 +186,7 @@ pub fn mark_secret(view: &mut Snapshot, event: SecretEvent, of_application: bool
     }
 }
 
-/// Shows storage of the unit in a state: `pending`, `provided`, `detaching`, or `gone`.
+/// Shows storage of the unit in a state: `pending`, `provided`, `detaching`, or `removed`.
 pub fn set_storage(view: &mut Snapshot, id: &str, state: &str) -> Result<(), String> {
     let id: StorageId = id.parse().map_err(|error: BadName| error.to_string())?;
     let (instance, kind) = (Uuid(u128::from(id.number) + 100), StorageType::Filesystem);
@@ -196,8 +196,8 @@ pub fn set_storage(view: &mut Snapshot, id: &str, state: &str) -> Result<(), Str
             let storage = StorageView { instance, kind, location, detaching: state == "detaching" };
             view.storage.insert(id, storage);
         }
-        "gone" => drop(view.storage.remove(&id)),
-        _ => return Err("storage ID pending|provided|detaching|gone".to_owned()),
+        "removed" => drop(view.storage.remove(&id)),
+        _ => return Err("storage ID pending|provided|detaching|removed".to_owned()),
     }
     Ok(())
 }

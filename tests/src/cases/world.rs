@@ -14,6 +14,7 @@ use api::text::refusal;
 use state::agents::reconciliation::{Reconciliation, reconcile};
 use state::agents::session::GrantedSession;
 use state::terms::commands::CommandsRequest;
+use state::terms::failure_reason::FailureReason;
 use state::terms::names::Uuid;
 use state::terms::operation::Operation;
 use state::terms::refusal::RefusalReason;
@@ -80,8 +81,8 @@ pub struct World {
     pub refusal: Option<RefusalReason>,
     /// The controller applies the next record, and the agent crashes before it receives the reply.
     pub reply_lost: bool,
-    /// The agent crashes after it has stored the start of this operation, and before the process starts.
-    pub crash_after_start: Option<String>,
+    /// The agent crashes before the process of this operation starts, after it has stored the operation's start.
+    pub crash_before_start: Option<String>,
     /// The agent crashes after it has stored the next event of [`Act::PersistEvent`].
     pub crash_after_event: bool,
     /// The controller and the disk at the last `save`, for the two `restore` commands.
@@ -132,7 +133,7 @@ impl World {
             charm_lost: false,
             refusal: None,
             reply_lost: false,
-            crash_after_start: None,
+            crash_before_start: None,
             crash_after_event: false,
             saved: None,
             running: false,
@@ -300,7 +301,7 @@ impl World {
         if let Some(process) = &mut self.process {
             process.orphan_missing = false;
         }
-        if self.crash_after_start.take_if(|name| named(&text, name)).is_some() {
+        if self.crash_before_start.take_if(|name| named(&text, name)).is_some() {
             self.print("crash before it started");
             self.process = None;
             return;
@@ -318,7 +319,7 @@ impl World {
         let default = match needs_process {
             true => RunExit::Code(0),
             // as in the agent: the operation has no program
-            false => RunExit::Failed("nothing of the charm belongs to it".into()),
+            false => RunExit::Failed(FailureReason::Text("the operation has no program".to_owned())),
         };
         match find(&self.endings, &text).unwrap_or(Ending::RunExit(default)) {
             Ending::Crash => {

@@ -62,7 +62,7 @@ pub fn run_with_profile(seed: u64, profile: FaultProfile) -> Report {
     run_catching_panic(seed, profile, false)
 }
 
-/// Runs one seed with its trace. A run that panics has no trace.
+/// Runs one seed with its trace. A schedule that panics has no trace.
 pub fn run_traced(seed: u64, profile: FaultProfile) -> Report {
     run_catching_panic(seed, profile, true)
 }

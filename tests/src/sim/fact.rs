@@ -1,4 +1,4 @@
-//! Facts: the events of a run outside the store, which the checks observe.
+//! Facts: the events of a schedule outside the store, which the checks observe.
 //!
 //! The parts of the simulator report each one with `World::note` when it happens. A fact contains only values of the
 //! product, so that a check needs no access to the parts.
@@ -75,7 +75,7 @@ pub enum Fact {
 /// What happened to an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InstanceEvent {
-    /// It existed before the run.
+    /// It existed before the schedule.
     Existed,
     Created,
     /// It was not created, or the answer reported a failure with this reason.

@@ -3,7 +3,7 @@
 use state::documents::prelude::{TokenHolder, UserRole};
 use state::terms::names::Uuid;
 
-/// The model that every run creates.
+/// The model that every schedule creates.
 pub const MODEL: Uuid = Uuid(0x1111_1111_1111_4111_8111_1111_1111_1111);
 
 /// The user as which the provisioner and the operators of the simulator authenticate.

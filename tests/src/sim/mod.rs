@@ -4,10 +4,10 @@
 //! disk, network, clock, provider, charms and operators. It must not decide anything that the product decides.
 //!
 //! Reading order: `random`, `world` and `world/tasks` (time, chance, scheduling), `fact` (what the checks observe),
-//! `profile` (the faults of a seed), `system` (one run); then the ports: `disk`, `network`, `charms` with `script` and
-//! `secret_script`, `clock`, `store`; then the other actors: `machine`, `fleet`, `provider`, `operator`; then `checks`
-//! (the properties)
-//! and `mutants` (the faults that the checks must detect); last `campaign`, which runs many seeds for `cargo sim`.
+//! `profile` (the faults of a seed), `system` (one schedule); then the ports: `disk`, `network`, `charms` with `script`
+//! and `secret_script`, `clock`, `store`; then the other actors: `machine`, `fleet`, `provider`, `operator`; then
+//! `checks` (the properties) and `mutants` (the faults that the checks must detect); last `campaign`,
+//! which runs many seeds for `cargo sim`.
 
 pub mod campaign;
 pub mod charms;

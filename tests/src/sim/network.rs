@@ -1,7 +1,8 @@
 //! Network between the agents and the controller's handlers; `units` and `machines` are the links of the agents.
 //!
 //! It delays, loses, duplicates and reorders messages, partitions agents and breaks watches. A message may be lost
-//! before or after it takes effect. A message that was sent does not die with its sender.
+//! before or after it takes effect. A message of a unit agent that was sent arrives even if its sender crashes; a
+//! request of an operator or a machine agent is lost with its sender.
 
 pub mod machines;
 pub mod units;
@@ -50,8 +51,7 @@ struct State {
     partitions: BTreeMap<Uuid, (u64, Direction)>,
     /// The controller is unreachable for all clients until this time.
     outage_ms: u64,
-    /// The number of restarts of the controller.
-    generation: u64,
+    controller_restarts: u64,
     /// Commits whose response was lost once, if the profile loses each response once.
     lost_once: BTreeMap<(Uuid, u64), ()>,
 }
@@ -68,12 +68,13 @@ pub struct SimNetwork {
 enum Delivery {
     /// The transit to the controller takes up to `within_ms`, the response half of it.
     Delivered {
-        doubled: bool,
+        duplicated: bool,
         within_ms: u64,
     },
     LostBefore,
     LostAfter,
-    /// The sender times out, and the message takes effect after this many milliseconds.
+    /// The message takes effect after this many milliseconds, longer than a unit agent waits for the response.
+    /// Operators and machine agents wait until then, and receive no response.
     Late(u64),
 }
 
@@ -83,7 +84,7 @@ impl SimNetwork {
             controller,
             partitions: BTreeMap::new(),
             outage_ms: 0,
-            generation: 0,
+            controller_restarts: 0,
             lost_once: BTreeMap::new(),
         };
         SimNetwork { world, state: Arc::new(Mutex::new(state)), restarted: Arc::default() }
@@ -106,7 +107,7 @@ impl SimNetwork {
     pub fn restart(&self, controller: Arc<SimController>) {
         let mut state = self.state();
         state.controller = controller;
-        state.generation += 1;
+        state.controller_restarts += 1;
         drop(state);
         self.restarted.notify_waiters();
     }
@@ -123,8 +124,8 @@ impl SimNetwork {
         controller.store.map().read_now(life).is_some_and(|life| !life.is_alive())
     }
 
-    fn generation(&self) -> u64 {
-        self.state().generation
+    fn controller_restarts(&self) -> u64 {
+        self.state().controller_restarts
     }
 
     pub fn cut_off(&self, agent: Uuid, until_ms: u64, direction: Direction) {
@@ -162,13 +163,13 @@ impl SimNetwork {
             return if world.chance_of(500) { Delivery::LostBefore } else { Delivery::LostAfter };
         }
         if world.draws_fault(profile.message_late) {
-            let late_ms = if world.draws_fault(profile.message_after_term) { 2 * LEASE_MS } else { 5_000 };
+            let late_ms = if world.draws_fault(profile.message_after_lease) { 2 * LEASE_MS } else { 5_000 };
             return Delivery::Late(RESPONSE_TIMEOUT_MS + world.below(late_ms));
         }
-        let doubled =
-            world.draws_fault(profile.message_doubled) || (profile.every_reply_lost > 0 && !world.is_calm());
+        let duplicated = world.draws_fault(profile.message_duplicated)
+            || (profile.every_response_lost > 0 && !world.is_calm());
         let within_ms = if world.draws_fault(profile.message_slow) { SLOW_MS } else { TRANSIT_MS };
-        Delivery::Delivered { doubled, within_ms }
+        Delivery::Delivered { duplicated, within_ms }
     }
 
     /// Sends a request of an operator or a machine agent. `None`: no response arrived.
@@ -181,7 +182,7 @@ impl SimNetwork {
             return None;
         }
         let delivery = match self.world.profile().operator_messages_lost {
-            0 => Delivery::Delivered { doubled: false, within_ms: 0 },
+            0 => Delivery::Delivered { duplicated: false, within_ms: 0 },
             _ => self.delivery(),
         };
         let session = || self.session(principal.clone());
@@ -196,17 +197,17 @@ impl SimNetwork {
                 call(session()).await;
                 None
             }
-            Delivery::Delivered { doubled, within_ms } => {
-                if doubled {
+            Delivery::Delivered { duplicated, within_ms } => {
+                if duplicated {
                     call(session()).await;
                 }
                 if within_ms <= TRANSIT_MS {
                     return Some(call(session()).await);
                 }
                 self.world.sleep(self.world.below(within_ms)).await;
-                let answer = call(session()).await;
+                let response = call(session()).await;
                 self.world.sleep(self.world.below(within_ms / 2)).await;
-                Some(answer)
+                Some(response)
             }
         }
     }
@@ -218,24 +219,26 @@ fn unreachable_error(what: &str) -> ApiError {
 
 /// Decides when a stream breaks.
 struct StreamBreak {
-    /// The stream breaks when the controller is restarted, which changes the generation.
-    generation: u64,
+    /// The restarts of the controller when the stream was opened; the next one breaks it.
+    controller_restarts: u64,
     breaks_ms: u64,
 }
 
 impl StreamBreak {
-    fn random(network: &SimNetwork, generation: u64) -> StreamBreak {
+    fn random(network: &SimNetwork, controller_restarts: u64) -> StreamBreak {
         let world = &network.world;
         let breaks = world.draws_fault(world.profile().watch_broken);
         let breaks_ms = if breaks { world.now_ms() + world.below(20_000) } else { u64::MAX };
-        StreamBreak { generation, breaks_ms }
+        StreamBreak { controller_restarts, breaks_ms }
     }
 
     /// The next event, or an error when the stream breaks.
     async fn or_break<T>(&self, network: &SimNetwork, next: impl Future<Output = T>) -> Result<T, ApiError> {
         let mut next = pin!(next);
         loop {
-            if network.generation() != self.generation || network.world.now_ms() >= self.breaks_ms {
+            if network.controller_restarts() != self.controller_restarts
+                || network.world.now_ms() >= self.breaks_ms
+            {
                 return Err(unreachable_error("the connection broke"));
             }
             let (restarted, broken) =

@@ -22,7 +22,7 @@ const EXTRA_ROUNDS_MAX: u64 = 6;
 pub const HOOKS_MIN: u64 = 40;
 
 impl SimOperator {
-    /// Creates what every run starts with: two integrated applications with at least three units.
+    /// Creates what every schedule starts with: two integrated applications with at least three units.
     pub async fn create_applications(&self) {
         if self.world.profile().budget > 0 {
             self.set_budget().await;

@@ -1,7 +1,11 @@
-//! Fault profile of a seed: the rates of its faults, the size of its run, and its mutant if there is one.
+//! Fault profile of a seed: the rates of its faults, the size of its schedule, and its mutant if there is one.
 //!
-//! Each kind of fault is absent in some seeds. `cargo sim --mix NAME=N` and the field `mix` of a mutant set the
-//! numbers by the names of the fields. A kind is drawn where [`World::draws_fault`] is called: most in `faults`.
+//! Each kind of fault is absent in some seeds. A mix sets numbers of the profile by the names of its fields:
+//! `cargo sim --mix NAME=N`, and the field `mix` of a mutant. A fault is drawn by [`World::draws_fault`] where it
+//! occurs: those of processes, machines and folders in `faults`, the others at the ports (`network`, `disk`,
+//! `provider`).
+//!
+//! [`World::draws_fault`]: crate::sim::world::World::draws_fault
 
 use crate::sim::mutants::Mutant;
 use crate::sim::random::SeededRng;
@@ -56,13 +60,13 @@ fault_profile! {
     /// The process of a hook is killed, and its agent lives.
     process_killed: [0, 0, 0, 2],
     message_lost: [0, 10, 50, 200],
-    message_doubled: [0, 50, 300],
+    message_duplicated: [0, 50, 300],
     message_late: [0, 0, 20, 100],
-    /// The messages of operators and machine agents are lost, doubled or late, too.
+    /// The messages of operators and machine agents are lost, duplicated or late, too.
     operator_messages_lost: [0, 0, 1],
     watch_broken: [0, 100, 300],
     partition: [0, 0, 5, 10],
-    /// The rate of requests that the provider refuses, or executes without an answer.
+    /// The rate of requests that the provider refuses, or executes without a response.
     provider_fails: [0, 0, 50, 300],
     /// The rate of listings of the provider that are a few seconds old.
     stale_listing: [0, 0, 300],
@@ -96,8 +100,8 @@ fault_profile! {
     byte_disk: ONE_IN_100,
     /// Whether all messages are encoded as JSON.
     json_messages: [0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
-    /// Whether the response of every commit is lost once and every request is doubled.
-    every_reply_lost: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
+    /// Whether the response of every commit is lost once and every request is duplicated.
+    every_response_lost: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
     /// For how many minutes the controller is unreachable.
     outage_minutes: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 10, 60],
     subordinate: [0, 0, 1],
@@ -123,14 +127,14 @@ fault_profile! {
     /// The rate of hooks that open or close a port.
     hook_changes_port: [100, 100, 100, 500],
     hook_sets_leader_settings: [0, 100, 300],
-    /// The rate of operator actions that suspend or resume a relation, in addition to the few in every run.
+    /// The rate of operator actions that suspend or resume a relation, in addition to the few in every schedule.
     suspend_relation: [0, 0, 0, 0, 0, 0, 0, 300],
     /// The rate of slow messages, with seconds of transit in both directions.
     message_slow: [0, 0, 0, 20, 200],
     hook_uses_secrets: [0, 0, 300],
-    /// The rate of late messages that arrive after the term of a leader. Only the mix of a mutant has any: operators
-    /// and providers rely on the time after which nothing of theirs is under way.
-    message_after_term: [0],
+    /// The rate of late messages that arrive after the lease of a leader has expired. Only the mix of a mutant has any:
+    /// operators and providers rely on the time after which nothing of theirs is under way.
+    message_after_lease: [0],
 }
 
 impl FaultProfile {
@@ -152,7 +156,7 @@ impl FaultProfile {
             Some(Mutant::ReadsAreNotChecked | Mutant::SetsAreNotChecked) => profile.check_serializable = 1,
             Some(Mutant::CompactionIsSilent) => profile.changes_kept = 3,
             Some(Mutant::OmittedBagIsEmpty | Mutant::FetchesAgain) => profile.inline_settings_bytes = 1,
-            // the outage is longer than a term: a former leader has written, and another unit leads
+            // the outage is longer than a lease: a former leader has written, and another unit leads
             Some(Mutant::OlderLeaderWrites) => (profile.outage_minutes, profile.units) = (2, 2),
             _ => {}
         }

@@ -204,7 +204,7 @@ impl Provider for SimProvider {
         };
         if existing().is_none() || world.profile().has(Mutant::NonceIsNotUnique) {
             cloud.create(model, machine, nonce, InstanceEvent::Created);
-            cloud.draw_failure("the provider gave no answer").map_err(failed)?;
+            cloud.draw_failure("the provider sent no response").map_err(failed)?;
         }
         let address = address(existing().expect("it is made"));
         Ok(CreatedInstance {
@@ -241,7 +241,7 @@ impl Provider for SimProvider {
         self.started.remove(&machine);
         cloud.end_instances(machine, InstanceEvent::Terminated);
         world.pause().await;
-        cloud.draw_failure("the provider gave no answer")
+        cloud.draw_failure("the provider sent no response")
     }
 
     async fn hand_over(&mut self, machine: Uuid) -> Result<(), CommandError> {
@@ -251,7 +251,7 @@ impl Provider for SimProvider {
         self.started.remove(&machine);
         cloud.end_instances(machine, InstanceEvent::HandedOver);
         world.pause().await;
-        cloud.draw_failure("the provider gave no answer")
+        cloud.draw_failure("the provider sent no response")
     }
 
     async fn wait_for_change(&self) {

@@ -1,4 +1,4 @@
-//! Random numbers from a seed: the only source of chance in a run.
+//! Random numbers from a seed: the only source of chance in a schedule.
 
 /// A stream of numbers from a seed (splitmix64).
 #[derive(Clone, Debug)]

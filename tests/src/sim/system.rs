@@ -1,8 +1,8 @@
-//! One run of the whole system from one seed.
+//! One schedule: the whole system, simulated from one seed.
 //!
-//! A run has phases: chaos with faults; calm until nothing changes; optionally obstructed removals and calm again;
-//! the checks of the final state; and restart of everything with nothing changed. A run ends at its first
-//! violation.
+//! A schedule has phases: chaos with faults; calm until nothing changes; optionally obstructed removals and calm again;
+//! the checks of the final state; and restart of everything with nothing changed. It ends after its first violation;
+//! with a mutant, after the first violation of the check that must detect it.
 //!
 //! `parts` has the parts of the system, `steps` its steps, `phases` the phases, `obstructed` the optional one;
 //! `controller_faults` applies the faults of the controller and the provider; `observation` passes facts and commits to
@@ -23,10 +23,11 @@ use crate::sim::world::World;
 use crate::sim::world::tasks::TimeSpent;
 use parts::System;
 
-/// The smallest numbers of applications, units, hooks and faults of a standard schedule.
+/// The smallest numbers of applications, units, hooks and faults of a standard schedule: a schedule that counts as one,
+/// because it is large enough to show an error of several units and faults together.
 const STANDARD: (u64, u64, u64, u64) = (2, 3, HOOKS_MIN, 5);
 
-/// The result of a run.
+/// The result of a schedule.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     pub seed: u64,

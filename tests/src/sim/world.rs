@@ -1,5 +1,5 @@
-//! The shared state of one run: virtual time, randomness from one seed, and the messages, commands, facts and trace of
-//! its tasks.
+//! The shared state of one schedule: virtual time, randomness from one seed, and the messages, commands, facts and
+//! trace of its tasks.
 //!
 //! Every part of the simulator has a handle to the world. `tasks` is the scheduler.
 
@@ -25,7 +25,7 @@ const WALL_START_MS: i64 = 1_714_550_400_000;
 pub type TaskId = u64;
 type Message = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A request of a task to the run, executed after its poll.
+/// A request of a task to the schedule, executed after its poll.
 #[derive(Clone, Debug)]
 pub enum Command {
     /// Boot a machine: a new one, or one that was stopped.
@@ -176,7 +176,7 @@ impl World {
         self.0.faults.load(Relaxed)
     }
 
-    /// Adds a line to the trace. The line is built only if the run is traced.
+    /// Adds a line to the trace. The line is built only if the schedule is traced.
     pub fn trace<T: Display>(&self, line: impl FnOnce() -> T) {
         if self.state().trace_lines.is_none() {
             return;

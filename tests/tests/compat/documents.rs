@@ -49,14 +49,15 @@ types! { made_files, loads_files:
 /// `Deserialize` does not request.
 fn principals() -> Vec<Value> {
     let (model, id) = (Model(Uuid(1)), Uuid(2));
-    let all = [
-        TokenHolder::User { name: "admin".to_owned(), role: UserRole::Admin },
+    let roles = Maker::default().values::<UserRole>().into_iter();
+    let users = roles.map(|role| TokenHolder::User { name: "admin".to_owned(), role });
+    let others = [
         TokenHolder::Machine { model, machine: id },
         TokenHolder::Unit { model, unit: id },
         TokenHolder::EnrollingMachine { model, machine: id, expires_ms: 1 },
         TokenHolder::RemovedMachine { model, machine: id },
     ];
-    all.iter().map(|principal| serde_json::to_value(principal).expect("plain data")).collect()
+    users.chain(others).map(|principal| serde_json::to_value(principal).expect("plain data")).collect()
 }
 
 const DOCUMENTS: &str = "documents.yaml";

@@ -22,7 +22,7 @@ type Response = hyper::Response<Body>;
 /// Counters of one kind of request, which is the last segment of its path.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Seen {
-    pub doubled: usize,
+    pub duplicated: usize,
     pub lost: usize,
 }
 
@@ -133,7 +133,7 @@ impl Onward {
         let again = send().await.ok()?;
         let mut ledger = self.ledger.lock().expect("no holder panics");
         let seen = ledger.kinds.entry(kind.clone()).or_default();
-        seen.doubled += 1;
+        seen.duplicated += 1;
         if ledger.lost.insert((path, body.to_vec())) {
             ledger.kinds.entry(kind).or_default().lost += 1;
             return None;

@@ -46,7 +46,7 @@ fn each_reason_of_a_failure_renders_as_in_the_golden_file() {
         FailureReason::StateLost,
         FailureReason::ControllerRestored,
         FailureReason::RelationNotShown,
-        FailureReason::from("cannot start the hook: no memory"),
+        FailureReason::Text("cannot start the hook: no memory".to_owned()),
         FailureReason::refused(WriteRefusal::LeaderOnly.into()),
         FailureReason::exit(1).of_operation(&Operation::Hook(Hook::Install)),
     ];

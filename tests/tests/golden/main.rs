@@ -12,6 +12,7 @@ use api::{DryRun, EntityState, ExpectedHook, HookLock, StatusInfo};
 use cli::times::Zone;
 use state::terms::activity::Activity;
 use state::terms::cause::{Actor, Cause, Count, Duty, Entity, Host, RelationName, Retry, Silence};
+use state::terms::failure_reason::FailureReason;
 use state::terms::force::{Force, ForcePhase, ForcedBy};
 use state::terms::health::{Fault, Limit, ProcessEnd, UnitAgentExit, UnitHealth};
 use state::terms::hook_name::HookName;
@@ -134,7 +135,7 @@ fn examples() -> Vec<Cause> {
         ),
         of_unit(Duty::RemoveSubordinate { unit: log.clone(), relation: Some(3) }, Actor::Unit(log.clone())),
         of_unit(Duty::FreeUnitSlot { machine: machine(), relation: 3 }, Actor::Operator),
-        of_unit(recover, Actor::Charm).last_error("exit status 1".to_owned()),
+        of_unit(recover, Actor::Charm).failure(FailureReason::exit(1)),
         of_unit(Duty::EndFailure { charm_url: "local:web-1".to_owned() }, Actor::Operator),
         of_side(Duty::Integrate),
         of_side(Duty::AddPrincipalUnit { principal: "web".to_owned() }),
@@ -175,7 +176,7 @@ fn examples() -> Vec<Cause> {
         of_relation(Duty::FreeCapacity { endpoint: "web:db".parse().expect("an endpoint") }, Actor::Operator),
         by_agent(Duty::LeaveScopes { relations: vec![relation.clone()] }),
         by_agent(Duty::Terminate { relations: vec![relation.clone()] })
-            .last_error("hook stop: exit status 1".to_owned()),
+            .failure(FailureReason::exit(1).of_operation(&Operation::Hook(Hook::Stop))),
         of_unit(Duty::Recall, Actor::MachineAgent(machine())),
         of_unit(Duty::RemoveUnstarted, Actor::MachineAgent(machine())),
         of_relation(Duty::DeleteRelation, Actor::Janitor),
@@ -384,7 +385,7 @@ fn next_message(message: &StatusMessage) -> Option<StatusMessage> {
         StatusMessage::Executing(_) => StatusMessage::HookFailed { hook: HookName::Install },
         StatusMessage::HookFailed { .. } => {
             let operation = Box::new(Operation::LeaveScope { relation: 3, uuid: Uuid(3) });
-            StatusMessage::OperationFailed { operation, reason: "no disk".into() }
+            StatusMessage::OperationFailed { operation, reason: FailureReason::Text("no disk".to_owned()) }
         }
         StatusMessage::OperationFailed { .. } => {
             let never_entered = RecordRefusal::ScopeNeverEntered { relation: 3 };

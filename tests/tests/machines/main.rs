@@ -5,11 +5,14 @@
 
 mod bases;
 
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::unistd::Pid;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -40,7 +43,7 @@ fn charm(at: &Path, name: &str, metadata: &str) -> PathBuf {
     let charm = at.join(name);
     fs::create_dir_all(charm.join("hooks")).expect("a new folder");
     fs::write(charm.join("metadata.yaml"), metadata).expect("written");
-    let config = "options:\n  word: {type: string, default: one, description: said}\n";
+    let config = "options:\n  word: {type: string, default: one, description: a word}\n";
     fs::write(charm.join("config.yaml"), config).expect("written");
     for hook in ["install", "config-changed", "start", "stop"] {
         let path = charm.join("hooks").join(hook);
@@ -50,6 +53,28 @@ fn charm(at: &Path, name: &str, metadata: &str) -> PathBuf {
         fs::set_permissions(&path, mode).expect("it is ours");
     }
     charm
+}
+
+/// Waits until a child has ended, and continues it whenever it is stopped. Returns its output.
+///
+/// Race: 1. The system of a machine shuts down, and first stops all its processes. 2. nsenter stops together with its
+/// child. 3. The child is killed, and the system waits forever for nsenter to reap it.
+fn output_of(child: Child) -> Option<Output> {
+    let pid = Pid::from_raw(i32::try_from(child.id()).ok()?);
+    // `Child` reaps the process
+    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WSTOPPED | WaitPidFlag::WNOWAIT;
+    while let WaitStatus::Stopped(..) = waitid(Id::Pid(pid), flags).ok()? {
+        kill(pid, Signal::SIGCONT).ok()?;
+    }
+    child.wait_with_output().ok()
+}
+
+#[test]
+fn a_child_that_is_stopped_is_continued() {
+    let mut command = Command::new("sh");
+    command.args(["-c", "kill -s STOP $$; echo once; kill -s STOP $$; exit 3"]).stdout(Stdio::piped());
+    let output = output_of(command.spawn().expect("sh exists")).expect("it ends");
+    assert_eq!((output.status.code(), &output.stdout[..]), (Some(3), &b"once\n"[..]));
 }
 
 /// The one machine of a data folder.
@@ -80,18 +105,7 @@ impl Machine {
         let enter = ["-t", &leader, "-m", "-u", "-i", "-n", "-p", "--"];
         let mut command = Command::new("nsenter");
         command.args(enter).args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().ok()?;
-        // Race: 1. The system shuts down, and first stops all its processes. 2. nsenter stops together with its child.
-        // 3. The child is killed, and the system waits forever for nsenter to reap it.
-        while child.try_wait().ok()?.is_none() {
-            std::thread::park_timeout(Duration::from_millis(20));
-            Command::new("kill")
-                .args(["-s", "CONT", &child.id().to_string()])
-                .stderr(Stdio::null())
-                .status()
-                .ok()?;
-        }
-        child.wait_with_output().ok()
+        output_of(command.spawn().ok()?)
     }
 
     /// Runs a program in the machine, which must succeed, and returns its output.

@@ -2,11 +2,11 @@
 //!
 //! The rule finds string literals of three or more words in the compared values of an assertion macro, and in the
 //! arguments of `contains`, `starts_with` and `ends_with`, in test code. A literal that a `let` gives a name is found
-//! where the name is compared. The message of an assertion is not compared
-//! and may be a sentence. [`EXCEPTIONS`] lists the allowed literals, each with its reason: mostly fixed texts of Juju,
+//! where the name is compared. The message of an assertion is not compared and may be a sentence. Two words are mostly
+//! data of a test; the text of an entity (`unit web/0`) is found where it is made. [`EXCEPTIONS`] lists the allowed literals, each with its reason: mostly fixed texts of Juju,
 //! on which charms and clients rely.
 
-use super::source::{Source, Token, sources, tokens_and_strings};
+use super::source::{Source, Token, sources, tokens, tokens_and_strings};
 
 /// The file or folder, how the literal begins, and why a test may compare it.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
@@ -62,6 +62,9 @@ const MACROS: &[(&str, usize)] = &[
     ("prop_assert", 1),
     ("prop_assert_eq", 2),
 ];
+
+/// The tokens of code that makes the text of a `state::terms::cause::Entity`, whose kind is an English word.
+const ENTITY_TEXTS: [&[&str]; 2] = [&["entity", ".", "to_string"], &["Entity", ":", ":", "to_string"]];
 
 /// The methods that compare a part of a text.
 const METHODS: &[&str] = &["contains", "starts_with", "ends_with", "strip_prefix", "strip_suffix"];
@@ -194,6 +197,23 @@ fn tests_compare_no_english_of_our_own() {
     for ((path, start, _), used) in EXCEPTIONS.iter().zip(used) {
         assert!(used, "no test in {path} compares {start:?} any more: remove the exception");
     }
+}
+
+/// Whether the code makes the text of an entity.
+fn makes_entity_text(code: &str) -> bool {
+    let tokens = tokens(code);
+    ENTITY_TEXTS.iter().any(|text| tokens.windows(text.len()).any(|window| window == *text))
+}
+
+#[test]
+fn tests_compare_entities_and_not_their_texts() {
+    let sources = sources();
+    let is_found = |source: &&Source| makes_entity_text(test_code(source));
+    let found: Vec<&str> = sources.iter().filter(is_found).map(|source| source.path.as_str()).collect();
+    assert!(found.is_empty(), "compare the `Entity` instead: {found:?}");
+    assert!(makes_entity_text("assert_eq!(why.entity.to_string(), x)"));
+    assert!(makes_entity_text("all.iter().map(Entity::to_string)"));
+    assert!(!makes_entity_text("identity.to_string()"));
 }
 
 #[test]

@@ -93,7 +93,7 @@ pub(super) async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
             record_commit::note_refused(draft, session, refused, 1)
         })
         .await;
-    let failed = Outcome::Failed { reason: "exit 1".into(), retry: None };
+    let failed = Outcome::Failed { reason: FailureReason::exit(1), retry: None };
     let failed = local.record(Operation::Hook(Hook::UpdateStatus), failed, 1000);
     fixture.commit(&mut local, failed).await;
     fixture.call("unit::resolved", move |draft| unit::resolved(draft, MODEL, unit, true)).await;

@@ -2,7 +2,6 @@
 
 use crate::documents::prelude::{BagDoc, ReplicaDoc, StatusDoc};
 use crate::lifecycle::{application, unit};
-use crate::terms::failure_reason::FailureReason;
 use crate::terms::hook_name::HookName;
 use crate::terms::status::AgentStatus;
 use crate::terms::status_message::StatusMessage;
@@ -107,7 +106,7 @@ fn a_resolved_request_belongs_to_one_failure_and_is_deleted_with_it() {
     let no_error = || reason(UnitRefusal::NoError { unit: web0() });
     assert_eq!(refused(resolved(&mut world)), no_error());
     let fail = |agent: &mut Agent, world: &mut World| {
-        let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
+        let failed = Outcome::Failed { reason: FailureReason::exit(1), retry: None };
         let record = agent.record(Operation::Hook(Hook::Install), failed);
         agent.commit(world, record);
     };

@@ -55,7 +55,7 @@ fn a_failed_hook_publishes_its_reports_and_no_writes() {
     let number = world.number(id);
     let mut record = web.record(
         Operation::Hook(Hook::UpdateStatus),
-        Outcome::Failed { reason: "exit status 1".into(), retry: None },
+        Outcome::Failed { reason: FailureReason::exit(1), retry: None },
     );
     record.writes.bags.insert(number, BagWrites { unit: change("a", "1"), ..BagWrites::default() });
     record.writes.state.insert("k".into(), Some("v".into()));
@@ -158,7 +158,7 @@ fn the_agent_sets_the_workload_status_until_the_charm_does() {
     loud.start(&mut world);
     let active = |text| (WorkloadStatus::Active, of_charm(text));
     assert_eq!(shown(&world, loud.unit), (active("here"), idle), "kept through start");
-    let failed = || Outcome::Failed { reason: "exit status 1".into(), retry: None };
+    let failed = || Outcome::Failed { reason: FailureReason::exit(1), retry: None };
     let stop = loud.record(Operation::Hook(Hook::Stop), failed());
     loud.commit(&mut world, stop);
     let error = (AgentStatus::Error, StatusMessage::HookFailed { hook: HookName::Stop });
@@ -181,7 +181,7 @@ fn scenario_50_a_skipped_hook_is_shown_until_it_succeeds() {
         agent.commit(world, Record { episode: None, ..record });
         read(world.reader(), &MODEL.agent_status(agent.unit)).expect("it was reported").message
     };
-    let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
+    let failed = Outcome::Failed { reason: FailureReason::exit(1), retry: None };
     let hook = HookName::UpdateStatus;
     assert_eq!(ends(&mut agent, &mut world, failed), StatusMessage::HookFailed { hook: hook.clone() });
     let skipped = StatusMessage::HooksSkipped { hooks: [hook].into() };

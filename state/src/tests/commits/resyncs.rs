@@ -95,7 +95,7 @@ fn a_failure_whose_retry_was_abandoned_across_a_resync_is_over() {
     let mut older = world.copy();
     web.start(&mut world);
     let operation = Operation::Hook(Hook::UpdateStatus);
-    let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
+    let failed = Outcome::Failed { reason: FailureReason::exit(1), retry: None };
     let record = web.record(operation.clone(), failed);
     web.commit(&mut world, record);
     let begins = |web: &mut Agent, operation, episode| {

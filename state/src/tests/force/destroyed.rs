@@ -9,7 +9,7 @@ use crate::transitions::destruction;
 use crate::transitions::force_timer::{GRACE_MS, elapsed_ms};
 
 fn fail(world: &mut World, agent: &mut Agent) {
-    let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
+    let failed = Outcome::Failed { reason: FailureReason::exit(1), retry: None };
     let record = agent.record(Operation::Hook(Hook::UpdateStatus), failed);
     agent.commit(world, record);
 }

@@ -81,12 +81,12 @@ fn the_units_of_a_forced_machine_are_forced_too() {
 #[test]
 fn a_manually_provisioned_machine_that_never_returns_is_removed_by_force() {
     let mut world = World::new();
-    let mut bring = |(force, now_ms): (Force, i64)| {
+    let mut remove_added = |(force, now_ms): (Force, i64)| {
         let id = world.run(|draft, ids| {
             let id = ids();
             machine::add_requested(draft, MODEL, id, true, None, 1).map(|_| id)
         });
-        let id = id.expect("it is a person's");
+        let id = id.expect("the model is alive");
         world
             .run(|draft, _| force::destroy_machine(draft, MODEL, id, force, now_ms))
             .expect("the forced removal is accepted");
@@ -98,11 +98,11 @@ fn a_manually_provisioned_machine_that_never_returns_is_removed_by_force() {
         removed
     };
     assert_eq!(
-        bring((Force::AtOnce, NOW)),
+        remove_added((Force::AtOnce, NOW)),
         [false, true, true],
-        "its agent, if it lives, has a minute to take itself away"
+        "its agent, if it runs, has a minute to uninstall itself"
     );
-    assert_eq!(bring((Force::AfterWait, NOW)), [false, false, true]);
+    assert_eq!(remove_added((Force::AfterWait, NOW)), [false, false, true]);
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn scenario_87_a_unit_without_agent_leaves_its_scopes_by_force_and_is_removed() 
 fn scenarios_81_and_83_an_agent_that_returns_is_fenced_and_writes_nothing() {
     let mut world = World::new();
     let (relation, mut web, _) = related_units(&mut world);
-    let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
+    let failed = Outcome::Failed { reason: FailureReason::exit(1), retry: None };
     let record = web.record(Operation::Hook(Hook::UpdateStatus), failed);
     web.commit(&mut world, record);
     force_unit(&mut world, web.unit, Force::AfterWait, NOW);

@@ -113,7 +113,7 @@ fn scenario_164_the_units_of_a_destroyed_application_are_dying() {
         assert!(!world.is_removed(app));
         agent.finish(&mut world);
     }
-    assert!(world.is_removed(app) && world.is_removed(ring), "gone after the third");
+    assert!(world.is_removed(app) && world.is_removed(ring), "removed with the last unit");
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn scenarios_173_and_177_a_dying_application_accepts_nothing_new_and_keeps_its_n
         Deploy { application: Some("web".into()), sha256: "web".into(), units: 1, ..Deploy::default() };
     let refusal = world
         .run(|draft, ids| application::deploy(draft, MODEL, &request, Creation { now_ms: 5, ids }))
-        .expect_err("void");
+        .expect_err("the name is in use");
     assert_eq!(refusal.code(), Code::AlreadyExists);
     assert_eq!(refusal.blockers[0].entity, Entity::Unit(agent.local.name.clone()));
     assert_eq!(refusal.blockers[0].actor, Actor::UnitAgent(agent.local.name.clone()));
@@ -285,7 +285,13 @@ fn deploy_and_refresh_limit_peer_relations_to_what_one_transaction_can_leave() {
     let deployed = world
         .run(|draft, ids| application::deploy(draft, MODEL, &request, Creation { now_ms: 5, ids }))
         .expect("it deploys");
-    assert!(!deployed.units.is_empty(), "the unit with a machine of its own is among them");
+    let machines: BTreeSet<Uuid> =
+        deployed.units.iter().map(|name| machine_of(&world, world.unit(&name.to_string()))).collect();
+    let shared = machine_of(&world, world.unit("web/0"));
+    assert!(
+        machines.contains(&shared) && machines.len() > 1,
+        "a unit with a machine of its own is among them"
+    );
 }
 
 #[test]

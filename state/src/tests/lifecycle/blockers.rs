@@ -4,7 +4,6 @@ use crate::documents::blockers::{BLOCKERS_MAX, EntityId, blockers};
 use crate::lifecycle::application;
 use crate::lifecycle::unit;
 use crate::terms::cause::{Actor, Duty, Entity, RelationName};
-use crate::terms::failure_reason::FailureReason;
 use crate::tests::lifecycle::fixture::machine_of;
 use crate::tests::*;
 
@@ -28,11 +27,11 @@ fn scenario_176_blockers_are_never_empty_and_name_the_failure() {
     let machine = (Entity::Unit(name.clone()), Actor::MachineAgent("0".to_owned()), None);
     assert_eq!(named(&world, EntityId::Application(app)), vec![machine.clone()], "never attached");
     let mut agent = Agent::attach(&mut world, "web/0");
-    let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
+    let failed = Outcome::Failed { reason: FailureReason::exit(1), retry: None };
     let record = agent.record(Operation::Hook(Hook::Install), failed);
     agent.commit(&mut world, record);
     let own = |error| (Entity::Unit(name.clone()), Actor::UnitAgent(name.clone()), error);
-    let error = Some(FailureReason::from("exit status 1").of_operation(&Operation::Hook(Hook::Install)));
+    let error = Some(FailureReason::exit(1).of_operation(&Operation::Hook(Hook::Install)));
     assert_eq!(named(&world, EntityId::Unit(unit)), vec![own(error.clone())]);
     assert_eq!(named(&world, EntityId::Application(app)), vec![own(error)]);
     let refusal = world.run(|draft, _| unit::remove(draft, MODEL, unit, 60)).expect_err("it is not dead");
@@ -65,17 +64,18 @@ fn a_unit_that_leaves_several_relations_is_one_blocker_and_blockers_are_bounded(
     world.run(|draft, _| application::destroy(draft, MODEL, db)).expect("the removal is accepted");
     let blockers_of = |world: &World, entity| {
         let all = blockers(&mut world.reader(), MODEL, entity).into_iter();
-        all.map(|one| (one.entity.to_string(), one.duty)).collect::<Vec<_>>()
+        all.map(|one| (one.entity, one.duty)).collect::<Vec<_>>()
     };
     let named =
         |id, ends: &str| RelationName { number: world.number(id), ends: ends.parse().expect("the ends") };
     let of_web = named(relations[0], "db:server web:db");
     let of_shop = named(relations[1], "db:server shop:db");
     let both = vec![of_web.clone(), of_shop.clone()];
+    let unit = |application: &str| Entity::Unit(UnitName::new(application, 0));
     let of_db = [
-        ("unit db/0".to_owned(), Duty::Terminate { relations: both }),
-        ("unit web/0".to_owned(), Duty::LeaveScopes { relations: vec![of_web] }),
-        ("unit shop/0".to_owned(), Duty::LeaveScopes { relations: vec![of_shop] }),
+        (unit("db"), Duty::Terminate { relations: both }),
+        (unit("web"), Duty::LeaveScopes { relations: vec![of_web] }),
+        (unit("shop"), Duty::LeaveScopes { relations: vec![of_shop] }),
     ];
     assert_eq!(blockers_of(&world, EntityId::Application(db)), of_db);
     assert_eq!(blockers_of(&world, EntityId::Application(web)), []);
@@ -95,7 +95,7 @@ fn a_unit_that_leaves_several_relations_is_one_blocker_and_blockers_are_bounded(
     world.run(|draft, _| application::destroy(draft, MODEL, cache)).expect("the removal is accepted");
     assert_eq!(
         blockers_of(&world, EntityId::Application(cache)),
-        [("unit shop/0".to_owned(), Duty::LeaveScopes { relations: of_cache.to_vec() })]
+        [(unit("shop"), Duty::LeaveScopes { relations: of_cache.to_vec() })]
     );
 
     let many = world.deploy("many", "plain", 7);

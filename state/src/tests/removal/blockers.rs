@@ -3,7 +3,6 @@
 use crate::documents::blockers::EntityId;
 use crate::lifecycle::application;
 use crate::terms::cause::{Actor, Cause, Duty, Entity, RelationName};
-use crate::terms::failure_reason::FailureReason;
 use crate::terms::force::Force;
 use crate::tests::removal::fixture::{
     ALL_PRESENT, dry_run_alone, dry_run_together, dry_run_within, hooks, names, related_units,
@@ -16,9 +15,9 @@ use crate::transitions::force;
 fn a_dry_run_names_what_would_block_the_removal() {
     let mut world = World::new();
     let (_, mut shop, _) = related_units(&mut world);
-    let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
+    let failed = Outcome::Failed { reason: FailureReason::exit(1), retry: None };
     let operation = Operation::Hook(Hook::UpdateStatus);
-    let last_error = FailureReason::from("exit status 1").of_operation(&operation);
+    let last_error = FailureReason::exit(1).of_operation(&operation);
     let record = shop.record(operation, failed);
     shop.commit(&mut world, record);
     let app: Uuid = read(world.reader(), &MODEL.application_name("shop")).expect("the application exists");
@@ -28,7 +27,7 @@ fn a_dry_run_names_what_would_block_the_removal() {
         "it is in error: {:?}",
         result.hooks
     );
-    assert_eq!(result.blockers[0].entity.to_string(), "unit shop/0");
+    assert_eq!(result.blockers[0].entity, Entity::Unit(UnitName::new("shop", 0)));
     assert_eq!(result.blockers[0].last_error, Some(last_error));
     let unknown = dry_run_together(world.reader(), MODEL, &[EntityId::Unit(Uuid(404))], Force::No);
     assert_eq!(unknown.expect_err("nobody").code(), Code::NotFound);
@@ -43,7 +42,7 @@ fn a_dry_run_names_what_would_block_the_removal() {
 fn a_dry_run_with_force_includes_what_the_controller_does_for_failed_units() {
     let mut world = World::new();
     let (_, mut shop, mut db) = related_units(&mut world);
-    let failed = || Outcome::Failed { reason: "exit status 1".into(), retry: None };
+    let failed = || Outcome::Failed { reason: FailureReason::exit(1), retry: None };
     let record = shop.record(Operation::Hook(Hook::UpdateStatus), failed());
     shop.commit(&mut world, record);
     let before = world.documents.map.clone();
@@ -56,11 +55,8 @@ fn a_dry_run_with_force_includes_what_the_controller_does_for_failed_units() {
             let result = dry_run_together(world.reader(), MODEL, &[entity], force)
                 .expect("the forced removal is accepted");
             assert_eq!(names(&result.removed_eventually), ["machine 0", "unit shop/0"], "{entity:?}");
-            assert!(
-                result.blockers.iter().any(|one| one.entity.to_string() == "unit shop/0"),
-                "{:?}",
-                result.blockers
-            );
+            let of_shop = Entity::Unit(UnitName::new("shop", 0));
+            assert!(result.blockers.iter().any(|one| one.entity == of_shop), "{:?}", result.blockers);
             assert!(hooks(&result).iter().any(|hook| hook.starts_with("db/0 server-relation-departed")));
             assert_eq!(result.skipped_hooks, [], "shop/0 is in error");
         }

@@ -64,6 +64,14 @@ pub fn related_units(world: &mut World) -> (Uuid, Agent, Agent) {
     (id, shop, db)
 }
 
+/// The entities in the notation of these tests, which is independent of the texts of messages.
 pub fn names(all: &[Entity]) -> Vec<String> {
-    all.iter().map(Entity::to_string).collect()
+    let notation = |entity: &Entity| match entity {
+        Entity::Unit(name) => format!("unit {name}"),
+        Entity::Application(name) => format!("application {name}"),
+        Entity::Relation(name) => format!("relation {} ({})", name.number, name.ends),
+        Entity::Machine(name) => format!("machine {name}"),
+        Entity::Model(name) => format!("model {name}"),
+    };
+    all.iter().map(notation).collect()
 }

@@ -4,6 +4,7 @@ use crate::documents::blockers::EntityId;
 use crate::lifecycle::leadership;
 use crate::lifecycle::machine;
 use crate::terms::activity::Activity;
+use crate::terms::cause::Entity;
 use crate::terms::force::Force;
 use crate::terms::hook_name::{HookName, RelationEventName};
 use crate::terms::member_version::MemberVersion;
@@ -129,15 +130,16 @@ fn a_dry_run_includes_the_subordinates_of_a_relation_with_an_empty_scope() {
         (vec!["unit logging/0".to_owned()], vec![])
     );
 
-    let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
+    let failed = Outcome::Failed { reason: FailureReason::exit(1), retry: None };
     let record = logging.record(Operation::Hook(Hook::UpdateStatus), failed);
     logging.commit(&mut world, record);
     let result = dry_run_alone(&world, EntityId::Relation(id));
-    let held: Vec<String> = result.blockers.iter().map(|one| one.entity.to_string()).collect();
+    let blocked: Vec<&Entity> = result.blockers.iter().map(|one| &one.entity).collect();
+    let logging = Entity::Unit(UnitName::new("logging", 0));
     assert_eq!(
-        (hooks(&result).len(), held),
-        (0, vec!["unit logging/0".to_owned()]),
-        "the relation has gone, it has not"
+        (hooks(&result).len(), blocked),
+        (0, vec![&logging]),
+        "the relation is removed, the unit is not"
     );
 }
 

@@ -50,7 +50,7 @@ fn a_model_with_a_unit_that_is_not_removed_remains() {
     world.deploy("web", "web", 1);
     let mut agent = Agent::attach(&mut world, "web/0");
     agent.start(&mut world);
-    let failed = Outcome::Failed { reason: "x".into(), retry: None };
+    let failed = Outcome::Failed { reason: FailureReason::exit(1), retry: None };
     let record = agent.record(Operation::Hook(Hook::UpdateStatus), failed);
     agent.commit(&mut world, record);
     let result = destroyed(&world, Force::No);

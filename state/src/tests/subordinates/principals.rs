@@ -3,7 +3,7 @@
 use crate::documents::blockers::{EntityId, blockers};
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{application, machine, unit};
-use crate::terms::cause::{Duty, RelationName};
+use crate::terms::cause::{Duty, Entity, RelationName};
 use crate::terms::owner::Owner;
 use crate::tests::subordinates::fixture::{destroy, document, head, qs, shown, started, subordinate_refused};
 use crate::tests::*;
@@ -46,10 +46,14 @@ fn a_dying_principal_is_a_blocker_beside_its_subordinate_until_it_waits_only_for
     world.run(|draft, _| machine::destroy(draft, MODEL, on)).expect("what is on it goes");
     let blockers_of = |world: &World, entity| {
         let all = blockers(&mut world.reader(), MODEL, entity).into_iter();
-        all.map(|one| (one.entity.to_string(), one.duty, one.last_error.is_some())).collect::<Vec<_>>()
+        all.map(|one| (one.entity, one.duty, one.last_error.is_some())).collect::<Vec<_>>()
     };
     let line = |unit: &str, relations: &[RelationName], failed| {
-        (format!("unit {unit}"), Duty::Terminate { relations: relations.to_vec() }, failed)
+        (
+            Entity::Unit(unit.parse().expect("a name")),
+            Duty::Terminate { relations: relations.to_vec() },
+            failed,
+        )
     };
     let ends = "logging:host web:juju-info".parse().expect("the ends");
     let leave = &[RelationName { number: world.number(id), ends }];
@@ -59,7 +63,7 @@ fn a_dying_principal_is_a_blocker_beside_its_subordinate_until_it_waits_only_for
         assert_eq!(blockers_of(&world, entity)[..2], [subordinate.clone(), line("web/0", leave, false)]);
     }
     web.leave(&mut world, id);
-    let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
+    let failed = Outcome::Failed { reason: FailureReason::exit(1), retry: None };
     let record = web.record(Operation::Hook(Hook::Stop), failed);
     web.commit(&mut world, record);
     for entity in all {

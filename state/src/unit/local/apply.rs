@@ -405,12 +405,12 @@ mod tests {
     fn the_failures_of_an_episode_are_counted_up_to_the_greatest_number() {
         let mut local = Local::new(Uuid(2), UnitName::new("web", 0));
         let operation = Operation::Hook(Hook::UpdateStatus);
-        let outcome = Outcome::Failed { reason: "exit status 1".into(), retry: None };
+        let outcome = Outcome::Failed { reason: FailureReason::exit(1), retry: None };
         for (before, after) in [(1, 2), (u32::MAX, u32::MAX)] {
             local.step = Step::Failed(Episode {
                 id: 1,
                 operation: operation.clone(),
-                reason: "exit status 1".into(),
+                reason: FailureReason::exit(1),
                 since_ms: 1,
                 failures: before,
                 retry: None,

@@ -2,7 +2,7 @@
 //! machine of its own and an agent that has run its first hooks.
 //!
 //! The floor is the smallest command that sends a request to the controller: it starts, connects and exits. A change of
-//! the model precedes each command, so that no answer is a cached one.
+//! the model precedes each `status`, so that no response is a cached one.
 
 use super::{at, model_with_application, report};
 use api::{AddUnits, Attach, Commit, Handle};

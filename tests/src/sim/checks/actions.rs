@@ -65,7 +65,7 @@ impl Check for Actions {
         }
     }
 
-    fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
+    fn check_final_state(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
         for (key, _) in read_all::<ActionStatus>(end.reader, &end.model.prefix(Kind::ActionOf)) {
             found.push(format!("{key}: the action is still pending at rest"));
         }

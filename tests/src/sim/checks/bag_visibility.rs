@@ -13,7 +13,7 @@ impl Check for BagVisibility {
         "bag-visibility"
     }
 
-    fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
+    fn check_final_state(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
         for agent in &end.agents {
             for (number, shown) in agent.view.iter().flat_map(|view| &view.relations) {
                 let relation = read(end.reader, &end.model.relation(shown.head.uuid));

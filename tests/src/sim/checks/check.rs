@@ -1,4 +1,10 @@
-//! The interface of a check: its observations during a run, and the final state.
+//! The interface of a check: what it observes during a schedule, and the final state that it examines.
+//!
+//! A check only reads: it must not change the schedule, so that a seed means the same with any set of checks. Each
+//! observation appends the violations that it finds to `found`; `system` decides which of them ends the schedule.
+//!
+//! Implemented by one file of `checks` for each property; called by `Checks` for `system/observation.rs` (facts and
+//! commits), `system/obstructed.rs` (explanations) and `system/phases.rs` (the final state).
 
 use super::running_agent::RunningAgent;
 use super::stuck_system::StuckSystem;
@@ -28,12 +34,16 @@ impl Commit<'_> {
     }
 }
 
-/// The system at the end: at rest, or still changing when the time is over.
+/// The system after the last calm phase.
+///
+/// It need not be at rest: after the bounded number of polls or of rounds, it may still be changing, or units may have
+/// failed. The check `converged` reports that; checks of what rest implies examine the state only if `is_at_rest`.
 pub struct FinalState<'a> {
     pub model: Model,
     pub reader: &'a dyn Reader,
     /// Running agents of units that the store contains.
     pub agents: Vec<RunningAgent>,
+    /// Whether nothing changes any more and no unit is in error.
     pub is_at_rest: bool,
     /// The committed transactions, if the profile keeps them.
     pub recorded: &'a [(Revision, Transaction)],
@@ -55,7 +65,8 @@ pub trait Check {
     fn commit(&mut self, _commit: &Commit<'_>, _found: &mut Vec<String>) {}
     /// The system rests, and `why` was requested for every entity.
     fn check_explanations(&mut self, _stuck: &StuckSystem<'_>, _found: &mut Vec<String>) {}
-    fn at_rest(&mut self, _end: &FinalState<'_>, _found: &mut Vec<String>) {}
+    /// The final state, at rest or not; called once, before everything is restarted.
+    fn check_final_state(&mut self, _end: &FinalState<'_>, _found: &mut Vec<String>) {}
 }
 
 /// The parts of a document's key.

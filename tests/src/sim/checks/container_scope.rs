@@ -20,7 +20,7 @@ impl Check for ContainerScope {
         "container-scope"
     }
 
-    fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
+    fn check_final_state(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
         for agent in &end.agents {
             let Some(shown) = &agent.view else { continue };
             let Some(own) = principal(end.reader, end.model, agent.unit) else { continue };

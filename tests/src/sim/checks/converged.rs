@@ -74,7 +74,7 @@ impl Check for Converged {
         "converged"
     }
 
-    fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
+    fn check_final_state(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
         if !end.is_at_rest {
             found.push("the system does not converge".to_owned());
         }

@@ -118,7 +118,7 @@ impl Check for DeliveredConfig {
         }
     }
 
-    fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
+    fn check_final_state(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
         for agent in end.agents.iter().filter(|_| end.is_at_rest) {
             let store_generation = agent.view.as_ref().map(|view| view.position.store_generation);
             let seen = self

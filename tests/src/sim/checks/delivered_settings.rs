@@ -96,7 +96,7 @@ impl Check for DeliveredSettings {
         self.was_restored = true;
     }
 
-    fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
+    fn check_final_state(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
         for agent in end.agents.iter().filter(|_| end.is_at_rest && !self.was_restored) {
             for (number, known) in &agent.local.relations {
                 for unit in known.members.keys() {

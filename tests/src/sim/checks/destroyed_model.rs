@@ -53,7 +53,7 @@ impl Check for DestroyedModel {
         }
     }
 
-    fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
+    fn check_final_state(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
         let id = end.model.0;
         match read(end.reader, &end.model.model_life()) {
             Some(Life::Alive) => return,

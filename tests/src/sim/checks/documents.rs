@@ -26,7 +26,7 @@ impl Check for DocumentInvariants {
         }
     }
 
-    fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
+    fn check_final_state(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
         found.extend(invariants::violations(end.reader, end.model));
         for left in end.reader.scan(&end.model.cleanups(), "", usize::MAX) {
             found.push(format!("I14: {} is not finished at rest", left.key));

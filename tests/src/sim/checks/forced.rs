@@ -104,7 +104,7 @@ impl Check for Forced {
         }
     }
 
-    fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
+    fn check_final_state(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
         for (key, forced) in read_all::<ForcedRemovalDoc>(end.reader, &end.model.prefix(Kind::ForcedRemoval))
         {
             found.push(format!("{key} remains at rest: {forced:?}"));

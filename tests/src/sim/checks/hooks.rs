@@ -181,7 +181,7 @@ impl Check for Hooks {
         }
     }
 
-    fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
+    fn check_final_state(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
         for RunningAgent { folder, name, boot, .. } in end.agents.iter().filter(|_| end.is_at_rest) {
             if self.0.get(folder).is_some_and(|unit| unit.upgrade_pending) {
                 found.push(format!("{name}: upgrade-charm has not run after the charm was replaced"));

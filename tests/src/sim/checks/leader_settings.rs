@@ -66,7 +66,7 @@ impl Check for LeaderSettings {
         }
     }
 
-    fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
+    fn check_final_state(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
         for agent in end.agents.iter().filter(|_| end.is_at_rest) {
             let Some(unit) = read(end.reader, &end.model.unit(agent.unit)) else { continue };
             let grant = read(end.reader, &end.model.leader(unit.application));

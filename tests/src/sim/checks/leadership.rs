@@ -96,7 +96,7 @@ impl Check for Leadership {
         }
     }
 
-    fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
+    fn check_final_state(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
         for agent in end.agents.iter().filter(|_| end.is_at_rest) {
             let unit = read(end.reader, &end.model.unit(agent.unit));
             let grant = unit.and_then(|unit| read(end.reader, &end.model.leader(unit.application)));

@@ -112,7 +112,7 @@ impl Check for LeakedInstances {
         }
     }
 
-    fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
+    fn check_final_state(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
         let destroyed = read(end.reader, &end.model.model_life()).is_none();
         for (number, machine) in &self.instances {
             let life = read(end.reader, &end.model.machine_life(*machine));

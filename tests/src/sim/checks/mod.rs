@@ -1,8 +1,8 @@
 //! Checks: the properties of spec/invariants.md, one per file.
 //!
 //! A check observes the durable events of the units' folders, the hooks that ran, and every commit of the store. At
-//! the end it examines the whole system at rest. A check must not change the run. The name of a check is the name of
-//! its file; mutants name the check that must detect them.
+//! the end it examines the final state of the whole system. A check must not change the schedule. The name of a
+//! check is the name of its file; mutants name the check that must detect them.
 //!
 //! Four files contain no check: `check` is the interface of a check, and `running_agent`, `stuck_system` and
 //! `done_records` are shared by several checks.
@@ -77,7 +77,7 @@ pub struct Violation {
     pub what: String,
 }
 
-/// All checks of one run.
+/// All checks of one schedule.
 pub struct Checks {
     all: Vec<Box<dyn Check>>,
     done_records: DoneRecords,
@@ -220,7 +220,7 @@ impl Checks {
         self.for_each(|check, found| check.check_explanations(stuck, found));
     }
 
-    pub fn at_rest(&mut self, end: &FinalState<'_>) {
-        self.for_each(|check, found| check.at_rest(end, found));
+    pub fn check_final_state(&mut self, end: &FinalState<'_>) {
+        self.for_each(|check, found| check.check_final_state(end, found));
     }
 }

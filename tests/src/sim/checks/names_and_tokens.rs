@@ -55,7 +55,7 @@ impl Check for NamesAndTokens {
         }
     }
 
-    fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
+    fn check_final_state(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
         found.extend(leftover_tokens(end.reader));
         for agent in &end.agents {
             let known = read(end.reader, &GLOBAL.token_of(agent.unit));

@@ -84,7 +84,7 @@ impl Check for Provisioning {
         }
     }
 
-    fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
+    fn check_final_state(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
         for (machine, reason) in &self.unreported {
             if read(end.reader, &end.model.machine(*machine)).is_some() {
                 found.push(format!("machine {machine}: the failure was not reported: {reason:?}"));

@@ -65,7 +65,7 @@ impl Check for Resources {
         self.installed.clear();
     }
 
-    fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
+    fn check_final_state(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
         for RunningAgent { name, local, view, .. } in end.agents.iter().filter(|_| end.is_at_rest) {
             let current = view.as_deref().map(|view| resources_digest(&view.charm.charm.resources));
             let seen = local.charm.as_ref().map(|charm| charm.resources.clone());

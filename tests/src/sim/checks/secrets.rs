@@ -123,7 +123,7 @@ impl Check for Secrets {
         }
     }
 
-    fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
+    fn check_final_state(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
         let (reader, model) = (end.reader, end.model);
         let readable = readable(reader, model);
         for agent in end.agents.iter().filter(|_| end.is_at_rest) {

@@ -12,7 +12,7 @@ impl Check for Serializable {
         "serializable"
     }
 
-    fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
+    fn check_final_state(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
         if let Err((revision, conflict)) = replay(end.recorded) {
             found.push(format!("revision {revision} is not serializable: {}", conflict.0));
         }

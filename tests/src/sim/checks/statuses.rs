@@ -122,7 +122,7 @@ impl Check for StatusDelivery {
         }
     }
 
-    fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
+    fn check_final_state(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
         for agent in &end.agents {
             for ReportNumber { run, call } in self.lines.get(&agent.folder).into_iter().flatten() {
                 if read(end.reader, &end.model.log(agent.unit, *run, *call)).is_none() {

@@ -72,7 +72,7 @@ impl Check for ViewFold {
         }
     }
 
-    fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
+    fn check_final_state(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
         for agent in end.agents.iter().filter(|_| end.is_at_rest) {
             let Some(shown) = &agent.view else { continue };
             let Some(whole) = view::full_view(end.reader, end.model, agent.unit) else { continue };

@@ -121,7 +121,7 @@ impl Check for VisibleEffects {
         }
     }
 
-    fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
+    fn check_final_state(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
         for agent in end.agents.iter().filter(|_| end.is_at_rest) {
             for (relation, progress) in &agent.local.relations {
                 let bag = read(end.reader, &end.model.bag(progress.uuid, agent.unit));

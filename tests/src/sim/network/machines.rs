@@ -44,13 +44,13 @@ impl MachineLink {
             let request = request.clone();
             async move { anybody.controller.session(&self.token).await?.handle(request).await }
         };
-        let answer = self.network.request(authenticated, self.principal.clone()).await;
+        let response = self.network.request(authenticated, self.principal.clone()).await;
         world.pause().await;
         if self.network.is_cut_off(self.machine, Direction::FromController) {
             world.sleep(RESPONSE_TIMEOUT_MS).await;
             return Err(unreachable_error("no response"));
         }
-        answer.unwrap_or_else(|| Err(unreachable_error("no response")))
+        response.unwrap_or_else(|| Err(unreachable_error("no response")))
     }
 }
 
@@ -64,7 +64,7 @@ impl Watch<WatchMachine> for MachineLink {
             network.world.sleep(RESPONSE_TIMEOUT_MS).await;
             return Err(unreachable_error("no response"));
         }
-        let until = StreamBreak::random(network, network.generation());
+        let until = StreamBreak::random(network, network.controller_restarts());
         let anybody = network.session(self.principal.clone());
         let inner = anybody.controller.session(&self.token).await?.watch(watch).await?;
         Ok(SimMachineStream { link: self.clone(), inner, until, arrived: None })
@@ -94,7 +94,7 @@ impl Handle<SetUnitToken> for MachineLink {
 }
 
 impl Handle<ReportPresence> for MachineLink {
-    /// Reports presence only in runs in which operators request `why`.
+    /// Reports presence only in schedules in which operators request `why`.
     async fn handle(&self, report: ReportPresence) -> Result<(), ApiError> {
         if self.network.world.profile().obstructed == 0 {
             return pending().await;

@@ -83,9 +83,9 @@ impl Link {
         let (sender, receiver) = oneshot::channel();
         let request = self.through_json(request);
         match delivery {
-            Delivery::Delivered { doubled, within_ms } => {
-                if doubled {
-                    world.trace(|| format!("network: {name} of {} doubled", self.unit));
+            Delivery::Delivered { duplicated, within_ms } => {
+                if duplicated {
+                    world.trace(|| format!("network: {name} of {} duplicated", self.unit));
                     self.deliver(request.clone(), arrives.clone(), (world.below(3_000), TRANSIT_MS), None);
                 }
                 if within_ms > TRANSIT_MS {
@@ -98,7 +98,7 @@ impl Link {
                 drop(sender);
             }
             Delivery::LostAfter => {
-                world.trace(|| format!("network: reply to {name} of {} lost", self.unit));
+                world.trace(|| format!("network: response to {name} of {} lost", self.unit));
                 self.deliver(request, arrives, (world.below(TRANSIT_MS), TRANSIT_MS), None);
                 if world.chance_of(500) {
                     world.sleep(RESPONSE_TIMEOUT_MS).await;
@@ -115,7 +115,7 @@ impl Link {
             }
         }
         match receiver.await {
-            Ok(answer) => Ok(self.through_json(answer?)),
+            Ok(response) => Ok(self.through_json(response?)),
             Err(_) => {
                 world.pause().await;
                 Err(unreachable_error("the connection broke"))
@@ -128,7 +128,7 @@ impl Link {
         request: R,
         arrives: impl Fn() + Send + 'static,
         (delay_ms, back_within_ms): (u64, u64),
-        reply: Option<oneshot::Sender<Result<R::Response, ApiError>>>,
+        response_sender: Option<oneshot::Sender<Result<R::Response, ApiError>>>,
     ) where
         R: Request,
         SimSession: Handle<R>,
@@ -141,12 +141,12 @@ impl Link {
                 return;
             }
             arrives();
-            let answer = link.session().handle(request).await;
+            let response = link.session().handle(request).await;
             world.sleep(world.below(back_within_ms / 2)).await;
-            if let Some(reply) =
-                reply.filter(|_| !link.network.is_cut_off(link.folder, Direction::FromController))
+            if let Some(sender) = response_sender
+                && !link.network.is_cut_off(link.folder, Direction::FromController)
             {
-                reply.send(answer).ok();
+                sender.send(response).ok();
             }
         });
     }
@@ -171,12 +171,12 @@ impl Handle<Commit> for Link {
         if profile.has(Mutant::CommitIsLostButAnswered) && world.chance_of(50) {
             return Ok(Committed { answer: CommitOutcome::default(), revision: 1 });
         }
-        let first = profile.every_reply_lost > 0
+        let first = profile.every_response_lost > 0
             && !world.is_calm()
             && self.network.state().lost_once.insert((unit, sequence), ()).is_none();
         let delivery = if first { Delivery::LostAfter } else { self.network.delivery() };
         if profile.has(Mutant::DuplicateIsFenced)
-            && matches!(delivery, Delivery::Delivered { doubled: true, .. })
+            && matches!(delivery, Delivery::Delivered { duplicated: true, .. })
         {
             return Err(ApiError::new(ErrorCode::Fenced, "a newer agent of this unit is attached"));
         }
@@ -226,8 +226,8 @@ impl Handle<ReadSecret> for Link {
 }
 
 impl Handle<BagRequest> for Link {
-    async fn handle(&self, asked: BagRequest) -> Result<Option<BagView>, ApiError> {
-        let bag = self.send("bag", asked).await?;
+    async fn handle(&self, request: BagRequest) -> Result<Option<BagView>, ApiError> {
+        let bag = self.send("bag", request).await?;
         let empty = self.network.world.profile().has(Mutant::OmittedBagIsEmpty);
         Ok(bag.map(|bag| if empty { BagView::with_values(bag.counter, Bag::new()) } else { bag }))
     }
@@ -256,7 +256,7 @@ impl Watch<WatchUnit> for Link {
             world.sleep(RESPONSE_TIMEOUT_MS).await;
             return Err(unreachable_error("no response"));
         }
-        let generation = network.generation();
+        let controller_restarts = network.controller_restarts();
         let session = self.session();
         let newest = session.controller.position(session.controller.store.newest_revision());
         let behind = |from: &Position| {
@@ -268,7 +268,7 @@ impl Watch<WatchUnit> for Link {
         };
         let drops_first = from.is_some() && world.profile().has(Mutant::FirstEventIsDropped);
         let inner = session.watch(WatchUnit { epoch, from: opened }).await?;
-        let until = StreamBreak::random(network, generation);
+        let until = StreamBreak::random(network, controller_restarts);
         world.note(Fact::Stream { folder: self.folder, unit: self.unit, open: true });
         Ok(SimStream { link: self.clone(), inner, until, duplicate: None, drops_first })
     }

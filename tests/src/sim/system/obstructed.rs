@@ -1,7 +1,7 @@
-//! The phase of a run in which removals cannot finish and operators request `why`.
+//! The phase of a schedule in which removals cannot finish and operators request `why`.
 //!
 //! Obstacles are placed in the way of removals and then removed one by one. Whenever the system rests, `why` is
-//! requested for every entity and the checks compare the answers with the obstacles. In half of the runs the
+//! requested for every entity and the checks compare the responses with the obstacles. In half of these schedules the
 //! operators first repeat the removals with force.
 
 use crate::sim::checks::stuck_system::{Obstacle, StuckSystem, WhyAnswer};
@@ -22,11 +22,11 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;
 
-/// The additional obstacles of one run, at most.
+/// The additional obstacles of one schedule, at most.
 const OBSTACLES_MAX: u64 = 3;
 
 impl System {
-    /// Runs the phase. At its end all obstacles are removed. `None`: the run is over.
+    /// Runs the phase. At its end all obstacles are removed. `None`: the schedule is over.
     pub(super) fn run_obstructed(&mut self, is_over: &impl Fn(&System) -> bool) -> Option<()> {
         let operator = self.operator();
         self.world.trace(|| "obstructed: removals with obstacles");
@@ -70,7 +70,7 @@ impl System {
         })
     }
 
-    /// Runs an action of an operator until it finishes. `None`: the run is over.
+    /// Runs an action of an operator until it finishes. `None`: the schedule is over.
     fn run<T: 'static>(
         &mut self,
         is_over: &impl Fn(&System) -> bool,

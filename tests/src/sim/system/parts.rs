@@ -16,7 +16,8 @@ use state::terms::names::Uuid;
 use std::sync::Arc;
 use test_support::memory_store::MemoryStore;
 
-/// A run has some tens of removals and takes some minutes: with these limits tombstones and archives are deleted in it.
+/// A schedule has some tens of removals and takes some minutes: with these limits tombstones and archives are
+/// deleted in it.
 const JANITOR_LIMITS: JanitorLimits =
     JanitorLimits { archive_grace_ms: 30_000, tombstones_max: 2, retired_tokens_max: 1_000 };
 

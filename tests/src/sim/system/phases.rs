@@ -1,4 +1,4 @@
-//! The phases of a run, except obstructed removals.
+//! The phases of a schedule, except obstructed removals.
 
 use super::parts::System;
 use super::steps::{MINUTE_MS, POLLS_MAX};
@@ -47,7 +47,7 @@ impl System {
         }
     }
 
-    /// Runs the operators under faults. False: a violation ended the run.
+    /// Runs the operators under faults. False: a violation ended the schedule.
     fn run_chaos(&mut self, is_over: &impl Fn(&System) -> bool) -> bool {
         self.world.set_calm(false);
         let (first, second) = (self.operator(), self.operator());
@@ -98,7 +98,7 @@ impl System {
         }
     }
 
-    /// Ends all faults and waits until nothing changes, resolving failures. False: a violation ended the run.
+    /// Ends all faults and waits until nothing changes, resolving failures. False: a violation ended the schedule.
     pub(super) fn run_calm(&mut self, is_over: &impl Fn(&System) -> bool) -> bool {
         self.world.trace(|| "calm: faults are over");
         self.world.set_calm(true);
@@ -155,7 +155,7 @@ impl System {
         let (fleet, checks) = (&self.fleet, &mut self.checks);
         self.store.map().read_now(|reader| {
             let agents = fleet.running_agents(reader);
-            checks.at_rest(&FinalState {
+            checks.check_final_state(&FinalState {
                 model: Model(MODEL),
                 reader,
                 agents,

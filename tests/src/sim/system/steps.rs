@@ -1,4 +1,4 @@
-//! The steps of a run: one poll or one jump in time, then its commands, facts and commits.
+//! The steps of a schedule: one poll or one jump in time, then its commands, facts and commits.
 
 use super::parts::System;
 use crate::sim::fact::Fact;
@@ -11,10 +11,10 @@ use state::terms::life::Life;
 use std::time::Instant;
 
 pub(super) const MINUTE_MS: u64 = 60_000;
-/// The system rests when nothing has changed for this long. 85 s is longer than a leader's term (60 s), a
+/// The system rests when nothing has changed for this long. 85 s is longer than a leader's lease (60 s), a
 /// silent watch (15 s) and the longest pause of a loop (5 s) in sequence.
 const REST_AFTER_MS: u64 = 85_000;
-/// The largest number of polls of one run: several times what an hour without a controller takes.
+/// The largest number of polls of one schedule: several times what an hour without a controller takes.
 pub(super) const POLLS_MAX: u64 = 2_000_000;
 impl System {
     /// Lets time pass, with faults unless the system is calm.

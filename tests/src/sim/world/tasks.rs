@@ -1,4 +1,4 @@
-//! The scheduler of one run: its tasks, and the poll of one of them at a time.
+//! The scheduler of one schedule: its tasks, and the poll of one of them at a time.
 //!
 //! It chooses among the ready tasks at random. Time stands still while a task is ready and jumps to the next timer
 //! otherwise. To crash a task is to drop it.

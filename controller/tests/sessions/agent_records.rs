@@ -1,4 +1,10 @@
-//! The sessions and records of a unit agent: fencing, repeated commits, resyncs and refused records.
+//! Tests the handlers by which a unit agent attaches, commits its records and resyncs (design 4).
+//!
+//! At most one session of a unit may write: an attach is refused while an older session is in use, and a fenced agent
+//! can neither read nor write. A record is applied exactly once however often it arrives, and a record that cannot be
+//! applied is shown to users until the unit commits another one.
+//!
+//! The transitions behind the handlers are tested in `state/src/tests/commits/`.
 
 use crate::support::*;
 use api::error::ErrorCode;
@@ -43,7 +49,7 @@ async fn a_repeated_commit_is_applied_once_with_the_same_response() {
 }
 
 #[tokio::test]
-async fn the_same_nonce_gets_the_same_epoch_and_another_one_waits_until_the_older_session_ends() {
+async fn an_attach_is_repeatable_with_its_nonce_and_refused_with_another_while_the_session_is_in_use() {
     let fixture = Fixture::in_memory().await;
     fixture.deploy("web", 1).await;
     let old = fixture.attach_agent("web/0").await;
@@ -52,14 +58,14 @@ async fn the_same_nonce_gets_the_same_epoch_and_another_one_waits_until_the_olde
     let mut watch =
         old.api.watch(WatchUnit { epoch: old.epoch, from: None }).await.expect("the stream opens");
     assert!(next_delta(&mut watch).await.full);
-    let again = old.api.handle(attach(1)).await.expect("a lost reply");
+    let again = old.api.handle(attach(1)).await.expect("the response was lost");
     assert_eq!(again.answer.epoch, old.epoch);
-    let beside = old.api.handle(attach(2)).await;
-    assert_eq!(beside.expect_err("the older one lives").code, ErrorCode::Blocked);
+    let concurrent = old.api.handle(attach(2)).await;
+    assert_eq!(concurrent.expect_err("the session is in use").code, ErrorCode::Blocked);
     drop(watch);
     let new = Agent::attach(old.api.clone(), 2).await;
     assert_eq!(new.epoch, old.epoch + 1);
-    let copy = old.api.handle(attach(3)).await.expect_err("a copy's folder");
+    let copy = old.api.handle(attach(3)).await.expect_err("the folder is a copy");
 
     let record = old.record(Operation::Hook(Hook::Install));
     let commit = old.api.handle(Commit { epoch: old.epoch, record }).await.expect_err("the agent is fenced");
@@ -83,17 +89,17 @@ async fn a_resync_restores_what_a_restored_store_has_lost() {
     let (relation, id) = fixture.integrate().await;
     let mut web = fixture.attach_agent("web/0").await;
     let unit = fixture.unit("web/0").await;
-    let mut memory = Local::new(unit, "web/0".parse().expect("a unit"));
+    let mut local = Local::new(unit, "web/0".parse().expect("a unit"));
     let mut entered = web.record(Operation::Hook(Hook::UpdateStatus));
     entered.operation = web.enter_scope_operation((relation, id), "db", "db");
-    memory.apply(&Event::Finished(entered));
-    memory.apply(&Event::Acknowledged { sequence: 1, revision: 1, refusal: None, retry: None });
-    memory.sequence = 40;
+    local.apply(&Event::Finished(entered));
+    local.apply(&Event::Acknowledged { sequence: 1, revision: 1, refusal: None, retry: None });
+    local.sequence = 40;
     // the restored store contains only the first of many relations
-    let unknown = RelationLocal { uuid: Uuid(404), ..memory.relations[&relation].clone() };
-    memory.relations.extend((1000..1020).map(|number| (number, unknown.clone())));
-    let mut resync = memory.record(Operation::Resync, Outcome::Ok, 5);
-    resync.resync_local = Some(Box::new(memory));
+    let unknown = RelationLocal { uuid: Uuid(404), ..local.relations[&relation].clone() };
+    local.relations.extend((1000..1020).map(|number| (number, unknown.clone())));
+    let mut resync = local.record(Operation::Resync, Outcome::Ok, 5);
+    resync.resync_local = Some(Box::new(local));
     assert_eq!(web.commit(resync).await.answer.dropped.len(), 20);
     let model = fixture.model;
     let scope =
