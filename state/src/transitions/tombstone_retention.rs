@@ -18,10 +18,16 @@ pub const TOMBSTONES_MAX: usize = 1_000;
 /// Tombstones deleted by one transaction, with two reads each: 80, below the 100 of a transaction.
 pub const TOMBSTONES_PER_BATCH: usize = 40;
 
+/// Whether no agent needs a tombstone as evidence any more: what [`may_be_deleted`] and [`delete`] decide.
+/// `is_recall_open` is whether the recall of the unit is still to be confirmed.
+fn is_expendable(is_recall_open: bool) -> bool {
+    !is_recall_open
+}
+
 /// Whether the tombstone of an entity may be deleted. Only for choosing candidates: [`delete`] decides.
 pub fn may_be_deleted(reader: &dyn Reader, model: Model, id: Uuid, tombstone: &TombstoneDoc) -> bool {
     let recall = tombstone.machine.and_then(|machine| read(reader, &model.recall(machine, id)));
-    recall.is_none()
+    is_expendable(recall.is_some())
 }
 
 /// Deletes those of these tombstones that are no longer needed as evidence, at most [`TOMBSTONES_PER_BATCH`] at a time.
@@ -29,7 +35,7 @@ pub fn delete(draft: &mut Draft, model: Model, ids: &[Uuid]) {
     for id in ids.iter().take(TOMBSTONES_PER_BATCH) {
         let Some(tombstone) = draft.get(&model.tombstone(*id)) else { continue };
         let recall = tombstone.machine.and_then(|machine| draft.get(&model.recall(machine, *id)));
-        if recall.is_none() {
+        if is_expendable(recall.is_some()) {
             draft.remove(&model.tombstone(*id));
         }
     }
