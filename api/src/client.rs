@@ -22,6 +22,7 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
 
 /// The time to connect: 5 s allow for many retransmissions, because the controller is on this machine or a few network
 /// hops away.
@@ -159,7 +160,7 @@ impl Client {
         if let Some(timeout) = timeout {
             request = request.timeout(timeout);
         }
-        let response = self.within(response_wait(silence, bytes), request.send()).await?;
+        let response = self.until(Instant::now() + response_wait(silence, bytes), request.send()).await?;
         if response.status().is_success() {
             return Ok(response);
         }
@@ -171,13 +172,13 @@ impl Client {
         }))
     }
 
-    /// Waits for a part of a response.
-    async fn within<T>(
+    /// Waits for a part of a response until this time.
+    async fn until<T>(
         &self,
-        limit: Duration,
+        end: Instant,
         part: impl Future<Output = reqwest::Result<T>>,
     ) -> Result<T, ApiError> {
-        match tokio::time::timeout(limit, part).await {
+        match timeout_at(end, part).await {
             Ok(part) => part.map_err(|error| self.unreachable(&error)),
             Err(_) => Err(ApiError::unreachable(&self.address, TIMED_OUT)),
         }
@@ -186,7 +187,7 @@ impl Client {
     /// Receives the body of a response. What is bounded is the time without progress.
     async fn receive(&self, mut response: reqwest::Response, silence: Duration) -> Result<Vec<u8>, ApiError> {
         let mut bytes = Vec::new();
-        while let Some(chunk) = self.within(silence, response.chunk()).await? {
+        while let Some(chunk) = self.until(Instant::now() + silence, response.chunk()).await? {
             bytes.extend_from_slice(&chunk);
         }
         Ok(bytes)
@@ -262,6 +263,9 @@ pub struct LineStream<T> {
     buffer: Vec<u8>,
     /// The number of bytes at the start of the buffer that contain no line end.
     searched: usize,
+    /// When the next bytes are overdue. A caller that waits for several things at a time drops its call of `next` and
+    /// calls again: this is no progress of the stream.
+    overdue: Instant,
     item: PhantomData<fn() -> T>,
 }
 
@@ -286,12 +290,15 @@ impl<T: DeserializeOwned + Send + Sync> Stream for LineStream<T> {
             }
             let chunk = self.response.chunk();
             let chunk = match self.client.agent {
-                Some(_) => self.client.within(self.client.silence, chunk).await?,
+                Some(_) => self.client.until(self.overdue, chunk).await?,
                 // a user's stream may be silent: it has no heartbeats
                 None => chunk.await.map_err(|error| self.client.unreachable(&error))?,
             };
             match chunk {
-                Some(chunk) => self.buffer.extend_from_slice(&chunk),
+                Some(chunk) => {
+                    self.overdue = Instant::now() + self.client.silence;
+                    self.buffer.extend_from_slice(&chunk);
+                }
                 None => return Err(ApiError::unreachable(&self.client.address, "the stream ended")),
             }
         }
@@ -317,7 +324,14 @@ impl<R: WatchRequest> Watch<R> for Client {
     async fn watch(&self, request: R) -> Result<LineStream<R::Item>, ApiError> {
         // A watch has no total timeout: it ends when it is silent.
         let response = self.send(R::ROUTE, request, self.silence, None).await?;
-        Ok(LineStream { response, client: self.clone(), buffer: Vec::new(), searched: 0, item: PhantomData })
+        Ok(LineStream {
+            response,
+            overdue: Instant::now() + self.silence,
+            client: self.clone(),
+            buffer: Vec::new(),
+            searched: 0,
+            item: PhantomData,
+        })
     }
 }
 

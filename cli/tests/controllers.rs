@@ -72,8 +72,9 @@ async fn the_controller_of_the_folder_is_the_only_one() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn whoami_names_controller_model_and_user() {
-    let expected = "Controller:  here\nModel:       admin/dev\nUser:        admin\n";
-    assert_eq!(printed(&["whoami"], "dev").await, expected);
+    let words: Vec<String> =
+        printed(&["whoami"], "dev").await.split_whitespace().map(str::to_owned).collect();
+    assert_eq!(words, ["Controller:", "here", "Model:", "admin/dev", "User:", "admin"]);
     let none = document(&["whoami", "--format", "json"], "").await;
     assert_eq!(none, json!({ "controller": "here", "model": "", "user": "admin" }));
 }

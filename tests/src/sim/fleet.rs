@@ -112,15 +112,15 @@ impl AgentFleet {
         self.folders.values().filter_map(|folder| Some((folder, folder.agent.borrow().clone()?)))
     }
 
-    /// Whether a unit is in error.
-    pub fn has_failed_unit(&self) -> bool {
-        !self.failed_units().is_empty()
-    }
-
-    /// The units in error.
-    pub fn failed_units(&self) -> Vec<UnitName> {
+    /// The units in error that the store contains. Nobody can resolve the failure of a folder's copy whose unit was
+    /// removed while the agent of the copy was stopped (seed 1795705519200 of commit 1fc4fb3c).
+    pub fn failed_units(&self, reader: &dyn Reader) -> Vec<UnitName> {
+        let is_stored = |folder: &Folder| read(reader, &Model(MODEL).unit(folder.location.unit)).is_some();
         let failed = self.agents().filter(|(_, agent)| agent.shared.local().episode().is_some());
-        failed.map(|(folder, _)| folder.location.name.clone()).collect()
+        failed
+            .filter(|(folder, _)| is_stored(folder))
+            .map(|(folder, _)| folder.location.name.clone())
+            .collect()
     }
 
     /// The running agents of units that the store contains.

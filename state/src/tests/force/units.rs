@@ -7,7 +7,7 @@ use crate::documents::prelude::{BagDoc, ForcedRemovalDoc};
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{application, cleanup, machine, unit};
 use crate::machine::plan::shows_unfinished_agent;
-use crate::terms::cause::{Actor, Duty};
+use crate::terms::cause::{Actor, Duty, Entity};
 use crate::terms::force::{Force, ForcePhase, ForcedBy};
 use crate::tests::force::fixture::{NOW, force_unit, forced, members, related_units, started, sweep};
 use crate::tests::*;
@@ -56,9 +56,10 @@ fn scenarios_81_and_83_an_agent_that_returns_is_fenced_and_writes_nothing() {
     let waits: Vec<_> = waits.iter().map(|cause| (&cause.duty, &cause.actor)).collect();
     assert_eq!(waits, [(&duty, &actor)], "the controller acts: its agent and its error do not matter");
     let leave = suspended_relation_blockers(&mut world.reader(), MODEL, relation);
-    let leave: Vec<_> = leave.iter().map(|cause| (cause.entity.to_string(), &cause.actor)).collect();
-    let by_agent = Actor::UnitAgent(UnitName::new("db", 0));
-    assert_eq!(leave, [("unit web/0".to_owned(), &actor), ("unit db/0".to_owned(), &by_agent)]);
+    let leave: Vec<_> = leave.into_iter().map(|cause| (cause.entity, cause.actor)).collect();
+    let db = UnitName::new("db", 0);
+    let by_agent = (Entity::Unit(db.clone()), Actor::UnitAgent(db));
+    assert_eq!(leave, [(Entity::Unit(web0()), Actor::Janitor), by_agent]);
     let late = web.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
     assert_eq!(web.send(&mut world, &late).expect_err("it is fenced").code(), Code::Fenced);
     for epoch in [0, web.epoch, web.epoch + 9] {

@@ -177,7 +177,7 @@ impl System {
             if !self.wait_for_rest(is_over) {
                 return None;
             }
-            let mut failed_units = self.fleet.failed_units();
+            let mut failed_units = self.failed_units();
             failed_units.retain(|unit| !standing.iter().any(|obstacle| obstacle.fails_hooks_of(unit)));
             if failed_units.is_empty() {
                 return Some(());

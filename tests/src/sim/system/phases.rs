@@ -121,7 +121,7 @@ impl System {
             }
             let (fleet, tasks) = (&mut self.fleet, &mut self.tasks);
             let repaired = self.store.map().read_now(|reader| fleet.repair(tasks, reader, restored));
-            if !repaired && !self.fleet.has_failed_unit() && !self.has_provisioning_error() {
+            if !repaired && self.failed_units().is_empty() && !self.has_provisioning_error() {
                 break;
             }
         }
@@ -151,7 +151,7 @@ impl System {
 
     fn check_final_state(&mut self) {
         let recorded = self.store.recorded();
-        let is_at_rest = self.tasks.polls <= POLLS_MAX && !self.fleet.has_failed_unit();
+        let is_at_rest = self.tasks.polls <= POLLS_MAX && self.failed_units().is_empty();
         let (fleet, checks) = (&self.fleet, &mut self.checks);
         self.store.map().read_now(|reader| {
             let agents = fleet.running_agents(reader);

@@ -8,6 +8,7 @@ use crate::sim::world::tasks::{MEASURED_EVERY, StepResult, nanoseconds};
 use state::documents::draft::read;
 use state::documents::prelude::Model;
 use state::terms::life::Life;
+use state::terms::names::UnitName;
 use std::time::Instant;
 
 pub(super) const MINUTE_MS: u64 = 60_000;
@@ -17,6 +18,11 @@ const REST_AFTER_MS: u64 = 85_000;
 /// The largest number of polls of one schedule: several times what an hour without a controller takes.
 pub(super) const POLLS_MAX: u64 = 2_000_000;
 impl System {
+    /// The units in error.
+    pub(super) fn failed_units(&self) -> Vec<UnitName> {
+        self.store.map().read_now(|reader| self.fleet.failed_units(reader))
+    }
+
     /// Lets time pass, with faults unless the system is calm.
     pub(super) fn pass_time(&mut self, until_ms: u64, is_over: &impl Fn(&System) -> bool) {
         loop {
