@@ -86,8 +86,35 @@ impl<S: Store, E: Environment> Visitor<Session<S, E>> for ServiceList<S, E> {
     }
 }
 
+/// The most maps and lists in the body of a request. A value of any type takes up to 632 bytes for each map, so that a body
+/// of a few MiB becomes at most 126 MB. The largest record has 4 MiB, and the member of a relation, the smallest map in it,
+/// 25 bytes: 168,000.
+const CONTAINERS_MAX: usize = 200_000;
+
+/// Counts the maps and lists of a JSON text, without parsing it.
+fn container_count(json: &[u8]) -> usize {
+    let (mut count, mut in_text, mut is_escaped) = (0, false, false);
+    for byte in json {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if in_text => is_escaped = true,
+            b'"' => in_text = !in_text,
+            b'{' | b'[' if !in_text => count += 1,
+            _ => {}
+        }
+    }
+    count
+}
+
 pub(crate) fn parse_body<M: Message>(method: Method, body: Vec<u8>) -> Result<M, ApiError> {
     let body = if method == Method::Get { b"null".to_vec() } else { body };
+    if M::CONTENT == Content::Json {
+        let count = container_count(&body);
+        if count > CONTAINERS_MAX {
+            let text = format!("invalid request body: {count} maps and lists, at most {CONTAINERS_MAX}");
+            return Err(ApiError::new(ErrorCode::Invalid, text));
+        }
+    }
     M::from_bytes(body).map_err(|e| ApiError::new(ErrorCode::Invalid, format!("invalid request body: {e}")))
 }
 
@@ -126,5 +153,27 @@ impl<R: WatchRequest, W: Stream<Item = R::Item> + Send + 'static> hyper::body::B
         let (stream, line, more) = ready!(pending.as_mut().poll(context));
         this.next = more.then(|| next_line::<R, W>(stream));
         Poll::Ready(Some(Ok(Frame::data(line.into()))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maps_and_lists_are_counted_outside_of_texts() {
+        for (json, expected) in
+            [(r#"{"a":[1,{}]}"#, 3), (r#"["[","\"{",{"\\":[]}]"#, 3), ("7", 0), (r#"{"a":"[[["#, 1)]
+        {
+            assert_eq!(container_count(json.as_bytes()), expected, "{json}");
+        }
+    }
+
+    #[test]
+    fn a_body_of_too_many_maps_is_refused_before_it_is_parsed() {
+        let body = |count: usize| format!("[{}{{}}]", "{},".repeat(count - 2)).into_bytes();
+        let parsed = |count| parse_body::<api::GetAbout>(Method::Post, body(count)).expect_err("no request");
+        assert!(!parsed(CONTAINERS_MAX).message.contains("maps and lists"), "its type is wrong");
+        assert!(parsed(CONTAINERS_MAX + 1).message.contains("maps and lists"));
     }
 }

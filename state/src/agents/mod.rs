@@ -6,6 +6,7 @@
 //! applies its changes of secrets, and `secret_read` returns what a unit reads of them. Called by the transitions that
 //! apply what agents send: `transitions` and `restore`.
 
+mod json_measure;
 pub(crate) mod own_bags;
 pub mod reconciliation;
 pub mod record_validation;

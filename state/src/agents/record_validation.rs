@@ -11,6 +11,7 @@
 //! compare the rest with documents that they have read anyway, because the largest records take nearly all reads of a
 //! transaction.
 
+use crate::agents::json_measure::JsonMeasure;
 use crate::agents::own_bags::strip_own_bags;
 use crate::documents::draft::BYTES_MAX;
 use crate::documents::prelude::{ReplicaDoc, UnitDoc};
@@ -24,14 +25,13 @@ use crate::terms::settings;
 use crate::terms::status::WorkloadStatus;
 use crate::unit::hook_context::ReportContent;
 use crate::unit::local::Local;
-use crate::unit::record::{REPORTS_MAX, Record, RunReport};
+use crate::unit::record::{Outcome, REPORTS_MAX, Record, RunReport};
 use crate::unit::writes::TEXT_BYTES_MAX;
 
 /// What the last batch of a resync writes beside the published state and the reports: the outcome and its digest in the
 /// replica, some ten statuses and indexes, and the keys of 60 reports: 16 KiB.
 const REPLICA_BYTES: usize = 16 << 10;
 use serde::Serialize;
-use serde_json::Value;
 use std::ops::Deref;
 
 /// The largest absolute value of a number in a message of an agent: 2^53, up to which every JSON reader is exact. As
@@ -68,6 +68,13 @@ const REPORT_BYTES_MAX: usize = 2 * TEXT_BYTES_MAX;
 /// The most bytes of an activity: two names of at most 255 bytes, of a hook and of a remote unit, with the fields around
 /// them.
 pub(crate) const ACTIVITY_BYTES_MAX: usize = 1_024;
+
+/// The most bytes of the outcome of an operation as JSON: its failure has two texts (the last line of stderr, and what a
+/// refusal quotes), which may be escaped, and names.
+const OUTCOME_BYTES_MAX: usize = 4 * REPORT_BYTES_MAX;
+/// The deepest nesting of the outcome of an operation: the refusal of an entry into a scope because of the refusal of a
+/// subordinate, of an operation, has 12 levels. A status adds some 10; JSON readers accept 127.
+const OUTCOME_DEPTH_MAX: usize = 24;
 
 /// The number of characters of an invalid name that a refusal contains: enough to recognise it.
 const NAME_SHOWN: usize = 40;
@@ -110,6 +117,7 @@ impl Valid<Record> {
         if let Some(published) = resync {
             require_published(published, &record.reports)?;
         }
+        require_outcome(&record.outcome)?;
         require_numbers(&record)?;
         require_settings(&record)?;
         Ok(Valid(record))
@@ -315,25 +323,22 @@ fn require_text(text: &str) -> Result<(), Refusal> {
 /// Refuses a message with a number beyond [`NUMBER_MAX`] in any field, so that fields that are added later are
 /// checked, too.
 fn require_numbers(message: &impl Serialize) -> Result<(), Refusal> {
-    let message = serde_json::to_value(message).expect("messages are plain data");
-    match first_too_large(&message) {
-        Some(number) => {
-            Err(RecordRefusal::NumberOutOfRange { number: number.to_string(), max: NUMBER_MAX }.into())
-        }
+    match JsonMeasure::of(message).too_large {
+        Some(number) => Err(RecordRefusal::NumberOutOfRange { number, max: NUMBER_MAX }.into()),
         None => Ok(()),
     }
 }
 
-fn first_too_large(value: &Value) -> Option<&serde_json::Number> {
-    match value {
-        Value::Number(number) => {
-            let size = number.as_u64().or_else(|| number.as_i64().map(i64::unsigned_abs));
-            size.is_some_and(|size| size > NUMBER_MAX).then_some(number)
-        }
-        Value::Array(items) => items.iter().find_map(first_too_large),
-        Value::Object(fields) => fields.values().find_map(first_too_large),
-        Value::Null | Value::Bool(_) | Value::String(_) => None,
+/// Refuses the outcome of an operation that is too long or too deep to be shown: it is part of statuses.
+fn require_outcome(outcome: &Outcome) -> Result<(), Refusal> {
+    let measure = JsonMeasure::of(outcome);
+    if measure.bytes > OUTCOME_BYTES_MAX {
+        return Err(RecordRefusal::TextTooLong { bytes: measure.bytes, max: OUTCOME_BYTES_MAX }.into());
     }
+    if measure.depth > OUTCOME_DEPTH_MAX {
+        return Err(RecordRefusal::TooDeep { depth: measure.depth, max: OUTCOME_DEPTH_MAX }.into());
+    }
+    Ok(())
 }
 
 #[cfg(test)]

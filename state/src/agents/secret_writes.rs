@@ -226,7 +226,9 @@ fn store(draft: &mut Draft, model: Model, unit: Uuid, changed: ChangedSecret, id
     }
 }
 
-/// Stores that a secret hook of the unit has run, so that it does not run again.
+/// Stores that a secret hook of the unit has run, so that it does not run again. Nothing is stored for a hook that was not
+/// due, or of another owner: the record of a unit that lost the leadership meanwhile changes nothing, and the leader runs
+/// the hook again.
 pub(crate) fn hook_done(
     draft: &mut Draft,
     model: Model,
@@ -245,24 +247,30 @@ pub(crate) fn hook_done(
         return;
     }
     let Some(before) = draft.get(&model.secret(id)) else { return };
-    if ![writer.unit, writer.doc.application].contains(&before.owner.id) {
+    if require_owner(draft, model, writer, &before).is_err() {
         return;
     }
-    let mut after = before.clone();
+    let (mut after, newest) = (before.clone(), before.newest());
     match event {
         SecretEvent::Rotate => {
+            let Some(due_ms) = before.rotate_at_ms.filter(|_| before.rotation_due) else { return };
             after.rotation_due = false;
             let interval = after.rotate.and_then(RotatePolicy::interval_ms);
-            after.rotate_at_ms = interval.map(|interval| writer.at_ms.saturating_add(interval));
+            // the clock of the unit is not trusted: within an interval of when the controller found it due
+            let next_ms = |interval: i64| {
+                let at_ms = writer.at_ms.clamp(due_ms, due_ms.saturating_add(interval));
+                at_ms.saturating_add(interval)
+            };
+            after.rotate_at_ms = interval.map(next_ms);
         }
         SecretEvent::Expired => {
-            if let Some(revision) = after.revisions.get_mut(&revision) {
+            if let Some(revision) = after.revisions.get_mut(&revision).filter(|revision| revision.expired) {
                 revision.expiry_reported = true;
             }
         }
         SecretEvent::Remove => {
-            if let Some(revision) = after.revisions.get_mut(&revision) {
-                revision.obsolete_reported = true;
+            if let Some(obsolete) = after.revisions.get_mut(&revision).filter(|_| revision < newest) {
+                obsolete.obsolete_reported = true;
             }
         }
         SecretEvent::Changed => {}

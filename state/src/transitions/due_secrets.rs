@@ -39,7 +39,10 @@ pub fn mark_due(draft: &mut Draft, model: Model, now_ms: i64) -> bool {
         draft.remove(&model.secret_timer(at_ms, id));
         let Ok(before) = find(draft, model, id) else { continue };
         let mut after = before.clone();
-        after.rotation_due |= after.rotate_at_ms.is_some_and(|at_ms| at_ms <= now_ms);
+        if after.rotate_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
+            // from here the next rotation is reckoned, however late this one is
+            (after.rotation_due, after.rotate_at_ms) = (true, Some(now_ms));
+        }
         if after.expire_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
             let newest = after.newest();
             if let Some(revision) = after.revisions.get_mut(&newest) {

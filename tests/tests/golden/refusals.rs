@@ -183,6 +183,7 @@ examples! { record: RecordRefusal {
     NulInSetting { key: own("a\0b") },
     ReservedStatus { status: WorkloadStatus::Terminated },
     TextTooLong { bytes: 9_000, max: 8_192 },
+    TooDeep { depth: 60, max: 24 },
     NumberOutOfRange { number: i64::MIN.to_string(), max: 1 << 53 },
 } }
 

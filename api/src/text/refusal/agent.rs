@@ -91,6 +91,7 @@ fn record_message(reason: &RecordRefusal) -> String {
         RecordRefusal::TextTooLong { bytes, max } => {
             format!("a line or message of {bytes} bytes, at most {max}")
         }
+        RecordRefusal::TooDeep { depth, max } => format!("an outcome of {depth} levels, at most {max}"),
         RecordRefusal::NumberOutOfRange { number, max } => {
             format!("the number {number} is out of range: at most {max}")
         }

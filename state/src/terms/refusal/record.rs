@@ -128,6 +128,13 @@ pub enum RecordRefusal {
         /// The most bytes that are allowed.
         max: usize,
     },
+    /// The outcome of an operation is nested too deeply.
+    TooDeep {
+        /// The number of maps and lists around its innermost value.
+        depth: usize,
+        /// The most that are allowed.
+        max: usize,
+    },
     /// A number is out of range.
     NumberOutOfRange {
         /// The number, in digits.
@@ -158,6 +165,7 @@ impl RecordRefusal {
             | RecordRefusal::NulInSetting { .. }
             | RecordRefusal::ReservedStatus { .. }
             | RecordRefusal::TextTooLong { .. }
+            | RecordRefusal::TooDeep { .. }
             | RecordRefusal::NumberOutOfRange { .. } => Code::Invalid,
         }
     }

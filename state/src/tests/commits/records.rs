@@ -3,6 +3,7 @@
 use crate::documents::prelude::{BagDoc, ReplicaDoc, StatusDoc};
 use crate::lifecycle::{application, unit};
 use crate::terms::hook_name::HookName;
+use crate::terms::refusal::record::RecordRefusal;
 use crate::terms::status::AgentStatus;
 use crate::terms::status_message::StatusMessage;
 use crate::tests::commits::fixture::{change, hook, log, of_charm, status};
@@ -140,6 +141,35 @@ fn malformed_records_are_refused_and_change_nothing() {
     let alive = agent.record(Operation::SetDead, Outcome::Ok);
     let committed = agent.send(&mut world, &alive).expect("an answer");
     assert_eq!(committed.refusal, Some(UnitRefusal::Alive { unit: web0() }.into()));
+}
+
+/// An outcome is part of statuses, which clients read with a limit of depth.
+#[test]
+fn an_outcome_that_is_too_deep_or_too_long_is_refused() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut web = Agent::attach(&mut world, "web/0");
+    let nested = |levels: usize| {
+        let text = FailureReason::Text("deep".to_owned());
+        (0..levels).fold(text, |reason, _| FailureReason::OfOperation {
+            operation: Box::new(Operation::SetDead),
+            reason: Box::new(reason),
+        })
+    };
+    let record = |web: &Agent, reason| {
+        web.record(Operation::Hook(Hook::UpdateStatus), Outcome::Failed { reason, retry: None })
+    };
+    let deep = record(&web, nested(60));
+    let refusal = web.send(&mut world, &deep).expect_err("no agent sends it");
+    assert!(matches!(*refusal.reason, RefusalReason::Record(RecordRefusal::TooDeep { .. })), "{refusal:?}");
+    let long = record(&web, FailureReason::Text("x".repeat(330_000)));
+    let refusal = web.send(&mut world, &long).expect_err("no agent sends it");
+    assert!(
+        matches!(*refusal.reason, RefusalReason::Record(RecordRefusal::TextTooLong { .. })),
+        "{refusal:?}"
+    );
+    let usual = record(&web, nested(1));
+    assert_eq!(web.commit(&mut world, usual), CommitOutcome::default());
 }
 
 #[test]

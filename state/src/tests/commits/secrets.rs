@@ -3,7 +3,7 @@
 use crate::agents::secret_read::{self, ReadableSecret, SecretRead};
 use crate::documents::key::Kind;
 use crate::documents::prelude::{ConsumedSecretsDoc, SecretDoc};
-use crate::lifecycle::{cleanup, user_secret};
+use crate::lifecycle::{cleanup, leadership, user_secret};
 use crate::terms::force::Force;
 use crate::terms::refusal::secret::SecretRefusal;
 use crate::terms::secret::{RotatePolicy, SecretEvent, SecretId, SecretOwnerKind};
@@ -118,10 +118,51 @@ fn a_rotation_is_due_once_for_each_interval() {
         event: SecretEvent::Rotate,
         leader_only: false,
     });
+    let hour_ms = 3_600_000;
+    let rotated = |world: &mut World, web: &mut Agent, ended_ms| {
+        let record = Record { at_ms: ended_ms, ..web.record(operation.clone(), Outcome::Ok) };
+        assert_eq!(web.commit(world, record), CommitOutcome::default());
+        assert!(!doc(world).rotation_due);
+        doc(world).rotate_at_ms.expect("it is rotated again")
+    };
+    let next_ms = rotated(&mut world, &mut web, at_ms + 1_000);
+    assert_eq!(next_ms, at_ms + 1_000 + hour_ms);
+    assert_eq!(rotated(&mut world, &mut web, 1), next_ms, "a hook that was not due changes nothing");
+    // the controller was away for a day, and the clock of the unit is wrong
+    for (ended_ms, intervals) in [(-(1 << 53), 1), (1 << 53, 2)] {
+        let found_ms = doc(&world).rotate_at_ms.expect("it is rotated") + 24 * hour_ms;
+        mark(&mut world, found_ms);
+        assert_eq!(rotated(&mut world, &mut web, ended_ms), found_ms + intervals * hour_ms);
+    }
+}
+
+#[test]
+fn a_unit_that_does_not_lead_ends_no_secret_hook_of_its_application() {
+    let mut world = World::new();
+    let (_, mut web, _) = pair(&mut world);
+    world.run(|draft, _| leadership::claim(draft, MODEL, web.unit, false)).expect("nobody leads");
+    let rotate = Some(RotatePolicy::Hourly);
+    let created = Some(SecretOwnerKind::Application);
+    write(&mut world, &mut web, SecretWrite { created, rotate, ..sealed("one") });
+    let doc = |world: &World| read::<SecretDoc>(world.reader(), &MODEL.secret(id())).expect("it exists");
+    let at_ms = doc(&world).rotate_at_ms.expect("it is rotated");
+    world.run(|draft, _| Ok(due_secrets::mark_due(draft, MODEL, at_ms))).expect("it is allowed");
+    let app = read(world.reader(), &MODEL.application_name("web")).expect("the application exists");
+    let lose = |draft: &mut Draft, _: &mut dyn FnMut() -> Uuid| {
+        draft.remove(&MODEL.leader(app));
+        Ok(())
+    };
+    world.run(lose).expect("it is allowed");
+    let operation = Operation::Hook(Hook::Secret {
+        secret: id(),
+        label: String::new(),
+        revision: 1,
+        event: SecretEvent::Rotate,
+        leader_only: true,
+    });
     let record = web.record(operation, Outcome::Ok);
     assert_eq!(web.commit(&mut world, record), CommitOutcome::default());
-    let after = doc(&world);
-    assert!(!after.rotation_due && after.rotate_at_ms.is_some());
+    assert!(doc(&world).rotation_due, "its leader runs the hook");
 }
 
 #[test]

@@ -1,0 +1,124 @@
+//! Measures a message as JSON without building it: its bytes, its depth, and its first number that is too large.
+//!
+//! A copy as a tree of values would take a hundred times the memory of a message that nests maps of one entry. Used by
+//! `record_validation`, which does not trust what it measures.
+
+use crate::agents::record_validation::NUMBER_MAX;
+use serde::Serialize;
+use serde_json::Serializer;
+use serde_json::ser::Formatter;
+use std::io;
+
+/// The measure of one message.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct JsonMeasure {
+    /// The bytes of its texts and names, with some of its punctuation.
+    pub(super) bytes: usize,
+    /// The number of maps and lists around its innermost value.
+    pub(super) depth: usize,
+    /// The first integer beyond [`NUMBER_MAX`].
+    pub(super) too_large: Option<String>,
+}
+
+impl JsonMeasure {
+    pub(super) fn of(message: &impl Serialize) -> JsonMeasure {
+        let (mut written, mut open) = (Written(0), Open::default());
+        let mut serializer = Serializer::with_formatter(&mut written, &mut open);
+        message.serialize(&mut serializer).expect("messages are plain data");
+        JsonMeasure { bytes: written.0, depth: open.depth_max, too_large: open.too_large }
+    }
+}
+
+/// Counts what is written, and keeps nothing.
+struct Written(usize);
+
+impl io::Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The maps and lists that are open.
+#[derive(Default)]
+struct Open {
+    depth: usize,
+    depth_max: usize,
+    too_large: Option<String>,
+}
+
+impl Open {
+    fn begin(&mut self) {
+        self.depth += 1;
+        self.depth_max = self.depth_max.max(self.depth);
+    }
+
+    fn number(&mut self, size: u128, text: impl FnOnce() -> String) {
+        if size > u128::from(NUMBER_MAX) && self.too_large.is_none() {
+            self.too_large = Some(text());
+        }
+    }
+}
+
+impl Formatter for &mut Open {
+    fn write_i64<W: ?Sized + io::Write>(&mut self, writer: &mut W, value: i64) -> io::Result<()> {
+        self.number(value.unsigned_abs().into(), || value.to_string());
+        write!(writer, "{value}")
+    }
+
+    fn write_u64<W: ?Sized + io::Write>(&mut self, writer: &mut W, value: u64) -> io::Result<()> {
+        self.number(value.into(), || value.to_string());
+        write!(writer, "{value}")
+    }
+
+    fn write_i128<W: ?Sized + io::Write>(&mut self, writer: &mut W, value: i128) -> io::Result<()> {
+        self.number(value.unsigned_abs(), || value.to_string());
+        write!(writer, "{value}")
+    }
+
+    fn write_u128<W: ?Sized + io::Write>(&mut self, writer: &mut W, value: u128) -> io::Result<()> {
+        self.number(value, || value.to_string());
+        write!(writer, "{value}")
+    }
+
+    fn begin_array<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.begin();
+        writer.write_all(b"[")
+    }
+
+    fn end_array<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.depth -= 1;
+        writer.write_all(b"]")
+    }
+
+    fn begin_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.begin();
+        writer.write_all(b"{")
+    }
+
+    fn end_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.depth -= 1;
+        writer.write_all(b"}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn bytes_depth_and_the_first_number_that_is_too_large_are_measured() {
+        let message = json!({ "a": [1, { "b": "text" }], "c": -7, "d": null });
+        let expected = JsonMeasure { bytes: message.to_string().len(), depth: 3, too_large: None };
+        assert_eq!(JsonMeasure::of(&message), expected);
+        let (max, beyond) = (NUMBER_MAX, NUMBER_MAX + 1);
+        assert_eq!(JsonMeasure::of(&json!([max, -(max as i64)])).too_large, None);
+        assert_eq!(JsonMeasure::of(&json!([1.5, beyond, i64::MIN])).too_large, Some(beyond.to_string()));
+        assert_eq!(JsonMeasure::of(&json!({ "a": i64::MIN })).too_large, Some(i64::MIN.to_string()));
+    }
+}
