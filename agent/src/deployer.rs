@@ -117,14 +117,13 @@ impl Deployer {
     /// 2. The right backup is restored, and the first web/0 is assigned here again. In a new folder it would
     ///    run its hooks a second time.
     ///
+    /// A folder whose configuration was deleted or is damaged gets a new one and keeps everything else: the unit agent
+    /// refuses it if it has the state of another unit.
+    ///
     /// # Errors
     /// If a folder or file cannot be written.
     pub fn prepare(&self, unit: Uuid, name: &UnitName) -> Result<AgentConfig> {
         let folder = self.folder(name);
-        if exists(folder.root())? && !exists(&folder.file(AgentConfig::FILE))? {
-            // this folder is what a crash left of an earlier unit of this name
-            self.move_to_removed(&folder)?;
-        }
         let quarantined = self.quarantine_path(&folder, unit);
         if !exists(folder.root())? && exists(&quarantined)? {
             folder::public_dir(&self.machine.join(AGENTS_DIR))?;

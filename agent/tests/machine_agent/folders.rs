@@ -123,6 +123,19 @@ fn a_token_is_replaced_only_if_its_file_is_absent_or_damaged() {
     assert_ne!(deployer.prepare(unit, &name).expect("it is created again").token, token);
 }
 
+#[test]
+fn a_folder_whose_configuration_was_deleted_keeps_everything_else() {
+    let machine = tempfile::tempdir().expect("a folder");
+    let (deployer, name, unit) = (deployer(machine.path()), UnitName::new("web", 0), Uuid(6));
+    let token = deployer.prepare(unit, &name).expect("it is created").token;
+    let folder = deployer.folder(&name);
+    fs::create_dir_all(folder.charm()).expect("made");
+    fs::write(folder.charm().join("data"), "precious").expect("written");
+    fs::remove_file(folder.file("agent.yaml")).expect("it exists");
+    assert_ne!(deployer.prepare(unit, &name).expect("the folder exists").token, token);
+    assert_eq!(fs::read_to_string(folder.charm().join("data")).expect("it is kept"), "precious");
+}
+
 /// A slow measurement takes as long as a controller that does not answer its report.
 #[tokio::test(start_paused = true)]
 async fn heartbeats_do_not_wait_for_the_measurement_of_disk_usage() {

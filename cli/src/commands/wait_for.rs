@@ -9,6 +9,7 @@ use crate::times;
 use api::{ApplicationStatus, GetStatus, MachineStatus, Status, UnitStatus, UserPort, WaitForChange};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
+use state::terms::life::Life;
 use state::terms::names::UnitName;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -66,11 +67,15 @@ pub async fn run<A: UserPort>(args: &WaitForArgs, session: &CommandSession<A>) -
     let name = &args.name;
     session.output.print_remark(&format!("Waiting for {kind} {name:?}: {text}\n"));
     let until_true = async {
-        let mut after = None;
+        let (mut after, mut last) = (None, None);
         loop {
             let status = session.api.handle(GetStatus).await?;
-            if let Some(facts) = facts(&status, name) {
-                let facts = facts.as_object().cloned().unwrap_or_default();
+            let found = facts(&status, name).and_then(|facts| facts.as_object().cloned());
+            let is_removed = found.is_none() && last.is_some();
+            if let Some(mut facts) = found.or_else(|| last.take()) {
+                if is_removed {
+                    facts.insert("life".to_owned(), Life::Dead.to_string().into());
+                }
                 let mut printed = Vec::new();
                 let holds =
                     query.holds(&facts, &mut |line| printed.push(line.to_owned())).map_err(invalid)?;
@@ -78,6 +83,10 @@ pub async fn run<A: UserPort>(args: &WaitForArgs, session: &CommandSession<A>) -
                 if holds {
                     return Ok(());
                 }
+                if is_removed {
+                    return Err(CommandError::new(format!("{kind} {name:?} was removed")));
+                }
+                last = Some(facts);
             }
             if let Ok(changed) = timeout(POLL_INTERVAL, session.api.handle(WaitForChange { after })).await {
                 after = Some(changed?);
@@ -86,10 +95,13 @@ pub async fn run<A: UserPort>(args: &WaitForArgs, session: &CommandSession<A>) -
     };
     let reached = timeout(args.timeout, until_true).await;
     reached.unwrap_or_else(|_| {
-        Err(CommandError::new(format!("timed out waiting for {name:?} to reach goal state")).hint(format!(
-            "see why it waits: pintle why{}",
-            if kind == "model" { String::new() } else { format!(" {name}") }
-        )))
+        let choice = match kind {
+            "model" => "model".to_owned(),
+            "machine" => format!("machine/{name}"),
+            _ => name.clone(),
+        };
+        Err(CommandError::new(format!("timed out waiting for {name:?} to reach goal state"))
+            .hint(format!("see why it waits: pintle why {choice}")))
     })?;
     session.output.print_remark(&format!("{kind} {name:?} has reached it\n"));
     Ok(())

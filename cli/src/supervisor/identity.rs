@@ -104,6 +104,7 @@ fn folder_origin(dir: &DataDir) -> io::Result<FolderOrigin> {
 
 fn unusable(dir: &DataDir, error: &io::Error) -> CommandError {
     CommandError::new(format!("cannot use {}: {error}", dir.identity().display()))
+        .hint("if this folder is no copy of another one, delete the file: the next command writes it again")
 }
 
 /// Refuses a copy. Records the path of a folder that was moved.

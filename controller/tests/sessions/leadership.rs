@@ -54,9 +54,8 @@ async fn a_lease_expires_only_after_its_full_length_and_a_restart_counts_as_a_re
 /// 4. The transaction of B is committed: the grant of A must not be the one before it.
 #[test]
 fn a_claim_whose_connection_ends_lets_no_other_claim_pass_before_it_is_committed() {
-    // With one thread for all reads, a read ends after the reads before it.
     let mut runtime = tokio::runtime::Builder::new_current_thread();
-    runtime.max_blocking_threads(1).build().expect("a runtime").block_on(async {
+    runtime.build().expect("a runtime").block_on(async {
         let folder = tempfile::tempdir().expect("a folder");
         let store = Sqlite::open(folder.path(), Options::new(uuid_v4(77))).expect("a new store");
         let environment = FakeEnvironment::new();
@@ -100,12 +99,19 @@ fn a_claim_whose_connection_ends_lets_no_other_claim_pass_before_it_is_committed
     });
 }
 
-/// Returns when each task that waited for a read has continued. The first poll of a task that was just spawned comes
-/// after the first of these reads, its own read before the second, and what follows it before the third.
+/// Returns when each task that waited for reads has continued. When all reading threads of the store (`READERS` of its
+/// `read_pool`) are in reads of this function, the reads before them have ended. The first poll of a task that was just
+/// spawned comes before the first round, the two reads of a claim end in the first and the second.
 async fn end_of_reads(fixture: &Fixture<Sqlite, FakeEnvironment>) {
     for _ in 0..3 {
         tokio::task::yield_now().await;
-        fixture.controller.read(|_| ()).await;
+        let all_threads = std::sync::Arc::new(std::sync::Barrier::new(4));
+        let read = || {
+            let all_threads = all_threads.clone();
+            fixture.controller.read(move |_| drop(all_threads.wait()))
+        };
+        tokio::join!(read(), read(), read(), read());
+        tokio::task::yield_now().await;
     }
 }
 

@@ -61,6 +61,19 @@ async fn a_missing_empty_or_truncated_database_beside_a_generation_is_refused() 
 }
 
 #[tokio::test]
+async fn a_store_whose_newest_revision_is_not_recorded_is_refused_until_it_is_stated() {
+    let folder = filled().await;
+    let record = folder.path().join("generation.yaml");
+    std::fs::write(&record, "").expect("written");
+    refusal(folder.path());
+    std::fs::remove_file(&record).expect("it exists");
+    refusal(folder.path());
+    let restored = Options { restored: true, ..Options::new(OTHER_GENERATION) };
+    let store = Sqlite::open(folder.path(), restored).expect("requested");
+    assert_eq!((store.store_generation(), store.newest_revision()), (OTHER_GENERATION, 2));
+}
+
+#[tokio::test]
 async fn an_empty_store_starts_a_generation_only_on_request() {
     let folder = filled().await;
     std::fs::remove_file(folder.path().join("store.sqlite")).expect("it exists");

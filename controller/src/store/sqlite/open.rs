@@ -152,7 +152,12 @@ pub(super) fn open(folder: &Path, options: &Options) -> Result<OpenStore, OpenEr
         _ if options.restored => None,
         (None, None) if !is_recorded => None,
         (None, _) => return Err(refused("it contains no store".to_owned())),
-        (Some(stored), None) => Some(stored),
+        // A process died when it had made the database of a new store and not yet this file.
+        (Some(stored), None) if newest == 0 => Some(stored),
+        (Some(_), None) => {
+            let name = "generation.yaml, which records its newest revision, is missing or damaged: it may be an older copy";
+            return Err(refused(name.to_owned()));
+        }
         (Some(stored), Some(at)) if at.store_generation == stored && at.revision > newest => {
             return Err(OpenError::OlderCopy { file, found: newest, reached: at.revision });
         }
