@@ -22,20 +22,20 @@ fn poll<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
 }
 
 /// Returns a transition that keeps the writer busy until the second future is polled. The requests that are sent
-/// between the two futures are one batch: the first poll of the transition ends when the writer has begun it.
+/// between the two futures are one batch: the first poll of the transition ends when the writer has started it.
 fn hold(store: &Sqlite) -> (impl Future + use<>, impl Future<Output = ()> + use<>) {
     let (open, gate) = std::sync::mpsc::channel::<()>();
-    let (begin, begun) = std::sync::mpsc::channel::<()>();
-    let (gate, begin) = (std::sync::Mutex::new(gate), std::sync::Mutex::new(begin));
+    let (start, started) = std::sync::mpsc::channel::<()>();
+    let (gate, start) = (std::sync::Mutex::new(gate), std::sync::Mutex::new(start));
     let store = store.clone();
     let wait = move |_: &mut Draft<'_>| {
-        begin.lock().expect("one holder").send(()).expect("the test waits");
+        start.lock().expect("one holder").send(()).expect("the test waits");
         gate.lock().expect("one holder").recv().map_err(|e| e.to_string())
     };
     let held = async move {
         let mut run = Box::pin(store.run(wait));
         assert!(poll(run.as_mut()).is_pending(), "the gate is closed");
-        begun.recv().expect("the writer begins");
+        started.recv().expect("the writer starts it");
         run.await
     };
     (held, async move { open.send(()).expect("the writer waits") })

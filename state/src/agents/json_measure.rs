@@ -3,7 +3,6 @@
 //! A copy as a tree of values would take a hundred times the memory of a message that nests maps of one entry. Used by
 //! `record_validation`, which does not trust what it measures.
 
-use crate::agents::record_validation::NUMBER_MAX;
 use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::Formatter;
@@ -16,13 +15,14 @@ pub(super) struct JsonMeasure {
     pub(super) bytes: usize,
     /// The number of maps and lists around its innermost value.
     pub(super) depth: usize,
-    /// The first integer beyond [`NUMBER_MAX`].
+    /// The first integer whose size exceeds the limit.
     pub(super) too_large: Option<String>,
 }
 
 impl JsonMeasure {
-    pub(super) fn of(message: &impl Serialize) -> JsonMeasure {
-        let (mut written, mut open) = (Written(0), Open::default());
+    /// Measures a message; `number_max` is the largest size of an integer.
+    pub(super) fn of(message: &impl Serialize, number_max: u64) -> JsonMeasure {
+        let (mut written, mut open) = (Written(0), Open { number_max, ..Open::default() });
         let mut serializer = Serializer::with_formatter(&mut written, &mut open);
         message.serialize(&mut serializer).expect("messages are plain data");
         JsonMeasure { bytes: written.0, depth: open.depth_max, too_large: open.too_large }
@@ -48,6 +48,7 @@ impl io::Write for Written {
 struct Open {
     depth: usize,
     depth_max: usize,
+    number_max: u64,
     too_large: Option<String>,
 }
 
@@ -58,7 +59,7 @@ impl Open {
     }
 
     fn number(&mut self, size: u128, text: impl FnOnce() -> String) {
-        if size > u128::from(NUMBER_MAX) && self.too_large.is_none() {
+        if size > u128::from(self.number_max) && self.too_large.is_none() {
             self.too_large = Some(text());
         }
     }
@@ -115,10 +116,10 @@ mod tests {
     fn bytes_depth_and_the_first_number_that_is_too_large_are_measured() {
         let message = json!({ "a": [1, { "b": "text" }], "c": -7, "d": null });
         let expected = JsonMeasure { bytes: message.to_string().len(), depth: 3, too_large: None };
-        assert_eq!(JsonMeasure::of(&message), expected);
-        let (max, beyond) = (NUMBER_MAX, NUMBER_MAX + 1);
-        assert_eq!(JsonMeasure::of(&json!([max, -(max as i64)])).too_large, None);
-        assert_eq!(JsonMeasure::of(&json!([1.5, beyond, i64::MIN])).too_large, Some(beyond.to_string()));
-        assert_eq!(JsonMeasure::of(&json!({ "a": i64::MIN })).too_large, Some(i64::MIN.to_string()));
+        assert_eq!(JsonMeasure::of(&message, 7), expected);
+        let (max, beyond) = (1_000_u64, 1_001);
+        assert_eq!(JsonMeasure::of(&json!([max, -1_000]), max).too_large, None);
+        assert_eq!(JsonMeasure::of(&json!([1.5, beyond, i64::MIN]), max).too_large, Some(beyond.to_string()));
+        assert_eq!(JsonMeasure::of(&json!({ "a": i64::MIN }), max).too_large, Some(i64::MIN.to_string()));
     }
 }

@@ -323,7 +323,7 @@ fn require_text(text: &str) -> Result<(), Refusal> {
 /// Refuses a message with a number beyond [`NUMBER_MAX`] in any field, so that fields that are added later are
 /// checked, too.
 fn require_numbers(message: &impl Serialize) -> Result<(), Refusal> {
-    match JsonMeasure::of(message).too_large {
+    match JsonMeasure::of(message, NUMBER_MAX).too_large {
         Some(number) => Err(RecordRefusal::NumberOutOfRange { number, max: NUMBER_MAX }.into()),
         None => Ok(()),
     }
@@ -331,7 +331,7 @@ fn require_numbers(message: &impl Serialize) -> Result<(), Refusal> {
 
 /// Refuses the outcome of an operation that is too long or too deep to be shown: it is part of statuses.
 fn require_outcome(outcome: &Outcome) -> Result<(), Refusal> {
-    let measure = JsonMeasure::of(outcome);
+    let measure = JsonMeasure::of(outcome, NUMBER_MAX);
     if measure.bytes > OUTCOME_BYTES_MAX {
         return Err(RecordRefusal::TextTooLong { bytes: measure.bytes, max: OUTCOME_BYTES_MAX }.into());
     }
