@@ -108,7 +108,9 @@ async fn end_of_reads(fixture: &Fixture<Sqlite, FakeEnvironment>) {
         let all_threads = std::sync::Arc::new(std::sync::Barrier::new(4));
         let read = || {
             let all_threads = all_threads.clone();
-            fixture.controller.read(move |_| drop(all_threads.wait()))
+            fixture.controller.read(move |_| {
+                all_threads.wait();
+            })
         };
         tokio::join!(read(), read(), read(), read());
         tokio::task::yield_now().await;

@@ -19,7 +19,7 @@ pub struct RetentionScan {
     /// The revision, the key and the size of each of the oldest documents.
     oldest: BTreeSet<(u64, String, u64)>,
     /// The result of the last complete pass: the keys of the oldest documents beyond the limits, at most
-    /// [`EXCESS_MAX`]. They are deleted before the next pass starts.
+    /// `EXCESS_MAX`. They are deleted before the next pass starts.
     pub excess: Vec<String>,
     /// Whether the documents that remain after [`excess`](RetentionScan::excess) still exceed a limit, so that the next
     /// pass starts at once.
