@@ -149,6 +149,11 @@ const ROWS: &[(&str, &[Constant])] = &[
     ("the numbers of a resync record", &[(VALIDATION, "RESYNC_AHEAD_MAX", Count)]),
     ("the number of an action", &[(VALIDATION, "ACTIONS_LOST_MAX", Power)]),
     ("the number of a session", &[(VALIDATION, "SESSIONS_LOST_MAX", Power)]),
+    ("the maps and lists in one request", &[("controller/src/request_dispatch.rs", "CONTAINERS_MAX", Count)]),
+    (
+        "the outcome of an operation",
+        &[(VALIDATION, "OUTCOME_BYTES_MAX", Bytes), (VALIDATION, "OUTCOME_DEPTH_MAX", Count)],
+    ),
     ("a line or a status message", &[(VALIDATION, "REPORT_BYTES_MAX", Bytes)]),
     ("a workload status", &[]),
     // Disk use
