@@ -41,7 +41,7 @@ pub struct Sections {
 
 /// Parses `file`. Returns `None` if there is no such file, or if it is not valid YAML, which is reported.
 pub fn parse(texts: &Texts, file: &'static str, problems: &mut Vec<Problem>) -> Option<Section> {
-    match yaml::from_str(texts.get(file)?) {
+    match yaml::value(texts.get(file)?) {
         Ok(value) => Some(Section { file, section: "", value }),
         Err(error) => {
             problems.push(Problem::new(file, &error.location(), error.message));

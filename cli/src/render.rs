@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn yaml_quotes_strings_that_look_like_another_type() {
         let text = yaml(&json!({"a": "yes", "b": "1.10", "c": true, "d": ""})).expect("plain data");
-        let back: Value = serde_yaml::from_str(&text).expect("our own YAML");
+        let back: Value = charms::yaml::from_str(&text).expect("our own YAML");
         assert_eq!(back, json!({"a": "yes", "b": "1.10", "c": true, "d": ""}), "{text}");
     }
 }

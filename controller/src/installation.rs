@@ -13,8 +13,8 @@
 //! identity, CA or store beside the others would lock out every agent, or show them an empty model, so a missing one is
 //! refused ([`MissingFile`]). `program` opens the folder before it listens.
 
+use crate::callers::Controller;
 use crate::environment::{self, Environment};
-use crate::session::Controller;
 use crate::store::Store;
 use crate::store::sqlite::DATABASE;
 use crate::tokens;
@@ -93,9 +93,9 @@ impl Installation {
         }
         let file = folder.join(IDENTITY);
         let identity: Option<ControllerIdentity> = match read_optional(&file)? {
-            Some(text) => {
-                Some(serde_yaml::from_str(&text).with_context(|| format!("{} is damaged", file.display()))?)
-            }
+            Some(text) => Some(
+                charms::yaml::from_str(&text).with_context(|| format!("{} is damaged", file.display()))?,
+            ),
             None => None,
         };
         require_complete(&folder, identity.as_ref(), restored)?;
@@ -181,9 +181,9 @@ impl Installation {
     ) -> Result<()> {
         let path = self.folder.join(ClientFile::FILE);
         let before: Option<ClientFile> = match read_optional(&path)? {
-            Some(text) => {
-                Some(serde_yaml::from_str(&text).with_context(|| format!("{} is damaged", path.display()))?)
-            }
+            Some(text) => Some(
+                charms::yaml::from_str(&text).with_context(|| format!("{} is damaged", path.display()))?,
+            ),
             None => None,
         };
         let file = ClientFile {
@@ -219,7 +219,7 @@ fn user_id(name: &str) -> Uuid {
 }
 
 fn yaml(document: &impl Serialize) -> String {
-    serde_yaml::to_string(document).expect("plain data")
+    charms::yaml::to_string(document).expect("plain data")
 }
 
 fn read_optional(file: &Path) -> Result<Option<String>> {

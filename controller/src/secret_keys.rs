@@ -88,7 +88,7 @@ impl SecretKeys {
         let keys = match ignore_not_found(fs::read_to_string(&path))? {
             None => KeyFile::default(),
             // the message of the parser would show the key
-            Some(text) => match serde_yaml::from_str::<KeyFile>(&text) {
+            Some(text) => match charms::yaml::from_str::<KeyFile>(&text) {
                 Ok(file) if file.keys.iter().all(|key| decode(key).is_some()) => file,
                 Ok(_) | Err(_) => bail!("{} is damaged\nhint: restore it from a backup", path.display()),
             },
@@ -126,7 +126,7 @@ impl SecretKeys {
         let mut file = self.file();
         file.keys.push(StoredKey { id, key: encode(&[bits(), bits()].concat()) });
         if let Some(path) = &self.path {
-            let text = serde_yaml::to_string(&file).context("cannot write keys")?;
+            let text = charms::yaml::to_string(&file).context("cannot write keys")?;
             write_atomic(path, text.as_bytes())
                 .with_context(|| format!("cannot write {}", path.display()))?;
         }

@@ -97,7 +97,7 @@ fn parse(text: &str, as_text: bool) -> Result<Value, CommandError> {
     if as_text || text.is_empty() {
         return Ok(text.into());
     }
-    yaml::from_str(text).map_err(|_| {
+    yaml::value(text).map_err(|_| {
         CommandError::usage(format!("cannot parse {text:?} as YAML")).hint("to use it as text: --string-args")
     })
 }

@@ -63,7 +63,7 @@ pub fn from_flags(
 pub fn from_file(file: &Path, application: Option<&str>) -> Result<BTreeMap<String, String>, CommandError> {
     let to_error =
         |why: String| CommandError::new(format!("cannot read settings from {}: {why}", file.display()));
-    let parsed: Value = yaml::from_str(&read(file)?).map_err(|error| to_error(error.to_string()))?;
+    let parsed = yaml::value(&read(file)?).map_err(|error| to_error(error.to_string()))?;
     let mut map = match parsed {
         Value::Object(map) => map,
         _ => return Err(to_error("expected a map".to_owned())),

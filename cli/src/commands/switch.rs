@@ -70,7 +70,7 @@ pub fn clear_current(dir: &DataDir, name: &str) -> Result<(), CommandError> {
 pub fn choose(dir: &DataDir, name: &str) -> Result<String, CommandError> {
     let Some(file) = read_client_file(dir)? else { return Ok(String::new()) };
     let before = file.model.clone();
-    let text = serde_yaml::to_string(&ClientFile { model: name.to_owned(), ..file }).expect("plain data");
+    let text = charms::yaml::to_string(&ClientFile { model: name.to_owned(), ..file }).expect("plain data");
     for (path, text) in [(dir.previous_model(), &before), (dir.client_file(), &text)] {
         write_atomic(&path, text.as_bytes())
             .map_err(|error| CommandError::new(format!("cannot write {}: {error}", path.display())))?;

@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// Reads the file of a machine; `None` if it does not exist or cannot be parsed.
 fn read(folder: &Path) -> Option<AgentConfig> {
-    serde_yaml::from_str(&fs::read_to_string(folder.join(AgentConfig::FILE)).ok()?).ok()
+    charms::yaml::from_str(&fs::read_to_string(folder.join(AgentConfig::FILE)).ok()?).ok()
 }
 
 /// Writes the file unless it is up to date, and returns its token. An existing token of the same machine is kept;
@@ -41,7 +41,7 @@ pub fn write(
         machine: String::new(),
     };
     if before.as_ref() != Some(&config) {
-        let text = serde_yaml::to_string(&config).map_err(io::Error::other)?;
+        let text = charms::yaml::to_string(&config).map_err(io::Error::other)?;
         write_atomic(&folder.join(AgentConfig::FILE), text.as_bytes())?;
     }
     Ok(config.token)
@@ -68,7 +68,7 @@ mod tests {
         assert_eq!(first, second);
         let text = fs::read_to_string(folder.path().join("agent.yaml")).expect("there");
         assert!(text.contains("kind: machine") && !text.contains("machine:"), "{text}");
-        let config: AgentConfig = serde_yaml::from_str(&text).expect("our own YAML");
+        let config: AgentConfig = charms::yaml::from_str(&text).expect("our own YAML");
         assert_eq!(
             (config.controllers[0].as_str(), config.ca.as_str()),
             ("127.0.0.1:2", "-----BEGIN\nPEM\n")

@@ -57,13 +57,13 @@ impl FolderIdentity {
 
     fn read(dir: &DataDir) -> io::Result<Option<FolderIdentity>> {
         let damaged =
-            |error: serde_yaml::Error| io::Error::new(io::ErrorKind::InvalidData, error.to_string());
+            |error: charms::yaml::YamlError| io::Error::new(io::ErrorKind::InvalidData, error.to_string());
         let text = ignore_not_found(std::fs::read_to_string(dir.identity()))?;
-        text.map(|text| serde_yaml::from_str(&text)).transpose().map_err(damaged)
+        text.map(|text| charms::yaml::from_str(&text)).transpose().map_err(damaged)
     }
 
     fn write(&self, dir: &DataDir) -> io::Result<()> {
-        write_atomic(&dir.identity(), serde_yaml::to_string(self).map_err(io::Error::other)?.as_bytes())
+        write_atomic(&dir.identity(), charms::yaml::to_string(self).map_err(io::Error::other)?.as_bytes())
     }
 }
 

@@ -39,7 +39,7 @@ impl Network {
         let stored =
             stored.map_err(|error| CommandError::new(format!("cannot read {}: {error}", path.display())))?;
         if let Some(text) = stored {
-            return serde_yaml::from_str(&text)
+            return charms::yaml::from_str(&text)
                 .map_err(|error| CommandError::new(format!("{} is damaged: {error}", path.display())));
         }
         let network = Network::choose().await?;
@@ -48,7 +48,7 @@ impl Network {
     }
 
     fn save(&self, folder: &Path) -> Result<(), CommandError> {
-        let text = serde_yaml::to_string(self).expect("plain data");
+        let text = charms::yaml::to_string(self).expect("plain data");
         let path = folder.join(FILE);
         write_atomic(&path, text.as_bytes())
             .map_err(|error| CommandError::new(format!("cannot write {}: {error}", path.display())))

@@ -13,7 +13,7 @@ use api::machine_folder::{AGENTS_DIR, QUARANTINE_DIR, RUNS_DIR, SOCKET_DIR, TOKE
 use api::{AgentConfig, CONTROLLER_DIR};
 use host::file::{ignore_not_found, write_atomic};
 use host::process::Process;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use state::terms::provider_kind::ProviderKind;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -104,10 +104,11 @@ pub fn start_store_generation(dir: &DataDir) -> io::Result<()> {
 fn renew_file(path: &Path, name: &str, value: Value) -> io::Result<bool> {
     let to_error = |error| io::Error::other(format!("cannot read {}: {error}", path.display()));
     let Some(text) = ignore_not_found(std::fs::read(path)).map_err(to_error)? else { return Ok(true) };
-    let Ok(mut document) = serde_yaml::from_slice::<Map<String, Value>>(&text) else { return Ok(false) };
+    let parsed = std::str::from_utf8(&text).ok().and_then(|text| charms::yaml::value(text).ok());
+    let Some(Value::Object(mut document)) = parsed else { return Ok(false) };
     document.insert(name.into(), value);
     document.insert("token".into(), host::random::token().into());
-    write_atomic(path, serde_yaml::to_string(&document).map_err(io::Error::other)?.as_bytes())?;
+    write_atomic(path, charms::yaml::to_string(&document).map_err(io::Error::other)?.as_bytes())?;
     Ok(true)
 }
 
@@ -179,7 +180,7 @@ mod tests {
         assert!(unit.join("charm/charm.pid").exists());
         let config = std::fs::read_to_string(unit.join("agent.yaml")).expect("kept");
         assert!(config.contains("of_a_newer_version:\n  kept: 1"), "{config}");
-        let config: AgentConfig = serde_yaml::from_str(&config).expect("still valid");
+        let config: AgentConfig = charms::yaml::from_str(&config).expect("still valid");
         assert_eq!((config.name.as_str(), config.machine.as_str()), ("web/0", "0"));
         let agents = [&unit, &older, &dir.machines().join("m")].map(|folder| folder.join("agent.yaml"));
         for file in agents.into_iter().chain([dir.client_file()]) {

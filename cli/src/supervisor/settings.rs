@@ -42,7 +42,7 @@ impl UpSettings {
     pub fn read(dir: &DataDir) -> Result<UpSettings, CommandError> {
         let path = dir.settings();
         match ignore_not_found(std::fs::read_to_string(&path)) {
-            Ok(Some(text)) => serde_yaml::from_str(&text)
+            Ok(Some(text)) => charms::yaml::from_str(&text)
                 .map_err(|error| CommandError::new(format!("{} is damaged: {error}", path.display()))),
             Ok(None) => Ok(UpSettings::default()),
             Err(error) => Err(CommandError::new(format!("cannot read {}: {error}", path.display()))),
@@ -54,7 +54,7 @@ impl UpSettings {
     /// # Errors
     /// If the file cannot be written.
     pub fn write(&self, dir: &DataDir) -> Result<(), CommandError> {
-        let (path, text) = (dir.settings(), serde_yaml::to_string(self).expect("plain data"));
+        let (path, text) = (dir.settings(), charms::yaml::to_string(self).expect("plain data"));
         write_atomic(&path, text.as_bytes())
             .map_err(|error| CommandError::new(format!("cannot write {}: {error}", path.display())))
     }

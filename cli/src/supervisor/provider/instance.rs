@@ -34,9 +34,9 @@ impl Instance {
     /// instance may exist.
     pub fn read(folder: &Path) -> io::Result<Option<Instance>> {
         let text = ignore_not_found(std::fs::read_to_string(folder.join(Instance::FILE)))?;
-        let parse = |text: String| serde_yaml::from_str(&text);
+        let parse = |text: String| charms::yaml::from_str(&text);
         let damaged =
-            |error: serde_yaml::Error| io::Error::new(io::ErrorKind::InvalidData, error.to_string());
+            |error: charms::yaml::YamlError| io::Error::new(io::ErrorKind::InvalidData, error.to_string());
         text.map(parse).transpose().map_err(damaged)
     }
 
@@ -45,7 +45,7 @@ impl Instance {
     /// # Errors
     /// If the file cannot be written.
     pub fn write(&self, folder: &Path) -> io::Result<()> {
-        let text = serde_yaml::to_string(self).expect("plain data");
+        let text = charms::yaml::to_string(self).expect("plain data");
         write_atomic(&folder.join(Instance::FILE), text.as_bytes())
     }
 }

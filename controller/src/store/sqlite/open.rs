@@ -385,13 +385,14 @@ impl GenerationFile {
     /// Reads the file that the previous process left; none if it is absent or unreadable.
     pub fn load(folder: &Path) -> Option<Position> {
         let text = std::fs::read_to_string(GenerationFile::path(folder)).ok()?;
-        serde_yaml::from_str(&text).ok()
+        charms::yaml::from_str(&text).ok()
     }
 
     /// Whether the file is not the one that a controller has created in this folder.
     fn is_copied(folder: &Path) -> bool {
         let path = GenerationFile::path(folder);
-        let recorded = std::fs::read_to_string(&path).ok().and_then(|text| serde_yaml::from_str(&text).ok());
+        let recorded =
+            std::fs::read_to_string(&path).ok().and_then(|text| charms::yaml::from_str(&text).ok());
         let actual = path.metadata().ok().map(|file| FileIdentity::of(&file));
         recorded.is_some_and(|recorded: FileIdentity| !actual.is_some_and(|actual| recorded.is_same(actual)))
     }
