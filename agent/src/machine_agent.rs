@@ -104,6 +104,10 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
     pub async fn run(&self) {
         let mut backoff = LINK_BACKOFF;
         let (mut outage, mut was_connected) = (Outage::default(), false);
+        // a boot ends mounts, and a hook must not find its storage empty
+        if let Err(error) = self.deployments.restore_storage().await {
+            tracing::warn!("cannot restore storage: {error:#}");
+        }
         loop {
             self.apply_plan(None).await;
             let error = match self.api.watch(WatchMachine).await {
@@ -347,7 +351,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
             let failure = result.err().map(|error| format!("{error:#}"));
             if let DeployStep::ConfirmRecall(unit) = step {
                 let obstacle = failure.clone().filter(|_| is_obstructed);
-                let has_changed = self.obstructed.borrow_mut().note(unit, obstacle.clone());
+                let has_changed = self.obstructed.borrow_mut().record(unit, obstacle.clone());
                 if let Some(text) = obstacle {
                     if has_changed {
                         tracing::warn!("cannot confirm that removed unit {unit} has no folder here: {text}");

@@ -4,7 +4,7 @@
 //! The controller is the other interface (`api::UnitAgentRequests`, `api::MachineAgentRequests`). The simulator
 //! implements these traits and, for its disk, `FolderFiles` of `folder_port`.
 
-use commands::{ResourceNeed, SecretAnswer, SecretNeed};
+use commands::{ResourceRequest, SecretAnswer, SecretRequest};
 use state::charm::Charm;
 use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::health::{Fault, UnitHealth};
@@ -80,12 +80,12 @@ pub trait HookHost {
     ///
     /// # Errors
     /// A message for the charm.
-    fn request_secret(&self, need: &SecretNeed) -> impl Future<Output = Result<SecretAnswer, String>>;
+    fn request_secret(&self, need: &SecretRequest) -> impl Future<Output = Result<SecretAnswer, String>>;
     /// Fetches the file of a resource. The caller verifies the digest. Waits a bounded time for the controller.
     ///
     /// # Errors
     /// A message for the charm.
-    fn fetch_resource(&self, need: &ResourceNeed) -> impl Future<Output = Result<Vec<u8>, String>>;
+    fn fetch_resource(&self, need: &ResourceRequest) -> impl Future<Output = Result<Vec<u8>, String>>;
 }
 
 /// The charm of a unit: its folder and its processes.
@@ -138,7 +138,8 @@ pub trait Clock {
     fn boot(&self) -> String;
     /// Milliseconds since boot, including the time that the machine was suspended.
     fn since_boot_ms(&self) -> u64;
-    /// The wall clock in milliseconds since 1970, to be shown to people only.
+    /// The wall clock in milliseconds since 1970. It is shown to people, and ends a leader's lease when it diverges from
+    /// the time since boot.
     fn wall_ms(&self) -> i64;
     /// Waits until this many milliseconds since boot.
     fn sleep_until(&self, since_boot_ms: u64) -> impl Future<Output = ()>;
@@ -220,6 +221,8 @@ pub trait StorageHost {
         id: &StorageId,
         storage: &MachineStorage,
     ) -> impl Future<Output = anyhow::Result<()>>;
+    /// Provides again what was provided before the host was booted. The controller need not be reachable.
+    fn restore_storage(&self) -> impl Future<Output = anyhow::Result<()>>;
     /// Unmounts everything, because the folder of the machine is about to be deleted.
     fn release_all_storage(&self) -> impl Future<Output = anyhow::Result<()>>;
 }

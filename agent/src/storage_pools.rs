@@ -2,28 +2,50 @@
 //!
 //! Each instance has a folder of its own below `storage/` of the machine's folder, which is named by its id and the
 //! first digits of its uuid, so that no other instance finds its content. On a machine that is not local, a filesystem is
-//! also mounted where its charm declares it. Every function may be interrupted and repeated.
+//! also mounted where its charm declares it. Every function may be interrupted and repeated. What is provided is stored
+//! beside the content, so that it is provided again after a boot without the controller.
 //!
 //! Called by the machine agent through [`StorageHost`].
 
 use crate::ports::StorageHost;
 use anyhow::{Context, Result, bail};
-use api::machine_folder::DATA_DIR;
+use api::machine_folder::{DATA_DIR, DEVICE_FILE, STORAGE_DIR};
 use host::file::{exists, ignore_not_found, write_atomic};
 use host::mounts::mount_points;
 use host::program::{self, HostProgram};
+use nix::sys::stat::{Mode, SFlag, makedev, mknod};
+use serde::{Deserialize, Serialize};
 use state::terms::storage::{MachineAttachment, MachineStorage, StorageId, StoragePool};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The folder of all instances, in the folder of the machine.
-const STORAGE_DIR: &str = "storage";
 /// In the folder of an instance: the directory of its content, or the mount point of a filesystem in memory.
 const CONTENT_DIR: &str = "content";
-/// In the folder of an instance: the file of a block device.
-const DEVICE_FILE: &str = "device.img";
-/// In the folder of an instance: where its content is mounted besides.
-const MOUNTED_AT: &str = "mounted-at";
+/// The number of the device through which loop devices are added (the kernel's list of device numbers).
+const LOOP_CONTROL: (u64, u64) = (10, 237);
+/// In the folder of an instance: what is provided, while a unit has it.
+const PROVIDED: &str = "provided.yaml";
+
+/// What is provided to a unit, as [`PROVIDED`] stores it before it is mounted.
+#[derive(Debug, Serialize, Deserialize)]
+struct Provided {
+    id: StorageId,
+    storage: MachineStorage,
+}
+
+impl Provided {
+    fn read(folder: &Path) -> Result<Option<Provided>> {
+        let path = folder.join(PROVIDED);
+        let Some(text) = ignore_not_found(fs::read_to_string(&path))? else { return Ok(None) };
+        let parsed = charms::yaml::from_str(&text);
+        parsed.map(Some).with_context(|| format!("cannot read {}", path.display()))
+    }
+
+    /// Where a filesystem is mounted besides.
+    fn location(&self) -> Option<&str> {
+        self.storage.attachment.as_ref()?.wanted_location.as_deref()
+    }
+}
 
 /// The pools of the machine in one folder.
 #[derive(Debug)]
@@ -42,12 +64,28 @@ impl StoragePools {
         self.data.join(STORAGE_DIR).join(format!("{}-{}-{digits}", id.name, id.number))
     }
 
+    /// The folders of all instances.
+    fn folders(&self) -> Result<Vec<PathBuf>> {
+        let entries = ignore_not_found(fs::read_dir(self.data.join(STORAGE_DIR)))?.into_iter().flatten();
+        entries.map(|entry| Ok(entry?.path())).collect()
+    }
+
     async fn provide(&self, id: &StorageId, storage: &MachineStorage) -> Result<String> {
         let Some(attachment) = &storage.attachment else { bail!("storage {id} is not attached") };
         let folder = self.folder(id, storage);
         let content = folder.join(CONTENT_DIR);
         crate::folder::public_dir(&self.data.join(STORAGE_DIR))?;
         crate::folder::public_dir(&folder)?;
+        let before = Provided::read(&folder)?;
+        let provided = Provided { id: id.clone(), storage: storage.clone() };
+        if let Some(old) = before.as_ref().and_then(Provided::location)
+            && provided.location() != Some(old)
+        {
+            unmount(Path::new(old)).await?;
+        }
+        let is_ours = before.is_some_and(|before| before.location() == provided.location());
+        // stored first, so that a mount which is interrupted is found again
+        write_atomic(&folder.join(PROVIDED), charms::yaml::to_string(&provided)?.as_bytes())?;
         match storage.pool {
             StoragePool::Rootfs => fs::create_dir_all(&content)?,
             StoragePool::Tmpfs => {
@@ -59,13 +97,13 @@ impl StoragePools {
             }
             StoragePool::Loop => return loop_device(&folder.join(DEVICE_FILE), storage.size_mib).await,
         }
-        let location = self.mount(&folder, &content, attachment).await?;
+        let location = self.mount(&content, attachment, is_ours).await?;
         location.into_os_string().into_string().ok().context("the location is not UTF-8")
     }
 
     /// Mounts a content where its charm declares it. A local machine, which is a folder of another host, has no paths
-    /// outside this folder.
-    async fn mount(&self, folder: &Path, content: &Path, attachment: &MachineAttachment) -> Result<PathBuf> {
+    /// outside this folder. `is_ours`: what is mounted there is this content.
+    async fn mount(&self, content: &Path, attachment: &MachineAttachment, is_ours: bool) -> Result<PathBuf> {
         let is_root = nix::unistd::geteuid().is_root();
         let Some(wanted) = &attachment.wanted_location else { return Ok(content.to_owned()) };
         if self.data != Path::new(DATA_DIR) || !is_root {
@@ -75,16 +113,12 @@ impl StoragePools {
         if !target.is_absolute() {
             bail!("the location {wanted} is not an absolute path");
         }
-        let mounted_at = folder.join(MOUNTED_AT);
         let is_mounted = mount_points()?.contains(&target);
-        let is_ours = fs::read_to_string(&mounted_at).ok().as_ref() == Some(wanted);
         if is_mounted && !is_ours {
             bail!("{wanted} is the mount point of another filesystem");
         }
         if !is_mounted {
             fs::create_dir_all(&target).with_context(|| wanted.clone())?;
-            // stored first, so that a mount which is interrupted is found again
-            write_atomic(&mounted_at, wanted.as_bytes())?;
             run("mount", &["--bind"], &[content, &target]).await?;
         }
         // also for an earlier mount, after which this may have failed
@@ -95,10 +129,11 @@ impl StoragePools {
     }
 
     async fn release(&self, folder: &Path) -> Result<()> {
-        let mounted_at = folder.join(MOUNTED_AT);
-        if let Ok(target) = fs::read_to_string(&mounted_at) {
-            unmount(Path::new(&target)).await?;
-            ignore_not_found(fs::remove_file(&mounted_at))?;
+        if let Some(provided) = Provided::read(folder)? {
+            if let Some(target) = provided.location() {
+                unmount(Path::new(target)).await?;
+            }
+            ignore_not_found(fs::remove_file(folder.join(PROVIDED)))?;
         }
         let device = folder.join(DEVICE_FILE);
         if exists(&device)?
@@ -137,14 +172,43 @@ async fn loop_device(file: &Path, size_mib: u64) -> Result<String> {
         fs::File::create(&new)?.set_len(size_mib.saturating_mul(1 << 20))?;
         fs::rename(&new, file)?;
     }
-    match attached_device(file).await? {
-        Some(device) => Ok(device),
-        None => run("losetup", &["--find", "--show"], &[file]).await,
+    if let Some(device) = attached_device(file).await? {
+        return Ok(device);
     }
+    // if all are in use, the kernel adds one
+    run("losetup", &["--find"], &[]).await?;
+    create_device_files()?;
+    run("losetup", &["--find", "--show"], &[file]).await
 }
 
-/// The device that is attached to a file.
+/// Creates the files of the loop devices that the kernel has. The `/dev` of a container is its own and has none of them.
+fn create_device_files() -> Result<()> {
+    create_device_file(Path::new("/dev/loop-control"), SFlag::S_IFCHR, LOOP_CONTROL)?;
+    for device in ignore_not_found(fs::read_dir("/sys/block"))?.into_iter().flatten() {
+        let device = device?;
+        let name = device.file_name();
+        if name.as_encoded_bytes().starts_with(b"loop") {
+            let numbers = fs::read_to_string(device.path().join("dev"))?;
+            let (major, minor) = numbers.trim().split_once(':').context("a device number is MAJOR:MINOR")?;
+            let number = (major.parse()?, minor.parse()?);
+            create_device_file(&Path::new("/dev").join(name), SFlag::S_IFBLK, number)?;
+        }
+    }
+    Ok(())
+}
+
+fn create_device_file(path: &Path, kind: SFlag, (major, minor): (u64, u64)) -> Result<()> {
+    let mode = Mode::S_IRUSR | Mode::S_IWUSR;
+    if !exists(path)? {
+        mknod(path, kind, mode, makedev(major, minor))
+            .with_context(|| format!("cannot create {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// The device that is attached to a file. A boot of a container does not detach it, and removes the device's file.
 async fn attached_device(file: &Path) -> Result<Option<String>> {
+    create_device_files()?;
     let listed = run("losetup", &["--noheadings", "--output", "NAME", "--associated"], &[file]).await?;
     Ok(listed.lines().next().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()))
 }
@@ -171,10 +235,17 @@ impl StorageHost for StoragePools {
         self.delete(id, storage).await
     }
 
+    async fn restore_storage(&self) -> Result<()> {
+        for folder in self.folders()? {
+            if let Some(Provided { id, storage }) = Provided::read(&folder)? {
+                self.provide(&id, &storage).await.with_context(|| format!("storage {id}"))?;
+            }
+        }
+        Ok(())
+    }
+
     async fn release_all_storage(&self) -> Result<()> {
-        let Ok(folders) = fs::read_dir(self.data.join(STORAGE_DIR)) else { return Ok(()) };
-        for folder in folders {
-            let folder = folder?.path();
+        for folder in self.folders()? {
             self.release(&folder).await?;
             unmount(&folder.join(CONTENT_DIR)).await?;
         }

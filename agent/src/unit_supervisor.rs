@@ -107,7 +107,7 @@ impl UnitSupervisor {
 /// What ended an agent. An agent that receives SIGTERM exits with a code of its own.
 fn ended_by(end: &ProcessEnd) -> EndedBy {
     match end {
-        ProcessEnd::Code(code) if *code == i32::from(exit_code::SIGNALLED) => EndedBy::Signal,
+        ProcessEnd::Code(code) if *code == i32::from(exit_code::RESTART) => EndedBy::Signal,
         ProcessEnd::Signal(signal) => EndedBy::of_signal(Some(*signal)),
         ProcessEnd::Code(_) | ProcessEnd::NotStarted | ProcessEnd::Unobserved => EndedBy::Itself,
     }
@@ -121,7 +121,7 @@ fn note_end(exits: &Mutex<BTreeMap<Uuid, UnitAgentExit>>, unit: Uuid, ended: End
         exits.remove(&unit);
     }
     let fault = match ended.end {
-        ProcessEnd::Code(code) if code == 0 || code == i32::from(exit_code::SIGNALLED) => return,
+        ProcessEnd::Code(code) if code == 0 || code == i32::from(exit_code::RESTART) => return,
         ProcessEnd::Code(code) => exit_code::fault(code),
         ProcessEnd::Signal(_) | ProcessEnd::NotStarted | ProcessEnd::Unobserved => None,
     };
@@ -150,6 +150,10 @@ impl StorageHost for UnitSupervisor {
 
     async fn delete_storage(&self, id: &StorageId, storage: &MachineStorage) -> Result<()> {
         self.storage_pools().delete_storage(id, storage).await
+    }
+
+    async fn restore_storage(&self) -> Result<()> {
+        self.storage_pools().restore_storage().await
     }
 
     async fn release_all_storage(&self) -> Result<()> {
@@ -284,11 +288,8 @@ mod tests {
 
     #[test]
     fn an_agent_that_is_killed_or_terminated_has_not_failed() {
-        let by_external_signal = [
-            ProcessEnd::Signal(9),
-            ProcessEnd::Signal(15),
-            ProcessEnd::Code(i32::from(exit_code::SIGNALLED)),
-        ];
+        let by_external_signal =
+            [ProcessEnd::Signal(9), ProcessEnd::Signal(15), ProcessEnd::Code(i32::from(exit_code::RESTART))];
         assert_eq!(by_external_signal.map(|end| ended_by(&end)), [EndedBy::Signal; 3]);
         let failed =
             [ProcessEnd::Code(1), ProcessEnd::Signal(6), ProcessEnd::NotStarted, ProcessEnd::Unobserved];

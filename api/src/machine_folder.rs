@@ -12,6 +12,10 @@ pub const AGENTS_DIR: &str = "agents";
 /// The folder of quarantined units: the controller has no record of them, and another unit has their name. No
 /// agent runs for them.
 pub const QUARANTINE_DIR: &str = "quarantine";
+/// The folder of the storage of a machine, with a folder for each instance.
+pub const STORAGE_DIR: &str = "storage";
+/// In the folder of an instance of storage: the file of a block device.
+pub const DEVICE_FILE: &str = "device.img";
 /// The pid file of the machine agent.
 pub const MACHINE_PID: &str = "machine.pid";
 /// The log of the machine agent of a machine that is a folder of this host.

@@ -27,6 +27,7 @@
 use super::bases::{self, Bases, own_folder};
 use super::console;
 use super::instance::{CreatedInstance, Instance, InstanceSpec};
+use super::loop_devices;
 use super::machine_folder::{address, folders, hand_over, remove_folder};
 use super::machine_names::{self, CONFIG_DIR};
 use super::mounts::{is_mounted, mount_path};
@@ -428,6 +429,7 @@ async fn stop_container(folder: &Path) -> Result<(), CommandError> {
     }
     kill_container_processes(folder).await?;
     let root = folder.join("root");
+    loop_devices::detach_below(&root).await?;
     if is_mounted(&root)? {
         // it writes back what the machine has written
         host_programs::run("umount", &[&root.display().to_string()], program::COPY).await?;

@@ -57,6 +57,10 @@ impl StorageHost for Folders {
         Ok(())
     }
 
+    async fn restore_storage(&self) -> anyhow::Result<()> {
+        Ok(())
+    }
+
     async fn release_all_storage(&self) -> anyhow::Result<()> {
         Ok(())
     }
