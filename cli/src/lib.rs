@@ -7,10 +7,12 @@
 //! command), `render` (tables, JSON, YAML), `supervisor` (the processes that `up` starts and `down` stops).
 
 pub mod arguments;
+pub mod bundle;
 pub mod command_error;
 pub mod commands;
 pub mod data_dir;
 pub mod last_write;
+pub mod machine_access;
 pub mod output;
 pub mod progress;
 pub mod query;

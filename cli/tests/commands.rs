@@ -135,7 +135,7 @@ async fn plain_output_is_the_results_without_the_return_code() {
     let session = ledger(Some(sample_task()));
     run_command(&["run", "--utc", "ledger/0", "post"], &session).await.expect("it succeeded");
     let (stdout, stderr) = session.printed();
-    let results: Value = serde_yaml::from_str(&stdout).expect("YAML");
+    let results: Value = charms::yaml::from_str(&stdout).expect("YAML");
     assert_eq!(results, json!({ "balance": "30", "nested": { "a": "1" } }));
     let lines: Vec<&str> = stderr.lines().collect();
     assert!(matches!(lines[..], [waiting, "10:00:09 posting"] if waiting.contains("task 7")), "{stderr}");

@@ -79,6 +79,12 @@ def main():
     assert 'get-units' in juju.cli('operations')
     assert 'completed' in juju.cli('show-task', '1')
 
+    # ssh and scp
+    assert juju.ssh('db/0', 'echo "$((40 + 2))"') == '42\n'
+    juju.scp(__file__, 'db/leader:suite.py', host_key_checks=False)
+    assert 'suite passed' in juju.ssh('db/0', 'cat', 'suite.py', ssh_options=['-T'])
+    refused(jubilant.CLIError, 'not found', lambda: juju.ssh('db/9', 'true'))
+
     # what people look at
     info = juju.show_unit('web/0')
     assert info.leader == web.units['web/0'].leader and info.charm == 'local:pair-web-0', info

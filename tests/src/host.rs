@@ -20,8 +20,14 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Part of the error of a command that receives no reply from the controller.
 const NO_ANSWER: &str = "does not answer";
-/// Parts of the errors of a repeated command whose first attempt took effect.
-const DONE_BEFORE: [&str; 2] = [" already exists", " not found"];
+
+/// Whether a repeated command fails because its first attempt took effect and its reply was lost.
+fn was_done_before(args: &[&str], stderr: &str) -> bool {
+    match args.first().is_some_and(|verb| verb.starts_with("remove-") || verb.starts_with("destroy-")) {
+        true => stderr.contains(" not found"),
+        false => stderr.contains(" already exists"),
+    }
+}
 
 /// A data folder, and the programs that run on it. Dropping it runs `pintle down`.
 pub struct Host {
@@ -72,8 +78,7 @@ impl Host {
         {
             std::thread::park_timeout(POLL_INTERVAL);
             output = self.pintle_once(args);
-            // the first attempt took effect, and its reply was lost
-            if DONE_BEFORE.iter().any(|done| output.stderr.contains(done)) {
+            if was_done_before(args, &output.stderr) {
                 output.code = 0;
             }
         }
@@ -82,7 +87,7 @@ impl Host {
 
     fn pintle_once(&self, args: &[&str]) -> CommandOutput {
         let mut command = Command::new(self.programs.join("pintle"));
-        command.args(args).arg("--data").arg(&self.dir).envs(self.environment.iter().cloned());
+        command.arg("--data").arg(&self.dir).args(args).envs(self.environment.iter().cloned());
         command_output(command.output().expect("pintle was built: cargo build --workspace"))
     }
 

@@ -60,3 +60,89 @@ fn the_jubilant_suite_passes() {
         host.diagnostics()
     );
 }
+
+/// On a local machine a program runs as the same user, in the folder of the machine.
+#[test]
+fn ssh_runs_a_command_in_a_machine_and_scp_copies_its_files() {
+    let dir = TempDir::with_prefix("pintle-ssh-").expect("a temporary folder can be created");
+    let host = Host::up(&dir.path().canonicalize().expect("the folder was just created").join("data"));
+    host.ok(&["deploy", text(&sample("hello"))]);
+    host.until("the unit leads", |host| host.unit("hello/0")?["leader"].as_bool().filter(|leads| *leads));
+    let folder = host.unit_folder("hello/0").expect("it is deployed");
+    let machine = folder.parent().and_then(Path::parent).expect("it is in a machine's folder");
+    assert_eq!(host.ok(&["ssh", "hello/0", "pwd"]), format!("{}\n", machine.display()));
+    assert_eq!(
+        host.ok(&["ssh", "0", "echo", "a b", "c;", "echo $0"]),
+        "a b c\nsh\n",
+        "a shell joins the words"
+    );
+    let ended = host.pintle(&["ssh", "hello/leader", "-T", "exit 7"]);
+    assert_eq!((ended.code, ended.stdout.as_str(), ended.stderr.as_str()), (7, "", ""));
+    for (target, code) in [("hello/9", 1), ("7", 1), ("web/0", 1), ("root@hello/0", 2)] {
+        let refused = host.pintle(&["ssh", target, "pwd"]);
+        assert_eq!((refused.code, refused.stdout.as_str()), (code, ""), "{target}: {refused:?}");
+    }
+
+    let local = |name: &str| dir.path().join(name);
+    std::fs::create_dir_all(local("tree/below")).expect("a new folder");
+    std::fs::write(local("tree/below/.hidden"), "in a tree").expect("written");
+    std::fs::write(local("one"), "one").expect("written");
+    host.ok(&["scp", text(&local("one")), "hello/0:renamed"]);
+    host.ok(&["scp", "--", "-r", text(&local("tree")), text(&local("one")), "0:."]);
+    let read = |path: &str| std::fs::read_to_string(machine.join(path)).unwrap_or_default();
+    assert_eq!([read("renamed"), read("one"), read("tree/below/.hidden")], ["one", "one", "in a tree"]);
+    host.ok(&["scp", "hello/0:tree/below/.hidden", text(&local(".back"))]);
+    assert_eq!(std::fs::read_to_string(local(".back")).expect("copied"), "in a tree");
+    for [from, to] in
+        [["hello/0:tree", "x"], ["hello/0:none", "x"], ["hello/0:one", "none/x"], ["one", "hello/9:x"]]
+    {
+        assert_eq!(host.pintle(&["scp", from, to]).code, 1, "{from} {to}");
+    }
+    assert!(!Path::new("x").exists(), "nothing is left of what failed");
+}
+
+/// A repeated command adds only what an overlay adds.
+#[test]
+fn a_bundle_is_deployed_and_a_repeated_command_adds_what_is_missing() {
+    let dir = TempDir::with_prefix("pintle-bundle-").expect("a temporary folder can be created");
+    let host = Host::up(&dir.path().canonicalize().expect("the folder was just created").join("data"));
+    let file = dir.path().join("bundle.yaml");
+    let sample = |name: &str| sample(name).canonicalize().expect("a sample").display().to_string();
+    let bundle = format!(
+        "applications:\n  web:\n    charm: {}\n    num_units: 1\n    to: db\n    options: {{color: red}}\n  \
+         db: {{charm: {}, num_units: 1, to: ['0'], expose: true}}\nmachines: {{'0': {{}}}}\nrelations:\n- [web, db]\n",
+        sample("pair-web"),
+        sample("pair-db")
+    );
+    std::fs::write(&file, bundle).expect("written");
+    let changes = host.pintle(&["deploy", text(&file), "--dry-run"]);
+    assert_eq!(
+        (changes.code, host.status()["applications"].clone()),
+        (0, serde_json::json!({})),
+        "{changes:?}"
+    );
+    host.ok(&["deploy", text(&file)]);
+    host.until_status("db/0", "active", "web likes red");
+    let status = host.status();
+    let unit =
+        |application: &str| status["applications"][application]["units"][format!("{application}/0")].clone();
+    assert_eq!(unit("web")["machine"], unit("db")["machine"], "they are placed beside each other");
+    assert_eq!(status["applications"]["db"]["exposed"], true);
+    assert_eq!(status["machines"].as_object().map(|machines| machines.len()), Some(1));
+
+    let overlay = dir.path().join("overlay.yaml");
+    std::fs::write(&overlay, "applications: {web: {num_units: 2, options: {color: blue}}}\n")
+        .expect("written");
+    host.ok(&["deploy", text(&file), "--overlay", text(&overlay)]);
+    host.until("web/1 is connected", |host| {
+        (host.unit("web/1")?["workload-status"]["current"] == "active").then_some(())
+    });
+    host.until_status("db/0", "active", "web likes blue");
+    assert_eq!(host.status()["applications"]["web"]["units"].as_object().map(|units| units.len()), Some(2));
+    std::fs::write(&overlay, "applications: {web: {trust: true}}\n").expect("written");
+    assert_eq!(
+        host.pintle(&["deploy", text(&file), "--overlay", text(&overlay)]).code,
+        1,
+        "trust must be granted"
+    );
+}

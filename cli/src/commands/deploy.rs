@@ -1,20 +1,22 @@
-//! `deploy CHARM [APP]`: uploads a charm and deploys it as an application.
+//! `deploy CHARM [APP]`: uploads a charm and deploys it as an application. A bundle is deployed by `deploy_bundle`.
 //!
 //! The first unit, and all units without a machine of `--to`, are part of the deploy request. Each further machine of
 //! `--to` is a request of its own.
 
+use crate::bundle;
 use crate::command_error::CommandError;
 use crate::commands::resource_files::ResourceFiles;
-use crate::commands::{bases, change_storage, charm_source, settings};
+use crate::commands::{bases, change_storage, charm_source, deploy_bundle, settings};
 use crate::session::CommandSession;
 use api::{AddUnits, UserPort};
 use clap::Args;
 use state::charm::Base;
+use std::path::{Path, PathBuf};
 
 /// Arguments of `deploy`.
 #[derive(Debug, Args)]
 pub struct DeployArgs {
-    /// Path of a charm folder or a .charm file
+    /// Path of a charm folder, a .charm file, or the YAML file of a bundle
     pub charm: String,
     /// Name of the application; by default the name of the charm
     pub application: Option<String>,
@@ -48,6 +50,9 @@ pub struct DeployArgs {
     /// Show what would be deployed, and change nothing
     #[arg(long)]
     pub dry_run: bool,
+    /// A file with changes of the bundle; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub overlay: Vec<PathBuf>,
     #[command(flatten)]
     pub ignored: IgnoredArgs,
 }
@@ -61,8 +66,6 @@ pub struct IgnoredArgs {
     pub constraints: Vec<String>,
     #[arg(long, hide = true)]
     pub device: Vec<String>,
-    #[arg(long, hide = true)]
-    pub overlay: Vec<String>,
     #[command(flatten)]
     pub source: charm_source::IgnoredSourceArgs,
 }
@@ -74,7 +77,6 @@ impl IgnoredArgs {
             ("--bind", self.source.bind.is_some()),
             ("--channel", self.source.channel.is_some()),
             ("--device", !self.device.is_empty()),
-            ("--overlay", !self.overlay.is_empty()),
             ("--revision", self.source.revision.is_some()),
         ];
         let given = given.into_iter().filter(|(_, given)| *given);
@@ -83,6 +85,20 @@ impl IgnoredArgs {
 }
 
 pub async fn run<A: UserPort>(args: &DeployArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+    match bundle::file_of(Path::new(&args.charm)) {
+        Some(file) => deploy_bundle::run(&file, args, session).await,
+        None => charm(args, session).await,
+    }
+}
+
+/// Deploys a charm.
+///
+/// # Errors
+/// If the charm or an argument is invalid, or the controller refuses the deployment.
+pub async fn charm<A: UserPort>(args: &DeployArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+    if !args.overlay.is_empty() {
+        return Err(CommandError::usage(format!("cannot use --overlay: {:?} is not a bundle", args.charm)));
+    }
     session.output.warn(&args.ignored.warnings());
     let source = charm_source::load(&args.charm, args.force, session)?;
     let charm = source.charm.name.clone();

@@ -21,6 +21,7 @@ pub mod constraints;
 pub mod controllers;
 pub mod debug_log;
 pub mod deploy;
+pub mod deploy_bundle;
 pub mod destroy_model;
 pub mod disk_usage;
 pub mod down;
@@ -44,6 +45,7 @@ pub mod resource_files;
 pub mod resources;
 pub mod retry_provisioning;
 pub mod run;
+pub mod scp;
 pub mod secrets;
 pub mod settings;
 pub mod show_application;
@@ -51,6 +53,7 @@ pub mod show_machine;
 pub mod show_model;
 pub mod show_task;
 pub mod show_unit;
+pub mod ssh;
 pub mod status;
 pub mod storage;
 pub mod supervise;
@@ -116,7 +119,7 @@ pub enum Verb {
     Up(up::UpArgs),
     /// Stop the controller and its machines; their state is kept
     Down(down::DownArgs),
-    /// Deploy a charm from a folder or a .charm file
+    /// Deploy a charm from a folder or a .charm file, or a bundle of charms
     Deploy(deploy::DeployArgs),
     /// Add units to an application
     AddUnit(add_unit::AddUnitArgs),
@@ -156,6 +159,10 @@ pub enum Verb {
     Actions(actions::ActionsArgs),
     /// Run commands in the context of units
     Exec(exec::ExecArgs),
+    /// Open a shell, or run a command, in a machine
+    Ssh(ssh::SshArgs),
+    /// Copy files from and to machines
+    Scp(scp::ScpArgs),
     /// Remove units
     RemoveUnit(remove_unit::RemoveUnitArgs),
     /// Remove a relation
@@ -256,7 +263,7 @@ pub enum Verb {
 }
 
 /// Commands of Juju that are not supported: rejected with `not offered here` (spec/clients.md 3.2).
-pub const NOT_OFFERED: [&str; 48] = [
+pub const NOT_OFFERED: [&str; 46] = [
     "add-cloud",
     "add-credential",
     "add-k8s",
@@ -299,12 +306,10 @@ pub const NOT_OFFERED: [&str; 48] = [
     "remove-saas",
     "remove-ssh-key",
     "revoke",
-    "scp",
     "set-application-base",
     "set-constraints",
     "show-status-log",
     "spaces",
-    "ssh",
 ];
 
 /// Runs the command of the command line.
@@ -366,6 +371,8 @@ async fn with_controller(
         Verb::AttachResource(args) => resources::attach(&args, session).await,
         Verb::Run(args) => run::run(&args, session).await,
         Verb::Exec(args) => exec::run(&args, session).await,
+        Verb::Ssh(args) => ssh::run(&args, session).await,
+        Verb::Scp(args) => scp::run(&args, session).await,
         Verb::RemoveUnit(args) => remove_unit::run(&args, session).await,
         Verb::RemoveRelation(args) => remove_relation::run(&args, session).await,
         Verb::SuspendRelation(args) => suspend_relation::suspend(&args, session).await,

@@ -54,8 +54,8 @@ pub async fn run(dir: &DataDir) -> Result<(), CommandError> {
         }
     };
     let mut arguments = vec!["--data".to_owned(), dir.path().display().to_string()];
-    for also in gateway.iter().cloned().chain(settings.listen.map(|address| address.to_string())) {
-        arguments.extend(["--also".to_owned(), also]);
+    for address in gateway.iter().cloned().chain(settings.listen.map(|listen| listen.to_string())) {
+        arguments.extend(["--also-listen".to_owned(), address]);
     }
     let controller = SupervisedProcess::start(Program {
         path: controller,

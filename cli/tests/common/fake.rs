@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex};
 pub struct FakeController {
     /// Requests in order, as `verb arguments`.
     pub requests: Mutex<Vec<String>>,
-    /// Units on which `run` succeeds.
+    /// Units on which `run` and `exec` succeed.
     pub units: Vec<String>,
     /// The completed action; `None`: actions never complete.
     pub task: Option<ActionDoc>,
@@ -304,7 +304,7 @@ impl FakeClient {
                 let content = [("password".to_owned(), "czNjcmV0".to_owned())];
                 json(SecretContent(BTreeMap::from(content)))
             }
-            _ => Err(ApiError::new(ErrorCode::Broken, "no test asks this")),
+            _ => Err(ApiError::new(ErrorCode::Broken, "the fake controller does not implement this request")),
         }
     }
 

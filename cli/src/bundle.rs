@@ -1,0 +1,465 @@
+//! Reads bundles: YAML files that describe applications, machines and relations, and overlays that change them
+//! (spec/clients.md 3.2).
+//!
+//! A bundle is read and verified as a whole before anything is sent to the controller. Paths are relative to the file that
+//! contains them. `deploy` executes a bundle (`commands::deploy_bundle`).
+
+use crate::command_error::CommandError;
+use crate::commands::bases;
+use base64::Engine;
+use charms::yaml;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use state::charm::Base;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// The file of a bundle that is a folder.
+const BUNDLE_FILE: &str = "bundle.yaml";
+
+/// A bundle, with its overlays applied.
+#[derive(Debug, Default, Deserialize)]
+pub struct Bundle {
+    /// The base of machines, unless an application or a machine has its own.
+    #[serde(rename = "default-base")]
+    pub default_base: Option<String>,
+    /// The applications by name.
+    #[serde(default)]
+    pub applications: BTreeMap<String, BundleApplication>,
+    /// The machines that placements name; null stands for one without properties.
+    #[serde(default)]
+    pub machines: BTreeMap<String, Option<BundleMachine>>,
+    /// The relations. The second end can be a list of ends.
+    #[serde(default)]
+    pub relations: Vec<[RelationEnds; 2]>,
+    /// Applications of other models, which are not offered.
+    #[serde(default)]
+    saas: Map<String, Value>,
+}
+
+/// One end of a relation, or a list of them.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+pub enum RelationEnds {
+    /// `web` or `web:db`.
+    One(String),
+    /// Several ends, each of which is related to the other side.
+    Many(Vec<String>),
+}
+
+impl RelationEnds {
+    fn ends(&self) -> Vec<&String> {
+        match self {
+            RelationEnds::One(end) => vec![end],
+            RelationEnds::Many(ends) => ends.iter().collect(),
+        }
+    }
+}
+
+/// An application of a bundle.
+#[derive(Debug, Deserialize)]
+pub struct BundleApplication {
+    /// The path of the charm.
+    pub charm: String,
+    /// The number of units.
+    #[serde(default, alias = "scale")]
+    pub num_units: u32,
+    /// Where the units are placed, in order: a machine of the bundle, an application, a unit, or `new`.
+    #[serde(default, deserialize_with = "one_or_many")]
+    pub to: Vec<String>,
+    /// The settings that differ from the defaults of the charm.
+    #[serde(default)]
+    pub options: Map<String, Value>,
+    /// The files of the charm's resources.
+    #[serde(default)]
+    pub resources: BTreeMap<String, Value>,
+    /// The storage of each unit, as the values of `--storage` after `NAME=`.
+    #[serde(default)]
+    pub storage: BTreeMap<String, String>,
+    /// Whether the application is exposed.
+    #[serde(default)]
+    pub expose: bool,
+    /// Whether the charm may read the credential of its cloud.
+    #[serde(default)]
+    pub trust: bool,
+    /// The base of new machines.
+    pub base: Option<String>,
+    /// Constraints, which have no effect.
+    pub constraints: Option<String>,
+    /// Spaces of the endpoints, which have no effect.
+    #[serde(default)]
+    pub bindings: Map<String, Value>,
+    /// A relation of the charm store, which has no effect.
+    pub channel: Option<String>,
+}
+
+/// A machine of a bundle.
+#[derive(Debug, Default, Deserialize)]
+pub struct BundleMachine {
+    /// Its base.
+    pub base: Option<String>,
+    /// Constraints, which have no effect.
+    pub constraints: Option<String>,
+}
+
+/// Where a unit is placed.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Placement {
+    /// On a new machine.
+    New,
+    /// On a machine of the bundle.
+    Machine(String),
+    /// Beside the unit of this application with the same index, or with the given number.
+    Beside(String, Option<u32>),
+}
+
+fn one_or_many<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let values = match Value::deserialize(deserializer)? {
+        Value::Array(values) => values,
+        Value::Null => Vec::new(),
+        value => vec![value],
+    };
+    let text = |value: Value| match value {
+        Value::String(text) => Ok(text),
+        Value::Number(number) => Ok(number.to_string()),
+        other => Err(serde::de::Error::custom(format!("invalid placement {other}"))),
+    };
+    values.into_iter().map(text).collect()
+}
+
+/// Returns the file of a bundle at this path; none if it is not a bundle, but perhaps a charm.
+pub fn file_of(path: &Path) -> Option<PathBuf> {
+    let is_yaml = path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml");
+    if path.is_file() && is_yaml {
+        return Some(path.to_owned());
+    }
+    let is_charm = ["metadata.yaml", "charmcraft.yaml"].iter().any(|file| path.join(file).exists());
+    let file = path.join(BUNDLE_FILE);
+    (!is_charm && file.is_file()).then_some(file)
+}
+
+/// Reads a bundle, and applies overlays in order.
+///
+/// # Errors
+/// If a file cannot be read, is not a bundle, or the bundle contradicts itself.
+pub fn read(file: &Path, overlays: &[PathBuf]) -> Result<Bundle, CommandError> {
+    let mut all = document(file)?;
+    for overlay in overlays {
+        merge(&mut all, document(overlay)?);
+    }
+    let to_error = |why: String| CommandError::new(format!("invalid bundle {}: {why}", file.display()));
+    let bundle: Bundle =
+        serde_json::from_value(Value::Object(all)).map_err(|error| to_error(error.to_string()))?;
+    bundle.verify().map_err(to_error)?;
+    Ok(bundle)
+}
+
+/// The document of a file, with absolute paths and the contents of included files.
+fn document(file: &Path) -> Result<Map<String, Value>, CommandError> {
+    let to_error = |why: String| CommandError::new(format!("cannot read bundle {}: {why}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(|error| to_error(error.to_string()))?;
+    let parsed = yaml::value(&text).map_err(|error| to_error(error.to_string()))?;
+    let Value::Object(mut map) = parsed else { return Err(to_error("expected a map".to_owned())) };
+    // the name of bundles before Juju 2.6
+    if let Some(services) = map.remove("services") {
+        map.entry("applications").or_insert(services);
+    }
+    let folder = file.parent().unwrap_or(Path::new("."));
+    let Some(Value::Object(applications)) = map.get_mut("applications") else { return Ok(map) };
+    for application in applications.values_mut() {
+        resolve_paths(application, folder).map_err(to_error)?;
+    }
+    Ok(map)
+}
+
+fn resolve_paths(application: &mut Value, folder: &Path) -> Result<(), String> {
+    let absolute = |text: &str| folder.join(text).display().to_string();
+    if let Some(Value::String(charm)) = application.get_mut("charm") {
+        let path = charm.strip_prefix("local:").unwrap_or(charm);
+        if path.starts_with('.') || path.starts_with('/') {
+            *charm = absolute(path);
+        }
+    }
+    if let Some(Value::Object(resources)) = application.get_mut("resources") {
+        for path in resources.values_mut() {
+            if let Value::String(text) = path {
+                *text = absolute(text);
+            }
+        }
+    }
+    if let Some(Value::Object(options)) = application.get_mut("options") {
+        for value in options.values_mut() {
+            let Value::String(text) = value else { continue };
+            let (path, is_base64) =
+                match (text.strip_prefix("include-file://"), text.strip_prefix("include-base64://")) {
+                    (Some(path), _) => (path, false),
+                    (_, Some(path)) => (path, true),
+                    _ => continue,
+                };
+            let path = folder.join(path);
+            let bytes =
+                std::fs::read(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+            *text = match is_base64 {
+                true => base64::engine::general_purpose::STANDARD.encode(bytes),
+                false => String::from_utf8(bytes).map_err(|_| format!("{} is not UTF-8", path.display()))?,
+            };
+        }
+    }
+    Ok(())
+}
+
+/// Applies an overlay: an application that is null is removed with its relations, maps are merged, relations are added,
+/// and any other value replaces the one before.
+fn merge(bundle: &mut Map<String, Value>, overlay: Map<String, Value>) {
+    for (key, value) in overlay {
+        match (key.as_str(), bundle.get_mut(&key), value) {
+            ("applications", Some(Value::Object(before)), Value::Object(changes)) => {
+                let removed: BTreeSet<String> = changes
+                    .iter()
+                    .filter(|(_, change)| change.is_null())
+                    .map(|(name, _)| name.clone())
+                    .collect();
+                for (name, change) in changes {
+                    match change {
+                        Value::Null => drop(before.remove(&name)),
+                        change => merge_value(before.entry(name).or_insert(Value::Null), change),
+                    }
+                }
+                if let Some(Value::Array(relations)) = bundle.get_mut("relations") {
+                    relations.retain(|relation| !names_any(relation, &removed));
+                }
+            }
+            ("relations", Some(Value::Array(before)), Value::Array(more)) => before.extend(more),
+            (_, Some(Value::Object(before)), Value::Object(changes)) => before.extend(changes),
+            (_, _, value) => drop(bundle.insert(key, value)),
+        }
+    }
+}
+
+fn merge_value(before: &mut Value, change: Value) {
+    match (before, change) {
+        (Value::Object(before), Value::Object(changes)) => {
+            for (key, change) in changes {
+                merge_value(before.entry(key).or_insert(Value::Null), change);
+            }
+        }
+        (before, change) => *before = change,
+    }
+}
+
+/// Whether a relation has an end of one of these applications.
+fn names_any(relation: &Value, applications: &BTreeSet<String>) -> bool {
+    match relation {
+        Value::String(end) => applications.contains(application_of(end)),
+        Value::Array(ends) => ends.iter().any(|end| names_any(end, applications)),
+        _ => false,
+    }
+}
+
+fn application_of(end: &str) -> &str {
+    end.split_once(':').map_or(end, |(application, _)| application)
+}
+
+impl Bundle {
+    /// The relations, one pair of ends each.
+    pub fn pairs(&self) -> Vec<[&String; 2]> {
+        let pairs = |[left, right]: &'_ [RelationEnds; 2]| -> Vec<[usize; 2]> {
+            let (left, right) = (left.ends().len(), right.ends().len());
+            (0..left).flat_map(|a| (0..right).map(move |b| [a, b])).collect()
+        };
+        let all = self.relations.iter().flat_map(|relation| {
+            pairs(relation).into_iter().map(move |[a, b]| [relation[0].ends()[a], relation[1].ends()[b]])
+        });
+        all.collect()
+    }
+
+    /// Where the units of an application are placed; the last placement is repeated.
+    pub fn placements(&self, name: &str) -> Vec<Placement> {
+        let Some(application) = self.applications.get(name) else { return Vec::new() };
+        let given: Vec<Placement> = application.to.iter().map(|text| self.placement(text)).collect();
+        let last = match given.last() {
+            // units of an application that are placed beside another one go beside its next units
+            Some(Placement::Beside(other, None)) => Placement::Beside(other.clone(), None),
+            _ => Placement::New,
+        };
+        let units = application.num_units as usize;
+        given.into_iter().chain(std::iter::repeat(last)).take(units).collect()
+    }
+
+    fn placement(&self, text: &str) -> Placement {
+        if text == "new" {
+            return Placement::New;
+        }
+        if self.machines.contains_key(text) {
+            return Placement::Machine(text.to_owned());
+        }
+        match text.split_once('/') {
+            Some((application, number)) => Placement::Beside(application.to_owned(), number.parse().ok()),
+            None => Placement::Beside(text.to_owned(), None),
+        }
+    }
+
+    /// The base of an application, or of a machine.
+    pub fn base(&self, own: Option<&String>) -> Result<Option<Base>, CommandError> {
+        let text = own.or(self.default_base.as_ref());
+        let parsed = text.map(|text| {
+            bases::parse(text).map_err(|why| CommandError::new(format!("invalid base {text:?}: {why}")))
+        });
+        parsed.transpose()
+    }
+
+    /// Returns what contradicts itself, or is not offered.
+    fn verify(&self) -> Result<(), String> {
+        if self.applications.is_empty() {
+            return Err("it has no applications".to_owned());
+        }
+        if let Some(name) = self.saas.keys().next() {
+            return Err(format!("{name} is an application of another model, which is not offered here"));
+        }
+        for [left, right] in self.pairs() {
+            for end in [left, right] {
+                if !self.applications.contains_key(application_of(end)) {
+                    return Err(format!(
+                        "relation {left} {right}: the bundle has no application {:?}",
+                        application_of(end)
+                    ));
+                }
+            }
+        }
+        for (name, application) in &self.applications {
+            if !Path::new(&application.charm).exists() {
+                return Err(format!(
+                    "application {name}: no charm at {:?}; expected a path, because charm stores are not supported",
+                    application.charm
+                ));
+            }
+            for text in &application.to {
+                if text.contains(':') {
+                    return Err(format!(
+                        "application {name}: placement {text:?} in a container is not offered here"
+                    ));
+                }
+                if let Placement::Beside(other, _) = self.placement(text)
+                    && (!self.applications.contains_key(&other) || other == *name)
+                {
+                    return Err(format!(
+                        "application {name}: the bundle has no machine or application {text:?}"
+                    ));
+                }
+            }
+        }
+        self.order().map(drop)
+    }
+
+    /// The applications in an order in which each follows those beside which its units are placed.
+    pub fn order(&self) -> Result<Vec<String>, String> {
+        let mut ordered: Vec<String> = Vec::new();
+        while ordered.len() < self.applications.len() {
+            let is_ready = |name: &String| {
+                self.placements(name).iter().all(|placement| match placement {
+                    Placement::Beside(other, _) => ordered.contains(other),
+                    Placement::New | Placement::Machine(_) => true,
+                })
+            };
+            let next = self.applications.keys().find(|name| !ordered.contains(name) && is_ready(name));
+            match next {
+                Some(name) => ordered.push(name.clone()),
+                None => return Err("applications are placed beside each other in a circle".to_owned()),
+            }
+        }
+        Ok(ordered)
+    }
+
+    /// Warnings of what has no effect.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut found = BTreeSet::new();
+        for application in self.applications.values() {
+            let given = [
+                ("bindings", !application.bindings.is_empty()),
+                ("channel", application.channel.is_some()),
+                ("constraints", application.constraints.is_some()),
+            ];
+            found.extend(given.into_iter().filter(|(_, given)| *given).map(|(name, _)| name));
+        }
+        if self.machines.values().flatten().any(|machine| machine.constraints.is_some()) {
+            found.insert("constraints");
+        }
+        found
+            .into_iter()
+            .map(|name| format!("{name} of the bundle have no effect: every machine runs on this host"))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bundle(text: &str, overlay: Option<&str>) -> Result<Bundle, CommandError> {
+        let folder = tempfile::tempdir().expect("a folder");
+        for charm in ["web", "db", "other"] {
+            std::fs::create_dir(folder.path().join(charm)).expect("a new folder");
+        }
+        std::fs::write(folder.path().join("title"), "Hello").expect("written");
+        let file = folder.path().join("bundle.yaml");
+        std::fs::write(&file, text).expect("written");
+        let overlays = overlay.map(|overlay| {
+            let file = folder.path().join("overlay.yaml");
+            std::fs::write(&file, overlay).expect("written");
+            file
+        });
+        read(&file, &overlays.into_iter().collect::<Vec<_>>())
+    }
+
+    const PAIR: &str = "applications:\n  web: {charm: ./web, num_units: 2, to: db, options: {title: 'include-file://title'}}\n  \
+                        db: {charm: ./db, num_units: 2, to: ['0', new]}\nmachines: {'0': }\nrelations:\n- [web:db, db]\n";
+
+    #[test]
+    fn a_bundle_is_read_with_its_files_and_placements() {
+        let bundle = bundle(PAIR, None).expect("valid");
+        assert_eq!(bundle.applications["web"].options["title"], "Hello");
+        assert_eq!(bundle.order(), Ok(vec!["db".to_owned(), "web".to_owned()]));
+        assert_eq!(bundle.placements("db"), [Placement::Machine("0".to_owned()), Placement::New]);
+        let beside = Placement::Beside("db".to_owned(), None);
+        assert_eq!(bundle.placements("web"), [beside.clone(), beside]);
+        assert_eq!(bundle.pairs(), [["web:db", "db"]]);
+    }
+
+    #[test]
+    fn an_overlay_merges_options_adds_relations_and_removes_applications() {
+        let overlay = "applications:\n  web: {num_units: 3, options: {port: 80}}\n  db: null\n  other: {charm: ./other}\n\
+                       relations:\n- [web, [other, 'other:admin']]\n";
+        let bundle = bundle(&PAIR.replace(", to: db", ""), Some(overlay)).expect("valid");
+        assert_eq!(bundle.applications["web"].num_units, 3);
+        assert_eq!(bundle.applications["web"].options.len(), 2, "the option of the bundle stays");
+        assert_eq!(
+            bundle.pairs(),
+            [["web", "other"], ["web", "other:admin"]],
+            "the relation of db is removed"
+        );
+    }
+
+    #[test]
+    fn a_bundle_that_contradicts_itself_is_refused() {
+        for (text, part) in [
+            ("applications: {}\n", "no applications"),
+            ("applications: {web: {charm: ./none}}\n", "no charm at"),
+            ("applications: {web: {charm: web}}\n", "no charm at"),
+            ("applications: {web: {charm: ./web}}\nrelations: [[web, db]]\n", "no application \"db\""),
+            (
+                "applications: {web: {charm: ./web, num_units: 1, to: ['3']}}\n",
+                "no machine or application \"3\"",
+            ),
+            ("applications: {web: {charm: ./web, num_units: 1, to: ['lxd:0']}}\n", "container"),
+            ("applications: {web: {charm: ./web, num_units: many}}\n", "many"),
+            ("applications: {web: {charm: ./web}}\nsaas: {far: {url: x}}\n", "another model"),
+            (
+                "applications: {web: {charm: ./web, num_units: 1, to: db}, db: {charm: ./db, num_units: 1, to: web}}\n",
+                "circle",
+            ),
+        ] {
+            let message = bundle(text, None).expect_err(text).message;
+            assert!(message.contains(part) && message.lines().count() == 1, "{message}");
+        }
+    }
+}

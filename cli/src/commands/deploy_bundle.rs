@@ -1,0 +1,210 @@
+//! `deploy BUNDLE.yaml`: deploys the applications, units and relations of a bundle that the model lacks.
+//!
+//! Each change is one request, printed before it is sent. A repeated command continues after an error: what exists is left
+//! alone, except for the settings, which become those of the bundle. Called by `deploy`.
+
+use crate::bundle::{self, Bundle, BundleApplication, Placement};
+use crate::command_error::CommandError;
+use crate::commands::deploy::{self, DeployArgs};
+use crate::session::CommandSession;
+use api::error::ErrorCode;
+use api::{
+    AddMachines, AddUnits, ConfigChange, Configure, Ends, GetStatus, Integrate, SetExposed, Status, UserPort,
+};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// A deployment of a bundle.
+struct Deployment<'a, A> {
+    bundle: &'a Bundle,
+    args: &'a DeployArgs,
+    session: &'a CommandSession<A>,
+    /// The machines of the bundle that were added, by their keys.
+    machines: BTreeMap<String, String>,
+}
+
+/// Deploys the bundle in `file`.
+///
+/// # Errors
+/// If the bundle is invalid, or the controller refuses a change; what was changed before stays.
+pub async fn run<A: UserPort>(
+    file: &Path,
+    args: &DeployArgs,
+    session: &CommandSession<A>,
+) -> Result<(), CommandError> {
+    let bundle = bundle::read(file, &args.overlay)?;
+    let trusted: Vec<&str> =
+        bundle.applications.iter().filter(|(_, one)| one.trust).map(|(name, _)| name.as_str()).collect();
+    if !trusted.is_empty() && !args.trust {
+        let text = format!("cannot deploy the bundle: it trusts {}", trusted.join(", "));
+        return Err(CommandError::new(text).hint("to grant the trust, repeat the command with --trust"));
+    }
+    session.output.warn(&bundle.warnings());
+    let mut deployment = Deployment { bundle: &bundle, args, session, machines: BTreeMap::new() };
+    deployment.execute().await
+}
+
+impl<A: UserPort> Deployment<'_, A> {
+    /// Prints a change. Returns whether it is made.
+    fn announce(&self, change: &str) -> bool {
+        self.session.output.print_remark(&format!("- {change}\n"));
+        !self.args.dry_run
+    }
+
+    async fn status(&self) -> Result<Status, CommandError> {
+        Ok(self.session.api.handle(GetStatus).await?)
+    }
+
+    async fn execute(&mut self) -> Result<(), CommandError> {
+        let heading = if self.args.dry_run { "Changes to deploy bundle:" } else { "Executing changes:" };
+        self.session.output.print_remark(&format!("{heading}\n"));
+        for name in self.bundle.order().map_err(CommandError::new)? {
+            self.application(&name, &self.bundle.applications[&name]).await?;
+        }
+        for [a, b] in self.bundle.pairs() {
+            self.relation(a, b).await?;
+        }
+        if !self.args.dry_run {
+            self.session.output.print_remark("Deploy of bundle completed.\n");
+        }
+        Ok(())
+    }
+
+    async fn application(&mut self, name: &str, wanted: &BundleApplication) -> Result<(), CommandError> {
+        let exists = self.status().await?.applications.contains_key(name);
+        if !exists {
+            self.deploy(name, wanted).await?;
+        } else if !wanted.options.is_empty() && self.announce(&format!("set options of {name}")) {
+            let set = wanted.options.iter().map(|(key, value)| (key.clone(), setting(value))).collect();
+            let change = ConfigChange { set, ..ConfigChange::default() };
+            let changed = self.session.api.handle(Configure { application: name.to_owned(), change }).await?;
+            self.session.note_write(changed.revision);
+        }
+        let status = self.status().await?;
+        let present = status.applications.get(name).map_or(0, |application| application.units.len());
+        for (index, placement) in self.bundle.placements(name).into_iter().enumerate().skip(present) {
+            self.unit(name, wanted, index, &placement).await?;
+        }
+        let is_exposed = status.applications.get(name).is_some_and(|application| application.exposed);
+        if wanted.expose && !is_exposed && self.announce(&format!("expose {name}")) {
+            let set = SetExposed { application: name.to_owned(), exposed: true };
+            self.session.note_write(self.session.api.handle(set).await?.revision);
+        }
+        Ok(())
+    }
+
+    /// Deploys an application without units: each unit has its own placement.
+    async fn deploy(&self, name: &str, wanted: &BundleApplication) -> Result<(), CommandError> {
+        if !self.announce(&format!("deploy application {name} from {}", wanted.charm)) {
+            return Ok(());
+        }
+        let config = wanted.options.iter().map(|(key, value)| format!("{key}={}", setting(value)));
+        let resources =
+            wanted.resources.iter().filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)));
+        let storage = wanted.storage.iter().map(|(key, directive)| format!("{key}={directive}"));
+        let args = DeployArgs {
+            charm: wanted.charm.clone(),
+            application: Some(name.to_owned()),
+            config: config.collect(),
+            num_units: 0,
+            to: Vec::new(),
+            base: self.bundle.base(wanted.base.as_ref())?,
+            resource: resources.collect(),
+            force: self.args.force,
+            trust: wanted.trust,
+            storage: storage.collect(),
+            attach_storage: Vec::new(),
+            dry_run: false,
+            overlay: Vec::new(),
+            ignored: deploy::IgnoredArgs::default(),
+        };
+        deploy::charm(&args, self.session).await
+    }
+
+    async fn unit(
+        &mut self,
+        name: &str,
+        wanted: &BundleApplication,
+        index: usize,
+        placement: &Placement,
+    ) -> Result<(), CommandError> {
+        let place = match placement {
+            Placement::New => "new machine".to_owned(),
+            Placement::Machine(key) => format!("machine {key} of the bundle"),
+            Placement::Beside(other, number) => {
+                format!("machine of {other}/{}", number.unwrap_or(index as u32))
+            }
+        };
+        if !self.announce(&format!("add unit of {name} to {place}")) {
+            return Ok(());
+        }
+        let to = match placement {
+            Placement::New => None,
+            Placement::Machine(key) => Some(self.machine(key, wanted).await?),
+            Placement::Beside(other, number) => self.machine_of(other, index, *number).await?,
+        };
+        let add = AddUnits { application: name.to_owned(), units: 1, to, attach_storage: Vec::new() };
+        self.session.note_write(self.session.api.handle(add).await?.revision);
+        Ok(())
+    }
+
+    /// The machine of the model for a machine of the bundle, which is added when it is first used.
+    async fn machine(&mut self, key: &str, wanted: &BundleApplication) -> Result<String, CommandError> {
+        if let Some(name) = self.machines.get(key) {
+            return Ok(name.clone());
+        }
+        let own =
+            self.bundle.machines.get(key).and_then(Option::as_ref).and_then(|machine| machine.base.as_ref());
+        let base = self.bundle.base(own.or(wanted.base.as_ref()))?;
+        let added = self.session.api.handle(AddMachines { count: 1, manual: false, base }).await?;
+        self.session.note_write(added.revision);
+        let name = added.answer.first().cloned().unwrap_or_default();
+        self.machines.insert(key.to_owned(), name.clone());
+        Ok(name)
+    }
+
+    /// The machine of the unit with this number, or of the unit at this index. None, for a new machine, if the application
+    /// has fewer units than the one that is placed beside it.
+    async fn machine_of(
+        &self,
+        application: &str,
+        index: usize,
+        number: Option<u32>,
+    ) -> Result<Option<String>, CommandError> {
+        let status = self.status().await?;
+        let units = status.applications.get(application).map(|application| &application.units);
+        let found = units.and_then(|units| match number {
+            Some(number) => units.iter().find(|(name, _)| name.number == number),
+            None => units.iter().nth(index),
+        });
+        match (found, number) {
+            (None, Some(number)) => {
+                let text =
+                    format!("cannot place a unit beside {application}/{number}: there is no such unit");
+                Err(CommandError::new(text))
+            }
+            (found, _) => Ok(found.map(|(_, unit)| unit.machine.clone())),
+        }
+    }
+
+    async fn relation(&self, a: &str, b: &str) -> Result<(), CommandError> {
+        if !self.announce(&format!("add relation {a} - {b}")) {
+            return Ok(());
+        }
+        match self.session.api.handle(Integrate(Ends { a: a.to_owned(), b: b.to_owned() })).await {
+            Ok(added) => self.session.note_write(added.revision),
+            Err(error) if error.code == ErrorCode::AlreadyExists => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+}
+
+/// A setting as the text that `config` accepts.
+fn setting(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,181 @@
+//! How a program is run in a machine from this host, for `ssh` and `scp`.
+//!
+//! A local machine is a folder of this host: the program runs as the same user in that folder. The namespaces of a
+//! container are entered, which needs root, as its provider does. A manually provisioned machine is reached through its
+//! own ssh server.
+
+use crate::command_error::CommandError;
+use crate::data_dir::DataDir;
+use api::machine_folder::CONTAINER_PID;
+use api::{Status, UnitChoice};
+use host::process::Process;
+use host::shell;
+use state::terms::refusal::EntityKind;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The environment of a program in a container, apart from the terminal.
+const CONTAINER_ENVIRONMENT: [&str; 4] = [
+    "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME=/root",
+    "USER=root",
+    "LANG=C.UTF-8",
+];
+
+/// A machine, and how this host reaches it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MachineAccess {
+    /// The folder of a local machine.
+    Folder(PathBuf),
+    /// The process 1 of a container, by its process id on this host.
+    Container(u32),
+    /// The address of a manually provisioned machine, with the options of OpenSSH.
+    Remote(String, Vec<String>),
+}
+
+/// A target of `ssh` or `scp`: `[user@]TARGET`.
+pub struct Target<'a> {
+    /// The user to log in as.
+    pub user: Option<&'a str>,
+    /// A unit (web/0, web/leader), or the name of a machine.
+    pub name: &'a str,
+}
+
+impl<'a> Target<'a> {
+    /// Splits the text of a target.
+    pub fn new(text: &'a str) -> Target<'a> {
+        match text.split_once('@') {
+            Some((user, name)) => Target { user: Some(user), name },
+            None => Target { user: None, name: text },
+        }
+    }
+}
+
+/// The name of the machine of a target.
+fn machine_of(target: &str, status: &Status) -> Result<String, CommandError> {
+    if status.machines.contains_key(target) {
+        return Ok(target.to_owned());
+    }
+    let unit: UnitChoice = match target.parse() {
+        Ok(unit) if target.contains('/') => unit,
+        _ => return Err(CommandError::not_found(EntityKind::Machine, target)),
+    };
+    let application = status.applications.get(unit.application());
+    let application =
+        application.ok_or_else(|| CommandError::not_found(EntityKind::Application, unit.application()))?;
+    let found = application.units.iter().find(|(name, status)| match &unit {
+        UnitChoice::Name(wanted) => *name == wanted,
+        UnitChoice::LeaderOf(_) => status.leader,
+    });
+    let (_, found) = found.ok_or_else(|| CommandError::not_found(EntityKind::Unit, target))?;
+    Ok(found.machine.clone())
+}
+
+impl MachineAccess {
+    /// Finds the machine of a target, and how this host reaches it. `options` are those of OpenSSH.
+    ///
+    /// # Errors
+    /// If there is no such target, its machine does not run, or a user is given for a machine that is a folder of this
+    /// host.
+    pub fn find(
+        target: &Target<'_>,
+        options: &[String],
+        status: &Status,
+        dir: &DataDir,
+    ) -> Result<MachineAccess, CommandError> {
+        let name = machine_of(target.name, status)?;
+        let machine = &status.machines[&name];
+        let not_running = || {
+            CommandError::new(format!("cannot reach machine {name}: it does not run"))
+                .hint(format!("see: pintle why {name}"))
+        };
+        let folder = dir.machines().join(machine.uuid.to_string());
+        if !folder.is_dir() {
+            if machine.address.is_empty() {
+                return Err(not_running());
+            }
+            let user = target.user.map_or(String::new(), |user| format!("{user}@"));
+            return Ok(MachineAccess::Remote(format!("{user}{}", machine.address), options.to_vec()));
+        }
+        let pid_file = folder.join(CONTAINER_PID);
+        if !pid_file.exists() {
+            return match target.user {
+                Some(user) => Err(CommandError::usage(format!(
+                    "cannot log in as {user}: machine {name} is a folder of this host, whose programs run as you"
+                ))),
+                None => Ok(MachineAccess::Folder(folder)),
+            };
+        }
+        let container = Process::read_alive(&pid_file).and_then(|process| first_child(process.pid));
+        container.map(MachineAccess::Container).ok_or_else(not_running)
+    }
+
+    /// The command that runs a program in the machine.
+    pub fn command(&self, words: &[String]) -> Command {
+        match self {
+            MachineAccess::Folder(folder) => {
+                let mut command = Command::new(&words[0]);
+                command.args(&words[1..]).current_dir(folder);
+                command
+            }
+            MachineAccess::Container(pid) => {
+                let terminal = std::env::var("TERM").map(|term| format!("TERM={term}"));
+                let mut command = Command::new("nsenter");
+                command
+                    .args([
+                        "-t",
+                        &pid.to_string(),
+                        "-m",
+                        "-u",
+                        "-i",
+                        "-n",
+                        "-p",
+                        "--",
+                        "env",
+                        "-i",
+                        "-C",
+                        "/root",
+                    ])
+                    .args(CONTAINER_ENVIRONMENT)
+                    .args(terminal.ok())
+                    .args(words);
+                command
+            }
+            MachineAccess::Remote(address, options) => {
+                let mut command = Command::new("ssh");
+                command.args(options).arg(address);
+                // one word is a line for the shell of the machine already
+                command.arg(shell::line(words));
+                command
+            }
+        }
+    }
+
+    /// The command that runs a line in a shell of the machine, or a shell for a person.
+    pub fn shell(&self, user: Option<&str>, line: Option<&str>) -> Command {
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        match (self, user.filter(|user| *user != "root"), line) {
+            (MachineAccess::Remote(address, options), _, line) => {
+                let mut command = Command::new("ssh");
+                command.args(options).arg(address).args(line);
+                command
+            }
+            (MachineAccess::Container(_), Some(user), Some(line)) => {
+                self.command(&words(&["su", "--login", user, "--command", line]))
+            }
+            (MachineAccess::Container(_), Some(user), None) => self.command(&words(&["su", "--login", user])),
+            (_, _, Some(line)) => self.command(&words(&["sh", "-c", line])),
+            (MachineAccess::Container(_), None, None) => self.command(&words(&["bash", "--login"])),
+            (MachineAccess::Folder(_), _, None) => {
+                let shell = std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".to_owned());
+                self.command(&words(&[&shell]))
+            }
+        }
+    }
+}
+
+fn first_child(pid: i32) -> Option<u32> {
+    let children =
+        Path::new("/proc").join(pid.to_string()).join("task").join(pid.to_string()).join("children");
+    std::fs::read_to_string(children).ok()?.split_whitespace().next()?.parse().ok()
+}
