@@ -1,6 +1,7 @@
 //! The clocks and the randomness of the host: the implementation of `ports::Clock` for real agents.
 //!
-//! Time since boot decides everything that an agent does; the wall clock is shown to people only.
+//! Time since boot decides when an agent acts. The wall clock is shown to people; the only decision that reads it is
+//! whether a leader's lease is still valid (`state::agents::lease`), which ends when the two clocks diverge.
 
 use crate::ports::Clock;
 use nix::time::{ClockId, clock_gettime};
@@ -11,7 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// The host's clocks and randomness.
 #[derive(Debug)]
 pub struct HostClock {
-    boot: String,
+    boot_id: String,
 }
 
 impl HostClock {
@@ -20,13 +21,13 @@ impl HostClock {
     /// overrides it: `juju-reboot` of a local machine restarts the agents with a new identity (design 16).
     pub fn new(override_file: &std::path::Path) -> HostClock {
         let stored = std::fs::read_to_string(override_file).ok();
-        HostClock { boot: stored.map_or_else(kernel_boot, |text| text.trim().to_owned()) }
+        HostClock { boot_id: stored.map_or_else(kernel_boot_id, |text| text.trim().to_owned()) }
     }
 }
 
-/// The boot of the host, from the kernel's boot id and the start time of process 1, without the override of a
+/// The id of the current boot: the kernel's boot id and the start time of process 1, without the override of a
 /// local machine. It is read once, because no process outlives its boot.
-pub fn kernel_boot() -> String {
+pub fn kernel_boot_id() -> String {
     static BOOT: OnceLock<String> = OnceLock::new();
     let read = || {
         let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
@@ -57,7 +58,7 @@ pub fn wall_ms() -> i64 {
 
 impl Clock for HostClock {
     fn boot(&self) -> String {
-        self.boot.clone()
+        self.boot_id.clone()
     }
     fn since_boot_ms(&self) -> u64 {
         since_boot_ms()

@@ -117,7 +117,7 @@ impl Deployer {
     /// 2. The right backup is restored, and the first web/0 is assigned here again. In a new folder it would
     ///    run its hooks a second time.
     ///
-    /// A folder whose configuration was deleted or is damaged gets a new one and keeps everything else: the unit agent
+    /// A folder whose configuration was deleted, is damaged or names another unit gets a new one and keeps everything else: the unit agent
     /// refuses it if it has the state of another unit.
     ///
     /// # Errors
@@ -216,7 +216,7 @@ impl Deployer {
     /// Stops the unit agent and kills the remaining processes of its hooks. The agent is not started again.
     ///
     /// # Errors
-    /// If a process does not end within 10 s.
+    /// If the recall cannot be stored, the agent cannot be stopped, or a process of a hook does not end within 10 s.
     pub async fn stop(&self, folder: &UnitFolder) -> Result<()> {
         write_atomic_unsynced(&folder.file(RECALLING), b"")?;
         self.stop_processes(folder).await

@@ -1,24 +1,27 @@
 //! The exit codes of the agents.
 //!
-//! The machine agent and systemd derive from them whether an agent is restarted; the machine agent reports the fault. A
-//! unit agent that cannot continue ends with the code of its fault, because on a full disk no report can be written.
+//! systemd starts an agent again unless its code is 0. The machine agent derives from the code how soon it does so, and
+//! reports the fault. A unit agent that cannot continue ends with the code of its fault, because on a full disk no report can be written.
 
 use state::terms::health::Fault;
 
-/// The agent received a signal or must restart. It is started again unless the machine agent stopped it.
-pub const SIGNALLED: u8 = 15;
-/// An agent that may not serve the unit or machine: another agent locks the folder, or the folder is a copy or has
-/// diverged.
+/// The agent received SIGTERM, its configuration changed, or it must attach again. It is started again at once, unless the
+/// machine agent stopped it.
+pub const RESTART: u8 = 15;
+/// An agent that may not serve the unit or machine: another agent locks the folder, or the folder is a copy, has
+/// diverged or has the state of another unit.
 pub const NOT_OWNER: u8 = 5;
-/// An agent whose disk failed (EX_IOERR of sysexits).
-pub const DISK: u8 = 74;
-/// The first fault of [`Fault::ALL`]; the next ones follow. No program and no shell uses these.
+/// The agent cannot load or save its state, and the error is no [`Fault`] (EX_IOERR of sysexits). A disk that returns errors
+/// has the code of [`Fault::Disk`].
+pub const STATE_ERROR: u8 = 74;
+/// The first fault of [`Fault::ALL`]; the next ones follow. They lie between those of sysexits (64 to 78) and
+/// of shells (from 126).
 const FAULT_FIRST: u8 = 80;
 
 /// The exit code of an agent that ends because of this fault.
 pub fn of_fault(fault: Fault) -> u8 {
-    let index = Fault::ALL.iter().position(|known| *known == fault).unwrap_or_default();
-    FAULT_FIRST + u8::try_from(index).unwrap_or_default()
+    let index = Fault::ALL.iter().position(|known| *known == fault).expect("ALL has every fault");
+    FAULT_FIRST + u8::try_from(index).expect("few faults")
 }
 
 /// The fault with this exit code. None if no fault has it.
@@ -37,7 +40,7 @@ mod tests {
             assert_eq!(fault(i32::from(of_fault(*known))), Some(*known));
         }
         assert_eq!(fault(1), None);
-        assert_eq!(fault(i32::from(SIGNALLED)), None, "an agent that restarts");
+        assert_eq!(fault(i32::from(RESTART)), None, "an agent that restarts");
         assert_eq!(fault(127), None, "a program that a shell does not find");
     }
 }

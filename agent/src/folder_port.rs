@@ -39,7 +39,7 @@ pub trait FolderFiles {
     /// Replaces a file of a cache atomically, without a sync. `None` deletes the file. Errors are logged and
     /// ignored.
     fn cache(&self, name: &str, bytes: Option<&[u8]>) -> impl Future<Output = ()>;
-    /// Renames a damaged file, and returns its new name. Of [`SET_ASIDE_KEPT`] files, the newest is replaced.
+    /// Renames a damaged file, and returns its new name. If [`SET_ASIDE_KEPT`] such files exist, the newest one is replaced.
     fn set_aside(&self, name: &str) -> impl Future<Output = Result<String, DiskError>>;
     /// The size of the journal beyond which it is compacted into the state.
     fn journal_bytes_max(&self) -> usize {

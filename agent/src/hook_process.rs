@@ -21,7 +21,7 @@ pub use remaining_processes::kill_remaining_processes;
 use run_files::{RunFile, create_file, read_outcome};
 use run_folders::RunFolders;
 
-use crate::clock::kernel_boot;
+use crate::clock::kernel_boot_id;
 use crate::folder::{self, UnitFolder};
 use crate::hook_session::{ControllerRequest, HookSession};
 use crate::ports::HookHost;
@@ -29,7 +29,7 @@ use crate::reboot_request::HOOK_LOCK;
 use crate::tool_socket::{ContextState, ToolCall, closed_reply};
 use api::text::log::{more_bytes, omitted_lines};
 use base64::prelude::{BASE64_STANDARD, Engine};
-use commands::{SecretAnswer, SecretNeed};
+use commands::{SecretAnswer, SecretRequest};
 use hook_client::shim;
 use serde::{Deserialize, Serialize};
 use state::charm::Charm;
@@ -213,7 +213,7 @@ impl HostCharms {
             reason: run.reason.clone(),
             position: run.position,
             context_digest: host::digest::sha256(context.id.as_bytes()),
-            boot: kernel_boot(),
+            boot: kernel_boot_id(),
             context: context.clone(),
         };
         run_file.context.id.clear();
@@ -299,7 +299,7 @@ impl HostCharms {
             }
             ControllerRequest::Secret(need) => {
                 let answer = hook_host.request_secret(&need).await;
-                if let SecretNeed::Seal { content, .. } = &need {
+                if let SecretRequest::Seal { content, .. } = &need {
                     self.mask(content);
                 }
                 if let Ok(SecretAnswer::Content(content)) = &answer {
@@ -336,7 +336,7 @@ impl HostCharms {
         if exit != RunExit::Interrupted || requests_reboot {
             reports.extend(output_lines(&run_folder, run, reports.last().map_or(0, |last| last.call)));
         }
-        if run_folders::is_failed_hook(&run.operation, &exit, requests_reboot) {
+        if exit.is_failed_hook(&run.operation, requests_reboot) {
             run_folders::mark_failed(&run_folder);
         }
         self.ended_runs.borrow_mut().push(run.number);

@@ -17,7 +17,7 @@ pub use calls_file::{
     FetchedBagLine, StoredBytes,
 };
 use calls_file::{AppendError, CALLS, SecretEffect};
-use commands::{CallOutcome, Inputs, Need, ResourceNeed, SecretAnswer, SecretNeed, ToolReply};
+use commands::{CallOutcome, Inputs, Need, ResourceRequest, SecretAnswer, SecretRequest, ToolReply};
 use hook_client::{ReplyFrame, RequestFrame};
 use state::terms::secret::SecretId;
 use state::terms::settings::{Bag, BagChange};
@@ -54,9 +54,9 @@ pub enum ControllerRequest {
         change: BagChange,
     },
     /// Seal, open or read the content of a secret.
-    Secret(SecretNeed),
+    Secret(SecretRequest),
     /// Provide the file of a resource on the disk of the unit.
-    Resource(ResourceNeed),
+    Resource(ResourceRequest),
 }
 
 /// The exit code of a tool that failed.

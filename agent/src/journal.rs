@@ -5,9 +5,9 @@
 //! the line `--- # <index> <bytes> <checksum>` followed by its body; the body contains the checksum of the
 //! previous document.
 //!
-//! A bad document that is followed by a good one is corruption, which is set aside and never read as a fresh unit. A
+//! A bad document that is followed by a good one is corruption, which is set aside. A
 //! bad document at the end is a torn tail, the write that a crash interrupted, and is dropped. Newlines at the end are
-//! the reserve of the file.
+//! preallocated space, which later appends overwrite.
 
 use crate::folder_port::FolderFiles;
 pub use crate::folder_port::{JOURNAL, STATE};
@@ -21,8 +21,8 @@ use state::unit::snapshot::Snapshot;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-/// The format of a unit's folder. A program refuses a folder of another format without changing it. The number
-/// must be raised when an [`Event`] or anything in it changes, because a program that cannot parse a journal
+/// The format of a unit's folder. A program refuses a folder of another format without changing it. From the
+/// first release on, the number must be raised when an [`Event`] or anything in it changes, because a program that cannot parse a journal
 /// document would treat it as a torn tail (ARCHITECTURE.md, Compatibility).
 pub const FORMAT: u32 = 1;
 
@@ -45,12 +45,12 @@ struct JournalEntry {
 /// The result of [`load`].
 #[derive(Debug)]
 pub enum Loaded {
-    /// No files: the unit has not done anything yet.
+    /// No files: a new unit, or one whose files were set aside or deleted. The caller must distinguish them.
     Nothing,
     /// The stored state, with messages for the log.
     State { local: Box<Local>, index: u64, notes: Vec<String> },
-    /// Corrupt files, which were set aside. They must never be read as a fresh unit (design 11). The notes
-    /// are for the log.
+    /// Corrupt files, which were set aside. A unit that has run folders must not be treated as a fresh one (design 11). The
+    /// notes are for the log.
     Corrupt { notes: Vec<String> },
     /// The folder has another format than [`FORMAT`]; nothing was changed.
     OtherFormat { format: u32 },
@@ -83,7 +83,7 @@ fn decode(bytes: &[u8]) -> Option<(JournalEntry, String, usize)> {
 struct ReadJournal {
     entries: Vec<JournalEntry>,
     good_bytes: usize,
-    /// Whether a valid document follows an invalid one.
+    /// Whether a valid document follows an invalid one, or does not continue the sequence.
     corrupt: bool,
 }
 

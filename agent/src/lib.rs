@@ -1,9 +1,10 @@
 //! The agents of a machine: the unit agent, which runs one unit's hooks, and the machine agent, which deploys
 //! units.
 //!
-//! The crate performs actions and never chooses them: `state::unit::resolve::next` and
+//! The crate performs decisions and never makes them: `state::unit::resolve::next` and
 //! `state::machine::plan::plan` decide, and the loops here execute. The loops reach the host only through
-//! `ports` and through the requests of `api`, so that the simulator can run them.
+//! `ports` and through the requests of `api`, so that the simulator can run them. The
+//! queue of juju-exec commands (`requested_commands`) is an exception: it is empty in the simulator.
 //!
 //! Reading order:
 //! * the program: `arguments`, `installed_programs`, `exit_code`;
@@ -11,6 +12,7 @@
 //! * the loops: `unit_agent`, `machine_agent`, and their processes: `unit_program`, `machine_program`;
 //! * local files: `folder`, `juju_paths`, `folder_port`, `journal`, `view_cache`, `config`, `file_watch`, `clock`;
 //! * hooks: `hook_process`, `socket_dir`, `tool_socket`, `hook_session`;
+//! * storage of a machine: `storage_pools`;
 //! * commands beside the hooks: `juju_exec`, `requested_commands`;
 //! * how unit agents are kept running: `unit_supervisor`, `deployer`, `service`, `sd_notify`, `reboot`,
 //!   `reboot_request`;

@@ -143,7 +143,7 @@ pub async fn run(dir: PathBuf, services: Supervision, log_filter: LogFilter) -> 
             never = reboot::execute(&dir, &deployer, services) => match never {},
             _ = terminate.recv() => {
                 sd_notify::send(NotifyState::Stopping);
-                return Ok(ExitCode::from(exit_code::SIGNALLED));
+                return Ok(ExitCode::from(exit_code::RESTART));
             }
             never = sd_notify::send_watchdog() => match never {},
             never = follow_log_level(&dir, &log_filter, &deployer) => match never {},

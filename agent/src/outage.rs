@@ -1,5 +1,5 @@
-//! An outage of the controller: the delays between attempts to reach it, and the log lines: each error once, and at the
-//! end how long the outage lasted.
+//! Describes an outage of the controller: computes the delays between attempts to reach it, and which lines are logged: each
+//! error once, and at the end how long the outage lasted.
 //!
 //! Used by the loops of the unit agent and of the machine agent. The number of lines in one outage is bounded,
 //! because a controller that is unreachable for days must not fill the disk.
@@ -8,7 +8,8 @@ use api::error::ApiError;
 use host::backoff::Backoff;
 
 /// The delay before the next attempt to reach the controller: from 0.2 s, doubled up to 5 s. A controller that
-/// restarts is reached within that time. While it is down, 2,000 agents make 400 attempts a second.
+/// restarts is reached within that time. While it is down, 2,000 agents make 400 attempts a second in
+/// each of their loops.
 pub const LINK_RETRY_FIRST_MS: u64 = 200;
 /// See [`LINK_RETRY_FIRST_MS`].
 pub const LINK_RETRY_MAX_MS: u64 = 5_000;
@@ -28,7 +29,7 @@ pub enum Channel {
     Watch,
     /// Sending records and reports.
     Send,
-    /// Fetching bags.
+    /// Fetching bags and charm archives.
     Fetch,
 }
 

@@ -13,7 +13,7 @@
 //! A request that names an earlier boot is complete and is removed. If any step is interrupted, the next start
 //! of the machine agent resumes.
 
-use crate::clock::{HostClock, kernel_boot, random_uuid};
+use crate::clock::{HostClock, kernel_boot_id, random_uuid};
 use crate::deployer::Deployer;
 use crate::ports::Clock;
 use crate::reboot_request::{self, BOOT_FILE, HOOK_LOCK, requested_boot};
@@ -87,7 +87,7 @@ async fn reboot_when_requested(machine: &Path, deployer: &Deployer, services: Su
         HostProgram::new("systemctl", ["reboot"], program::QUICK).run().await?;
         return future::pending().await;
     }
-    let next = format!("{}-{}", kernel_boot(), random_uuid());
+    let next = format!("{}-{}", kernel_boot_id(), random_uuid());
     write_atomic(&machine.join(BOOT_FILE), next.as_bytes())?;
     complete(machine, deployer).await
 }

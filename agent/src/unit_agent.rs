@@ -1,6 +1,7 @@
-//! The unit agent: the action loop (here), beside the sender, the watcher and the leadership loop.
+//! The unit agent: the decision loop (here), beside the sender, the watcher, the loop that caches the view, the leadership
+//! loop and the queue of juju-exec commands.
 //!
-//! No loop decides what is done: `state::unit::resolve::next` does. The action loop saves a decision before it
+//! No loop decides what is done: `state::unit::resolve::next` does. The decision loop saves a decision before it
 //! executes it: the process of a hook is started meanwhile, and waits at a gate that is opened after the save.
 //! One task polls everything and nothing is spawned, so a crash is equivalent to dropping one future. The loops
 //! do not call each other: each uses what they share (`agent_state`).
@@ -11,7 +12,6 @@ mod agent_state;
 mod end;
 mod fetch;
 mod leadership;
-mod lease;
 mod run_log;
 mod sender;
 mod volatile_state;
@@ -77,7 +77,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
     /// Runs until the unit is finished or this agent must end.
     pub async fn run(&self) -> UnitAgentEnd {
         let (sender, watcher) = (Sender(&self.shared), Watcher(&self.shared));
-        let (acting, sending) = (pin!(self.run_actions()), pin!(sender.run()));
+        let (acting, sending) = (pin!(self.run_decision_loop()), pin!(sender.run()));
         let (watching, caching) = (pin!(watcher.run()), pin!(watcher.keep_cached()));
         let claiming = pin!(claim_loop(&self.shared));
         let receiving = pin!(self.receive_commands());
@@ -100,14 +100,14 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
         }
     }
 
-    async fn run_actions(&self) -> UnitAgentEnd {
-        match self.act_loop().await {
+    async fn run_decision_loop(&self) -> UnitAgentEnd {
+        match self.decide_and_perform().await {
             Ok(end) => end,
             Err(failed) => UnitAgentEnd::Disk(failed),
         }
     }
 
-    /// The facts of the agent's environment on which the action loop bases its decisions.
+    /// The facts of the agent's environment on which the decision loop bases its decisions.
     fn now(&self, holds_hook_lock: bool) -> Now {
         let is_charm_missing =
             hook_context_builder::charm_to_fetch(&self.shared.local(), self.charms.declared().as_deref())
@@ -115,8 +115,8 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
         Now { holds_hook_lock, is_charm_missing, commands: self.commands.oldest(), ..self.shared.now() }
     }
 
-    /// Decides and acts until the agent ends. Each decision is saved before it is executed.
-    async fn act_loop(&self) -> Result<UnitAgentEnd, DiskError> {
+    /// Decides and performs operations until the agent ends. Each decision is saved before it is executed.
+    async fn decide_and_perform(&self) -> Result<UnitAgentEnd, DiskError> {
         let shared = &self.shared;
         let (mut lock, mut backoff) = (None, LINK_BACKOFF);
         loop {
@@ -195,14 +195,14 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
     /// The context of a run. None if the operation runs no program, was cancelled, or refers to a relation that the
     /// unit has not entered.
     fn context(&self, run: &Run, declared: &Charm, view: &Snapshot) -> Option<HookContext> {
-        let secret = format!("{:032x}", self.shared.clock.random_uuid().0);
+        let id_suffix = format!("{:032x}", self.shared.clock.random_uuid().0);
         let script = match &run.operation {
             Operation::Commands(request) => self.commands.script(request),
             _ => None,
         };
         let input = ContextInput {
             declared,
-            secret: &secret,
+            id_suffix: &id_suffix,
             is_leader: self.shared.is_leader(),
             commands: script.as_deref(),
             message_text: api::text::status_message::describe,
@@ -249,12 +249,8 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
         let Some(declared) = self.charms.declared() else { return failed(FailureReason::CharmMissing) };
         // 1. A hook is started with a cached view.
         // 2. The agent attaches to a store of another generation, and the view is dropped.
-        // This is not a failure of the charm: the hook is started again with the new view.
         let Some(view) = shared.view() else {
-            return match &run.operation {
-                operation if operation.runs_once() => failed(FailureReason::ControllerRestored),
-                _ => HookResult::without_writes(RunExit::Interrupted),
-            };
+            return HookResult::without_writes(RunExit::without_view(&run.operation));
         };
         if hook_context_builder::is_cancelled(&view, &run.operation) {
             return HookResult::without_writes(RunExit::Cancelled);
@@ -289,7 +285,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
         tokio::join!(running, self.charms.stop(run)).0
     }
 
-    /// Continues a run that an earlier agent started, or notes that nothing of it is left.
+    /// Continues a run that an earlier agent started, or records that neither its process nor its outcome exists.
     async fn reattach(&self, run: &Run) -> Result<(), DiskError> {
         let shared = &self.shared;
         let started_ms = shared.clock.since_boot_ms();
@@ -337,8 +333,8 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
         let local = shared.local();
         let record = local.outbox.last().filter(|record| record.run == run.number);
         run_log::finished(&exit, duration_ms, record.map(|record| record.sequence));
-        // a run without an outcome was interrupted: `next` finds it started and its process missing, and starts
-        // it again
+        // a run without an outcome was interrupted: `next` finds it started and its process missing, and starts it again,
+        // or records an action or commands as failed
         shared.facts.borrow_mut().orphan_missing = true;
         shared.clear_executing();
         Ok(())

@@ -70,7 +70,7 @@ struct ForeignState {
 fn load_exit_code(error: &anyhow::Error) -> u8 {
     match error.is::<ForeignState>() {
         true => exit_code::NOT_OWNER,
-        false => fault::of_error(error).map_or(exit_code::DISK, exit_code::of_fault),
+        false => fault::of_error(error).map_or(exit_code::STATE_ERROR, exit_code::of_fault),
     }
 }
 
@@ -191,11 +191,11 @@ pub async fn run(dir: PathBuf, log_filter: LogFilter) -> Result<ExitCode> {
         _ = terminate.recv() => {
             sd_notify::send(NotifyState::Stopping);
             tracing::info!("{}: received SIGTERM, stopping", config.name);
-            return Ok(ExitCode::from(exit_code::SIGNALLED));
+            return Ok(ExitCode::from(exit_code::RESTART));
         }
         () = until_config_changes(&folder, &config, &log_filter, &mut hangup) => {
             tracing::info!("{} was changed or deleted: restarting to read it", AgentConfig::FILE);
-            return Ok(ExitCode::from(exit_code::SIGNALLED));
+            return Ok(ExitCode::from(exit_code::RESTART));
         }
     };
     Ok(match end {
@@ -214,11 +214,11 @@ pub async fn run(dir: PathBuf, log_filter: LogFilter) -> Result<ExitCode> {
         }
         UnitAgentEnd::AttachAgain(reason) => {
             tracing::warn!("{}: {reason}: restarting", config.name);
-            ExitCode::from(exit_code::SIGNALLED)
+            ExitCode::from(exit_code::RESTART)
         }
         UnitAgentEnd::Disk(failed) => {
             eprintln!("ERROR the disk failed: {failed}");
-            ExitCode::from(failed.fault.map_or(exit_code::DISK, exit_code::of_fault))
+            ExitCode::from(failed.fault.map_or(exit_code::STATE_ERROR, exit_code::of_fault))
         }
     })
 }
@@ -339,6 +339,6 @@ mod tests {
         let other = AgentConfig { uuid: Uuid(9), ..config };
         let refused = load_state(&folder, &other).await.err().unwrap();
         assert_eq!(load_exit_code(&refused), exit_code::NOT_OWNER, "{refused:#}");
-        assert_eq!(load_exit_code(&anyhow!("the disk failed")), exit_code::DISK);
+        assert_eq!(load_exit_code(&anyhow!("the disk failed")), exit_code::STATE_ERROR);
     }
 }

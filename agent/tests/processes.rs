@@ -3,7 +3,7 @@
 
 mod support;
 
-use agent::clock::kernel_boot;
+use agent::clock::kernel_boot_id;
 use agent::config;
 use agent::deployer::Deployer;
 use agent::folder::UnitFolder;
@@ -13,7 +13,7 @@ use agent::ports::{CharmHost, HookHost};
 use agent::service::Supervision;
 use agent::tool_socket::{ContextState, closed_reply, listen};
 use api::{AgentConfig, AgentKind};
-use commands::{ResourceNeed, SecretAnswer, SecretNeed};
+use commands::{ResourceRequest, SecretAnswer, SecretRequest};
 use hook_client::shim::{HOOK_PID, OUTCOME, OUTPUT, SHIM_PID};
 use hook_client::{CallHeader, HEADER_BYTES, encode_request, frame_length};
 use host::file::write_atomic_unsynced;
@@ -74,7 +74,7 @@ fn group(context_id: &str) -> (Child, Process) {
 #[tokio::test]
 async fn the_children_of_a_hook_are_killed_before_it_is_repeated() {
     let run = tempfile::tempdir().unwrap();
-    started_run(run.path(), &kernel_boot());
+    started_run(run.path(), &kernel_boot_id());
     let (mut leader, child) = group(CONTEXT_ID);
     Process::find(leader.id() as i32).unwrap().write(&run.path().join(HOOK_PID)).unwrap();
     drop(leader.stdin.take());
@@ -88,7 +88,7 @@ async fn the_children_of_a_hook_are_killed_before_it_is_repeated() {
 #[tokio::test]
 async fn a_hook_without_a_pid_file_is_killed_before_it_is_repeated() {
     let run = tempfile::tempdir().unwrap();
-    started_run(run.path(), &kernel_boot());
+    started_run(run.path(), &kernel_boot_id());
     let mut shim = Command::new("/bin/true").spawn().unwrap();
     Process::find(shim.id() as i32).unwrap().write(&run.path().join(SHIM_PID)).unwrap();
     let (mut hook, child) = group(CONTEXT_ID);
@@ -108,7 +108,7 @@ async fn a_hook_without_a_pid_file_is_killed_before_it_is_repeated() {
 #[tokio::test]
 async fn a_process_group_that_reuses_the_number_of_a_hook_is_not_killed() {
     let run = tempfile::tempdir().unwrap();
-    started_run(run.path(), &kernel_boot());
+    started_run(run.path(), &kernel_boot_id());
     let (mut leader, child) = group("another");
     let hook = Process { pid: leader.id() as i32, start: 1 };
     hook.write(&run.path().join(HOOK_PID)).unwrap();
@@ -159,17 +159,17 @@ impl HookHost for NoRequests {
     async fn write_leader_settings(&self, _: u64, _: u32, change: &BagChange) -> Result<(), String> {
         panic!("{change:?}")
     }
-    async fn request_secret(&self, need: &SecretNeed) -> Result<SecretAnswer, String> {
+    async fn request_secret(&self, need: &SecretRequest) -> Result<SecretAnswer, String> {
         panic!("{need:?}")
     }
-    async fn fetch_resource(&self, need: &ResourceNeed) -> Result<Vec<u8>, String> {
+    async fn fetch_resource(&self, need: &ResourceRequest) -> Result<Vec<u8>, String> {
         panic!("{need:?}")
     }
 }
 
 #[tokio::test]
 async fn an_outcome_is_accepted_only_if_it_is_of_this_boot() {
-    for (boot, accepted) in [(kernel_boot(), Some(RunExit::Code(0))), ("another".to_owned(), None)] {
+    for (boot, accepted) in [(kernel_boot_id(), Some(RunExit::Code(0))), ("another".to_owned(), None)] {
         let unit = tempfile::tempdir().unwrap();
         let at = unit.path().join("hooks/000001");
         let run = started_run(&at, &boot);
@@ -196,7 +196,7 @@ async fn an_action_that_the_installed_charm_lacks_is_missing_even_if_dispatch_ex
         hook_context::RunningAction { name: "backup".into(), id: "7".into(), params: Default::default() };
     let context = HookContext { trigger: hook_context::HookTrigger::Action(action), ..context() };
     let operation = Operation::Action { id: 7, name: "backup".into() };
-    let run = Run { operation, ..started_run(&unit.path().join("hooks/000001"), &kernel_boot()) };
+    let run = Run { operation, ..started_run(&unit.path().join("hooks/000001"), &kernel_boot_id()) };
 
     let result = charms_of(unit.path()).run(&run, context, None, &NoRequests).await;
 
@@ -385,7 +385,7 @@ fn two_reports_of_one_call_have_different_numbers() {
 async fn only_the_end_of_a_hooks_output_is_reported_with_the_number_of_omitted_lines() {
     let unit = tempfile::tempdir().unwrap();
     let at = unit.path().join("hooks/000001");
-    let run = started_run(&at, &kernel_boot());
+    let run = started_run(&at, &kernel_boot_id());
     fs::write(at.join(SHIM_PID), "1 1").unwrap();
     fs::write(at.join(OUTCOME), "exit 0").unwrap();
     let printed: String = (1..=100).map(|n| format!("stderr: line {n}\n")).collect();
@@ -411,7 +411,7 @@ async fn the_process_group_of_a_cancelled_action_is_asked_to_end_and_then_killed
         let unit = tempfile::tempdir().unwrap();
         let at = unit.path().join("hooks/000001");
         let operation = Operation::Action { id: 7, name: "backup".into() };
-        let run = Run { operation, ..started_run(&at, &kernel_boot()) };
+        let run = Run { operation, ..started_run(&at, &kernel_boot_id()) };
         let mut leader = Command::new("/bin/sh");
         let script = format!("{ignores}sleep 100 >/dev/null 2>&1 & echo $!; sleep 100; true");
         leader.args(["-c", &script]).env("JUJU_CONTEXT_ID", CONTEXT_ID).process_group(0);

@@ -1,11 +1,11 @@
 //! Authorisation: which principal may send which request (S13).
 //!
 //! Each request type declares its caller in `requests!` of `api/src/NOUN.rs`; the roles of users are in
-//! `state::documents::token_holder`. The principal is always taken from the session's token, never from a
+//! `state::documents::token_holder`. The principal is always taken from the caller's token, never from a
 //! request body (S14). A caller without a token, with an unknown token, or with an insufficient token always gets the
 //! same error, so that the error does not reveal whether an entity exists (S15).
 //!
-//! `server` calls it before it reads a body, `session` before each handler, and the agents' handlers to find the
+//! `server` calls it before it reads a body, `callers` before each handler, and the agents' handlers to find the
 //! calling unit or machine.
 
 use api::error::{ApiError, ErrorCode};

@@ -1,7 +1,7 @@
 //! The wall-clock time at which each revision of the store was committed.
 //!
 //! Documents carry revisions, but users need times. The times are kept in memory only: for a commit of an earlier
-//! process, the known time is the start of this process. `session` records each commit; `why` reads the times.
+//! process, the known time is the start of this process. `callers` records each commit; `why` reads the times.
 
 use state::documents::draft::Revision;
 use std::collections::BTreeMap;

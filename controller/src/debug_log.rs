@@ -4,8 +4,8 @@
 //! a cursor are read from the change log; only the first page, or a page after a very long pause, reads all lines.
 //! Called by the handler of `LogQuery`.
 
+use crate::callers::Controller;
 use crate::environment::Environment;
-use crate::session::Controller;
 use crate::store::Store;
 use api::error::{ApiError, ErrorCode};
 use api::text;

@@ -21,8 +21,8 @@ use batch::{log_and_skip, next_page};
 use logs::LogScan;
 use state::terms::force::Force;
 
+use crate::callers::Controller;
 use crate::environment::Environment;
-use crate::session::Controller;
 use crate::store::Store;
 use crate::store::unavailable::is_damage;
 use api::error::ApiError;

@@ -1,6 +1,6 @@
 //! The controller: the handlers of the API on top of the store port, and the HTTPS server in front of them.
 //!
-//! Reading order: `session` (the authenticated caller, and how its transitions run), `handlers` (one file per noun),
+//! Reading order: `callers` (the authenticated caller, and how its transitions run), `handlers` (one file per noun),
 //! `watches`; then the modules they use: `authorisation`, `leases`, `presence`, `status`, `why` (with
 //! `commit_times`), `debug_log`, `janitor` (with `force_timers`, `debug_log_growth` and `archive_last_needed`),
 //! `tokens`. All of these run without an async runtime, so that the simulator can drive them (design 14). Only
@@ -10,6 +10,7 @@
 mod archive_file;
 mod archive_last_needed;
 pub mod authorisation;
+pub mod callers;
 pub mod check;
 mod commit_times;
 pub mod debug_log;
@@ -29,7 +30,6 @@ pub mod program;
 pub mod request_dispatch;
 pub mod secret_keys;
 pub mod server;
-pub mod session;
 pub mod status;
 pub mod store;
 pub mod tokens;
@@ -37,7 +37,7 @@ pub mod watches;
 pub mod why;
 
 pub use archive_file::ArchiveFile;
+pub use callers::{AuthenticatedCaller, Controller};
 pub use disk_threads::DiskThreads;
 pub use environment::Environment;
 pub use handlers::unit_agent::REFUSED_ENTRY_DELAY_MS;
-pub use session::{Controller, Session};

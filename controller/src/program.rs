@@ -41,7 +41,7 @@ struct Arguments {
     listen: SocketAddr,
     /// An additional address to listen on, with the same port; may be repeated
     #[arg(long, value_name = "ADDRESS")]
-    also: Vec<IpAddr>,
+    also_listen: Vec<IpAddr>,
     /// The store was restored from a backup, or is to start empty: starts a new store generation, and agents report
     /// again what the store lacks
     #[arg(long)]
@@ -137,10 +137,10 @@ async fn run(arguments: Arguments, log_filter: LogFilter) -> Result<()> {
     }
     let listener = TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}"))?;
     let mut listeners = Vec::new();
-    for address in arguments.also {
-        let also = SocketAddr::new(address, listener.local_addr()?.port());
-        let bound = TcpListener::bind(also).await;
-        listeners.push(bound.with_context(|| format!("cannot listen on {also}"))?);
+    for address in arguments.also_listen {
+        let listen = SocketAddr::new(address, listener.local_addr()?.port());
+        let bound = TcpListener::bind(listen).await;
+        listeners.push(bound.with_context(|| format!("cannot listen on {listen}"))?);
     }
     installation.store_address(listener.local_addr()?)?;
     if let Err(error) = installation.create_first_user(&controller).await {

@@ -3,8 +3,8 @@
 //! It is generic over the request types: [`services`] visits `api::all_requests`, so that no request type can be left
 //! out. `server` registers one route for each service.
 
+use crate::callers::AuthenticatedCaller;
 use crate::environment::Environment;
-use crate::session::Session;
 use crate::store::{Store, unavailable};
 use api::all_requests;
 use api::error::{ApiError, ErrorCode};
@@ -27,15 +27,15 @@ pub enum HandlerReply {
     Lines(Body),
 }
 
-type Answer = Pin<Box<dyn Future<Output = Result<HandlerReply, ApiError>> + Send>>;
+type Reply = Pin<Box<dyn Future<Output = Result<HandlerReply, ApiError>> + Send>>;
 
 /// One request type and its handler.
 pub struct Service<S, E> {
     /// The request type: its name, route and caller.
     pub entry: Entry,
-    /// Parses the body, calls the handler and serialises the response. The session checks the caller once more,
+    /// Parses the body, calls the handler and serialises the response. The caller is checked once more,
     /// although the server has checked it before it read the body.
-    pub answer: fn(Session<S, E>, Vec<u8>) -> Answer,
+    pub handle: fn(AuthenticatedCaller<S, E>, Vec<u8>) -> Reply,
 }
 
 impl<S, E> Clone for Service<S, E> {
@@ -49,40 +49,40 @@ impl<S, E> Copy for Service<S, E> {}
 /// Returns one service for each request type.
 pub fn services<S: Store, E: Environment>() -> Vec<Service<S, E>> {
     let mut services = ServiceList(Vec::new());
-    all_requests::visit::<Session<S, E>>(&mut services);
+    all_requests::visit::<AuthenticatedCaller<S, E>>(&mut services);
     services.0
 }
 
 struct ServiceList<S, E>(Vec<Service<S, E>>);
 
-impl<S: Store, E: Environment> Visitor<Session<S, E>> for ServiceList<S, E> {
+impl<S: Store, E: Environment> Visitor<AuthenticatedCaller<S, E>> for ServiceList<S, E> {
     fn request<R: Request>(&mut self, entry: Entry)
     where
-        Session<S, E>: Handle<R>,
+        AuthenticatedCaller<S, E>: Handle<R>,
     {
-        let answer = |session: Session<S, E>, body| -> Answer {
+        let handle = |caller: AuthenticatedCaller<S, E>, body| -> Reply {
             Box::pin(async move {
-                let answer = session.handle(parse_body::<R>(R::ROUTE.method, body)?).await?;
-                Ok(HandlerReply::Single(R::Response::CONTENT, answer.into_bytes()))
+                let response = caller.handle(parse_body::<R>(R::ROUTE.method, body)?).await?;
+                Ok(HandlerReply::Single(R::Response::CONTENT, response.into_bytes()))
             })
         };
-        self.0.push(Service { entry, answer });
+        self.0.push(Service { entry, handle });
     }
 
     fn watch<R: WatchRequest>(&mut self, entry: Entry)
     where
-        Session<S, E>: Watch<R>,
+        AuthenticatedCaller<S, E>: Watch<R>,
     {
-        let answer = |session: Session<S, E>, body| -> Answer {
+        let handle = |caller: AuthenticatedCaller<S, E>, body| -> Reply {
             Box::pin(async move {
-                let stream = session.watch(parse_body::<R>(R::ROUTE.method, body)?).await?;
+                let stream = caller.watch(parse_body::<R>(R::ROUTE.method, body)?).await?;
                 Ok(HandlerReply::Lines(Body::new(LineBody::<R, _> {
                     next: Some(next_line::<R, _>(stream)),
                     request: PhantomData,
                 })))
             })
         };
-        self.0.push(Service { entry, answer });
+        self.0.push(Service { entry, handle });
     }
 }
 
@@ -127,7 +127,8 @@ type NextLine<W> = Pin<Box<dyn Future<Output = (W, Vec<u8>, bool)> + Send>>;
 
 fn next_line<R: WatchRequest, W: Stream<Item = R::Item> + Send + 'static>(mut stream: W) -> NextLine<W> {
     Box::pin(async move {
-        let next = unavailable::answer_stream(stream.next()).await.unwrap_or_else(|error| Err(error.into()));
+        let next =
+            unavailable::catch_in_stream(stream.next()).await.unwrap_or_else(|error| Err(error.into()));
         let (line, more) = match next {
             Ok(item) => (StreamLine::Item(item), true),
             Err(error) => (StreamLine::Error(error), false),

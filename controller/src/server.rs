@@ -26,9 +26,9 @@ mod waiting;
 
 use crate::archive_file::PIECE_BYTES;
 use crate::authorisation;
+use crate::callers::{AuthenticatedCaller, Controller};
 use crate::environment::Environment;
 use crate::request_dispatch::{HandlerReply, Service, services};
-use crate::session::{Controller, Session};
 use crate::store::{Store, unavailable};
 use crate::tokens;
 use admission::HandshakeProgress;
@@ -248,8 +248,8 @@ fn router<S: Store, E: Environment>(controller: Arc<Controller<S, E>>) -> Router
             let params = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
             let (controller, budgets) = (controller.clone(), budgets.clone());
             async move {
-                let answer = handle_request(controller, service, params, request, budgets);
-                respond(unavailable::answer(answer).await.unwrap_or_else(|error| Err(error.into())))
+                let response = handle_request(controller, service, params, request, budgets);
+                respond(unavailable::catch(response).await.unwrap_or_else(|error| Err(error.into())))
             }
         };
         router = router.route(service.entry.route.path, on(method, handler));
@@ -257,9 +257,9 @@ fn router<S: Store, E: Environment>(controller: Arc<Controller<S, E>>) -> Router
     let unknown = move |request: Request| {
         let controller = controller.clone();
         async move {
-            let session = session(&controller, request.headers(), request.extensions());
-            let session = unavailable::answer(session).await.unwrap_or_else(|error| Err(error.into()));
-            respond(session.and_then(|_| Err(no_route(request.uri().path()))))
+            let caller = authenticate(&controller, request.headers(), request.extensions());
+            let caller = unavailable::catch(caller).await.unwrap_or_else(|error| Err(error.into()));
+            respond(caller.and_then(|_| Err(no_route(request.uri().path()))))
         }
     };
     router.method_not_allowed_fallback(unknown.clone()).fallback(unknown)
@@ -278,11 +278,11 @@ fn no_route(path: &str) -> ApiError {
 }
 
 /// Authenticates a request and, with it, its connection.
-async fn session<S: Store, E: Environment>(
+async fn authenticate<S: Store, E: Environment>(
     controller: &Arc<Controller<S, E>>,
     headers: &HeaderMap,
     extensions: &Extensions,
-) -> Result<Session<S, E>, ApiError> {
+) -> Result<AuthenticatedCaller<S, E>, ApiError> {
     let header = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let token =
         header.and_then(|value| value.strip_prefix("Bearer ")).filter(|token| tokens::is_token(token));
@@ -290,9 +290,9 @@ async fn session<S: Store, E: Environment>(
     let connection = extensions.get::<Connection>().ok_or_else(authorisation::unauthorised)?;
     let sha256 = host::digest::sha256(token.as_bytes());
     connection.present(&sha256);
-    let session = controller.session(token).await?;
-    connection.authenticate(&sha256, &session.principal)?;
-    Ok(session)
+    let caller = controller.authenticate(token).await?;
+    connection.authenticate(&sha256, &caller.principal)?;
+    Ok(caller)
 }
 
 /// What the requests share.
@@ -303,7 +303,7 @@ struct Budgets {
 }
 
 /// The content type and the body of a response.
-type Answer = (&'static str, Body);
+type TypedBody = (&'static str, Body);
 
 /// Authorises the caller, then reads the body and calls the handler.
 async fn handle_request<S: Store, E: Environment>(
@@ -312,44 +312,44 @@ async fn handle_request<S: Store, E: Environment>(
     params: BTreeMap<String, String>,
     request: Request,
     budgets: Arc<Budgets>,
-) -> Result<Answer, ApiError> {
+) -> Result<TypedBody, ApiError> {
     let entry = service.entry;
     let connection = request.extensions().get::<Connection>().cloned();
-    let session = session(&controller, request.headers(), request.extensions()).await?;
-    authorisation::check(&session.principal, entry.caller)?;
+    let caller = authenticate(&controller, request.headers(), request.extensions()).await?;
+    let principal = caller.principal.clone();
+    authorisation::check(&principal, entry.caller)?;
     if let Some(agent) = params.get("agent") {
         let id = |text: Option<&String>| {
             text.and_then(|text| text.parse().ok()).ok_or_else(authorisation::unauthorised)
         };
-        authorisation::check_agent(&session.principal, id(params.get("model"))?, id(Some(agent))?)?;
+        authorisation::check_agent(&principal, id(params.get("model"))?, id(Some(agent))?)?;
     }
     let model = params.get("model").map_or("", String::as_str);
-    let span = tracing::debug_span!("request", name = entry.name, caller = ?session.principal);
-    let (caller, responses) = (session.principal.clone(), budgets.responses.clone());
+    let span = tracing::debug_span!("request", name = entry.name, caller = ?principal);
     let connection = connection.ok_or_else(authorisation::unauthorised)?;
-    let recipient = Recipient { connection, caller, budgets: responses };
+    let recipient = Recipient { connection, caller: principal.clone(), budgets: budgets.responses.clone() };
     match entry.request_content {
         Content::Json => {
-            let (caller, body) = (&session.principal, request.into_body());
-            let (body, _permit) = request_body::receive(&entry, caller, &budgets.bodies, body).await?;
+            let body = request.into_body();
+            let (body, _permit) = request_body::receive(&entry, &principal, &budgets.bodies, body).await?;
             if entry.response_body == ResponseBody::Single(Content::Bytes) {
-                let permit = budgets.responses.file(&session.principal).await?;
-                let session = session.in_model(model);
-                let file = session.open_requested(entry.route, body.into()).instrument(span).await?;
+                let permit = budgets.responses.file(&principal).await?;
+                let caller = caller.in_model(model);
+                let file = caller.open_requested(entry.route, body.into()).instrument(span).await?;
                 return Ok((BYTES, recipient.file(file, permit)));
             }
-            match (service.answer)(session.in_model(model), body.into()).instrument(span).await? {
+            match (service.handle)(caller.in_model(model), body.into()).instrument(span).await? {
                 HandlerReply::Single(content, bytes) => {
-                    Ok((content_type(content), recipient.answer(bytes).await?))
+                    Ok((content_type(content), recipient.body(bytes).await?))
                 }
                 HandlerReply::Lines(lines) => Ok(("application/x-ndjson", recipient.lines(lines))),
             }
         }
         Content::Bytes => {
-            let _slot = upload::slot(&budgets.uploads, &session.principal).await?;
+            let _slot = upload::slot(&budgets.uploads, &principal).await?;
             let archive = upload::receive(&controller.environment, request).await?;
             let file = archive.file();
-            let stored = session.store_received(entry.route, file).instrument(span).await?;
+            let stored = caller.store_received(entry.route, file).instrument(span).await?;
             Ok((JSON, stored.into()))
         }
     }
@@ -366,7 +366,7 @@ fn content_type(content: Content) -> &'static str {
 }
 
 /// Maps the result of a handler to an HTTP response.
-fn respond(result: Result<Answer, ApiError>) -> Response {
+fn respond(result: Result<TypedBody, ApiError>) -> Response {
     let (status, kind, body) = match result {
         Ok((kind, body)) => (StatusCode::OK, kind, body),
         Err(error) => {

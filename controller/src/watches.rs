@@ -7,9 +7,9 @@
 //! memory and misses nothing. Opened by the handlers of `WatchUnit` and `WatchMachine`.
 
 use crate::authorisation::unauthorised;
+use crate::callers::Controller;
 use crate::environment::Environment;
 use crate::presence::StreamGuard;
-use crate::session::Controller;
 use crate::store::{CommitChanges, Store};
 use api::error::{ApiError, ErrorCode};
 use api::{MachineView, MachineWatchEvent, UnitWatchEvent};

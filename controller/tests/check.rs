@@ -19,7 +19,7 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[tokio::test]
-async fn a_check_names_each_fault_and_changes_nothing() {
+async fn a_check_names_each_finding_and_changes_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = Sqlite::open(folder.path(), Options::new(Uuid(7))).expect("opens");
     let model = Model(Uuid(3));

@@ -15,7 +15,7 @@ use controller::Controller;
 use controller::host_environment::HostEnvironment;
 use controller::installation::Installation;
 use controller::store::sqlite::{Options, Sqlite};
-use fixture::{TestServer, executable};
+use fixture::{TestServer, write_executable};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use notify::{RecursiveMode, Watcher};
 use state::documents::prelude::{TokenHolder, UserRole};
@@ -194,7 +194,7 @@ fn archive(folder: &Path) -> Vec<u8> {
     std::fs::write(folder.join("metadata.yaml"), "name: tiny\nsummary: s\ndescription: d\n")
         .expect("written");
     std::fs::create_dir(folder.join("hooks")).expect("made");
-    executable(&folder.join("hooks/install"));
+    write_executable(&folder.join("hooks/install"));
     let options = charms::ReadOptions { cache: folder.join("cache"), force: false };
     charms::read(folder, &options).expect("a good charm").archive
 }

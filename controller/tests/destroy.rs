@@ -88,7 +88,7 @@ async fn force_destroys_a_model_without_agents_across_restarts() {
     let mut fixture = related().await;
     let (unit, model) = (fixture.unit("web/0").await, fixture.model);
     let token = fixture.token(unit, TokenHolder::Unit { model, unit }).await;
-    assert!(fixture.controller.session(&token).await.is_ok());
+    assert!(fixture.controller.authenticate(&token).await.is_ok());
     fixture.admin.handle(DestroyModel { force: Force::AtOnce }).await.expect("the removal is accepted");
     // 1. One sweep runs. 2. The controller dies. 3. A new one continues, and dies again.
     for _ in 0..3 {
@@ -106,7 +106,7 @@ async fn force_destroys_a_model_without_agents_across_restarts() {
     assert_eq!(fixture.admin.handle(ListModels).await.expect("none is left"), []);
     let removed = fixture.admin.handle(GetStatus).await.expect_err("it was removed");
     assert_eq!(removed.code, ErrorCode::NotFound);
-    assert!(fixture.controller.session(&token).await.is_err(), "the tokens of its agents were revoked");
+    assert!(fixture.controller.authenticate(&token).await.is_err(), "the tokens of its agents were revoked");
     let left = fixture.controller.read(move |reader| {
         let own = reader.scan(&format!("{}/", model.0), "", usize::MAX).len();
         (own, read(reader, &GLOBAL.tombstone(model.0)).map(|tombstone| tombstone.name))

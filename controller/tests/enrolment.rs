@@ -41,8 +41,8 @@ async fn enrol(
     token: &str,
     own: &str,
 ) -> Result<(), ErrorCode> {
-    let session = fixture.controller.session(token).await.map_err(|error| error.code)?;
-    session
+    let caller = fixture.controller.authenticate(token).await.map_err(|error| error.code)?;
+    caller
         .handle(Enrol { token: own.to_owned(), address: "10.0.0.9".to_owned(), base: None })
         .await
         .map_err(|error| error.code)
@@ -53,27 +53,27 @@ async fn an_enrolment_token_is_valid_once_and_for_enrolment_only() {
     let fixture = Fixture::in_memory().await;
     let enrolment = enrolment_token(&fixture).await;
     assert_eq!(enrolment.token.len(), 64, "256 bits");
-    let session = fixture.controller.session(&enrolment.token).await.expect("the token is valid");
+    let caller = fixture.controller.authenticate(&enrolment.token).await.expect("the token is valid");
     assert_eq!(
-        session.handle(ReportPresence).await.expect_err("the machine has not enrolled").code,
+        caller.handle(ReportPresence).await.expect_err("the machine has not enrolled").code,
         ErrorCode::Unauthorised
     );
     assert_eq!(
-        session.handle(ReportMachineDead).await.expect_err("the machine has not enrolled").code,
+        caller.handle(ReportMachineDead).await.expect_err("the machine has not enrolled").code,
         ErrorCode::Unauthorised
     );
     let own = "cd".repeat(32);
     assert_eq!(enrol(&fixture, &enrolment.token, &own).await, Ok(()));
     assert_eq!(enrol(&fixture, &enrolment.token, &own).await, Err(ErrorCode::Unauthorised), "used up");
-    // this session was opened before the machine enrolled, and sends its request afterwards
-    let late = session
+    // this caller was opened before the machine enrolled, and sends its request afterwards
+    let late = caller
         .handle(Enrol { token: "ef".repeat(32).to_owned(), address: "10.0.0.66".to_owned(), base: None })
         .await
         .expect_err("the enrolment token was used");
     assert_eq!(late.code, ErrorCode::Unauthorised);
     fixture
         .controller
-        .session(&own)
+        .authenticate(&own)
         .await
         .expect("the token is valid")
         .handle(ReportPresence)
@@ -94,14 +94,14 @@ async fn an_enrolment_token_is_valid_once_and_for_enrolment_only() {
 async fn an_enrolment_token_expires_after_a_quarter_of_an_hour_or_when_replaced() {
     let fixture = Fixture::in_memory().await;
     let first = enrolment_token(&fixture).await;
-    let session = fixture.controller.session(&first.token).await.expect("the token is valid");
+    let caller = fixture.controller.authenticate(&first.token).await.expect("the token is valid");
     let second = fixture
         .admin
         .handle(CreateEnrolmentToken { machine: first.name.to_owned() })
         .await
         .expect("the machine has not enrolled");
     let own = "cd".repeat(32);
-    let late = session
+    let late = caller
         .handle(Enrol { token: own.to_owned(), address: "10.0.0.66".to_owned(), base: None })
         .await
         .expect_err("the token was replaced");
@@ -220,15 +220,15 @@ async fn a_kept_instance_is_released_after_its_agent_has_uninstalled_itself() {
         .await
         .expect("the machine has no units");
     assert!(fixture.admin.handle(ListMachines).await.expect("the machines are listed")[0].keep_instance);
-    let session = fixture.controller.session(&own).await.expect("it is Dying");
-    session.handle(ReportMachineDead).await.expect("it has no units");
+    let caller = fixture.controller.authenticate(&own).await.expect("it is Dying");
+    caller.handle(ReportMachineDead).await.expect("it has no units");
     let why = fixture.admin.handle(GetWhy { entity: entity("machine/0") }).await.expect("it exists");
     assert_eq!(why.causes[0].actor, Actor::MachineAgent("0".to_owned()));
     let left = async || {
         fixture.admin.handle(ListMachines).await.expect("the machines are listed")[0].agent_uninstalled
     };
     assert!(!left().await);
-    session.handle(ReportUninstalled).await.expect("the agent uninstalls itself");
+    caller.handle(ReportUninstalled).await.expect("the agent uninstalls itself");
     assert!(left().await, "its provider releases it");
     let why = fixture.admin.handle(GetWhy { entity: entity("machine/0") }).await.expect("it exists");
     assert_eq!(why.causes[0].actor, Actor::Provisioner);
@@ -307,8 +307,8 @@ async fn enrolled_machine(fixture: &Fixture<MemoryStore, FakeEnvironment>, own: 
 
 /// Sends a request with the machine's own token.
 async fn authenticate(fixture: &Fixture<MemoryStore, FakeEnvironment>, own: &str) -> Result<(), ErrorCode> {
-    let session = fixture.controller.session(own).await.map_err(|error| error.code)?;
-    session.handle(ReportPresence).await.map_err(|error| error.code)
+    let caller = fixture.controller.authenticate(own).await.map_err(|error| error.code)?;
+    caller.handle(ReportPresence).await.map_err(|error| error.code)
 }
 
 /// Lets both waits of a forced removal pass, and sweeps until nothing is left to do.
@@ -335,9 +335,9 @@ async fn a_machine_that_was_removed_while_offline_learns_only_that() {
     assert_eq!(authenticate(&fixture, &own).await, Err(ErrorCode::Removed));
     assert_eq!(authenticate(&fixture, &other).await, Ok(()));
     // The agent reconnects, uninstalls itself and confirms that: its token is no longer kept.
-    let session = fixture.controller.session(&own).await.expect("its token is retired");
-    session.handle(ReportUninstalled).await.expect("the only thing that it may report");
-    session.handle(ReportUninstalled).await.expect("a repeated report changes nothing");
+    let caller = fixture.controller.authenticate(&own).await.expect("its token is retired");
+    caller.handle(ReportUninstalled).await.expect("the only thing that it may report");
+    caller.handle(ReportUninstalled).await.expect("a repeated report changes nothing");
     assert_eq!(authenticate(&fixture, &own).await, Err(ErrorCode::Unauthorised));
     assert_eq!(retired_tokens(&fixture).await, 0);
 
@@ -346,9 +346,9 @@ async fn a_machine_that_was_removed_while_offline_learns_only_that() {
         .handle(RemoveMachine { machine: kept.to_owned(), force: Force::No, keep_instance: false })
         .await
         .expect("the machine has no units");
-    let session = fixture.controller.session(&other).await.expect("it is Dying");
-    session.handle(ReportMachineDead).await.expect("it has no units");
-    session.handle(ReportUninstalled).await.expect("the agent uninstalls itself");
+    let caller = fixture.controller.authenticate(&other).await.expect("it is Dying");
+    caller.handle(ReportMachineDead).await.expect("it has no units");
+    caller.handle(ReportUninstalled).await.expect("the agent uninstalls itself");
     assert_eq!(authenticate(&fixture, &other).await, Err(ErrorCode::Unauthorised), "the token was revoked");
 }
 

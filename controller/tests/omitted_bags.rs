@@ -104,7 +104,7 @@ async fn a_bag_is_fetched_as_of_the_requested_position_or_else_the_newest() {
     db_0.commit(record).await;
     let reader = fixture
         .controller
-        .session_for(TokenHolder::Unit { model: fixture.model, unit: fixture.unit("web/0").await });
+        .caller(TokenHolder::Unit { model: fixture.model, unit: fixture.unit("web/0").await });
     let key = async |at| {
         let bag = reader
             .handle(bag_request(relation, db(0), at))
@@ -141,7 +141,7 @@ async fn a_unit_cannot_fetch_a_bag_that_its_view_does_not_contain() {
     for (reader, sees) in [("db/0", true), ("web/0", true), ("web/1", false)] {
         let reader = fixture
             .controller
-            .session_for(TokenHolder::Unit { model: fixture.model, unit: fixture.unit(reader).await });
+            .caller(TokenHolder::Unit { model: fixture.model, unit: fixture.unit(reader).await });
         assert_eq!(reader.handle(of_web()).await.expect("the request succeeds").is_some(), sees);
     }
     let nowhere = BagRequest { relation: Uuid(99), ..of_web() };

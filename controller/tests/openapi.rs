@@ -7,7 +7,7 @@ use api::request::{Caller, Content, Entry, Method, ResponseBody};
 use api::*;
 use axum::body::{Body, Bytes};
 use controller::request_dispatch::{self, HandlerReply};
-use controller::{Session, openapi};
+use controller::{AuthenticatedCaller, openapi};
 use hyper::body::Body as _;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -165,15 +165,13 @@ impl Scene {
         Scene { fixture, relation: relation.1, unit, machine }
     }
 
-    fn caller(&self, entry: &Entry) -> Session<MemoryStore, FakeEnvironment> {
+    fn caller(&self, entry: &Entry) -> AuthenticatedCaller<MemoryStore, FakeEnvironment> {
         let model = self.fixture.model;
         match entry.caller {
-            Caller::UnitAgent => {
-                self.fixture.controller.session_for(TokenHolder::Unit { model, unit: self.unit })
-            }
+            Caller::UnitAgent => self.fixture.controller.caller(TokenHolder::Unit { model, unit: self.unit }),
             Caller::MachineAgent | Caller::UninstallingMachineAgent | Caller::Enrolment => {
                 let machine = TokenHolder::Machine { model, machine: self.machine };
-                self.fixture.controller.session_for(machine)
+                self.fixture.controller.caller(machine)
             }
             Caller::Reader | Caller::Writer | Caller::Admin => self.fixture.admin.clone(),
         }
@@ -183,7 +181,7 @@ impl Scene {
     async fn ask(&self, entry: &Entry, body: &Value) -> Result<Value, String> {
         let services = request_dispatch::services();
         let service = services.iter().find(|service| service.entry.name == entry.name).expect("listed");
-        let answered = (service.answer)(self.caller(entry), body.to_string().into_bytes()).await;
+        let answered = (service.handle)(self.caller(entry), body.to_string().into_bytes()).await;
         match answered.map_err(|error| error.message)? {
             HandlerReply::Single(Content::Json, json) => Ok(serde_json::from_slice(&json).expect("JSON")),
             HandlerReply::Single(Content::Bytes, _) => Ok(Value::Null),
@@ -326,7 +324,7 @@ async fn every_route_accepts_the_smallest_request_of_its_schema_and_nothing_smal
 async fn real_responses_match_the_document() {
     let scene = Scene::new().await;
     let web = TokenHolder::Unit { model: scene.fixture.model, unit: scene.unit };
-    let web = Agent::attach(scene.fixture.controller.session_for(web), 2).await;
+    let web = Agent::attach(scene.fixture.controller.caller(web), 2).await;
     let record = web.record(Operation::Hook(Hook::Install));
     let text = str::to_owned;
     let owner = Owner::Unit("web/0".parse().expect("a name"));

@@ -7,7 +7,7 @@ use api::{
     WatchMachine,
 };
 use controller::presence::LOST_AFTER_MS;
-use controller::{Environment, Session};
+use controller::{AuthenticatedCaller, Environment};
 use state::charm::{Charm, Storage};
 use state::documents::draft::{Draft, read};
 use state::documents::prelude::{StatusDoc, TokenHolder};
@@ -54,7 +54,7 @@ fn name(unit: &str) -> UnitName {
 }
 
 /// Runs a hook that sets this status.
-async fn report(unit: &mut Agent<Session<MemoryStore, FakeEnvironment>>, what: ReportContent) {
+async fn report(unit: &mut Agent<AuthenticatedCaller<MemoryStore, FakeEnvironment>>, what: ReportContent) {
     let mut record = unit.record(Operation::Hook(Hook::UpdateStatus));
     record.reports = vec![RunReport { call: 0, at_ms: 1, what }];
     unit.commit(record).await;
@@ -73,8 +73,8 @@ async fn scenario_178_a_new_unit_shows_what_it_waits_for() {
     let machine = fixture.machine_of_unit(fixture.unit("web/0").await).await;
     let principal = TokenHolder::Machine { model: fixture.model, machine };
     fixture.token(machine, principal.clone()).await;
-    let session = fixture.controller.session_for(principal);
-    let _watch = session.watch(WatchMachine).await.expect("the stream opens");
+    let caller = fixture.controller.caller(principal);
+    let _watch = caller.watch(WatchMachine).await.expect("the stream opens");
     assert_eq!(unit_statuses(&fixture, "web/0").await, waiting(StatusMessage::InstallingAgent));
     let mut web = fixture.attach_agent("web/0").await;
     assert_eq!(unit_statuses(&fixture, "web/0").await, waiting(StatusMessage::AgentInitialising));
@@ -125,20 +125,20 @@ async fn a_unit_that_waits_for_storage_names_it_and_why_shows_the_error_of_the_m
     let machine = fixture.machine_of_unit(fixture.unit("web/0").await).await;
     let principal = TokenHolder::Machine { model: fixture.model, machine };
     fixture.token(machine, principal.clone()).await;
-    let session = fixture.controller.session_for(principal);
+    let caller = fixture.controller.caller(principal);
     let (key, model) = (storage.clone(), fixture.model);
     let doc = fixture.controller.read(move |reader| read(reader, &model.storage(&key))).await;
     let (instance, unit) = (doc.expect("it was created").uuid, fixture.unit("web/0").await);
     let failed = StorageReport::Failed { error: "no loop device is free".to_owned() };
     let failed = ReportStorage { id: storage.clone(), instance, report: failed };
-    session.handle(failed).await.expect("it is on this machine");
+    caller.handle(failed).await.expect("it is on this machine");
     let why = fixture.admin.handle(GetWhy { entity: entity("web/0") }).await.expect("it exists");
     let cause = &why.causes[0];
     assert_eq!(cause.duty, Duty::ProvideStorage { storage: storage.clone() });
     assert_eq!(cause.last_error, Some(FailureReason::Text("no loop device is free".to_owned())));
     assert_eq!(cause.remedy(), Remedy::MendStorage { unit: name("web/0") });
     let report = StorageReport::Provisioned { unit, location: "/srv/data".to_owned() };
-    session.handle(ReportStorage { id: storage, instance, report }).await.expect("it is on this machine");
+    caller.handle(ReportStorage { id: storage, instance, report }).await.expect("it is on this machine");
     let agent = unit_statuses(&fixture, "web/0").await.2;
     assert_eq!(agent, AgentStatus::Executing, "storage-attached is due");
 }
@@ -207,8 +207,8 @@ async fn units_that_are_lost_with_their_machine_name_it_and_the_model_lists_it_o
     let machine = fixture.machine_of_unit(fixture.unit("web/0").await).await;
     let principal = TokenHolder::Machine { model: fixture.model, machine };
     fixture.token(machine, principal.clone()).await;
-    let session = fixture.controller.session_for(principal);
-    session.handle(ReportPresence).await.expect("the report is accepted");
+    let caller = fixture.controller.caller(principal);
+    caller.handle(ReportPresence).await.expect("the report is accepted");
     let units = ["web/0", "web/1", "web/2"];
     for unit in units {
         let mut agent = fixture.attach_agent(unit).await;
@@ -233,7 +233,7 @@ async fn units_that_are_lost_with_their_machine_name_it_and_the_model_lists_it_o
     };
     assert_eq!(held_up().await, BTreeSet::from([Entity::Machine("0".to_owned())]));
     // The machine agent reports again, and the unit agents do not.
-    session.handle(ReportPresence).await.expect("the report is accepted");
+    caller.handle(ReportPresence).await.expect("the report is accepted");
     assert_eq!(held_up().await, BTreeSet::from(units.map(|unit| Entity::Unit(name(unit)))));
     let lost = StatusMessage::AgentLost { unit: name("web/1") };
     assert_eq!(unit_statuses(&fixture, "web/1").await.1, lost);

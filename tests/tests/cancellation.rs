@@ -8,8 +8,8 @@ use agent::ports::{CharmHost, Clock, DiskError, HookHost, UnitStorage};
 use agent::unit_agent::UnitAgent;
 use api::error::ApiError;
 use api::{Deploy, Ends, Handle, InModel, Integrate, Request, Stream, UnitWatchEvent, Watch, WatchUnit};
+use controller::callers::{AuthenticatedCaller, Controller};
 use controller::environment::{Environment, StoredArchive, uuid_v4};
-use controller::session::{Controller, Session};
 use state::charm::{Charm, Endpoint, Role, Scope};
 use state::documents::draft::read;
 use state::documents::prelude::{Model, TokenHolder, UserRole};
@@ -222,9 +222,9 @@ impl CharmHost for Disk {
 }
 
 /// The controller's handlers, with an await before and after each takes effect.
-struct Link(Session<MemoryStore, Time>);
+struct Link(AuthenticatedCaller<MemoryStore, Time>);
 
-struct LinkStream(<Session<MemoryStore, Time> as Watch<WatchUnit>>::Stream);
+struct LinkStream(<AuthenticatedCaller<MemoryStore, Time> as Watch<WatchUnit>>::Stream);
 
 impl Stream for LinkStream {
     type Item = UnitWatchEvent;
@@ -245,7 +245,7 @@ async fn between<T>(call: impl Future<Output = T>) -> T {
 
 impl<R: Request> Handle<R> for Link
 where
-    Session<MemoryStore, Time>: Handle<R>,
+    AuthenticatedCaller<MemoryStore, Time>: Handle<R>,
 {
     async fn handle(&self, request: R) -> Result<R::Response, ApiError> {
         between(self.0.handle(request)).await
@@ -285,7 +285,7 @@ type Agent = UnitAgent<Disk, Link, Disk, Time>;
 
 impl SimulatedUnit {
     fn agent(&self, controller: &Arc<Controller<MemoryStore, Time>>) -> Agent {
-        let link = Link(controller.session_for(TokenHolder::Unit { model: MODEL, unit: self.unit }));
+        let link = Link(controller.caller(TokenHolder::Unit { model: MODEL, unit: self.unit }));
         let world = (self.disk.clone(), link, self.disk.clone(), controller.environment.clone());
         UnitAgent::new(world, self.disk.local(self.unit, &self.name), None)
     }
@@ -323,7 +323,7 @@ async fn run_scenario(awaits: u64) -> (bool, Vec<Vec<String>>) {
     });
     made.await.expect("a new store");
     let admin = controller
-        .session_for(TokenHolder::User { name: "admin".to_owned(), role: UserRole::Admin })
+        .caller(TokenHolder::User { name: "admin".to_owned(), role: UserRole::Admin })
         .in_model("dev");
     let mut units = Vec::new();
     for name in ["web", "db"] {

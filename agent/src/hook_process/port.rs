@@ -161,7 +161,7 @@ impl CharmHost for HostCharms {
     }
 
     async fn reattach(&self, run: &Run, hook_host: &impl HookHost) -> Option<HookResult> {
-        let result = self.resume_run(run, hook_host).await;
+        let result = self.reattach_run(run, hook_host).await;
         self.context_state.send_replace(ContextState::Closed);
         result
     }

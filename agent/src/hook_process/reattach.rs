@@ -1,11 +1,12 @@
 //! Continues a run that an earlier agent started and whose shim may still be running (design 12).
 //!
-//! The result is the one the earlier agent would have stored: the recorded tool calls are replayed first. If
-//! they cannot be replayed exactly, the run is killed and repeated.
+//! The result is the one the earlier agent would have stored: the recorded tool calls are replayed first. If they cannot
+//! be replayed exactly, the processes of the run are killed and the run counts as interrupted: `state::unit::retry`
+//! starts a hook again and records an action or commands as failed.
 //!
 //! Called by the unit agent through `CharmHost::reattach`.
 
-use crate::clock::kernel_boot;
+use crate::clock::kernel_boot_id;
 use crate::hook_process::HostCharms;
 use crate::hook_process::remaining_processes::{kill_remaining_processes, stop_for_reboot};
 use crate::hook_process::run_files::{PROCESS_POLL_INTERVAL, read_outcome, read_run_file};
@@ -21,7 +22,7 @@ use std::rc::Rc;
 
 impl HostCharms {
     /// See [`CharmHost::reattach`](crate::ports::CharmHost::reattach).
-    pub(super) async fn resume_run(&self, run: &Run, hook_host: &impl HookHost) -> Option<HookResult> {
+    pub(super) async fn reattach_run(&self, run: &Run, hook_host: &impl HookHost) -> Option<HookResult> {
         let run_folder = self.folder.run(run.number);
         // A shim holds the hook lock from before its pid file exists until it ends:
         // 1. The shim was started, and the agent died before the shim wrote a file: only the lock shows the
@@ -29,7 +30,7 @@ impl HostCharms {
         // 2. Therefore, without a pid file, the lock is acquired, and the files are read again: if there is
         //    still nothing, there is no shim.
         let mut run_file = read_run_file(&run_folder);
-        if run_file.as_ref().is_some_and(|run_file| run_file.boot != kernel_boot()) {
+        if run_file.as_ref().is_some_and(|run_file| run_file.boot != kernel_boot_id()) {
             // after another boot no process of the run exists, and of its unsynced files a power failure may have
             // preserved only the outcome
             return None;
@@ -83,7 +84,8 @@ impl HostCharms {
             }
         })
         .await;
-        // whether this agent or a crash ended the hook, the reboot that the hook requested last is final
+        // the last tool call of the hook was juju-reboot --now: the run ends here, even if a crash had already ended its
+        // processes
         let requests_reboot = session.requests_reboot();
         if requests_reboot {
             stop_for_reboot(&run_folder).await;

@@ -6,7 +6,7 @@
 
 use crate::folder::public_dir;
 use crate::ports::HookHost;
-use commands::ResourceNeed;
+use commands::ResourceRequest;
 use host::digest::{sha256, sha256_of};
 use host::file::write_atomic;
 use std::fs::{self, File, Permissions};
@@ -23,10 +23,10 @@ pub const RESOURCES_DIR: &str = "resources";
 /// A message for the charm.
 pub async fn provide(
     unit_folder: &Path,
-    need: &ResourceNeed,
+    need: &ResourceRequest,
     hook_host: &impl HookHost,
 ) -> Result<String, String> {
-    let ResourceNeed { name, filename, sha256: expected } = need;
+    let ResourceRequest { name, filename, sha256: expected } = need;
     if let Some(bad) = [name, filename].into_iter().find(|part| !is_plain_name(part)) {
         return Err(format!("cannot provide resource {name:?}: invalid file name {bad:?}"));
     }
@@ -44,6 +44,11 @@ pub async fn provide(
         });
         stored.await.map_err(|why| format!("cannot store resource {name:?}: {why}"))?;
     }
+    // also a file that was stored before a crash: its mode may still be 0600
+    let readable = path.clone();
+    blocking(move || fs::set_permissions(readable, Permissions::from_mode(0o644)))
+        .await
+        .map_err(|error| format!("cannot provide resource {name:?}: {error}"))?;
     path.into_os_string()
         .into_string()
         .map_err(|path| format!("cannot provide resource {name:?}: the path {path:?} is not UTF-8"))
@@ -79,8 +84,7 @@ fn store(folder: &Path, path: &Path, content: &[u8]) -> io::Result<()> {
             false => fs::remove_file(entry.path())?,
         }
     }
-    write_atomic(path, content)?;
-    fs::set_permissions(path, Permissions::from_mode(0o644))
+    write_atomic(path, content)
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
@@ -90,7 +94,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use commands::{SecretAnswer, SecretNeed};
+    use commands::{SecretAnswer, SecretRequest};
     use state::terms::settings::{Bag, BagChange};
     use state::unit::record::RunReport;
     use state::unit::relation_view::BagRequest;
@@ -113,10 +117,10 @@ mod tests {
         async fn write_leader_settings(&self, _: u64, _: u32, change: &BagChange) -> Result<(), String> {
             panic!("{change:?}")
         }
-        async fn request_secret(&self, need: &SecretNeed) -> Result<SecretAnswer, String> {
+        async fn request_secret(&self, need: &SecretRequest) -> Result<SecretAnswer, String> {
             panic!("{need:?}")
         }
-        async fn fetch_resource(&self, _: &ResourceNeed) -> Result<Vec<u8>, String> {
+        async fn fetch_resource(&self, _: &ResourceRequest) -> Result<Vec<u8>, String> {
             self.count.set(self.count.get() + 1);
             self.content.clone()
         }
@@ -126,8 +130,8 @@ mod tests {
         Fetches { content: Ok(content.to_vec()), count: Cell::new(0) }
     }
 
-    fn need(filename: &str, content: &[u8]) -> ResourceNeed {
-        ResourceNeed { name: "app".into(), filename: filename.into(), sha256: sha256(content) }
+    fn need(filename: &str, content: &[u8]) -> ResourceRequest {
+        ResourceRequest { name: "app".into(), filename: filename.into(), sha256: sha256(content) }
     }
 
     #[tokio::test]
@@ -171,7 +175,7 @@ mod tests {
         for filename in ["", ".", "..", "../a", "/etc/a", "a\0"] {
             assert!(provide(unit.path(), &need(filename, b"one"), &host).await.is_err(), "{filename:?}");
         }
-        let name = ResourceNeed { name: "../../x".into(), ..need("a", b"one") };
+        let name = ResourceRequest { name: "../../x".into(), ..need("a", b"one") };
         assert!(provide(unit.path(), &name, &host).await.is_err());
         assert_eq!(host.count.get(), 0);
     }

@@ -1,8 +1,8 @@
 //! The files of one run. The agent writes `context.yaml` before it opens the gate of the shim; the shim writes the
 //! outcome.
 //!
-//! After the hook has ended, the current agent, which may be a later one, reads both. An unreadable file is treated like
-//! an absent one.
+//! A later agent reads `context.yaml` when it re-attaches, while the hook may still run, to answer its tools. The current
+//! agent polls the outcome until it exists. An unreadable file is treated like an absent one.
 
 use crate::fault;
 use hook_client::shim;
@@ -21,8 +21,8 @@ pub(super) const PROCESS_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// The file that holds the [`RunFile`], in the folder of a run: JSON, which is valid YAML.
 const CONTEXT_FILE: &str = "context.yaml";
 
-/// `context.yaml`: what a later agent needs to answer the tools of this run. The id of the context is a secret,
-/// so only its digest is stored.
+/// `context.yaml`: what a later agent needs to answer the tools of this run, and, for people, what was run, why, and from
+/// which view. Who knows the id of the context may call tools, so only its digest is stored.
 #[derive(Serialize, Deserialize)]
 pub struct RunFile {
     pub(super) operation: String,

@@ -2,13 +2,11 @@
 //!
 //! Each folder is measured when its run has ended, and all folders when the first run of this process has ended, so
 //! that each later hook costs the measurement of one folder. The core decides which folders are deleted
-//! (`state::unit::run_retention`). A file marks the folder of a failed hook, which explains the error of the unit. An
-//! action that failed and a hook that was killed for its own reboot do not put the unit into error.
+//! (`state::unit::run_retention`). A file marks the folder of a hook that failed, so that it is kept
+//! while it explains the error of the unit.
 
 use crate::folder::UnitFolder;
 use host::file::disk_bytes;
-use state::terms::operation::Operation;
-use state::unit::outcome::RunExit;
 use state::unit::run_retention::{RunFolder, expired};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -39,16 +37,6 @@ impl RunFolders {
     }
 }
 
-/// Whether a run that ended in this way puts its unit into error.
-pub(super) fn is_failed_hook(operation: &Operation, exit: &RunExit, requests_reboot: bool) -> bool {
-    let has_failed = match exit {
-        RunExit::Code(code) => *code != 0,
-        RunExit::Signal(_) | RunExit::Failed(_) => true,
-        RunExit::Interrupted | RunExit::Missing | RunExit::Cancelled => false,
-    };
-    has_failed && !requests_reboot && !operation.runs_once()
-}
-
 /// Marks the run of a failed hook. Without the mark, which a full disk prevents, its folder may be deleted earlier.
 pub(super) fn mark_failed(run_folder: &Path) {
     fs::write(run_folder.join(FAILED), "").ok();
@@ -72,19 +60,7 @@ fn measure(run_folder: &Path) -> RunFolder {
 mod tests {
     use super::*;
     use hook_client::shim;
-    use state::terms::operation::Hook;
     use state::unit::run_retention::RUN_BYTES_MAX;
-
-    #[test]
-    fn a_failed_action_and_a_hook_that_requested_a_reboot_are_no_failed_hook() {
-        let hook = Operation::Hook(Hook::Install);
-        let action = Operation::Action { id: 1, name: "backup".to_owned() };
-        assert!(is_failed_hook(&hook, &RunExit::Code(1), false));
-        assert!(is_failed_hook(&hook, &RunExit::Signal(9), false));
-        assert!(!is_failed_hook(&hook, &RunExit::Code(0), false));
-        assert!(!is_failed_hook(&hook, &RunExit::Signal(9), true), "killed for its own reboot");
-        assert!(!is_failed_hook(&action, &RunExit::Code(1), false));
-    }
 
     #[test]
     fn run_folders_are_bounded_in_bytes_and_the_last_failed_one_is_kept() {

@@ -44,8 +44,8 @@ impl ObstructedRecalls {
         open.iter().filter(|unit| is_due || !self.found.contains_key(unit)).copied().collect()
     }
 
-    /// Notes whether a recall is obstructed. Returns whether that has changed.
-    pub(super) fn note(&mut self, unit: Uuid, obstacle: Option<String>) -> bool {
+    /// Records whether a recall is obstructed. Returns whether that has changed.
+    pub(super) fn record(&mut self, unit: Uuid, obstacle: Option<String>) -> bool {
         match obstacle {
             Some(obstacle) => self.found.insert(unit, obstacle.clone()) != Some(obstacle),
             None => self.found.remove(&unit).is_some(),
@@ -57,7 +57,7 @@ impl ObstructedRecalls {
         (!self.found.is_empty()).then_some(self.next_ms)
     }
 
-    /// What the controller has not received yet.
+    /// All obstacles, if the controller has not received exactly these in this watch; empty if none is left.
     pub(super) fn unreported(&self) -> Option<BTreeMap<Uuid, String>> {
         (self.found != self.reported).then(|| self.found.clone())
     }
@@ -81,14 +81,14 @@ mod tests {
         for now_ms in (0..3_600_000).step_by(1_000) {
             if !recalls.due(&one, now_ms).is_empty() {
                 tried_ms.push(now_ms);
-                assert_eq!(recalls.note(obstructed, Some("a folder".to_owned())), now_ms == 0);
+                assert_eq!(recalls.record(obstructed, Some("a folder".to_owned())), now_ms == 0);
             }
         }
         assert_eq!(tried_ms[..4], [0, 5_000, 15_000, 35_000]);
         assert_eq!(tried_ms.len(), 12, "{tried_ms:?}");
         assert_eq!(recalls.due(&both, 3_600_000), BTreeSet::from([other]));
-        assert!(!recalls.note(other, None));
-        assert!(recalls.note(obstructed, None), "the folder is gone");
+        assert!(!recalls.record(other, None));
+        assert!(recalls.record(obstructed, None), "the folder is gone");
         assert_eq!(recalls.next_attempt_ms(), None);
     }
 }

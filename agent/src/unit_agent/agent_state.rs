@@ -4,12 +4,12 @@
 //! The stored state changes only after the change is on disk, except for acknowledgements, which the next append
 //! stores. This module makes no decisions and calls no loop: the loops use it.
 
-use super::lease::ClockReading;
 use super::volatile_state::{ReportedRun, VolatileState};
 use crate::outage::Channel;
 use crate::ports::{Clock, DiskError, UnitStorage};
 use api::error::ApiError;
 use host::backoff::Backoff;
+use state::agents::lease::ClockReading;
 use state::terms::activity::Activity;
 use state::terms::cause::Cause;
 use state::unit::decision::Now;

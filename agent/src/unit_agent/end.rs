@@ -1,6 +1,7 @@
 //! The reasons why the unit agent ends, and the reactions of its loops to a failed request.
 //!
-//! Only this module decides which errors of the controller end the agent; all loops use it.
+//! This module maps the error codes of the controller to the end of the agent, for all loops. The sender adds two cases of
+//! the attach: a session of another agent that stays open (`Copy`), and records that have diverged (`Diverged`).
 
 use crate::ports::DiskError;
 use api::error::{ApiError, ErrorCode};
@@ -26,7 +27,8 @@ pub enum UnitAgentEnd {
 pub(super) enum RequestError {
     /// The request is retried later.
     Retry(ApiError),
-    /// The same request would be refused again.
+    /// The controller refuses the request as invalid. A record is sent again later, because another version of the
+    /// controller may accept it.
     Refused(ApiError),
     /// The agent ends.
     End(UnitAgentEnd),

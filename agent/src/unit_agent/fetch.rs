@@ -11,7 +11,7 @@ use api::text::error::full_text;
 use api::{
     FetchResource, OpenSecret, ReadSecret, SealSecret, SealedSecret, UnitAgentRequests, WriteLeaderSettings,
 };
-use commands::{ResourceNeed, SecretAnswer, SecretNeed};
+use commands::{ResourceRequest, SecretAnswer, SecretRequest};
 use host::backoff::Backoff;
 use state::terms::leader_settings::LeaderSettingsView;
 use state::terms::settings::{Bag, BagChange};
@@ -98,20 +98,20 @@ async fn write_until_answered<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
 /// sealed by an attempt without an answer is stored nowhere.
 async fn secret_until_answered<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
     shared: &AgentState<S, A, C>,
-    need: &SecretNeed,
+    need: &SecretRequest,
 ) -> Result<SecretAnswer, String> {
     let mut backoff = LINK_BACKOFF;
     loop {
         if let Some(epoch) = shared.epoch() {
             let answer = match need.clone() {
-                SecretNeed::Seal { secret, content } => {
+                SecretRequest::Seal { secret, content } => {
                     let sealed = shared.api.handle(SealSecret { epoch, secret, content }).await;
                     sealed.map(|SealedSecret { secret, sealed }| SecretAnswer::Sealed { secret, sealed })
                 }
-                SecretNeed::Read(read) => {
+                SecretRequest::Read(read) => {
                     shared.api.handle(ReadSecret { epoch, read }).await.map(SecretAnswer::Content)
                 }
-                SecretNeed::Open { secret, sealed } => {
+                SecretRequest::Open { secret, sealed } => {
                     let opened = shared.api.handle(OpenSecret { epoch, secret, sealed }).await;
                     opened.map(SecretAnswer::Content)
                 }
@@ -130,7 +130,7 @@ async fn secret_until_answered<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
 /// controller.
 async fn fetch_resource<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
     shared: &AgentState<S, A, C>,
-    need: &ResourceNeed,
+    need: &ResourceRequest,
 ) -> Result<Vec<u8>, String> {
     let until_ms = shared.clock.since_boot_ms() + TOOL_REQUEST_TIMEOUT_MS;
     let mut backoff = LINK_BACKOFF;
@@ -190,7 +190,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> HookHost for AgentState<S, 
         Ok(())
     }
 
-    async fn request_secret(&self, need: &SecretNeed) -> Result<SecretAnswer, String> {
+    async fn request_secret(&self, need: &SecretRequest) -> Result<SecretAnswer, String> {
         let late = pin!(self.clock.sleep_until(self.clock.since_boot_ms() + TOOL_REQUEST_TIMEOUT_MS));
         let answer = pin!(secret_until_answered(self, need));
         tokio::select! {
@@ -200,7 +200,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> HookHost for AgentState<S, 
         }
     }
 
-    async fn fetch_resource(&self, need: &ResourceNeed) -> Result<Vec<u8>, String> {
+    async fn fetch_resource(&self, need: &ResourceRequest) -> Result<Vec<u8>, String> {
         fetch_resource(self, need).await
     }
 }

@@ -4,10 +4,10 @@
 
 use super::agent_state::AgentState;
 use super::end::{RequestError, UnitAgentEnd};
-use super::lease::Lease;
 use crate::outage::{LINK_RETRY_FIRST_MS, LINK_RETRY_MAX_MS};
 use crate::ports::{Clock, UnitStorage};
 use api::{Claim, UnitAgentRequests};
+use state::agents::lease::Lease;
 use std::pin::pin;
 
 /// Leadership is renewed this often (design 13).

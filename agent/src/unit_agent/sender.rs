@@ -46,14 +46,14 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Sender<'_, S, A, C> {
                 NextMessage::Attach => self.attach().await,
                 NextMessage::UnrecordedReport(run) => self.send_unrecorded(run).await,
                 NextMessage::Commit(sequence) => self.commit(sequence).await,
-                NextMessage::Nothing => match self.early_report() {
-                    EarlyReport::Now(report) => self.send_report(report).await,
-                    EarlyReport::Later(at_ms) => {
+                NextMessage::Nothing => match self.next_report() {
+                    NextReport::Send(report) => self.send_report(report).await,
+                    NextReport::WaitUntil(at_ms) => {
                         let timer = pin!(self.0.clock.sleep_until(at_ms));
                         tokio::select! { biased; () = self.0.send_changed.notified() => {}, () = timer => {} }
                         continue;
                     }
-                    EarlyReport::Nothing => {
+                    NextReport::Nothing => {
                         self.0.send_changed.notified().await;
                         continue;
                     }
@@ -190,24 +190,24 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Sender<'_, S, A, C> {
     }
 
     /// The report of the running hook that is due now or later.
-    fn early_report(&self) -> EarlyReport {
+    fn next_report(&self) -> NextReport {
         let facts = self.0.facts.borrow();
-        let Some(epoch) = facts.epoch else { return EarlyReport::Nothing };
+        let Some(epoch) = facts.epoch else { return NextReport::Nothing };
         let activity = facts.executing.as_ref().map(|executing| executing.activity.clone());
         let is_shown =
             activity == facts.acknowledged_activity && !(activity.is_some() && facts.resend_activity);
         if facts.pending_reports.is_empty() && is_shown {
-            return EarlyReport::Nothing;
+            return NextReport::Nothing;
         }
         let due = facts.executing.as_ref().map_or(0, |executing| executing.since_ms + EARLY_REPORT_AFTER_MS);
         if due > self.0.clock.since_boot_ms() {
-            return EarlyReport::Later(due);
+            return NextReport::WaitUntil(due);
         }
         let run = facts.executing.as_ref().map_or(0, |executing| executing.run);
         let since_ms = facts.executing.as_ref().map_or(0, |executing| executing.since_ms);
         let executing_for_ms = self.0.clock.since_boot_ms().saturating_sub(since_ms);
         let reports = facts.pending_reports.next_batch();
-        EarlyReport::Now(Report { epoch, run, reports, executing: activity, executing_for_ms })
+        NextReport::Send(Report { epoch, run, reports, executing: activity, executing_for_ms })
     }
 
     /// Sends the report of the run in progress.
@@ -230,8 +230,8 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Sender<'_, S, A, C> {
 }
 
 /// A report that is sent before the record of its run.
-enum EarlyReport {
-    Now(Report),
-    Later(u64),
+enum NextReport {
+    Send(Report),
+    WaitUntil(u64),
     Nothing,
 }

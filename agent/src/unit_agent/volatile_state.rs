@@ -2,8 +2,8 @@
 //!
 //! They are lost when the process ends. Everything that must survive is in the stored state.
 
-use super::lease::{ClockReading, Lease};
 use crate::outage::Outage;
+use state::agents::lease::{ClockReading, Lease};
 use state::terms::activity::Activity;
 use state::terms::position::Position;
 use state::unit::pending_reports::PendingReports;
@@ -77,9 +77,6 @@ impl VolatileState {
 
     /// Drops the lease if the view shows a later grant.
     pub(super) fn drop_superseded_lease(&mut self, view: &Snapshot) {
-        let superseded = |lease: &mut Lease| {
-            view.leader.as_ref().is_some_and(|grant| grant.generation > lease.granted.generation)
-        };
-        self.lease.take_if(superseded);
+        self.lease.take_if(|lease| lease.is_superseded(view));
     }
 }

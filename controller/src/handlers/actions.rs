@@ -1,9 +1,9 @@
 //! Handlers of actions and of commands (`exec`): they enqueue and cancel them, read their state, and list what a charm
 //! declares. The unit agents run them, and end the processes of cancelled ones.
 
+use crate::callers::Authorised;
 use crate::environment::Environment;
 use crate::lookup::find_unit;
-use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
 use api::{CancelAction, EnqueueAction, EnqueueExec, GetAction, GetDeclaredActions, Handle, ListActions};

@@ -3,9 +3,9 @@
 //! A deployment of many units is more than one transaction: the application and its first units are created together,
 //! the other units in batches (`units`). A failure in between leaves the units that were added so far.
 
+use crate::callers::Authorised;
 use crate::environment::{Environment, Uuids};
 use crate::handlers::changed;
-use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
 use api::{

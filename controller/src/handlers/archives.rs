@@ -1,9 +1,9 @@
 //! Handlers of charm archives: find and upload. An archive is registered in the store only after it is durable on disk.
 
 use crate::authorisation;
+use crate::callers::{AuthenticatedCaller, Authorised, Controller};
 use crate::environment::{Environment, StoredArchive};
 use crate::handlers::resources;
-use crate::session::{Authorised, Controller, Session};
 use crate::store::Store;
 use api::error::ApiError;
 use api::request::{Message as _, Request as _, Route};
@@ -39,7 +39,7 @@ impl<S: Store, E: Environment> Handle<UploadArchive> for Authorised<S, E> {
     }
 }
 
-impl<S: Store, E: Environment> Session<S, E> {
+impl<S: Store, E: Environment> AuthenticatedCaller<S, E> {
     /// Handles [`UploadArchive`] and [`UploadResource`] for a file that was received; returns the body of the response.
     pub(crate) async fn store_received(&self, route: Route, file: &Path) -> Result<Vec<u8>, ApiError> {
         let _shared = self.controller.archives.lock.read().await;

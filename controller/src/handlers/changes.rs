@@ -1,7 +1,7 @@
 //! The handler of the long poll for the next change of the store.
 
+use crate::callers::Authorised;
 use crate::environment::Environment;
-use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
 use api::{Handle, LONG_POLL_MS, WaitForChange};

@@ -1,8 +1,8 @@
 //! Handlers of requests about the controller itself: its versions and its API document.
 
+use crate::callers::Authorised;
 use crate::environment::Environment;
 use crate::openapi;
-use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
 use api::{ControllerInfo, GetAbout, GetOpenApi, Handle};

@@ -1,8 +1,8 @@
 //! Handlers of disk usage: what the controller stores, and what the machine agents report about their units.
 
+use crate::callers::Authorised;
 use crate::environment::Environment;
 use crate::presence::MeasuredDisk;
-use crate::session::Authorised;
 use crate::store::Store;
 use crate::store::usage::StoreUsage;
 use api::error::ApiError;

@@ -1,8 +1,8 @@
 //! The handler of debug-log: pages of log lines, computed in [`crate::debug_log`].
 
+use crate::callers::Authorised;
 use crate::debug_log;
 use crate::environment::Environment;
-use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
 use api::{Handle, LogPage, LogQuery};

@@ -1,12 +1,12 @@
 //! Handlers of the requests of machine agents.
 //!
-//! The machine is always the one of the session (S14). A unit that a request names must be assigned to that machine;
+//! The machine is always the one of the caller's token (S14). A unit that a request names must be assigned to that machine;
 //! for other units the responses are the same as for units that do not exist (S15). Every request counts as a
 //! heartbeat.
 
 use crate::authorisation::{self, unauthorised};
+use crate::callers::Authorised;
 use crate::environment::Environment;
-use crate::session::Authorised;
 use crate::store::Store;
 use crate::tokens;
 use crate::watches::MachineStream;

@@ -1,8 +1,8 @@
 //! Handlers of machines for users: add, remove, retry provisioning, and create enrolment tokens.
 
+use crate::callers::Authorised;
 use crate::environment::{self, Environment};
 use crate::handlers::changed;
-use crate::session::Authorised;
 use crate::store::Store;
 use crate::tokens;
 use api::error::ApiError;

@@ -26,9 +26,9 @@ mod units;
 mod user_secrets;
 mod why;
 
+use crate::callers::Authorised;
 use crate::environment::Environment;
 use crate::lookup::find_model;
-use crate::session::Authorised;
 use crate::store::Store;
 use crate::store::unavailable::damage_error;
 use api::WriteResponse;

@@ -1,8 +1,8 @@
 //! Handlers of models and their configuration.
 
+use crate::callers::Authorised;
 use crate::environment::{self, Environment};
 use crate::handlers::changed;
-use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
 use api::{

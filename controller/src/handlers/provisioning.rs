@@ -3,8 +3,8 @@
 //! The provisioner runs outside of the controller. It lists the machines of a model, creates and terminates their
 //! instances, and reports the results here (design 8).
 
+use crate::callers::Authorised;
 use crate::environment::Environment;
-use crate::session::Authorised;
 use crate::store::Store;
 use crate::tokens;
 use api::error::ApiError;

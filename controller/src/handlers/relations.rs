@@ -2,10 +2,10 @@
 //!
 //! The transitions are in `state::lifecycle::relation` and `state::transitions::force`.
 
+use crate::callers::Authorised;
 use crate::environment::{self, Environment};
 use crate::handlers::changed;
 use crate::lookup::find_relation;
-use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
 use api::{

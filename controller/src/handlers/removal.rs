@@ -1,9 +1,9 @@
 //! The common part of all removals: force, waking the janitor, and the dry runs of removals.
 
+use crate::callers::Authorised;
 use crate::environment::Environment;
 use crate::handlers::changed;
 use crate::lookup;
-use crate::session::Authorised;
 use crate::store::Store;
 use crate::why::WhySources;
 use api::error::ApiError;

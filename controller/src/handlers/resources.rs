@@ -1,9 +1,9 @@
 //! Handlers of resources: uploading, attaching and listing their files. Files are stored like charm archives, by their
 //! digest, and removed by the same sweep of the janitor.
 
+use crate::callers::{Authorised, Controller};
 use crate::environment::Environment;
 use crate::handlers::changed;
-use crate::session::{Authorised, Controller};
 use crate::store::Store;
 use api::error::ApiError;
 use api::{

@@ -2,9 +2,9 @@
 //!
 //! A content is sealed and opened here, outside of transitions: it is never in a document, a log line or an error.
 
+use crate::callers::Authorised;
 use crate::environment::Environment;
 use crate::secret_keys::{SealedFor, SecretKeys};
-use crate::session::Authorised;
 use crate::store::Store;
 use api::error::{ApiError, ErrorCode};
 use api::{Handle, OpenSecret, ReadSecret, SealSecret, SealedSecret};

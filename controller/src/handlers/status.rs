@@ -1,7 +1,7 @@
 //! The handler of the model's status, computed in [`crate::status`].
 
+use crate::callers::Authorised;
 use crate::environment::Environment;
-use crate::session::Authorised;
 use crate::status::{self, Sources, StatusCache};
 use crate::store::Store;
 use crate::store::unavailable::damage_error;

@@ -1,8 +1,8 @@
 //! Handlers of the requests of users about storage.
 
+use crate::callers::Authorised;
 use crate::environment::{Environment, Uuids};
 use crate::handlers::changed;
-use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
 use api::{

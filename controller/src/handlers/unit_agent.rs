@@ -1,13 +1,13 @@
 //! Handlers of the requests of unit agents.
 //!
-//! The unit is always the one of the session (S14). Each transition checks the epoch of the agent's session, so that a
+//! The unit is always the one of the caller's token (S14). Each transition checks the epoch of the agent's session, so that a
 //! superseded agent cannot write (S16). Every request counts as a heartbeat.
 
 use crate::archive_file::ArchiveFile;
 use crate::authorisation;
+use crate::callers::{AuthenticatedCaller, Authorised};
 use crate::environment::{Environment, Uuids};
 use crate::request_dispatch::parse_body;
-use crate::session::{Authorised, Session};
 use crate::store::{Compacted, Store};
 use crate::watches::UnitStream;
 use api::error::{ApiError, ErrorCode};
@@ -288,7 +288,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
     }
 }
 
-impl<S: Store, E: Environment> Session<S, E> {
+impl<S: Store, E: Environment> AuthenticatedCaller<S, E> {
     /// Handles [`FetchArchive`] and [`FetchResource`] without reading the file: the server sends it piece by piece.
     pub(crate) async fn open_requested(&self, route: Route, body: Vec<u8>) -> Result<ArchiveFile, ApiError> {
         authorisation::check(&self.principal, FetchArchive::CALLER)?;

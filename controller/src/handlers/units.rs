@@ -4,10 +4,10 @@
 //! If it fails in between, or the controller stops, the units of the committed batches remain. A request that is
 //! repeated adds further units.
 
+use crate::callers::Authorised;
 use crate::environment::{Environment, Uuids};
 use crate::handlers::changed;
 use crate::lookup::find_unit;
-use crate::session::Authorised;
 use crate::status;
 use crate::store::Store;
 use api::error::ApiError;

@@ -2,10 +2,10 @@
 //!
 //! A content is sealed before the transition, so that nothing but this request and the key file opens it.
 
+use crate::callers::Authorised;
 use crate::environment::{Environment, random_uuid};
 use crate::handlers::changed;
 use crate::secret_keys::SealedFor;
-use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
 use api::{

@@ -1,7 +1,7 @@
 //! The handler of `pintle why`, computed in [`crate::why`].
 
+use crate::callers::Authorised;
 use crate::environment::Environment;
-use crate::session::Authorised;
 use crate::store::Store;
 use crate::store::unavailable::restore_cause;
 use crate::why::{self, WhySources};

@@ -12,8 +12,8 @@
 //! that was just reported as stored.
 
 use super::batch::log_and_skip;
+use crate::callers::Controller;
 use crate::environment::Environment;
-use crate::session::Controller;
 use crate::store::Store;
 use api::error::ApiError;
 use state::documents::draft::Draft;

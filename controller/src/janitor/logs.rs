@@ -6,8 +6,8 @@
 //! without a pause until one measurement is complete, so that the log cannot grow faster than it is measured.
 
 use super::batch::log_and_skip;
+use crate::callers::Controller;
 use crate::environment::Environment;
-use crate::session::Controller;
 use crate::store::Store;
 use api::error::ApiError;
 use state::documents::draft::{Draft, PAGE_MAX, Reader};

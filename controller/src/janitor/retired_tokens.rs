@@ -2,8 +2,8 @@
 //! confirmed the removal yet (`state::documents::token`).
 
 use super::batch::log_and_skip;
+use crate::callers::Controller;
 use crate::environment::Environment;
-use crate::session::Controller;
 use crate::store::Store;
 use api::error::ApiError;
 use state::documents::prelude::{GLOBAL, Kind, last_id};

@@ -4,9 +4,9 @@
 //! same: a crash in the middle leaves each content sealed with a key that the key file has.
 
 use super::batch::{log_and_skip, next_page};
+use crate::callers::Controller;
 use crate::environment::Environment;
 use crate::secret_keys::{SealedFor, SecretKeys};
-use crate::session::Controller;
 use crate::store::Store;
 use api::error::ApiError;
 use state::documents::draft::{Draft, Reader, StoredDocument, parse};

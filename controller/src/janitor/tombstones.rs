@@ -1,8 +1,8 @@
 //! Deletes the oldest tombstones that no agent needs as evidence any more (`state::transitions::tombstone_retention`).
 
 use super::batch::log_and_skip;
+use crate::callers::Controller;
 use crate::environment::Environment;
-use crate::session::Controller;
 use crate::store::Store;
 use api::error::ApiError;
 use state::documents::draft::parse;

@@ -105,11 +105,11 @@ pub enum Limit {
 
 /// What to do about a request with a valid token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Authenticated {
-    /// The request is answered.
-    Answer,
-    /// The request is answered; close this idle connection of the same token, which was used least recently.
-    AnswerAndClose(ConnectionId),
+pub enum RequestAdmission {
+    /// The request proceeds.
+    Proceed,
+    /// The request proceeds; close this idle connection of the same token, which was used least recently.
+    ProceedAndClose(ConnectionId),
     /// The token has too many connections, and all are in use: the request is refused.
     TooMany {
         /// The limit.
@@ -235,16 +235,16 @@ impl Admission {
     }
 
     /// Records that a token of a connection is valid.
-    pub fn authenticate(&mut self, id: ConnectionId, token: &str, holder: &TokenHolder) -> Authenticated {
+    pub fn authenticate(&mut self, id: ConnectionId, token: &str, holder: &TokenHolder) -> RequestAdmission {
         let of_token = |c: &Connection| !c.is_closing && c.tokens.contains_key(token);
         if self.connections.get(&id).is_none_or(of_token) {
-            return Authenticated::Answer;
+            return RequestAdmission::Proceed;
         }
         let (limit, mut idle) = (self.limits.of(holder), None);
         if self.connections.values().filter(|c| of_token(c)).count() >= limit {
             idle = self.least_recently_used(of_token);
             if idle.is_none() {
-                return Authenticated::TooMany { limit };
+                return RequestAdmission::TooMany { limit };
             }
         }
         if let Some(connection) = self.connections.get_mut(&id) {
@@ -253,9 +253,9 @@ impl Admission {
         match idle {
             Some(idle) => {
                 self.close_first(idle);
-                Authenticated::AnswerAndClose(idle)
+                RequestAdmission::ProceedAndClose(idle)
             }
-            None => Authenticated::Answer,
+            None => RequestAdmission::Proceed,
         }
     }
 
@@ -335,7 +335,7 @@ mod tests {
         admission: &mut Admission,
         token: &str,
         holder: &TokenHolder,
-    ) -> (ConnectionId, Authenticated) {
+    ) -> (ConnectionId, RequestAdmission) {
         let id = open(admission, LOCAL, 0);
         admission.progress(id, HandshakeProgress::Answered, 0);
         admission.present(id, token);
@@ -423,7 +423,7 @@ mod tests {
         let mut admission = Admission::new(LIMITS);
         for n in 0..LIMITS.connections {
             let (_, answered) = with_token(&mut admission, &n.to_string(), &unit(n as u128));
-            assert_eq!(answered, Authenticated::Answer);
+            assert_eq!(answered, RequestAdmission::Proceed);
         }
     }
 
@@ -435,16 +435,16 @@ mod tests {
         admission.begin(first);
         admission.end(first);
         let (third, answered) = with_token(&mut admission, "a", &unit(1));
-        assert_eq!(answered, Authenticated::AnswerAndClose(second));
+        assert_eq!(answered, RequestAdmission::ProceedAndClose(second));
         admission.close(second);
         for id in [first, third] {
             admission.begin(id);
         }
         let (_, refused) = with_token(&mut admission, "a", &unit(1));
-        assert_eq!(refused, Authenticated::TooMany { limit: LIMITS.of_agent });
+        assert_eq!(refused, RequestAdmission::TooMany { limit: LIMITS.of_agent });
         let (_, other) = with_token(&mut admission, "b", &unit(2));
-        assert_eq!(other, Authenticated::Answer, "another token is not concerned");
-        assert_eq!(admission.authenticate(first, "a", &unit(1)), Authenticated::Answer, "it counts once");
+        assert_eq!(other, RequestAdmission::Proceed, "another token is not concerned");
+        assert_eq!(admission.authenticate(first, "a", &unit(1)), RequestAdmission::Proceed, "it counts once");
     }
 
     #[test]

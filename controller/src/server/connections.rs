@@ -3,7 +3,7 @@
 //! Every connection has a [`Connection`], which counts it until its socket is closed. The accept loop of `server`
 //! creates it with [`Connections::open_next`]; each request records its token in it.
 
-use super::admission::{Admission, Admit, Authenticated, ConnectionId, HandshakeProgress, Limit};
+use super::admission::{Admission, Admit, ConnectionId, HandshakeProgress, Limit, RequestAdmission};
 use super::connection_limits::Limits;
 use super::waiting::{Opened, Waiting};
 use api::error::{ApiError, ErrorCode};
@@ -26,7 +26,7 @@ const FULL_LOG_INTERVAL: Duration = Duration::from_secs(60);
 pub struct Connections {
     started: Instant,
     table: Mutex<Table>,
-    /// Wakes the accept loop when a connection was closed or authenticated.
+    /// Wakes the accept loop when a connection was closed or authenticated, or a request has ended.
     changed: Notify,
 }
 
@@ -46,7 +46,7 @@ pub enum Stage {
     Authenticated,
     /// A token was revoked: the connection ends after the requests in progress, or after a short time.
     Revoked,
-    /// The connection ends at once, to make room for another one.
+    /// The connection ends at once: to make room for another one, or because its client reads too slowly.
     Closed,
 }
 
@@ -205,9 +205,9 @@ impl Connection {
     pub fn authenticate(&self, token: &str, holder: &TokenHolder) -> Result<(), ApiError> {
         let mut table = self.0.connections.table();
         match table.admission.authenticate(self.0.id, token, holder) {
-            Authenticated::Answer => {}
-            Authenticated::AnswerAndClose(idle) => table.advance(idle, Stage::Closed),
-            Authenticated::TooMany { limit } => {
+            RequestAdmission::Proceed => {}
+            RequestAdmission::ProceedAndClose(idle) => table.advance(idle, Stage::Closed),
+            RequestAdmission::TooMany { limit } => {
                 let text =
                     format!("cannot open another connection: this token has {limit}, and all are in use");
                 return Err(ApiError::new(ErrorCode::Unavailable, text)

@@ -5,8 +5,8 @@
 //! valid are ended within [`CHECK_INTERVAL`] and the time that `server` grants their streams to end by themselves.
 
 use super::connections::Connections;
+use crate::callers::Controller;
 use crate::environment::Environment;
-use crate::session::Controller;
 use crate::store::{CommitChanges, Position, Store};
 use crate::tokens;
 use state::documents::prelude::{KeyParts, Kind, TokenHolder};

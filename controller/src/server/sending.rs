@@ -81,7 +81,7 @@ impl Recipient {
     ///
     /// # Errors
     /// If it is large, and too many large responses are being sent to the caller or to all.
-    pub async fn answer(self, bytes: Vec<u8>) -> Result<Body, ApiError> {
+    pub async fn body(self, bytes: Vec<u8>) -> Result<Body, ApiError> {
         if bytes.len() <= PIECE_BYTES {
             return Ok(bytes.into());
         }
@@ -102,24 +102,24 @@ impl Recipient {
     }
 
     /// Begins to send something that is larger than a piece. It waits for the budget.
-    async fn large(self, rest: Bytes) -> Result<LargeAnswer, ApiError> {
+    async fn large(self, rest: Bytes) -> Result<LargeResponse, ApiError> {
         let refusal = "cannot send the response: too many large responses are being received";
         let Some(_waiting) = self.budgets.waiting.try_acquire(&self.caller, rest.len()) else {
             return Err(ApiError::new(ErrorCode::Unavailable, refusal).hint("try again later"));
         };
         let permit = self.budgets.bytes.acquire_in_time(&self.caller, rest.len(), refusal).await?;
-        Ok(LargeAnswer { rest, rate: MinimumRate::require(self.connection), _permit: permit })
+        Ok(LargeResponse { rest, rate: MinimumRate::require(self.connection), _permit: permit })
     }
 }
 
 /// A response, or a line of a stream, that is larger than a piece.
 enum Sending {
-    Waiting(Pin<Box<dyn Future<Output = Result<LargeAnswer, ApiError>> + Send>>),
-    Started(LargeAnswer),
+    Waiting(Pin<Box<dyn Future<Output = Result<LargeResponse, ApiError>> + Send>>),
+    Started(LargeResponse),
 }
 
 /// What is being sent of it.
-struct LargeAnswer {
+struct LargeResponse {
     rest: Bytes,
     rate: MinimumRate,
     _permit: Permit,
@@ -345,7 +345,7 @@ mod tests {
         let large = || vec![7; PIECE_BYTES + 1];
         let used = budgets.bytes.try_acquire(&unit(1), OF_CALLER_BYTES_MAX as usize);
         let started = Instant::now();
-        let refused = recipient(&budgets, 1).answer(large()).await;
+        let refused = recipient(&budgets, 1).body(large()).await;
         assert!(refused.is_err_and(|error| error.is_transient()));
         assert_eq!(started.elapsed(), WAIT_MAX);
 
@@ -365,7 +365,7 @@ mod tests {
     async fn large_responses_that_wait_are_bounded_too() {
         let budgets = Arc::new(SendBudgets::new());
         let _waiting = budgets.waiting.try_acquire(&unit(1), OF_CALLER_BYTES_MAX as usize);
-        let refused = recipient(&budgets, 1).answer(vec![7; PIECE_BYTES + 1]).await;
+        let refused = recipient(&budgets, 1).body(vec![7; PIECE_BYTES + 1]).await;
         assert!(refused.is_err_and(|error| error.is_transient()));
     }
 }

@@ -1,13 +1,18 @@
-//! The status of a unit: its statuses (`state::status::unit`), its machine and its open ports.
+//! Collects what `status` shows of one unit: its statuses (`state::status::unit`), its machine, its open ports and whether it
+//! leads.
+//!
+//! Reads documents and presence, decides nothing and writes nothing. Called by the status cache; `unit_info` uses the ports.
 
 use api::{Shared, UnitStatus};
 use state::documents::draft::{Reader, Revision, StoredDocument, parse, read};
 use state::documents::effective_life;
-use state::documents::prelude::{Model, UnitDoc};
+use state::documents::prelude::Model;
+use state::lifecycle::leadership;
 use state::status::presence::PresenceReader;
 use state::status::unit::{UnitStatuses, statuses};
 use state::terms::names::{UnitName, Uuid};
-use state::terms::port_range::{PortRange, Protocol};
+use state::terms::port_range::PortRange;
+use std::collections::BTreeSet;
 
 /// The name and the status of a unit, and its workload version.
 #[derive(Clone)]
@@ -35,7 +40,7 @@ pub(super) fn unit_part(
         life: effective_life::unit_life_of(&mut { reader }, model, id, &doc),
         machine: machine.as_ref().map_or(String::new(), |machine| machine.name.clone()),
         principal: doc.principal.and_then(|id| read(reader, &model.unit(id))).map(|doc| doc.name),
-        leader: is_leader(reader, model, id, &doc),
+        leader: leadership::is_leader(&mut { reader }, model, id, &doc, None),
         workload,
         agent,
         activity,
@@ -45,14 +50,7 @@ pub(super) fn unit_part(
     Some(UnitPart { name: doc.name, status: status.into(), workload_version: stored.map(version) })
 }
 
-pub(super) fn is_leader(reader: &dyn Reader, model: Model, id: Uuid, doc: &UnitDoc) -> bool {
-    read(reader, &model.leader(doc.application)).is_some_and(|grant| grant.holder == id)
-}
-
 pub(super) fn ports(reader: &dyn Reader, model: Model, unit: Uuid) -> Vec<PortRange> {
     let open = read(reader, &model.ports(unit)).unwrap_or_default();
-    let mut ports: Vec<PortRange> = open.into_values().flatten().collect();
-    ports.sort_by_key(|range| (range.protocol != Protocol::Icmp, range.from, range.to_string()));
-    ports.dedup();
-    ports
+    open.into_values().flatten().collect::<BTreeSet<PortRange>>().into_iter().collect()
 }

@@ -1,11 +1,11 @@
 //! One unit with the data of its relations, for `show-unit`.
 
-use super::unit::{is_leader, ports};
+use super::unit::ports;
 use api::{MemberInfo, UnitInfo, UnitRelation};
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::effective_life;
 use state::documents::prelude::{BagDoc, Model, RelationDoc, ScopeDoc, UnitDoc, last_id};
-use state::lifecycle::relation;
+use state::lifecycle::{leadership, relation};
 use state::terms::names::{UnitName, Uuid};
 use state::terms::owner::Owner;
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ pub fn unit_info(reader: &dyn Reader, model: Model, id: Uuid) -> Option<UnitInfo
         uuid: id,
         machine: machine.as_ref().map_or(String::new(), |machine| machine.name.clone()),
         life: effective_life::unit_life_of(&mut { reader }, model, id, &doc),
-        leader: is_leader(reader, model, id, &doc),
+        leader: leadership::is_leader(&mut { reader }, model, id, &doc, None),
         charm_url: installed.or(assigned).unwrap_or_default(),
         address: machine.map_or(String::new(), |machine| machine.address),
         ports: ports(reader, model, id),

@@ -2,7 +2,7 @@
 //!
 //! A view of the store has no error result: it is a pure function of documents. When an engine cannot begin the read,
 //! because the process or the host has no file descriptor left, or when the view has read a damaged document, only the
-//! request must end, not the process. The engine then calls `retry` or `damaged`, which end the innermost [`answer`]
+//! request must end, not the process. The engine then calls `retry` or `damaged`, which end the innermost [`catch`]
 //! around them: the future of the request is dropped at this await, as if its client had disconnected. Outside of a
 //! request, such as in the janitor, `retry` waits, and the engine tries again: a disk may recover.
 
@@ -85,13 +85,13 @@ pub fn is_damage(error: &ApiError) -> bool {
 }
 
 /// Returns the output of `request`, or why the store could not be read for it.
-pub async fn answer<T>(request: impl Future<Output = T>) -> Result<T, Unavailable> {
+pub async fn catch<T>(request: impl Future<Output = T>) -> Result<T, Unavailable> {
     scope(request, false).await
 }
 
 /// Returns the next item of a stream, or the damaged documents that it needs. If the store cannot open a file, the
 /// stream waits.
-pub async fn answer_stream<T>(next: impl Future<Output = T>) -> Result<T, Unavailable> {
+pub async fn catch_in_stream<T>(next: impl Future<Output = T>) -> Result<T, Unavailable> {
     scope(next, true).await
 }
 
@@ -147,12 +147,12 @@ mod tests {
     #[tokio::test]
     async fn a_request_ends_at_a_read_that_cannot_begin_and_others_do_not() {
         let failure = Unavailable::CannotOpen("too many open files".to_owned());
-        let failed = answer(async { retry(failure.clone()).await }).await;
+        let failed = catch(async { retry(failure.clone()).await }).await;
         assert_eq!(failed, Err(failure.clone()));
-        let damage = answer(async { damaged::<()>(vec!["m/unit/a".to_owned()]).await }).await;
+        let damage = catch(async { damaged::<()>(vec!["m/unit/a".to_owned()]).await }).await;
         let error = ApiError::from(damage.expect_err("it is damaged"));
         assert!(error.message.contains("m/unit/a") && is_damage(&error), "{error:?}");
-        assert_eq!(answer(async { tokio::task::yield_now().await }).await, Ok(()));
+        assert_eq!(catch(async { tokio::task::yield_now().await }).await, Ok(()));
         retry(failure).await; // it returns, because there is no request
     }
 }

@@ -31,12 +31,12 @@ pub fn now(fixture: &MemoryFixture) -> Option<i64> {
 pub async fn machine_agent(
     fixture: &MemoryFixture,
     machine: Uuid,
-) -> controller::Session<MemoryStore, FakeEnvironment> {
+) -> controller::AuthenticatedCaller<MemoryStore, FakeEnvironment> {
     let token = "ab".repeat(32);
     fixture
         .admin
         .handle(SetMachineToken { machine, token: token.to_owned() })
         .await
         .expect("the token is stored");
-    fixture.controller.session(&token).await.expect("the token is valid")
+    fixture.controller.authenticate(&token).await.expect("the token is valid")
 }

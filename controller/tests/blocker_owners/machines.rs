@@ -151,7 +151,7 @@ async fn a_manual_machine_waits_for_its_operator_and_names_the_expiry_and_the_co
         .await
         .expect("the machine has not enrolled");
     assert_eq!(again.machine, first.machine);
-    let guest = fixture.controller.session(&again.token).await.expect("the token is valid");
+    let guest = fixture.controller.authenticate(&again.token).await.expect("the token is valid");
     guest
         .handle(Enrol { token: "cd".repeat(32).to_owned(), address: "10.0.0.9".to_owned(), base: None })
         .await

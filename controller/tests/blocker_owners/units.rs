@@ -126,7 +126,7 @@ async fn a_dead_unit_waits_for_its_recall_by_the_machine_agent() {
     let machine = fixture.machine_of_unit(fixture.unit("web/0").await).await;
     let principal = TokenHolder::Machine { model: fixture.model, machine };
     fixture.token(machine, principal.clone()).await;
-    let session = fixture.controller.session_for(principal);
+    let caller = fixture.controller.caller(principal);
     let mut web = fixture.attach_agent("web/0").await;
     fixture
         .admin
@@ -140,7 +140,7 @@ async fn a_dead_unit_waits_for_its_recall_by_the_machine_agent() {
     web.commit(web.record(Operation::SetDead)).await;
     let died_ms = now(&fixture);
     fixture.advance(controller::presence::LOST_AFTER_MS + 1);
-    session.handle(ReportPresence).await.expect("the machine's agent is here");
+    caller.handle(ReportPresence).await.expect("the machine's agent is here");
     let listed = causes(&fixture, "web/0").await;
     let by_machine = Actor::MachineAgent("0".to_owned());
     assert_eq!(listed, [Cause::new(Entity::Unit(unit("web/0")), Duty::Recall, by_machine).since(died_ms)]);

@@ -107,7 +107,7 @@ async fn damage(world: &World, controller: &Running) -> Vec<String> {
     let foreign = keys.filter(|key| before.get(*key) != after.get(*key) && !may_change(world, key));
     found.extend(foreign.map(|key| format!("{key} was changed")));
     for sha256 in &world.forbidden {
-        let api = controller.session_for(TokenHolder::Unit { model: world.model, unit: world.hostile.unit });
+        let api = controller.caller(TokenHolder::Unit { model: world.model, unit: world.hostile.unit });
         if api.handle(FetchArchive { sha256: sha256.clone() }).await.is_ok() {
             found.push(format!("the unit may fetch archive {sha256}, which was not assigned to it"));
         }
@@ -121,7 +121,7 @@ async fn others_are_harmed(world: &World, controller: &Running) -> Result<(), St
     let (model, environment) = (world.model, &world.environment);
     let failed = |what: &'static str| move |error: ApiError| format!("{what}: {error}");
     let admin = TokenHolder::User { name: "admin".to_owned(), role: UserRole::Admin };
-    let admin = controller.session_for(admin).in_model("dev");
+    let admin = controller.caller(admin).in_model("dev");
     admin.handle(GetStatus).await.map_err(failed("status"))?;
     admin.handle(GetWhy { entity: support::entity("web/0") }).await.map_err(failed("why"))?;
     admin.handle(ShowUnit { unit: "web/0".parse().expect("a unit") }).await.map_err(failed("show-unit"))?;
@@ -165,7 +165,7 @@ async fn others_are_harmed(world: &World, controller: &Running) -> Result<(), St
         return Err(format!("the application status of the next leader is hidden: {shown:?}"));
     }
     let newcomer = Attach { nonce: Uuid(777), epoch: 0, store_generation: None };
-    let api = controller.session_for(TokenHolder::Unit { model, unit: world.hostile.unit });
+    let api = controller.caller(TokenHolder::Unit { model, unit: world.hostile.unit });
     answer(environment, api.handle(newcomer)).await.map_err(failed("an agent with an empty folder"))?;
     Ok(())
 }
@@ -178,7 +178,7 @@ async fn attempt(
 ) -> (Result<(), ApiError>, Vec<String>) {
     let controller = world.fork();
     let model = world.model;
-    let api = controller.session_for(match route {
+    let api = controller.caller(match route {
         "storage" => TokenHolder::Machine { model, machine: world.machine },
         _ => TokenHolder::Unit { model, unit: world.hostile.unit },
     });

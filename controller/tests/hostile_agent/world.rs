@@ -7,7 +7,7 @@ use api::{
     WriteLeaderSettings,
 };
 use controller::store::Store;
-use controller::{Controller, Session};
+use controller::{AuthenticatedCaller, Controller};
 use serde_json::Value;
 use state::charm::{Action, Charm, Endpoint, Role, Scope, Storage};
 use state::documents::draft::read;
@@ -34,7 +34,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use test_support::memory_store::MemoryStore;
 
-pub type Api = Session<MemoryStore, FakeEnvironment>;
+pub type Api = AuthenticatedCaller<MemoryStore, FakeEnvironment>;
 
 /// The state of an agent's session, without its connection.
 #[derive(Clone)]
@@ -211,7 +211,7 @@ impl World {
         controller: &Arc<Controller<MemoryStore, FakeEnvironment>>,
         place: &Place,
     ) -> Agent<Api> {
-        let api = controller.session_for(TokenHolder::Unit { model: self.model, unit: place.unit });
+        let api = controller.caller(TokenHolder::Unit { model: self.model, unit: place.unit });
         Agent { api, epoch: place.epoch, sequence: place.sequence, digest: place.digest.clone() }
     }
 

@@ -53,7 +53,7 @@ impl TestServer {
 
     pub async fn user(&self, name: u128, role: UserRole) -> Client {
         let token = self.user_token(name, role).await;
-        Client::user(&self.controller(&token)).expect("a good file")
+        Client::user(&self.controller(&token)).expect("the CA certificate is valid")
     }
 
     pub async fn user_token(&self, name: u128, role: UserRole) -> String {
@@ -68,7 +68,8 @@ impl TestServer {
     pub async fn unit(&self, name: &str) -> Client {
         let unit = self.fixture.unit(name).await;
         let token = self.unit_token(unit).await;
-        Client::agent(&self.controller(&token), self.fixture.model.0, unit).expect("a good file")
+        Client::agent(&self.controller(&token), self.fixture.model.0, unit)
+            .expect("the CA certificate is valid")
     }
 
     pub fn connector(&self) -> TlsConnector {
@@ -89,8 +90,15 @@ impl TestServer {
         ServerName::try_from(self.installation.controller().to_string()).expect("a uuid is a name")
     }
 
-    /// Sends exactly these bytes and reads until the connection ends. Returns the status and everything received.
-    pub async fn raw(&self, method: &str, path: &str, token: Option<&str>, body: &str) -> (u16, String) {
+    /// Sends one HTTP request with this body. Returns the status and the response: a body of known length completely, of a
+    /// stream only the head.
+    pub async fn send_request(
+        &self,
+        method: &str,
+        path: &str,
+        token: Option<&str>,
+        body: &str,
+    ) -> (u16, String) {
         let stream = TcpStream::connect(&self.address).await.expect("it listens");
         let mut tls = self.connector().connect(self.name(), stream).await.expect("its CA is known");
         let token = token.map_or(String::new(), |token| format!("authorization: Bearer {token}\r\n"));
@@ -100,8 +108,7 @@ impl TestServer {
         );
         tls.write_all(format!("{head}{body}").as_bytes()).await.expect("it is sent");
         let mut answer = Vec::new();
-        // A stream never ends: its head is sufficient.
-        while !answer.windows(4).any(|end| end == b"\r\n\r\n") {
+        while !is_complete(&answer) {
             let mut bytes = [0; 4096];
             match tls.read(&mut bytes).await {
                 Ok(read) if read > 0 => answer.extend_from_slice(&bytes[..read]),
@@ -114,7 +121,16 @@ impl TestServer {
     }
 }
 
-pub fn executable(hook: &std::path::Path) {
+/// Whether these bytes are a response head with its body. A stream has no length and never ends: its head is sufficient.
+fn is_complete(response: &[u8]) -> bool {
+    let Some(end) = response.windows(4).position(|end| end == b"\r\n\r\n") else { return false };
+    let head = String::from_utf8_lossy(&response[..end]).to_lowercase();
+    let length =
+        head.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse::<usize>().ok());
+    length.is_none_or(|length| response.len() >= end + 4 + length)
+}
+
+pub fn write_executable(hook: &std::path::Path) {
     std::fs::write(hook, "#!/bin/sh\n").expect("written");
     std::fs::set_permissions(hook, std::fs::Permissions::from_mode(0o755)).expect("made executable");
 }

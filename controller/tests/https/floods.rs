@@ -1,6 +1,6 @@
 //! Clients that flood the controller, or read slowly, do not delay others.
 
-use crate::fixture::{TestServer, executable};
+use crate::fixture::{TestServer, write_executable};
 use api::{Deploy, FetchArchive, Handle, InModel, UploadArchive};
 use controller::server;
 use state::documents::prelude::UserRole;
@@ -124,7 +124,7 @@ async fn slow_readers_of_one_unit_do_not_delay_the_files_of_another() {
     std::fs::write(folder.path().join("metadata.yaml"), "name: big\nsummary: s\ndescription: d\n")
         .expect("written");
     std::fs::create_dir(folder.path().join("hooks")).expect("made");
-    executable(&folder.path().join("hooks/install"));
+    write_executable(&folder.path().join("hooks/install"));
     // Random bytes, which no archive compresses: more than the buffers of a connection hold.
     let random: Vec<u8> = (0..3 << 17).flat_map(|_| host::random::random_u128().to_le_bytes()).collect();
     std::fs::write(folder.path().join("data"), random).expect("written");

@@ -1,6 +1,6 @@
 //! The controller program: what remains the same after a restart, and a second program on the same folder.
 
-use crate::fixture::executable;
+use crate::fixture::write_executable;
 use crate::support::{Agent, next_delta};
 use api::client::{self, Client};
 use api::error::{ApiError, ErrorCode};
@@ -49,7 +49,7 @@ fn file(data: &std::path::Path) -> ClientFile {
     let place = data.join("client.yaml");
     let mode = std::fs::metadata(&place).expect("it exists").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    serde_yaml::from_str(&std::fs::read_to_string(place).expect("text")).expect("YAML")
+    charms::yaml::from_str(&std::fs::read_to_string(place).expect("text")).expect("YAML")
 }
 
 #[tokio::test]
@@ -65,7 +65,7 @@ async fn a_killed_controller_restarts_at_the_same_address_and_watches_resume() {
     std::fs::write(charm.path().join("metadata.yaml"), "name: tiny\nsummary: s\ndescription: d\n")
         .expect("written");
     std::fs::create_dir(charm.path().join("hooks")).expect("made");
-    executable(&charm.path().join("hooks/install"));
+    write_executable(&charm.path().join("hooks/install"));
     let options = charms::ReadOptions { cache: charm.path().join("cache"), force: false };
     let source = charms::read(charm.path(), &options).expect("a good charm");
     admin.handle(UploadArchive(source.archive)).await.expect("the archive is stored");

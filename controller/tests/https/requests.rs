@@ -1,6 +1,6 @@
 //! Requests and their bodies: versions, bounds, charm archives, streams and the OpenAPI document.
 
-use crate::fixture::{TestServer, executable};
+use crate::fixture::{TestServer, write_executable};
 use crate::support::{Agent, next_delta};
 use api::error::ErrorCode;
 use api::{
@@ -65,7 +65,8 @@ async fn the_refusal_of_another_protocol_version_names_both_versions() {
     let served = TestServer::new().await;
     let token = served.user_token(78, UserRole::Read).await;
     for version in ["v0", "v2"] {
-        let (status, answer) = served.raw("GET", &format!("/{version}/about"), Some(&token), "").await;
+        let (status, answer) =
+            served.send_request("GET", &format!("/{version}/about"), Some(&token), "").await;
         assert!(status == 404 && answer.contains(version) && answer.contains("v1"), "{status} {answer}");
     }
 }
@@ -74,7 +75,8 @@ async fn the_refusal_of_another_protocol_version_names_both_versions() {
 async fn oversized_and_invalid_bodies_are_refused_in_one_line() {
     let served = TestServer::new().await;
     let token = served.user_token(1, UserRole::Admin).await;
-    let (status, answer) = served.raw("POST", "/v1/models/dev/deploy", Some(&token), "{\"sha256\": 1}").await;
+    let (status, answer) =
+        served.send_request("POST", "/v1/models/dev/deploy", Some(&token), "{\"sha256\": 1}").await;
     assert_eq!(status, 400);
     assert!(answer.contains("integer `1`"), "the reason of serde: {answer}");
     let large = "x".repeat(5 << 20);
@@ -102,7 +104,7 @@ async fn an_invalid_charm_is_refused_with_all_problems_and_a_valid_one_is_stored
         .expect("written");
     std::fs::create_dir(folder.path().join("hooks")).expect("made");
     let hook = folder.path().join("hooks/install");
-    executable(&hook);
+    write_executable(&hook);
     let options = charms::ReadOptions { cache: folder.path().join("cache"), force: false };
     let source = charms::read(folder.path(), &options).expect("a good charm");
     assert_eq!(user.handle(FindArchive { sha256: source.sha256.to_owned() }).await, Ok(None));

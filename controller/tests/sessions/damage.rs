@@ -31,7 +31,7 @@ async fn damage(fixture: DiskFixture, folder: &tempfile::TempDir, key: &str) -> 
     drop(connection);
     let store = Sqlite::open(folder.path(), Options::new(uuid_v4(77))).expect("opens");
     let controller = Controller::new(store, environment, uuid_v4(1));
-    let admin = controller.session_for(principal).in_model("dev");
+    let admin = controller.caller(principal).in_model("dev");
     Fixture { controller, model, admin }
 }
 

@@ -28,10 +28,10 @@ async fn disk_usage_names_who_uses_what() {
     };
     fixture.controller.run(write).await.expect("written");
     let machine = fixture.machine_of_unit(unit).await;
-    let session = fixture.controller.session_for(TokenHolder::Machine { model, machine });
+    let caller = fixture.controller.caller(TokenHolder::Machine { model, machine });
     let reported = UnitDiskUsage { runs_bytes: 5, charm_bytes: u64::MAX, ..UnitDiskUsage::default() };
     let units = BTreeMap::from([(unit, reported), (other, reported)]);
-    session.handle(ReportDiskUsage { units, quarantined_bytes: 7 }).await.expect("the request is accepted");
+    caller.handle(ReportDiskUsage { units, quarantined_bytes: 7 }).await.expect("the request is accepted");
 
     let usage = fixture.admin.handle(GetDiskUsage).await.expect("an answer");
     let [dev] = &usage.models[..] else { panic!("one model: {usage:?}") };

@@ -87,7 +87,7 @@ async fn a_tombstone_is_evidence_until_the_machine_has_confirmed_the_recall() {
     let model = fixture.model;
     let machines = [fixture.machine_of_unit(unit).await, fixture.machine_of_unit(other).await];
     let [own, another] =
-        machines.map(|machine| fixture.controller.session_for(TokenHolder::Machine { model, machine }));
+        machines.map(|machine| fixture.controller.caller(TokenHolder::Machine { model, machine }));
     let remove =
         RemoveUnit { destroy_storage: false, unit: "web/0".parse().expect("a unit"), force: Force::No };
     fixture.admin.handle(remove).await.expect("the unit never attached: it is removed");

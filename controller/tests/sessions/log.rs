@@ -129,7 +129,7 @@ async fn only_lines_that_were_stored_wake_the_janitor() {
     fixture.deploy("web", 1).await;
     let fenced = fixture.attach_agent("web/0").await;
     let session = TokenHolder::Unit { model: fixture.model, unit: fixture.unit("web/0").await };
-    let agent = Agent::attach(fixture.controller.session_for(session), 2).await;
+    let agent = Agent::attach(fixture.controller.caller(session), 2).await;
     for run in 200..206 {
         fenced.api.handle(large_report(run)).await.expect_err("a newer agent is attached");
     }

@@ -1,4 +1,4 @@
-//! The session of a machine agent: its view, its units' tokens, and the end of its own token.
+//! The caller of a machine agent: its view, its units' tokens, and the end of its own token.
 
 use crate::support::*;
 use api::{
@@ -19,30 +19,30 @@ async fn a_machine_sees_only_its_own_units() {
     fixture.deploy("web", 2).await;
     let (own, other) = (fixture.unit("web/0").await, fixture.unit("web/1").await);
     let machine = fixture.machine_of_unit(own).await;
-    let session = fixture.controller.session_for(TokenHolder::Machine { model: fixture.model, machine });
-    let mut watch = session.watch(WatchMachine).await.expect("the stream opens");
+    let caller = fixture.controller.caller(TokenHolder::Machine { model: fixture.model, machine });
+    let mut watch = caller.watch(WatchMachine).await.expect("the stream opens");
     let Ok(MachineWatchEvent::View(view)) = watch.next().await else { panic!("the first event is the view") };
     assert_eq!(view.units.keys().collect::<Vec<_>>(), [&own]);
-    assert_eq!(session.handle(GetUnitExistence { unit: own }).await, Ok(Existence::Known(Life::Alive)));
+    assert_eq!(caller.handle(GetUnitExistence { unit: own }).await, Ok(Existence::Known(Life::Alive)));
     assert_eq!(
-        session.handle(GetUnitExistence { unit: other }).await,
-        session.handle(GetUnitExistence { unit: Uuid(404) }).await,
+        caller.handle(GetUnitExistence { unit: other }).await,
+        caller.handle(GetUnitExistence { unit: Uuid(404) }).await,
         "indistinguishable"
     );
     let token = "ab".repeat(32);
-    session.handle(SetUnitToken { unit: own, token: token.to_owned() }).await.expect("its own unit");
+    caller.handle(SetUnitToken { unit: own, token: token.to_owned() }).await.expect("its own unit");
     let before = newest_position(&fixture.controller).await;
-    session.handle(SetUnitToken { unit: own, token: token.to_owned() }).await.expect("again");
+    caller.handle(SetUnitToken { unit: own, token: token.to_owned() }).await.expect("again");
     assert_eq!(newest_position(&fixture.controller).await, before, "the same token again changes nothing");
-    let refused = session
+    let refused = caller
         .handle(SetUnitToken { unit: other, token: "cd".repeat(32).to_owned() })
         .await
         .expect_err("another machine's unit");
     assert_eq!(
         Err(refused),
-        session.handle(SetUnitToken { unit: Uuid(404), token: "cd".repeat(32).to_owned() }).await
+        caller.handle(SetUnitToken { unit: Uuid(404), token: "cd".repeat(32).to_owned() }).await
     );
-    assert_eq!(session.handle(RemoveDeadUnit { unit: other }).await, Err(authorisation::unauthorised()));
+    assert_eq!(caller.handle(RemoveDeadUnit { unit: other }).await, Err(authorisation::unauthorised()));
 
     // The unit never attached: it is removed at once, and its machine's view shows that.
     fixture
@@ -61,8 +61,8 @@ async fn a_machine_sees_only_its_own_units() {
         }
     };
     assert_eq!(shown.units.len(), 0);
-    assert_eq!(session.handle(GetUnitExistence { unit: own }).await, Ok(Existence::Tombstone));
-    session.handle(RemoveDeadUnit { unit: own }).await.expect("twice is once");
+    assert_eq!(caller.handle(GetUnitExistence { unit: own }).await, Ok(Existence::Tombstone));
+    caller.handle(RemoveDeadUnit { unit: own }).await.expect("twice is once");
 }
 
 #[tokio::test]
@@ -94,8 +94,8 @@ async fn a_machine_view_shows_a_subordinate_and_the_end_of_its_relation() {
 
     let sub = fixture.unit("sub/0").await;
     let machine = fixture.machine_of_unit(fixture.unit("db/0").await).await;
-    let session = fixture.controller.session_for(TokenHolder::Machine { model, machine });
-    let mut watch = session.watch(WatchMachine).await.expect("the stream opens");
+    let caller = fixture.controller.caller(TokenHolder::Machine { model, machine });
+    let mut watch = caller.watch(WatchMachine).await.expect("the stream opens");
     let Ok(MachineWatchEvent::View(view)) = watch.next().await else { panic!("the first event is the view") };
     assert_eq!(view.units[&sub].life, Life::Alive);
     let status = fixture.admin.handle(GetStatus).await.expect("it exists");
@@ -125,7 +125,7 @@ async fn a_token_is_deleted_with_its_unit_and_with_its_machine() {
     let machine = fixture.machine_of_unit(unit).await;
     let unit_token = fixture.token(unit, TokenHolder::Unit { model, unit }).await;
     let machine_token = fixture.token(machine, TokenHolder::Machine { model, machine }).await;
-    let is_known = async |token: &str| fixture.controller.session(token).await.is_ok();
+    let is_known = async |token: &str| fixture.controller.authenticate(token).await.is_ok();
     assert!(is_known(&unit_token).await && is_known(&machine_token).await);
     fixture
         .admin

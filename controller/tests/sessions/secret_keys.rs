@@ -27,7 +27,7 @@ fn restart(fixture: &mut Fixture<MemoryStore, FakeEnvironment>, path: &Path) {
     environment.secret_keys = Arc::new(keys);
     let store = fixture.controller.store.clone();
     fixture.controller = Controller::new(store, environment, fixture.controller.id);
-    fixture.admin = fixture.controller.session_for(fixture.admin.principal.clone()).in_model("dev");
+    fixture.admin = fixture.controller.caller(fixture.admin.principal.clone()).in_model("dev");
 }
 
 async fn sealed(fixture: &Fixture<MemoryStore, FakeEnvironment>) -> Vec<String> {

@@ -134,7 +134,7 @@ async fn a_stopped_agent_is_lost_although_its_stream_stays_open() {
         unit.agent.current.to_string()
     };
     // the connection accepts what is sent until its buffers are full
-    let minute = async |watch: &mut <controller::Session<
+    let minute = async |watch: &mut <controller::AuthenticatedCaller<
         test_support::memory_store::MemoryStore,
         FakeEnvironment,
     > as Watch<WatchUnit>>::Stream| {

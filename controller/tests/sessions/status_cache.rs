@@ -9,7 +9,7 @@ use api::{
 use controller::janitor::Janitor;
 use controller::presence::{LATE_AFTER_MS, LOST_AFTER_MS};
 use controller::status::{Sources, StatusCache, model_status};
-use controller::{Environment, Session};
+use controller::{AuthenticatedCaller, Environment};
 use state::documents::draft::{read, read_all};
 use state::documents::prelude::{Kind, UnitDoc, last_id};
 use state::terms::activity::Activity;
@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use test_support::memory_store::MemoryStore;
 
 type MemoryFixture = Fixture<MemoryStore, FakeEnvironment>;
-type MemoryAgent = Agent<Session<MemoryStore, FakeEnvironment>>;
+type MemoryAgent = Agent<AuthenticatedCaller<MemoryStore, FakeEnvironment>>;
 
 /// Steps of the walk. Each kind of step is taken some ten times.
 const STEPS: u64 = 400;
@@ -179,16 +179,16 @@ impl Walk {
     async fn act_as_agent(&mut self, name: UnitName, kind: usize, number: usize) {
         let Some(mut agent) = self.agents.remove(&name) else {
             let unit = self.fixture.unit(&name.to_string()).await;
-            let session = self.fixture.controller.session_for(state::documents::prelude::TokenHolder::Unit {
-                model: self.fixture.model,
-                unit,
-            });
+            let caller = self
+                .fixture
+                .controller
+                .caller(state::documents::prelude::TokenHolder::Unit { model: self.fixture.model, unit });
             let attach = api::Attach { nonce: Uuid(7), epoch: 0, store_generation: None };
-            if let Ok(attached) = session.handle(attach).await {
+            if let Ok(attached) = caller.handle(attach).await {
                 let (epoch, replica) = (attached.answer.epoch, attached.answer.replica);
                 let (sequence, digest) =
                     replica.map_or_else(Default::default, |local| (local.sequence, local.digest));
-                self.agents.insert(name, Agent { api: session, epoch, sequence, digest });
+                self.agents.insert(name, Agent { api: caller, epoch, sequence, digest });
             }
             return;
         };

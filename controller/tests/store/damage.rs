@@ -119,7 +119,7 @@ async fn the_answer_to_a_request_that_needs_a_damaged_document_names_it_and_noth
     connection.execute("UPDATE documents SET value = '6' WHERE key = 'm/unit/b'", []).expect("damaged");
     drop(connection);
     let store = Sqlite::open(folder.path(), Options::new(OTHER_GENERATION)).expect("opens");
-    let read = unavailable::answer(store.read(|reader| reader.get("m/unit/b"))).await;
+    let read = unavailable::catch(store.read(|reader| reader.get("m/unit/b"))).await;
     assert_eq!(read, Err(Unavailable::Damaged(vec!["m/unit/b".to_owned()])));
     let decide = |name: &'static str| {
         move |draft: &mut Draft<'_>| {

@@ -11,7 +11,7 @@ use controller::janitor::Janitor;
 use controller::secret_keys::SecretKeys;
 use controller::store::Store;
 use controller::tokens;
-use controller::{Controller, Session};
+use controller::{AuthenticatedCaller, Controller};
 use host::digest::sha256;
 use state::agents::session::GrantedSession;
 use state::charm::{Action, Charm, Endpoint, Role, Scope};
@@ -148,7 +148,7 @@ fn charm(name: &str, endpoint: &str, role: Role) -> Charm {
 pub struct Fixture<S, E> {
     pub controller: Arc<Controller<S, E>>,
     pub model: Model,
-    pub admin: Session<S, E>,
+    pub admin: AuthenticatedCaller<S, E>,
 }
 
 impl Fixture<MemoryStore, FakeEnvironment> {
@@ -162,7 +162,7 @@ impl Fixture<MemoryStore, FakeEnvironment> {
     pub fn restart(&mut self) {
         let (store, environment) = (self.controller.store.clone(), self.controller.environment.clone());
         self.controller = Controller::new(store, environment, self.controller.id);
-        self.admin = self.controller.session_for(self.admin.principal.clone()).in_model("dev");
+        self.admin = self.controller.caller(self.admin.principal.clone()).in_model("dev");
     }
 
     pub fn advance(&self, ms: u64) {
@@ -181,7 +181,7 @@ impl<S: Store, E: Environment> Fixture<S, E> {
         });
         made.await.expect("a new store");
         let principal = TokenHolder::User { name: "admin".to_owned(), role: UserRole::Admin };
-        let admin = controller.session_for(principal).in_model("dev");
+        let admin = controller.caller(principal).in_model("dev");
         Fixture { controller, model, admin }
     }
 
@@ -236,9 +236,9 @@ impl<S: Store, E: Environment> Fixture<S, E> {
         }
     }
 
-    pub async fn attach_agent(&self, name: &str) -> Agent<Session<S, E>> {
+    pub async fn attach_agent(&self, name: &str) -> Agent<AuthenticatedCaller<S, E>> {
         let unit = self.unit(name).await;
-        Agent::attach(self.controller.session_for(TokenHolder::Unit { model: self.model, unit }), 1).await
+        Agent::attach(self.controller.caller(TokenHolder::Unit { model: self.model, unit }), 1).await
     }
 }
 

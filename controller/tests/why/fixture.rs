@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use api::{GetWhy, Handle};
-use controller::Session;
+use controller::AuthenticatedCaller;
 use state::status::unit::next_act;
 use state::terms::activity::Activity;
 use state::terms::cause::{Cause, Duty};
@@ -20,7 +20,7 @@ pub async fn causes(fixture: &MemoryFixture, entity: &str) -> Vec<Cause> {
 /// Commits the operations of a unit's agent until it is idle.
 pub async fn run_until_idle(
     fixture: &MemoryFixture,
-    agent: &mut Agent<Session<MemoryStore, FakeEnvironment>>,
+    agent: &mut Agent<AuthenticatedCaller<MemoryStore, FakeEnvironment>>,
     unit: &str,
 ) {
     let (id, model) = (fixture.unit(unit).await, fixture.model);
@@ -35,7 +35,10 @@ pub async fn run_until_idle(
 }
 
 /// Attaches a unit's agent and runs it until it is idle.
-pub async fn idle_agent(fixture: &MemoryFixture, unit: &str) -> Agent<Session<MemoryStore, FakeEnvironment>> {
+pub async fn idle_agent(
+    fixture: &MemoryFixture,
+    unit: &str,
+) -> Agent<AuthenticatedCaller<MemoryStore, FakeEnvironment>> {
     let application = unit.split('/').next().expect("a unit's name").to_owned();
     let mut agent = fixture.attach_agent(unit).await;
     let endpoint = if application == "db" { "server" } else { "db" };

@@ -3,7 +3,7 @@
 use crate::fixture::{MemoryFixture, causes, idle_agent};
 use crate::support::*;
 use api::{Claim, GetStatus, Handle, ReportUnitHealth, SetMachineToken, Stream, Watch, WatchMachine};
-use controller::Session;
+use controller::AuthenticatedCaller;
 use state::terms::cause::{Actor, Duty};
 use state::terms::health::{Fault, Limit, ProcessEnd, UnitAgentExit, UnitHealth};
 use state::terms::names::{UnitName, Uuid};
@@ -12,11 +12,14 @@ use state::terms::status_message::StatusMessage;
 use std::collections::BTreeMap;
 use test_support::memory_store::MemoryStore;
 
-async fn machine_agent(fixture: &MemoryFixture, machine: Uuid) -> Session<MemoryStore, FakeEnvironment> {
+async fn machine_agent(
+    fixture: &MemoryFixture,
+    machine: Uuid,
+) -> AuthenticatedCaller<MemoryStore, FakeEnvironment> {
     let token = format!("{:064x}", machine.0);
     let set = SetMachineToken { machine, token: token.clone() };
     fixture.admin.handle(set).await.expect("the token is stored");
-    fixture.controller.session(&token).await.expect("the token is valid")
+    fixture.controller.authenticate(&token).await.expect("the token is valid")
 }
 
 fn ended(fault: Option<Fault>, count: u32) -> UnitHealth {
@@ -31,7 +34,7 @@ fn ended(fault: Option<Fault>, count: u32) -> UnitHealth {
     UnitHealth { exit: Some(exit), ..UnitHealth::default() }
 }
 
-async fn report(agent: &Session<MemoryStore, FakeEnvironment>, unit: Uuid, health: UnitHealth) {
+async fn report(agent: &AuthenticatedCaller<MemoryStore, FakeEnvironment>, unit: Uuid, health: UnitHealth) {
     let units = BTreeMap::from([(unit, health)]);
     agent.handle(ReportUnitHealth { units }).await.expect("the report is accepted");
 }

@@ -53,7 +53,7 @@ async fn a_silent_machine_agent_is_late_and_then_lost_and_dependents_name_it() {
         .expect("the token is stored");
     assert_eq!(shown().await.0.0, "started", "it has the full time to come");
 
-    let agent = fixture.controller.session(&token).await.expect("the token is valid");
+    let agent = fixture.controller.authenticate(&token).await.expect("the token is valid");
     let mut watch = agent.watch(WatchMachine).await.expect("the stream opens");
     for _ in 0..20 {
         agent.handle(ReportPresence).await.expect("the report is accepted");
@@ -176,7 +176,7 @@ async fn a_folder_that_keeps_the_tombstone_of_a_removed_unit_is_named() {
     let token = "ab".repeat(32);
     let set = SetMachineToken { machine, token: token.clone() };
     fixture.admin.handle(set).await.expect("the token is stored");
-    let agent = fixture.controller.session(&token).await.expect("the token is valid");
+    let agent = fixture.controller.authenticate(&token).await.expect("the token is valid");
     agent.handle(ReportPresence).await.expect("it runs");
     let remove =
         RemoveUnit { destroy_storage: false, unit: "web/0".parse().expect("a unit"), force: Force::No };

@@ -72,7 +72,7 @@ mod yaml;
 mod yaml_plain;
 
 pub use format::ToolFormat;
-pub use tool::{CallOutcome, Inputs, Need, ResourceNeed, SecretAnswer, SecretNeed, ToolReply};
+pub use tool::{CallOutcome, Inputs, Need, ResourceRequest, SecretAnswer, SecretRequest, ToolReply};
 pub use value::Value;
 
 use state::unit::hook_context::HookContext;

@@ -4,7 +4,7 @@
 //! newline, because charm-helpers uses the output as it is.
 
 use crate::quote::quote;
-use crate::tool::{Invocation, Need, ResourceNeed, Tool, ToolError, ToolOutput, failed, usage};
+use crate::tool::{Invocation, Need, ResourceRequest, Tool, ToolError, ToolOutput, failed, usage};
 
 pub const TOOL: Tool = Tool {
     name: "resource-get",
@@ -35,7 +35,7 @@ fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
         ));
     };
     match &call.inputs.resource {
-        None => Err(ToolError::Need(Need::Resource(ResourceNeed {
+        None => Err(ToolError::Need(Need::Resource(ResourceRequest {
             name: name.clone(),
             filename: resource.filename.clone(),
             sha256: sha256.clone(),
@@ -48,7 +48,7 @@ fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
 #[cfg(test)]
 mod tests {
     use crate::test_context::{call, context};
-    use crate::{CallOutcome, Inputs, Need, ResourceNeed, ToolReply};
+    use crate::{CallOutcome, Inputs, Need, ResourceRequest, ToolReply};
     use state::unit::hook_context::{HookContext, HookResource};
     use std::collections::BTreeMap;
 
@@ -68,7 +68,8 @@ mod tests {
     fn the_path_is_printed_without_a_newline_once_the_file_is_there() {
         let args = [b"software".to_vec()];
         let get = |inputs: &Inputs| crate::call(&mut with_resources(), "resource-get", &args, inputs);
-        let need = ResourceNeed { name: "software".into(), filename: "app.zip".into(), sha256: "abc".into() };
+        let need =
+            ResourceRequest { name: "software".into(), filename: "app.zip".into(), sha256: "abc".into() };
         assert_eq!(get(&Inputs::default()), CallOutcome::Need(Need::Resource(need)));
         let path = "/u/resources/software/app.zip".to_owned();
         let found = Inputs { resource: Some(Ok(path.clone())), ..Inputs::default() };

@@ -6,7 +6,9 @@
 use crate::flags::{FORMAT_WITHOUT_SMART, Flag, FlagKind, OUTPUT};
 use crate::quote::quote;
 use crate::secret_uri::{self, not_found};
-use crate::tool::{Invocation, Need, SecretAnswer, SecretNeed, Tool, ToolError, ToolOutput, failed, usage};
+use crate::tool::{
+    Invocation, Need, SecretAnswer, SecretRequest, Tool, ToolError, ToolOutput, failed, usage,
+};
 use crate::value::Value;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use state::agents::secret_read::SecretRead;
@@ -70,11 +72,11 @@ fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
         Some((secret, SecretWrite { created, sealed: Some(sealed), .. }))
             if created.is_some() || peek || refresh =>
         {
-            SecretNeed::Open { secret, sealed }
+            SecretRequest::Open { secret, sealed }
         }
         Some(_) | None => {
             let label = label.filter(|_| own.is_none());
-            SecretNeed::Read(SecretRead { id, label, peek, refresh })
+            SecretRequest::Read(SecretRead { id, label, peek, refresh })
         }
     };
     let content = match &call.inputs.secret {

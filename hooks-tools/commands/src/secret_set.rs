@@ -6,7 +6,9 @@
 use crate::flags::{Flag, FlagKind};
 use crate::quote::quote;
 use crate::secret_uri::not_found;
-use crate::tool::{Invocation, Need, SecretAnswer, SecretNeed, Tool, ToolError, ToolOutput, failed, usage};
+use crate::tool::{
+    Invocation, Need, SecretAnswer, SecretRequest, Tool, ToolError, ToolOutput, failed, usage,
+};
 use crate::{secret_time, secret_values};
 use state::terms::secret::{RotatePolicy, SecretContent, SecretId, SecretOwnerKind};
 use state::unit::secrets::SecretWrite;
@@ -130,7 +132,7 @@ fn seal(
     content: SecretContent,
 ) -> Result<(SecretId, String), ToolError> {
     match &call.inputs.secret {
-        None => Err(ToolError::Need(Need::Secret(SecretNeed::Seal { secret, content }))),
+        None => Err(ToolError::Need(Need::Secret(SecretRequest::Seal { secret, content }))),
         Some(Ok(SecretAnswer::Sealed { secret, sealed })) => Ok((*secret, sealed.clone())),
         Some(Ok(SecretAnswer::Content(_))) => failed("the controller did not seal the secret"),
         Some(Err(reason)) => failed(reason),

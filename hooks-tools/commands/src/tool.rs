@@ -71,7 +71,7 @@ pub struct Inputs {
 
 /// What a tool requires of the controller for a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SecretNeed {
+pub enum SecretRequest {
     /// Seal a content, so that the writes of the hook can contain it.
     Seal {
         /// The secret; none for a new one.
@@ -90,7 +90,7 @@ pub enum SecretNeed {
     },
 }
 
-/// What the controller answers to a [`SecretNeed`].
+/// What the controller answers to a [`SecretRequest`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SecretAnswer {
     /// The sealed content.
@@ -106,7 +106,7 @@ pub enum SecretAnswer {
 
 /// A file of a resource that a tool requires on the disk of the unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ResourceNeed {
+pub struct ResourceRequest {
     /// The resource.
     pub name: String,
     /// The name of the file, as the charm declares it.
@@ -127,9 +127,9 @@ pub enum Need {
     /// A change of the leader settings at the controller, which must succeed before the tool does.
     LeaderSettings(BagChange),
     /// A request about a secret to the controller.
-    Secret(SecretNeed),
+    Secret(SecretRequest),
     /// The file of a resource.
-    Resource(ResourceNeed),
+    Resource(ResourceRequest),
 }
 
 /// The outcome of one call.

@@ -106,8 +106,8 @@ impl Valid<Record> {
     /// Refuses a record that no correct agent sends, whatever the store contains.
     ///
     /// # Errors
-    /// If a count, number, text, status or setting exceeds its bound, or the state of a resync does not fit into a
-    /// transaction.
+    /// If a count, number, text, status, name or setting is not one that a correct agent sends, or the state of a resync is
+    /// missing, misplaced, not a published one, or larger than a transaction.
     pub fn record(record: Record) -> Result<Valid<Record>, Refusal> {
         require_reports(&record.reports)?;
         let resync = record.resync_local.as_deref();
@@ -185,8 +185,8 @@ fn require_activity(activity: &Activity) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Refuses an action that was never enqueued for the unit. After a restore the unit may record an action that the
-/// store has lost; its number is not far ahead of `last`, the last number that was granted in the model.
+/// Refuses an action whose number is too far ahead of `last`, the last number that was granted in the model. A lower number
+/// is accepted without a document, because a restored store may have lost the action.
 pub(crate) fn require_lost_action(id: u64, last: u64) -> Result<(), Refusal> {
     if id > last.saturating_add(ACTIONS_LOST_MAX) {
         return Err(RecordRefusal::ActionNeverQueued { id }.into());
@@ -203,11 +203,11 @@ fn require_published(published: &Local, reports: &[RunReport]) -> Result<(), Ref
         let count = published.relations.len();
         return Err(RecordRefusal::TooManyRelations { count, max: RELATIONS_MAX }.into());
     }
-    let has_pending_hook_of_no_member = published
+    let has_pending_hook_without_member = published
         .relations
         .values()
         .any(|known| known.pending_changed.as_ref().is_some_and(|unit| !known.members.contains_key(unit)));
-    if has_pending_hook_of_no_member {
+    if has_pending_hook_without_member {
         return Err(RecordRefusal::PendingHookOfNoMember.into());
     }
     if let Some((status, message)) = &published.status {
@@ -215,7 +215,7 @@ fn require_published(published: &Local, reports: &[RunReport]) -> Result<(), Ref
         require_text(message)?;
     }
     require_text(&published.workload_version)?;
-    // 1. A state that is too large is applied in more than a hundred batches. 2. The last one, which stores it, is
+    // Without this check: 1. A state that is too large is applied in more than a hundred batches. 2. The last one, which stores it, is
     // refused. 3. The agent sends it again.
     let mut stored = published.clone();
     strip_own_bags(&mut stored);
@@ -443,7 +443,7 @@ mod tests {
         assert!(resync(RESYNC_AHEAD_MAX + 1).is_some());
     }
 
-    /// Numbers are searched in a copy of all reports: too many of them are refused before that.
+    /// Numbers are searched in all reports: too many reports are refused before that.
     #[test]
     fn reports_are_counted_before_they_are_examined() {
         let what = ReportContent::ActionLog(String::new());

@@ -92,14 +92,14 @@ pub fn release(draft: &mut Draft, model: Model, unit: Uuid) {
 
 /// Whether the unit holds the grant of its application in this transaction. If `generation` is given, it must
 /// be that of the grant: the unit may have lost and regained the leadership meanwhile (design 13).
-pub(crate) fn is_leader(
-    draft: &mut Draft,
+pub fn is_leader(
+    documents: &mut impl Documents,
     model: Model,
     unit: Uuid,
     doc: &UnitDoc,
     generation: Option<u64>,
 ) -> bool {
-    let grant = draft.get(&model.leader(doc.application)).filter(|grant| grant.holder == unit);
+    let grant = documents.document(&model.leader(doc.application)).filter(|grant| grant.holder == unit);
     grant.is_some_and(|grant| generation.is_none_or(|generation| generation == grant.generation))
 }
 

@@ -1,9 +1,9 @@
 //! Relations: added between two compatible endpoints, left by units, removed with the last unit that leaves (spec
-//! E.2, A.12; seeds 000 and 001).
+//! E.2, A.12).
 //!
 //! A relation is never visible as Dead: it is Dying until its scope is empty, and removed in the same
-//! transaction as the last unit in it (I18). Called by the handlers of users, by the commit of unit records and
-//! by forced removal.
+//! transaction as the last unit in it (I18). Called by the handlers of user requests, by deployments and refreshes
+//! (peer relations), by the commit of unit records and by forced removal.
 
 use crate::charm::{Charm, Endpoint, IntegrateEnd, JUJU_INFO, NoMatch, Role, Scope, endpoints};
 use crate::documents::blockers::{self, EntityId};
@@ -70,7 +70,7 @@ fn end(draft: &mut Draft, model: Model, text: &str) -> Result<RequestedEnd, Refu
 
 /// The user's `integrate` (spec E.1 add relation).
 ///
-/// Requires that both applications are Alive, that exactly one pair of their endpoints is compatible, that the
+/// Requires that both applications are Alive, that [`endpoints::infer`] selects a pair of their endpoints, that the
 /// relation does not exist yet, and that the limits of both endpoints permit another relation.
 ///
 /// # Errors
@@ -224,7 +224,8 @@ fn create(draft: &mut Draft, model: Model, id: Uuid, mut doc: RelationDoc) -> Re
     let number = sequence::take(draft, model, "relation");
     doc.number = RelationNumber::try_from(number).expect("fewer than 2^32 relations in a model's life");
     if let Some(subordinate_link) = &mut doc.subordinate_link {
-        subordinate_link.first_relation = current_link(draft, model, subordinate_link).unwrap_or(doc.number);
+        subordinate_link.first_relation =
+            first_relation_of_alive_link(draft, model, subordinate_link).unwrap_or(doc.number);
         draft.put(&model.relation_of_link(subordinate_link, id), &());
     }
     draft.put(&model.relation(id), &doc);
@@ -238,9 +239,9 @@ fn create(draft: &mut Draft, model: Model, id: Uuid, mut doc: RelationDoc) -> Re
     doc
 }
 
-/// The first relation of the unbroken sequence of subordinate links between two applications that a new
-/// relation continues; none if the relation starts a new sequence.
-fn current_link(
+/// The number of the first relation of the subordinate link that a new relation between these applications continues;
+/// none if no relation of an earlier link is Alive, so that the new relation starts a new link.
+fn first_relation_of_alive_link(
     draft: &mut Draft,
     model: Model,
     subordinate_link: &SubordinateLink,
@@ -317,14 +318,14 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<Destroyed, R
     }
     if draft.get(&model.relation_life(id)) == Some(Life::Alive) {
         draft.put(&model.relation_life(id), &Life::Dying);
-        end_subordinate_link(draft, model, id, &doc);
+        leave_subordinate_link(draft, model, id, &doc);
     }
     Ok(Destroyed::Dying)
 }
 
-/// Deletes the subordinate link of a relation that is no longer Alive, so that no subordinate depends on it
-/// (scenario 121).
-fn end_subordinate_link(draft: &mut Draft, model: Model, id: Uuid, doc: &RelationDoc) {
+/// Removes a relation that is no longer Alive from the index of its subordinate link. The link ends with the last
+/// relation in the index (scenario 121).
+fn leave_subordinate_link(draft: &mut Draft, model: Model, id: Uuid, doc: &RelationDoc) {
     if let Some(subordinate_link) = &doc.subordinate_link {
         draft.remove(&model.relation_of_link(subordinate_link, id));
     }
@@ -333,6 +334,9 @@ fn end_subordinate_link(draft: &mut Draft, model: Model, id: Uuid, doc: &Relatio
 /// The user's `suspend-relation` (spec A.12, scenario 102): the units of both ends leave, and none enters until
 /// the relation is resumed. Repeating the request with another message replaces the message. A peer relation
 /// cannot be suspended.
+///
+/// # Errors
+/// As [`resume`].
 pub fn suspend(draft: &mut Draft, model: Model, id: Uuid, message: &str, now_ms: i64) -> Result<(), Refusal> {
     let before = suspension(draft, model, id, SuspensionRequest::Suspend)?;
     let since_ms = before.as_ref().map_or(now_ms, |before| before.since_ms);
@@ -413,7 +417,7 @@ fn remove(draft: &mut Draft, model: Model, id: Uuid, doc: &RelationDoc) {
     draft.remove(&model.relation(id));
     draft.remove(&model.relation_life(id));
     draft.remove(&model.relation_key(&doc.end_names()));
-    end_subordinate_link(draft, model, id, doc);
+    leave_subordinate_link(draft, model, id, doc);
     if !doc.is_peer() {
         draft.remove(&model.relation_suspended(id));
     }

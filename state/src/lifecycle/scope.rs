@@ -52,7 +52,7 @@ pub fn enter(
 ///
 /// 1. A unit is in scope, and the store is restored from a backup made before it entered.
 /// 2. The relation is suspended, the unit resynchronises, and the relation is resumed.
-/// 3. The unit observed none of this and considers itself in scope (cargo sim 64000922).
+/// 3. The unit observed none of this, and its stored state contains the relation (cargo sim 64000922).
 ///
 /// If the relation is still suspended, the unit observes that and leaves.
 pub(crate) fn reenter(
@@ -121,7 +121,7 @@ fn enter_or_reenter(
             // 1. A unit enters with a subordinate, and the store is restored from a backup in which the
             //    previous subordinate was still Dying.
             // 2. The unit resynchronises, and a second subordinate cannot be created.
-            // 3. Without this mark the unit would consider itself in scope and receive no event of the relation
+            // 3. Without this mark the unit would keep the relation in its stored state and receive no event of it
             //    any more (cargo sim 66064694).
             if is_resync {
                 pending_reentry::add(draft, model, unit, id);
@@ -133,8 +133,8 @@ fn enter_or_reenter(
     let owner = Owner::Unit(doc.name.clone());
     let bag = BagDoc { owner, container, counter, values: settings.clone() };
     draft.put(&model.bag(id, unit), &bag);
-    let entry = ScopeDoc { unit: doc.name.clone(), application: doc.application, incarnation: counter };
-    draft.put(&scope, &entry);
+    let member = ScopeDoc { unit: doc.name.clone(), application: doc.application, incarnation: counter };
+    draft.put(&scope, &member);
     draft.put(&model.scope_of(unit, id), &());
     Ok(())
 }

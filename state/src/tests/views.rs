@@ -344,8 +344,13 @@ fn a_hook_reads_the_text_of_a_status_message_that_no_charm_has_set() {
         episode: None,
     };
     let message_text = |message: &StatusMessage| format!("the text of {message:?}");
-    let input =
-        ContextInput { declared: &super::web(), secret: "", is_leader: false, commands: None, message_text };
+    let input = ContextInput {
+        declared: &super::web(),
+        id_suffix: "",
+        is_leader: false,
+        commands: None,
+        message_text,
+    };
     let context = hook_context_builder::build(&web.local, &view, &run, &input).expect("a hook has a context");
     assert_eq!(context.statuses.unit.message, message_text(&StatusMessage::WaitingForMachine));
 }

@@ -37,8 +37,8 @@ const RUN_COMMANDS: &str = "run-commands";
 pub struct ContextInput<'a> {
     /// The declaration of the deployed charm, read from its folder.
     pub declared: &'a Charm,
-    /// The secret part of the context id: 128 random bits in hex.
-    pub secret: &'a str,
+    /// The end of the context id, which makes the id unguessable: 128 random bits in hex.
+    pub id_suffix: &'a str,
     /// Whether the unit is the leader for at least another 30 s.
     pub is_leader: bool,
     /// The script of the commands that a process on the machine has requested, if the run executes them.
@@ -111,7 +111,7 @@ pub fn build(local: &Local, view: &Snapshot, run: &Run, input: &ContextInput) ->
     Some(HookContext {
         unit: local.name.clone(),
         principal: view.unit.principal.clone(),
-        id: format!("{}-{middle}-{}", local.name, input.secret),
+        id: format!("{}-{middle}-{}", local.name, input.id_suffix),
         trigger,
         model: HookModel {
             name: view.model.name.clone(),

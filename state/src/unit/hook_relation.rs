@@ -23,11 +23,12 @@ pub struct HookRelation {
     pub remote_application: String,
     /// The UUID of the model of that application.
     pub remote_model: Uuid,
-    /// The relation's effective life.
+    /// The life as the hook reads it: the effective life of the view, but at least Dying in the relation's broken hook and
+    /// if the view does not show the relation.
     pub life: Life,
     /// Whether the relation is suspended.
     pub suspended: bool,
-    /// The remote units in scope. The unit of a joined hook is included, the unit of a departed hook is not, nor is
+    /// The remote units that the charm has observed to be in scope. The unit of a joined hook is included, the unit of a departed hook is not, nor is
     /// this unit.
     pub members: BTreeSet<UnitName>,
     /// The settings of units, this unit included.
@@ -40,8 +41,8 @@ pub struct HookRelation {
 }
 
 impl HookRelation {
-    /// Whether relation-ids omits the relation: it is Dead, or it has no members and cannot gain one
-    /// (spec/hook-tools.md 2.1).
+    /// Whether relation-ids omits the relation: it is Dead; or it is no peer relation, is Dying or
+    /// suspended, and has no members (spec/hook-tools.md 2.1).
     pub fn is_broken(&self) -> bool {
         let is_ending = self.life != Life::Alive || self.suspended;
         self.life == Life::Dead || (!self.peer && is_ending && self.members.is_empty())

@@ -39,6 +39,29 @@ pub enum RunExit {
     Failed(FailureReason),
 }
 
+impl RunExit {
+    /// Whether a hook that ended in this way has failed. An action that failed, and a hook that was killed for the reboot
+    /// that it requested, are no failed hooks. A unit can also be in error for a refused record or for repeated
+    /// interruptions, which no exit shows.
+    pub fn is_failed_hook(&self, operation: &Operation, requests_reboot: bool) -> bool {
+        let has_failed = match self {
+            RunExit::Code(code) => *code != 0,
+            RunExit::Signal(_) | RunExit::Failed(_) => true,
+            RunExit::Interrupted | RunExit::Missing | RunExit::Cancelled => false,
+        };
+        has_failed && !requests_reboot && !operation.runs_once()
+    }
+
+    /// The end of a run whose view was dropped, because its agent has attached to a store of another generation. This is
+    /// no failure of the charm: a hook is started again with the new view.
+    pub fn without_view(operation: &Operation) -> RunExit {
+        match operation.runs_once() {
+            true => RunExit::Failed(FailureReason::ControllerRestored),
+            false => RunExit::Interrupted,
+        }
+    }
+}
+
 /// The result of a run: how it ended, what it wrote and what it reported.
 #[derive(Clone, Debug)]
 pub struct HookResult {
@@ -228,6 +251,17 @@ mod tests {
 
     fn omitted_lines(count: usize, run: u64) -> String {
         format!("{count} of {run}")
+    }
+
+    #[test]
+    fn a_failed_action_and_a_hook_that_requested_a_reboot_are_no_failed_hook() {
+        let hook = Operation::Hook(Hook::Install);
+        let action = Operation::Action { id: 1, name: "backup".to_owned() };
+        assert!(RunExit::Code(1).is_failed_hook(&hook, false));
+        assert!(RunExit::Signal(9).is_failed_hook(&hook, false));
+        assert!(!RunExit::Code(0).is_failed_hook(&hook, false));
+        assert!(!RunExit::Signal(9).is_failed_hook(&hook, true), "killed for its own reboot");
+        assert!(!RunExit::Code(1).is_failed_hook(&action, false));
     }
 
     #[test]

@@ -113,7 +113,7 @@ pub fn delta(at: &dyn Reader, shown: &SentView, parts: &AffectedParts) -> ViewUp
 }
 
 /// The parts of a view that the written documents (key and new value) may have changed; none if they change nothing in
-/// it. Keys of other units, machines and secrets affect nothing.
+/// it. Which keys of other entities count is stated in [`crate::views::dependencies`].
 pub fn affected_parts<'k>(
     shown: &SentView,
     changed: impl Iterator<Item = (&'k str, Option<&'k str>)>,

@@ -1,7 +1,8 @@
 //! The entities outside of a unit's own documents on which its view depends.
 //!
-//! A stream compares the keys of every commit with them, so that a commit about other machines, units and secrets costs
-//! no read of a document. They are computed with the parts of the view that depend on them, and change only with these.
+//! A stream compares the keys of every commit with them: a commit that writes only actions, secrets or ports of other units
+//! costs no read of a document. The status or name of another unit, a subordinate link, and the life of another unit,
+//! machine, application or relation do cost reads, because their keys do not show whether they are related. They are computed with the parts of the view that depend on them, and change only with these.
 //! Used by [`crate::views::delta`].
 
 use crate::terms::names::Uuid;

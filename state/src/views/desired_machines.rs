@@ -1,4 +1,7 @@
-//! The machines of a model as their provisioner is shown them.
+//! The machines that a provisioner must create, keep or remove.
+//!
+//! Reads documents only; what is done with an instance is decided by `machine::provision`. Called by the handler of the
+//! provisioner's request.
 
 use crate::documents::draft::{Reader, read, read_all};
 use crate::documents::prelude::{Kind, MachineDoc, Model, last_id};
@@ -13,7 +16,7 @@ pub fn desired_machines(reader: &dyn Reader, model: Model) -> Vec<DesiredMachine
     all.into_iter().filter_map(|(key, doc)| desired_machine(reader, model, last_id(&key)?, doc)).collect()
 }
 
-/// None if the machine has no life, which the store then reports as damaged.
+/// None if the life of the machine cannot be read. If it is damaged, the store has noted that and discards the list.
 fn desired_machine(reader: &dyn Reader, model: Model, uuid: Uuid, doc: MachineDoc) -> Option<DesiredMachine> {
     let life = read(reader, &model.machine_life(uuid))?;
     let instance = read(reader, &model.machine_instance(uuid));

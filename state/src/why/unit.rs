@@ -40,19 +40,19 @@ pub(crate) fn explain(facts: &Facts<'_>, id: Uuid) -> Result<Why, Refusal> {
     let is_silent = silent.is_some();
     let mut causes: Vec<Cause> = Vec::new();
     match (failed_agent, facts.presence.executing(id).filter(|_| attached && !facts.presence.is_lost(id))) {
-        // whatever its agent does, nothing of it is accepted: the blockers name who acts
+        // the controller accepts nothing from a fenced agent: the blockers name who acts
         _ if is_fenced => {}
         // what the machine agent observes is the cause of the rest: silence, and a run that does not finish
         (Some(failed_agent), _) => causes.push(failed_agent),
         (None, running) => {
             causes.extend(silent);
             if !attached && life == Life::Alive {
-                causes.push(unattached(facts, &doc, &machine));
+                causes.push(attach_cause(facts, &doc, &machine));
             }
             // the unit does nothing else before its current run has finished, whatever its life
             match running {
-                Some(running) => causes.push(finishing(facts, &doc, &machine, running)),
-                None => causes.extend(next(facts, id, &doc, &agent, is_silent)),
+                Some(running) => causes.push(finish_cause(facts, &doc, &machine, running)),
+                None => causes.extend(next_operation_causes(facts, id, &doc, &agent, is_silent)),
             }
         }
     }
@@ -98,7 +98,7 @@ pub(crate) fn silent_agent(facts: &Facts<'_>, id: Uuid, doc: &UnitDoc) -> Option
 }
 
 /// Returns the cause for a unit whose agent has never attached.
-fn unattached(facts: &Facts<'_>, doc: &UnitDoc, machine: &str) -> Cause {
+fn attach_cause(facts: &Facts<'_>, doc: &UnitDoc, machine: &str) -> Cause {
     let cause = match machine::silent_or_failed_agent(facts, doc.machine) {
         None => Cause::of_unit_agent(&doc.name, Duty::Attach { machine: machine.to_owned() }),
         Some(_) => agent_causes::not_started(&doc.name, Some(machine)),
@@ -106,7 +106,7 @@ fn unattached(facts: &Facts<'_>, doc: &UnitDoc, machine: &str) -> Cause {
     cause.since(doc.created_ms)
 }
 
-fn finishing(facts: &Facts<'_>, doc: &UnitDoc, machine: &str, running: ExecutingRun) -> Cause {
+fn finish_cause(facts: &Facts<'_>, doc: &UnitDoc, machine: &str, running: ExecutingRun) -> Cause {
     let duty = Duty::Finish {
         activity: running.activity,
         run: running.run,
@@ -117,7 +117,7 @@ fn finishing(facts: &Facts<'_>, doc: &UnitDoc, machine: &str, running: Executing
 }
 
 /// Returns the causes for the next operation of the unit's agent, or for what the agent waits for.
-fn next(
+fn next_operation_causes(
     facts: &Facts<'_>,
     id: Uuid,
     doc: &UnitDoc,

@@ -16,7 +16,7 @@ use api::{AddUnits, Deploy, Handle, InModel};
 use controller::host_environment::HostEnvironment;
 use controller::store::Store;
 use controller::store::sqlite::{Options, Sqlite};
-use controller::{Controller, Session};
+use controller::{AuthenticatedCaller, Controller};
 use state::charm::Charm;
 use state::documents::draft::{Transaction, WRITES_MAX};
 use state::documents::prelude::{TokenHolder, UserRole};
@@ -154,7 +154,7 @@ fn added_units(dir: &Path) {
 }
 
 /// Returns the milliseconds of `requests` that add `units` each.
-async fn add(admin: &Session<Sqlite, HostEnvironment>, units: u32, requests: u32) -> f64 {
+async fn add(admin: &AuthenticatedCaller<Sqlite, HostEnvironment>, units: u32, requests: u32) -> f64 {
     let begin = Instant::now();
     for _ in 0..requests {
         let add = AddUnits { attach_storage: Vec::new(), application: "bench".to_owned(), units, to: None };
@@ -168,7 +168,10 @@ fn open(folder: &Path) -> Sqlite {
 }
 
 /// The administrator of a new controller with an application that has no units.
-async fn model_with_application(store: &Sqlite, archives: &Path) -> Session<Sqlite, HostEnvironment> {
+async fn model_with_application(
+    store: &Sqlite,
+    archives: &Path,
+) -> AuthenticatedCaller<Sqlite, HostEnvironment> {
     let environment = HostEnvironment::new(archives.to_owned()).expect("it is our folder");
     let controller = Controller::new(store.clone(), environment, Uuid(2));
     let made = controller.run(|draft| {
@@ -179,7 +182,7 @@ async fn model_with_application(store: &Sqlite, archives: &Path) -> Session<Sqli
     });
     made.await.expect("a new store");
     let principal = TokenHolder::User { name: "bench".to_owned(), role: UserRole::Admin };
-    let admin = controller.session_for(principal).in_model("bench");
+    let admin = controller.caller(principal).in_model("bench");
     let deploy = Deploy {
         application: None,
         sha256: "bench".to_owned(),

@@ -12,7 +12,7 @@ use crate::sim::mutants::Mutant;
 use crate::sim::script;
 use crate::sim::world::{Command, World};
 use agent::ports::{CharmHost, HookHost};
-use commands::{CallOutcome, Inputs, Need, ResourceNeed, SecretAnswer, ToolReply};
+use commands::{CallOutcome, Inputs, Need, ResourceRequest, SecretAnswer, ToolReply};
 use hook_process::{HookProcess, ServingGuard};
 use state::charm::Charm;
 use state::terms::names::Uuid;
@@ -118,7 +118,7 @@ impl SimCharms {
     /// The path of a resource's file, which is fetched unless it is on the disk.
     async fn provide_resource(
         &self,
-        need: &ResourceNeed,
+        need: &ResourceRequest,
         hook_host: &impl HookHost,
     ) -> Result<String, String> {
         if self.state().resources.get(&need.name) != Some(&need.sha256) {

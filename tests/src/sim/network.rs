@@ -11,7 +11,7 @@ use crate::sim::store::{SimEnvironment, SimStore};
 use crate::sim::world::World;
 use api::error::{ApiError, ErrorCode};
 use controller::store::Store;
-use controller::{Controller, Session};
+use controller::{AuthenticatedCaller, Controller};
 use state::documents::draft::Reader;
 use state::documents::effective_life;
 use state::documents::prelude::{Model, TokenHolder};
@@ -31,7 +31,7 @@ const TRANSIT_MS: u64 = 20;
 const SLOW_MS: u64 = 5_000;
 
 pub type SimController = Controller<SimStore, SimEnvironment>;
-pub type SimSession = Session<SimStore, SimEnvironment>;
+pub type SimCaller = AuthenticatedCaller<SimStore, SimEnvironment>;
 
 /// The direction in which a partition loses messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,8 +99,8 @@ impl SimNetwork {
         self.state().controller.store.store_generation()
     }
 
-    pub fn session(&self, principal: TokenHolder) -> SimSession {
-        self.state().controller.session_for(principal)
+    pub fn caller(&self, principal: TokenHolder) -> SimCaller {
+        self.state().controller.caller(principal)
     }
 
     /// Replaces the controller by another process with the same store.
@@ -173,7 +173,7 @@ impl SimNetwork {
     }
 
     /// Sends a request of an operator or a machine agent. `None`: no response arrived.
-    pub async fn request<T, F>(&self, call: impl Fn(SimSession) -> F, principal: TokenHolder) -> Option<T>
+    pub async fn request<T, F>(&self, call: impl Fn(SimCaller) -> F, principal: TokenHolder) -> Option<T>
     where
         F: Future<Output = T>,
     {
@@ -185,27 +185,27 @@ impl SimNetwork {
             0 => Delivery::Delivered { duplicated: false, within_ms: 0 },
             _ => self.delivery(),
         };
-        let session = || self.session(principal.clone());
+        let caller = || self.caller(principal.clone());
         match delivery {
             Delivery::LostBefore => None,
             Delivery::LostAfter => {
-                call(session()).await;
+                call(caller()).await;
                 None
             }
             Delivery::Late(ms) => {
                 self.world.sleep(ms).await;
-                call(session()).await;
+                call(caller()).await;
                 None
             }
             Delivery::Delivered { duplicated, within_ms } => {
                 if duplicated {
-                    call(session()).await;
+                    call(caller()).await;
                 }
                 if within_ms <= TRANSIT_MS {
-                    return Some(call(session()).await);
+                    return Some(call(caller()).await);
                 }
                 self.world.sleep(self.world.below(within_ms)).await;
-                let response = call(session()).await;
+                let response = call(caller()).await;
                 self.world.sleep(self.world.below(within_ms / 2)).await;
                 Some(response)
             }

@@ -8,7 +8,7 @@
 use crate::sim::fact::{Fact, InstanceEvent};
 use crate::sim::identities::{MODEL, admin, token};
 use crate::sim::mutants::Mutant;
-use crate::sim::network::{SimNetwork, SimSession};
+use crate::sim::network::{SimCaller, SimNetwork};
 use crate::sim::world::{Command, World};
 use api::error::{ApiError, ErrorCode};
 use api::{ClientFile, Handle, InModel, Request};
@@ -298,12 +298,12 @@ impl InModel for ProvisionerLink {
 
 impl<R: Request + Clone> Handle<R> for ProvisionerLink
 where
-    SimSession: Handle<R>,
+    SimCaller: Handle<R>,
 {
     async fn handle(&self, request: R) -> Result<R::Response, ApiError> {
         let unreachable = || Err(ApiError::new(ErrorCode::Unreachable, "the connection broke"));
         self.world.pause().await;
-        let call = |session: SimSession| {
+        let call = |session: SimCaller| {
             let request = request.clone();
             async move { session.in_model(&self.model).handle(request).await }
         };

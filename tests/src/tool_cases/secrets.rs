@@ -3,7 +3,7 @@
 //! A sealed content is its JSON here, so that an effect can show it.
 
 use base64::prelude::{BASE64_STANDARD, Engine};
-use commands::{SecretAnswer, SecretNeed};
+use commands::{SecretAnswer, SecretRequest};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use state::agents::secret_read::SecretRead;
@@ -90,16 +90,16 @@ impl Secrets {
     }
 
     /// Answers like the controller.
-    pub fn answer(&mut self, need: SecretNeed) -> Result<SecretAnswer, String> {
+    pub fn answer(&mut self, need: SecretRequest) -> Result<SecretAnswer, String> {
         match need {
-            SecretNeed::Seal { secret, content } => {
+            SecretRequest::Seal { secret, content } => {
                 let secret = secret.or(self.next_secret_id).ok_or("the fixture has no next_secret_id")?;
                 Ok(SecretAnswer::Sealed { secret, sealed: json!(content).to_string() })
             }
-            SecretNeed::Open { sealed, .. } => {
+            SecretRequest::Open { sealed, .. } => {
                 Ok(SecretAnswer::Content(serde_json::from_str(&sealed).map_err(|error| error.to_string())?))
             }
-            SecretNeed::Read(read) => self.read(read).map(SecretAnswer::Content),
+            SecretRequest::Read(read) => self.read(read).map(SecretAnswer::Content),
         }
     }
 

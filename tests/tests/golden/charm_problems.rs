@@ -20,9 +20,9 @@ fn examples() -> Vec<Example> {
                       config: {options: {port: {type: number}}}\nactions: {go: {params: 1}}\nrequires: {db: {}}\n";
     vec![
         ("no metadata", vec![file("hooks/install", "")]),
-        ("no YAML", vec![file("metadata.yaml", "name: web\nsummary: [a,\n"), file("hooks/install", "")]),
+        ("invalid YAML", vec![file("metadata.yaml", "name: web\nsummary: [a,\n"), file("hooks/install", "")]),
         (
-            "a key twice",
+            "duplicate key",
             vec![("metadata.yaml", format!("{METADATA}name: other\n")), file("hooks/install", "")],
         ),
         ("metadata.yaml", vec![file("metadata.yaml", metadata)]),

@@ -351,7 +351,7 @@ fn all() -> Vec<(String, RefusalReason)> {
     .concat()
 }
 
-/// Whether [`all`] lists the enum of this reason. A new one must be named here to compile.
+/// Compiles only if every enum of reasons is named here; add the examples of a new one to [`all`], too. Always true. A new one must be named here to compile.
 fn is_listed(reason: &RefusalReason) -> bool {
     match reason {
         RefusalReason::Action(_)

@@ -1,6 +1,9 @@
-//! The controller decides nothing: outside of its store it reads and writes no document of a draft, it makes no refusal,
-//! and it names nothing by which an entity is decided about. What its handlers and its janitor give to `run` calls the
-//! transitions of `state`, and how much a transition has written to the log is the one thing that they ask of a draft.
+//! Checks that the controller, outside of its store, does not decide about the model.
+//!
+//! A source fails the check if it reads or writes a document through a draft (except `bytes_written`, the size of the log
+//! lines of a transition), constructs a refusal of a transition, or uses a name of [`DECIDING_NAMES`]. Refusals for
+//! authorisation, for the size of a transaction and for a name that does not exist are the controller's own and are
+//! allowed.
 
 use super::source::{files, root, tokens};
 use std::fs;
@@ -65,14 +68,14 @@ fn decisions(text: &str) -> Vec<String> {
 /// The sources of the controller outside of its store, without their tests: the path below `src`, and the text.
 fn sources_of_the_controller() -> Vec<(String, String)> {
     let source = root().join("controller/src");
-    let shell = files(&source).into_iter().filter(|path| !path.starts_with(source.join("store")));
+    let outside_store = files(&source).into_iter().filter(|path| !path.starts_with(source.join("store")));
     let read = |path: std::path::PathBuf| {
         let text = fs::read_to_string(&path).expect("sources are text");
         let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default().to_owned();
         let name = path.strip_prefix(&source).expect("below the folder").to_string_lossy().into_owned();
         (name, text)
     };
-    shell.map(read).collect()
+    outside_store.map(read).collect()
 }
 
 #[test]
@@ -84,7 +87,7 @@ fn the_controller_only_calls_transitions() {
 }
 
 #[test]
-fn the_controller_makes_no_refusals_and_asks_for_nothing_that_decides() {
+fn the_controller_constructs_no_refusal_and_uses_no_deciding_name() {
     for (path, text) in sources_of_the_controller() {
         let allowed = EXCEPTIONS.iter().find(|(name, _)| *name == path).map_or(&[][..], |(_, names)| *names);
         let mut found = decisions(&text);

@@ -152,7 +152,7 @@ mod tests {
         let (wal, aside) = (folder.path().join("store.sqlite-wal"), folder.path().join("aside"));
         fs::rename(&wal, &aside).expect("it exists");
         std::os::unix::fs::symlink(folder.path(), &wal).expect("the name is free");
-        let error = unavailable::answer(readers.view(|reader| reader.revision)).await.expect_err("a folder");
+        let error = unavailable::catch(readers.view(|reader| reader.revision)).await.expect_err("a folder");
         assert!(matches!(error, Unavailable::CannotOpen(_)), "{error}");
         let reading = tokio::spawn(async move { readers.view(|reader| reader.revision).await });
         tokio::task::yield_now().await;
@@ -172,7 +172,7 @@ mod tests {
         let readers = ReadPool::of(vec![reader], Arc::default()).expect("a thread");
         let intact = fs::read(&file).expect("it exists");
         fs::write(&file, vec![b'x'; intact.len()]).expect("it can be written");
-        let error = unavailable::answer(readers.view(|reader| reader.revision)).await.expect_err("damaged");
+        let error = unavailable::catch(readers.view(|reader| reader.revision)).await.expect_err("damaged");
         assert!(matches!(error, Unavailable::Damaged(_)), "{error}");
         let reading = async {
             let (value, damaged) = readers.view(|reader| reader.revision).await;

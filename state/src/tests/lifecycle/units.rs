@@ -23,11 +23,11 @@ fn add_batch(
 }
 
 #[test]
-fn units_added_in_batches_are_the_documents_of_single_additions() {
-    for (there, count) in [(0, 1), (1, 2), (1, 9), (0, 10), (3, 20)] {
+fn adding_units_in_batches_stores_the_same_documents_as_adding_them_singly() {
+    for (existing, count) in [(0, 1), (1, 2), (1, 9), (0, 10), (3, 20)] {
         for to in [None, Some("0")] {
             let mut batches = World::new();
-            let app = batches.deploy("web", "web", there);
+            let app = batches.deploy("web", "web", existing);
             batches.run(|draft, ids| machine::add(draft, MODEL, ids(), 1)).expect("the model is alive");
             let mut singles = batches.copy();
             let (mut added, mut sizes) = (Vec::new(), Vec::new());
@@ -59,9 +59,9 @@ fn units_added_in_batches_are_the_documents_of_single_additions() {
 fn a_batch_of_units_fits_beside_what_its_transaction_writes_already() {
     let mut world = World::new();
     let app = world.deploy("web", "web", 1);
-    for there in 0..=WRITES_MAX {
+    for earlier_writes in 0..=WRITES_MAX {
         let mut draft = Draft::new(world.reader());
-        (0..there).for_each(|n| draft.put(&MODEL.sequence(&format!("{n}")), &1));
+        (0..earlier_writes).for_each(|n| draft.put(&MODEL.sequence(&format!("{n}")), &1));
         let mut next = 1_000;
         let mut ids = || {
             next += 1;
@@ -71,8 +71,8 @@ fn a_batch_of_units_fits_beside_what_its_transaction_writes_already() {
         let added =
             unit::add_batch(&mut draft, MODEL, app, 1_000, None, creation).expect("the model is alive");
         let writes = draft.finish().expect("it is bounded").writes.len();
-        assert_eq!(writes, there + if added.is_empty() { 0 } else { 3 + 10 * added.len() });
-        assert!(writes + 13 > WRITES_MAX, "{there}: another unit fits");
+        assert_eq!(writes, earlier_writes + if added.is_empty() { 0 } else { 3 + 10 * added.len() });
+        assert!(writes + 13 > WRITES_MAX, "{earlier_writes}: another unit fits");
     }
 }
 
@@ -140,7 +140,11 @@ fn scenario_168_a_unit_with_subordinates_cannot_be_dead() {
     agent.enter(&mut world, id);
     let (principal, subordinate) = (world.unit("web/0"), world.unit("logging/0"));
     destroy_unit(&mut world, principal);
-    assert_eq!(world.life(subordinate), Some(Life::Dying), "I23: a principal's death is its subordinates'");
+    assert_eq!(
+        world.life(subordinate),
+        Some(Life::Dying),
+        "I23: the subordinates of a Dying principal are Dying"
+    );
     let committed = agent.done(&mut world, Operation::SetDead);
     assert_eq!(committed.refusal, Some(UnitRefusal::HasSubordinates { unit: web0() }.into()));
     assert_eq!(world.life(principal), Some(Life::Dying));
@@ -167,8 +171,9 @@ fn leadership_is_granted_renewed_transferred_and_released() {
     world.deploy("web", "web", 2);
     let mut agents = [Agent::attach(&mut world, "web/0"), Agent::attach(&mut world, "web/1")];
     let [first, second] = [agents[0].unit, agents[1].unit];
-    let claim = |world: &mut World, unit, over| {
-        let granted = world.run(|draft, _| leadership::claim(draft, MODEL, unit, over)).expect("a unit");
+    let claim = |world: &mut World, unit, may_take_over| {
+        let granted =
+            world.run(|draft, _| leadership::claim(draft, MODEL, unit, may_take_over)).expect("a unit");
         let application = read(world.reader(), &MODEL.unit(unit)).expect("the unit exists").application;
         let leader = read(world.reader(), &MODEL.leader(application)).expect("there is one");
         assert!(granted.is_none_or(|lease| lease.generation == leader.generation && leader.holder == unit));
@@ -181,7 +186,7 @@ fn leadership_is_granted_renewed_transferred_and_released() {
     agents[1].start(&mut world);
     destroy_unit(&mut world, second);
     agents[1].done(&mut world, Operation::SetDead);
-    assert_eq!(claim(&mut world, first, false), (true, 0, 3), "released by the dead");
+    assert_eq!(claim(&mut world, first, false), (true, 0, 3), "the lease of a Dead unit is released");
     world
         .run(|draft, _| {
             leadership::release(draft, MODEL, first);

@@ -150,7 +150,7 @@ async fn names(controller: &BenchController) -> Vec<(Uuid, UnitName)> {
 /// Acts as the agent of the only unit until it is idle. Returns the unit.
 async fn run_first_hooks(controller: &std::sync::Arc<BenchController>) -> Uuid {
     let (unit, _) = names(controller).await.remove(0);
-    let agent = controller.session_for(TokenHolder::Unit { model: MODEL, unit });
+    let agent = controller.caller(TokenHolder::Unit { model: MODEL, unit });
     let attach = Attach { nonce: Uuid(4), epoch: 0, store_generation: None };
     let epoch = agent.handle(attach).await.expect("it is the first").answer.epoch;
     let charm = CharmRef {

@@ -60,7 +60,9 @@ impl Check for Actions {
             let passed =
                 read(commit.reader, &commit.model.replica(unit)).and_then(|doc| doc.local.last_action);
             if is_new && passed >= Some(id) {
-                found.push(format!("{unit}: the new action {id} has a number that the unit has passed"));
+                found.push(format!(
+                    "{unit}: the new action {id} does not follow {passed:?}, the last action of the unit"
+                ));
             }
         }
     }

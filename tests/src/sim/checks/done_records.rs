@@ -1,7 +1,7 @@
 //! Decides when a record counts as done, for the checks that count completed operations.
 //!
-//! A record is done at once, unless it contains a conditional write; then it is done when the controller has
-//! accepted it.
+//! A record whose operation has failed is never done. Another record is done at once, unless it contains a conditional
+//! write; then it is done when the controller has accepted it.
 
 use state::terms::names::Uuid;
 use state::unit::local::{Event, Local, Step};
@@ -14,22 +14,22 @@ pub struct DoneRecords(BTreeMap<Uuid, Record>);
 
 impl DoneRecords {
     /// The record that this event completes, if there is one.
-    pub fn complete(&mut self, unit: Uuid, event: &Event) -> Option<Record> {
+    pub fn complete(&mut self, folder: Uuid, event: &Event) -> Option<Record> {
         match event {
             Event::Finished(record) => {
                 if record.is_conditional() {
-                    self.0.insert(unit, record.clone());
+                    self.0.insert(folder, record.clone());
                     return None;
                 }
                 record.outcome.advances().then(|| record.clone())
             }
             Event::Acknowledged { sequence, refusal, .. } => {
-                let waiting = self.0.get(&unit)?.sequence == *sequence;
-                let record = waiting.then(|| self.0.remove(&unit)).flatten()?;
+                let waiting = self.0.get(&folder)?.sequence == *sequence;
+                let record = waiting.then(|| self.0.remove(&folder)).flatten()?;
                 refusal.is_none().then_some(record)
             }
             Event::ReplicaTaken { replica } => {
-                let record = self.0.remove(&unit)?;
+                let record = self.0.remove(&folder)?;
                 let refused = replica.episode().is_some_and(|e| e.operation.is_same_as(&record.operation));
                 (replica.sequence >= record.sequence && !refused).then_some(record)
             }
@@ -44,11 +44,11 @@ impl DoneRecords {
     }
 
     /// The journal of a folder starts again: only the record that its state is waiting for is pending.
-    pub fn journal_started(&mut self, unit: Uuid, stored: &Local) {
-        self.0.remove(&unit);
+    pub fn journal_started(&mut self, folder: Uuid, stored: &Local) {
+        self.0.remove(&folder);
         if let Step::AwaitingAnswer { sequence, .. } = &stored.step {
             let waiting = stored.outbox.iter().find(|record| record.sequence == *sequence);
-            self.0.extend(waiting.map(|record| (unit, record.clone())));
+            self.0.extend(waiting.map(|record| (folder, record.clone())));
         }
     }
 

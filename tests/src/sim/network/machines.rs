@@ -1,6 +1,6 @@
 //! The link of a machine agent to the controller: requests, and a watch that may break or fall silent.
 
-use super::{Direction, RESPONSE_TIMEOUT_MS, SimNetwork, SimSession, StreamBreak, unreachable_error};
+use super::{Direction, RESPONSE_TIMEOUT_MS, SimCaller, SimNetwork, StreamBreak, unreachable_error};
 use crate::sim::identities::token;
 use crate::sim::mutants::Mutant;
 use api::WATCH_SILENCE_MS;
@@ -32,7 +32,7 @@ impl MachineLink {
 
     async fn request<R: Request + Clone>(&self, request: R) -> Result<R::Response, ApiError>
     where
-        SimSession: Handle<R>,
+        SimCaller: Handle<R>,
     {
         let world = &self.network.world;
         world.pause().await;
@@ -40,9 +40,9 @@ impl MachineLink {
             world.sleep(RESPONSE_TIMEOUT_MS).await;
             return Err(unreachable_error("no response"));
         }
-        let authenticated = |anybody: SimSession| {
+        let authenticated = |anybody: SimCaller| {
             let request = request.clone();
-            async move { anybody.controller.session(&self.token).await?.handle(request).await }
+            async move { anybody.controller.authenticate(&self.token).await?.handle(request).await }
         };
         let response = self.network.request(authenticated, self.principal.clone()).await;
         world.pause().await;
@@ -65,8 +65,8 @@ impl Watch<WatchMachine> for MachineLink {
             return Err(unreachable_error("no response"));
         }
         let until = StreamBreak::random(network, network.controller_restarts());
-        let anybody = network.session(self.principal.clone());
-        let inner = anybody.controller.session(&self.token).await?.watch(watch).await?;
+        let anybody = network.caller(self.principal.clone());
+        let inner = anybody.controller.authenticate(&self.token).await?.watch(watch).await?;
         Ok(SimMachineStream { link: self.clone(), inner, until, arrived: None })
     }
 }
@@ -111,7 +111,7 @@ impl Handle<Enrol> for MachineLink {
 
 pub struct SimMachineStream {
     link: MachineLink,
-    inner: <SimSession as Watch<WatchMachine>>::Stream,
+    inner: <SimCaller as Watch<WatchMachine>>::Stream,
     until: StreamBreak,
     /// An event that has arrived and is not returned yet: the caller may drop the future of `next` in between.
     arrived: Option<MachineWatchEvent>,

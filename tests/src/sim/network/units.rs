@@ -1,7 +1,7 @@
 //! The link of a unit agent to the controller: requests, and a watch that may break, fall silent, repeat events or lag.
 
 use super::{
-    Delivery, Direction, RESPONSE_TIMEOUT_MS, SimNetwork, SimSession, StreamBreak, TRANSIT_MS,
+    Delivery, Direction, RESPONSE_TIMEOUT_MS, SimCaller, SimNetwork, StreamBreak, TRANSIT_MS,
     unreachable_error,
 };
 use crate::sim::fact::Fact;
@@ -41,8 +41,8 @@ impl Link {
         Link { network, model, unit, folder }
     }
 
-    fn session(&self) -> SimSession {
-        self.network.session(TokenHolder::Unit { model: self.model, unit: self.unit })
+    fn caller(&self) -> SimCaller {
+        self.network.caller(TokenHolder::Unit { model: self.model, unit: self.unit })
     }
 
     /// Encodes and decodes the message as JSON if the profile requires it.
@@ -57,7 +57,7 @@ impl Link {
     async fn send<R>(&self, name: &'static str, request: R) -> Result<R::Response, ApiError>
     where
         R: Request + Clone,
-        SimSession: Handle<R>,
+        SimCaller: Handle<R>,
     {
         self.send_with(name, request, || {}, self.network.delivery()).await
     }
@@ -72,7 +72,7 @@ impl Link {
     ) -> Result<R::Response, ApiError>
     where
         R: Request + Clone,
-        SimSession: Handle<R>,
+        SimCaller: Handle<R>,
     {
         let world = &self.network.world;
         world.pause().await;
@@ -131,7 +131,7 @@ impl Link {
         response_sender: Option<oneshot::Sender<Result<R::Response, ApiError>>>,
     ) where
         R: Request,
-        SimSession: Handle<R>,
+        SimCaller: Handle<R>,
     {
         let link = self.clone();
         self.network.world.send(async move {
@@ -141,7 +141,7 @@ impl Link {
                 return;
             }
             arrives();
-            let response = link.session().handle(request).await;
+            let response = link.caller().handle(request).await;
             world.sleep(world.below(back_within_ms / 2)).await;
             if let Some(sender) = response_sender
                 && !link.network.is_cut_off(link.folder, Direction::FromController)
@@ -257,8 +257,8 @@ impl Watch<WatchUnit> for Link {
             return Err(unreachable_error("no response"));
         }
         let controller_restarts = network.controller_restarts();
-        let session = self.session();
-        let newest = session.controller.position(session.controller.store.newest_revision());
+        let caller = self.caller();
+        let newest = caller.controller.position(caller.controller.store.newest_revision());
         let behind = |from: &Position| {
             from.store_generation == newest.store_generation && from.revision < newest.revision
         };
@@ -267,7 +267,7 @@ impl Watch<WatchUnit> for Link {
             _ => from,
         };
         let drops_first = from.is_some() && world.profile().has(Mutant::FirstEventIsDropped);
-        let inner = session.watch(WatchUnit { epoch, from: opened }).await?;
+        let inner = caller.watch(WatchUnit { epoch, from: opened }).await?;
         let until = StreamBreak::random(network, controller_restarts);
         world.note(Fact::Stream { folder: self.folder, unit: self.unit, open: true });
         Ok(SimStream { link: self.clone(), inner, until, duplicate: None, drops_first })
@@ -277,7 +277,7 @@ impl Watch<WatchUnit> for Link {
 /// A watch that may break, fall silent, repeat events or lag.
 pub struct SimStream {
     link: Link,
-    inner: <SimSession as Watch<WatchUnit>>::Stream,
+    inner: <SimCaller as Watch<WatchUnit>>::Stream,
     until: StreamBreak,
     duplicate: Option<UnitWatchEvent>,
     /// A mutant: the first event is dropped.

@@ -2,7 +2,7 @@
 
 use super::archive::{RESOURCE, charm};
 use super::requests::SimOperator;
-use crate::sim::network::SimSession;
+use crate::sim::network::SimCaller;
 use api::{
     AddUnits, AttachResources, CancelAction, ConfigChange, Configure, Deploy, EnqueueAction, EnqueueExec,
     Handle, ListActions, Refresh, UploadArchive, UploadResource,
@@ -19,7 +19,7 @@ impl SimOperator {
         self.trace(format!("deploy {name} -n {units} --to {to:?}"));
         let Some(sha256) = self.upload(name, 0).await else { return };
         let units = if to.is_some() { 1 } else { units };
-        let call = |session: SimSession| {
+        let call = |caller: SimCaller| {
             let deploy = Deploy {
                 application: Some(name.to_owned()),
                 sha256: sha256.clone(),
@@ -28,7 +28,7 @@ impl SimOperator {
                 config: BTreeMap::new(),
                 ..Deploy::default()
             };
-            async move { session.handle(deploy).await }
+            async move { caller.handle(deploy).await }
         };
         self.request(call).await;
     }
@@ -39,14 +39,14 @@ impl SimOperator {
         }
         let to = self.random_machine().await;
         self.trace(format!("add-unit {name} --to {to:?}"));
-        let call = |session: SimSession| {
+        let call = |caller: SimCaller| {
             let add = AddUnits {
                 attach_storage: Vec::new(),
                 application: name.to_owned(),
                 units: 1,
                 to: to.clone(),
             };
-            async move { session.handle(add).await }
+            async move { caller.handle(add).await }
         };
         self.request(call).await;
     }
@@ -55,11 +55,11 @@ impl SimOperator {
         self.trace(format!("refresh {name}"));
         let Some(sha256) = self.upload(name, 1 + self.world.below(3)).await else { return };
         let (forced, trusted) = (self.world.chance_of(300), self.world.chance_of(100));
-        let call = |session: SimSession| {
+        let call = |caller: SimCaller| {
             let (application, sha256) = (name.to_owned(), sha256.clone());
             let (config, resources) = Default::default();
             let refresh = Refresh { application, sha256, forced, trusted, config, resources };
-            async move { session.handle(refresh).await }
+            async move { caller.handle(refresh).await }
         };
         self.request(call).await;
     }
@@ -68,22 +68,22 @@ impl SimOperator {
     pub(super) async fn attach_resource(&self, name: &str) {
         let content = format!("content {}", self.world.below(3));
         self.trace(format!("attach-resource {name} {content}"));
-        let upload = |session: SimSession| {
+        let upload = |caller: SimCaller| {
             let file = UploadResource(content.clone().into_bytes());
-            async move { session.handle(file).await.map(|stored| stored.sha256) }
+            async move { caller.handle(file).await.map(|stored| stored.sha256) }
         };
         let Some(sha256) = self.request(upload).await else { return };
-        let attach = |session: SimSession| {
+        let attach = |caller: SimCaller| {
             let resources = BTreeMap::from([(RESOURCE.to_owned(), sha256.clone())]);
             let attach = AttachResources { application: name.to_owned(), resources };
-            async move { session.handle(attach).await }
+            async move { caller.handle(attach).await }
         };
         self.request(attach).await;
     }
 
     async fn upload(&self, name: &str, version: u64) -> Option<String> {
-        let call = |session: SimSession| async move {
-            session.handle(UploadArchive(charm(name, version))).await.map(|uploaded| uploaded.sha256)
+        let call = |caller: SimCaller| async move {
+            caller.handle(UploadArchive(charm(name, version))).await.map(|uploaded| uploaded.sha256)
         };
         self.request(call).await
     }
@@ -92,9 +92,9 @@ impl SimOperator {
         self.trace(format!("config {name}"));
         let set = BTreeMap::from([("level".to_owned(), self.world.below(3).to_string())]);
         let change = ConfigChange { set, reset: Vec::new() };
-        let call = |session: SimSession| {
+        let call = |caller: SimCaller| {
             let change = change.clone();
-            async move { session.handle(Configure { application: name.to_owned(), change }).await }
+            async move { caller.handle(Configure { application: name.to_owned(), change }).await }
         };
         self.request(call).await;
     }
@@ -104,18 +104,18 @@ impl SimOperator {
         let Some(unit) = self.random_unit().await else { return };
         if self.world.chance_of(300) {
             self.trace(format!("exec {unit}"));
-            let exec = |session: SimSession| {
+            let exec = |caller: SimCaller| {
                 let exec = EnqueueExec { unit: unit.parse().expect("a unit"), commands: "true".to_owned() };
-                async move { session.handle(exec).await }
+                async move { caller.handle(exec).await }
             };
             self.request(exec).await;
             return;
         }
         self.trace(format!("run {unit} act"));
-        let call = |session: SimSession| {
+        let call = |caller: SimCaller| {
             let params = BTreeMap::<_, Value>::new();
             let run = EnqueueAction { unit: unit.parse().expect("a unit"), action: "act".to_owned(), params };
-            async move { session.handle(run).await }
+            async move { caller.handle(run).await }
         };
         self.request(call).await;
         if self.world.chance_of(300) {
@@ -127,11 +127,11 @@ impl SimOperator {
 
     /// Cancels the newest action that has not ended. It may start at the same time.
     pub(super) async fn cancel_action(&self) {
-        let all = self.request(|session| async move { session.handle(ListActions).await }).await;
+        let all = self.request(|caller| async move { caller.handle(ListActions).await }).await;
         let Some(open) = all.into_iter().flatten().rev().find(|action| !action.status.is_final()) else {
             return;
         };
         self.trace(format!("cancel action {}", open.id));
-        self.request(|session| async move { session.handle(CancelAction { id: open.id }).await }).await;
+        self.request(|caller| async move { caller.handle(CancelAction { id: open.id }).await }).await;
     }
 }

@@ -1,7 +1,7 @@
 //! Requests about the model: its configuration and its destruction.
 
 use super::requests::SimOperator;
-use crate::sim::network::SimSession;
+use crate::sim::network::SimCaller;
 use api::{ConfigChange, ConfigureModel, DestroyModel, Handle};
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ impl SimOperator {
         }
         let force = self.force();
         self.trace(format!("destroy-model, force {force:?}"));
-        let call = |session: SimSession| async move { session.handle(DestroyModel { force }).await };
+        let call = |caller: SimCaller| async move { caller.handle(DestroyModel { force }).await };
         self.request(call).await;
         self.world.sleep(self.world.below(DESTROY_UNDER_FAULTS_MS)).await;
     }
@@ -42,9 +42,9 @@ impl SimOperator {
     pub(super) async fn set_model_config(&self, name: &str, value: &str) {
         let set = BTreeMap::from([(name.to_owned(), value.to_owned())]);
         let change = ConfigChange { set, reset: Vec::new() };
-        let call = |session: SimSession| {
+        let call = |caller: SimCaller| {
             let change = change.clone();
-            async move { session.handle(ConfigureModel { change }).await }
+            async move { caller.handle(ConfigureModel { change }).await }
         };
         self.request(call).await;
     }

@@ -2,7 +2,7 @@
 
 use super::requests::SimOperator;
 use crate::sim::fact::Fact;
-use crate::sim::network::SimSession;
+use crate::sim::network::SimCaller;
 use api::{
     Ends, Force, GetStatus, Handle, RelationChoice, RemoveApplication, RemoveMachine, RemoveRelation,
     RemoveUnit,
@@ -25,9 +25,9 @@ impl SimOperator {
         let (a, b) = self.ends(name, self.name());
         let force = self.force();
         self.trace(format!("remove-relation {a} {b}, force {force:?}"));
-        let call = |session: SimSession| {
+        let call = |caller: SimCaller| {
             let ends = RelationChoice::Ends(Ends { a: a.clone(), b: b.clone() });
-            async move { session.handle(RemoveRelation { relation: ends, force }).await }
+            async move { caller.handle(RemoveRelation { relation: ends, force }).await }
         };
         self.request(call).await;
     }
@@ -37,10 +37,10 @@ impl SimOperator {
         let Some(unit) = self.random_unit().await else { return };
         let force = self.force();
         self.trace(format!("remove-unit {unit}, force {force:?}"));
-        let call = |session: SimSession| {
+        let call = |caller: SimCaller| {
             let unit = unit.clone();
             async move {
-                session
+                caller
                     .handle(RemoveUnit { destroy_storage: false, unit: unit.parse().expect("a unit"), force })
                     .await
             }
@@ -51,8 +51,8 @@ impl SimOperator {
     pub(super) async fn remove_application(&self, name: &str) {
         let force = self.force();
         self.trace(format!("remove-application {name}, force {force:?}"));
-        let call = |session: SimSession| async move {
-            session
+        let call = |caller: SimCaller| async move {
+            caller
                 .handle(RemoveApplication { destroy_storage: false, application: name.to_owned(), force })
                 .await
         };
@@ -72,11 +72,11 @@ impl SimOperator {
         let Some(machine) = self.random_machine().await else { return };
         let (force, keep_instance) = (self.force(), self.world.chance_of(250));
         self.trace(format!("remove-machine {machine}, force {force:?}, keep instance {keep_instance}"));
-        let call = |session: SimSession| {
+        let call = |caller: SimCaller| {
             let machine = machine.clone();
             async move {
-                let store_generation = session.controller.store.store_generation();
-                session
+                let store_generation = caller.controller.store.store_generation();
+                caller
                     .handle(RemoveMachine { machine: machine.to_owned(), force, keep_instance })
                     .await
                     .map(|_| store_generation)
@@ -92,16 +92,16 @@ impl SimOperator {
 
     /// Removes every unit in error; for a subordinate its principal.
     pub async fn remove_failed_units(&self) {
-        let call = |session: SimSession| async move { session.handle(GetStatus).await };
+        let call = |caller: SimCaller| async move { caller.handle(GetStatus).await };
         let Some(status) = self.request(call).await else { return };
         let units = status.applications.into_values().flat_map(|application| application.units);
         for (unit, shown) in units.filter(|(_, unit)| unit.workload.current == WorkloadStatus::Error) {
             let unit = shown.principal.clone().unwrap_or(unit);
             self.trace(format!("remove-unit {unit}"));
-            let call = |session: SimSession| {
+            let call = |caller: SimCaller| {
                 let unit = unit.to_string();
                 async move {
-                    session
+                    caller
                         .handle(RemoveUnit {
                             destroy_storage: false,
                             unit: unit.parse().expect("a unit"),
@@ -116,11 +116,11 @@ impl SimOperator {
 
     pub async fn remove(&self, what: SimRemoval, force: Force) {
         self.trace(format!("remove {what:?}, force {force:?}"));
-        let call = |session: SimSession| {
+        let call = |caller: SimCaller| {
             let what = what.clone();
             async move {
                 match what {
-                    SimRemoval::Unit(unit) => session
+                    SimRemoval::Unit(unit) => caller
                         .handle(RemoveUnit {
                             destroy_storage: false,
                             unit: unit.parse().expect("a unit"),
@@ -128,7 +128,7 @@ impl SimOperator {
                         })
                         .await
                         .map(drop),
-                    SimRemoval::Application(name) => session
+                    SimRemoval::Application(name) => caller
                         .handle(RemoveApplication {
                             destroy_storage: false,
                             application: name.to_owned(),
@@ -138,9 +138,9 @@ impl SimOperator {
                         .map(drop),
                     SimRemoval::Relation(number) => {
                         let choice = RelationChoice::Number(number);
-                        session.handle(RemoveRelation { relation: choice, force }).await.map(drop)
+                        caller.handle(RemoveRelation { relation: choice, force }).await.map(drop)
                     }
-                    SimRemoval::Machine(name) => session
+                    SimRemoval::Machine(name) => caller
                         .handle(RemoveMachine { machine: name.to_owned(), force, keep_instance: false })
                         .await
                         .map(drop),

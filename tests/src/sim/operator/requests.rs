@@ -1,7 +1,7 @@
 //! One operator: sends requests over the simulated network, and chooses the entities at random.
 
 use crate::sim::identities::{MODEL, admin};
-use crate::sim::network::{SimNetwork, SimSession};
+use crate::sim::network::{SimCaller, SimNetwork};
 use crate::sim::world::World;
 use api::error::ApiError;
 use api::{EntityChoice, GetWhy, Handle, InModel, ResolveUnit, Why};
@@ -22,11 +22,11 @@ pub struct SimOperator {
 
 impl SimOperator {
     /// Sends a request to the controller over the simulated network. `None`: refused, or no response.
-    pub(super) async fn request<T, F>(&self, call: impl Fn(SimSession) -> F) -> Option<T>
+    pub(super) async fn request<T, F>(&self, call: impl Fn(SimCaller) -> F) -> Option<T>
     where
         F: Future<Output = Result<T, ApiError>>,
     {
-        self.network.request(|session| call(session.in_model(&self.model)), admin()).await?.ok()
+        self.network.request(|caller| call(caller.in_model(&self.model)), admin()).await?.ok()
     }
 
     pub(super) fn name(&self) -> &'static str {
@@ -45,9 +45,9 @@ impl SimOperator {
 
     /// The names of all units, without the cost of a status, which computes the next step of every agent.
     pub(super) async fn units(&self) -> Vec<UnitName> {
-        let call = |session: SimSession| async move {
+        let call = |caller: SimCaller| async move {
             let units = |reader: &dyn Reader| read_all::<UnitDoc>(reader, &Model(MODEL).prefix(Kind::Unit));
-            Ok(session.controller.read(units).await)
+            Ok(caller.controller.read(units).await)
         };
         let units = self.request(call).await.unwrap_or_default();
         let mut names: Vec<UnitName> = units.into_iter().map(|(_, unit)| unit.name).collect();
@@ -57,9 +57,9 @@ impl SimOperator {
 
     pub async fn resolve_unit(&self, unit: &UnitName) {
         let retry = self.world.chance_of(500);
-        let call = |session: SimSession| {
+        let call = |caller: SimCaller| {
             let unit = unit.to_string();
-            async move { session.handle(ResolveUnit { unit: unit.parse().expect("a unit"), retry }).await }
+            async move { caller.handle(ResolveUnit { unit: unit.parse().expect("a unit"), retry }).await }
         };
         if self.request(call).await.is_some() {
             self.trace(format!("resolved {unit}, retry {retry}"));
@@ -67,9 +67,9 @@ impl SimOperator {
     }
 
     pub async fn why(&self, entity: EntityChoice) -> Option<Why> {
-        self.request(|session: SimSession| {
+        self.request(|caller: SimCaller| {
             let entity = entity.clone();
-            async move { session.handle(GetWhy { entity }).await }
+            async move { caller.handle(GetWhy { entity }).await }
         })
         .await
     }

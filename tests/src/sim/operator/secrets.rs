@@ -2,7 +2,7 @@
 
 use super::requests::SimOperator;
 use crate::sim::fact::Fact;
-use crate::sim::network::SimSession;
+use crate::sim::network::SimCaller;
 use crate::sim::secret_script::TOKEN;
 use api::{
     AddSecret, ConfigChange, Configure, GetSecret, GrantSecret, Handle, RemoveSecret, RevokeSecret,
@@ -26,38 +26,38 @@ impl SimOperator {
         self.trace(format!("secret {application}, {what}"));
         let secret = NAME.to_owned();
         let applications = vec![application.to_owned()];
-        let call = |session: SimSession| {
+        let call = |caller: SimCaller| {
             let (secret, applications, content) = (secret.clone(), applications.clone(), content.clone());
             async move {
                 let (name, description, auto_prune) = (None, None, Some(prunes));
                 match what {
                     0..30 => {
                         let description = String::new();
-                        return session
+                        return caller
                             .handle(AddSecret { name: secret, description, content })
                             .await
                             .map(drop);
                     }
                     30..60 => {
                         let content = Some(content);
-                        session.handle(UpdateSecret { secret, name, description, auto_prune, content }).await
+                        caller.handle(UpdateSecret { secret, name, description, auto_prune, content }).await
                     }
-                    60..80 => session.handle(GrantSecret { secret, applications }).await,
-                    80..95 => session.handle(RevokeSecret { secret, applications }).await,
-                    _ => session.handle(RemoveSecret { secret, revision: None }).await,
+                    60..80 => caller.handle(GrantSecret { secret, applications }).await,
+                    80..95 => caller.handle(RevokeSecret { secret, applications }).await,
+                    _ => caller.handle(RemoveSecret { secret, revision: None }).await,
                 }
                 .map(drop)
             }
         };
         self.request(call).await;
         let found =
-            |session: SimSession| async move { session.handle(GetSecret { secret: NAME.to_owned() }).await };
+            |caller: SimCaller| async move { caller.handle(GetSecret { secret: NAME.to_owned() }).await };
         let Some(found) = self.request(found).await else { return };
         let set = BTreeMap::from([(TOKEN.to_owned(), format!("secret:{}", found.id))]);
         let change = ConfigChange { set, reset: Vec::new() };
-        let configure = |session: SimSession| {
+        let configure = |caller: SimCaller| {
             let change = change.clone();
-            async move { session.handle(Configure { application: application.to_owned(), change }).await }
+            async move { caller.handle(Configure { application: application.to_owned(), change }).await }
         };
         self.request(configure).await;
     }

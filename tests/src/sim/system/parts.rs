@@ -96,7 +96,7 @@ impl System {
         self.janitor = self.tasks.start("janitor", async move {
             let mut janitor = Janitor::new(JANITOR_LIMITS);
             loop {
-                let admin = controller.session(admin());
+                let admin = controller.caller(admin());
                 if janitor.sweep(&admin.controller).await.is_ok_and(|more| more) {
                     world.pause().await;
                     continue;

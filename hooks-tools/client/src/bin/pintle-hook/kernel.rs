@@ -295,12 +295,12 @@ pub fn current_directory(into: &mut [u8; PATH_BYTES_MAX]) -> Result<&[u8], Errno
 
 /// Whether `path` exists. It has at most `SOCKET_PATH_BYTES_MAX` bytes, as in `connect`.
 pub fn exists(path: &[u8]) -> bool {
-    const FROM_WORKING_DIRECTORY: usize = -100isize as usize;
+    const AT_FDCWD: usize = -100isize as usize;
     let mut terminated = [0u8; SOCKET_PATH_BYTES_MAX + 1];
     for (to, from) in terminated[..SOCKET_PATH_BYTES_MAX].iter_mut().zip(path) {
         *to = *from;
     }
-    let access = [FROM_WORKING_DIRECTORY, terminated.as_ptr() as usize, 0, 0, 0, 0];
+    let access = [AT_FDCWD, terminated.as_ptr() as usize, 0, 0, 0, 0];
     // SAFETY: the kernel reads up to the zero at the end of the array.
     unsafe { system(number::FACCESSAT, access) }.is_ok()
 }

@@ -1,10 +1,10 @@
-//! The system calls of the shim on files, pipes and its own limits.
+//! The system calls of the shim on files, pipes, its own limits and the clock.
 
 use core::ffi::CStr;
 
 use super::{Errno, Fd, number, system, uninterrupted};
 
-const FROM_WORKING_DIRECTORY: usize = -100isize as usize;
+const AT_FDCWD: usize = -100isize as usize;
 const WRITE_ONLY: usize = 0o1;
 const CREATE: usize = 0o100;
 const EXCLUSIVE: usize = 0o200;
@@ -18,11 +18,11 @@ pub enum Open {
     /// An existing file, for reading.
     Read,
     /// A new file, for its owner only. It is an error if it exists.
-    New,
+    CreateNew,
     /// A file for appending. It is created, for its owner only, if it does not exist.
-    End,
+    Append,
     /// An empty file, created or truncated, whose mode the umask restricts.
-    Empty,
+    Truncate,
 }
 
 /// Opens a file.
@@ -32,11 +32,11 @@ pub enum Open {
 pub fn open(path: &CStr, how: Open) -> Result<Fd, Errno> {
     let (flags, mode) = match how {
         Open::Read => (0, 0),
-        Open::New => (WRITE_ONLY | CREATE | EXCLUSIVE, 0o600),
-        Open::End => (WRITE_ONLY | CREATE | APPEND, 0o600),
-        Open::Empty => (WRITE_ONLY | CREATE | TRUNCATE, 0o666),
+        Open::CreateNew => (WRITE_ONLY | CREATE | EXCLUSIVE, 0o600),
+        Open::Append => (WRITE_ONLY | CREATE | APPEND, 0o600),
+        Open::Truncate => (WRITE_ONLY | CREATE | TRUNCATE, 0o666),
     };
-    let open = [FROM_WORKING_DIRECTORY, path.as_ptr() as usize, flags | CLOSED_ON_EXEC, mode, 0, 0];
+    let open = [AT_FDCWD, path.as_ptr() as usize, flags | CLOSED_ON_EXEC, mode, 0, 0];
     // SAFETY: the kernel reads that path only.
     unsafe { uninterrupted(number::OPENAT, open) }
 }
@@ -48,14 +48,13 @@ pub fn open(path: &CStr, how: Open) -> Result<Fd, Errno> {
 pub fn rename(from: &CStr, to: &CStr) -> Result<(), Errno> {
     let (from, to) = (from.as_ptr() as usize, to.as_ptr() as usize);
     // SAFETY: the kernel reads these paths only.
-    unsafe { system(number::RENAMEAT, [FROM_WORKING_DIRECTORY, from, FROM_WORKING_DIRECTORY, to, 0, 0]) }
-        .map(drop)
+    unsafe { system(number::RENAMEAT, [AT_FDCWD, from, AT_FDCWD, to, 0, 0]) }.map(drop)
 }
 
 /// Removes a file. Errors are ignored, because nothing can be done about them here.
 pub fn remove(path: &CStr) {
     // SAFETY: the kernel reads that path only.
-    let _ = unsafe { system(number::UNLINKAT, [FROM_WORKING_DIRECTORY, path.as_ptr() as usize, 0, 0, 0, 0]) };
+    let _ = unsafe { system(number::UNLINKAT, [AT_FDCWD, path.as_ptr() as usize, 0, 0, 0, 0]) };
 }
 
 /// Creates a pipe. Returns the end to read from and the end to write to.

@@ -62,7 +62,7 @@ impl RunFolder {
         let (mut temporary, mut path): (PathBuffer, PathBuffer) = ([0; _], [0; _]);
         let temporary = join(&[self.0, b"/.", name, b".", &digits], &mut temporary)?;
         let path = join(&[self.0, b"/", name], &mut path)?;
-        let file = files::open(temporary, Open::New)?;
+        let file = files::open(temporary, Open::CreateNew)?;
         let written = write(file, content).and_then(|()| files::rename(temporary, path));
         kernel::close(file);
         if written.is_err() {

@@ -42,7 +42,7 @@ impl<'a> Output<'a> {
     /// Also stores each stream as it is, in a file of its name.
     pub fn keep_unmodified(&mut self) {
         for stream in &mut self.streams {
-            let file = self.log.run_folder.open(stream.name, Open::Empty);
+            let file = self.log.run_folder.open(stream.name, Open::Truncate);
             stream.unmodified = file.ok().map(|file| Unmodified { file, room: STREAM_BYTES_MAX });
         }
     }
@@ -156,7 +156,7 @@ impl Log<'_> {
     fn file(&mut self) -> Result<Fd, Errno> {
         let file = match self.file {
             Some(file) => file,
-            None => self.run_folder.open(OUTPUT, Open::End)?,
+            None => self.run_folder.open(OUTPUT, Open::Append)?,
         };
         self.file = Some(file);
         Ok(file)

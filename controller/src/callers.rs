@@ -1,8 +1,8 @@
-//! The controller process and the sessions of its authenticated callers.
+//! The controller process and its authenticated callers.
 //!
 //! [`Controller`] owns the store, the environment and all state that is kept in memory only; it runs transitions and
-//! converts their failures to errors of the API. A [`Session`] handles the requests of one caller; each request is
-//! authorised before its handler runs (S13). `server` opens sessions by token; the simulator opens them directly.
+//! converts their failures to errors of the API. An [`AuthenticatedCaller`] handles the requests of one caller; each request is
+//! authorised before its handler runs (S13). `server` authenticates callers by their tokens; the simulator makes them directly.
 
 use crate::archive_last_needed::ArchiveLastNeeded;
 use crate::authorisation::{self, unauthorised};
@@ -53,21 +53,21 @@ pub struct Controller<S, E> {
     pub(crate) sweep: tokio::sync::Notify,
 }
 
-/// The session of one authenticated caller. It handles every request that the caller may send.
-pub struct Session<S, E> {
+/// One authenticated caller. It handles every request that the caller may send.
+pub struct AuthenticatedCaller<S, E> {
     /// The controller that handles the requests.
     pub controller: Arc<Controller<S, E>>,
-    /// The authenticated caller.
+    /// Whom the token authenticates.
     pub principal: TokenHolder,
     /// The name or uuid of the model that a user's requests refer to. The model need not exist.
     pub(crate) model: String,
-    /// The hash of the caller's token; none if the session was opened without a token.
+    /// The hash of the caller's token; none if the caller was made without a token.
     pub(crate) token_sha256: Option<String>,
 }
 
-impl<S, E> Clone for Session<S, E> {
+impl<S, E> Clone for AuthenticatedCaller<S, E> {
     fn clone(&self) -> Self {
-        Session {
+        AuthenticatedCaller {
             controller: self.controller.clone(),
             principal: self.principal.clone(),
             model: self.model.clone(),
@@ -101,8 +101,8 @@ impl<S: Store, E: Environment> Controller<S, E> {
         })
     }
 
-    /// Opens the session of the holder of this token. An error if the token is unknown.
-    pub async fn session(self: &Arc<Self>, token: &str) -> Result<Session<S, E>, ApiError> {
+    /// Returns the holder of this token as a caller. An error if the token is unknown.
+    pub async fn authenticate(self: &Arc<Self>, token: &str) -> Result<AuthenticatedCaller<S, E>, ApiError> {
         if !tokens::is_token(token) {
             return Err(unauthorised());
         }
@@ -116,12 +116,12 @@ impl<S: Store, E: Environment> Controller<S, E> {
                 principal
             }
         };
-        Ok(Session { token_sha256: Some(sha256), ..self.session_for(principal) })
+        Ok(AuthenticatedCaller { token_sha256: Some(sha256), ..self.caller(principal) })
     }
 
-    /// Opens a session without a token: for the controller itself and the simulator.
-    pub fn session_for(self: &Arc<Self>, principal: TokenHolder) -> Session<S, E> {
-        Session { controller: self.clone(), principal, model: String::new(), token_sha256: None }
+    /// Returns a caller without a token: for the controller itself and the simulator.
+    pub fn caller(self: &Arc<Self>, principal: TokenHolder) -> AuthenticatedCaller<S, E> {
+        AuthenticatedCaller { controller: self.clone(), principal, model: String::new(), token_sha256: None }
     }
 
     /// Runs a transition. If it is not committed, the reason is returned as an error of the API. If the store is
@@ -252,32 +252,32 @@ impl<S: Store, E: Environment> Controller<S, E> {
     }
 }
 
-impl<S: Store, E: Environment> InModel for Session<S, E> {
-    fn in_model(&self, model: &str) -> Session<S, E> {
-        Session { model: model.to_owned(), ..self.clone() }
+impl<S: Store, E: Environment> InModel for AuthenticatedCaller<S, E> {
+    fn in_model(&self, model: &str) -> AuthenticatedCaller<S, E> {
+        AuthenticatedCaller { model: model.to_owned(), ..self.clone() }
     }
 }
 
-/// A session whose principal is authorised for the current request. The handlers are implemented on this type, one per
+/// A caller whose principal is authorised for the current request. The handlers are implemented on this type, one per
 /// request type (`handlers`), so that none can run without authorisation.
-pub struct Authorised<S, E>(Session<S, E>);
+pub struct Authorised<S, E>(AuthenticatedCaller<S, E>);
 
 impl<S, E> Authorised<S, E> {
-    /// The session of a caller that was authorised for the request that it makes.
-    pub(crate) fn of(session: &Session<S, E>) -> Authorised<S, E> {
-        Authorised(session.clone())
+    /// A caller that was authorised for the request that it makes.
+    pub(crate) fn of(caller: &AuthenticatedCaller<S, E>) -> Authorised<S, E> {
+        Authorised(caller.clone())
     }
 }
 
 impl<S, E> Deref for Authorised<S, E> {
-    type Target = Session<S, E>;
+    type Target = AuthenticatedCaller<S, E>;
 
-    fn deref(&self) -> &Session<S, E> {
+    fn deref(&self) -> &AuthenticatedCaller<S, E> {
         &self.0
     }
 }
 
-impl<S: Store, E: Environment, R: Request> Handle<R> for Session<S, E>
+impl<S: Store, E: Environment, R: Request> Handle<R> for AuthenticatedCaller<S, E>
 where
     Authorised<S, E>: Handle<R>,
 {
@@ -287,7 +287,7 @@ where
     }
 }
 
-impl<S: Store, E: Environment, R: WatchRequest> Watch<R> for Session<S, E>
+impl<S: Store, E: Environment, R: WatchRequest> Watch<R> for AuthenticatedCaller<S, E>
 where
     Authorised<S, E>: Watch<R>,
 {

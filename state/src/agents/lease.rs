@@ -1,9 +1,10 @@
 //! The leadership lease of one agent process, measured on two clocks (design 13).
 //!
-//! A lease is valid only while it is guaranteed for 30 s more and both clocks agree. No I/O: the claim loop
-//! renews the lease.
+//! A lease is valid only while it is guaranteed for 30 s more and both clocks agree. Called by the unit agent, whose claim
+//! loop renews the lease.
 
-use state::lifecycle::leadership::GrantedLease;
+use crate::lifecycle::leadership::GrantedLease;
+use crate::unit::snapshot::Snapshot;
 
 /// `is-leader` guarantees leadership for this long.
 const REMAINING_MIN_MS: u64 = 30_000;
@@ -14,15 +15,19 @@ const CLOCK_DIVERGENCE_MAX_MS: u64 = 2_000;
 
 /// One moment on both clocks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ClockReading {
+pub struct ClockReading {
+    /// Milliseconds since boot.
     pub since_boot_ms: u64,
+    /// Milliseconds since 1970.
     pub wall_ms: i64,
 }
 
 /// A granted lease, measured from when its claim was sent.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Lease {
+pub struct Lease {
+    /// What the controller has granted.
     pub granted: GrantedLease,
+    /// When the claim was sent.
     pub sent: ClockReading,
 }
 
@@ -35,11 +40,16 @@ impl Lease {
         elapsed_ms + REMAINING_MIN_MS <= self.granted.lease_ms
             && divergence_ms <= u128::from(CLOCK_DIVERGENCE_MAX_MS)
     }
+
+    /// Whether a view shows a later grant than that of this lease.
+    pub fn is_superseded(&self, view: &Snapshot) -> bool {
+        view.leader.as_ref().is_some_and(|grant| grant.generation > self.granted.generation)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::unit_agent::lease::*;
+    use super::*;
 
     const LEASE: Lease = Lease {
         granted: GrantedLease { generation: 1, lease_ms: 60_000 },
