@@ -5,12 +5,14 @@
 //! of a machine that uses inotify, because a user may create few inotify instances (128 by default). It sends
 //! SIGHUP to the unit agents, which also poll. Without inotify everything works, up to [`POLL`] later.
 
-use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent};
 use state::terms::health::Limit;
+use std::future;
+use std::io;
+use std::os::fd::AsFd;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Notify;
+use tokio::net::unix::pipe::Receiver;
 
 /// How often files are read without a notification: rarely enough to cost nothing, and soon enough for a
 /// waiting operator.
@@ -18,45 +20,71 @@ pub const POLL: Duration = Duration::from_secs(5);
 
 /// A watch on one file, until it is dropped.
 pub struct FileWatch {
-    changed: Arc<Notify>,
-    /// Holds the watch of the kernel; `None` if inotify is not available.
-    _watcher: Option<RecommendedWatcher>,
+    name: &'static str,
+    /// The events of the file's folder; `None` if inotify is not available.
+    events: Option<Events>,
+}
+
+/// An inotify instance, and a duplicate of its descriptor with which the runtime waits for events.
+struct Events {
+    inotify: Inotify,
+    readiness: Receiver,
 }
 
 impl FileWatch {
-    /// Watches the file `name` of `folder`, which need not exist.
+    /// Watches the file `name` of `folder`, which need not exist. Must be called in a runtime.
     pub fn new(folder: &Path, name: &'static str) -> FileWatch {
-        let changed = Arc::new(Notify::new());
-        let watcher = watch(folder, name, Arc::clone(&changed));
-        if let Err(error) = &watcher {
+        let events = Events::watch(folder);
+        if let Err(error) = &events {
             let setting = api::text::fault::setting(Limit::Inotify).unwrap_or_default();
             tracing::info!(
                 "cannot use inotify for {}/{name}: {error}; polling every {POLL:?} instead (to change that, raise {setting})",
                 folder.display()
             );
         }
-        FileWatch { changed, _watcher: watcher.ok() }
+        FileWatch { name, events: events.ok() }
     }
 
     /// Completes when the file may have changed, after [`POLL`] at the latest.
     pub async fn changed(&self) {
-        tokio::time::timeout(POLL, self.changed.notified()).await.ok();
+        let event = async {
+            match &self.events {
+                Some(events) => events.until_of(self.name).await,
+                None => future::pending().await,
+            }
+        };
+        tokio::time::timeout(POLL, event).await.ok();
     }
 }
 
-fn watch(folder: &Path, name: &'static str, changed: Arc<Notify>) -> notify::Result<RecommendedWatcher> {
-    // the folder is watched, because the file is replaced by another file and may be absent at first
-    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-        // an error may hide a change; read accesses are events, too, and are ignored
-        let relevant = event.map_or(true, |event| {
-            !event.kind.is_access() && event.paths.iter().any(|path| path.ends_with(name))
-        });
-        if relevant {
-            changed.notify_one();
+impl Events {
+    /// Watches a folder, because the file is replaced by another file and may be absent at first. Needs no thread, which
+    /// may be refused (`ulimit -u`).
+    fn watch(folder: &Path) -> io::Result<Events> {
+        let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?;
+        let moves = AddWatchFlags::IN_MOVED_TO | AddWatchFlags::IN_MOVED_FROM;
+        let writes = AddWatchFlags::IN_CREATE | AddWatchFlags::IN_DELETE | AddWatchFlags::IN_CLOSE_WRITE;
+        inotify.add_watch(folder, moves | writes)?;
+        let readiness = Receiver::from_owned_fd_unchecked(inotify.as_fd().try_clone_to_owned()?)?;
+        Ok(Events { inotify, readiness })
+    }
+
+    /// Waits for an event of the file of this name.
+    async fn until_of(&self, name: &str) {
+        // an event without a name tells that events were lost
+        let is_relevant = |event: &InotifyEvent| event.name.as_ref().is_none_or(|of| of == name);
+        while self.readiness.readable().await.is_ok() {
+            let is_changed = match self.inotify.read_events() {
+                Ok(events) => events.iter().any(is_relevant),
+                // all were read: the next call waits, unless an event has come meanwhile
+                Err(_) => self.readiness.try_read(&mut [0; 4096]).is_ok(),
+            };
+            if is_changed {
+                return;
+            }
         }
-    })?;
-    watcher.watch(folder, RecursiveMode::NonRecursive)?;
-    Ok(watcher)
+        future::pending().await
+    }
 }
 
 #[cfg(test)]
