@@ -45,6 +45,9 @@ impl FileWatch {
 }
 
 fn watch(folder: &Path, name: &'static str, changed: Arc<Notify>) -> notify::Result<RecommendedWatcher> {
+    // the library ends the process if its thread cannot be started
+    let probe = std::thread::Builder::new().spawn(|| {});
+    probe.map(std::thread::JoinHandle::join).map_err(notify::Error::io)?.ok();
     // the folder is watched, because the file is replaced by another file and may be absent at first
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
         // an error may hide a change; read accesses are events, too, and are ignored

@@ -10,7 +10,8 @@
 //! * the program: `arguments`, `installed_programs`, `exit_code`;
 //! * the interface to the host: `ports`;
 //! * the loops: `unit_agent`, `machine_agent`, and their processes: `unit_program`, `machine_program`;
-//! * local files: `folder`, `juju_paths`, `folder_port`, `journal`, `view_cache`, `config`, `file_watch`, `clock`;
+//! * local files: `folder`, `juju_paths`, `folder_port`, `journal`, `view_cache`, `config`, `file_watch`, `clock`,
+//!   `blocking`;
 //! * hooks: `hook_process`, `socket_dir`, `tool_socket`, `hook_session`;
 //! * storage of a machine: `storage_pools`;
 //! * commands beside the hooks: `juju_exec`, `requested_commands`;
@@ -24,6 +25,7 @@
 mod skipped;
 
 pub mod arguments;
+mod blocking;
 pub mod clock;
 pub mod config;
 pub mod deployer;

@@ -18,7 +18,7 @@ use crate::machine_agent::MachineAgent;
 use crate::sd_notify::{self, NotifyState};
 use crate::service::{self, Supervision, systemd};
 use crate::unit_supervisor::UnitSupervisor;
-use crate::{enrolment, reboot, reboot_request, uninstall};
+use crate::{enrolment, reboot, reboot_request, socket_dir, uninstall};
 use anyhow::{Context, Result, bail};
 use api::machine_folder::{DATA_DIR, MACHINE_PID};
 use host::lock::Lock;
@@ -136,6 +136,7 @@ pub async fn run(dir: PathBuf, services: Supervision, log_filter: LogFilter) -> 
     }
     if !uninstall::is_dead(&dir)? {
         deployer.delete_removed();
+        socket_dir::remove_abandoned(deployer.deployed().unwrap_or_default().values());
         reboot::complete(&dir, &deployer).await?;
         let (running_agent, mut terminate) = (machine_agent(), signal(SignalKind::terminate())?);
         tokio::select! {

@@ -4,18 +4,26 @@
 //! to a folder elsewhere. A folder that belongs to another user is never used. The choice is kept as long as it is
 //! valid, because a running hook has the path of its socket in its environment.
 //!
-//! Called by `unit_program`, and by `deployer` when it deletes a unit.
+//! A folder elsewhere names its unit's folder in a link, so that it can be removed after a data folder was deleted as a
+//! whole ([`remove_abandoned`]).
+//!
+//! Called by `unit_program`, by `deployer` when it deletes a unit, and by `machine_program`.
 
 use crate::folder::{UnitFolder, private_dir};
 use api::machine_folder::SOCKET_DIR;
+use host::file::ignore_not_found;
 use nix::unistd::geteuid;
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 /// The name of the socket in its folder.
 pub const SOCKET: &str = "agent.socket";
+/// The link to the folder of the unit, in a socket folder elsewhere.
+const UNIT_LINK: &str = "unit";
 /// The kernel has 108 bytes for the path of a socket and its terminating zero.
 const PATH_BYTES_MAX: usize = 107;
 /// The name of a socket folder is the start of the digest of the unit's path: 12 hexadecimal digits, 48 bits.
@@ -26,16 +34,72 @@ const DIGEST_DIGITS: usize = 12;
 /// # Errors
 /// If no folder can be created for it; the error lists the folders that were tried.
 pub fn socket_dir(folder: &UnitFolder) -> io::Result<PathBuf> {
-    let (uid, runtime) = (geteuid(), std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from));
+    choose(folder, &bases(), PATH_BYTES_MAX)
+}
+
+/// The folders in which this user creates socket folders, in order of preference.
+fn bases() -> Vec<PathBuf> {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     // only root may create a folder in /run
-    let system = uid.is_root().then(|| PathBuf::from("/run"));
-    let bases: Vec<PathBuf> = runtime
-        .into_iter()
-        .chain(system)
-        .chain([PathBuf::from("/tmp")])
-        .filter(|base| base.is_dir())
-        .collect();
-    choose(folder, &bases, PATH_BYTES_MAX)
+    let system = geteuid().is_root().then(|| PathBuf::from("/run"));
+    let all = runtime.into_iter().chain(system).chain([PathBuf::from("/tmp")]);
+    all.filter(|base| base.is_dir()).collect()
+}
+
+/// Removes this user's socket folders whose unit has no folder any more, and on whose socket nobody listens: their data
+/// folder was deleted as a whole.
+///
+/// A unit whose disk is not mounted has no folder either. Nothing is lost then: its agent does not run, and creates the
+/// socket folder again, under the same name, when the disk is mounted. `own`: the units of this machine, whose socket
+/// folders are kept although a moved data folder has another path than they name.
+pub fn remove_abandoned<'a>(own: impl IntoIterator<Item = &'a UnitFolder>) {
+    for unit in own {
+        let dir = existing(unit);
+        if dir != unit.file(SOCKET_DIR)
+            && is_private(&dir)
+            && let Err(error) = link_unit(&dir, unit.root())
+        {
+            tracing::warn!("cannot write {}: {error}", dir.join(UNIT_LINK).display());
+        }
+    }
+    bases().iter().for_each(|base| remove_abandoned_in(base));
+}
+
+/// Makes a socket folder name the folder of its unit.
+fn link_unit(dir: &Path, unit: &Path) -> io::Result<()> {
+    let link = dir.join(UNIT_LINK);
+    if fs::read_link(&link).ok().as_deref() == Some(unit) {
+        return Ok(());
+    }
+    ignore_not_found(fs::remove_file(&link))?;
+    symlink(unit, link)
+}
+
+fn remove_abandoned_in(base: &Path) {
+    let own = format!("pintle-{}", geteuid());
+    let is_own =
+        |name: &str| name == own || name.strip_prefix(&own).is_some_and(|rest| rest.starts_with('-'));
+    let parents = entries(base).filter(|path| path.file_name().and_then(OsStr::to_str).is_some_and(is_own));
+    for parent in parents.filter(|parent| is_private(parent)) {
+        for dir in entries(&parent).filter(|dir| is_private(dir) && is_abandoned(dir)) {
+            match fs::remove_dir_all(&dir) {
+                Ok(()) => tracing::info!("removed {}: its unit's folder was deleted", dir.display()),
+                Err(error) => tracing::warn!("cannot remove {}: {error}", dir.display()),
+            }
+        }
+    }
+}
+
+/// Whether the folder of the unit does not exist, and nobody listens on the socket. What cannot be determined does not
+/// count as absent.
+fn is_abandoned(dir: &Path) -> bool {
+    let Ok(unit) = fs::read_link(dir.join(UNIT_LINK)) else { return false };
+    let is_listening = || UnixStream::connect(dir.join(SOCKET)).is_ok();
+    matches!(host::file::exists(&unit), Ok(false)) && !is_listening()
+}
+
+fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
 /// The folder of this unit's tool socket as its agent has chosen it.
@@ -71,9 +135,9 @@ fn choose(folder: &UnitFolder, bases: &[PathBuf], path_bytes_max: usize) -> io::
             .iter()
             .filter(|dir| fits(dir))
         {
-            match create(base, dir) {
+            match create(base, dir, folder.root()) {
                 Ok(()) => {
-                    std::os::unix::fs::symlink(dir, &run)?;
+                    symlink(dir, &run)?;
                     return Ok(dir.clone());
                 }
                 Err(error) => {
@@ -91,13 +155,14 @@ fn choose(folder: &UnitFolder, bases: &[PathBuf], path_bytes_max: usize) -> io::
     )))
 }
 
-/// Creates the folder and its parent in `base`, for this user alone.
-fn create(base: &Path, dir: &Path) -> io::Result<()> {
+/// Creates the folder of a unit's socket and its parent in `base`, for this user alone.
+fn create(base: &Path, dir: &Path, unit: &Path) -> io::Result<()> {
     if !is_safe(base) {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "other users may replace folders in it"));
     }
     private_dir(dir.parent().unwrap_or(base))?;
-    private_dir(dir)
+    private_dir(dir)?;
+    link_unit(dir, unit)
 }
 
 /// Whether this is a folder that only this user may enter.
@@ -120,7 +185,8 @@ fn is_safe(dir: &Path) -> bool {
 mod tests {
     use super::*;
     use crate::skipped::skip;
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::UnixListener;
 
     /// A unit's folder, and a folder in which all users may create folders, as in /tmp.
     fn fixture() -> (tempfile::TempDir, UnitFolder, PathBuf) {
@@ -205,7 +271,30 @@ mod tests {
         let max = limit(&base);
         let refused = choose(&folder, std::slice::from_ref(&base), max).unwrap_err().to_string();
         assert!(refused.contains(&format!("{}/pintle-", base.display())), "{refused}");
-        let refused = create(&base, &base.join("pintle-0/unit")).unwrap_err();
+        let refused = create(&base, &base.join("pintle-0/unit"), dir.path()).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+    }
+
+    #[test]
+    fn a_folder_whose_unit_was_deleted_is_removed_unless_its_socket_is_used() {
+        let (dir, _, base) = fixture();
+        let max = limit(&base);
+        let units = ["deleted", "used", "kept"].map(|name| deep(&dir.path().join(name)));
+        let chosen =
+            units.each_ref().map(|unit| choose(unit, std::slice::from_ref(&base), max).expect("a folder"));
+        let [deleted, used, kept] = &chosen;
+        drop(UnixListener::bind(deleted.join(SOCKET)).expect("it is free"));
+        let _listener = UnixListener::bind(used.join(SOCKET)).expect("it is free");
+        // without its link it may belong to an agent that is starting
+        let unnamed = deleted.with_file_name("000000000000");
+        private_dir(&unnamed).expect("created");
+        for unit in &units[..2] {
+            fs::remove_dir_all(unit.root()).expect("it is ours");
+        }
+        remove_abandoned_in(&base);
+        assert_eq!([deleted, used, kept, &unnamed].map(|dir| dir.exists()), [false, true, true, true]);
+        // the unit's disk is mounted again
+        fs::create_dir_all(units[0].root()).expect("it is ours");
+        assert_eq!(&choose(&units[0], std::slice::from_ref(&base), max).expect("a folder"), deleted);
     }
 }

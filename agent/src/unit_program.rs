@@ -204,11 +204,12 @@ pub async fn run(dir: PathBuf, log_filter: LogFilter) -> Result<ExitCode> {
             tracing::info!("{}: finished", config.name);
             ExitCode::SUCCESS
         }
-        UnitAgentEnd::Copy(reason) => {
-            eprintln!("ERROR {}: this folder is a copy: {reason}", config.name);
-            ExitCode::from(exit_code::NOT_OWNER)
+        UnitAgentEnd::OlderState(reason) => {
+            let state = api::text::fault::state(Fault::OlderState);
+            eprintln!("ERROR {}: {state}: {reason}", config.name);
+            ExitCode::from(exit_code::of_fault(Fault::OlderState))
         }
-        UnitAgentEnd::Diverged(reason) => {
+        UnitAgentEnd::Fenced(reason) | UnitAgentEnd::Diverged(reason) => {
             eprintln!("ERROR {}: {reason}", config.name);
             ExitCode::from(exit_code::NOT_OWNER)
         }

@@ -9,7 +9,7 @@ use crate::folder::UnitFolder;
 use crate::ports::{Deployments, StorageHost, UnitToken};
 use crate::service::{self, AgentExit, EndedAgent};
 use crate::storage_pools::StoragePools;
-use crate::{clock, disk_usage, exit_code, fault, observation};
+use crate::{blocking, clock, disk_usage, exit_code, fault, observation};
 use anyhow::Result;
 use api::text::fault::process_end;
 use host::restart::{EndedBy, Restarts};
@@ -270,7 +270,7 @@ impl Deployments for UnitSupervisor {
     async fn disk_usage(&self, folder: &UnitFolder) -> UnitDiskUsage {
         let folder = folder.clone();
         // a charm may have thousands of files
-        tokio::task::spawn_blocking(move || disk_usage::measure(&folder)).await.unwrap_or_default()
+        blocking::run(move || disk_usage::measure(&folder)).await
     }
 
     async fn quarantined_bytes(&self) -> u64 {

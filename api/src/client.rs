@@ -1,12 +1,14 @@
 //! The HTTPS client that sends every request, with a pinned CA.
 //!
-//! It has one connection pool per client and uses HTTP/1.1 only. Every failure to get a response is
+//! It has one connection pool per client and uses HTTP/1.1 only. After a silence on one connection the pool is replaced,
+//! because its other connections most likely are as silent (`connection_pool`). Every failure to get a response is
 //! `Unreachable`, with one line that names the controller's address. It implements the port of `request`, so
 //! the commands and the agents use it without depending on it.
 
 use crate::TRANSFER_RATE_MIN;
 use crate::changes::LONG_POLL_MS;
 use crate::client_file::ClientFile;
+use crate::connection_pool::{ConnectionPool, ConnectionPools};
 use crate::error::{ApiError, ErrorCode};
 use crate::request::{
     Content, Handle, InModel, Message, Method, Request, Route, Stream, StreamLine, Watch, WatchRequest,
@@ -21,12 +23,10 @@ use std::error::Error;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// The time to connect: 5 s allow for many retransmissions, because the controller is on this machine or a few network
-/// hops away.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The time to wait for a response, or for its next part, after the request was sent. A long poll is answered within 25 s
 /// and any other request within milliseconds; a request without a response 15 s after that is lost.
 const CALL_TIMEOUT: Duration = Duration::from_millis(LONG_POLL_MS + 15_000);
@@ -35,10 +35,6 @@ const CALL_TIMEOUT: Duration = Duration::from_millis(LONG_POLL_MS + 15_000);
 const AGENT_READ_TIMEOUT: Duration = Duration::from_millis(crate::WATCH_SILENCE_MS);
 /// The time to transfer a charm archive: 512 MiB at 1 MiB/s. No request takes longer.
 const TRANSFER_TIMEOUT: Duration = Duration::from_secs(512);
-/// How long an idle connection is kept. It is shorter than the idle timeout of the server (30 s), so that the server
-/// does not close a connection on which a request is being sent; and longer than the 15 s between two claims of an idle
-/// unit agent, because a handshake costs the controller as much as ten claims.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(25);
 /// The maximum length of a line of a stream. The longest line is a full view. It contains the inlined settings
 /// (design 9); one document each for the charm's declarations, the configuration, the leader settings and every
 /// enqueued action; and 8 MiB of relation heads, members, versions and statuses, which is 400 bytes for each of 20,000
@@ -73,7 +69,7 @@ impl From<&ClientFile> for ControllerConnection {
 /// A client of one controller. Clones share the connection pool.
 #[derive(Clone)]
 pub struct Client {
-    http: reqwest::Client,
+    pools: Arc<ConnectionPools>,
     /// How long a connection may be silent while a response is due.
     silence: Duration,
     address: String,
@@ -112,20 +108,10 @@ impl Client {
             })?;
         let ca = reqwest::Certificate::from_pem_bundle(controller.ca.as_bytes())
             .map_err(|e| invalid(format!("cannot read the controller's CA certificate: {e}")))?;
-        let http = reqwest::Client::builder()
-            .tls_certs_only(ca)
-            .tls_version_min(reqwest::tls::Version::TLS_1_3)
-            .https_only(true)
-            .http1_only()
-            .no_proxy()
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(CONNECT_TIMEOUT)
-            .pool_idle_timeout(IDLE_TIMEOUT)
-            .resolve(&controller.server_name, address);
         let unusable = |e| invalid(format!("the controller's CA is not usable: {}", root_cause(&e)));
-        let http = http.build().map_err(unusable)?;
+        let pools = ConnectionPools::new(ca, &controller.server_name, address).map_err(unusable)?;
         Ok(Client {
-            http,
+            pools: Arc::new(pools),
             silence: if agent.is_some() { AGENT_READ_TIMEOUT } else { CALL_TIMEOUT },
             address: controller.address.clone(),
             base: format!("https://{}:{}", controller.server_name, address.port()),
@@ -142,29 +128,32 @@ impl Client {
         message: M,
         silence: Duration,
         timeout: Option<Duration>,
-    ) -> Result<reqwest::Response, ApiError> {
+    ) -> Result<PooledResponse, ApiError> {
+        let pool = self.pools.current();
         let url = format!("{}{}", self.base, self.path(route));
         let content_type = match M::CONTENT {
             Content::Json => "application/json",
             Content::Bytes => "application/octet-stream",
         };
         let (mut request, bytes) = match route.method {
-            Method::Get => (self.http.get(url), 0),
+            Method::Get => (pool.http.get(url), 0),
             Method::Post => {
                 let body = message.into_bytes();
                 let bytes = body.len();
-                (self.http.post(url).header("content-type", content_type).body(body), bytes)
+                (pool.http.post(url).header("content-type", content_type).body(body), bytes)
             }
         };
         request = request.header("authorization", &self.authorization);
         if let Some(timeout) = timeout {
             request = request.timeout(timeout);
         }
-        let response = self.until(Instant::now() + response_wait(silence, bytes), request.send()).await?;
-        if response.status().is_success() {
+        let end = Instant::now() + response_wait(silence, bytes);
+        let response = self.until(&pool, end, request.send()).await?;
+        let status = response.status();
+        let response = PooledResponse { response, pool };
+        if status.is_success() {
             return Ok(response);
         }
-        let status = response.status();
         let body = self.receive(response, silence).await?;
         Err(serde_json::from_slice(&body).unwrap_or_else(|_| {
             let text = format!("controller {} responded with {status} and no error message", self.address);
@@ -172,22 +161,27 @@ impl Client {
         }))
     }
 
-    /// Waits for a part of a response until this time.
+    /// Waits for a part of a response until this time. If it does not come, the connections of its pool are given up.
     async fn until<T>(
         &self,
+        pool: &ConnectionPool,
         end: Instant,
         part: impl Future<Output = reqwest::Result<T>>,
     ) -> Result<T, ApiError> {
         match timeout_at(end, part).await {
             Ok(part) => part.map_err(|error| self.unreachable(&error)),
-            Err(_) => Err(ApiError::unreachable(&self.address, TIMED_OUT)),
+            Err(_) => {
+                self.pools.replace(pool);
+                Err(ApiError::unreachable(&self.address, TIMED_OUT))
+            }
         }
     }
 
     /// Receives the body of a response. What is bounded is the time without progress.
-    async fn receive(&self, mut response: reqwest::Response, silence: Duration) -> Result<Vec<u8>, ApiError> {
+    async fn receive(&self, response: PooledResponse, silence: Duration) -> Result<Vec<u8>, ApiError> {
+        let PooledResponse { mut response, pool } = response;
         let mut bytes = Vec::new();
-        while let Some(chunk) = self.until(Instant::now() + silence, response.chunk()).await? {
+        while let Some(chunk) = self.until(&pool, Instant::now() + silence, response.chunk()).await? {
             bytes.extend_from_slice(&chunk);
         }
         Ok(bytes)
@@ -213,6 +207,12 @@ impl Client {
         let text = format!("cannot parse the response of controller {}: {why}", self.address);
         ApiError::new(ErrorCode::Broken, text).hint("use a client and a controller of the same version")
     }
+}
+
+/// A response, and the pool of its connection.
+struct PooledResponse {
+    response: reqwest::Response,
+    pool: ConnectionPool,
 }
 
 /// Why a response counts as lost.
@@ -257,7 +257,7 @@ fn encoded(part: &str) -> String {
 
 /// An open stream of JSON lines.
 pub struct LineStream<T> {
-    response: reqwest::Response,
+    response: PooledResponse,
     client: Client,
     /// Bytes that were received and not returned yet.
     buffer: Vec<u8>,
@@ -288,9 +288,10 @@ impl<T: DeserializeOwned + Send + Sync> Stream for LineStream<T> {
             if self.searched > LINE_BYTES_MAX {
                 return Err(self.client.invalid_response("a line is too long"));
             }
-            let chunk = self.response.chunk();
+            let PooledResponse { response, pool } = &mut self.response;
+            let chunk = response.chunk();
             let chunk = match self.client.agent {
-                Some(_) => self.client.until(self.overdue, chunk).await?,
+                Some(_) => self.client.until(pool, self.overdue, chunk).await?,
                 // a user's stream may be silent: it has no heartbeats
                 None => chunk.await.map_err(|error| self.client.unreachable(&error))?,
             };

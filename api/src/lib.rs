@@ -18,6 +18,7 @@ pub mod archives;
 pub mod changes;
 pub mod client;
 pub mod client_file;
+mod connection_pool;
 pub mod controller_info;
 pub mod disk_usage;
 pub mod dry_run;

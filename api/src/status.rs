@@ -43,6 +43,9 @@ pub struct Status {
     pub applications: BTreeMap<String, ApplicationStatus>,
     /// All relations.
     pub relations: Vec<RelationStatus>,
+    /// Documents that are damaged on the controller's disk, so that what they contain is left out: the first ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub damaged: Vec<String>,
 }
 
 /// The model itself.

@@ -3,6 +3,7 @@
 //! Every command returns `Result<(), CommandError>`; `main` prints the error on stderr. An error of the controller is
 //! converted here, with its blockers as lines of the message.
 
+use crate::command_flags::CommandFlags;
 use crate::terminal_escape;
 use crate::times::now_ms;
 use api::error::{ApiError, ErrorCode};
@@ -49,6 +50,12 @@ impl CommandError {
     pub fn hint(mut self, hint: impl Into<String>) -> CommandError {
         self.hint = Some(hint.into());
         self
+    }
+
+    /// The same error with the flags of this command line in the commands that it names.
+    pub fn complete(self, flags: &CommandFlags) -> CommandError {
+        let hint = self.hint.map(|hint| flags.complete(&hint));
+        CommandError { message: flags.complete(&self.message), hint, ..self }
     }
 
     /// The text for stderr: `ERROR message`, with further lines and the hint indented to the column of the message.

@@ -75,6 +75,12 @@ impl DataDir {
         self.0.join("controller.pid")
     }
 
+    /// How the controller ended, while the supervisor starts it again
+    /// ([`ProcessExits`](crate::supervisor::process_exits::ProcessExits)).
+    pub fn controller_exits(&self) -> PathBuf {
+        self.0.join("controller-exits.yaml")
+    }
+
     /// The log file of the controller or the supervisor.
     pub fn log(&self, name: &str) -> PathBuf {
         self.0.join("log").join(format!("{name}.log"))

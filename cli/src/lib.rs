@@ -4,11 +4,13 @@
 //! (design 16). It never reads the controller's store.
 //!
 //! Reading order: `arguments` (command line), `session` (controller and model of a command), `commands` (one file per
-//! command), `render` (tables, JSON, YAML), `supervisor` (the processes that `up` starts and `down` stops).
+//! command), `render` (tables, JSON, YAML), `command_flags` (the
+//! commands of hints), `supervisor` (the processes that `up` starts and `down` stops).
 
 pub mod arguments;
 pub mod bundle;
 pub mod command_error;
+pub mod command_flags;
 pub mod commands;
 pub mod data_dir;
 pub mod last_write;

@@ -2,7 +2,9 @@
 //!
 //! Clients parse stdout, so nothing but results may be printed there. Commands print only through [`Output`].
 
+use crate::arguments::GlobalArguments;
 use crate::command_error::CommandError;
+use crate::command_flags::CommandFlags;
 use api::WriteWarning;
 use api::text::warning;
 use std::io::{self, IsTerminal, Write};
@@ -17,15 +19,17 @@ pub struct Output {
     file: Option<PathBuf>,
     stdout: Stream,
     stderr: Stream,
+    /// The flags that a command of a hint needs.
+    flags: CommandFlags,
     /// Whether stderr is a terminal.
     is_terminal: bool,
 }
 
 impl Output {
-    /// An output to the streams of this process. `file` is that of `-o`.
-    pub fn of_process(file: Option<PathBuf>) -> Output {
-        let output = Output::new(file, io::stdout(), io::stderr());
-        Output { is_terminal: io::stderr().is_terminal(), ..output }
+    /// An output to the streams of this process, or to the file of `-o`.
+    pub fn of_process(global: &GlobalArguments) -> Output {
+        let output = Output::new(global.output.clone(), io::stdout(), io::stderr());
+        Output { is_terminal: io::stderr().is_terminal(), flags: CommandFlags::of(global), ..output }
     }
 
     /// An output to these streams. The result goes to `file` instead of `stdout` if there is one.
@@ -35,7 +39,7 @@ impl Output {
         stderr: impl Write + Send + 'static,
     ) -> Output {
         let (stdout, stderr): (Stream, Stream) = (Mutex::new(Box::new(stdout)), Mutex::new(Box::new(stderr)));
-        Output { file, stdout, stderr, is_terminal: false }
+        Output { file, stdout, stderr, flags: CommandFlags::default(), is_terminal: false }
     }
 
     /// Prints a result on stdout, or into the file of `-o`.
@@ -53,6 +57,11 @@ impl Output {
             Err(error) => Err(CommandError::new(format!("cannot write the output: {error}"))),
             Ok(()) => Ok(()),
         }
+    }
+
+    /// Returns a text of Pintle's own with the flags of this command line in the commands that it names.
+    pub fn complete(&self, text: &str) -> String {
+        self.flags.complete(text)
     }
 
     /// Prints a remark on stderr. Write errors are ignored, because a remark is not part of the result.
@@ -73,7 +82,8 @@ impl Output {
     /// Prints `WARNING text` on stderr for each warning.
     pub fn warn(&self, warnings: &[String]) {
         for warning in warnings {
-            self.print_remark(&format!("WARNING {}\n", crate::terminal_escape::safe_line(warning)));
+            let line = crate::terminal_escape::safe_line(&self.complete(warning));
+            self.print_remark(&format!("WARNING {line}\n"));
         }
     }
 }

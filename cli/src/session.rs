@@ -8,6 +8,7 @@ use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::last_write::LastWrites;
 use crate::output::Output;
+use crate::supervisor::process_exits;
 use api::client::{Client, ControllerConnection};
 use api::{CONTROLLER_NAME, ClientFile, FIRST_USER, InModel};
 use host::file::ignore_not_found;
@@ -42,7 +43,7 @@ impl CommandSession<Client> {
             None => file.model,
         };
         let api = api.in_model(&model);
-        let output = Output::of_process(global.output.clone());
+        let output = Output::of_process(global);
         let writes = LastWrites(dir.last_writes());
         Ok(CommandSession { api, model, output, writes, dir })
     }
@@ -106,6 +107,9 @@ pub fn no_client_file(dir: &DataDir) -> CommandError {
 /// The error for a controller that cannot be reached; `why` is the reason.
 fn no_controller(dir: &DataDir, why: &str) -> CommandError {
     if crate::supervisor::lock::holder(dir).is_some() {
+        if let Some(failure) = process_exits::why_no_controller(dir) {
+            return failure;
+        }
         let text = format!("the controller of {} does not answer: {why}", dir.path().display());
         return CommandError::new(text).hint(
             "a controller that exited is restarted: try again; if it does not respond: pintle down, then pintle up",

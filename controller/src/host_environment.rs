@@ -8,7 +8,9 @@ use crate::archive_file::{ArchiveFile, DamagedFiles};
 use crate::disk_threads::DiskThreads;
 use crate::environment::{Environment, StoredArchive};
 use crate::secret_keys::SecretKeys;
+use anyhow::{Context, anyhow};
 use api::error::{ApiError, ErrorCode};
+use api::text::fault::not_started;
 use host::digest::{is_sha256, sha256, sha256_of};
 use host::file::{ignore_not_found, is_temporary, sync_folder, write_atomic};
 use std::fs::{self, File};
@@ -40,16 +42,12 @@ impl HostEnvironment {
     ///
     /// # Errors
     /// If the folder cannot be created, read or cleaned, or a thread cannot be started.
-    pub fn new(archives: PathBuf) -> io::Result<HostEnvironment> {
-        fs::create_dir_all(&archives)?;
-        for entry in fs::read_dir(&archives)? {
-            let entry = entry?;
-            if is_temporary(&entry.file_name()) && entry.file_type()?.is_file() {
-                fs::remove_file(entry.path())?;
-            }
-        }
+    pub fn new(archives: PathBuf) -> anyhow::Result<HostEnvironment> {
+        clean(&archives).with_context(|| format!("cannot use {}", archives.display()))?;
+        let disk = DiskThreads::start()
+            .map_err(|error| anyhow!("cannot start a thread: {}", not_started(&error)))?;
         let verifications = Arc::new(Semaphore::new(VERIFICATIONS_MAX));
-        let (started, damaged, disk) = (Instant::now(), DamagedFiles::default(), DiskThreads::start()?);
+        let (started, damaged) = (Instant::now(), DamagedFiles::default());
         Ok(HostEnvironment { started, archives, damaged, disk, verifications, secret_keys: None })
     }
 
@@ -57,6 +55,18 @@ impl HostEnvironment {
     pub fn with_secret_keys(self, keys: SecretKeys) -> HostEnvironment {
         HostEnvironment { secret_keys: Some(keys), ..self }
     }
+}
+
+/// Creates the folder of archives if it does not exist, and removes unfinished archives from it.
+fn clean(archives: &Path) -> io::Result<()> {
+    fs::create_dir_all(archives)?;
+    for entry in fs::read_dir(archives)? {
+        let entry = entry?;
+        if is_temporary(&entry.file_name()) && entry.file_type()?.is_file() {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// Verifies an archive. The result must not depend on this host, since the charm runs on the machines.

@@ -14,6 +14,7 @@
 //! refused ([`MissingFile`]). `program` opens the folder before it listens.
 
 use crate::callers::Controller;
+use crate::certificates;
 use crate::environment::{self, Environment};
 use crate::store::Store;
 use crate::store::sqlite::DATABASE;
@@ -22,10 +23,7 @@ use anyhow::{Context, Result, bail};
 use api::{CONTROLLER_DIR, ClientFile, FIRST_USER};
 use host::digest::sha256;
 use host::file::{create_private_folder, exists, ignore_not_found, write_atomic};
-use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose,
-};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use state::documents::prelude::{TokenHolder, UserRole};
 use state::documents::token;
@@ -65,6 +63,21 @@ pub struct MissingFile {
     pub is_store: bool,
 }
 
+/// A file of the controller that cannot be used until a person acts. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot use {}: {why}\nhint: {remedy}", file.display())]
+pub struct UnusableFile {
+    /// The file.
+    pub file: PathBuf,
+    /// What is wrong.
+    pub why: String,
+    /// What helps.
+    pub remedy: String,
+}
+
+/// What helps for a file that is not made again.
+pub(crate) const FROM_A_BACKUP: &str = "put the file back from a backup of the whole folder";
+
 /// An opened data folder.
 pub struct Installation {
     folder: PathBuf,
@@ -82,24 +95,22 @@ impl Installation {
     /// store was restored or is to start empty; a copy without identity and CA then gets its own (`--new-identity`).
     ///
     /// # Errors
-    /// If other users can access the folder, a file is damaged or cannot be read, or one is missing ([`MissingFile`]).
+    /// If other users can access the folder, a file cannot be used ([`UnusableFile`]), or one is missing
+    /// ([`MissingFile`]). Each error names the file.
     pub fn open(data: &Path, restored: bool) -> Result<Installation> {
         let folder = data.join(CONTROLLER_DIR);
         create_private_folder(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-        let open = fs::metadata(&folder)?.permissions().mode() & 0o077;
+        let open = fs::metadata(&folder).with_context(|| format!("cannot open {}", folder.display()))?;
+        let open = open.permissions().mode() & 0o077;
         if open != 0 {
             let path = folder.display();
             bail!("cannot use {path}: other users can access it\nhint: chmod 700 {path}");
         }
         let file = folder.join(IDENTITY);
-        let identity: Option<ControllerIdentity> = match read_optional(&file)? {
-            Some(text) => Some(
-                charms::yaml::from_str(&text).with_context(|| format!("{} is damaged", file.display()))?,
-            ),
-            None => None,
-        };
+        let identity: Option<ControllerIdentity> = read_yaml(&file, FROM_A_BACKUP)?;
         require_complete(&folder, identity.as_ref(), restored)?;
-        create_private_folder(&Installation::store_in(data))?;
+        let store = Installation::store_in(data);
+        create_private_folder(&store).with_context(|| format!("cannot create {}", store.display()))?;
         let identity = match identity {
             Some(identity) => identity,
             None => {
@@ -107,13 +118,11 @@ impl Installation {
                     controller: environment::uuid_v4(host::random::random_u128()),
                     address: None,
                 };
-                write_atomic(&file, yaml(&fresh).as_bytes())?;
+                write(&file, &fresh)?;
                 fresh
             }
         };
-        let (ca, ca_key) = certificate_pair(&folder, "ca", || new_ca(identity.controller))?;
-        let (certificate, key) =
-            certificate_pair(&folder, "server", || new_certificate(identity.controller, &ca_key))?;
+        let (ca, certificate, key) = certificates::open(&folder, identity.controller)?;
         Ok(Installation { folder: data.to_owned(), identity, ca, certificate, key })
     }
 
@@ -165,7 +174,7 @@ impl Installation {
         if self.identity.address != Some(address) {
             self.identity.address = Some(address);
             let file = self.folder.join(CONTROLLER_DIR).join(IDENTITY);
-            write_atomic(&file, yaml(&self.identity).as_bytes())?;
+            write(&file, &self.identity)?;
         }
         Ok(())
     }
@@ -180,12 +189,8 @@ impl Installation {
         controller: &Controller<S, E>,
     ) -> Result<()> {
         let path = self.folder.join(ClientFile::FILE);
-        let before: Option<ClientFile> = match read_optional(&path)? {
-            Some(text) => Some(
-                charms::yaml::from_str(&text).with_context(|| format!("{} is damaged", path.display()))?,
-            ),
-            None => None,
-        };
+        let remedy = "put it back from a backup, or delete it: it is then written again, with a new token";
+        let before: Option<ClientFile> = read_yaml(&path, remedy)?;
         let file = ClientFile {
             controller: self.identity.address.context("the controller does not listen yet")?.to_string(),
             server_name: self.identity.controller.to_string(),
@@ -197,7 +202,7 @@ impl Installation {
             model: before.as_ref().map_or_else(|| FIRST_MODEL.to_owned(), |f| f.model.clone()),
         };
         if before.as_ref() != Some(&file) {
-            write_atomic(&path, yaml(&file).as_bytes())?;
+            write(&path, &file)?;
         }
         let (now_ms, model) =
             (controller.environment.wall_ms(), environment::random_uuid(&controller.environment));
@@ -218,11 +223,23 @@ fn user_id(name: &str) -> Uuid {
     Uuid(u128::from_str_radix(&hash[..32], 16).expect("hex"))
 }
 
-fn yaml(document: &impl Serialize) -> String {
-    charms::yaml::to_string(document).expect("plain data")
+fn write(file: &Path, document: &impl Serialize) -> Result<()> {
+    let text = charms::yaml::to_string(document).expect("plain data");
+    write_atomic(file, text.as_bytes()).with_context(|| format!("cannot write {}", file.display()))
 }
 
-fn read_optional(file: &Path) -> Result<Option<String>> {
+/// Reads a file in YAML; none if it is absent. The parser's text is not part of the error: it could show a token.
+fn read_yaml<T: DeserializeOwned>(file: &Path, remedy: &str) -> Result<Option<T>> {
+    let Some(text) = read_optional(file)? else { return Ok(None) };
+    charms::yaml::from_str(&text).map(Some).map_err(|error| {
+        let at = if error.line == 0 { String::new() } else { format!(" (line {})", error.line) };
+        let why = format!("it is damaged{at}");
+        UnusableFile { file: file.to_owned(), why, remedy: remedy.to_owned() }.into()
+    })
+}
+
+/// Reads a file; none if it is absent.
+pub(crate) fn read_optional(file: &Path) -> Result<Option<String>> {
     ignore_not_found(fs::read_to_string(file)).with_context(|| format!("cannot read {}", file.display()))
 }
 
@@ -256,51 +273,6 @@ fn require_complete(folder: &Path, identity: Option<&ControllerIdentity>, restor
     missing(&ca_key, proof.or(first(&[&ca])?))?;
     let is_recorded = exists(&generation)?; // the store itself refuses a missing database then
     missing(&database, Some(identity_file.clone()).filter(|_| has_served && !restored && !is_recorded))
-}
-
-/// Returns the certificate and key of this name (PEM); creates both if one does not exist. The key is written first, so
-/// that a start that is interrupted leaves no certificate without its key.
-fn certificate_pair(
-    folder: &Path,
-    name: &str,
-    make: impl FnOnce() -> Result<(String, String)>,
-) -> Result<(String, String)> {
-    let (certificate, key) = (folder.join(format!("{name}.pem")), folder.join(format!("{name}-key.pem")));
-    if let (Some(certificate), Some(key)) = (read_optional(&certificate)?, read_optional(&key)?) {
-        return Ok((certificate, key));
-    }
-    let new_pair = make()?;
-    ignore_not_found(fs::remove_file(&certificate))?; // an old certificate does not fit the new key
-    write_atomic(&key, new_pair.1.as_bytes())?;
-    write_atomic(&certificate, new_pair.0.as_bytes())?;
-    Ok(new_pair)
-}
-
-/// Returns the parameters of the CA's certificate. They are always the same, so that the issuer can be rebuilt from
-/// the key alone.
-fn ca_params(controller: Uuid) -> CertificateParams {
-    let mut params = CertificateParams::default();
-    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-    params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-    params.distinguished_name.push(DnType::CommonName, format!("Pintle CA of {controller}"));
-    params
-}
-
-fn new_ca(controller: Uuid) -> Result<(String, String)> {
-    let key = KeyPair::generate()?;
-    Ok((ca_params(controller).self_signed(&key)?.pem(), key.serialize_pem()))
-}
-
-/// Creates the server's certificate. Its name is the controller's uuid, so it stays valid when the address changes.
-fn new_certificate(controller: Uuid, ca_key: &str) -> Result<(String, String)> {
-    let issuer = Issuer::new(ca_params(controller), KeyPair::from_pem(ca_key)?);
-    let mut params = CertificateParams::new(vec![controller.to_string()])?;
-    params.use_authority_key_identifier_extension = true;
-    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    params.distinguished_name.push(DnType::CommonName, controller.to_string());
-    let key = KeyPair::generate()?;
-    Ok((params.signed_by(&key, &issuer)?.pem(), key.serialize_pem()))
 }
 
 #[cfg(test)]

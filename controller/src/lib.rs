@@ -4,13 +4,14 @@
 //! `watches`; then the modules they use: `authorisation`, `leases`, `presence`, `status`, `why` (with
 //! `commit_times`), `debug_log`, `janitor` (with `force_timers`, `debug_log_growth` and `archive_last_needed`),
 //! `tokens`. All of these run without an async runtime, so that the simulator can drive them (design 14). Only
-//! `program`, `host_environment`, `check`, `installation`, `server`, `request_dispatch` and `store::sqlite` depend on
-//! the real host, and `archive_file` and `disk_threads`, which they use.
+//! `program`, `host_environment`, `check`, `installation` (with `certificates`), `server`, `request_dispatch` and
+//! `store::sqlite` depend on the real host, and `archive_file` and `disk_threads`, which they use.
 
 mod archive_file;
 mod archive_last_needed;
 pub mod authorisation;
 pub mod callers;
+mod certificates;
 pub mod check;
 mod commit_times;
 pub mod debug_log;

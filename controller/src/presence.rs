@@ -35,6 +35,8 @@ pub struct AgentPresence {
     pub streams: u32,
     /// What the machine agent has observed of a unit agent.
     pub health: Option<ObservedHealth>,
+    /// The digest of a file that the agent has requested and the controller lacks.
+    pub missing_file: Option<String>,
     /// The disk usage of a unit on its machine.
     pub disk_usage: Option<MeasuredDisk>,
     /// For a machine: why the recalls of removed units cannot be confirmed, by unit.
@@ -121,6 +123,13 @@ impl Presence {
         presence.health = health.map(|health| ObservedHealth { health, reported_ms: now_ms });
     }
 
+    /// Records whether the controller has the file that the agent has requested.
+    pub fn set_missing_file(&self, unit: Uuid, missing: Option<String>) {
+        if let Some(presence) = self.agents().get_mut(&unit) {
+            presence.missing_file = missing;
+        }
+    }
+
     /// Records which recalls of a machine are obstructed. The start of a watch removes the last report.
     pub fn set_obstructed_recalls(&self, machine: Uuid, recalls: BTreeMap<Uuid, String>) {
         self.agents().entry(machine).or_default().obstructed_recalls = recalls;
@@ -156,6 +165,7 @@ impl Presence {
         let presence = agents.entry(agent).or_default();
         presence.last_applied_run = presence.last_applied_run.max(run);
         presence.executing.take_if(|executing| executing.run <= run);
+        presence.missing_file = None;
     }
 
     /// Counts an open stream of this agent until the guard is dropped.
@@ -242,6 +252,10 @@ impl PresenceReader for PresenceSnapshot {
 
     fn executing(&self, agent: Uuid) -> Option<ExecutingRun> {
         self.agents.get(&agent)?.executing.clone()
+    }
+
+    fn missing_file(&self, unit: Uuid) -> Option<String> {
+        self.agents.get(&unit)?.missing_file.clone()
     }
 
     fn is_reboot_overdue(&self, requested_ms: Option<i64>) -> bool {

@@ -4,7 +4,7 @@
 
 use crate::environment::{Environment, uuid_v4};
 use crate::host_environment::HostEnvironment;
-use crate::installation::{Installation, MissingFile};
+use crate::installation::{Installation, MissingFile, UnusableFile};
 use crate::secret_keys::SecretKeys;
 use crate::store::Store;
 use crate::store::sqlite::{OpenError, Options, Sqlite};
@@ -80,9 +80,10 @@ pub fn main() {
     let started = server::descriptors::raise_limit();
     if let Err(error) = started.and_then(|()| run(arguments, host::logging::start())) {
         eprintln!("ERROR {error:#}");
-        // A restart would find the same store, so the exit code tells the supervisor not to restart.
+        // A restart would find the same files, so the exit code tells the supervisor not to restart.
         let is_refused = error.downcast_ref().is_some_and(|why: &OpenError| why.needs_operator())
-            || error.is::<MissingFile>();
+            || error.is::<MissingFile>()
+            || error.is::<UnusableFile>();
         std::process::exit(if is_refused { EXIT_REFUSED.into() } else { 1 });
     }
 }
@@ -150,7 +151,8 @@ async fn run(arguments: Arguments, log_filter: LogFilter) -> Result<()> {
             _ => return Err(error),
         }
     }
-    let acceptor = server::acceptor(&installation.certificate, &installation.key)?;
+    let acceptor = server::acceptor(&installation.certificate, &installation.key)
+        .context("cannot use server.pem and server-key.pem")?;
     // The handlers are installed before the log line below, because a reader of that line may send a signal.
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     tracing::info!(address = %listener.local_addr()?, controller = %installation.controller(), "serving");

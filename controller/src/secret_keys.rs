@@ -10,6 +10,7 @@
 //! janitor seals older contents again (`janitor/secrets.rs`). Keys are not shown by `Debug`, and erased with the
 //! process.
 
+use crate::installation::{FROM_A_BACKUP, UnusableFile};
 use anyhow::{Context, Result, bail};
 use base64::prelude::{BASE64_STANDARD_NO_PAD, Engine};
 use host::file::{ignore_not_found, write_atomic};
@@ -85,12 +86,17 @@ impl SecretKeys {
     /// # Errors
     /// If the file cannot be read or is damaged.
     pub fn open(path: PathBuf) -> Result<SecretKeys> {
-        let keys = match ignore_not_found(fs::read_to_string(&path))? {
+        let text = ignore_not_found(fs::read_to_string(&path))
+            .with_context(|| format!("cannot read {}", path.display()))?;
+        let keys = match text {
             None => KeyFile::default(),
             // the message of the parser would show the key
             Some(text) => match charms::yaml::from_str::<KeyFile>(&text) {
                 Ok(file) if file.keys.iter().all(|key| decode(key).is_some()) => file,
-                Ok(_) | Err(_) => bail!("{} is damaged\nhint: restore it from a backup", path.display()),
+                Ok(_) | Err(_) => {
+                    let why = "it is damaged".to_owned();
+                    bail!(UnusableFile { file: path, why, remedy: FROM_A_BACKUP.to_owned() })
+                }
             },
         };
         Ok(SecretKeys { path: Some(path), keys: RwLock::new(keys) })

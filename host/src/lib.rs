@@ -1,5 +1,5 @@
-//! The access to the host that the programs of Pintle share: processes and what they inherit, files, mounts, locks,
-//! digests, randomness, back-off, restarts, logs, escaping and the quoting of shell commands.
+//! The access to the host that the programs of Pintle share: processes and what they inherit, files, full disks, mounts,
+//! locks, digests, randomness, back-off, restarts, logs, escaping and the quoting of shell commands.
 //!
 //! Each of these has one implementation, which is here. The crate does not depend on Pintle's concepts (models,
 //! units, the protocol). It has no async code except `program`, whose callers are loops with other duties. It returns
@@ -10,11 +10,13 @@
 
 pub mod backoff;
 pub mod digest;
+pub mod disk;
 pub mod escape;
 pub mod file;
 pub mod inherited;
 pub mod lock;
 pub mod log_file;
+pub mod log_tail;
 pub mod logging;
 pub mod mounts;
 pub mod process;

@@ -11,7 +11,8 @@ pub fn line(words: &[String]) -> String {
     }
 }
 
-fn quote(word: &str) -> String {
+/// Returns the word as a shell reads it back: quoted if the shell would interpret a character of it.
+pub fn quote(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-+=:,./@%^".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
         return word.to_owned();

@@ -4,6 +4,7 @@
 //! it as a whole: a hook never reads a part of a file, and a file whose content differs from the expected digest is never
 //! stored. Every user may read the files, because services of a charm run as other users.
 
+use crate::blocking;
 use crate::folder::public_dir;
 use crate::ports::HookHost;
 use commands::ResourceRequest;
@@ -35,7 +36,7 @@ pub async fn provide(
     if !has_digest(path.clone(), expected.clone()).await {
         let content = hook_host.fetch_resource(need).await?;
         let (expected, found) = (expected.clone(), path.clone());
-        let stored = blocking(move || {
+        let stored = blocking::run(move || {
             let digest = sha256(&content);
             match digest == expected {
                 true => store(&folder, &found, &content).map_err(|error| error.to_string()),
@@ -46,7 +47,7 @@ pub async fn provide(
     }
     // also a file that was stored before a crash: its mode may still be 0600
     let readable = path.clone();
-    blocking(move || fs::set_permissions(readable, Permissions::from_mode(0o644)))
+    blocking::run(move || fs::set_permissions(readable, Permissions::from_mode(0o644)))
         .await
         .map_err(|error| format!("cannot provide resource {name:?}: {error}"))?;
     path.into_os_string()
@@ -60,7 +61,7 @@ fn is_plain_name(name: &str) -> bool {
 }
 
 async fn has_digest(path: PathBuf, expected: String) -> bool {
-    blocking(move || {
+    blocking::run(move || {
         let found = File::open(path).and_then(sha256_of);
         found.is_ok_and(|found| found == expected)
     })
@@ -85,10 +86,6 @@ fn store(folder: &Path, path: &Path, content: &[u8]) -> io::Result<()> {
         }
     }
     write_atomic(path, content)
-}
-
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    tokio::task::spawn_blocking(work).await.expect("disk work does not panic")
 }
 
 #[cfg(test)]

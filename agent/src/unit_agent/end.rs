@@ -5,14 +5,19 @@
 
 use crate::ports::DiskError;
 use api::error::{ApiError, ErrorCode};
+use state::terms::refusal::RefusalReason;
+use state::terms::refusal::session::SessionRefusal;
 
 /// Why the unit agent ends.
 #[derive(Debug)]
 pub enum UnitAgentEnd {
     /// The unit is finished: its agent is never started again.
     Finished,
-    /// A newer agent serves the unit, so this folder is a copy. The text describes the newer agent.
-    Copy(String),
+    /// Another agent serves the unit, or the controller acts in its place.
+    Fenced(String),
+    /// The folder holds an older state than the controller has recorded: it is a copy, or an older state was put back into
+    /// it. The text names the newer agent.
+    OlderState(String),
     /// The records of the folder and of the controller have diverged.
     Diverged(String),
     /// The agent restarts and attaches again, to compare its disk with the replica. Either the store of the
@@ -37,7 +42,7 @@ pub(super) enum RequestError {
 impl From<ApiError> for RequestError {
     fn from(error: ApiError) -> RequestError {
         match error.code {
-            ErrorCode::Fenced => RequestError::End(UnitAgentEnd::Copy(error.message)),
+            ErrorCode::Fenced => RequestError::End(fenced(error)),
             ErrorCode::Forked => RequestError::End(UnitAgentEnd::Diverged(error.message)),
             ErrorCode::Removed => RequestError::End(UnitAgentEnd::Finished),
             ErrorCode::Gap => RequestError::End(UnitAgentEnd::AttachAgain(error.message)),
@@ -53,6 +58,16 @@ impl From<ApiError> for RequestError {
             | ErrorCode::Compacted
             | ErrorCode::Broken => RequestError::Retry(error),
         }
+    }
+}
+
+/// Why the agent of a refused session ends.
+fn fenced(error: ApiError) -> UnitAgentEnd {
+    let newer =
+        |reason: &RefusalReason| matches!(reason, RefusalReason::Session(SessionRefusal::NewerAgent { .. }));
+    match error.reason.as_deref().is_some_and(newer) {
+        true => UnitAgentEnd::OlderState(error.message),
+        false => UnitAgentEnd::Fenced(error.message),
     }
 }
 

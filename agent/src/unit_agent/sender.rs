@@ -134,7 +134,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Sender<'_, S, A, C> {
         if now - since < OTHER_SESSION_MS {
             RequestError::Retry(error)
         } else {
-            RequestError::End(UnitAgentEnd::Copy(error.message))
+            RequestError::End(UnitAgentEnd::Fenced(error.message))
         }
     }
 

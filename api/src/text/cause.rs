@@ -144,6 +144,9 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
         Duty::RestoreDocument { document } => {
             format!("restore the store of the controller: document {document} is damaged on its disk")
         }
+        Duty::RestoreFile { sha256, .. } => format!(
+            "restore a charm archive or the file of a resource: {sha256} is missing or damaged on the controller"
+        ),
         Duty::Attach { .. } => "attach for the first time; the agent of its machine runs".to_owned(),
         Duty::Respond { lost: false, .. } => "respond: it has missed a heartbeat".to_owned(),
         Duty::Respond { lost: true, .. } => "respond: it has been silent for more than a minute".to_owned(),
@@ -290,6 +293,10 @@ fn remedy(remedy: &Remedy, times: &Times<'_>) -> String {
         Remedy::RestoreStore => "on the host of the controller, list what is damaged with: pintle-controller check DIR; \
              then restore the store from a backup"
             .to_owned(),
+        Remedy::UploadFile { application, sha256 } => format!(
+            "upload the same file again: pintle refresh {application} --path CHARM, or pintle attach-resource \
+             {application} NAME=FILE; or put it back as controller/archives/{sha256} from a backup of the data folder"
+        ),
         Remedy::InstallHookTools => "install the program pintle-hook beside pintle-agent".to_owned(),
         Remedy::ReadAgentLog { unit, machine: None } => {
             let tag = unit.tag();

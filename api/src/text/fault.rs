@@ -6,6 +6,17 @@
 use state::terms::health::{Fault, Limit, ProcessEnd};
 use state::terms::names::UnitName;
 
+/// Why a process or a thread could not be started, with the setting to change if the limit of processes is reached.
+pub fn not_started(error: &std::io::Error) -> String {
+    // only at a start does EAGAIN report a limit
+    match error.kind() {
+        std::io::ErrorKind::WouldBlock => {
+            format!("{error}; raise {}", setting(Limit::Processes).unwrap_or_default())
+        }
+        _ => error.to_string(),
+    }
+}
+
 /// What is wrong: `the disk of its folder is full`.
 pub fn state(fault: Fault) -> &'static str {
     match fault {
@@ -22,6 +33,7 @@ pub fn state(fault: Fault) -> &'static str {
         Fault::Disk => "the disk of its folder returns errors",
         Fault::FolderFormat => "another version of Pintle wrote its folder",
         Fault::SocketFolder => "the folder of its tool socket belongs to another user",
+        Fault::OlderState => "its folder holds an older state than the controller has recorded",
     }
 }
 
@@ -33,6 +45,7 @@ pub(super) fn duty(fault: Fault) -> String {
         Fault::Disk => "repair the disk",
         Fault::FolderFormat => "change the version of pintle-agent",
         Fault::SocketFolder => "remove that folder",
+        Fault::OlderState => "put the newest state back",
     };
     format!("{verb}: {}", state(fault))
 }
@@ -81,6 +94,12 @@ pub(super) fn remedy(fault: Fault, unit: &UnitName, machine: Option<&str>) -> St
                 "install the version of pintle-agent that wrote state.yaml in {folder}; nothing was changed in it"
             )
         }
+        Fault::OlderState => {
+            return format!(
+                "if {folder} is a copy of the unit's folder, delete it; otherwise put its newest state.yaml and \
+                 journal.yaml back, or move both out of it: the unit then goes on with what the controller has recorded"
+            );
+        }
         Fault::SocketFolder => {
             format!("find what belongs to another user in {folder} (ls -ld run) and remove it")
         }
@@ -97,7 +116,7 @@ pub(super) fn folder(unit: &UnitName, machine: Option<&str>) -> String {
 }
 
 /// How the agent ended: `ended 8 times, the last time with exit code 101`.
-pub(super) fn end(last: &ProcessEnd, count: u32) -> String {
+pub fn end(last: &ProcessEnd, count: u32) -> String {
     let last = process_end(last);
     match count {
         1 => format!("ended {last}"),

@@ -43,6 +43,9 @@ pub fn describe(message: &StatusMessage) -> String {
             return see_why(format_args!("damaged files were set aside ({})", files.join(", ")), unit);
         }
         StatusMessage::Fault { fault, unit } => return see_why(fault::state(*fault), unit),
+        StatusMessage::FileMissing { unit } => {
+            return see_why("a file that it needs is missing or damaged on the controller", unit);
+        }
         StatusMessage::AgentEnded { end, count, unit } => {
             return see_why(format_args!("the unit agent {}", fault::end(end, *count)), unit);
         }

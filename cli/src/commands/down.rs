@@ -26,5 +26,6 @@ pub async fn run(dir: &DataDir, output: &Output) -> Result<(), CommandError> {
     if stopped.ended + machines == 0 {
         return output.print(&format!("Nothing is running for {name}.\n"));
     }
-    output.print(&format!("Stopped. State is kept in {name}; run \"pintle up\" to resume.\n"))
+    let text = format!("Stopped. State is kept in {name}; run \"pintle up\" to resume.\n");
+    output.print(&output.complete(&text))
 }

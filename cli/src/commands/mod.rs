@@ -68,6 +68,7 @@ pub mod why;
 
 use crate::arguments::GlobalArguments;
 use crate::command_error::CommandError;
+use crate::command_flags::CommandFlags;
 use crate::data_dir::DataDir;
 use crate::output::Output;
 use crate::session::{CommandSession, explain};
@@ -324,12 +325,13 @@ pub fn dispatch(arguments: Arguments) -> Result<(), CommandError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CommandError::new(format!("cannot start the runtime: {error}")))?;
     let Arguments { global, verb } = arguments;
-    runtime.block_on(without_controller(&global, verb))
+    let result = runtime.block_on(without_controller(&global, verb));
+    result.map_err(|failure| failure.complete(&CommandFlags::of(&global)))
 }
 
 /// Runs the commands that need no controller, and passes all others to [`with_controller`].
 async fn without_controller(global: &GlobalArguments, verb: Verb) -> Result<(), CommandError> {
-    let output = Output::of_process(global.output.clone());
+    let output = Output::of_process(global);
     match verb {
         Verb::External(words) => Err(unknown_verb(&words)),
         Verb::Version(args) => version::run(&args, &output),

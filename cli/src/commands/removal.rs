@@ -124,7 +124,8 @@ pub async fn dry_run<A: UserPort>(
     session: &CommandSession<A>,
 ) -> Result<(), CommandError> {
     let dry_run = session.api.handle(DryRunRemoval { removed, force }).await?;
-    session.output.print(&render::dry_run::text(&dry_run, force, now_ms(), &Zone::new(false)))
+    let text = render::dry_run::text(&dry_run, force, now_ms(), &Zone::new(false));
+    session.output.print(&session.output.complete(&text))
 }
 
 /// Reports the result of one removal before the next is tried. Returns the error of a rejected removal.

@@ -87,6 +87,13 @@ async fn show<A: UserPort>(args: &StatusArgs, session: &CommandSession<A>) -> Re
         false => BTreeMap::new(),
     };
     print(&status, &storage, args, &session.output)?;
+    if !status.damaged.is_empty() {
+        session.output.warn(&[format!(
+            "what these documents contain is left out, because they are damaged on the disk of the controller: {}; \
+             list the damage with: pintle-controller check DIR",
+            status.damaged.join(", ")
+        )]);
+    }
     if !args.filters.is_empty() && status.applications.is_empty() && status.machines.is_empty() {
         let plural = if args.filters.len() == 1 { "" } else { "s" };
         session.output.print_remark(&format!("Nothing matched specified filter{plural}.\n"));

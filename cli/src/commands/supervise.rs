@@ -2,7 +2,7 @@
 //!
 //! Starts the controller and the machines of the configured provider, restarts the controller if it exits, and stops
 //! everything on SIGTERM, or if the controller refuses its store at the first start. It holds the lock of the data
-//! folder while it runs.
+//! folder while it runs. On SIGHUP, which `up` sends, a controller that waits for its next start is started at once.
 
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
@@ -35,6 +35,8 @@ pub async fn run(dir: &DataDir) -> Result<(), CommandError> {
     let to_error = |error: std::io::Error| CommandError::new(format!("cannot catch signals: {error}"));
     let mut end = signal(SignalKind::terminate()).map_err(to_error)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(to_error)?;
+    // Before the lock is taken, because `up` sends the signal to the holder of the lock.
+    let mut retry = signal(SignalKind::hangup()).map_err(to_error)?;
     identity::check(dir)?;
     let _held = lock::acquire(dir)?;
     host::logging::start();
@@ -63,15 +65,21 @@ pub async fn run(dir: &DataDir) -> Result<(), CommandError> {
         argument_while: Some((dir.restored_mark(), "--restored")),
         log: dir.log("controller"),
         pid_file: Some(dir.controller_pid()),
+        exits_file: Some(dir.controller_exits()),
     });
     let mut machines = MachineSupervisor::new(dir.clone(), provider, gateway);
-    let mut is_refused = false;
-    tokio::select! {
-        () = controller.refused() => is_refused = true,
-        _ = end.recv() => {}
-        _ = interrupt.recv() => {}
-        () = machines.follow() => {}
-    }
+    let is_refused = {
+        let mut machines = std::pin::pin!(machines.follow());
+        loop {
+            tokio::select! {
+                () = controller.refused() => break true,
+                _ = end.recv() => break false,
+                _ = interrupt.recv() => break false,
+                () = &mut machines => break false,
+                _ = retry.recv() => controller.retry_now(),
+            }
+        }
+    };
     let agents = machines.release();
     let halted = nspawn::stop_all_containers(dir).await;
     // The controller is no longer restarted but runs until the agents have exited; `stop_children` finds it by its

@@ -95,11 +95,12 @@ pub async fn finish<A: UserPort>(
     let Some(first) = tasks.first() else { return Ok(()) };
     if args.background {
         let ids: Vec<String> = tasks.iter().map(|task| task.id.to_string()).collect();
-        session.output.print_remark(&format!(
+        let text = format!(
             "Scheduled task {}\nCheck its state with: pintle show-task {}\n",
             ids.join(", "),
             first.id
-        ));
+        );
+        session.output.print_remark(&session.output.complete(&text));
         return Ok(());
     }
     let limit = args.wait.unwrap_or(wait_default);

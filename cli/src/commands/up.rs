@@ -1,7 +1,8 @@
 //! `up`: starts a controller and its machines in the background.
 //!
 //! It stores its settings, starts the detached supervisor process, and waits until the controller answers. If the
-//! controller does not answer, everything that this command started is stopped again. Running `up` twice is harmless.
+//! controller does not answer, or ends at each start, the error says why, and everything that this command started is
+//! stopped again. Running `up` twice is harmless: a supervisor that runs starts a controller that has ended at once.
 
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
@@ -9,18 +10,21 @@ use crate::output::Output;
 use crate::progress::Progress;
 use crate::session::{client, no_client_file, read_client_file};
 use crate::supervisor::identity::{self, CopyPurpose};
+use crate::supervisor::process_exits::{self, ProcessExits};
 use crate::supervisor::provider::bases::{BaseSource, Bases};
 use crate::supervisor::provider::{base_system, nspawn};
 use crate::supervisor::settings::{BaseRoot, UpSettings};
 use crate::supervisor::{lock, renewal, stop};
 use api::error::ErrorCode;
+use api::text::fault::not_started;
 use api::{ClientFile, GetAbout, Handle};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use host::file::{exists, ignore_not_found};
-use host::log_file;
 use host::process::Process;
 use host::restart::EXIT_REFUSED;
+use host::{log_file, log_tail};
+use nix::sys::signal::Signal;
 use state::terms::provider_kind::ProviderKind;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -36,8 +40,9 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 const CLIENT_FILE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval between two requests to a controller that is starting.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Number of log lines in the error of a failed start.
-const LOG_LINES: usize = 5;
+/// Time after which a controller that has not started on a full disk is no longer waited for. How it ended cannot be
+/// recorded there; a controller starts in less than 1 s.
+const FULL_DISK_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Arguments of `up`. The settings are stored and used by the next `up`.
 #[derive(Debug, Args)]
@@ -92,11 +97,17 @@ pub async fn run(args: &UpArgs, dir: &DataDir, output: &Output) -> Result<(), Co
     let is_running = lock::holder(dir).is_some();
     store_settings(args, dir, is_running, output)?;
     let is_marked = args.restored && mark_restored(dir, is_running)?;
+    let exits = dir.controller_exits();
+    ProcessExits::forget(&exits)
+        .map_err(|error| CommandError::new(format!("cannot delete {}: {error}", exits.display())))?;
     let mut supervisor = match is_running {
-        true => None,
+        true => {
+            resume(dir);
+            None
+        }
         false => {
             check_port_free(dir)?;
-            Some(detach(dir)?)
+            Some(Supervisor::start(dir)?)
         }
     };
     let file = match wait_for_controller(dir, &mut supervisor).await {
@@ -115,14 +126,12 @@ pub async fn run(args: &UpArgs, dir: &DataDir, output: &Output) -> Result<(), Co
     };
     forget_restored(dir)?;
     let state = if is_running { "already up" } else { "up" };
-    let default = DataDir::choose(std::env::var_os("PINTLE_DATA").as_deref().map(std::path::Path::new))?;
-    let data = if *dir == default { String::new() } else { format!(" --data {}", dir.path().display()) };
     let model = if file.model.is_empty() { "none (pintle switch MODEL)" } else { &file.model };
-    output.print(&format!(
-        "{state}: controller {}, model {model}, data in {}\nnext: pintle{data} deploy CHARM-FOLDER\n",
+    output.print(&output.complete(&format!(
+        "{state}: controller {}, model {model}, data in {}\nnext: pintle deploy CHARM-FOLDER\n",
         file.controller,
         dir.path().display()
-    ))
+    )))
 }
 
 /// Makes the controller start a new store generation. Returns whether this was not requested before.
@@ -243,41 +252,83 @@ fn check_port_free(dir: &DataDir) -> Result<(), CommandError> {
     }
 }
 
-/// Starts the supervisor process, which detaches itself by starting a new session.
-fn detach(dir: &DataDir) -> Result<Child, CommandError> {
-    let to_error = |error: std::io::Error| CommandError::new(format!("cannot start the supervisor: {error}"));
-    let log = log_file::open(&dir.log("supervisor")).map_err(to_error)?;
-    Command::new(std::env::current_exe().map_err(to_error)?)
-        .arg("supervise")
-        .arg("--data")
-        .arg(dir.path())
-        .stdin(Stdio::null())
-        .stdout(log.try_clone().map_err(to_error)?)
-        .stderr(log)
-        .current_dir("/")
-        .spawn()
-        .map_err(to_error)
+/// Lets a running supervisor go on that was stopped (SIGSTOP), and start a controller that has ended at once.
+fn resume(dir: &DataDir) {
+    let Some(supervisor) = lock::holder(dir) else { return };
+    // An error means that it has ended meanwhile: the controller does not answer then.
+    let _ = supervisor.signal(Signal::SIGCONT);
+    if Process::read_alive(&dir.controller_pid()).is_none() {
+        let _ = supervisor.signal(Signal::SIGHUP);
+    }
+}
+
+/// The supervisor that this command has started.
+struct Supervisor {
+    process: Child,
+    /// The lengths of the logs of the supervisor and the controller before it was started.
+    log_bytes: [u64; 2],
+}
+
+/// The logs that name the reason of a failed start.
+const LOGS: [&str; 2] = ["supervisor", "controller"];
+
+impl Supervisor {
+    /// Starts the supervisor process, which detaches itself by starting a new session.
+    fn start(dir: &DataDir) -> Result<Supervisor, CommandError> {
+        let to_error = |error: std::io::Error| {
+            CommandError::new(format!("cannot start the supervisor: {}", not_started(&error)))
+        };
+        let path = dir.log("supervisor");
+        let log_bytes = LOGS.map(|log| log_tail::bytes(&dir.log(log)));
+        let log = log_file::open(&path)
+            .map_err(|error| CommandError::new(format!("cannot open {}: {error}", path.display())))?;
+        let process = Command::new(std::env::current_exe().map_err(to_error)?)
+            .arg("supervise")
+            .arg("--data")
+            .arg(dir.path())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().map_err(to_error)?)
+            .stderr(log)
+            .current_dir("/")
+            .spawn()
+            .map_err(to_error)?;
+        Ok(Supervisor { process, log_bytes })
+    }
+
+    /// The error if the supervisor has ended: its own one, or that of a controller that refuses its store.
+    fn ended(&mut self, dir: &DataDir) -> Option<CommandError> {
+        let status = self.process.try_wait().ok()??;
+        let is_refused = status.code() == Some(EXIT_REFUSED.into());
+        let of = usize::from(is_refused);
+        let error = log_tail::error_lines(&dir.log(LOGS[of]), self.log_bytes[of]);
+        let error = error.map(|error| format!(":\n{error}")).unwrap_or_default();
+        let text = format!("the {} exited ({status}){error}", LOGS[of]);
+        Some(process_exits::with_remedy(CommandError::new(text), dir, LOGS[of]))
+    }
 }
 
 /// Waits until the controller that the supervisor of this folder started answers, and returns its client file.
 async fn wait_for_controller(
     dir: &DataDir,
-    supervisor: &mut Option<Child>,
+    supervisor: &mut Option<Supervisor>,
 ) -> Result<ClientFile, CommandError> {
-    let end = Instant::now() + START_TIMEOUT;
+    let started = Instant::now();
     let mut running_since = None;
     let mut last_error = CommandError::new("the controller does not answer");
-    while Instant::now() < end {
-        if let Some(Ok(Some(status))) = supervisor.as_mut().map(Child::try_wait) {
+    while started.elapsed() < START_TIMEOUT {
+        if let Some(failure) = supervisor.as_mut().and_then(|supervisor| supervisor.ended(dir)) {
             // If another `up` started a supervisor first, this command waits for that one.
             if lock::holder(dir).is_none() {
-                // The supervisor's code for a controller that refuses its store.
-                let is_refused = status.code() == Some(EXIT_REFUSED.into());
-                let log = if is_refused { "controller" } else { "supervisor" };
-                let text = format!("the {log} exited ({status}):\n{}", tail(dir, log));
-                return Err(CommandError::new(text).hint(format!("see {}", dir.log(log).display())));
+                return Err(failure);
             }
             *supervisor = None;
+        }
+        let is_failing =
+            || ProcessExits::read(&dir.controller_exits()).is_some_and(|exits| exits.is_failing());
+        if (is_failing() || started.elapsed() > FULL_DISK_TIMEOUT)
+            && let Some(failure) = process_exits::why_no_controller(dir)
+        {
+            return Err(failure);
         }
         if is_own_controller(dir) {
             let since = *running_since.get_or_insert_with(Instant::now);
@@ -293,9 +344,7 @@ async fn wait_for_controller(
         }
         sleep(POLL_INTERVAL).await;
     }
-    let log = dir.log("controller");
-    last_error.message += &format!("\n{}", tail(dir, "controller"));
-    Err(last_error.hint(format!("see {}", log.display())))
+    Err(process_exits::with_remedy(last_error, dir, "controller"))
 }
 
 /// Whether the running controller is a child of the current supervisor, not one that a killed supervisor left.
@@ -312,11 +361,4 @@ async fn request_about(dir: &DataDir) -> Result<Option<ClientFile>, CommandError
     };
     client(&file)?.handle(GetAbout).await?;
     Ok(Some(file))
-}
-
-/// The last lines of a log.
-fn tail(dir: &DataDir, log: &str) -> String {
-    let text = std::fs::read_to_string(dir.log(log)).unwrap_or_default();
-    let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
 }

@@ -5,6 +5,7 @@
 //! after the others have been printed.
 
 use crate::command_error::CommandError;
+use crate::output::Output;
 use crate::render::{self, StructuredFormat};
 use crate::session::CommandSession;
 use crate::terminal_escape::safe_line;
@@ -61,12 +62,14 @@ pub async fn run<A: UserPort>(args: &WhyArgs, session: &CommandSession<A>) -> Re
 fn print<A>(all: &[api::Why], args: &WhyArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
     if let Some(format) = args.format {
         // One entity is printed as an object, several as a list.
-        let mut values: Vec<Value> = all.iter().map(|why| structured(why, now_ms())).collect();
+        let mut values: Vec<Value> =
+            all.iter().map(|why| structured(why, now_ms(), &session.output)).collect();
         let value = if values.len() == 1 { values.remove(0) } else { Value::Array(values) };
         return session.output.print(&render::structured(&value, format)?);
     }
     let (now, zone) = (now_ms(), Zone::new(args.utc));
-    session.output.print(&all.iter().map(|why| text(why, now, &zone)).collect::<String>())
+    let text: String = all.iter().map(|why| text(why, now, &zone)).collect();
+    session.output.print(&session.output.complete(&text))
 }
 
 /// The text for one entity: a line for the entity, then two lines for each cause.
@@ -85,10 +88,11 @@ pub fn text(why: &api::Why, now_ms: i64, zone: &Zone) -> String {
     text
 }
 
-fn structured(why: &api::Why, now_ms: i64) -> Value {
+fn structured(why: &api::Why, now_ms: i64, output: &Output) -> Value {
     let mut value = serde_json::to_value(why).expect("plain data");
     value["now"] = entity_state::describe(&why.now).into();
-    value["causes"] = why.causes.iter().map(|cause| render::cause::structured(cause, now_ms)).collect();
+    value["causes"] =
+        why.causes.iter().map(|cause| render::cause::structured(cause, now_ms, output)).collect();
     value
 }
 
@@ -114,7 +118,7 @@ mod tests {
             more: true,
         };
         compare("commands/why.txt", &text(&why, 36_005_000 + 125_000, &Zone::new(true)));
-        let json = structured(&why, 0);
+        let json = structured(&why, 0, &Output::new(None, std::io::sink(), std::io::sink()));
         assert_eq!(json["causes"][0]["actor"], serde_json::json!({ "unit-agent": "web/0" }));
         assert!(json["causes"][0]["message"].is_string() && json["causes"][0]["hint"].is_string(), "{json}");
     }

@@ -2,6 +2,7 @@
 //!
 //! Used by `why` and by dry runs. The sentences themselves are shared with the controller (`api::text::cause`).
 
+use crate::output::Output;
 use crate::terminal_escape::safe_line;
 use crate::times::Zone;
 use api::text::cause::{self, Times};
@@ -17,10 +18,10 @@ pub fn lines(cause: &Cause, now_ms: i64, zone: &Zone) -> String {
 }
 
 /// The document of a cause, for JSON and YAML: its fields, its sentence and its hint.
-pub fn structured(cause: &Cause, now_ms: i64) -> Value {
+pub fn structured(cause: &Cause, now_ms: i64, output: &Output) -> Value {
     let times = Times { now_ms, time_of_day: None };
     let mut value = serde_json::to_value(cause).expect("plain data");
     value["message"] = json!(cause::sentence(cause, &times));
-    value["hint"] = json!(cause::hint(cause, &times));
+    value["hint"] = json!(output.complete(&cause::hint(cause, &times)));
     value
 }

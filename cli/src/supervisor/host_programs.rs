@@ -6,6 +6,7 @@
 //! [`run_with_lines`]).
 
 use crate::command_error::CommandError;
+use api::text::fault::not_started;
 use host::program::{HostProgram, last_lines};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
@@ -59,24 +60,30 @@ pub fn run_with_lines(
     line: &dyn Fn(&str),
 ) -> Result<(), CommandError> {
     let text = format!("{program} {}", args.join(" "));
-    let to_error = |error: std::io::Error| CommandError::new(format!("cannot run {text}: {error}"));
+    let to_error =
+        |error: std::io::Error| CommandError::new(format!("cannot run {text}: {}", not_started(&error)));
     let mut command = Command::new(program);
     command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(to_error)?;
+    let start = |work: Box<dyn FnOnce() + Send>| std::thread::Builder::new().spawn(work);
     let (mut stderr, stdout) = (child.stderr.take(), child.stdout.take());
     let (send, output) = std::sync::mpsc::channel();
     let send_errors = send.clone();
     // An error of a send means that the program was given up.
-    std::thread::spawn(move || {
+    let lines = start(Box::new(move || {
         for read in BufReader::new(stdout.expect("it is piped")).split(b'\n') {
             let _ = send.send(read.map(Output::Line));
         }
-    });
-    std::thread::spawn(move || {
+    }));
+    let errors = start(Box::new(move || {
         let mut bytes = Vec::new();
         drop(stderr.as_mut().expect("it is piped").read_to_end(&mut bytes));
         let _ = send_errors.send(Ok(Output::Errors(bytes)));
-    });
+    }));
+    if let Err(error) = lines.and(errors) {
+        child.kill().map_err(to_error)?;
+        return Err(CommandError::new(format!("cannot run {text}: {}", not_started(&error))));
+    }
     let (mut errors, mut ended) = (String::new(), None);
     while ended.is_none() {
         match output.recv_timeout(limit) {

@@ -5,7 +5,8 @@
 //! agents do.
 //!
 //! Reading order: `identity` (a copy of a folder is refused) and `renewal` (what a copy must replace), `lock` (one
-//! supervisor per folder), `supervised_process` (a process that is restarted), `machines` and `provisioner` (which
+//! supervisor per folder), `supervised_process` (a process that is restarted), `process_exits` (how it ended),
+//! `machines` and `provisioner` (which
 //! machines must exist), `provider` (how they are created), `agent_file` (how an agent connects to its controller),
 //! `stop` (what `down` stops), `process`.
 
@@ -16,6 +17,7 @@ pub mod lock;
 pub mod machines;
 pub mod network;
 pub mod process;
+pub mod process_exits;
 pub mod provider;
 pub mod provisioner;
 pub mod renewal;

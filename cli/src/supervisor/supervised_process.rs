@@ -2,18 +2,22 @@
 //!
 //! A refusal to serve at the first start ([`EXIT_REFUSED`]) is reported ([`SupervisedProcess::refused`]), so that the
 //! caller can end with the reason at once. After a refusal at a later start the process is restarted as after any other
-//! exit, because agents keep their units running meanwhile.
+//! exit, because agents keep their units running meanwhile. How the process ended is written to a file, in which commands
+//! find why it does not serve ([`ProcessExits`]).
 //!
 //! Used by `supervise` for the controller, and by the `local` provider for machine agents.
 
+use super::process_exits::ProcessExits;
+use api::text::fault;
 use host::file::exists;
-use host::log_file;
 use host::process::Process;
-use host::restart::{EXIT_REFUSED, EndedBy, Restarts};
+use host::restart::{EXIT_REFUSED, EndedBy, RECOVERED_AFTER_MS, Restarts};
+use host::{log_file, log_tail};
+use state::terms::health::ProcessEnd;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::process::Command;
@@ -39,21 +43,31 @@ pub struct Program {
     pub log: PathBuf,
     /// The pid file to write; `None` if the program writes it itself.
     pub pid_file: Option<PathBuf>,
+    /// The file of its [`ProcessExits`], if they are recorded.
+    pub exits_file: Option<PathBuf>,
 }
 
 /// A process that is restarted when it exits, until it is released.
 pub struct SupervisedProcess {
     current: Arc<Mutex<Option<Process>>>,
     refused: Arc<Notify>,
+    retry: Arc<Notify>,
     task: JoinHandle<()>,
 }
 
 impl SupervisedProcess {
     /// Starts the program.
     pub fn start(program: Program) -> SupervisedProcess {
-        let (current, refused) = (Arc::new(Mutex::new(None)), Arc::new(Notify::new()));
-        let task = tokio::spawn(keep_running(program, current.clone(), refused.clone()));
-        SupervisedProcess { current, refused, task }
+        let current = Arc::new(Mutex::new(None));
+        let (refused, retry) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let task = tokio::spawn(keep_running(program, current.clone(), refused.clone(), retry.clone()));
+        SupervisedProcess { current, refused, retry, task }
+    }
+
+    /// Starts the program at once if it waits for its next start, and begins with the shortest delay again. Does nothing
+    /// while it runs.
+    pub fn retry_now(&self) {
+        self.retry.notify_waiters();
     }
 
     /// Waits until the program has refused to serve at its first start.
@@ -68,13 +82,22 @@ impl SupervisedProcess {
     }
 }
 
-async fn keep_running(program: Program, current: Arc<Mutex<Option<Process>>>, refused: Arc<Notify>) {
-    let mut is_first = true;
+async fn keep_running(
+    program: Program,
+    current: Arc<Mutex<Option<Process>>>,
+    refused: Arc<Notify>,
+    retry: Arc<Notify>,
+) {
+    let (mut is_first, mut count) = (true, 0);
     let mut restarts = Restarts::new(FIRST_DELAY_MS, DELAY_MAX_MS);
     loop {
-        let started = Instant::now();
-        let (reason, ended) = match start(&program) {
-            Err(error) => (format!("cannot start: {error}"), EndedBy::Itself),
+        let (started, log_bytes) = (Instant::now(), log_tail::bytes(&program.log));
+        let (reason, end, error) = match start(&program) {
+            Err(error) => {
+                let error =
+                    format!("cannot start {}: {}", program.path.display(), fault::not_started(&error));
+                (error.clone(), ProcessEnd::NotStarted, Some(error))
+            }
             Ok(mut child) => {
                 let process = child.id().and_then(|pid| Process::find(pid as i32));
                 *current.lock().expect("no holder panics") = process;
@@ -85,25 +108,48 @@ async fn keep_running(program: Program, current: Arc<Mutex<Option<Process>>>, re
                 }
                 let ended = child.wait().await;
                 *current.lock().expect("no holder panics") = None;
-                let code = ended.as_ref().ok().and_then(std::process::ExitStatus::code);
-                if is_first && code == Some(EXIT_REFUSED.into()) {
-                    refused.notify_one();
-                }
-                match ended {
-                    Ok(status) => (status.to_string(), EndedBy::of_signal(status.signal())),
-                    Err(error) => (error.to_string(), EndedBy::Itself),
-                }
+                let (reason, end) = match ended {
+                    Ok(status) => (status.to_string(), process_end(status)),
+                    Err(error) => (error.to_string(), ProcessEnd::Unobserved),
+                };
+                (reason, end, log_tail::error_lines(&program.log, log_bytes))
             }
         };
-        is_first = false;
         let ran_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let delay = Duration::from_millis(restarts.delay_ms(ran_ms, ended));
+        count = if ran_ms > RECOVERED_AFTER_MS { 1 } else { count + 1 };
+        if let Some(file) = &program.exits_file
+            && let Err(error) = (ProcessExits { end, error, count }).write(file)
+        {
+            tracing::warn!("cannot write {}: {error}", file.display());
+        }
+        if is_first && end == ProcessEnd::Code(EXIT_REFUSED.into()) {
+            refused.notify_one();
+        }
+        is_first = false;
+        let delay = Duration::from_millis(restarts.delay_ms(ran_ms, ended_by(end)));
         tracing::warn!(
             "{}: {reason}; restarting in {delay:?}, see {}",
             program.path.display(),
             program.log.display()
         );
-        tokio::time::sleep(delay).await;
+        tokio::select! {
+            () = tokio::time::sleep(delay) => {}
+            () = retry.notified() => {
+                (restarts, count) = (Restarts::new(FIRST_DELAY_MS, DELAY_MAX_MS), 0);
+            }
+        }
+    }
+}
+
+fn process_end(status: ExitStatus) -> ProcessEnd {
+    let signal = status.signal().map(ProcessEnd::Signal);
+    status.code().map(ProcessEnd::Code).or(signal).unwrap_or(ProcessEnd::Unobserved)
+}
+
+fn ended_by(end: ProcessEnd) -> EndedBy {
+    match end {
+        ProcessEnd::Signal(signal) => EndedBy::of_signal(Some(signal)),
+        ProcessEnd::Code(_) | ProcessEnd::NotStarted | ProcessEnd::Unobserved => EndedBy::Itself,
     }
 }
 
@@ -137,6 +183,7 @@ mod tests {
             argument_while: None,
             log: folder.path().join("log"),
             pid_file: Some(pid_file.clone()),
+            exits_file: None,
         });
         let next_process = async |old: Option<Process>| loop {
             match Process::read_alive(&pid_file) {
@@ -172,6 +219,7 @@ mod tests {
             argument_while: Some((path("mark"), "--restored")),
             log: path("log"),
             pid_file: None,
+            exits_file: None,
         });
         process.refused().await;
         let ran = || std::fs::read_to_string(path("runs")).expect("it ran");
@@ -181,5 +229,38 @@ mod tests {
         }
         process.release();
         assert_eq!(ran().lines().nth(1), Some("sh"), "the file is gone");
+    }
+
+    /// 1. A process ends at each start, until its next start comes after 30 s. 2. An operator repairs the cause, and does
+    ///    not wait for that start.
+    #[tokio::test(flavor = "current_thread", start_paused = true)]
+    async fn how_a_process_ended_is_recorded_and_a_retry_begins_anew() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        let process = SupervisedProcess::start(Program {
+            path: "sh".into(),
+            arguments: vec!["-c".to_owned(), "echo ERROR cannot serve; exit 1".to_owned()],
+            argument_while: None,
+            log: path("log"),
+            pid_file: None,
+            exits_file: Some(path("exits")),
+        });
+        let count = || ProcessExits::read(&path("exits")).map_or(0, |exits| exits.count);
+        while count() < 12 {
+            tokio::time::sleep(Duration::from_millis(FIRST_DELAY_MS)).await;
+        }
+        let exits = ProcessExits::read(&path("exits")).expect("it ended");
+        assert_eq!(exits.end, ProcessEnd::Code(1));
+        assert_eq!(exits.error.as_deref(), Some("ERROR cannot serve"));
+        let (before, retried) = (tokio::time::Instant::now(), path("log").metadata().expect("there").len());
+        process.retry_now();
+        while path("log").metadata().expect("there").len() == retried {
+            tokio::task::yield_now().await;
+        }
+        assert!(before.elapsed() < Duration::from_millis(DELAY_MAX_MS) / 2, "{:?}", before.elapsed());
+        while count() != 1 {
+            tokio::task::yield_now().await;
+        }
+        process.release();
     }
 }

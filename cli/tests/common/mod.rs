@@ -115,6 +115,7 @@ pub fn sample() -> Status {
         role,
     };
     Status {
+        damaged: Vec::new(),
         position: Position::default(),
         now_ms: NOW_MS,
         model: ModelStatus {

@@ -247,7 +247,7 @@ impl<S: Store, E: Environment> Handle<FetchArchive> for Authorised<S, E> {
     async fn handle(&self, fetch: FetchArchive) -> Result<Archive, ApiError> {
         let sha256 = self.requested_archive(fetch).await?;
         let read = self.controller.environment.archive(&sha256).await;
-        read.map(Archive).ok_or_else(|| missing_file(&sha256))
+        self.found(&sha256, read).map(Archive)
     }
 }
 
@@ -255,11 +255,20 @@ impl<S: Store, E: Environment> Handle<FetchResource> for Authorised<S, E> {
     async fn handle(&self, fetch: FetchResource) -> Result<Archive, ApiError> {
         let sha256 = self.requested_resource(fetch).await?;
         let read = self.controller.environment.archive(&sha256).await;
-        read.map(Archive).ok_or_else(|| missing_file(&sha256))
+        self.found(&sha256, read).map(Archive)
     }
 }
 
 impl<S: Store, E: Environment> Authorised<S, E> {
+    /// Returns the file that the unit has requested; an error if the controller lacks it. The status of the unit names
+    /// that.
+    fn found<T>(&self, sha256: &str, file: Option<T>) -> Result<T, ApiError> {
+        let (_, unit) = self.unit()?;
+        let missing = file.is_none().then(|| sha256.to_owned());
+        self.controller.presence.set_missing_file(unit, missing);
+        file.ok_or_else(|| missing_file(sha256))
+    }
+
     /// Returns the digest of an archive that the unit may read.
     async fn requested_archive(&self, fetch: FetchArchive) -> Result<String, ApiError> {
         let (model, unit) = self.unit()?;
@@ -297,7 +306,7 @@ impl<S: Store, E: Environment> AuthenticatedCaller<S, E> {
             true => caller.requested_resource(parse_body(Method::Post, body)?).await?,
             false => caller.requested_archive(parse_body(Method::Post, body)?).await?,
         };
-        self.controller.environment.open_archive(&sha256).await.ok_or_else(|| missing_file(&sha256))
+        caller.found(&sha256, self.controller.environment.open_archive(&sha256).await)
     }
 }
 

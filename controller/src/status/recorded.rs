@@ -112,6 +112,7 @@ pub(super) enum Observation {
     IsLate(Uuid, bool),
     LastRequest(Uuid, i64),
     Executing(Uuid, Option<Box<ExecutingRun>>),
+    MissingFile(Uuid, Option<String>),
     IsRebootOverdue(Option<i64>, bool),
 }
 
@@ -124,6 +125,7 @@ impl Observation {
             Observation::IsLate(agent, seen) => presence.is_late(*agent) == *seen,
             Observation::LastRequest(agent, seen) => presence.last_request_ms(*agent) == *seen,
             Observation::Executing(agent, seen) => presence.executing(*agent).as_ref() == seen.as_deref(),
+            Observation::MissingFile(unit, seen) => presence.missing_file(*unit) == *seen,
             Observation::IsRebootOverdue(requested_ms, seen) => {
                 presence.is_reboot_overdue(*requested_ms) == *seen
             }
@@ -179,6 +181,12 @@ impl PresenceReader for RecordingPresence<'_> {
     fn executing(&self, agent: Uuid) -> Option<ExecutingRun> {
         let seen = self.presence.executing(agent);
         self.record(Observation::Executing(agent, seen.clone().map(Box::new)));
+        seen
+    }
+
+    fn missing_file(&self, unit: Uuid) -> Option<String> {
+        let seen = self.presence.missing_file(unit);
+        self.record(Observation::MissingFile(unit, seen.clone()));
         seen
     }
 

@@ -32,6 +32,7 @@ use super::{
     ApplyError, CommitChanges, Committed, Compacted, EarlierReader, Position, RunError, Store, StoreError,
     unavailable,
 };
+use api::text::fault::not_started;
 use open::OpenStore;
 use read_pool::ReadPool;
 use reads::{ConnectionReader, change_bytes, changed_since, changes_since, covers, undo_since, usage};
@@ -105,7 +106,9 @@ impl Sqlite {
             broken: broken.clone(),
         };
         let thread = std::thread::Builder::new().name("store".to_owned());
-        let writer = thread.spawn(move || writer.serve(waiting)).map_err(|e| failed(e.to_string()))?;
+        let writer = thread.spawn(move || writer.serve(waiting));
+        let writer =
+            writer.map_err(|error| failed(format!("cannot start a thread: {}", not_started(&error))))?;
         let (requests, writer) = (Some(requests), Some(writer));
         Ok(Sqlite(Arc::new(Shared { store_generation, requests, writer, readers, recent, newest, broken })))
     }

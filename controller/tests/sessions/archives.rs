@@ -2,14 +2,20 @@
 
 use crate::support::*;
 use api::error::ErrorCode;
-use api::{Deploy, FetchArchive, FindArchive, Force, Handle, Refresh, RemoveApplication, UploadArchive};
+use api::{
+    Deploy, EntityChoice, FetchArchive, FindArchive, Force, GetStatus, GetWhy, Handle, Refresh,
+    RemoveApplication, UploadArchive,
+};
 use controller::Environment;
 use controller::janitor::{ARCHIVE_GRACE_MS, Janitor};
 use state::charm::Charm;
 use state::documents::draft::Draft;
 use state::documents::prelude::{GLOBAL, Kind};
 use state::lifecycle::archive;
+use state::terms::cause::Duty;
+use state::terms::names::UnitName;
 use state::terms::operation::{CharmRef, Operation};
+use state::terms::status_message::StatusMessage;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use test_support::memory_store::MemoryStore;
@@ -52,6 +58,34 @@ async fn a_lost_archive_is_reported_with_a_hint() {
             .code,
         ErrorCode::NotFound
     );
+}
+
+/// Whether `why` and the status name the archive that the unit lacks.
+async fn named(fixture: &MemoryFixture, sha256: &str) -> [bool; 2] {
+    let unit = UnitName::new("tiny", 0);
+    let entity = EntityChoice::Unit(unit.clone());
+    let why = fixture.admin.handle(GetWhy { entity }).await.expect("an explanation");
+    let missing = Duty::RestoreFile { application: "tiny".to_owned(), sha256: sha256.to_owned() };
+    let status = fixture.admin.handle(GetStatus).await.expect("a status");
+    let agent = &status.applications["tiny"].units[&unit].agent;
+    let is_shown = agent.message == StatusMessage::FileMissing { unit: unit.clone() };
+    [why.causes.iter().any(|cause| cause.duty == missing), is_shown]
+}
+
+#[tokio::test]
+async fn a_unit_whose_archive_was_lost_names_it_until_the_archive_is_uploaded_again() {
+    let fixture = Fixture::in_memory().await;
+    let sha256 = upload(&fixture, "lost").await;
+    deploy(&fixture, &sha256).await;
+    let agent = fixture.attach_agent("tiny/0").await;
+    let fetch = || agent.api.handle(FetchArchive { sha256: sha256.clone() });
+    fixture.controller.environment.delete_archive(&sha256).await;
+    assert_eq!(named(&fixture, &sha256).await, [false; 2], "its agent has not requested it");
+    fetch().await.expect_err("it is lost");
+    assert_eq!(named(&fixture, &sha256).await, [true; 2]);
+    assert_eq!(upload(&fixture, "lost").await, sha256);
+    fetch().await.expect("it was uploaded again");
+    assert_eq!(named(&fixture, &sha256).await, [false; 2]);
 }
 
 type MemoryFixture = Fixture<MemoryStore, FakeEnvironment>;

@@ -1,8 +1,9 @@
-//! The janitor on a store with damaged documents: these stay, and it deletes the others that must be deleted.
+//! A store with damaged documents: status and why name them; they stay, and the janitor deletes the others that must be
+//! deleted.
 
 use crate::log::{large_report, stored_lines, write_lines};
 use crate::support::*;
-use api::{Handle, InModel};
+use api::{EntityChoice, GetStatus, GetWhy, Handle, InModel};
 use controller::Controller;
 use controller::environment::uuid_v4;
 use controller::janitor::Janitor;
@@ -10,7 +11,8 @@ use controller::store::Store;
 use controller::store::sqlite::{Options, Sqlite};
 use state::documents::draft::{Draft, read};
 use state::documents::prelude::{ArchiveUse, GLOBAL, Kind};
-use state::terms::names::Uuid;
+use state::terms::cause::Duty;
+use state::terms::names::{UnitName, Uuid};
 use state::transitions::log_retention::DEBUG_LOG_BYTES_MAX;
 
 type DiskFixture = Fixture<Sqlite, FakeEnvironment>;
@@ -81,4 +83,23 @@ async fn a_damaged_charm_of_an_application_does_not_keep_the_ended_uses_of_other
         .read_available(|reader| reader.scan(&GLOBAL.prefix(Kind::ArchiveUse), "", 9));
     let uses: Vec<_> = uses.await.0.iter().filter_map(|stored| ArchiveUse::of_key(&stored.key)).collect();
     assert_eq!(uses.iter().map(|archive_use| archive_use.owner).collect::<Vec<_>>(), [web]);
+}
+
+#[tokio::test]
+async fn the_damaged_status_of_a_unit_is_named_by_status_and_why() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let fixture = on_disk(&folder).await;
+    fixture.deploy("web", 1).await;
+    let unit = fixture.unit("web/0").await;
+    assert_eq!(fixture.admin.handle(GetStatus).await.expect("a status").damaged, Vec::<String>::new());
+    let key = fixture.model.unit_status(unit).text().to_owned();
+    let fixture = damage(fixture, &folder, &key).await;
+    for _ in 0..2 {
+        let status = fixture.admin.handle(GetStatus).await.expect("what is left");
+        assert_eq!(status.damaged, [key.as_str()]);
+    }
+    let entity = EntityChoice::Unit(UnitName::new("web", 0));
+    let why = fixture.admin.handle(GetWhy { entity }).await.expect("what is left");
+    let named = Duty::RestoreDocument { document: key };
+    assert!(why.causes.iter().any(|cause| cause.duty == named), "{why:?}");
 }

@@ -30,6 +30,9 @@ pub trait PresenceReader {
     fn last_request_ms(&self, agent: Uuid) -> i64;
     /// The run that an agent executes.
     fn executing(&self, agent: Uuid) -> Option<ExecutingRun>;
+    /// The digest of a file that an agent has requested and the controller lacks: a charm archive, or the file of a
+    /// resource. The agent requests it again until it gets it.
+    fn missing_file(&self, unit: Uuid) -> Option<String>;
     /// Whether a reboot that was requested at this time of the wall clock should have happened by now.
     fn is_reboot_overdue(&self, requested_ms: Option<i64>) -> bool;
 }

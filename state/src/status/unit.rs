@@ -118,6 +118,11 @@ pub fn statuses(
         };
         return UnitStatuses::new(workload, StatusInfo::new(AgentStatus::Lost, silent, since_ms));
     }
+    if presence.missing_file(id).is_some() {
+        let message = StatusMessage::FileMissing { unit: doc.name.clone() };
+        let workload = if failed { as_workload(agent) } else { workload };
+        return UnitStatuses::new(workload, StatusInfo::new(AgentStatus::Failed, message, None));
+    }
     if let Some(running) = presence.executing(id) {
         return UnitStatuses::executing(workload, running.activity, Some(running.since_ms));
     }

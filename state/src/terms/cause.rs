@@ -333,6 +333,13 @@ pub enum Duty {
         /// The key of the document.
         document: String,
     },
+    /// Restore a file that the controller lacks and the unit needs: a charm archive, or the file of a resource.
+    RestoreFile {
+        /// The application of the unit.
+        application: String,
+        /// The digest of the file, which is its name in the folder of the controller.
+        sha256: String,
+    },
     /// Reboot the machine by hand: the reboot that a hook requested did not come within
     /// [`crate::unit::decision::REBOOT_DEADLINE_MS`].
     RebootByHand {

@@ -52,6 +52,9 @@ pub enum Fault {
     FolderFormat,
     /// The folder of the tool socket belongs to another user.
     SocketFolder,
+    /// The folder holds an older state of the unit than the controller has recorded: it is a copy, or an older state was
+    /// put back into it.
+    OlderState,
 }
 
 impl Fault {
@@ -70,6 +73,7 @@ impl Fault {
         Fault::Disk,
         Fault::FolderFormat,
         Fault::SocketFolder,
+        Fault::OlderState,
     ];
 }
 

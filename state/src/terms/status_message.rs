@@ -96,6 +96,11 @@ pub enum StatusMessage {
         /// The unit.
         unit: UnitName,
     },
+    /// The controller lacks a file that the agent requests: a charm archive, or the file of a resource.
+    FileMissing {
+        /// The unit.
+        unit: UnitName,
+    },
     /// The agent ends repeatedly.
     AgentEnded {
         /// How it ended the last time.

@@ -50,9 +50,10 @@ pub(crate) fn explain(facts: &Facts<'_>, id: Uuid) -> Result<Why, Refusal> {
                 causes.push(attach_cause(facts, &doc, &machine));
             }
             // the unit does nothing else before its current run has finished, whatever its life
-            match running {
-                Some(running) => causes.push(finish_cause(facts, &doc, &machine, running)),
-                None => causes.extend(next_operation_causes(facts, id, &doc, &agent, is_silent)),
+            match (missing_file(facts, id, &doc), running) {
+                (Some(missing), _) => causes.push(missing),
+                (None, Some(running)) => causes.push(finish_cause(facts, &doc, &machine, running)),
+                (None, None) => causes.extend(next_operation_causes(facts, id, &doc, &agent, is_silent)),
             }
         }
     }
@@ -104,6 +105,13 @@ fn attach_cause(facts: &Facts<'_>, doc: &UnitDoc, machine: &str) -> Cause {
         Some(_) => agent_causes::not_started(&doc.name, Some(machine)),
     };
     cause.since(doc.created_ms)
+}
+
+/// Returns the cause for a unit whose agent requests a file that the controller lacks.
+fn missing_file(facts: &Facts<'_>, id: Uuid, doc: &UnitDoc) -> Option<Cause> {
+    let sha256 = facts.presence.missing_file(id).filter(|_| !facts.presence.is_lost(id))?;
+    let duty = Duty::RestoreFile { application: doc.name.application.clone(), sha256 };
+    Some(Cause::new(Entity::Unit(doc.name.clone()), duty, Actor::Operator))
 }
 
 fn finish_cause(facts: &Facts<'_>, doc: &UnitDoc, machine: &str, running: ExecutingRun) -> Cause {

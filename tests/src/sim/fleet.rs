@@ -270,7 +270,8 @@ impl AgentFleet {
         }
         match end {
             unit_agent::UnitAgentEnd::Finished
-            | unit_agent::UnitAgentEnd::Copy(_)
+            | unit_agent::UnitAgentEnd::Fenced(_)
+            | unit_agent::UnitAgentEnd::OlderState(_)
             | unit_agent::UnitAgentEnd::Diverged(_) => folder.has_finished = true,
             unit_agent::UnitAgentEnd::Disk(_) | unit_agent::UnitAgentEnd::AttachAgain(_) => {
                 folder.start_ms = self.world.now_ms() + RESTART_MS + self.world.below(RESTART_SPREAD_MS);

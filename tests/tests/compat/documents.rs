@@ -7,6 +7,7 @@ use api::AgentConfig;
 use api::client_file::ClientFile;
 use cli::supervisor::identity::FolderIdentity;
 use cli::supervisor::network::Network;
+use cli::supervisor::process_exits::ProcessExits;
 use cli::supervisor::provider::Instance;
 use cli::supervisor::settings::UpSettings as Settings;
 use controller::installation::ControllerIdentity;
@@ -42,7 +43,7 @@ types! { made_documents, loads_documents:
 }
 
 types! { made_files, loads_files:
-    ClientFile AgentConfig Instance Network Settings ControllerIdentity FolderIdentity KeyFile
+    ClientFile AgentConfig Instance Network Settings ControllerIdentity FolderIdentity KeyFile ProcessExits
 }
 
 /// The samples of [`TokenHolder`], which a [`Maker`] cannot make: the kind is a tag among the fields, which a

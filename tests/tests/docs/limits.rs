@@ -100,7 +100,7 @@ const ROWS: &[(&str, &[Constant])] = &[
     ("processes", &[]),
     ("inotify instances and watches", &[("agent/src/file_watch.rs", "POLL", Time)]),
     ("size of one file", &[]),
-    ("disk space, inodes, quota", &[("agent/src/observation.rs", "FREE_BYTES_MIN", Bytes)]),
+    ("disk space, inodes, quota", &[("host/src/disk.rs", "FREE_BYTES_MIN", Bytes)]),
     ("memory", &[]),
     ("local ports", &[]),
     ("open files of one process", &[]),

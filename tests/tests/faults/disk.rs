@@ -15,7 +15,7 @@ use tests::scene::{Scene, scene, text};
 use tests::tally_scenario::{STARTED, deploy, ran, results, until_ran};
 
 /// Runs a test again in a mount namespace where it is root; inside of it, runs `test`.
-fn with_mounts(name: &str, test: impl FnOnce()) {
+pub fn with_mounts(name: &str, test: impl FnOnce()) {
     again_in(namespace(), name, test);
 }
 
@@ -42,13 +42,13 @@ fn on_a_small_disk(scene: &Scene, folder: &Path, size: &str) {
 }
 
 /// Fills the file system.
-fn fill(folder: &Path) {
+pub fn fill(folder: &Path) {
     let mut ballast = File::create(folder.join("ballast")).expect("there is room for a name");
     let block = [0; 4096];
     while ballast.write_all(&block).is_ok() {}
 }
 
-fn free(folder: &Path) {
+pub fn free(folder: &Path) {
     fs::remove_file(folder.join("ballast")).expect("it was full");
 }
 

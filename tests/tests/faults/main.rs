@@ -14,3 +14,4 @@ mod proxy;
 mod raw_client;
 mod settings;
 mod stalling_proxy;
+mod start;

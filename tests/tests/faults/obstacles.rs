@@ -143,6 +143,37 @@ fn a_damaged_journal_that_was_set_aside_is_named_until_it_is_deleted() {
     until_well(&scene, &folder, &STARTED);
 }
 
+/// 1. The stored state of a unit is backed up. 2. Its agent attaches once more, and runs a hook. 3. The backup is put
+///    back.
+#[test]
+fn an_older_state_that_was_put_back_is_named_until_the_recorded_one_is_taken_over() {
+    let (scene, folder) = idle();
+    scene.ok(&["down"]);
+    let files = ["state.yaml", "journal.yaml"].map(|name| folder.join(name));
+    let older = files.each_ref().map(|file| fs::read(file).expect("the file exists"));
+    scene.ok(&["up"]);
+    scene.ok(&["config", "db", "say=newer"]);
+    let hooks = [&STARTED[..], &["config-changed"]].concat();
+    until_ran(&scene, "db/0", &hooks);
+    scene.ok(&["down"]);
+    for (file, older) in files.iter().zip(older) {
+        fs::write(file, older).expect("it is ours");
+    }
+    scene.ok(&["up"]);
+    let (fault, unit) = (Fault::OlderState, UnitName::new("db", 0));
+    let is_named =
+        |cause: &Cause| matches!(cause.duty, Duty::ClearFault { fault: named, .. } if named == fault);
+    scene.until("why names the state", |host| host.causes("db/0").iter().any(is_named).then_some(()));
+    let message = status_message::describe(&StatusMessage::Fault { fault, unit });
+    scene.until("status names it", |host| (agent_message(host) == message).then_some(()));
+    assert_eq!(ran(&scene, "db/0"), hooks, "nothing ran in the older state");
+    // the remedy
+    for file in files {
+        fs::remove_file(file).expect("it is ours");
+    }
+    until_well(&scene, &folder, &hooks);
+}
+
 #[test]
 fn a_socket_folder_of_another_user_is_named_until_it_is_removed() {
     if !is_root() {

@@ -56,6 +56,7 @@ fn name(duty: &Duty) -> &'static str {
         Duty::StartUnitAgent { .. } => "StartUnitAgent",
         Duty::InstallHookTools => "InstallHookTools",
         Duty::RestoreDocument { .. } => "RestoreDocument",
+        Duty::RestoreFile { .. } => "RestoreFile",
         Duty::Attach { .. } => "Attach",
         Duty::Respond { .. } => "Respond",
         Duty::Start { .. } => "Start",
@@ -90,7 +91,7 @@ fn name(duty: &Duty) -> &'static str {
 }
 
 /// The number of duties that [`name`] lists.
-const DUTIES: usize = 51;
+const DUTIES: usize = 52;
 
 fn examples() -> Vec<Cause> {
     let web = UnitName::new("web", 0);
@@ -144,6 +145,10 @@ fn examples() -> Vec<Cause> {
         of_unit(Duty::StartUnitAgent { machine: Some(machine()) }, Actor::MachineAgent(machine())),
         of_unit(Duty::InstallHookTools, Actor::Operator).last_error("pintle-hook is missing".to_owned()),
         of_unit(Duty::RestoreDocument { document: "MODEL/replica/UNIT".to_owned() }, Actor::Operator),
+        of_unit(
+            Duty::RestoreFile { application: "web".to_owned(), sha256: "SHA256".to_owned() },
+            Actor::Operator,
+        ),
         by_agent(Duty::Attach { machine: machine() }),
         by_agent(Duty::Respond { machine: machine(), lost: true, subordinate: false }),
         by_agent(Duty::Start { activity: running(), reason: StartReason::SettingsChanged, silent: false }),
@@ -400,7 +405,8 @@ fn next_message(message: &StatusMessage) -> Option<StatusMessage> {
             StatusMessage::FilesSetAside { files, unit }
         }
         StatusMessage::FilesSetAside { .. } => StatusMessage::Fault { fault: Fault::Disk, unit },
-        StatusMessage::Fault { .. } => {
+        StatusMessage::Fault { .. } => StatusMessage::FileMissing { unit },
+        StatusMessage::FileMissing { .. } => {
             StatusMessage::AgentEnded { end: ProcessEnd::Signal(9), count: 2, unit }
         }
         // an application whose units `pintle why` would take for machines

@@ -43,7 +43,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
         "ERROR could not download resource",
         "Juju's text for resource-get (spec/hook-tools.md)",
     ),
-    ("agent/src/observation.rs", "", "lines of tracing, Rust and the loader, which the function looks for"),
+    ("host/src/log_tail.rs", "", "lines of tracing, Rust and the loader, which the function looks for"),
     ("agent/src/service/systemd.rs", "ExecStart=", "a line of systemd's language"),
     ("cli/tests/status.rs", "", "the layout of Juju's status"),
     ("cli/tests/tasks.rs", "", "the layout of Juju's table of operations"),

@@ -18,7 +18,7 @@ pub(super) fn session(reason: &SessionRefusal) -> RefusalText {
         }
         SessionRefusal::NewerAgent { newest, epoch } => with_hint(
             format!("a newer agent of this unit has attached (epoch {newest}, this one is {epoch})"),
-            "this agent is a copy; stop it",
+            "the folder of this agent is a copy, or an older state was put back into it",
         ),
         SessionRefusal::RemovedByForce => with_hint(
             "this unit is removed by force: the controller acts in its agent's place",

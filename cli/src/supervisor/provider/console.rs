@@ -45,11 +45,12 @@ mod tests {
     /// Writes this number of lines to the console and waits until they are recorded.
     async fn write_lines(log: &Path, lines: usize) {
         let (mut console, recording) = record(log).expect("a pipe");
-        let writing = tokio::task::spawn_blocking(move || {
+        let writing = std::thread::spawn(move || {
             (0..lines).try_for_each(|line| writeln!(console, "{line} {}", "x".repeat(1_000)))
         });
-        assert!(writing.await.is_ok_and(|written| written.is_ok()), "the console accepts all");
+        // it ends when the thread has closed the console
         recording.await.expect("recorded");
+        assert!(writing.join().is_ok_and(|written| written.is_ok()), "the console accepts all");
     }
 
     #[tokio::test(flavor = "current_thread")]

@@ -74,6 +74,7 @@ impl Local {
             argument_while: None,
             log: folder.join(MACHINE_LOG),
             pid_file: None,
+            exits_file: None,
         };
         self.running.insert(machine, SupervisedProcess::start(program));
         Ok(())

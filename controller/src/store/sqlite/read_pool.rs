@@ -6,6 +6,7 @@
 use super::damaged_documents::DamagedDocuments;
 use super::reads::{CHANGE_LOG, ConnectionReader, STATEMENTS, is_damage, newest_revision};
 use crate::store::unavailable::{self, Unavailable};
+use api::text::fault::not_started;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use state::documents::draft::Revision;
 use std::io;
@@ -43,7 +44,7 @@ impl ReadPool {
         };
         let connections = (0..READERS).map(|_| open()).collect::<Result<Vec<_>, _>>();
         let pool = ReadPool::of(connections.map_err(|error| error.to_string())?, damaged_documents);
-        pool.map_err(|error| format!("cannot start a thread: {error}"))
+        pool.map_err(|error| format!("cannot start a thread: {}", not_started(&error)))
     }
 
     fn of(connections: Vec<Connection>, damaged_documents: Arc<DamagedDocuments>) -> io::Result<ReadPool> {

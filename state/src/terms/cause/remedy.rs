@@ -30,6 +30,13 @@ pub enum Remedy {
     CheckStoreGeneration,
     /// List what is damaged in the store, and restore it from a backup.
     RestoreStore,
+    /// Upload the file again, or put it back.
+    UploadFile {
+        /// The application whose charm or resource it is.
+        application: String,
+        /// The digest of the file.
+        sha256: String,
+    },
     /// Check that the machine agent runs.
     CheckMachineAgent {
         /// The machine; none for the unit's own machine.
@@ -218,6 +225,9 @@ impl Cause {
             }
             Duty::InstallHookTools => Remedy::InstallHookTools,
             Duty::RestoreDocument { .. } => Remedy::RestoreStore,
+            Duty::RestoreFile { application, sha256 } => {
+                Remedy::UploadFile { application: application.clone(), sha256: sha256.clone() }
+            }
             Duty::Attach { machine } => {
                 self.unit_remedy(|unit| Remedy::ReadAgentLog { unit, machine: Some(machine.clone()) })
             }

@@ -81,13 +81,10 @@ async fn of_model(data: &Path, units: u32) -> f64 {
 async fn command(data: &Path, words: &[&str]) -> f64 {
     let mut command = Command::new(host::programs().join("pintle"));
     command.args(words).arg("--data").arg(data).stdout(Stdio::null());
-    let ran = tokio::task::spawn_blocking(move || {
-        let begin = Instant::now();
-        let status = command.status().expect("pintle was built: cargo build --release --workspace");
-        assert!(status.success());
-        begin.elapsed().as_secs_f64() * 1000.0
-    });
-    ran.await.expect("it does not panic")
+    let begin = Instant::now();
+    let ran = tokio::process::Command::from(command).status().await;
+    assert!(ran.expect("pintle was built: cargo build --release --workspace").success());
+    begin.elapsed().as_secs_f64() * 1000.0
 }
 
 /// Sets the workload status of a unit.

@@ -1,0 +1,84 @@
+//! Work that may block for seconds, such as reading many files, beside the loop of an agent.
+//!
+//! The runtime's own pool must not be used: it ends the process when the limit of processes and threads is reached
+//! (`ulimit -u`, `TasksMax=`), and the service manager starts the agent again, for the same end. Here the work is then
+//! done in the loop itself, which it delays, and the log names the limit.
+//!
+//! Each call has one thread, which ends with its work. The callers wait for one result before they begin the next work,
+//! so an agent has at most one of these threads.
+//!
+//! Called by `hook_process::resources` and `unit_supervisor`.
+
+use crate::fault;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::Builder;
+use tokio::sync::oneshot;
+
+/// Runs the work on a thread of its own, or in this call if no thread can be started. If the call is dropped, the
+/// thread still completes the work.
+pub async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (reply, answer) = oneshot::channel();
+    let work = move || {
+        let _ = reply.send(work()); // an error means that the call was dropped
+    };
+    // the thread takes the work out of it; if there is no thread, the work is still there
+    let work = Arc::new(Mutex::new(Some(work)));
+    let shared = work.clone();
+    let take = |work: &Mutex<Option<_>>| work.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let thread = Builder::new().name("blocking".to_owned()).spawn(move || {
+        if let Some(work) = take(&shared) {
+            work();
+        }
+    });
+    if let Err(error) = thread {
+        tracing::warn!(
+            "cannot start a thread: {}; the agent waits for work on files",
+            fault::with_setting(&error)
+        );
+        if let Some(work) = take(&work) {
+            work();
+        }
+    }
+    answer.await.expect("work on files does not panic")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+    /// The environment variable of the process in which no further thread can be started.
+    const LIMITED: &str = "PINTLE_TEST_NO_THREAD";
+    const NAME: &str = "blocking::tests::work_is_done_whether_or_not_a_thread_can_be_started";
+
+    /// Lets this process use no more memory: the stack of another thread finds no room, which the C library reports as
+    /// it reports the limit of processes. That limit itself does not apply to root.
+    fn allow_no_thread() {
+        let used = std::fs::read_to_string("/proc/self/statm").expect("it runs");
+        let pages: u64 = used.split(' ').next().and_then(|pages| pages.parse().ok()).expect("a number");
+        let (_, hard) = getrlimit(Resource::RLIMIT_AS).expect("it is known");
+        setrlimit(Resource::RLIMIT_AS, pages * 4096 + (512 << 10), hard).expect("it is lowered");
+    }
+
+    #[test]
+    fn work_is_done_whether_or_not_a_thread_can_be_started() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let thread = |is_own: bool| {
+            let this = std::thread::current().id();
+            let ran = runtime.block_on(run(move || std::thread::current().id()));
+            assert_eq!(ran == this, is_own);
+        };
+        if std::env::var_os(LIMITED).is_some() {
+            allow_no_thread();
+            return thread(true);
+        }
+        thread(false);
+        let limited = std::process::Command::new(std::env::current_exe().expect("it has a path"))
+            .args(["--exact", NAME, "--nocapture"])
+            .env(LIMITED, "")
+            .output()
+            .expect("it runs");
+        assert!(limited.status.success(), "{limited:?}");
+        assert!(String::from_utf8_lossy(&limited.stdout).contains("1 passed"), "{limited:?}");
+    }
+}

@@ -1,0 +1,116 @@
+//! Completes the commands of hints: a hint that is pasted into a shell must reach the system that printed it.
+//!
+//! Hints are written by the controller, by `api::text` and by each command, and none of them knows the flags of this
+//! command line. What is printed therefore passes through here: errors in `commands::dispatch`, the rest in `output`.
+
+use crate::arguments::GlobalArguments;
+use crate::commands::Arguments;
+use crate::data_dir::DataDir;
+use clap::CommandFactory;
+
+/// How a command of a hint begins.
+const PROGRAM: &str = "pintle ";
+/// The characters that end a command in a hint.
+const ENDS: [char; 6] = [',', ';', '"', ')', '(', '\n'];
+/// The commands that use no model, or name it otherwise.
+const WITHOUT_MODEL: [&str; 11] = [
+    "up",
+    "down",
+    "models",
+    "add-model",
+    "destroy-model",
+    "show-model",
+    "switch",
+    "controllers",
+    "show-controller",
+    "whoami",
+    "version",
+];
+
+/// The flags of this command line that select the system: each is empty, or begins with a space.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommandFlags {
+    data: String,
+    model: String,
+}
+
+impl CommandFlags {
+    /// The flags that were given, on the command line or in the environment, which another shell may not have.
+    pub fn of(global: &GlobalArguments) -> CommandFlags {
+        let dir = global.data.as_deref().and_then(|data| DataDir::choose(Some(data)).ok());
+        let quoted = |text: &str| host::shell::quote(text);
+        let data = dir.map(|dir| format!(" --data {}", quoted(&dir.path().to_string_lossy())));
+        let model = global.model.as_deref().map(|model| format!(" -m {}", quoted(model)));
+        CommandFlags { data: data.unwrap_or_default(), model: model.unwrap_or_default() }
+    }
+
+    /// Returns the text with the flags in each of its commands, after the verb.
+    pub fn complete(&self, text: &str) -> String {
+        if (self.data.is_empty() && self.model.is_empty()) || !text.contains(PROGRAM) {
+            return text.to_owned();
+        }
+        let known = Arguments::command();
+        let is_verb = |word: &str| known.find_subcommand(word).is_some();
+        let mut completed = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(at) = rest.find(PROGRAM) {
+            let (before, command) = rest.split_at(at + PROGRAM.len());
+            let is_word = |c: char| c.is_ascii_lowercase() || c == '-';
+            let (verb, arguments) = command.split_at(command.find(|c| !is_word(c)).unwrap_or(command.len()));
+            completed += before;
+            completed += verb;
+            if is_verb(verb) {
+                completed += &self.missing(verb, arguments);
+            }
+            rest = arguments;
+        }
+        completed + rest
+    }
+
+    /// The flags that a command lacks. `arguments`: the text after its verb.
+    fn missing(&self, verb: &str, arguments: &str) -> String {
+        let own = arguments.split(ENDS).next().unwrap_or_default();
+        let data = if own.contains(" --data ") { "" } else { &self.data };
+        let has_model = WITHOUT_MODEL.contains(&verb) || own.contains(" -m ");
+        let model = if has_model { "" } else { &self.model };
+        format!("{data}{model}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn complete(data: Option<&str>, model: Option<&str>, text: &str) -> String {
+        let global = GlobalArguments {
+            data: data.map(Into::into),
+            model: model.map(str::to_owned),
+            ..GlobalArguments::default()
+        };
+        CommandFlags::of(&global).complete(text)
+    }
+
+    #[test]
+    fn each_command_of_a_hint_gets_the_flags_that_it_lacks() {
+        let (data, model) = (Some("/a b"), Some("shop"));
+        for (text, completed) in [
+            ("pintle down, then pintle up", "pintle down --data '/a b', then pintle up --data '/a b'"),
+            ("see: pintle why web/0", "see: pintle why --data '/a b' -m shop web/0"),
+            ("(pintle why model -m dev)", "(pintle why --data '/a b' model -m dev)"),
+            ("pintle --data /c up, pintle-agent show DIR", "pintle --data /c up, pintle-agent show DIR"),
+            ("the pintle of today", "the pintle of today"),
+            ("pintle up", "pintle up --data '/a b'"),
+        ] {
+            assert_eq!(complete(data, model, text), completed);
+        }
+        assert_eq!(complete(None, model, "pintle resolved web/0"), "pintle resolved -m shop web/0");
+        assert_eq!(complete(data, None, "pintle resolved web/0"), "pintle resolved --data '/a b' web/0");
+        assert_eq!(complete(None, None, "pintle resolved web/0"), "pintle resolved web/0");
+    }
+
+    #[test]
+    fn the_commands_without_a_model_exist() {
+        let known = Arguments::command();
+        assert_eq!(WITHOUT_MODEL.iter().find(|verb| known.find_subcommand(verb).is_none()), None);
+    }
+}
