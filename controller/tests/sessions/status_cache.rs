@@ -183,7 +183,8 @@ impl Walk {
                 model: self.fixture.model,
                 unit,
             });
-            let attach = api::Attach { nonce: Uuid(7), epoch: 0, store_generation: None };
+            let attach =
+                api::Attach { nonce: Uuid(7), epoch: 0, store_generation: None, teardown_begun: false };
             if let Ok(attached) = session.handle(attach).await {
                 let (epoch, replica) = (attached.answer.epoch, attached.answer.replica);
                 let (sequence, digest) =

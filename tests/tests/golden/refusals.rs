@@ -167,6 +167,7 @@ examples! { record: RecordRefusal {
     OtherContent { sequence: 7 },
     NotSuccessor { sequence: 7, applied: 6 },
     RecordsMissing { sequence: 7, expected: 5 },
+    UnitAlive { unit: web(), sequence: 7 },
     OtherRelation { relation: Uuid(5), number: 3, endpoint: own("db") },
     ResyncStateMisplaced {},
     ScopeNeverEntered { relation: 3 },

@@ -7,3 +7,4 @@ mod resyncs;
 mod secrets;
 mod sessions;
 mod writes;
+mod teardown;

@@ -141,6 +141,10 @@ fn the_agent_sets_the_workload_status_until_the_charm_does() {
     let next = read(world.reader(), &MODEL.replica(unit)).expect("it has one").local.run + 1;
     started(&mut world, next, HookName::UpdateStatus);
     assert_eq!(shown(&world, unit), (unknown, idle.clone()));
+    let destroy = |world: &mut World, unit| {
+        world.run(|draft, _| unit::destroy(draft, MODEL, unit, 60)).expect("the removal is accepted");
+    };
+    destroy(&mut world, unit);
     started(&mut world, next, HookName::Stop);
     assert_eq!(shown(&world, unit), (stopping.clone(), idle.clone()));
     quiet.done(&mut world, Operation::Hook(Hook::Stop));
@@ -159,6 +163,7 @@ fn the_agent_sets_the_workload_status_until_the_charm_does() {
     let active = |text| (WorkloadStatus::Active, of_charm(text));
     assert_eq!(shown(&world, loud.unit), (active("here"), idle), "kept through start");
     let failed = || Outcome::Failed { reason: FailureReason::exit(1), retry: None };
+    destroy(&mut world, loud.unit);
     let stop = loud.record(Operation::Hook(Hook::Stop), failed());
     loud.commit(&mut world, stop);
     let error = (AgentStatus::Error, StatusMessage::HookFailed { hook: HookName::Stop });
