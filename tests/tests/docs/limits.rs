@@ -143,6 +143,7 @@ const ROWS: &[(&str, &[Constant])] = &[
     ("the time in which `tar` or `debootstrap`", &[("host/src/program.rs", "COPY", Time)]),
     ("a setting of an application", &[]),
     ("a field of a user's request", &[]),
+    ("the encrypted contents of all secrets of one unit", &[(SECRET, "OWNED_BYTES_MAX", Bytes)]),
     // What an agent may send
     ("any number", &[(VALIDATION, "NUMBER_MAX", Power)]),
     ("the number of a run", &[(VALIDATION, "RUNS_AHEAD_MAX", Power)]),

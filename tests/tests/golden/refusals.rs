@@ -276,6 +276,7 @@ examples! { secret: SecretRefusal {
     Exists { id: SecretId::from_bits(0) },
     RevisionNotFound { id: SecretId::from_bits(0), revision: 2 },
     TooMany { what: SecretLimit::Revisions, max: 200 },
+    NoRoom { bytes: 67_108_865, max: 67_108_864 },
     Sealed { id: SecretId::from_bits(0) },
     Empty {},
     BadContent { key: own("a_b") },
