@@ -81,18 +81,33 @@ const ROWS: &[(&str, &[Constant])] = &[
             (BUDGET, "WAIT_MAX", Time),
         ],
     ),
-    ("bodies of all callers", &[(BODY, "BODIES_MAX", Bytes)]),
+    (
+        "bodies of all callers",
+        &[
+            (BODY, "BODIES_OF_UNITS_MAX", Bytes),
+            (BODY, "BODIES_OF_MACHINES_MAX", Bytes),
+            (BODY, "BODIES_OF_USERS_MAX", Bytes),
+        ],
+    ),
     // Responses
     ("files that are sent to one agent", &[(SENDING, "OF_AGENT_MAX", Count), (BUDGET, "WAIT_MAX", Time)]),
     (
         "large responses to one caller",
         &[
-            (SENDING, "OF_CALLER_BYTES_MAX", Bytes),
+            (SENDING, "OF_AGENT_BYTES_MAX", Bytes),
+            (SENDING, "OF_USER_BYTES_MAX", Bytes),
             ("controller/src/archive_file.rs", "PIECE_BYTES", Bytes),
             (BUDGET, "WAIT_MAX", Time),
         ],
     ),
-    ("large responses to all callers", &[(SENDING, "RESPONSES_BYTES_MAX", Bytes)]),
+    (
+        "large responses to all callers",
+        &[
+            (SENDING, "OF_UNITS_BYTES_MAX", Bytes),
+            (SENDING, "OF_MACHINES_BYTES_MAX", Bytes),
+            (SENDING, "OF_USERS_BYTES_MAX", Bytes),
+        ],
+    ),
     ("the rate of a file", &[]),
     // A host with many units
     ("open files of a process", &[]),
