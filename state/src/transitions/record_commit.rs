@@ -200,7 +200,7 @@ pub fn apply_report(
     let AgentSession { model, unit, .. } = session;
     let doc = session::check_epoch(draft, session)?;
     let last_run = draft.get(&model.replica(unit)).map_or(0, |replica| replica.local.run);
-    let EarlyReport { run, reports, executing } = &**report;
+    let EarlyReport { run, reports, executing, .. } = &**report;
     require_run(last_run, *run)?;
     if is_record_applied(draft, model, unit, *run) {
         return Ok(Vec::new());
@@ -213,6 +213,13 @@ pub fn apply_report(
         action::set_running(draft, model, unit, activity, now_ms);
     }
     Ok(dropped)
+}
+
+/// Since when a unit runs what it reports, by the clock of the controller: not before the unit was created, whatever the
+/// agent reports, and not later than now.
+pub fn executing_since(draft: &mut Draft, session: AgentSession, report: &EarlyReport, now_ms: i64) -> i64 {
+    let created_ms = draft.get(&session.model.unit(session.unit)).map_or(now_ms, |doc| doc.created_ms);
+    now_ms.saturating_sub_unsigned(report.executing_for_ms).max(created_ms).min(now_ms)
 }
 
 /// Stores that a record was refused, if it can never be applied: until another record is applied, the unit is shown in
