@@ -7,6 +7,7 @@ use crate::service::{Supervision, systemd};
 use crate::{fault, inspect, juju_exec, machine_program, unit_program};
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
+use host::escape::one_line;
 use host::inherited;
 use host::logging::{self, LogFilter};
 use std::io;
@@ -149,6 +150,7 @@ fn run_async<F: Future<Output = Result<ExitCode>>>(main: impl FnOnce(LogFilter) 
 }
 
 async fn run_and_print(text: impl Future<Output = Result<String>>) -> Result<ExitCode> {
-    print!("{}", text.await?);
+    // the text quotes what charms and programs have printed
+    text.await?.lines().for_each(|line| println!("{}", one_line(line)));
     Ok(ExitCode::SUCCESS)
 }

@@ -11,7 +11,7 @@ use state::lifecycle::leadership::GrantedLease;
 use state::terms::activity::Activity;
 use state::terms::leader_settings::LeaderSettingsView;
 use state::terms::position::{Committed, Position};
-use state::terms::secret::{SecretContent, SecretId};
+use state::terms::secret::{SecretContent, SecretId, SecretOwnerKind};
 use state::transitions::leader_settings::LeaderWrite;
 use state::unit::record::{CommitOutcome, Record, RunReport};
 use state::unit::relation_view::{BagRequest, BagView};
@@ -85,6 +85,8 @@ pub struct SealSecret {
     /// The secret; none for a new one, whose id is returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<SecretId>,
+    /// Who owns the secret: its contents are bounded altogether.
+    pub owner: SecretOwnerKind,
     /// The content.
     pub content: SecretContent,
 }

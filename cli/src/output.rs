@@ -1,12 +1,16 @@
 //! The output of a command: results go to stdout (or the file of `-o`), remarks and warnings to stderr.
 //!
-//! Clients parse stdout, so nothing but results may be printed there. Commands print only through [`Output`].
+//! Clients parse stdout, so nothing but results may be printed there. Commands print only through [`Output`]. It escapes
+//! control characters where a stream is a terminal, whatever a command prints: text of charms is in the output of
+//! processes, in YAML and in JSON. Elsewhere every byte is printed as it is.
 
 use crate::arguments::GlobalArguments;
 use crate::command_error::CommandError;
 use crate::command_flags::CommandFlags;
+use crate::terminal_escape::{safe_line, safe_text};
 use api::WriteWarning;
 use api::text::warning;
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,25 +25,34 @@ pub struct Output {
     stderr: Stream,
     /// The flags that a command of a hint needs.
     flags: CommandFlags,
+    /// Whether stdout is a terminal.
+    stdout_is_terminal: bool,
     /// Whether stderr is a terminal.
-    is_terminal: bool,
+    stderr_is_terminal: bool,
 }
 
 impl Output {
     /// An output to the streams of this process, or to the file of `-o`.
     pub fn of_process(global: &GlobalArguments) -> Output {
         let output = Output::new(global.output.clone(), io::stdout(), io::stderr());
-        Output { is_terminal: io::stderr().is_terminal(), flags: CommandFlags::of(global), ..output }
+        let (stdout, stderr) = (io::stdout().is_terminal(), io::stderr().is_terminal());
+        Output { flags: CommandFlags::of(global), ..output.on_terminals(stdout, stderr) }
     }
 
-    /// An output to these streams. The result goes to `file` instead of `stdout` if there is one.
+    /// The same output; whether stdout and stderr are terminals is as stated.
+    pub fn on_terminals(self, stdout_is_terminal: bool, stderr_is_terminal: bool) -> Output {
+        Output { stdout_is_terminal, stderr_is_terminal, ..self }
+    }
+
+    /// An output to these streams, which are no terminals. The result goes to `file` instead of `stdout` if there is one.
     pub fn new(
         file: Option<PathBuf>,
         stdout: impl Write + Send + 'static,
         stderr: impl Write + Send + 'static,
     ) -> Output {
         let (stdout, stderr): (Stream, Stream) = (Mutex::new(Box::new(stdout)), Mutex::new(Box::new(stderr)));
-        Output { file, stdout, stderr, flags: CommandFlags::default(), is_terminal: false }
+        let flags = CommandFlags::default();
+        Output { file, stdout, stderr, flags, stdout_is_terminal: false, stderr_is_terminal: false }
     }
 
     /// Prints a result on stdout, or into the file of `-o`.
@@ -51,6 +64,7 @@ impl Output {
             return std::fs::write(file, text)
                 .map_err(|error| CommandError::new(format!("cannot write {}: {error}", file.display())));
         }
+        let text = safe_for(self.stdout_is_terminal, text);
         let mut stdout = lock(&self.stdout);
         match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
@@ -66,12 +80,17 @@ impl Output {
 
     /// Prints a remark on stderr. Write errors are ignored, because a remark is not part of the result.
     pub fn print_remark(&self, text: &str) {
-        drop(lock(&self.stderr).write_all(text.as_bytes()));
+        drop(lock(&self.stderr).write_all(safe_for(self.stderr_is_terminal, text).as_bytes()));
     }
 
-    /// Whether remarks appear on a terminal, where a line can be rewritten.
-    pub fn is_terminal(&self) -> bool {
-        self.is_terminal
+    /// Whether remarks appear on a terminal, where [`Output::rewrite_line`] has an effect.
+    pub fn can_rewrite_lines(&self) -> bool {
+        self.stderr_is_terminal
+    }
+
+    /// Replaces the current line of the terminal by another one. Only if [`Output::can_rewrite_lines`].
+    pub fn rewrite_line(&self, line: &str) {
+        drop(lock(&self.stderr).write_all(format!("\r{}\x1b[K", safe_line(line)).as_bytes()));
     }
 
     /// Prints the warnings about a write on stderr.
@@ -82,12 +101,19 @@ impl Output {
     /// Prints `WARNING text` on stderr for each warning.
     pub fn warn(&self, warnings: &[String]) {
         for warning in warnings {
-            let line = crate::terminal_escape::safe_line(&self.complete(warning));
-            self.print_remark(&format!("WARNING {line}\n"));
+            self.print_remark(&format!("WARNING {}\n", safe_line(&self.complete(warning))));
         }
     }
 }
 
 fn lock(stream: &Stream) -> MutexGuard<'_, Box<dyn Write + Send>> {
     stream.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A text as it is printed: without control characters, except line breaks and tabs, on a terminal.
+fn safe_for(is_terminal: bool, text: &str) -> Cow<'_, str> {
+    match is_terminal {
+        true => safe_text(text).into(),
+        false => text.into(),
+    }
 }

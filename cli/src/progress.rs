@@ -33,9 +33,9 @@ impl<'a> Progress<'a> {
         if let Some(first) = step.get_mut(..1) {
             first.make_ascii_uppercase();
         }
-        if self.output.is_terminal() {
+        if self.output.can_rewrite_lines() {
             let line: String = step.chars().take(COLUMNS_MAX).collect();
-            self.output.print_remark(&format!("\r{line}\x1b[K"));
+            self.output.rewrite_line(&line);
         } else if self.printed.get().is_none_or(|printed| printed.elapsed() >= LOG_INTERVAL) {
             self.output.print_remark(&format!("{step}\n"));
         } else {
@@ -47,9 +47,11 @@ impl<'a> Progress<'a> {
     /// Ends the progress, and shows how long the steps took if any was shown.
     pub fn finish(&self, done: &str) {
         if self.printed.get().is_some() {
-            let clear = if self.output.is_terminal() { "\r\x1b[K" } else { "" };
+            if self.output.can_rewrite_lines() {
+                self.output.rewrite_line("");
+            }
             let seconds = self.started.elapsed().as_secs().max(1);
-            self.output.print_remark(&format!("{clear}{done} in {seconds} s\n"));
+            self.output.print_remark(&format!("{done} in {seconds} s\n"));
         }
     }
 }

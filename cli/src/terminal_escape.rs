@@ -1,7 +1,10 @@
 //! Escaping of untrusted text for a terminal (spec/security.md S31).
 //!
 //! Text of charms and of the controller can neither move the cursor nor reorder what is displayed; escaped characters
-//! stay visible. Every table, error and log line passes through this module.
+//! stay visible. Every table, error and log line passes through this module, and so does all that [`Output`] prints on a
+//! terminal.
+//!
+//! [`Output`]: crate::output::Output
 
 /// Returns one safe line: control and direction characters are escaped, line breaks and tabs become spaces.
 pub fn safe_line(text: &str) -> String {

@@ -277,3 +277,37 @@ async fn commands_are_enqueued_for_each_unit_and_their_output_is_printed() {
     let failure = run_command(&["exec", "--machine", "0", "true"], &session, None).await;
     assert_eq!(failure.expect_err("not offered").code, 2);
 }
+
+/// A charm, or a program that it starts, could reprogram the terminal of the person who reads its output.
+#[tokio::test(flavor = "current_thread")]
+async fn control_characters_of_a_charm_do_not_reach_a_terminal() {
+    let task = || {
+        let mut task = sample_task();
+        let printed = |text: &str| Some(StreamOutput::Text(text.to_owned()));
+        task.results.insert("note".to_owned(), "\u{9b}2J\u{7f}".into());
+        task.log = vec![(1, "\u{1b}c".to_owned())];
+        let stdout = printed("a\tb\n\u{1b}]0;title\u{7}");
+        task.process = Some(ProcessResult { exit_code: 0, stdout, stderr: printed("\u{9b}31m") });
+        FakeController { units: vec!["ledger/0".to_owned()], task: Some(task), ..FakeController::default() }
+    };
+    let is_safe = |text: &str| !text.chars().any(|c| c.is_control() && !['\n', '\t'].contains(&c));
+    let exec = ["exec", "--unit", "ledger/0", "--", "true"];
+    let commands: [&[&str]; 6] = [
+        &exec,
+        &["exec", "--format", "json", "--unit", "ledger/0", "--", "true"],
+        &["exec", "--format", "yaml", "--unit", "ledger/0", "--", "true"],
+        &["show-task", "7"],
+        &["show-task", "7", "--format", "json"],
+        &["show-operation", "7", "--format", "json"],
+    ];
+    for words in commands {
+        let session = FakeSession::new(task()).on_a_terminal();
+        run_command(words, &session, None).await.expect("it exits with 0");
+        let (stdout, stderr) = session.printed();
+        assert!(is_safe(&stdout) && is_safe(&stderr), "{words:?}: {stdout:?} {stderr:?}");
+        assert!(stdout.contains("title"), "{words:?}: {stdout:?}");
+    }
+    let session = FakeSession::new(task());
+    run_command(&exec, &session, None).await.expect("it exits with 0");
+    assert_eq!(session.printed().0, "a\tb\n\u{1b}]0;title\u{7}\n\u{9b}31m\n", "a pipe gets every byte");
+}

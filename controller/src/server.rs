@@ -3,7 +3,8 @@
 //! It has its own accept loop, which allows TLS 1.3 only and bounds the connections (S18). No byte of a request body is
 //! read before the caller is authorised for the route. Called by `program`.
 //!
-//! `admission` decides which connections may be open within `connection_limits`, `connections` executes these decisions,
+//! `admission` decides which connections may be open within `connection_limits` (with the indexes of
+//! `connection_table`), `connections` executes these decisions,
 //! `waiting` holds the accepted connections that may not be open yet, so that the accept loop waits for no client,
 //! `handshake_turns` shares the one thread between handshakes and requests, and `revocation` ends the connections of
 //! revoked tokens. `upload` receives charm archives and files of resources,
@@ -14,6 +15,7 @@
 mod admission;
 mod budget;
 mod connection_limits;
+mod connection_table;
 mod connections;
 pub mod descriptors;
 mod handshake_turns;
@@ -31,7 +33,6 @@ use crate::environment::Environment;
 use crate::request_dispatch::{HandlerReply, Service, services};
 use crate::store::{Store, unavailable};
 use crate::tokens;
-use admission::HandshakeProgress;
 use api::API_VERSION;
 use api::error::{ApiError, ErrorCode};
 use api::request::{Content, InModel, Method, ResponseBody};
@@ -42,6 +43,7 @@ use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use axum::routing::{MethodFilter, on};
 use budget::Budget;
+use connection_table::HandshakeProgress;
 use connections::{Connection, Connections, OpenResponse, Stage};
 use handshake_turns::HandshakeTurns;
 use hyper_util::rt::{TokioIo, TokioTimer};

@@ -104,8 +104,8 @@ async fn secret_until_answered<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
     loop {
         if let Some(epoch) = shared.epoch() {
             let answer = match need.clone() {
-                SecretRequest::Seal { secret, content } => {
-                    let sealed = shared.api.handle(SealSecret { epoch, secret, content }).await;
+                SecretRequest::Seal { secret, owner, content } => {
+                    let sealed = shared.api.handle(SealSecret { epoch, secret, owner, content }).await;
                     sealed.map(|SealedSecret { secret, sealed }| SecretAnswer::Sealed { secret, sealed })
                 }
                 SecretRequest::Read(read) => {

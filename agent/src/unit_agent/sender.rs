@@ -80,11 +80,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Sender<'_, S, A, C> {
     /// Opens the session. The nonce is on disk before it is sent, and no hook runs before the disk and the
     /// replica agree.
     async fn attach(&self) -> Result<(), RequestError> {
-        let (nonce, epoch, store_generation) = {
-            let local = self.0.local();
-            (local.nonce, local.epoch, local.store_generation)
-        };
-        let nonce = match nonce {
+        let nonce = match self.0.local().nonce {
             Some(nonce) => nonce,
             None => {
                 let nonce = self.0.clock.random_uuid();
@@ -92,7 +88,12 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Sender<'_, S, A, C> {
                 nonce
             }
         };
-        let attached = match self.0.api.handle(Attach { nonce, epoch, store_generation }).await {
+        let attach = {
+            let local = self.0.local();
+            let (epoch, store_generation) = (local.epoch, local.store_generation);
+            Attach { nonce, epoch, store_generation, teardown_started: local.has_begun_teardown() }
+        };
+        let attached = match self.0.api.handle(attach).await {
             Ok(attached) => attached,
             Err(error) if error.code == ErrorCode::Blocked => return Err(self.other_session(error)),
             Err(error) => return Err(error.into()),

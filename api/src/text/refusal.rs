@@ -37,7 +37,7 @@ pub fn text(reason: &RefusalReason) -> RefusalText {
         RefusalReason::Record(reason) => agent::record(reason),
         RefusalReason::Relation(reason) => relation::text(reason),
         RefusalReason::Scope(reason) => scope(reason),
-        RefusalReason::Secret(reason) => refusal_text::plain(secret::text(reason)),
+        RefusalReason::Secret(reason) => secret::text(reason),
         RefusalReason::Session(reason) => agent::session(reason),
         RefusalReason::Storage(reason) => storage::text(reason),
         RefusalReason::Transaction(reason) => plain(transaction(reason)),

@@ -57,6 +57,13 @@ impl FakeSession {
         FakeSession { session, stdout, stderr, _folder: folder }
     }
 
+    /// The same session on a terminal.
+    pub fn on_a_terminal(mut self) -> FakeSession {
+        let output = Output::new(None, self.stdout.clone(), self.stderr.clone());
+        self.session.output = output.on_terminals(true, true);
+        self
+    }
+
     /// What the commands have printed: (stdout, stderr).
     pub fn printed(&self) -> (String, String) {
         (self.stdout.text(), self.stderr.text())

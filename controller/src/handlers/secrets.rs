@@ -10,7 +10,7 @@ use api::error::{ApiError, ErrorCode};
 use api::{Handle, OpenSecret, ReadSecret, SealSecret, SealedSecret};
 use state::agents::session::AgentSession;
 use state::agents::{secret_read, session};
-use state::documents::draft::{self, Draft};
+use state::documents::draft::{self, Draft, Reader};
 use state::documents::prelude::Model;
 use state::lifecycle::secret_content;
 use state::terms::names::Uuid;
@@ -75,6 +75,11 @@ impl<S: Store, E: Environment> Handle<SealSecret> for Authorised<S, E> {
         let bits = self.controller.environment.random();
         let secret = request.secret.unwrap_or_else(|| SecretId::from_bits(bits));
         let sealed = self.seal(SealedFor { model, secret, writer: unit }, &request.content).await?;
+        let (bytes, owner) = (sealed.len(), request.owner);
+        let room = move |reader: &dyn Reader| {
+            secret_content::require_room(&mut { reader }, Model(model), unit, owner, bytes)
+        };
+        self.refuse(self.controller.read(room).await).await?;
         Ok(SealedSecret { secret, sealed })
     }
 }

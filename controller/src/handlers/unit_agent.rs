@@ -163,19 +163,19 @@ impl<S: Store, E: Environment> Handle<Report> for Authorised<S, E> {
         let Report { epoch, run, reports, executing, executing_for_ms } = report;
         let session = self.agent_session(epoch)?;
         let AgentSession { model, unit, .. } = session;
-        let early = Valid::report(EarlyReport { run, reports, executing: executing.clone() })?;
+        let early = EarlyReport { run, reports, executing: executing.clone(), executing_for_ms };
+        let early = Valid::report(early)?;
         let now_ms = self.controller.environment.wall_ms();
         let grant = self.controller.log_growth.grant(model, unit, &early.reports);
         let transition = move |draft: &mut Draft<'_>| {
             record_commit::apply_report(draft, session, &early, grant.lines, now_ms)?;
-            Ok(draft.bytes_written(&model.logs_of(unit)))
+            let since_ms = record_commit::executing_since(draft, session, &early, now_ms);
+            Ok((draft.bytes_written(&model.logs_of(unit)), since_ms))
         };
         let stored = self.controller.run(transition).await;
-        let log_bytes = stored.as_ref().ok().map(|stored| stored.answer);
+        let log_bytes = stored.as_ref().ok().map(|stored| stored.answer.0);
         self.controller.note_log_bytes(grant, log_bytes);
-        stored?;
-        // The start is never before the epoch, so that differences of such times do not overflow.
-        let since_ms = now_ms.saturating_sub_unsigned(executing_for_ms).max(0);
+        let (_, since_ms) = stored?.answer;
         let executing = executing.map(|activity| ExecutingRun { run, activity, since_ms });
         self.controller.presence.set_executing(unit, executing, self.controller.environment.monotonic_ms());
         Ok(())

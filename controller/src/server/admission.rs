@@ -5,78 +5,17 @@
 //! for a new one. After that it counts against the limit of its token only, because the agents of a host share an
 //! address. If it carries requests with several tokens, as from a proxy, it counts for each, and ends with any of them.
 //!
+//! The agents of units have a limit together, too, so that they leave room for users. The indexes of
+//! `connection_table` keep the decision about a new one short, however many are open.
+//!
 //! The limits are those of `connection_limits`. This module has no sockets and no clock: times are arguments.
 //! `connections` executes the decisions.
 
 use super::connection_limits::Limits;
+use super::connection_table::{Connection, ConnectionId, ConnectionTable, HandshakeProgress, is_unit};
 use state::documents::prelude::TokenHolder;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-
-/// An unauthenticated connection that has sent nothing for this long may be closed for a new one. The first message of
-/// a client arrives with the end of the TCP handshake; the time is for the server to notice it.
-const SILENT_MS: u64 = 50;
-/// An unauthenticated connection that has sent only a part of its first message may be closed for a new one after this
-/// time: clients send that message at once, in one or two packets.
-const HALF_HELLO_MS: u64 = 100;
-/// An unauthenticated connection whose handshake the server has answered may be closed for a new one after this time:
-/// many times the few milliseconds that the rest of the handshake and the first request take.
-const PROGRESS_MS: u64 = 1_000;
-/// An unauthenticated connection whose handshake waits for the server may be closed for a new one after this time: at
-/// the limit of such connections it has its turn within 32 turns (`handshake_turns`) of some tens of milliseconds. To
-/// close it earlier would waste what it has waited.
-const UNANSWERED_MS: u64 = 5_000;
-
-/// The number of a connection; a later connection has a greater one.
-pub type ConnectionId = u64;
-
-/// One open connection.
-struct Connection {
-    address: IpAddr,
-    opened_ms: u64,
-    progress: HandshakeProgress,
-    /// When the server answered the handshake.
-    answered_ms: u64,
-    /// The hash of the token that was presented last; it may still be looked up.
-    presented: Option<String>,
-    /// The tokens that were found to be valid, by their hash.
-    tokens: BTreeMap<String, TokenHolder>,
-    /// The requests that are being answered; a stream is one until it ends.
-    requests: usize,
-    /// The number of the last request that ended, among those of all connections.
-    last_used: u64,
-    /// Whether the connection is being closed.
-    is_closing: bool,
-}
-
-impl Connection {
-    fn is_authenticated(&self) -> bool {
-        !self.tokens.is_empty()
-    }
-
-    /// When the connection may be closed for a new one, if it is not authenticated by then.
-    fn protected_until_ms(&self) -> u64 {
-        match self.progress {
-            HandshakeProgress::Silent => self.opened_ms + SILENT_MS,
-            HandshakeProgress::HalfHello => self.opened_ms + HALF_HELLO_MS,
-            HandshakeProgress::Hello => self.opened_ms + UNANSWERED_MS,
-            HandshakeProgress::Answered => self.answered_ms + PROGRESS_MS,
-        }
-    }
-}
-
-/// How far a TLS handshake is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum HandshakeProgress {
-    /// The peer has sent nothing.
-    Silent,
-    /// The peer has sent a part of the first message (ClientHello).
-    HalfHello,
-    /// The peer has sent the whole first message, and waits for the server.
-    Hello,
-    /// The server has answered.
-    Answered,
-}
 
 /// What to do about a new connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,9 +47,9 @@ pub enum Limit {
 pub enum RequestAdmission {
     /// The request proceeds.
     Proceed,
-    /// The request proceeds; close this idle connection of the same token, which was used least recently.
+    /// The request proceeds; close this idle connection under the same limit, which was used least recently.
     ProceedAndClose(ConnectionId),
-    /// The token has too many connections, and all are in use: the request is refused.
+    /// The token, or all unit agents together, have too many connections, and all are in use: the request is refused.
     TooMany {
         /// The limit.
         limit: usize,
@@ -120,7 +59,7 @@ pub enum RequestAdmission {
 /// All open connections.
 pub struct Admission {
     limits: Limits,
-    connections: BTreeMap<ConnectionId, Connection>,
+    connections: ConnectionTable,
     next: ConnectionId,
     /// The number of requests that have ended.
     used: u64,
@@ -129,7 +68,7 @@ pub struct Admission {
 impl Admission {
     /// Returns the state in which no connection is open.
     pub fn new(limits: Limits) -> Admission {
-        Admission { limits, connections: BTreeMap::new(), next: 0, used: 0 }
+        Admission { limits, connections: ConnectionTable::default(), next: 0, used: 0 }
     }
 
     /// Returns the limits.
@@ -144,18 +83,20 @@ impl Admission {
 
     /// Decides about a new connection from an address.
     pub fn admit(&mut self, address: IpAddr, now_ms: u64) -> Admit {
-        let unauthenticated = |c: &&Connection| !c.is_authenticated();
-        let of_address = self.connections.values().filter(unauthenticated).filter(|c| c.address == address);
+        let of_address = self.connections.unauthenticated().filter(|(_, c)| c.address == address);
         if of_address.count() >= self.limits.of_address {
             return self.close_oldest_unauthenticated(now_ms, Limit::OfAddress, |c| c.address == address);
         }
-        if self.connections.values().filter(unauthenticated).count() >= self.limits.unauthenticated {
+        if self.connections.count_unauthenticated() >= self.limits.unauthenticated {
             return self.close_oldest_unauthenticated(now_ms, Limit::OfAll, |_| true);
         }
         if self.is_full() {
             let oldest = self.close_oldest_unauthenticated(now_ms, Limit::OfAll, |_| true);
-            return match (oldest, self.least_recently_used(|_| true)) {
-                (Admit::Wait { .. }, Some(idle)) if !self.is_closing_any() => self.close_first(idle),
+            let idle = self.connections.idle().next().map(|(id, _)| id);
+            return match (oldest, idle) {
+                (Admit::Wait { .. }, Some(idle)) if !self.connections.is_closing_any() => {
+                    self.close_first(idle)
+                }
                 (oldest, _) => oldest,
             };
         }
@@ -184,44 +125,30 @@ impl Admission {
         limit: Limit,
         of: impl Fn(&Connection) -> bool,
     ) -> Admit {
-        let candidates = self.connections.iter().filter(|(_, c)| !c.is_authenticated() && of(c));
-        if candidates.clone().any(|(_, c)| c.is_closing) {
+        let of = self.connections.unauthenticated().filter(|(_, c)| of(c));
+        let all: Vec<_> = of.map(|(id, c)| (id, c.is_closing, c.protected_until_ms())).collect();
+        if all.iter().any(|(_, is_closing, _)| *is_closing) {
             return Admit::Wait { until_ms: None, limit };
         }
-        match candidates.clone().find(|(_, c)| c.protected_until_ms() <= now_ms).map(|(id, _)| *id) {
-            Some(id) => self.close_first(id),
-            None => Admit::Wait { until_ms: candidates.map(|(_, c)| c.protected_until_ms()).min(), limit },
+        match all.iter().find(|(_, _, until_ms)| *until_ms <= now_ms) {
+            Some((id, ..)) => self.close_first(*id),
+            None => Admit::Wait { until_ms: all.iter().map(|(_, _, until_ms)| *until_ms).min(), limit },
         }
     }
 
     fn close_first(&mut self, id: ConnectionId) -> Admit {
-        if let Some(connection) = self.connections.get_mut(&id) {
-            connection.is_closing = true;
-        }
+        self.connections.change(id, |connection| connection.is_closing = true);
         Admit::CloseFirst(id)
-    }
-
-    fn is_closing_any(&self) -> bool {
-        self.connections.values().any(|c| c.is_closing)
-    }
-
-    /// Returns the least recently used one of the idle authenticated connections for which `of` is true.
-    fn least_recently_used(&self, of: impl Fn(&Connection) -> bool) -> Option<ConnectionId> {
-        let idle = self
-            .connections
-            .iter()
-            .filter(|(_, c)| c.is_authenticated() && c.requests == 0 && !c.is_closing && of(c));
-        idle.min_by_key(|(_, c)| c.last_used).map(|(id, _)| *id)
     }
 
     /// Records how far a handshake is.
     pub fn progress(&mut self, id: ConnectionId, progress: HandshakeProgress, now_ms: u64) {
-        if let Some(connection) = self.connections.get_mut(&id) {
+        self.connections.change(id, |connection| {
             connection.progress = progress;
             if progress == HandshakeProgress::Answered {
                 connection.answered_ms = now_ms;
             }
-        }
+        });
     }
 
     /// Records that a request with the token of this hash has arrived, before the token is looked up.
@@ -229,27 +156,21 @@ impl Admission {
     /// The order matters. 1. A request is authenticated. 2. Its token is revoked, and the connections of the token are
     /// closed. 3. The connection is recorded under the token: it would never be closed.
     pub fn present(&mut self, id: ConnectionId, token: &str) {
-        if let Some(connection) = self.connections.get_mut(&id) {
-            connection.presented = Some(token.to_owned());
-        }
+        self.connections.change(id, |connection| connection.presented = Some(token.to_owned()));
     }
 
     /// Records that a token of a connection is valid.
     pub fn authenticate(&mut self, id: ConnectionId, token: &str, holder: &TokenHolder) -> RequestAdmission {
-        let of_token = |c: &Connection| !c.is_closing && c.tokens.contains_key(token);
-        if self.connections.get(&id).is_none_or(of_token) {
+        let Some(connection) = self.connections.get(id) else { return RequestAdmission::Proceed };
+        if connection.tokens.contains_key(token) && !connection.is_closing {
             return RequestAdmission::Proceed;
         }
-        let (limit, mut idle) = (self.limits.of(holder), None);
-        if self.connections.values().filter(|c| of_token(c)).count() >= limit {
-            idle = self.least_recently_used(of_token);
-            if idle.is_none() {
-                return RequestAdmission::TooMany { limit };
-            }
-        }
-        if let Some(connection) = self.connections.get_mut(&id) {
-            connection.tokens.insert(token.to_owned(), holder.clone());
-        }
+        let idle = match self.make_room(token, holder, connection) {
+            Ok(idle) => idle,
+            Err(limit) => return RequestAdmission::TooMany { limit },
+        };
+        let holder = holder.clone();
+        self.connections.change(id, |connection| drop(connection.tokens.insert(token.to_owned(), holder)));
         match idle {
             Some(idle) => {
                 self.close_first(idle);
@@ -259,31 +180,51 @@ impl Admission {
         }
     }
 
+    /// The idle connection that is to be closed so that `connection` may have this token, if the token or all unit
+    /// agents are at their limit. The limit if all are in use.
+    fn make_room(
+        &self,
+        token: &str,
+        holder: &TokenHolder,
+        connection: &Connection,
+    ) -> Result<Option<ConnectionId>, usize> {
+        let (of_token, limit) = (self.connections.of_token(token), self.limits.of(holder));
+        if of_token.clone().filter(|(_, c)| !c.is_closing).count() >= limit {
+            let idle = of_token.filter(|(_, c)| c.is_idle()).min_by_key(|(_, c)| c.last_used);
+            return idle.map(|(id, _)| Some(id)).ok_or(limit);
+        }
+        let adds_unit = is_unit(holder) && !connection.is_of_unit();
+        if adds_unit && self.connections.count_of_units() >= self.limits.of_units {
+            let mut idle = self.connections.idle().filter(|(_, c)| c.is_of_unit());
+            return idle.next().map(|(id, _)| Some(id)).ok_or(self.limits.of_units);
+        }
+        Ok(None)
+    }
+
     /// Records that a request is being answered.
     pub fn begin(&mut self, id: ConnectionId) {
-        if let Some(connection) = self.connections.get_mut(&id) {
-            connection.requests += 1;
-        }
+        self.connections.change(id, |connection| connection.requests += 1);
     }
 
     /// Records that a request was answered.
     pub fn end(&mut self, id: ConnectionId) {
         self.used += 1;
-        if let Some(connection) = self.connections.get_mut(&id) {
+        let used = self.used;
+        self.connections.change(id, |connection| {
             connection.requests -= 1;
-            connection.last_used = self.used;
-        }
+            connection.last_used = used;
+        });
     }
 
     /// Records that a connection was closed.
     pub fn close(&mut self, id: ConnectionId) {
-        self.connections.remove(&id);
+        self.connections.remove(id);
     }
 
     /// Returns the tokens of the open connections by their hash, with their holder if the lookup has ended.
     pub fn tokens(&self) -> BTreeMap<String, Option<TokenHolder>> {
         let mut tokens = BTreeMap::new();
-        for connection in self.connections.values() {
+        for (_, connection) in self.connections.iter() {
             if let Some(presented) = &connection.presented {
                 tokens.entry(presented.clone()).or_default();
             }
@@ -297,12 +238,11 @@ impl Admission {
     pub fn revoke(&mut self, token: &str) -> Vec<ConnectionId> {
         let of_token = self
             .connections
-            .iter_mut()
+            .iter()
             .filter(|(_, c)| c.presented.as_deref() == Some(token) || c.tokens.contains_key(token));
-        let mut ids = Vec::new();
-        for (id, connection) in of_token {
-            connection.is_closing = true;
-            ids.push(*id);
+        let ids: Vec<ConnectionId> = of_token.map(|(id, _)| id).collect();
+        for id in &ids {
+            self.connections.change(*id, |connection| connection.is_closing = true);
         }
         ids
     }
@@ -311,13 +251,21 @@ impl Admission {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::connection_table::{HALF_HELLO_MS, PROGRESS_MS, SILENT_MS, UNANSWERED_MS};
     use state::documents::prelude::{GLOBAL, UserRole};
     use state::terms::names::Uuid;
 
     const LOCAL: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
     const REMOTE: IpAddr = IpAddr::V6(std::net::Ipv6Addr::LOCALHOST);
-    const LIMITS: Limits =
-        Limits { connections: 8, unauthenticated: 4, of_address: 2, of_agent: 2, of_user: 3, waiting: 2 };
+    const LIMITS: Limits = Limits {
+        connections: 8,
+        unauthenticated: 4,
+        of_address: 2,
+        of_agent: 2,
+        of_user: 3,
+        of_units: 8,
+        waiting: 2,
+    };
 
     fn unit(n: u128) -> TokenHolder {
         TokenHolder::Unit { model: GLOBAL, unit: Uuid(n) }
@@ -469,6 +417,57 @@ mod tests {
             Admit::Wait { until_ms: None, limit: Limit::OfAll },
             "all are in use"
         );
+    }
+
+    /// A person who controls the units of an application has the tokens of all of them.
+    #[test]
+    fn the_connections_of_all_units_leave_room_for_users() {
+        let mut admission = Admission::new(Limits { of_units: 3, ..LIMITS });
+        let ids: Vec<_> =
+            (0..3).map(|n| with_token(&mut admission, &n.to_string(), &unit(n as u128)).0).collect();
+        admission.begin(ids[0]);
+        admission.begin(ids[2]);
+        let (fourth, answered) = with_token(&mut admission, "3", &unit(3));
+        assert_eq!(answered, RequestAdmission::ProceedAndClose(ids[1]), "the only idle one");
+        admission.close(ids[1]);
+        admission.begin(fourth);
+        let (refused, answered) = with_token(&mut admission, "4", &unit(4));
+        assert_eq!(answered, RequestAdmission::TooMany { limit: 3 });
+        admission.close(refused);
+        let user = TokenHolder::User { name: "u".into(), role: UserRole::Read };
+        assert_eq!(with_token(&mut admission, "u", &user).1, RequestAdmission::Proceed);
+        assert_eq!(admission.authenticate(ids[0], "0", &unit(0)), RequestAdmission::Proceed, "it counts once");
+    }
+
+    /// The decision about a new connection reads the indexes only.
+    #[test]
+    fn the_indexes_follow_from_the_connections() {
+        let (mut admission, mut number) = (Admission::new(LIMITS), 1_u64);
+        let mut below = |max: u64| {
+            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (number >> 33) % max
+        };
+        let mut indexed = 0;
+        for now_ms in 0..5_000 {
+            let address = if below(2) == 0 { LOCAL } else { REMOTE };
+            let id = admission.next.saturating_sub(1 + below(8));
+            let (token, requests) = (below(4), admission.connections.get(id).map_or(0, |c| c.requests));
+            match below(8) {
+                0..=2 => {
+                    admission.admit(address, now_ms);
+                }
+                3 => {
+                    admission.authenticate(id, &token.to_string(), &unit(u128::from(token)));
+                }
+                4 => admission.begin(id),
+                5 if requests > 0 => admission.end(id),
+                6 if below(10) == 0 => drop(admission.revoke(&token.to_string())),
+                7 => admission.close(id),
+                _ => admission.progress(id, HandshakeProgress::Answered, now_ms),
+            }
+            indexed += admission.connections.check_index();
+        }
+        assert!(indexed > 5_000, "{indexed}");
     }
 
     #[test]

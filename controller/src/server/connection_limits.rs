@@ -41,6 +41,8 @@ pub struct Limits {
     pub of_agent: usize,
     /// Connections of the token of a user.
     pub of_user: usize,
+    /// Connections of all unit agents.
+    pub of_units: usize,
     /// Accepted connections that wait until they may be opened; of one address at most half.
     pub waiting: usize,
 }
@@ -48,8 +50,9 @@ pub struct Limits {
 impl Limits {
     /// Returns the limits of a process that may open this many descriptors. One address has at most half of the
     /// unauthenticated connections, so that clients of other addresses always find room. One user has at most a quarter
-    /// of all connections, and all unauthenticated clients together have at most a quarter. An eighth of the
-    /// descriptors is for connections that wait.
+    /// of all connections, and all unauthenticated clients together have at most a quarter. All unit agents leave a
+    /// thirty-second, which is 256 of 8,192: as many as one user may have. An eighth of the descriptors is for connections
+    /// that wait.
     pub fn for_descriptors(descriptors: u64) -> Limits {
         let free = usize::try_from(descriptors.saturating_sub(DESCRIPTORS_RESERVED)).unwrap_or(usize::MAX);
         let waiting = (free / 8).clamp(2, WAITING_MAX);
@@ -62,6 +65,7 @@ impl Limits {
             of_address: unauthenticated / 2,
             of_agent: OF_AGENT_MAX.min(connections / 4),
             of_user: OF_USER_MAX.min(connections / 4),
+            of_units: connections - (connections / 32).max(1),
         }
     }
 
@@ -90,6 +94,7 @@ mod tests {
         assert_eq!((unlimited.connections, unlimited.unauthenticated, unlimited.of_user), (8_192, 256, 256));
         assert!(unlimited.waiting / 2 >= 2_000, "the agents of one host wait");
         let smallest = Limits::for_descriptors(DESCRIPTORS_MIN);
+        assert_eq!((limits.of_units, unlimited.of_units), (760, 7_936));
         assert!(smallest.of_address > 0 && smallest.of_agent > 0, "{smallest:?}");
     }
 }

@@ -3,8 +3,9 @@
 //! Every connection has a [`Connection`], which counts it until its socket is closed. The accept loop of `server`
 //! creates it with [`Connections::open_next`]; each request records its token in it.
 
-use super::admission::{Admission, Admit, ConnectionId, HandshakeProgress, Limit, RequestAdmission};
+use super::admission::{Admission, Admit, Limit, RequestAdmission};
 use super::connection_limits::Limits;
+use super::connection_table::{ConnectionId, HandshakeProgress};
 use super::waiting::{Opened, Waiting};
 use api::error::{ApiError, ErrorCode};
 use axum::body::{Body, Bytes};
@@ -208,8 +209,9 @@ impl Connection {
             RequestAdmission::Proceed => {}
             RequestAdmission::ProceedAndClose(idle) => table.advance(idle, Stage::Closed),
             RequestAdmission::TooMany { limit } => {
-                let text =
-                    format!("cannot open another connection: this token has {limit}, and all are in use");
+                let text = format!(
+                    "cannot open another connection: this token, or all units together, have {limit}, and all are in use"
+                );
                 return Err(ApiError::new(ErrorCode::Unavailable, text)
                     .hint("try again when one of its requests or streams has ended"));
             }

@@ -4,7 +4,7 @@
 //! the request is answered. It must then arrive at the minimum rate, so that a caller who sends nothing does not keep
 //! the budget from others. No byte is read before the caller is authorised. Called by `server`.
 
-use super::budget::{Budget, Permit, Shares};
+use super::budget::{Budget, Permit, Share, Shares};
 use super::minimum_rate::Transfer;
 use api::error::{ApiError, ErrorCode};
 use api::request::{Entry, Method};
@@ -21,12 +21,20 @@ const SMALL_BYTES_MAX: u64 = 64 << 10;
 const BODIES_OF_AGENT_MAX: u32 = 4 << 20;
 /// Bytes of larger bodies of one user: four of the largest.
 const BODIES_OF_USER_MAX: u32 = 16 << 20;
-/// Bytes of larger bodies of all callers: those of 32 agents.
-const BODIES_MAX: u32 = 128 << 20;
+/// Bytes of larger bodies of all unit agents: those of 16.
+const BODIES_OF_UNITS_MAX: u32 = 64 << 20;
+/// Bytes of larger bodies of all machine agents: those of 8. With those of users all callers have 128 MiB.
+const BODIES_OF_MACHINES_MAX: u32 = 32 << 20;
+/// Bytes of larger bodies of all users: those of two.
+const BODIES_OF_USERS_MAX: u32 = 32 << 20;
 
 /// Returns the budget of bodies, all of it unused.
 pub fn budget() -> Budget {
-    Budget::new(Shares { agent: BODIES_OF_AGENT_MAX, user: BODIES_OF_USER_MAX, all: BODIES_MAX })
+    Budget::new(Shares {
+        users: Share { each: BODIES_OF_USER_MAX, all: BODIES_OF_USERS_MAX },
+        machines: Share { each: BODIES_OF_AGENT_MAX, all: BODIES_OF_MACHINES_MAX },
+        units: Share { each: BODIES_OF_AGENT_MAX, all: BODIES_OF_UNITS_MAX },
+    })
 }
 
 /// Receives the body of a request. It counts against the budget until the permit is dropped.
@@ -165,7 +173,8 @@ mod tests {
 
     #[tokio::test]
     async fn large_bodies_of_one_caller_wait_for_each_other_and_for_no_one_else() {
-        let budget = Budget::new(Shares { agent: 200_000, user: 200_000, all: 1_000_000 });
+        let share = Share { each: 200_000, all: 1_000_000 };
+        let budget = Budget::new(Shares { users: share, machines: share, units: share });
         let user = |name: &str| TokenHolder::User { name: name.to_owned(), role: UserRole::Write };
         let (ann, ben) = (user("ann"), user("ben"));
         let entry = with_a_body();

@@ -6,7 +6,7 @@
 //! counts against a budget until its last piece was taken. It waits some seconds for the budget, then it is refused. A
 //! client that receives less than the minimum rate loses its connection.
 
-use super::budget::{Budget, Permit, Shares};
+use super::budget::{Budget, Permit, Share, Shares};
 use super::connection_limits::CONNECTIONS_MAX;
 use super::connections::Connection;
 use super::minimum_rate::Transfer;
@@ -26,10 +26,17 @@ use tokio::time::Instant;
 /// Files that are sent to one agent at the same time: it fetches one after the other. Those of all agents have no bound
 /// of their own: each is one of the connections, and takes no more of them than any response (`connection_limits`).
 const OF_AGENT_MAX: u32 = 1;
-/// Bytes of large responses to one caller: a status of 10,000 units several times, or one view of the largest size.
-const OF_CALLER_BYTES_MAX: u32 = 64 << 20;
-/// Bytes of large responses to all callers.
-const RESPONSES_BYTES_MAX: u32 = 256 << 20;
+/// Bytes of large responses to one user: a status of 10,000 units several times.
+const OF_USER_BYTES_MAX: u32 = 48 << 20;
+/// Bytes of large responses to one agent: its view with 1 MiB of inlined settings several times. A larger view is sent
+/// when it has all of this.
+const OF_AGENT_BYTES_MAX: u32 = 16 << 20;
+/// Bytes of large responses to all users: those of two.
+const OF_USERS_BYTES_MAX: u32 = 96 << 20;
+/// Bytes of large responses to all unit agents: those of eight.
+const OF_UNITS_BYTES_MAX: u32 = 128 << 20;
+/// Bytes of large responses to all machine agents: those of two. All callers together have 256 MiB.
+const OF_MACHINES_BYTES_MAX: u32 = 32 << 20;
 
 /// The budgets of responses.
 pub struct SendBudgets {
@@ -42,14 +49,13 @@ pub struct SendBudgets {
 impl SendBudgets {
     /// Returns the budgets, all of them unused.
     pub fn new() -> SendBudgets {
-        let bytes =
-            || Shares { agent: OF_CALLER_BYTES_MAX, user: OF_CALLER_BYTES_MAX, all: RESPONSES_BYTES_MAX };
+        let users = Share { each: OF_USER_BYTES_MAX, all: OF_USERS_BYTES_MAX };
+        let machines = Share { each: OF_AGENT_BYTES_MAX, all: OF_MACHINES_BYTES_MAX };
+        let units = Share { each: OF_AGENT_BYTES_MAX, all: OF_UNITS_BYTES_MAX };
+        let bytes = || Shares { users, machines, units };
+        let files = Share { each: OF_AGENT_MAX, all: CONNECTIONS_MAX as u32 };
         SendBudgets {
-            files: Budget::new(Shares {
-                agent: OF_AGENT_MAX,
-                user: OF_AGENT_MAX,
-                all: CONNECTIONS_MAX as u32,
-            }),
+            files: Budget::new(Shares { users: files, machines: files, units: files }),
             bytes: Budget::new(bytes()),
             waiting: Budget::new(bytes()),
         }
@@ -343,7 +349,7 @@ mod tests {
     async fn a_large_response_waits_for_the_budget_for_some_seconds() {
         let budgets = Arc::new(SendBudgets::new());
         let large = || vec![7; PIECE_BYTES + 1];
-        let used = budgets.bytes.try_acquire(&unit(1), OF_CALLER_BYTES_MAX as usize);
+        let used = budgets.bytes.try_acquire(&unit(1), OF_AGENT_BYTES_MAX as usize);
         let started = Instant::now();
         let refused = recipient(&budgets, 1).body(large()).await;
         assert!(refused.is_err_and(|error| error.is_transient()));
@@ -364,7 +370,7 @@ mod tests {
     #[tokio::test]
     async fn large_responses_that_wait_are_bounded_too() {
         let budgets = Arc::new(SendBudgets::new());
-        let _waiting = budgets.waiting.try_acquire(&unit(1), OF_CALLER_BYTES_MAX as usize);
+        let _waiting = budgets.waiting.try_acquire(&unit(1), OF_AGENT_BYTES_MAX as usize);
         let refused = recipient(&budgets, 1).body(vec![7; PIECE_BYTES + 1]).await;
         assert!(refused.is_err_and(|error| error.is_transient()));
     }

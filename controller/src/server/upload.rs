@@ -5,7 +5,7 @@
 //! The file is in the folder of the archives, and is removed unless the archive is stored. Called by `server` after the
 //! caller was authorised.
 
-use super::budget::{Budget, Permit, Shares};
+use super::budget::{Budget, Permit, Share, Shares};
 use super::minimum_rate::Transfer;
 use crate::disk_threads::DiskThreads;
 use crate::environment::Environment;
@@ -28,9 +28,11 @@ const UPLOADS_MAX: u32 = 16;
 /// The bytes that are collected before they are written: 1 MiB for each of 16 uploads.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// Returns the slots of uploads, all of them free.
+/// Returns the slots of uploads, all of them free. No route lets an agent upload.
 pub fn slots() -> Budget {
-    Budget::new(Shares { agent: UPLOADS_PER_USER_MAX, user: UPLOADS_PER_USER_MAX, all: UPLOADS_MAX })
+    let users = Share { each: UPLOADS_PER_USER_MAX, all: UPLOADS_MAX };
+    let agents = Share { each: 1, all: 1 };
+    Budget::new(Shares { users, machines: agents, units: agents })
 }
 
 /// Waits until another upload of this caller may be received.

@@ -2,10 +2,11 @@
 //!
 //! The accept loop of `server` never stops accepting, so that an address whose connections may not be opened now does
 //! not delay the others. The queues are asked in turn, and the oldest connection of an address is closed for a newer
-//! one, since its client may have given up. This module has no sockets and no clock.
+//! one, since its client may have given up. What counts as one address is decided here, for all limits of addresses
+//! ([`counted_address`]). This module has no sockets and no clock.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::ops::Bound::{Excluded, Unbounded};
 
 /// The connections that wait. Every queue that is stored has a connection.
@@ -27,6 +28,16 @@ pub enum Opened<C> {
     AllIsFull,
 }
 
+/// The address under which the connections of a client are counted. A host with IPv6 has a network of 64 bits and may
+/// use any address in it, so that the network is counted. An IPv4 address that is written as an IPv6 address is itself.
+fn counted_address(address: IpAddr) -> IpAddr {
+    const NETWORK: u128 = u128::MAX << 64;
+    match address.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & NETWORK)),
+        address @ IpAddr::V4(_) => address,
+    }
+}
+
 impl<T> Waiting<T> {
     /// Returns empty queues that hold at most `count_max` connections, of which one address has at most half.
     pub fn new(count_max: usize) -> Waiting<T> {
@@ -41,6 +52,7 @@ impl<T> Waiting<T> {
     /// Adds a connection from an address. If the address or the total is at its limit, the oldest connection of that
     /// address, or of the address with the most connections, is dropped.
     pub fn push(&mut self, address: IpAddr, connection: T) {
+        let address = counted_address(address);
         self.of_addresses.entry(address).or_default().push_back(connection);
         self.count += 1;
         if self.of_addresses[&address].len() > self.count_max / 2 {
@@ -109,6 +121,23 @@ mod tests {
         assert_eq!(waiting.open_next(of_b), None);
         assert_eq!(drain(&mut waiting), [0, 1, 2], "in the order of their arrival");
         assert!(waiting.is_empty());
+    }
+
+    /// A client with a network of its own has 2^64 addresses: each would have the limits of one.
+    #[test]
+    fn the_addresses_of_an_ipv6_network_count_as_one() {
+        let address = |text: &str| text.parse::<IpAddr>().expect("an address");
+        let mut waiting = Waiting::new(8);
+        for (n, text) in
+            (0..).zip(["2001:db8::1", "2001:db8::ffff:0:0:2", "2001:db8:0:1::1", "::ffff:127.0.0.2"])
+        {
+            waiting.push(address(text), n);
+        }
+        waiting.push(A, 9);
+        let of_addresses = waiting.of_addresses.into_iter().collect::<Vec<_>>();
+        let expected =
+            [(A, vec![3, 9]), (address("2001:db8::"), vec![0, 1]), (address("2001:db8:0:1::"), vec![2])];
+        assert_eq!(of_addresses, expected.map(|(address, numbers)| (address, VecDeque::from(numbers))));
     }
 
     #[test]

@@ -54,7 +54,12 @@ async fn an_attach_is_repeatable_with_its_nonce_and_refused_with_another_while_t
     fixture.deploy("web", 1).await;
     let old = fixture.attach_agent("web/0").await;
     let own = fixture.controller.store.store_generation();
-    let attach = |nonce| Attach { nonce: Uuid(nonce), epoch: old.epoch, store_generation: Some(own) };
+    let attach = |nonce| Attach {
+        nonce: Uuid(nonce),
+        epoch: old.epoch,
+        store_generation: Some(own),
+        teardown_started: false,
+    };
     let mut watch =
         old.api.watch(WatchUnit { epoch: old.epoch, from: None }).await.expect("the stream opens");
     assert!(next_delta(&mut watch).await.full);

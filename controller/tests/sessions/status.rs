@@ -83,6 +83,7 @@ async fn a_unit_is_idle_only_without_pending_work_and_lost_after_a_silent_minute
         "the hook is to run again: not idle"
     );
 
+    fixture.advance(4_000);
     let report = Report {
         epoch: web.epoch,
         run: 9,

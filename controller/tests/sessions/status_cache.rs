@@ -183,7 +183,8 @@ impl Walk {
                 .fixture
                 .controller
                 .caller(state::documents::prelude::TokenHolder::Unit { model: self.fixture.model, unit });
-            let attach = api::Attach { nonce: Uuid(7), epoch: 0, store_generation: None };
+            let attach =
+                api::Attach { nonce: Uuid(7), epoch: 0, store_generation: None, teardown_started: false };
             if let Ok(attached) = caller.handle(attach).await {
                 let (epoch, replica) = (attached.answer.epoch, attached.answer.replica);
                 let (sequence, digest) =

@@ -71,7 +71,7 @@ fn add(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
         return failed("this unit is not the leader");
     }
     require_free_label(call, None, write.label.as_deref())?;
-    let (id, sealed) = seal(call, None, content)?;
+    let (id, sealed) = seal(call, None, owner, content)?;
     (write.created, write.sealed) = (Some(owner), Some(sealed));
     call.context.write_secret(id, write)?;
     Ok(ToolOutput { line: Some(format!("secret:{id}")), ..ToolOutput::default() })
@@ -84,12 +84,10 @@ fn set(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
     if call.context.is_secret_of_leader(id) {
         return failed("this unit is not the leader");
     }
-    if call.context.own_secret(id).is_none() {
-        return not_found(id);
-    }
+    let Some(owner) = call.context.own_secret(id).map(|secret| secret.owner) else { return not_found(id) };
     require_free_label(call, Some(id), write.label.as_deref())?;
     if !content.0.is_empty() {
-        write.sealed = Some(seal(call, Some(id), content)?.1);
+        write.sealed = Some(seal(call, Some(id), owner, content)?.1);
     }
     call.context.write_secret(id, write)?;
     Ok(ToolOutput::silent())
@@ -129,10 +127,11 @@ fn require_free_label(call: &Invocation, id: Option<SecretId>, label: Option<&st
 fn seal(
     call: &Invocation,
     secret: Option<SecretId>,
+    owner: SecretOwnerKind,
     content: SecretContent,
 ) -> Result<(SecretId, String), ToolError> {
     match &call.inputs.secret {
-        None => Err(ToolError::Need(Need::Secret(SecretRequest::Seal { secret, content }))),
+        None => Err(ToolError::Need(Need::Secret(SecretRequest::Seal { secret, owner, content }))),
         Some(Ok(SecretAnswer::Sealed { secret, sealed })) => Ok((*secret, sealed.clone())),
         Some(Ok(SecretAnswer::Content(_))) => failed("the controller did not seal the secret"),
         Some(Err(reason)) => failed(reason),

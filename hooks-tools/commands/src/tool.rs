@@ -9,7 +9,7 @@ use crate::value::Value;
 use state::agents::secret_read::SecretRead;
 use state::terms::names::RelationNumber;
 use state::terms::owner::Owner;
-use state::terms::secret::{SecretContent, SecretId};
+use state::terms::secret::{SecretContent, SecretId, SecretOwnerKind};
 use state::terms::settings::{BAG_BYTES_MAX, BagChange};
 use state::unit::hook_context::{
     HOOK_DOCUMENTS_MAX, HOOK_WRITES_BYTES_MAX, HookContext, HookRelation, HookWriteError, ReportContent,
@@ -76,6 +76,8 @@ pub enum SecretRequest {
     Seal {
         /// The secret; none for a new one.
         secret: Option<SecretId>,
+        /// The owner.
+        owner: SecretOwnerKind,
         /// The content.
         content: SecretContent,
     },

@@ -2,7 +2,8 @@
 //!
 //! An attach grants a session ([`session`]); only the newest session of a unit may write. A record is refused unless
 //! it is the next one (`replica`, stored without bags: `own_bags`) and contains only what a correct agent sends
-//! (`record_validation`). [`lease`] decides whether a unit leads. An agent that has attached compares its disk with the replica ([`reconciliation`]). `secret_writes`
+//! (`record_validation`, and `teardown` for one that ends the unit). [`lease`] decides whether a unit leads. An agent that
+//! has attached compares its disk with the replica ([`reconciliation`]). `secret_writes`
 //! applies its changes of secrets, and `secret_read` returns what a unit reads of them. Called by the transitions that
 //! apply what agents send: `transitions` and `restore`.
 
@@ -15,3 +16,4 @@ pub(crate) mod replica;
 pub mod secret_read;
 pub(crate) mod secret_writes;
 pub mod session;
+pub(crate) mod teardown;

@@ -100,6 +100,8 @@ pub struct EarlyReport {
     pub reports: Vec<RunReport>,
     /// What has started; none if that was reported before.
     pub executing: Option<Activity>,
+    /// For how long it had been running when the report was sent.
+    pub executing_for_ms: u64,
 }
 
 impl Valid<Record> {
@@ -131,7 +133,7 @@ impl Valid<EarlyReport> {
     /// If a count, number, text or status exceeds its bound.
     pub fn report(report: EarlyReport) -> Result<Valid<EarlyReport>, Refusal> {
         require_reports(&report.reports)?;
-        require_numbers(&report.reports)?;
+        require_numbers(&(&report.reports, report.executing_for_ms))?;
         report.executing.as_ref().map_or(Ok(()), require_activity)?;
         Ok(Valid(report))
     }
@@ -450,7 +452,7 @@ mod tests {
         let mut reports = vec![RunReport { call: 1, at_ms: 5, what }; REPORTS_MAX + 1];
         reports[0].at_ms = i64::MIN;
         let refused = RecordRefusal::TooManyReports { count: REPORTS_MAX + 1, max: REPORTS_MAX };
-        let early = EarlyReport { run: 1, reports: reports.clone(), executing: None };
+        let early = EarlyReport { run: 1, reports: reports.clone(), executing: None, executing_for_ms: 0 };
         let early = Valid::report(early).err().map(|refused| *refused.reason);
         assert_eq!(early, Some(refused.clone().into()));
         assert_eq!(refusal(|record| record.reports = reports), Some(refused.into()));

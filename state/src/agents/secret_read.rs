@@ -43,6 +43,10 @@ pub struct ReadableSecret {
 
 /// Returns the content that a unit reads. The first read fixes the revision that the unit reads from then on.
 ///
+/// A secret that is not granted and one that does not exist are refused for different reasons, because charms tell them
+/// apart by the text of the tool (spec/hook-tools.md 2.6). A unit learns nothing from that without an id, which is 96
+/// random bits.
+///
 /// # Errors
 /// If a newer agent has attached, there is no such secret, or the unit may not read it.
 pub fn consume(

@@ -10,7 +10,9 @@ use crate::documents::prelude::{
 };
 use crate::documents::refusal::Refusal;
 use crate::lifecycle::leadership;
-use crate::lifecycle::secret::{change_metadata, grant, new_secret, put, remove, set_label, track};
+use crate::lifecycle::secret::{
+    change_metadata, count_bytes, grant, new_secret, put, remove, require_room, set_label, track,
+};
 use crate::terms::names::{RelationNumber, Uuid};
 use crate::terms::refusal::secret::SecretRefusal;
 use crate::terms::secret::{RotatePolicy, SecretEvent, SecretId, SecretOwnerKind, SecretReader};
@@ -64,6 +66,9 @@ pub(crate) fn apply(
             Some(secret) => changed.push(secret),
             None => dropped.push(DroppedWrite::RemovedSecret { secret: *id }),
         }
+    }
+    for owned in indexes.values() {
+        require_room(owned, 0)?;
     }
     for secret in changed {
         store(draft, model, writer.unit, secret, ids);
@@ -128,8 +133,9 @@ fn changed_secret(
             .extend(revisions.iter().filter(|revision| after.revisions.remove(revision).is_some()));
     }
     let is_empty = after.revisions.is_empty();
-    if is_empty {
-        owned.remove(&id);
+    match is_empty {
+        true => drop(owned.remove(&id)),
+        false => count_bytes(owned, id, &after),
     }
     let after = Some(after).filter(|_| !is_empty);
     Ok(Some(ChangedSecret {

@@ -31,6 +31,10 @@ pub struct Attach {
     /// The store generation that granted this epoch: two generations may grant the same epoch. None only with epoch 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store_generation: Option<Uuid>,
+    /// Whether the unit has begun to end ([`Local::has_begun_teardown`]). After a restore the unit may be Alive again in
+    /// the store; the first attach then sets it Dying, and only that one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub teardown_started: bool,
 }
 
 /// The session under which the agent of a unit sends a request.
@@ -147,7 +151,15 @@ pub fn attach(
         &model.session(unit),
         &SessionDoc { epoch, nonce: attach.nonce, first_attach_nonces, granted, pending_reentry },
     );
-    if replica.as_ref().is_some_and(Local::is_tearing_down) {
+    // 1. A unit is removed, and has run stop.
+    // 2. The store is restored from a backup made before, in which the unit is Alive.
+    // 3. The unit cannot start again (I1), so it is removed again.
+    // The first attach to a store generation decides this, because its folder then has only seen views of other store
+    // generations. In its own generation a unit ends after a user's request only: see `agents::teardown`.
+    let is_of_other_generation = attach.epoch > 0
+        && current_grant.is_none()
+        && attach.store_generation.is_some_and(|of_folder| of_folder != store_generation);
+    if attach.teardown_started && is_of_other_generation {
         resume_teardown(draft, model, unit);
     }
     Ok(GrantedSession { store_generation, epoch, replica })

@@ -10,7 +10,8 @@ use crate::documents::effective_life;
 use crate::documents::json_text::Document;
 use crate::documents::prelude::{
     ActionDoc, ApplicationDoc, ArchiveUse, GLOBAL, KeyParts, Kind, LeaderDoc, MachineDoc, MachineStorageDoc,
-    Model, OpenPortsDoc, RelationDoc, ScopeDoc, StorageDoc, UnitDoc, UnitStorageDoc, last_id, last_number,
+    Model, OpenPortsDoc, OwnedSecretsDoc, RelationDoc, ScopeDoc, StorageDoc, UnitDoc, UnitStorageDoc,
+    last_id, last_number,
 };
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
@@ -409,6 +410,15 @@ impl Check<'_> {
             self.require(own && !dead, || {
                 format!("{} is the leader but is Dead or of another application", grant.holder_name)
             });
+        }
+        for Found { key, doc: owned, .. } in self.all::<OwnedSecretsDoc>(Kind::SecretsOf) {
+            let differs = owned.into_iter().find(|(id, entry)| {
+                let secret = self.get(&model.secret(*id));
+                secret.is_none_or(|secret| {
+                    (&secret.label, secret.content_bytes()) != (&entry.label, entry.bytes)
+                })
+            });
+            self.require(differs.is_none(), || format!("I22: {key} differs from a secret"));
         }
         for Found { key, id, doc: open } in self.all::<OpenPortsDoc>(Kind::PortsOn) {
             let same = self.get(&model.ports(id)).is_some_and(|ports| ports == open.ports);

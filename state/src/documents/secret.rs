@@ -63,6 +63,8 @@ pub struct SecretDoc {
 pub struct RevisionDoc {
     /// When the revision was created.
     pub created_ms: i64,
+    /// The bytes of its sealed content, as it was written.
+    pub bytes: u64,
     /// Whether the revision has expired.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub expired: bool,
@@ -105,8 +107,17 @@ pub struct ConsumedSecretDoc {
     pub reported: u64,
 }
 
-/// The secrets of one owner, with their labels.
-pub type OwnedSecretsDoc = BTreeMap<SecretId, String>;
+/// What the index of an owner has of one secret.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnedSecretDoc {
+    /// The owner's label; may be empty.
+    pub label: String,
+    /// The bytes of the contents of its revisions.
+    pub bytes: u64,
+}
+
+/// The secrets of one owner.
+pub type OwnedSecretsDoc = BTreeMap<SecretId, OwnedSecretDoc>;
 /// The secrets that one unit reads.
 pub type ConsumedSecretsDoc = BTreeMap<SecretId, ConsumedSecretDoc>;
 
@@ -162,6 +173,11 @@ impl SecretDoc {
     /// The newest revision that is not removed.
     pub fn newest(&self) -> u64 {
         self.revisions.last_key_value().map_or(self.latest, |(revision, _)| *revision)
+    }
+
+    /// The bytes of the contents of its revisions.
+    pub fn content_bytes(&self) -> u64 {
+        self.revisions.values().map(|revision| revision.bytes).sum()
     }
 
     /// When something is to be done with the secret next.

@@ -17,8 +17,8 @@ use crate::documents::secret::secret_of_key;
 use crate::terms::names::Uuid;
 use crate::terms::refusal::secret::{SecretLimit, SecretRefusal};
 use crate::terms::secret::{
-    DESCRIPTION_BYTES_MAX, GRANTS_MAX, LABEL_BYTES_MAX, REVISIONS_MAX, SEALED_BYTES_MAX, SECRETS_MAX,
-    SecretId, SecretOwnerKind,
+    DESCRIPTION_BYTES_MAX, GRANTS_MAX, LABEL_BYTES_MAX, OWNED_BYTES_MAX, REVISIONS_MAX, SEALED_BYTES_MAX,
+    SECRETS_MAX, SecretId, SecretOwnerKind,
 };
 use crate::unit::secrets::SecretWrite;
 use std::collections::BTreeMap;
@@ -61,7 +61,7 @@ pub(crate) fn may_read(
 /// The secret of this owner with this label.
 pub(crate) fn find_by_label(draft: &mut Draft, model: Model, owner: Uuid, label: &str) -> Option<SecretId> {
     let owned = draft.get(&model.secrets_of(owner))?;
-    owned.iter().find(|(_, other)| *other == label).map(|(id, _)| *id)
+    owned.iter().find(|(_, other)| other.label == label).map(|(id, _)| *id)
 }
 
 /// Changes the index of the revision that a unit reads.
@@ -91,16 +91,32 @@ pub(crate) fn set_label(
 ) -> Result<(), Refusal> {
     if let Some(label) = label {
         require_bytes(label, LABEL_BYTES_MAX)?;
-        if !label.is_empty() && owned.iter().any(|(other, taken)| *other != id && taken == label) {
+        if !label.is_empty() && owned.iter().any(|(other, taken)| *other != id && taken.label == label) {
             return Err(SecretRefusal::LabelExists { label: label.to_owned() }.into());
         }
         label.clone_into(&mut secret.label);
     }
-    owned.insert(id, secret.label.clone());
+    owned.entry(id).or_default().label.clone_from(&secret.label);
     if owned.len() > SECRETS_MAX {
         return Err(SecretRefusal::TooMany { what: SecretLimit::Secrets, max: SECRETS_MAX }.into());
     }
     Ok(())
+}
+
+/// Enters the bytes of the contents of a secret into the index of its owner.
+pub(crate) fn count_bytes(owned: &mut OwnedSecretsDoc, id: SecretId, secret: &SecretDoc) {
+    if let Some(entry) = owned.get_mut(&id) {
+        entry.bytes = secret.content_bytes();
+    }
+}
+
+/// Refuses contents that are larger altogether than an owner may have, with `more` bytes that are to be added.
+pub(crate) fn require_room(owned: &OwnedSecretsDoc, more: u64) -> Result<(), SecretRefusal> {
+    let bytes = owned.values().map(|secret| secret.bytes).sum::<u64>().saturating_add(more);
+    match bytes > OWNED_BYTES_MAX {
+        true => Err(SecretRefusal::NoRoom { bytes, max: OWNED_BYTES_MAX }),
+        false => Ok(()),
+    }
 }
 
 /// A secret without revisions.
@@ -151,9 +167,9 @@ pub(crate) fn change_metadata(
                 return Err(SecretRefusal::TooMany { what, max }.into());
             }
             secret.latest += 1;
-            secret
-                .revisions
-                .insert(secret.latest, RevisionDoc { created_ms: at_ms, ..RevisionDoc::default() });
+            let bytes = sealed.len() as u64;
+            let revision = RevisionDoc { created_ms: at_ms, bytes, ..RevisionDoc::default() };
+            secret.revisions.insert(secret.latest, revision);
             // the time at which an older revision has expired does not concern the new one
             secret.expire_at_ms = secret.expire_at_ms.filter(|expire_at| *expire_at > at_ms);
             Some(SecretContentDoc { sealed_for, sealed: sealed.clone() })
@@ -190,9 +206,28 @@ pub(crate) fn prune(draft: &mut Draft, model: Model, id: SecretId, secret: &mut 
     let is_unused = secret.auto_prune
         && revision != secret.newest()
         && draft.any_key(&model.secret_trackers(id, revision), &[]).is_none();
-    if is_unused && secret.revisions.remove(&revision).is_some() {
-        draft.remove(&model.secret_content(id, revision));
+    if is_unused {
+        remove_revision(draft, model, id, secret, revision);
     }
+}
+
+/// Removes a revision with its content. Returns whether there was one.
+pub(crate) fn remove_revision(
+    draft: &mut Draft,
+    model: Model,
+    id: SecretId,
+    secret: &mut SecretDoc,
+    revision: u64,
+) -> bool {
+    if secret.revisions.remove(&revision).is_none() {
+        return false;
+    }
+    draft.remove(&model.secret_content(id, revision));
+    let index = model.secrets_of(secret.owner.id);
+    let mut owned = draft.get(&index).unwrap_or_default();
+    count_bytes(&mut owned, id, secret);
+    draft.put(&index, &owned);
+    true
 }
 
 /// Stores the metadata of a secret, and its timer.

@@ -3,8 +3,14 @@
 //!
 //! Called by the handlers that seal and open contents; the sealing itself is an effect of the controller.
 
+use crate::documents::document_reads::Documents;
+use crate::documents::prelude::Model;
+use crate::lifecycle::secret;
+use crate::terms::names::Uuid;
 use crate::terms::refusal::secret::{SecretLimit, SecretRefusal};
-use crate::terms::secret::{CONTENT_BYTES_MAX, SEALED_BYTES_MAX, SecretContent, SecretId, is_content_key};
+use crate::terms::secret::{
+    CONTENT_BYTES_MAX, SEALED_BYTES_MAX, SecretContent, SecretId, SecretOwnerKind, is_content_key,
+};
 
 fn too_large() -> SecretRefusal {
     SecretRefusal::TooMany { what: SecretLimit::ContentBytes, max: SEALED_BYTES_MAX }
@@ -55,6 +61,27 @@ fn is_base64(text: &str) -> bool {
     };
     digits.iter().all(|byte| digit(byte).is_some())
         && digits.last().and_then(digit).is_none_or(|last| last & stray_bits == 0)
+}
+
+/// Refuses the sealed content of a unit whose owner has no room for it. What the same hook has written before is not
+/// counted; the commit of its record counts it.
+///
+/// # Errors
+/// If the contents of the owner would be larger altogether than an owner may have.
+pub fn require_room(
+    documents: &mut impl Documents,
+    model: Model,
+    unit: Uuid,
+    owner: SecretOwnerKind,
+    sealed_bytes: usize,
+) -> Result<(), SecretRefusal> {
+    let owner = match owner {
+        SecretOwnerKind::Unit => Some(unit),
+        SecretOwnerKind::Application => documents.document(&model.unit(unit)).map(|doc| doc.application),
+        SecretOwnerKind::Model => None,
+    };
+    let owned = owner.and_then(|owner| documents.document(&model.secrets_of(owner)));
+    secret::require_room(&owned.unwrap_or_default(), sealed_bytes as u64)
 }
 
 /// The sealed content; none if it could not be sealed.

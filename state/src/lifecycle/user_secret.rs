@@ -8,7 +8,10 @@ use crate::documents::draft::Draft;
 use crate::documents::prelude::{Model, SecretContentDoc, SecretDoc, SecretGrantDoc, SecretOwner};
 use crate::documents::refusal::Refusal;
 use crate::lifecycle::model::require_alive;
-use crate::lifecycle::secret::{self, change_metadata, new_secret, not_found, prune, put, set_label};
+use crate::lifecycle::secret::{
+    self, change_metadata, count_bytes, new_secret, not_found, prune, put, remove_revision, require_room,
+    set_label,
+};
 use crate::terms::names::Uuid;
 use crate::terms::refusal::secret::SecretRefusal;
 use crate::terms::secret::{SecretId, SecretOwnerKind, SecretReader, SecretUri};
@@ -36,7 +39,7 @@ pub fn find(
         return Ok((id, secret));
     }
     let owned = documents.document(&model.secrets_of(model.0)).unwrap_or_default();
-    let id = owned.iter().find(|(_, name)| *name == text && !text.is_empty()).map(|(id, _)| *id);
+    let id = owned.iter().find(|(_, secret)| secret.label == text && !text.is_empty()).map(|(id, _)| *id);
     let id = id.ok_or_else(|| not_found(text))?;
     Ok((id, secret::find(documents, model, id)?))
 }
@@ -126,15 +129,17 @@ fn change(
     let indexed = owned.clone();
     set_label(&mut owned, id, &mut after, write.label.as_deref())?;
     let content = change_metadata(&mut after, SEALED_FOR_USERS, now_ms, write)?;
+    count_bytes(&mut owned, id, &after);
+    require_room(&owned, 0)?;
     if let Some(content) = content {
         draft.put(&model.secret_content(id, after.latest), &content);
+    }
+    if owned != indexed {
+        draft.put(&index, &owned);
     }
     let oldest: Vec<u64> = after.revisions.keys().copied().take(PRUNED_MAX).collect();
     for revision in oldest {
         prune(draft, model, id, &mut after, revision);
-    }
-    if owned != indexed {
-        draft.put(&index, &owned);
     }
     put(draft, model, id, before, &after);
     Ok(())
@@ -191,11 +196,10 @@ pub fn remove(
     let before = find_own(draft, model, id)?;
     let mut after = before.clone();
     if let Some(revision) = revision {
-        if after.revisions.remove(&revision).is_none() {
+        if !remove_revision(draft, model, id, &mut after, revision) {
             return Err(SecretRefusal::RevisionNotFound { id, revision }.into());
         }
         if !after.revisions.is_empty() {
-            draft.remove(&model.secret_content(id, revision));
             put(draft, model, id, Some(&before), &after);
             return Ok(());
         }

@@ -13,12 +13,13 @@
 use crate::agents::record_validation::Valid;
 use crate::agents::replica;
 use crate::agents::session::{self, AgentSession};
+use crate::agents::teardown;
 use crate::documents::draft::Draft;
 use crate::documents::prelude::{Model, last_id};
 use crate::documents::refusal::Refusal;
 use crate::lifecycle::creation::Creation;
 use crate::lifecycle::pending_reentry;
-use crate::lifecycle::{relation, scope, unit};
+use crate::lifecycle::{relation, scope};
 use crate::terms::names::{RelationNumber, Uuid};
 use crate::terms::refusal::EntityKind;
 use crate::unit::local::{Local, RelationLocal};
@@ -79,15 +80,13 @@ pub fn apply_batch(
     ids: &mut dyn FnMut() -> Uuid,
 ) -> Result<(Option<ResyncProgress>, Vec<DroppedWrite>), Refusal> {
     let (AgentSession { model, unit: id, .. }, ResyncBatch { record, position }) = (session, batch);
-    session::check_epoch(draft, session)?;
+    let doc = session::check_epoch(draft, session)?;
     if !replica::is_next(draft, model, id, record)? {
         return Ok((None, Vec::new()));
     }
     let Some(published) = &record.resync_local else { return Ok((None, Vec::new())) };
-    if published.is_tearing_down() {
-        // set Dying first, so that the unit enters no relation (I21)
-        unit::resume_teardown(draft, model, id);
-    }
+    // a unit that is ending is Dying by now, so that it enters no relation (I21)
+    teardown::require_requested(draft, model, id, &doc, record)?;
     Ok(match position {
         ResyncProgress::Leave { after } => {
             if after.is_empty() {

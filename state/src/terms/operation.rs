@@ -330,6 +330,20 @@ impl Operation {
         }
     }
 
+    /// Whether only a unit that is no longer Alive does this (spec A.7).
+    pub fn is_teardown(&self) -> bool {
+        match self {
+            Operation::SetDead => true,
+            Operation::Hook(hook) => matches!(hook, Hook::Stop | Hook::Remove),
+            Operation::InstallCharm(_)
+            | Operation::EnterScope { .. }
+            | Operation::LeaveScope { .. }
+            | Operation::Action { .. }
+            | Operation::Commands(_)
+            | Operation::Resync => false,
+        }
+    }
+
     /// Whether both operations do the same thing, regardless of the versions they were decided on. A retry that is
     /// the same in this sense belongs to the same failure episode.
     pub fn is_same_as(&self, other: &Operation) -> bool {

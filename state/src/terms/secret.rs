@@ -26,6 +26,9 @@ pub const DESCRIPTION_BYTES_MAX: usize = 1024;
 /// The most bytes of the sealed content of one revision: a quarter of a mebibyte less than what the writes of a hook
 /// may take altogether.
 pub const SEALED_BYTES_MAX: usize = 768 << 10;
+/// The most bytes of the sealed contents of all secrets of one unit, application or model: 64 MiB, 85 contents of the
+/// largest size or 1.6 KiB in each of 200 revisions of 200 secrets. Without it they could have 29 GiB.
+pub const OWNED_BYTES_MAX: u64 = 64 << 20;
 /// The most bytes of the encoded values of one revision, as in Juju.
 pub const CONTENT_BYTES_MAX: usize = 1_000_000;
 

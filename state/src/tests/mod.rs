@@ -324,9 +324,12 @@ impl World {
 /// The store generation of a store that was never restored.
 pub const GENERATION: Uuid = Uuid(7);
 
+/// The store generation of a store that was restored once.
+pub const RESTORED: Uuid = Uuid(8);
+
 /// The attach of a folder that had this epoch, in a store that was never restored.
 pub fn attach(nonce: u128, epoch: u64) -> Attach {
-    Attach { nonce: Uuid(nonce), epoch, store_generation: Some(GENERATION) }
+    Attach { nonce: Uuid(nonce), epoch, store_generation: Some(GENERATION), teardown_started: false }
 }
 
 /// The agent of one unit, with the real `Local`.
@@ -346,6 +349,22 @@ impl Agent {
             .expect("it attaches");
         let local = attached.replica.unwrap_or_else(|| Local::new(unit, name.parse().expect("a name")));
         Agent { unit, epoch: attached.epoch, local }
+    }
+
+    /// Attaches the agent of this folder to a store that was restored.
+    pub fn attach_restored(&mut self, world: &mut World) {
+        let nonce = u128::from(world.documents.revision) + 2_000_000;
+        let attach = Attach { teardown_started: self.local.has_begun_teardown(), ..attach(nonce, self.epoch) };
+        let attached =
+            world.run(|draft, _| session::attach(draft, MODEL, self.unit, attach, RESTORED, false));
+        self.epoch = attached.expect("it attaches").epoch;
+    }
+
+    /// The record of a resync.
+    pub fn resync(&self) -> Record {
+        let mut resync = self.record(Operation::Resync, Outcome::Ok);
+        resync.resync_local = Some(Box::new(Local { outbox: Vec::new(), ..self.local.clone() }));
+        resync
     }
 
     pub fn session(&self) -> AgentSession {

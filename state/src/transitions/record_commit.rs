@@ -23,6 +23,7 @@ use crate::agents::record_validation::{EarlyReport, Valid, require_lost_action, 
 use crate::agents::replica::{check_order, replica_or_empty};
 use crate::agents::secret_writes::{self, SecretWriter};
 use crate::agents::session::{self, AgentSession};
+use crate::agents::teardown;
 use crate::charm::JUJU_INFO;
 use crate::documents::draft::Draft;
 use crate::documents::prelude::{BagDoc, Model, OpenPortsDoc, ReplicaDoc, UnitDoc};
@@ -69,8 +70,8 @@ impl CommitContext<'_> {
 ///
 /// # Errors
 /// [`Code::Forked`](crate::documents::refusal::Code) for another digest at the same or an earlier sequence number, or
-/// for a record that does not follow the last one; `Code::Gap` for a later sequence number; `Code::Invalid` for what no
-/// correct agent sends; and the errors of [`session::check_epoch`].
+/// for a record that does not follow the last one; `Code::Gap` for a later sequence number, and for a record that ends
+/// an Alive unit; `Code::Invalid` for what no correct agent sends; and the errors of [`session::check_epoch`].
 pub fn commit(
     draft: &mut Draft,
     session: AgentSession,
@@ -87,6 +88,7 @@ pub fn commit(
     check_order(&stored, record)?;
     validate(unit, &doc, &stored, record)?;
     require_granted(draft, model, unit, &doc, record)?;
+    teardown::require_requested(draft, model, unit, &doc, record)?;
 
     let mut local = record.resync_local.as_deref().unwrap_or(&stored.local).clone();
     local.sequence = record.sequence - 1;
@@ -105,6 +107,7 @@ pub fn commit(
         retry: None,
     });
     if local.is_tearing_down() {
+        // a unit may be Dying because of its application, its principal or its machine only
         unit::resume_teardown(draft, model, unit);
     }
     match (&committed.refusal, &record.operation) {
@@ -197,7 +200,7 @@ pub fn apply_report(
     let AgentSession { model, unit, .. } = session;
     let doc = session::check_epoch(draft, session)?;
     let last_run = draft.get(&model.replica(unit)).map_or(0, |replica| replica.local.run);
-    let EarlyReport { run, reports, executing } = &**report;
+    let EarlyReport { run, reports, executing, .. } = &**report;
     require_run(last_run, *run)?;
     if is_record_applied(draft, model, unit, *run) {
         return Ok(Vec::new());
@@ -210,6 +213,13 @@ pub fn apply_report(
         action::set_running(draft, model, unit, activity, now_ms);
     }
     Ok(dropped)
+}
+
+/// Since when a unit runs what it reports, by the clock of the controller: not before the unit was created, whatever the
+/// agent reports, and not later than now.
+pub fn executing_since(draft: &mut Draft, session: AgentSession, report: &EarlyReport, now_ms: i64) -> i64 {
+    let created_ms = draft.get(&session.model.unit(session.unit)).map_or(now_ms, |doc| doc.created_ms);
+    now_ms.saturating_sub_unsigned(report.executing_for_ms).max(created_ms).min(now_ms)
 }
 
 /// Stores that a record was refused, if it can never be applied: until another record is applied, the unit is shown in

@@ -395,6 +395,23 @@ impl Local {
         self.stopped || self.removed
     }
 
+    /// Whether the unit has begun to end: it has run stop or remove or set itself Dead, or does so now, or such an
+    /// attempt has failed. A correct unit begins this only after a view has shown it as not Alive.
+    pub fn has_begun_teardown(&self) -> bool {
+        let in_progress = match &self.step {
+            Step::Started(run) => Some(&run.operation),
+            Step::AwaitingAnswer { sequence, .. } => {
+                let awaited = self.outbox.iter().find(|record| record.sequence == *sequence);
+                awaited.map(|record| &record.operation)
+            }
+            Step::Failed(_) | Step::Idle => None,
+        };
+        let failed = self.episode().map(|episode| &episode.operation);
+        self.is_tearing_down()
+            || self.dead
+            || in_progress.into_iter().chain(failed).any(Operation::is_teardown)
+    }
+
     /// Returns the failure episode that is open.
     pub fn episode(&self) -> Option<&Episode> {
         match &self.step {

@@ -303,6 +303,15 @@ pub(super) fn shut_down(
         if leave.is_some() || !waits.is_empty() {
             return Some(leave.unwrap_or_else(|| wait(None, std::mem::take(waits))));
         }
+    }
+    // 1. A unit is Dying in its cached view, and the store is restored from a backup in which the unit is Alive.
+    // 2. The agent starts, and its attach is under way. It states that the unit has not begun to end.
+    // 3. Stop runs now. The controller refuses its record, because the unit is Alive.
+    if !now.attached {
+        wait_for_link(local, waits, now);
+        return Some(wait(None, std::mem::take(waits)));
+    }
+    if local.installed {
         let last = if local.started && !local.stopped {
             ChosenOperation::hook(Hook::Stop, StartReason::Removed)
         } else if !local.removed {

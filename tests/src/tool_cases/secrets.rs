@@ -92,7 +92,7 @@ impl Secrets {
     /// Answers like the controller.
     pub fn answer(&mut self, need: SecretRequest) -> Result<SecretAnswer, String> {
         match need {
-            SecretRequest::Seal { secret, content } => {
+            SecretRequest::Seal { secret, content, .. } => {
                 let secret = secret.or(self.next_secret_id).ok_or("the fixture has no next_secret_id")?;
                 Ok(SecretAnswer::Sealed { secret, sealed: json!(content).to_string() })
             }

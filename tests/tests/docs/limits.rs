@@ -25,7 +25,7 @@ use Print::{Bytes, Count, Pages, Power, Time};
 
 type Constant = (&'static str, &'static str, Print);
 
-const ADMISSION: &str = "controller/src/server/admission.rs";
+const TABLE: &str = "controller/src/server/connection_table.rs";
 const BUDGET: &str = "controller/src/server/budget.rs";
 const RATE: &str = "controller/src/server/minimum_rate.rs";
 const BODY: &str = "controller/src/server/request_body.rs";
@@ -50,10 +50,10 @@ const ROWS: &[(&str, &[Constant])] = &[
         "connections that have not presented",
         &[
             (LIMITS, "UNAUTHENTICATED_MAX", Count),
-            (ADMISSION, "SILENT_MS", Time),
-            (ADMISSION, "HALF_HELLO_MS", Time),
-            (ADMISSION, "PROGRESS_MS", Time),
-            (ADMISSION, "UNANSWERED_MS", Time),
+            (TABLE, "SILENT_MS", Time),
+            (TABLE, "HALF_HELLO_MS", Time),
+            (TABLE, "PROGRESS_MS", Time),
+            (TABLE, "UNANSWERED_MS", Time),
         ],
     ),
     ("handshakes that are answered", &[(HANDSHAKES, "HANDSHAKES_MAX", Count)]),
@@ -61,6 +61,7 @@ const ROWS: &[(&str, &[Constant])] = &[
     ("connections without a valid token from one address", &[]),
     ("connections of an agent", &[(LIMITS, "OF_AGENT_MAX", Count)]),
     ("connections of a user", &[(LIMITS, "OF_USER_MAX", Count)]),
+    ("connections of all unit agents", &[]),
     // Uploads of charms
     ("an archive", &[("api/src/archives.rs", "ARCHIVE_BYTES_MAX", Bytes)]),
     ("the file of a resource", &[("api/src/archives.rs", "ARCHIVE_BYTES_MAX", Bytes)]),
@@ -81,18 +82,33 @@ const ROWS: &[(&str, &[Constant])] = &[
             (BUDGET, "WAIT_MAX", Time),
         ],
     ),
-    ("bodies of all callers", &[(BODY, "BODIES_MAX", Bytes)]),
+    (
+        "bodies of all callers",
+        &[
+            (BODY, "BODIES_OF_UNITS_MAX", Bytes),
+            (BODY, "BODIES_OF_MACHINES_MAX", Bytes),
+            (BODY, "BODIES_OF_USERS_MAX", Bytes),
+        ],
+    ),
     // Responses
     ("files that are sent to one agent", &[(SENDING, "OF_AGENT_MAX", Count), (BUDGET, "WAIT_MAX", Time)]),
     (
         "large responses to one caller",
         &[
-            (SENDING, "OF_CALLER_BYTES_MAX", Bytes),
+            (SENDING, "OF_AGENT_BYTES_MAX", Bytes),
+            (SENDING, "OF_USER_BYTES_MAX", Bytes),
             ("controller/src/archive_file.rs", "PIECE_BYTES", Bytes),
             (BUDGET, "WAIT_MAX", Time),
         ],
     ),
-    ("large responses to all callers", &[(SENDING, "RESPONSES_BYTES_MAX", Bytes)]),
+    (
+        "large responses to all callers",
+        &[
+            (SENDING, "OF_UNITS_BYTES_MAX", Bytes),
+            (SENDING, "OF_MACHINES_BYTES_MAX", Bytes),
+            (SENDING, "OF_USERS_BYTES_MAX", Bytes),
+        ],
+    ),
     ("the rate of a file", &[]),
     // A host with many units
     ("open files of a process", &[]),
@@ -127,6 +143,7 @@ const ROWS: &[(&str, &[Constant])] = &[
     ),
     ("the encrypted content of a revision of a secret", &[(SECRET, "SEALED_BYTES_MAX", Bytes)]),
     ("secrets of one unit, one application, or the users of a model", &[(SECRET, "SECRETS_MAX", Count)]),
+    ("the encrypted contents of all secrets of one unit", &[(SECRET, "OWNED_BYTES_MAX", Bytes)]),
     ("revisions of one secret", &[(SECRET, "REVISIONS_MAX", Count)]),
     ("grants of one secret", &[(SECRET, "GRANTS_MAX", Count)]),
     ("secrets that one unit reads", &[(SECRET, "CONSUMED_MAX", Count)]),

@@ -50,6 +50,9 @@ fn record_message(reason: &RecordRefusal) -> String {
         RecordRefusal::RecordsMissing { sequence, expected } => {
             format!("record {sequence} came before record {expected}")
         }
+        RecordRefusal::UnitAlive { unit, sequence } => {
+            format!("cannot apply record {sequence}: it ends unit {unit}, which is alive; attach again")
+        }
         RecordRefusal::OtherRelation { relation, number, endpoint } => {
             format!("relation {relation} is not relation {number} of endpoint {endpoint:?}")
         }

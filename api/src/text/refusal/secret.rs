@@ -1,8 +1,19 @@
 //! Refusals of requests about secrets, in English. Charms parse the first three (spec/hook-tools.md 2.6).
 
+use crate::text::refusal::refusal_text::RefusalText;
 use state::terms::refusal::secret::{SecretLimit, SecretRefusal};
 
-pub(super) fn text(reason: &SecretRefusal) -> String {
+pub(super) fn text(reason: &SecretRefusal) -> RefusalText {
+    let hint = match reason {
+        SecretRefusal::NoRoom { .. } => {
+            Some("remove secrets or older revisions that nobody reads".to_owned())
+        }
+        _ => None,
+    };
+    RefusalText { message: message(reason), hint }
+}
+
+fn message(reason: &SecretRefusal) -> String {
     match reason {
         SecretRefusal::NotFound { name } => format!("secret {name:?} not found"),
         SecretRefusal::UnknownConsumerLabel { label } => format!("consumer label {label:?} not found"),
@@ -16,6 +27,11 @@ pub(super) fn text(reason: &SecretRefusal) -> String {
             format!("secret revision {revision} of \"{id}\" not found")
         }
         SecretRefusal::TooMany { what, max } => format!("too many {}: {max} at most", limited(*what)),
+        SecretRefusal::NoRoom { bytes, max } => {
+            format!(
+                "cannot store the content: all secrets of the owner would take {bytes} bytes, at most {max}"
+            )
+        }
         SecretRefusal::Sealed { id } => {
             format!("cannot open the content of secret {id}: its key is missing or the content is damaged")
         }

@@ -62,7 +62,7 @@ pub(super) async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
     let run = local.run + 1;
     fixture
         .call("record_commit::apply_report", move |draft| {
-            let report = EarlyReport { run, reports: reports.to_vec(), executing: None };
+            let report = EarlyReport { run, reports: reports.to_vec(), executing: None, executing_for_ms: 0 };
             let report = Valid::report(report)?;
             record_commit::apply_report(draft, session, &report, LogLines::ALL, 1).map(drop)
         })

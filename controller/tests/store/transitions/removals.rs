@@ -49,7 +49,8 @@ pub(super) async fn end<S: Store>(fixture: &mut Fixture<'_, S>) {
     fixture
         .call("record_commit::apply_report", move |draft| {
             let executing = Some(Activity::hook(HookName::Stop));
-            let report = Valid::report(EarlyReport { run: 99, reports: Vec::new(), executing })?;
+            let report =
+                Valid::report(EarlyReport { run: 99, reports: Vec::new(), executing, executing_for_ms: 0 })?;
             record_commit::apply_report(draft, session, &report, LogLines::ALL, 1).map(drop)
         })
         .await;

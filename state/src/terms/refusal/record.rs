@@ -1,6 +1,6 @@
 //! Why a record or an early report of a unit agent is refused as a whole, before any of it is stored (design 4; I30).
 
-use crate::terms::names::{RelationNumber, Uuid};
+use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::refusal::code::Code;
 use crate::terms::status::WorkloadStatus;
 use serde::{Deserialize, Serialize};
@@ -39,6 +39,14 @@ pub enum RecordRefusal {
         sequence: u64,
         /// The sequence number that the controller needs next.
         expected: u64,
+    },
+    /// The record ends the unit, which is Alive. An agent whose unit was ended in a store generation that is lost has to
+    /// attach first.
+    UnitAlive {
+        /// The unit.
+        unit: UnitName,
+        /// The sequence number.
+        sequence: u64,
     },
     /// The record enters a relation under another number or endpoint.
     OtherRelation {
@@ -150,6 +158,7 @@ impl RecordRefusal {
         match self {
             RecordRefusal::OtherContent { .. } | RecordRefusal::NotSuccessor { .. } => Code::Forked,
             RecordRefusal::RecordsMissing { expected, .. } => Code::Gap { expected: *expected },
+            RecordRefusal::UnitAlive { sequence, .. } => Code::Gap { expected: *sequence },
             RecordRefusal::OtherRelation { .. }
             | RecordRefusal::ResyncStateMisplaced
             | RecordRefusal::ScopeNeverEntered { .. }

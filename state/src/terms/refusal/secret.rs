@@ -51,6 +51,13 @@ pub enum SecretRefusal {
         /// The most that are possible.
         max: usize,
     },
+    /// The contents of all secrets of the owner would take too many bytes.
+    NoRoom {
+        /// Their bytes.
+        bytes: u64,
+        /// The most that are possible.
+        max: u64,
+    },
     /// The content of the secret cannot be opened: the key with which it was sealed is missing, or the content is
     /// damaged.
     Sealed {
@@ -105,6 +112,7 @@ impl SecretRefusal {
             SecretRefusal::PermissionDenied | SecretRefusal::NotLeader { .. } => Code::Forbidden,
             SecretRefusal::LabelExists { .. } | SecretRefusal::Exists { .. } => Code::AlreadyExists,
             SecretRefusal::TooMany { .. }
+            | SecretRefusal::NoRoom { .. }
             | SecretRefusal::Empty
             | SecretRefusal::OfCharm { .. }
             | SecretRefusal::BadContent { .. } => Code::Invalid,

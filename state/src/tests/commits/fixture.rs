@@ -58,6 +58,6 @@ pub fn apply_report(
     now_ms: i64,
 ) -> Result<Vec<DroppedWrite>, Refusal> {
     let (run, reports, executing) = (reports.run, reports.reports.to_vec(), executing.cloned());
-    let report = Valid::report(EarlyReport { run, reports, executing })?;
+    let report = Valid::report(EarlyReport { run, reports, executing, executing_for_ms: 0 })?;
     record_commit::apply_report(draft, session, &report, LogLines::ALL, now_ms)
 }

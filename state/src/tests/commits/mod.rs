@@ -4,6 +4,8 @@ pub mod fixture;
 mod records;
 mod reports;
 mod resyncs;
+mod secret_room;
 mod secrets;
 mod sessions;
+mod teardown;
 mod writes;

@@ -1,6 +1,6 @@
 //! Statuses and log lines of runs, with and without a record.
 
-use crate::agents::record_validation::{EarlyReport, Valid};
+use crate::agents::record_validation::{EarlyReport, NUMBER_MAX, Valid};
 use crate::documents::prelude::{BagDoc, LogDoc, LogSource, ReplicaDoc, StatusDoc};
 use crate::lifecycle::leadership;
 use crate::terms::activity::Activity;
@@ -141,6 +141,10 @@ fn the_agent_sets_the_workload_status_until_the_charm_does() {
     let next = read(world.reader(), &MODEL.replica(unit)).expect("it has one").local.run + 1;
     started(&mut world, next, HookName::UpdateStatus);
     assert_eq!(shown(&world, unit), (unknown, idle.clone()));
+    let destroy = |world: &mut World, unit| {
+        world.run(|draft, _| unit::destroy(draft, MODEL, unit, 60)).expect("the removal is accepted");
+    };
+    destroy(&mut world, unit);
     started(&mut world, next, HookName::Stop);
     assert_eq!(shown(&world, unit), (stopping.clone(), idle.clone()));
     quiet.done(&mut world, Operation::Hook(Hook::Stop));
@@ -159,6 +163,7 @@ fn the_agent_sets_the_workload_status_until_the_charm_does() {
     let active = |text| (WorkloadStatus::Active, of_charm(text));
     assert_eq!(shown(&world, loud.unit), (active("here"), idle), "kept through start");
     let failed = || Outcome::Failed { reason: FailureReason::exit(1), retry: None };
+    destroy(&mut world, loud.unit);
     let stop = loud.record(Operation::Hook(Hook::Stop), failed());
     loud.commit(&mut world, stop);
     let error = (AgentStatus::Error, StatusMessage::HookFailed { hook: HookName::Stop });
@@ -231,7 +236,8 @@ fn dropped_lines_are_stated_after_the_next_stored_line() {
     let mut apply = |call: u32, log_lines: LogLines| {
         let what = ReportContent::Log { level: Level::Info, text: "t".into() };
         let reports = vec![RunReport { call, at_ms: 1, what }];
-        let early = Valid::report(EarlyReport { run: 1, reports, executing: None }).expect("it is bounded");
+        let early = Valid::report(EarlyReport { run: 1, reports, executing: None, executing_for_ms: 0 })
+            .expect("it is bounded");
         let session = agent.session();
         let applied = world.run(|draft, _| record_commit::apply_report(draft, session, &early, log_lines, 9));
         applied.expect("its session");
@@ -242,4 +248,29 @@ fn dropped_lines_are_stated_after_the_next_stored_line() {
     let unit = agent.unit;
     let (line, dropped) = (MODEL.log(unit, 1, 2), MODEL.dropped_lines(unit, 1, 2));
     assert_eq!(apply(2, LogLines::Stored { dropped_before: 1 }), [line.text(), dropped.text()]);
+}
+
+/// A unit cannot be shown as if it had run something since before it existed.
+#[test]
+fn what_a_unit_runs_began_after_the_unit_was_created_and_before_now() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let web = Agent::attach(&mut world, "web/0");
+    let created_ms = read(world.reader(), &MODEL.unit(web.unit)).expect("it exists").created_ms;
+    let since = |world: &mut World, executing_for_ms, now_ms| {
+        let executing = Some(Activity::hook(HookName::Install));
+        let report = EarlyReport { run: 1, reports: Vec::new(), executing, executing_for_ms };
+        let since = |draft: &mut Draft| record_commit::executing_since(draft, web.session(), &report, now_ms);
+        let shown = world.run(|draft, _| Ok(since(draft))).expect("no refusal");
+        (shown, Valid::report(report).map(drop).map_err(|refused| refused.code()))
+    };
+    assert_eq!(since(&mut world, 10, created_ms + 100), (created_ms + 90, Ok(())));
+    assert_eq!(since(&mut world, 101, created_ms + 100), (created_ms, Ok(())));
+    assert_eq!(
+        since(&mut world, NUMBER_MAX, created_ms - 1),
+        (created_ms - 1, Ok(())),
+        "the clock was set back"
+    );
+    let now_ms = created_ms + 100;
+    assert_eq!(since(&mut world, NUMBER_MAX + 1, now_ms), (created_ms, Err(Code::Invalid)));
 }

@@ -1,6 +1,6 @@
 //! Tests of subordinates and containers (spec A.12, H.8), and of suspended relations (H.7).
 
-mod fixture;
+pub mod fixture;
 mod limits;
 mod principals;
 mod restores;

@@ -2,6 +2,7 @@
 
 use crate::documents::effective_life;
 use crate::lifecycle::unit;
+use crate::terms::refusal::record::RecordRefusal;
 use crate::tests::subordinates::fixture::{destroy, document, head, qs, started, subordinate_refused};
 use crate::tests::*;
 
@@ -82,8 +83,6 @@ fn a_unit_that_had_run_stop_is_removed_although_the_restored_store_has_it_alive(
     world.run(|draft, _| unit::destroy(draft, MODEL, web.unit, 60)).expect("the removal is accepted");
     web.leave(&mut world, id);
     web.done(&mut world, Operation::Hook(Hook::Stop));
-    let mut resync = web.record(Operation::Resync, Outcome::Ok);
-    resync.resync_local = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
 
     let lives = |world: &World| {
         let life = |unit| effective_life::unit_life(&mut world.reader(), MODEL, unit);
@@ -91,10 +90,10 @@ fn a_unit_that_had_run_stop_is_removed_although_the_restored_store_has_it_alive(
     };
     let ending = (Some(Life::Dying), Some(Life::Dying));
     let mut behind = older.copy();
-    let again = Agent::attach(&mut behind, "web/0");
-    assert_eq!(lives(&behind), (Some(Life::Alive), Some(Life::Alive)));
-    let committed = again.send(&mut behind, &resync).expect("its own session, in order");
-    assert_eq!(lives(&behind), ending, "the whole state was resynced");
+    let mut again = web.clone();
+    again.attach_restored(&mut behind);
+    assert_eq!(lives(&behind), ending, "its folder has run stop");
+    let committed = again.send(&mut behind, &again.resync()).expect("its own session, in order");
     let (unit, ends) = (web0(), "web:ring".parse().expect("the ends"));
     let refusal = ScopeRefusal::UnitNotAlive { unit, ends, life: Life::Dying }.into();
     assert_eq!(
@@ -104,11 +103,17 @@ fn a_unit_that_had_run_stop_is_removed_although_the_restored_store_has_it_alive(
     );
 
     let mut behind = older.copy();
-    let epoch = Agent::attach(&mut behind, "web/0").epoch;
-    let mut again = Agent { epoch, ..unsent };
+    let mut again = Agent { epoch: web.epoch, ..unsent };
     again.leave(&mut behind, id);
+    let stop = again.record(Operation::Hook(Hook::Stop), Outcome::Ok);
+    let (unit, sequence) = (web0(), stop.sequence);
+    let told = refused(again.send(&mut behind, &stop));
+    assert_eq!(told, reason(RecordRefusal::UnitAlive { unit, sequence }), "it has not noticed the restore");
     assert_eq!(lives(&behind), (Some(Life::Alive), Some(Life::Alive)));
-    again.done(&mut behind, Operation::Hook(Hook::Stop));
+    let mut noticed = web.clone();
+    noticed.attach_restored(&mut behind);
+    again.epoch = noticed.epoch;
+    assert_eq!(again.commit(&mut behind, stop), CommitOutcome::default());
     assert_eq!(lives(&behind), ending, "the records were not yet sent");
 }
 
@@ -124,9 +129,8 @@ fn a_subordinate_that_had_run_stop_before_a_restore_is_replaced() {
     logging.leave(&mut world, id);
     logging.done(&mut world, Operation::Hook(Hook::Stop));
 
-    logging.epoch = Agent::attach(&mut older, "logging/0").epoch;
-    let mut resync = logging.record(Operation::Resync, Outcome::Ok);
-    resync.resync_local = Some(Box::new(Local { outbox: Vec::new(), ..logging.local.clone() }));
+    logging.attach_restored(&mut older);
+    let resync = logging.resync();
     logging.commit(&mut older, resync);
     assert!(head(&older, web.unit, id).suspended, "the principal is to leave");
     // it resyncs too: the other subordinate is still Dying

@@ -148,7 +148,7 @@ async fn names(controller: &BenchController) -> Vec<(Uuid, UnitName)> {
 async fn run_first_hooks(controller: &std::sync::Arc<BenchController>) -> Uuid {
     let (unit, _) = names(controller).await.remove(0);
     let agent = controller.caller(TokenHolder::Unit { model: MODEL, unit });
-    let attach = Attach { nonce: Uuid(4), epoch: 0, store_generation: None };
+    let attach = Attach { nonce: Uuid(4), epoch: 0, store_generation: None, teardown_started: false };
     let epoch = agent.handle(attach).await.expect("it is the first").answer.epoch;
     let charm = CharmRef {
         url: "local:bench-0".to_owned(),
