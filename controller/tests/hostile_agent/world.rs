@@ -295,7 +295,7 @@ impl World {
             nonce: Uuid(99),
             epoch: agent.epoch,
             store_generation: Some(self.store.store_generation()),
-            teardown_begun: true,
+            teardown_started: true,
         };
         let position = Position {
             store_generation: self.store.store_generation(),

@@ -58,7 +58,7 @@ async fn an_attach_is_repeatable_with_its_nonce_and_refused_with_another_while_t
         nonce: Uuid(nonce),
         epoch: old.epoch,
         store_generation: Some(own),
-        teardown_begun: false,
+        teardown_started: false,
     };
     let mut watch =
         old.api.watch(WatchUnit { epoch: old.epoch, from: None }).await.expect("the stream opens");

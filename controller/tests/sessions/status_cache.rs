@@ -184,7 +184,7 @@ impl Walk {
                 unit,
             });
             let attach =
-                api::Attach { nonce: Uuid(7), epoch: 0, store_generation: None, teardown_begun: false };
+                api::Attach { nonce: Uuid(7), epoch: 0, store_generation: None, teardown_started: false };
             if let Ok(attached) = session.handle(attach).await {
                 let (epoch, replica) = (attached.answer.epoch, attached.answer.replica);
                 let (sequence, digest) =

@@ -254,7 +254,7 @@ pub struct Agent<A> {
 impl<A: UnitAgentRequests> Agent<A> {
     pub async fn attach(api: A, nonce: u128) -> Agent<A> {
         let attached = api
-            .handle(Attach { nonce: Uuid(nonce), epoch: 0, store_generation: None, teardown_begun: false })
+            .handle(Attach { nonce: Uuid(nonce), epoch: 0, store_generation: None, teardown_started: false })
             .await;
         let GrantedSession { epoch, replica, .. } = attached.expect("the agent attaches").answer;
         let (sequence, digest) =

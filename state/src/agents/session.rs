@@ -31,10 +31,10 @@ pub struct Attach {
     /// The store generation that granted this epoch: two generations may grant the same epoch. None only with epoch 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store_generation: Option<Uuid>,
-    /// Whether the unit has begun to end ([`Local::has_begun_teardown`]). After a restore the unit may be Alive again in
+    /// Whether the unit has started to end ([`Local::has_started_teardown`]). After a restore the unit may be Alive again in
     /// the store; the first attach then sets it Dying, and only that one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub teardown_begun: bool,
+    pub teardown_started: bool,
 }
 
 /// The session under which the agent of a unit sends a request.
@@ -159,7 +159,7 @@ pub fn attach(
     let is_of_other_generation = attach.epoch > 0
         && current_grant.is_none()
         && attach.store_generation.is_some_and(|of_folder| of_folder != store_generation);
-    if attach.teardown_begun && is_of_other_generation {
+    if attach.teardown_started && is_of_other_generation {
         resume_teardown(draft, model, unit);
     }
     Ok(GrantedSession { store_generation, epoch, replica })

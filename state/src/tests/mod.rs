@@ -329,7 +329,7 @@ pub const RESTORED: Uuid = Uuid(8);
 
 /// The attach of a folder that had this epoch, in a store that was never restored.
 pub fn attach(nonce: u128, epoch: u64) -> Attach {
-    Attach { nonce: Uuid(nonce), epoch, store_generation: Some(GENERATION), teardown_begun: false }
+    Attach { nonce: Uuid(nonce), epoch, store_generation: Some(GENERATION), teardown_started: false }
 }
 
 /// The agent of one unit, with the real `Local`.
@@ -354,7 +354,8 @@ impl Agent {
     /// Attaches the agent of this folder to a store that was restored.
     pub fn attach_restored(&mut self, world: &mut World) {
         let nonce = u128::from(world.documents.revision) + 2_000_000;
-        let attach = Attach { teardown_begun: self.local.has_begun_teardown(), ..attach(nonce, self.epoch) };
+        let attach =
+            Attach { teardown_started: self.local.has_started_teardown(), ..attach(nonce, self.epoch) };
         let attached =
             world.run(|draft, _| session::attach(draft, MODEL, self.unit, attach, RESTORED, false));
         self.epoch = attached.expect("it attaches").epoch;

@@ -58,7 +58,7 @@ pub fn start(bounds: &Bounds) -> Result<State, Violation> {
         documents
             .run(|draft| {
                 let attach =
-                    Attach { nonce: Uuid(9), epoch: 0, store_generation: None, teardown_begun: false };
+                    Attach { nonce: Uuid(9), epoch: 0, store_generation: None, teardown_started: false };
                 session::attach(draft, MODEL, unit, attach, Uuid(0), false)
             })
             .expect("no other agent has attached");

@@ -151,7 +151,7 @@ async fn names(controller: &BenchController) -> Vec<(Uuid, UnitName)> {
 async fn run_first_hooks(controller: &std::sync::Arc<BenchController>) -> Uuid {
     let (unit, _) = names(controller).await.remove(0);
     let agent = controller.session_for(TokenHolder::Unit { model: MODEL, unit });
-    let attach = Attach { nonce: Uuid(4), epoch: 0, store_generation: None, teardown_begun: false };
+    let attach = Attach { nonce: Uuid(4), epoch: 0, store_generation: None, teardown_started: false };
     let epoch = agent.handle(attach).await.expect("it is the first").answer.epoch;
     let charm = CharmRef {
         url: "local:bench-0".to_owned(),
