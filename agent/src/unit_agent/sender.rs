@@ -91,7 +91,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Sender<'_, S, A, C> {
         let attach = {
             let local = self.0.local();
             let (epoch, store_generation) = (local.epoch, local.store_generation);
-            Attach { nonce, epoch, store_generation, teardown_started: local.has_begun_teardown() }
+            Attach { nonce, epoch, store_generation, teardown_started: local.has_started_teardown() }
         };
         let attached = match self.0.api.handle(attach).await {
             Ok(attached) => attached,

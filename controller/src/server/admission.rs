@@ -436,7 +436,11 @@ mod tests {
         admission.close(refused);
         let user = TokenHolder::User { name: "u".into(), role: UserRole::Read };
         assert_eq!(with_token(&mut admission, "u", &user).1, RequestAdmission::Proceed);
-        assert_eq!(admission.authenticate(ids[0], "0", &unit(0)), RequestAdmission::Proceed, "it counts once");
+        assert_eq!(
+            admission.authenticate(ids[0], "0", &unit(0)),
+            RequestAdmission::Proceed,
+            "it counts once"
+        );
     }
 
     /// The decision about a new connection reads the indexes only.

@@ -316,8 +316,7 @@ fn require_status(status: WorkloadStatus) -> Result<(), Refusal> {
 
 fn require_text(text: &str) -> Result<(), Refusal> {
     if text.len() > REPORT_BYTES_MAX {
-        let bytes = text.len();
-        return Err(RecordRefusal::TextTooLong { bytes, max: REPORT_BYTES_MAX }.into());
+        return Err(RecordRefusal::TextTooLong { bytes: text.len(), max: REPORT_BYTES_MAX }.into());
     }
     Ok(())
 }

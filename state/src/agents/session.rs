@@ -31,7 +31,7 @@ pub struct Attach {
     /// The store generation that granted this epoch: two generations may grant the same epoch. None only with epoch 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store_generation: Option<Uuid>,
-    /// Whether the unit has begun to end ([`Local::has_begun_teardown`]). After a restore the unit may be Alive again in
+    /// Whether the unit has started to end ([`Local::has_started_teardown`]). After a restore the unit may be Alive again in
     /// the store; the first attach then sets it Dying, and only that one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub teardown_started: bool,

@@ -2,8 +2,8 @@
 //!
 //! A unit that ends takes its subordinates with it, so a record that ends an Alive unit is refused as a whole. After a
 //! restore, the unit may have been ended by a store generation that was lost; it is then Dying since its agent's first
-//! attach ([`attach`](crate::agents::session::attach)). An agent that has not noticed the restore yet is told to attach
-//! again by this refusal:
+//! attach ([`attach`](crate::agents::session::attach)). An agent that has not noticed the restore yet learns from this
+//! refusal that it has to attach again:
 //!
 //! 1. A unit attaches, and the store is backed up.
 //! 2. The unit is removed, and runs stop.

@@ -354,7 +354,8 @@ impl Agent {
     /// Attaches the agent of this folder to a store that was restored.
     pub fn attach_restored(&mut self, world: &mut World) {
         let nonce = u128::from(world.documents.revision) + 2_000_000;
-        let attach = Attach { teardown_started: self.local.has_begun_teardown(), ..attach(nonce, self.epoch) };
+        let attach =
+            Attach { teardown_started: self.local.has_started_teardown(), ..attach(nonce, self.epoch) };
         let attached =
             world.run(|draft, _| session::attach(draft, MODEL, self.unit, attach, RESTORED, false));
         self.epoch = attached.expect("it attaches").epoch;

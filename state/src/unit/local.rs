@@ -395,9 +395,9 @@ impl Local {
         self.stopped || self.removed
     }
 
-    /// Whether the unit has begun to end: it has run stop or remove or set itself Dead, or does so now, or such an
-    /// attempt has failed. A correct unit begins this only after a view has shown it as not Alive.
-    pub fn has_begun_teardown(&self) -> bool {
+    /// Whether the unit has started to end: it has run stop or remove or set itself Dead, or does so now, or such an
+    /// attempt has failed. A correct unit starts this only after a view has shown it as not Alive.
+    pub fn has_started_teardown(&self) -> bool {
         let in_progress = match &self.step {
             Step::Started(run) => Some(&run.operation),
             Step::AwaitingAnswer { sequence, .. } => {

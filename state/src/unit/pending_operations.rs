@@ -305,7 +305,7 @@ pub(super) fn shut_down(
         }
     }
     // 1. A unit is Dying in its cached view, and the store is restored from a backup in which the unit is Alive.
-    // 2. The agent starts, and its attach is under way. It states that the unit has not begun to end.
+    // 2. The agent starts, and its attach is under way. It states that the unit has not started to end.
     // 3. Stop runs now. The controller refuses its record, because the unit is Alive.
     if !now.attached {
         wait_for_link(local, waits, now);

@@ -1,4 +1,4 @@
-//! A unit ends after a user has requested it, or because it had begun to in a store generation that was lost.
+//! A unit ends after a user has requested it, or because it had started to in a store generation that was lost.
 
 use crate::terms::refusal::record::RecordRefusal;
 use crate::tests::commits::fixture::hook;
@@ -39,14 +39,14 @@ fn an_alive_unit_cannot_end_itself() {
     }
 }
 
-/// A folder that claims to have begun to end is believed once after a restore: at its first attach.
+/// A folder that claims to have started to end is believed once after a restore: at its first attach.
 #[test]
 fn an_attach_resumes_a_teardown_only_of_another_store_generation() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let mut web = Agent::attach(&mut world, "web/0");
     web.start(&mut world);
-    let begun = |nonce, epoch, store_generation| {
+    let claim = |nonce, epoch, store_generation| {
         let nonce = Uuid(nonce);
         Attach { nonce, epoch, store_generation, teardown_started: true }
     };
@@ -57,36 +57,36 @@ fn an_attach_resumes_a_teardown_only_of_another_store_generation() {
     };
     let alive = Some(Life::Alive);
     let claims = |world: &mut World, nonce: u128, of, other, epoch| {
-        assert_eq!(attach(world, begun(nonce + 0, epoch, Some(of)), of), (Ok(epoch + 1), alive));
-        assert_eq!(attach(world, begun(nonce + 1, epoch + 1, Some(other)), of), (Err(Code::Fenced), alive));
-        assert_eq!(attach(world, begun(nonce + 2, epoch + 1, None), of), (Err(Code::Fenced), alive));
-        assert_eq!(attach(world, begun(nonce + 3, 0, None), of), (Ok(epoch + 2), alive));
-        assert_eq!(attach(world, begun(nonce + 4, 0, Some(other)), of), (Ok(epoch + 3), alive));
+        assert_eq!(attach(world, claim(nonce + 0, epoch, Some(of)), of), (Ok(epoch + 1), alive));
+        assert_eq!(attach(world, claim(nonce + 1, epoch + 1, Some(other)), of), (Err(Code::Fenced), alive));
+        assert_eq!(attach(world, claim(nonce + 2, epoch + 1, None), of), (Err(Code::Fenced), alive));
+        assert_eq!(attach(world, claim(nonce + 3, 0, None), of), (Ok(epoch + 2), alive));
+        assert_eq!(attach(world, claim(nonce + 4, 0, Some(other)), of), (Ok(epoch + 3), alive));
     };
     claims(&mut world, 10, GENERATION, Uuid(99), web.epoch);
     let epoch = web.epoch + 3;
     let mut restored = world.copy();
     assert_eq!(
-        attach(&mut restored, begun(20, epoch, Some(GENERATION)), RESTORED),
+        attach(&mut restored, claim(20, epoch, Some(GENERATION)), RESTORED),
         (Ok(epoch + 1), Some(Life::Dying))
     );
-    // its agent has attached after the restore, so what follows was begun in the store generation in which it is Alive
+    // its agent has attached after the restore, so what follows was started in the store generation in which it is Alive
     let mut restored = world.copy();
-    let first = Attach { teardown_started: false, ..begun(21, epoch, Some(GENERATION)) };
+    let first = Attach { teardown_started: false, ..claim(21, epoch, Some(GENERATION)) };
     assert_eq!(attach(&mut restored, first, RESTORED), (Ok(epoch + 1), alive));
     claims(&mut restored, 30, RESTORED, GENERATION, epoch + 1);
 }
 
-/// What a unit had begun before the restore, and had not recorded.
+/// What a unit had started before the restore, and had not recorded.
 #[test]
-fn a_unit_that_runs_or_retries_its_last_hook_has_begun_to_end() {
+fn a_unit_that_runs_or_retries_its_last_hook_has_started_to_end() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let web = Agent::attach(&mut world, "web/0");
     let after = |record: Record| {
         let mut local = web.local.clone();
         local.apply(&Event::Finished(record));
-        local.has_begun_teardown()
+        local.has_started_teardown()
     };
     let failed = |operation| {
         let outcome = Outcome::Failed { reason: FailureReason::exit(1), retry: None };

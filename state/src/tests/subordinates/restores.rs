@@ -107,8 +107,12 @@ fn a_unit_that_had_run_stop_is_removed_although_the_restored_store_has_it_alive(
     again.leave(&mut behind, id);
     let stop = again.record(Operation::Hook(Hook::Stop), Outcome::Ok);
     let (unit, sequence) = (web0(), stop.sequence);
-    let told = refused(again.send(&mut behind, &stop));
-    assert_eq!(told, reason(RecordRefusal::UnitAlive { unit, sequence }), "it has not noticed the restore");
+    let refusal = refused(again.send(&mut behind, &stop));
+    assert_eq!(
+        refusal,
+        reason(RecordRefusal::UnitAlive { unit, sequence }),
+        "it has not noticed the restore"
+    );
     assert_eq!(lives(&behind), (Some(Life::Alive), Some(Life::Alive)));
     let mut noticed = web.clone();
     noticed.attach_restored(&mut behind);
