@@ -29,7 +29,7 @@ impl Output {
     /// An output to the streams of this process, or to the file of `-o`.
     pub fn of_process(global: &GlobalArguments) -> Output {
         let output = Output::new(global.output.clone(), io::stdout(), io::stderr());
-        Output { is_terminal: io::stderr().is_terminal(), flags: CommandFlags::of(global), ..output }
+        Output { is_terminal: io::stderr().is_terminal(), flags: global.flags(), ..output }
     }
 
     /// An output to these streams. The result goes to `file` instead of `stdout` if there is one.
