@@ -28,7 +28,7 @@ pub mod openapi;
 pub mod presence;
 pub mod program;
 pub mod request_dispatch;
-mod required_file;
+pub mod required_file;
 pub mod secret_keys;
 pub mod server;
 pub mod session;
