@@ -4,6 +4,7 @@
 //! command line as a whole and the arguments of each command are in [`crate::commands`].
 
 use crate::command_error::CommandError;
+use crate::command_flags::CommandFlags;
 use api::Force;
 use clap::Args;
 use state::terms::names::BadName;
@@ -31,6 +32,13 @@ pub struct GlobalArguments {
     pub verbose: bool,
     #[arg(long, global = true, hide = true)]
     pub show_log: bool,
+}
+
+impl GlobalArguments {
+    /// The flags that a command of a hint needs.
+    pub fn flags(&self) -> CommandFlags {
+        CommandFlags::new(self.data.as_deref(), self.model.as_deref())
+    }
 }
 
 /// Flags of the commands that remove something.

@@ -3,17 +3,15 @@
 //! Hints are written by the controller, by `api::text` and by each command, and none of them knows the flags of this
 //! command line. What is printed therefore passes through here: errors in `commands::dispatch`, the rest in `output`.
 
-use crate::arguments::GlobalArguments;
-use crate::commands::Arguments;
-use crate::data_dir::DataDir;
-use clap::CommandFactory;
+use host::shell::quote;
+use std::path::Path;
 
 /// How a command of a hint begins.
 const PROGRAM: &str = "pintle ";
 /// The characters that end a command in a hint.
 const ENDS: [char; 6] = [',', ';', '"', ')', '(', '\n'];
 /// The commands that use no model, or name it otherwise.
-const WITHOUT_MODEL: [&str; 11] = [
+pub const WITHOUT_MODEL: [&str; 11] = [
     "up",
     "down",
     "models",
@@ -36,11 +34,10 @@ pub struct CommandFlags {
 
 impl CommandFlags {
     /// The flags that were given, on the command line or in the environment, which another shell may not have.
-    pub fn of(global: &GlobalArguments) -> CommandFlags {
-        let dir = global.data.as_deref().and_then(|data| DataDir::choose(Some(data)).ok());
-        let quoted = |text: &str| host::shell::quote(text);
-        let data = dir.map(|dir| format!(" --data {}", quoted(&dir.path().to_string_lossy())));
-        let model = global.model.as_deref().map(|model| format!(" -m {}", quoted(model)));
+    pub fn new(data: Option<&Path>, model: Option<&str>) -> CommandFlags {
+        let dir = data.and_then(|data| std::path::absolute(data).ok());
+        let data = dir.map(|dir| format!(" --data {}", quote(&dir.to_string_lossy())));
+        let model = model.map(|model| format!(" -m {}", quote(model)));
         CommandFlags { data: data.unwrap_or_default(), model: model.unwrap_or_default() }
     }
 
@@ -49,8 +46,6 @@ impl CommandFlags {
         if (self.data.is_empty() && self.model.is_empty()) || !text.contains(PROGRAM) {
             return text.to_owned();
         }
-        let known = Arguments::command();
-        let is_verb = |word: &str| known.find_subcommand(word).is_some();
         let mut completed = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(at) = rest.find(PROGRAM) {
@@ -59,7 +54,7 @@ impl CommandFlags {
             let (verb, arguments) = command.split_at(command.find(|c| !is_word(c)).unwrap_or(command.len()));
             completed += before;
             completed += verb;
-            if is_verb(verb) {
+            if verb.starts_with(|c: char| c.is_ascii_lowercase()) && verb != "help" {
                 completed += &self.missing(verb, arguments);
             }
             rest = arguments;
@@ -82,12 +77,7 @@ mod tests {
     use super::*;
 
     fn complete(data: Option<&str>, model: Option<&str>, text: &str) -> String {
-        let global = GlobalArguments {
-            data: data.map(Into::into),
-            model: model.map(str::to_owned),
-            ..GlobalArguments::default()
-        };
-        CommandFlags::of(&global).complete(text)
+        CommandFlags::new(data.map(Path::new), model).complete(text)
     }
 
     #[test]
@@ -98,19 +88,17 @@ mod tests {
             ("see: pintle why web/0", "see: pintle why --data '/a b' -m shop web/0"),
             ("(pintle why model -m dev)", "(pintle why --data '/a b' model -m dev)"),
             ("pintle --data /c up, pintle-agent show DIR", "pintle --data /c up, pintle-agent show DIR"),
-            ("the pintle of today", "the pintle of today"),
+            ("see: pintle help, or Pintle itself", "see: pintle help, or Pintle itself"),
             ("pintle up", "pintle up --data '/a b'"),
         ] {
             assert_eq!(complete(data, model, text), completed);
         }
-        assert_eq!(complete(None, model, "pintle resolved web/0"), "pintle resolved -m shop web/0");
-        assert_eq!(complete(data, None, "pintle resolved web/0"), "pintle resolved --data '/a b' web/0");
-        assert_eq!(complete(None, None, "pintle resolved web/0"), "pintle resolved web/0");
-    }
-
-    #[test]
-    fn the_commands_without_a_model_exist() {
-        let known = Arguments::command();
-        assert_eq!(WITHOUT_MODEL.iter().find(|verb| known.find_subcommand(verb).is_none()), None);
+        for (data, model, completed) in [
+            (None, model, "pintle resolved -m shop web/0"),
+            (data, None, "pintle resolved --data '/a b' web/0"),
+            (None, None, "pintle resolved web/0"),
+        ] {
+            assert_eq!(complete(data, model, "pintle resolved web/0"), completed);
+        }
     }
 }

@@ -36,7 +36,7 @@ impl Output {
     pub fn of_process(global: &GlobalArguments) -> Output {
         let output = Output::new(global.output.clone(), io::stdout(), io::stderr());
         let (stdout, stderr) = (io::stdout().is_terminal(), io::stderr().is_terminal());
-        Output { flags: CommandFlags::of(global), ..output.on_terminals(stdout, stderr) }
+        Output { flags: global.flags(), ..output.on_terminals(stdout, stderr) }
     }
 
     /// The same output; whether stdout and stderr are terminals is as stated.

@@ -1,6 +1,7 @@
 //! Every command line that clients send for a supported command is parsed (spec/clients.md 2.2, P0 and P1).
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
+use cli::command_flags::WITHOUT_MODEL;
 use cli::commands::Arguments;
 use cli::commands::NOT_OFFERED;
 use cli::commands::Verb;
@@ -113,4 +114,12 @@ fn an_unsupported_command_is_not_defined() {
         let parsed = parse(verb).expect("any verb is taken");
         assert!(matches!(parsed.verb, Verb::External(_)), "{verb} is offered");
     }
+}
+
+#[test]
+fn the_commands_whose_hints_need_no_model_exist() {
+    let known = Arguments::command();
+    let unknown: Vec<_> =
+        WITHOUT_MODEL.into_iter().filter(|verb| known.find_subcommand(verb).is_none()).collect();
+    assert_eq!(unknown, Vec::<&str>::new());
 }

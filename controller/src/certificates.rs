@@ -7,7 +7,7 @@
 //!
 //! Called by `installation`.
 
-use crate::installation::{FROM_A_BACKUP, UnusableFile, read_optional};
+use crate::required_file::{FROM_A_BACKUP, UnusableFile, read_optional};
 use anyhow::{Context, Result};
 use host::file::{ignore_not_found, write_atomic};
 use rcgen::{

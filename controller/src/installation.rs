@@ -16,14 +16,14 @@
 use crate::callers::Controller;
 use crate::certificates;
 use crate::environment::{self, Environment};
+use crate::required_file::{FROM_A_BACKUP, read_yaml, write_yaml};
 use crate::store::Store;
 use crate::store::sqlite::DATABASE;
 use crate::tokens;
 use anyhow::{Context, Result, bail};
 use api::{CONTROLLER_DIR, ClientFile, FIRST_USER};
 use host::digest::sha256;
-use host::file::{create_private_folder, exists, ignore_not_found, write_atomic};
-use serde::de::DeserializeOwned;
+use host::file::{create_private_folder, exists};
 use serde::{Deserialize, Serialize};
 use state::documents::prelude::{TokenHolder, UserRole};
 use state::documents::token;
@@ -63,21 +63,6 @@ pub struct MissingFile {
     pub is_store: bool,
 }
 
-/// A file of the controller that cannot be used until a person acts. Nothing was changed.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot use {}: {why}\nhint: {remedy}", file.display())]
-pub struct UnusableFile {
-    /// The file.
-    pub file: PathBuf,
-    /// What is wrong.
-    pub why: String,
-    /// What helps.
-    pub remedy: String,
-}
-
-/// What helps for a file that is not made again.
-pub(crate) const FROM_A_BACKUP: &str = "put the file back from a backup of the whole folder";
-
 /// An opened data folder.
 pub struct Installation {
     folder: PathBuf,
@@ -95,7 +80,7 @@ impl Installation {
     /// store was restored or is to start empty; a copy without identity and CA then gets its own (`--new-identity`).
     ///
     /// # Errors
-    /// If other users can access the folder, a file cannot be used ([`UnusableFile`]), or one is missing
+    /// If other users can access the folder, a file cannot be used ([`UnusableFile`](crate::required_file::UnusableFile)), or one is missing
     /// ([`MissingFile`]). Each error names the file.
     pub fn open(data: &Path, restored: bool) -> Result<Installation> {
         let folder = data.join(CONTROLLER_DIR);
@@ -118,7 +103,7 @@ impl Installation {
                     controller: environment::uuid_v4(host::random::random_u128()),
                     address: None,
                 };
-                write(&file, &fresh)?;
+                write_yaml(&file, &fresh)?;
                 fresh
             }
         };
@@ -174,7 +159,7 @@ impl Installation {
         if self.identity.address != Some(address) {
             self.identity.address = Some(address);
             let file = self.folder.join(CONTROLLER_DIR).join(IDENTITY);
-            write(&file, &self.identity)?;
+            write_yaml(&file, &self.identity)?;
         }
         Ok(())
     }
@@ -202,7 +187,7 @@ impl Installation {
             model: before.as_ref().map_or_else(|| FIRST_MODEL.to_owned(), |f| f.model.clone()),
         };
         if before.as_ref() != Some(&file) {
-            write(&path, &file)?;
+            write_yaml(&path, &file)?;
         }
         let (now_ms, model) =
             (controller.environment.wall_ms(), environment::random_uuid(&controller.environment));
@@ -221,26 +206,6 @@ impl Installation {
 fn user_id(name: &str) -> Uuid {
     let hash = sha256(format!("user {name}").as_bytes());
     Uuid(u128::from_str_radix(&hash[..32], 16).expect("hex"))
-}
-
-fn write(file: &Path, document: &impl Serialize) -> Result<()> {
-    let text = charms::yaml::to_string(document).expect("plain data");
-    write_atomic(file, text.as_bytes()).with_context(|| format!("cannot write {}", file.display()))
-}
-
-/// Reads a file in YAML; none if it is absent. The parser's text is not part of the error: it could show a token.
-fn read_yaml<T: DeserializeOwned>(file: &Path, remedy: &str) -> Result<Option<T>> {
-    let Some(text) = read_optional(file)? else { return Ok(None) };
-    charms::yaml::from_str(&text).map(Some).map_err(|error| {
-        let at = if error.line == 0 { String::new() } else { format!(" (line {})", error.line) };
-        let why = format!("it is damaged{at}");
-        UnusableFile { file: file.to_owned(), why, remedy: remedy.to_owned() }.into()
-    })
-}
-
-/// Reads a file; none if it is absent.
-pub(crate) fn read_optional(file: &Path) -> Result<Option<String>> {
-    ignore_not_found(fs::read_to_string(file)).with_context(|| format!("cannot read {}", file.display()))
 }
 
 /// Refuses a folder in which a file is missing that must not be made again.

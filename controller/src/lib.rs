@@ -4,7 +4,7 @@
 //! `watches`; then the modules they use: `authorisation`, `leases`, `presence`, `status`, `why` (with
 //! `commit_times`), `debug_log`, `janitor` (with `force_timers`, `debug_log_growth` and `archive_last_needed`),
 //! `tokens`. All of these run without an async runtime, so that the simulator can drive them (design 14). Only
-//! `program`, `host_environment`, `check`, `installation` (with `certificates`), `server`, `request_dispatch` and
+//! `program`, `host_environment`, `check`, `installation` (with `certificates` and `required_file`), `server`, `request_dispatch` and
 //! `store::sqlite` depend on the real host, and `archive_file` and `disk_threads`, which they use.
 
 mod archive_file;
@@ -29,6 +29,7 @@ pub mod openapi;
 pub mod presence;
 pub mod program;
 pub mod request_dispatch;
+pub mod required_file;
 pub mod secret_keys;
 pub mod server;
 pub mod status;

@@ -4,7 +4,8 @@
 
 use crate::environment::{Environment, uuid_v4};
 use crate::host_environment::HostEnvironment;
-use crate::installation::{Installation, MissingFile, UnusableFile};
+use crate::installation::{Installation, MissingFile};
+use crate::required_file::UnusableFile;
 use crate::secret_keys::SecretKeys;
 use crate::store::Store;
 use crate::store::sqlite::{OpenError, Options, Sqlite};

@@ -10,7 +10,7 @@
 //! janitor seals older contents again (`janitor/secrets.rs`). Keys are not shown by `Debug`, and erased with the
 //! process.
 
-use crate::installation::{FROM_A_BACKUP, UnusableFile};
+use crate::required_file::{FROM_A_BACKUP, UnusableFile};
 use anyhow::{Context, Result, bail};
 use base64::prelude::{BASE64_STANDARD_NO_PAD, Engine};
 use host::file::{ignore_not_found, write_atomic};

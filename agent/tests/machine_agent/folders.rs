@@ -148,7 +148,18 @@ async fn heartbeats_do_not_wait_for_the_measurement_of_disk_usage() {
         holds_disk_usage: true,
         ..FakeController::default()
     };
-    run_for(machine.path(), &controller, Duration::from_millis(12 * HEARTBEAT_MS - 1)).await;
+    let agent = machine_agent(machine.path(), &controller);
+    let mut running = std::pin::pin!(agent.run());
+    // the clock stands still while this task is ready, and the measurement has a thread of its own
+    while controller.disk_usages.load(Ordering::Relaxed) == 0 {
+        tokio::select! {
+            biased;
+            () = &mut running => panic!("the agent continues"),
+            () = tokio::task::yield_now() => {}
+        }
+    }
+    let time = Duration::from_millis(12 * HEARTBEAT_MS - 1);
+    assert!(tokio::time::timeout(time, &mut running).await.is_err(), "the agent continues");
     assert_eq!(controller.disk_usages.load(Ordering::Relaxed), 1);
     assert_eq!(controller.heartbeats.load(Ordering::Relaxed), 12);
 }

@@ -68,7 +68,6 @@ pub mod why;
 
 use crate::arguments::GlobalArguments;
 use crate::command_error::CommandError;
-use crate::command_flags::CommandFlags;
 use crate::data_dir::DataDir;
 use crate::output::Output;
 use crate::session::{CommandSession, explain};
@@ -326,7 +325,7 @@ pub fn dispatch(arguments: Arguments) -> Result<(), CommandError> {
     let runtime = runtime.map_err(|error| CommandError::new(format!("cannot start the runtime: {error}")))?;
     let Arguments { global, verb } = arguments;
     let result = runtime.block_on(without_controller(&global, verb));
-    result.map_err(|failure| failure.complete(&CommandFlags::of(&global)))
+    result.map_err(|failure| failure.complete(&global.flags()))
 }
 
 /// Runs the commands that need no controller, and passes all others to [`with_controller`].
