@@ -57,7 +57,7 @@ fn an_attach_resumes_a_teardown_only_of_another_store_generation() {
     };
     let alive = Some(Life::Alive);
     let claims = |world: &mut World, nonce: u128, of, other, epoch| {
-        assert_eq!(attach(world, claim(nonce + 0, epoch, Some(of)), of), (Ok(epoch + 1), alive));
+        assert_eq!(attach(world, claim(nonce, epoch, Some(of)), of), (Ok(epoch + 1), alive));
         assert_eq!(attach(world, claim(nonce + 1, epoch + 1, Some(other)), of), (Err(Code::Fenced), alive));
         assert_eq!(attach(world, claim(nonce + 2, epoch + 1, None), of), (Err(Code::Fenced), alive));
         assert_eq!(attach(world, claim(nonce + 3, 0, None), of), (Ok(epoch + 2), alive));
