@@ -152,7 +152,7 @@ fn refuse_within_hook(data: &Path) -> Result<(), Refused> {
             }
             Ok(ReplyFrame::Done { .. } | ReplyFrame::NeedStdin) | Err(_) => Ok(()),
         },
-        // the agent of that unit has ended, and with it the hook
+        // no agent answers: whether the hook still runs is unknown, because a hook outlives its agent, so nothing is refused
         Err(_) => Ok(()),
     }
 }
@@ -215,7 +215,8 @@ fn exchange(folder: &UnitFolder, tool: &str, args: &[String]) -> io::Result<Vec<
     Ok(reply)
 }
 
-/// Runs the script as a plain process while no hook of the machine runs.
+/// Runs the script as a plain process that holds the machine's hook lock. Hooks of a model with `parallel=true` may run at
+/// the same time: they hold the lock of their unit only.
 fn without_context(data: &Path, script: &str) -> io::Result<u8> {
     let since = Instant::now();
     let holder = format!("juju-exec (pid {})", std::process::id());

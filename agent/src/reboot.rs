@@ -4,9 +4,9 @@
 //! (`reboot_request`).
 //! The machine agent executes it once no hook runs:
 //!
-//! 1. It takes the hook locks of the machine and keeps them, so that no hook starts any more.
+//! 1. It takes the hook locks of the machine, so that no hook starts any more; a failed attempt releases them.
 //! 2. Under systemd it reboots the host.
-//! 3. Without systemd (a local machine, or a manually provisioned one that does not use systemd) it must not
+//! 3. Without systemd (a machine of the provider `local`, or a manually provisioned one that does not use systemd) it must not
 //!    reboot the host: it stores a new boot identity for the machine and stops the unit agents, which are
 //!    started again in the new boot.
 //!

@@ -1,8 +1,8 @@
 //! The pools of storage of a machine: directories, filesystems in memory, and block devices over files.
 //!
 //! Each instance has a folder of its own below `storage/` of the machine's folder, which is named by its id and the
-//! first digits of its uuid, so that no other instance finds its content. On a machine that is not local, a filesystem is
-//! also mounted where its charm declares it. Every function may be interrupted and repeated. What is provided is stored
+//! first digits of its uuid, so that no other instance finds its content. On a machine that is not of the
+//! provider `local`, a filesystem is also mounted where its charm declares it. Every function may be interrupted and repeated. What is provided is stored
 //! beside the content, so that it is provided again after a boot without the controller.
 //!
 //! Called by the machine agent through [`StorageHost`].
@@ -17,6 +17,7 @@ use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 use serde::{Deserialize, Serialize};
 use state::terms::storage::{MachineAttachment, MachineStorage, StorageId, StoragePool};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// In the folder of an instance: the directory of its content, or the mount point of a filesystem in memory.
@@ -41,7 +42,7 @@ impl Provided {
         parsed.map(Some).with_context(|| format!("cannot read {}", path.display()))
     }
 
-    /// Where a filesystem is mounted besides.
+    /// Where the charm declares that the filesystem is mounted. It is not mounted there on every machine.
     fn location(&self) -> Option<&str> {
         self.storage.attachment.as_ref()?.wanted_location.as_deref()
     }
@@ -80,10 +81,10 @@ impl StoragePools {
         let provided = Provided { id: id.clone(), storage: storage.clone() };
         if let Some(old) = before.as_ref().and_then(Provided::location)
             && provided.location() != Some(old)
+            && is_mounted_at(&content, Path::new(old))?
         {
             unmount(Path::new(old)).await?;
         }
-        let is_ours = before.is_some_and(|before| before.location() == provided.location());
         // stored first, so that a mount which is interrupted is found again
         write_atomic(&folder.join(PROVIDED), charms::yaml::to_string(&provided)?.as_bytes())?;
         match storage.pool {
@@ -97,13 +98,13 @@ impl StoragePools {
             }
             StoragePool::Loop => return loop_device(&folder.join(DEVICE_FILE), storage.size_mib).await,
         }
-        let location = self.mount(&content, attachment, is_ours).await?;
+        let location = self.mount(&content, attachment).await?;
         location.into_os_string().into_string().ok().context("the location is not UTF-8")
     }
 
-    /// Mounts a content where its charm declares it. A local machine, which is a folder of another host, has no paths
-    /// outside this folder. `is_ours`: what is mounted there is this content.
-    async fn mount(&self, content: &Path, attachment: &MachineAttachment, is_ours: bool) -> Result<PathBuf> {
+    /// Mounts a content where its charm declares it. A machine of the provider `local` is a folder of a host that it shares
+    /// with others, so nothing is mounted outside of the folder.
+    async fn mount(&self, content: &Path, attachment: &MachineAttachment) -> Result<PathBuf> {
         let is_root = nix::unistd::geteuid().is_root();
         let Some(wanted) = &attachment.wanted_location else { return Ok(content.to_owned()) };
         if self.data != Path::new(DATA_DIR) || !is_root {
@@ -113,8 +114,8 @@ impl StoragePools {
         if !target.is_absolute() {
             bail!("the location {wanted} is not an absolute path");
         }
-        let is_mounted = mount_points()?.contains(&target);
-        if is_mounted && !is_ours {
+        let is_mounted = is_mount_point(&target)?;
+        if is_mounted && !is_mounted_at(content, &target)? {
             bail!("{wanted} is the mount point of another filesystem");
         }
         if !is_mounted {
@@ -130,8 +131,10 @@ impl StoragePools {
 
     async fn release(&self, folder: &Path) -> Result<()> {
         if let Some(provided) = Provided::read(folder)? {
-            if let Some(target) = provided.location() {
-                unmount(Path::new(target)).await?;
+            if let Some(target) = provided.location().map(Path::new)
+                && is_mounted_at(&folder.join(CONTENT_DIR), target)?
+            {
+                unmount(target).await?;
             }
             ignore_not_found(fs::remove_file(folder.join(PROVIDED)))?;
         }
@@ -157,9 +160,26 @@ impl StoragePools {
     }
 }
 
+/// Whether something is mounted at a path. The list of mounts has resolved paths.
+fn is_mount_point(target: &Path) -> Result<bool> {
+    let Some(resolved) = ignore_not_found(fs::canonicalize(target))? else { return Ok(false) };
+    Ok(mount_points()?.contains(&resolved))
+}
+
+/// Whether a content is what is mounted at `target`: both then have the same device and inode. What is stored is no
+/// evidence, because it is stored before the mount.
+fn is_mounted_at(content: &Path, target: &Path) -> Result<bool> {
+    if !is_mount_point(target)? {
+        return Ok(false);
+    }
+    let Some(content) = ignore_not_found(fs::metadata(content))? else { return Ok(false) };
+    let mounted = fs::metadata(target)?;
+    Ok((content.dev(), content.ino()) == (mounted.dev(), mounted.ino()))
+}
+
 /// Unmounts a path if something is mounted there.
 async fn unmount(target: &Path) -> Result<()> {
-    match mount_points()?.iter().any(|mounted| mounted == target) {
+    match is_mount_point(target)? {
         true => run("umount", &[], &[target]).await.map(drop),
         false => Ok(()),
     }
@@ -206,7 +226,7 @@ fn create_device_file(path: &Path, kind: SFlag, (major, minor): (u64, u64)) -> R
     Ok(())
 }
 
-/// The device that is attached to a file. A boot of a container does not detach it, and removes the device's file.
+/// The device that is attached to a file. A boot of a container does not detach it, and removes its file in /dev.
 async fn attached_device(file: &Path) -> Result<Option<String>> {
     create_device_files()?;
     let listed = run("losetup", &["--noheadings", "--output", "NAME", "--associated"], &[file]).await?;
@@ -296,7 +316,7 @@ mod tests {
         let location = pools.provide_storage(&id(), &storage(1)).await.unwrap();
         assert!(
             Path::new(&location).starts_with(dir.path()),
-            "a local machine has no paths outside: {location}"
+            "a machine of the provider local has no paths outside of its folder: {location}"
         );
         fs::write(Path::new(&location).join("file"), "kept").unwrap();
         pools.release_storage(&id(), &storage(1)).await.unwrap();

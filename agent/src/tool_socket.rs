@@ -1,8 +1,8 @@
 //! The Unix socket of the hook tools: it accepts connections, checks the peer, reads frames, and passes each
 //! call to the running hook's session.
 //!
-//! A slow, silent or broken client delays only itself: there are limits for connections, for the time of each step,
-//! and one for the memory of all frames in flight. Calls reach the session one at a time, in order of arrival. Only
+//! A slow, silent or broken client delays others by a few seconds at most: there are limits for connections, for the time
+//! of each step, and one for the memory of all frames of tools in flight. Calls reach the session one at a time, in order of arrival. Only
 //! root and the agent's own user are served (invariant I32).
 //!
 //! A tool whose connection is closed before the answer calls again, under the same call id.
@@ -46,7 +46,8 @@ pub const REQUEST_COMMANDS: &str = "run-commands";
 /// Frames up to this size are received without a memory permit; almost all frames are smaller. 128 of them take 8 MiB.
 const SMALL_FRAME_BYTES: usize = 64 << 10;
 /// The memory for all larger requests in flight: one of 17 MiB, or 17 of 1 MiB without stdin; with the small frames at
-/// most 25 MiB. At most one larger reply exists at a time (`REPLY_BYTES_MAX`).
+/// most 25 MiB. At most one larger reply exists at a time (`REPLY_BYTES_MAX`). Requests of commands are counted only while
+/// they are received; they and their replies are bounded by [`COMMANDS_WAITING_MAX`].
 const LARGE_FRAMES_BYTES_MAX: usize = REQUEST_BYTES_MAX + STDIN_BYTES_MAX;
 
 /// A call that waits for its answer.
@@ -97,7 +98,7 @@ pub enum ContextState {
 pub fn listen(path: &Path, context_state: watch::Receiver<ContextState>) -> io::Result<Calls> {
     ignore_not_found(std::fs::remove_file(path))?;
     let listener = UnixListener::bind(path)?;
-    // one call waits while another one is answered; further calls wait at the socket
+    // `SocketState::turn` admits one call at a time, so one place suffices
     let (calls, of_hook) = mpsc::channel(1);
     let (commands, requested_commands) = mpsc::channel(COMMANDS_WAITING_MAX);
     tokio::spawn(accept(listener, calls, commands, context_state));
@@ -211,7 +212,13 @@ async fn serve(
                 return Err(error);
             }
         };
-        if RequestFrame::decode(&frame).is_ok_and(|frame| frame.call.tool == REQUEST_COMMANDS.as_bytes()) {
+        let is_commands = |frame: &RequestFrame<'_>| frame.call.tool == REQUEST_COMMANDS.as_bytes();
+        let has_stdin = |frame: RequestFrame<'_>| is_commands(&frame) && frame.stdin.is_some();
+        if RequestFrame::decode(&frame).is_ok_and(has_stdin) {
+            send(&mut stream, &bad_request("malformed request")).await?;
+            return Ok(());
+        }
+        if RequestFrame::decode(&frame).is_ok_and(|frame| is_commands(&frame)) {
             drop(memory);
             return run_commands(stream, shared, frame, peer.pid()).await;
         }

@@ -250,6 +250,11 @@ impl PresenceReader for PresenceSnapshot {
         self.wall_ms - i64::try_from(self.silence_ms(agent)).unwrap_or(self.wall_ms)
     }
 
+    /// Whether the agent has sent a request since the controller started.
+    fn has_reported(&self, agent: Uuid) -> bool {
+        self.agents.get(&agent).is_some_and(|presence| presence.reported)
+    }
+
     fn executing(&self, agent: Uuid) -> Option<ExecutingRun> {
         self.agents.get(&agent)?.executing.clone()
     }
@@ -264,11 +269,6 @@ impl PresenceReader for PresenceSnapshot {
 }
 
 impl CausePresence for PresenceSnapshot {
-    /// Whether the agent has sent a request since the controller started.
-    fn has_reported(&self, agent: Uuid) -> bool {
-        self.agents.get(&agent).is_some_and(|presence| presence.reported)
-    }
-
     fn obstructed_recalls(&self, machine: Uuid) -> Vec<(Uuid, String)> {
         let presence = self.agents.get(&machine).into_iter();
         let obstructed = presence.flat_map(|presence| &presence.obstructed_recalls);

@@ -289,7 +289,7 @@ impl<S: Store, E: Environment> api::Stream for MachineStream<S, E> {
             self.must_read = match self.cursor.next().await {
                 CursorEvent::Revisions(revisions) => {
                     let last = revisions.last().map(|changes| changes.revision);
-                    self.cursor.position.revision = last.expect("a step has revisions");
+                    self.cursor.position.revision = last.expect("a cursor returns at least one revision");
                     let (machine, shown) = (self.cursor.agent, self.shown.as_ref());
                     let mut changed = revisions.iter().flat_map(CommitChanges::keys);
                     shown

@@ -141,6 +141,9 @@ async fn a_unit_that_waits_for_storage_names_it_and_why_shows_the_error_of_the_m
     caller.handle(ReportStorage { id: storage, instance, report }).await.expect("it is on this machine");
     let agent = unit_statuses(&fixture, "web/0").await.2;
     assert_eq!(agent, AgentStatus::Executing, "storage-attached is due");
+    let key = "data/0".parse().expect("an id");
+    let doc = fixture.controller.read(move |reader| read(reader, &model.storage(&key))).await;
+    assert_eq!(doc.expect("it exists").error, None, "the error has ended");
 }
 
 #[tokio::test]

@@ -18,7 +18,8 @@ use std::path::Path;
 /// Replaces the file at `path`, durably: when this returns, the new content survives a power failure.
 ///
 /// # Errors
-/// If the file cannot be written, renamed or synced; the old content is kept.
+/// If the file cannot be written, renamed or synced: the old content is kept. If only the sync of the folder fails, the file
+/// has the new content, which a power failure may undo.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
     write_atomic_with(path, |_| bytes.to_vec())
 }
@@ -26,7 +27,8 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// Replaces the file at `path`, durably, with a content that may depend on the new file itself, which keeps its inode.
 ///
 /// # Errors
-/// If the file cannot be written, renamed or synced; the old content is kept.
+/// If the file cannot be written, renamed or synced: the old content is kept. If only the sync of the folder fails, the file
+/// has the new content, which a power failure may undo.
 pub fn write_atomic_with(path: &Path, content: impl FnOnce(&Metadata) -> Vec<u8>) -> io::Result<()> {
     replace(path, content, File::sync_all)?;
     sync_folder(folder_of(path))

@@ -1,5 +1,5 @@
-//! Removes what a program that holds tokens inherits from the process that started it and must not keep: descriptors,
-//! and the limit of core files (security S44). A limit of the size of files stays, and must not kill the program.
+//! Resets what a program that holds tokens inherits from the process that started it: closes descriptors and forbids core
+//! files (security S44). A limit of the size of files stays, and must not kill the program.
 //!
 //! The shim (`pintle-hook`) resets what a hook must not inherit.
 //!

@@ -9,10 +9,10 @@
 
 use crate::backoff::Backoff;
 
-/// A process that ran this long has recovered: its delays start again.
+/// A process that ran longer than this has recovered: its delays start again.
 pub const RECOVERED_AFTER_MS: u64 = 60_000;
 /// Restarts without a delay in a row. With a back-off from 100 ms to 30 s, a process that is killed at each start is
-/// started 10 times at once, 10 times in the next minute, and then twice a minute.
+/// started 10 times at once, 9 times in the next minute, and then twice a minute.
 pub const IMMEDIATE_RESTARTS_MAX: u32 = 10;
 /// A process that ran this long may be restarted at once one more time: 10 in 60 s. An operator who kills an agent
 /// every 6 s never waits for it.

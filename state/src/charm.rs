@@ -19,7 +19,7 @@ pub use endpoints::{EndpointPair, IntegrateEnd, NoMatch};
 pub const JUJU_INFO: &str = "juju-info";
 
 /// The version of Juju whose charm contract Pintle implements (spec/clients.md, finding 6), and the value of
-/// `JUJU_VERSION` and `pintle version`. Charms switch features on by it: it enables everything that they expect of
+/// `JUJU_VERSION`; `pintle version` prints it with the operating system and the architecture. Charms switch features on by it: it enables everything that they expect of
 /// Juju 3.6, and nothing that Juju 4 changed.
 pub const JUJU_VERSION: &str = "3.6.14";
 
@@ -92,7 +92,8 @@ pub enum Scope {
     /// All of them.
     #[default]
     Global,
-    /// Those in its own container only: the machine of a principal and its subordinates.
+    /// Those in its own container only: a principal unit and its subordinates. Other principals on the same machine are other
+    /// containers.
     Container,
 }
 

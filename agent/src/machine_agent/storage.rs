@@ -4,6 +4,7 @@
 //! machine's plan.
 
 use crate::ports::StorageHost;
+use anyhow::Context;
 use api::error::ApiError;
 use api::{Handle, MachineView, ReportStorage};
 use state::machine::storage::{CompletedStorage, StorageStep, storage_steps};
@@ -52,10 +53,7 @@ impl<A: Handle<ReportStorage>, D: StorageHost> StorageExecutor<'_, A, D> {
                     continue;
                 }
             };
-            let is_reported = match report {
-                Some(report) => self.report_storage(id, storage.instance, report).await,
-                None => true,
-            };
+            let is_reported = self.report_storage(id, storage.instance, report).await;
             is_incomplete |= !is_reported;
             if is_reported {
                 let completed = CompletedStorage { instance: storage.instance, unit };
@@ -65,29 +63,27 @@ impl<A: Handle<ReportStorage>, D: StorageHost> StorageExecutor<'_, A, D> {
         is_incomplete
     }
 
-    /// Executes one step. Returns what is reported, and the unit for which the storage is provided then.
+    /// Executes one step. Returns what is reported, also if the controller knows it, because the report ends an error that
+    /// was reported before; and the unit for which the storage is provided then.
     async fn execute_storage(
         &self,
         step: &StorageStep,
         storage: &MachineStorage,
-    ) -> anyhow::Result<(Option<StorageReport>, Option<Uuid>)> {
+    ) -> anyhow::Result<(StorageReport, Option<Uuid>)> {
         match step {
             StorageStep::Provide(id) => {
                 let location = self.host.provide_storage(id, storage).await?;
-                let attachment = storage.attachment.as_ref();
-                let unit = attachment.map(|attachment| attachment.unit);
-                let is_known = attachment.is_some_and(|known| known.location.as_ref() == Some(&location));
-                let report = unit.filter(|_| !is_known);
-                Ok((report.map(|unit| StorageReport::Provisioned { unit, location }), unit))
+                let attachment = storage.attachment.as_ref().context("provided for a unit")?;
+                Ok((StorageReport::Provisioned { unit: attachment.unit, location }, Some(attachment.unit)))
             }
             StorageStep::Release(id) => {
                 self.host.release_storage(id, storage).await?;
-                Ok((None, None))
+                Ok((StorageReport::Released, None))
             }
             StorageStep::Delete(id) => {
                 self.host.delete_storage(id, storage).await?;
                 tracing::info!("deleted storage {id}");
-                Ok((Some(StorageReport::Removed), None))
+                Ok((StorageReport::Removed, None))
             }
         }
     }

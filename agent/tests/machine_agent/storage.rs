@@ -76,6 +76,19 @@ async fn an_error_is_reported_once_while_it_lasts() {
     assert!(matches!(&failed[..], [StorageReport::Failed { .. }]), "{failed:?}");
 }
 
+/// The controller may have an error from before, which only a report ends.
+#[tokio::test(start_paused = true)]
+async fn storage_is_reported_by_each_agent_also_if_the_controller_knows_its_location() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let first = reports(folder.path(), Tokens::AcceptedOnce, shown(false)).await;
+    let [StorageReport::Provisioned { location, .. }] = &first[..] else { panic!("{first:?}") };
+    let mut known = shown(false);
+    known.attachment.as_mut().expect("it is attached").location = Some(location.clone());
+    assert_eq!(reports(folder.path(), Tokens::AcceptedOnce, known).await, first);
+    let released = MachineStorage { removed: false, ..shown(true) };
+    assert_eq!(reports(folder.path(), Tokens::AcceptedOnce, released).await, [StorageReport::Released]);
+}
+
 /// PATH is that of the process, so the test runs itself again in a process of its own.
 #[test]
 fn a_program_that_never_ends_is_killed_and_named_while_the_presence_continues() {

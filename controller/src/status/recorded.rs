@@ -110,6 +110,7 @@ pub(super) enum Observation {
     Health(Uuid, Option<Box<UnitHealth>>),
     IsLost(Uuid, bool),
     IsLate(Uuid, bool),
+    HasReported(Uuid, bool),
     LastRequest(Uuid, i64),
     Executing(Uuid, Option<Box<ExecutingRun>>),
     MissingFile(Uuid, Option<String>),
@@ -123,6 +124,7 @@ impl Observation {
             Observation::Health(unit, seen) => presence.health(*unit).as_ref() == seen.as_deref(),
             Observation::IsLost(agent, seen) => presence.is_lost(*agent) == *seen,
             Observation::IsLate(agent, seen) => presence.is_late(*agent) == *seen,
+            Observation::HasReported(agent, seen) => presence.has_reported(*agent) == *seen,
             Observation::LastRequest(agent, seen) => presence.last_request_ms(*agent) == *seen,
             Observation::Executing(agent, seen) => presence.executing(*agent).as_ref() == seen.as_deref(),
             Observation::MissingFile(unit, seen) => presence.missing_file(*unit) == *seen,
@@ -169,6 +171,12 @@ impl PresenceReader for RecordingPresence<'_> {
     fn is_late(&self, agent: Uuid) -> bool {
         let seen = self.presence.is_late(agent);
         self.record(Observation::IsLate(agent, seen));
+        seen
+    }
+
+    fn has_reported(&self, agent: Uuid) -> bool {
+        let seen = self.presence.has_reported(agent);
+        self.record(Observation::HasReported(agent, seen));
         seen
     }
 

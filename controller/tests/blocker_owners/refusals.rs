@@ -7,6 +7,7 @@ use api::{
     AddUnits, Deploy, DestroyModel, DryRunRemoval, Force, Handle, Integrate, RelationChoice,
     RemoveApplication, RemoveMachine, RemoveRelation,
 };
+use state::lifecycle::machine::UNITS_MAX;
 use state::terms::cause::{Actor, Cause, Duty, Entity, RelationName, Remedy};
 use state::terms::failure_reason::FailureReason;
 use state::terms::operation::{Hook, Operation};
@@ -62,7 +63,7 @@ async fn a_refusal_because_of_a_pending_removal_names_its_blockers() {
 }
 
 #[tokio::test]
-async fn a_refused_removal_names_at_most_20_blockers_each_with_its_command() {
+async fn a_refused_removal_has_at_most_21_blockers_each_with_its_remedy() {
     let fixture = Fixture::in_memory().await;
     fixture.deploy("web", 1).await;
     let remove = async |name: &str| {
@@ -77,7 +78,7 @@ async fn a_refused_removal_names_at_most_20_blockers_each_with_its_command() {
     let alive = MachineRefusal::UnitsAlive { machine: "0".to_owned(), units: vec![unit("web/0")] };
     assert_eq!(first.message, message(alive));
     assert_eq!(first.blockers, [by_hand(unit("web/0"))]);
-    for _ in 0..20 {
+    for _ in 1..UNITS_MAX {
         let add = AddUnits {
             attach_storage: Vec::new(),
             application: "web".to_owned(),
@@ -88,8 +89,8 @@ async fn a_refused_removal_names_at_most_20_blockers_each_with_its_command() {
     }
     let refused = remove("0").await;
     assert_eq!(refused.blockers.len(), 21, "one more than the text lists");
-    let second = Entity::Unit(unit("web/1"));
-    assert!(refused.blockers.iter().any(|one| one.remedy() == Remedy::Remove(second.clone())), "{refused:?}");
+    let is_remedied = |blocker: &Cause| blocker.remedy() == Remedy::Remove(blocker.entity.clone());
+    assert!(refused.blockers.iter().all(is_remedied), "{refused:?}");
 }
 
 #[tokio::test]

@@ -191,7 +191,7 @@ async fn no_mutation_of_a_request_harms_others() {
     let world = Arc::new(World::new().await);
     let (mut count, mut accepted, mut wrong) = (0, 0, Vec::new());
     for (route, request) in world.requests() {
-        for (what, body) in mutation::mutants(&request, &world.foreign()) {
+        for (what, body) in mutation::mutations(&request, &world.foreign()) {
             count += 1;
             // a panic would end the controller
             let (answered, found) = match tokio::spawn(attempt(world.clone(), route, body)).await {

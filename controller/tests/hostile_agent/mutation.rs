@@ -11,7 +11,7 @@ pub struct Foreign {
 
 /// A step from a value to one of its parts.
 #[derive(Clone, Debug)]
-enum Step {
+enum PathSegment {
     Field(String),
     Item(usize),
 }
@@ -20,7 +20,7 @@ enum Step {
 const MARK: &str = "@mark@";
 
 /// All mutations of a request, each with a description.
-pub fn mutants(request: &Value, foreign: &Foreign) -> Vec<(String, String)> {
+pub fn mutations(request: &Value, foreign: &Foreign) -> Vec<(String, String)> {
     let mut paths = Vec::new();
     collect(request, &mut Vec::new(), &mut paths);
     let mut all = vec![("unchanged".to_owned(), request.to_string())];
@@ -33,7 +33,7 @@ pub fn mutants(request: &Value, foreign: &Foreign) -> Vec<(String, String)> {
             add(format!("= {what}"), replaced(request, path, other).to_string());
         }
         match path.last() {
-            Some(Step::Field(name)) => {
+            Some(PathSegment::Field(name)) => {
                 add("removed".to_owned(), edited(request, path, |fields| drop(fields.remove(name))));
                 let marked = replaced(request, path, json!(MARK)).to_string();
                 let (field, text) = (format!("{}:\"{MARK}\"", json!(name)), value.to_string());
@@ -47,7 +47,7 @@ pub fn mutants(request: &Value, foreign: &Foreign) -> Vec<(String, String)> {
                     add(format!("renamed {other:?}"), edited(request, path, renamed));
                 }
             }
-            Some(Step::Item(_)) | None => {}
+            Some(PathSegment::Item(_)) | None => {}
         }
     }
     all
@@ -75,11 +75,13 @@ fn replacements(value: &Value, foreign: &Foreign) -> Vec<Value> {
     others
 }
 
-fn collect(value: &Value, path: &mut Vec<Step>, paths: &mut Vec<Vec<Step>>) {
+fn collect(value: &Value, path: &mut Vec<PathSegment>, paths: &mut Vec<Vec<PathSegment>>) {
     paths.push(path.clone());
-    let parts: Vec<(Step, &Value)> = match value {
-        Value::Object(fields) => fields.iter().map(|(name, v)| (Step::Field(name.clone()), v)).collect(),
-        Value::Array(items) => items.iter().enumerate().map(|(i, v)| (Step::Item(i), v)).collect(),
+    let parts: Vec<(PathSegment, &Value)> = match value {
+        Value::Object(fields) => {
+            fields.iter().map(|(name, v)| (PathSegment::Field(name.clone()), v)).collect()
+        }
+        Value::Array(items) => items.iter().enumerate().map(|(i, v)| (PathSegment::Item(i), v)).collect(),
         _ => Vec::new(),
     };
     for (step, part) in parts {
@@ -89,28 +91,28 @@ fn collect(value: &Value, path: &mut Vec<Step>, paths: &mut Vec<Vec<Step>>) {
     }
 }
 
-fn at<'a>(value: &'a Value, path: &[Step]) -> &'a Value {
+fn at<'a>(value: &'a Value, path: &[PathSegment]) -> &'a Value {
     path.iter().fold(value, |value, step| match step {
-        Step::Field(name) => &value[name.as_str()],
-        Step::Item(index) => &value[*index],
+        PathSegment::Field(name) => &value[name.as_str()],
+        PathSegment::Item(index) => &value[*index],
     })
 }
 
-fn at_mut<'a>(value: &'a mut Value, path: &[Step]) -> &'a mut Value {
+fn at_mut<'a>(value: &'a mut Value, path: &[PathSegment]) -> &'a mut Value {
     path.iter().fold(value, |value, step| match step {
-        Step::Field(name) => &mut value[name.as_str()],
-        Step::Item(index) => &mut value[*index],
+        PathSegment::Field(name) => &mut value[name.as_str()],
+        PathSegment::Item(index) => &mut value[*index],
     })
 }
 
-fn replaced(request: &Value, path: &[Step], by: Value) -> Value {
+fn replaced(request: &Value, path: &[PathSegment], by: Value) -> Value {
     let mut changed = request.clone();
     *at_mut(&mut changed, path) = by;
     changed
 }
 
 /// Returns the request after the object that contains the last step was edited.
-fn edited(request: &Value, path: &[Step], edit: impl FnOnce(&mut Map<String, Value>)) -> String {
+fn edited(request: &Value, path: &[PathSegment], edit: impl FnOnce(&mut Map<String, Value>)) -> String {
     let mut changed = request.clone();
     let parent = at_mut(&mut changed, &path[..path.len() - 1]);
     edit(parent.as_object_mut().expect("a field is part of an object"));

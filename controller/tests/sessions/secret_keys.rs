@@ -62,7 +62,8 @@ async fn a_crash_in_the_middle_of_a_rotation_loses_no_content() {
     }
     let before = sealed(&fixture).await;
     // the command adds a key; what a crash before the file was replaced leaves behind is ignored
-    std::fs::write(folder.path().join("secret-keys.yaml.new"), "keys: [{id:").expect("it is ours");
+    let left = folder.path().join(format!(".secret-keys.yaml.{:032x}", 7));
+    std::fs::write(left, "keys: [{id:").expect("it is ours");
     SecretKeys::open(path.clone()).expect("the file is whole").rotate().expect("it is written");
     require_all_open(&fixture).await;
     restart(&mut fixture, &path);

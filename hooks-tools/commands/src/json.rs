@@ -1,4 +1,5 @@
-//! Writes JSON as encoding/json of Go does: no spaces, keys sorted by bytes, and `<`, `>` and `&` escaped
+//! Writes JSON as encoding/json of Go does: no spaces, the keys of maps sorted by bytes (fields in the order of
+//! their declaration), and `<`, `>` and `&` escaped
 //! (spec/hook-tools.md 1.5).
 
 use crate::number;

@@ -48,7 +48,8 @@ pub struct ReadableSecret {
 /// random bits.
 ///
 /// # Errors
-/// If a newer agent has attached, there is no such secret, or the unit may not read it.
+/// If a newer agent has attached, there is no such secret or revision, the unit may not read it, the label is too long or
+/// used for another secret, or the unit reads too many secrets.
 pub fn consume(
     draft: &mut Draft,
     session: AgentSession,

@@ -7,7 +7,7 @@
 
 use crate::charm::Base;
 use crate::documents::attachment::{Attachment, attachment};
-use crate::documents::blockers::{self, EntityId, operator_removal};
+use crate::documents::blockers::{self, BLOCKERS_MAX, EntityId, operator_removal};
 use crate::documents::document_reads::Documents;
 use crate::documents::draft::{Draft, Reader, read_all};
 use crate::documents::effective_life;
@@ -139,8 +139,8 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal>
         }
     }
     if !alive.is_empty() {
-        let blockers = alive.iter().cloned().map(|unit| operator_removal(Entity::Unit(unit)));
-        let blockers = blockers.collect();
+        let named = alive.iter().take(BLOCKERS_MAX + 1).cloned();
+        let blockers = named.map(|unit| operator_removal(Entity::Unit(unit))).collect();
         let reason = MachineRefusal::UnitsAlive { machine: machine.name, units: alive };
         return Err(Refusal::new(reason).blockers(model, blockers));
     }

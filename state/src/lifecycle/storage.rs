@@ -462,12 +462,13 @@ pub fn record_report(
             error.truncate(end.unwrap_or_default());
             storage.error = Some(error);
         }
+        StorageReport::Released if storage.attachment.is_none() => storage.error = None,
         StorageReport::Removed if storage.life != Life::Alive && storage.attachment.is_none() => {
             remove_documents(draft, model, id, machine);
             machine::destroy_if_empty(draft, model, machine);
             return Ok(());
         }
-        StorageReport::Removed => return Ok(()),
+        StorageReport::Released | StorageReport::Removed => return Ok(()),
     }
     if storage != before {
         draft.put(&model.storage(id), &StorageDoc { since_ms: now_ms, ..storage });

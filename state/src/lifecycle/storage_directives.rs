@@ -62,7 +62,7 @@ pub(super) fn count_of(declared: &Storage, directive: Option<&StorageDirective>)
     }
 }
 
-/// Refuses a number of instances of one unit that the charm does not permit.
+/// Refuses a number of instances of one unit that the charm does not permit or that exceeds the limit of a unit.
 pub(super) fn require_count(name: &str, declared: &Storage, count: usize) -> Result<(), Refusal> {
     let (min, max) = (declared.count_min, declared.count_max);
     let is_within = count >= min as usize && max.is_none_or(|max| count <= max as usize);

@@ -18,7 +18,7 @@ pub enum MachineAgentState {
     Failed,
     /// The agent reports regularly.
     Present,
-    /// The agent has been silent for longer than one interval of its reports.
+    /// The agent has been silent for longer than it may be between two requests.
     Late,
     /// The agent has been silent for so long that it is shown as lost.
     Lost,
@@ -34,8 +34,10 @@ pub fn machine_agent(
     let holder = read(reader, &GLOBAL.token_of(id)).and_then(|hash| read(reader, &GLOBAL.token(&hash)));
     let error = read(reader, &model.machine_provisioning_error(id));
     // The token is stored before the instance starts, and storing it counts as a heartbeat. A heartbeat that is not
-    // newer than the error therefore does not prove that the agent runs.
-    if error.is_some_and(|error| presence.last_request_ms(id) <= error.last_ms) {
+    // newer than the error therefore does not prove that the agent runs, and neither does the start of the controller,
+    // from which the silence of an unknown agent counts.
+    if error.is_some_and(|error| !presence.has_reported(id) || presence.last_request_ms(id) <= error.last_ms)
+    {
         MachineAgentState::Failed
     } else if !matches!(holder, Some(TokenHolder::Machine { .. })) {
         MachineAgentState::Pending

@@ -25,6 +25,8 @@ pub trait PresenceReader {
     fn is_lost(&self, agent: Uuid) -> bool;
     /// Whether a request of the agent is overdue.
     fn is_late(&self, agent: Uuid) -> bool;
+    /// Whether the agent has sent a request since the controller started.
+    fn has_reported(&self, agent: Uuid) -> bool;
     /// The time of the last request of the agent, by the wall clock. Without a request since the controller started, it is the
     /// time of that start.
     fn last_request_ms(&self, agent: Uuid) -> i64;

@@ -281,6 +281,8 @@ pub enum StorageReport {
         /// Why not, in one line.
         error: String,
     },
+    /// It is unmounted, because no unit has it.
+    Released,
     /// Its content is deleted.
     Removed,
 }

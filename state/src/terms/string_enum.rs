@@ -1,4 +1,4 @@
-//! Enums whose variants are written as fixed strings: statuses and kinds of keys.
+//! Enums whose variants are written as fixed strings: statuses, kinds, policies, events.
 //!
 //! `string_enum!` defines such an enum and its strings in one place. The same strings are used in stores,
 //! messages and output. Code compares variants, never strings.

@@ -1,7 +1,7 @@
 //! The pending hook of a unit's secrets (spec/uniter.md A.14).
 //!
 //! The controller decides what is due and stores what has been reported, and the view shows the rest; the unit stores
-//! nothing about secrets. A secret hook is a conditional record, so that no other hook starts before the controller has
+//! only the revision of the last change (`Local::secrets_revision`). A secret hook is a conditional record, so that no other hook starts before the controller has
 //! stored that it ran. Until the view contains this commit, it still shows the hook as due: `resolve` waits for it.
 
 use super::chosen_operation::ChosenOperation;
@@ -15,7 +15,7 @@ use crate::terms::operation::Hook;
 use crate::terms::secret::{SecretEvent, SecretId, SecretOwnerKind};
 use crate::terms::start_reason::StartReason;
 
-/// Runs the next secret hook: expired, rotate, changed, remove, each by the order of the ids.
+/// Returns the act that runs the next secret hook: expired, rotate, changed, remove, each by the order of the ids.
 pub(super) fn secret_hook(
     local: &Local,
     view: &Snapshot,

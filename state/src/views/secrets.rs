@@ -79,7 +79,7 @@ impl UnitViewReader<'_> {
         }
     }
 
-    /// A grant whose relation exists.
+    /// Returns the reader and the relation of a grant; none if the grant has no relation, or the relation was removed.
     fn access(&self, grant: &SecretGrantDoc) -> Option<(SecretReader, RelationName)> {
         let relation = read(self.reader, &self.model.relation(grant.relation?))?;
         Some((grant.reader.clone(), relation.name()))

@@ -35,8 +35,6 @@ pub struct Facts<'a> {
 
 /// The facts about agents on which causes depend, in addition to those on which statuses depend.
 pub trait CausePresence: PresenceReader {
-    /// Whether the agent has sent a request since the controller started.
-    fn has_reported(&self, agent: Uuid) -> bool;
     /// The removed units of which a folder is left on a machine, and what prevents its deletion.
     fn obstructed_recalls(&self, machine: Uuid) -> Vec<(Uuid, String)>;
     /// The time of the presence, by the wall clock.

@@ -34,7 +34,7 @@ pub struct Hook<'a> {
 pub enum NotStarted {
     /// The gate was closed without having been opened.
     GateClosed,
-    /// A system call failed, and the gate was opened.
+    /// A system call failed: after the gate was opened, or because the gate cannot be read.
     SystemCall(Errno),
 }
 
@@ -149,7 +149,7 @@ fn exec(hook: &Hook<'_>) -> Result<(), NotStarted> {
 /// Waits until the gate is open.
 ///
 /// # Errors
-/// If it is closed, or is not open for reading.
+/// If the gate is closed without having been opened, or the descriptor cannot be read.
 pub fn pass_gate(gate: Fd) -> Result<(), NotStarted> {
     if super::read(gate, &mut [0])? == 0 { Err(NotStarted::GateClosed) } else { Ok(()) }
 }
@@ -219,7 +219,7 @@ fn wait4(pid: i32, options: usize) -> Result<Option<End>, Errno> {
     })
 }
 
-/// Kills all processes of the group that this process leads.
+/// Kills all processes of the group that the process `leader` leads.
 pub fn kill_group(leader: i32) {
     const SIGKILL: usize = 9;
     // SAFETY: no pointers.
