@@ -136,7 +136,10 @@ pub async fn run(dir: PathBuf, services: Supervision, log_filter: LogFilter) -> 
     }
     if !uninstall::is_dead(&dir)? {
         deployer.delete_removed();
-        socket_dir::remove_abandoned(deployer.deployed().unwrap_or_default().values());
+        match deployer.deployed() {
+            Ok(own) => socket_dir::remove_abandoned(own.values()),
+            Err(error) => tracing::warn!("cannot list the units, socket folders are not examined: {error:#}"),
+        }
         reboot::complete(&dir, &deployer).await?;
         let (running_agent, mut terminate) = (machine_agent(), signal(SignalKind::terminate())?);
         tokio::select! {

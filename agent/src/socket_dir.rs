@@ -12,12 +12,14 @@
 use crate::folder::{UnitFolder, private_dir};
 use api::machine_folder::SOCKET_DIR;
 use host::file::ignore_not_found;
+use nix::errno::Errno;
+use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, UnixAddr};
 use nix::unistd::geteuid;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, symlink};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 /// The name of the socket in its folder.
@@ -68,7 +70,8 @@ pub fn remove_abandoned<'a>(own: impl IntoIterator<Item = &'a UnitFolder>) {
 /// Makes a socket folder name the folder of its unit.
 fn link_unit(dir: &Path, unit: &Path) -> io::Result<()> {
     let link = dir.join(UNIT_LINK);
-    if fs::read_link(&link).ok().as_deref() == Some(unit) {
+    let unit = std::path::absolute(unit)?;
+    if fs::read_link(&link).ok().as_ref() == Some(&unit) {
         return Ok(());
     }
     ignore_not_found(fs::remove_file(&link))?;
@@ -94,8 +97,17 @@ fn remove_abandoned_in(base: &Path) {
 /// count as absent.
 fn is_abandoned(dir: &Path) -> bool {
     let Ok(unit) = fs::read_link(dir.join(UNIT_LINK)) else { return false };
-    let is_listening = || UnixStream::connect(dir.join(SOCKET)).is_ok();
-    matches!(host::file::exists(&unit), Ok(false)) && !is_listening()
+    matches!(host::file::exists(&unit), Ok(false)) && is_silent(&dir.join(SOCKET))
+}
+
+/// Whether it is certain that nobody listens on a socket.
+fn is_silent(path: &Path) -> bool {
+    let connected = || -> nix::Result<()> {
+        let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+        let probe = socket::socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+        socket::connect(probe.as_raw_fd(), &UnixAddr::new(path)?)
+    };
+    matches!(connected(), Err(Errno::ECONNREFUSED | Errno::ENOENT))
 }
 
 fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> {

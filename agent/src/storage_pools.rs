@@ -17,7 +17,7 @@ use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 use serde::{Deserialize, Serialize};
 use state::terms::storage::{MachineAttachment, MachineStorage, StorageId, StoragePool};
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
 /// In the folder of an instance: the directory of its content, or the mount point of a filesystem in memory.
@@ -26,6 +26,11 @@ const CONTENT_DIR: &str = "content";
 const LOOP_CONTROL: (u64, u64) = (10, 237);
 /// In the folder of an instance: what is provided, while a unit has it.
 const PROVIDED: &str = "provided.yaml";
+
+/// In the folder of an instance: a damaged [`PROVIDED`] that was set aside; a newer one replaces it.
+const DAMAGED: &str = "provided.yaml.damaged";
+/// In the folder of an instance: a link to its block device, whose number another boot may change.
+const DEVICE: &str = "device";
 
 /// What is provided to a unit, as [`PROVIDED`] stores it before it is mounted.
 #[derive(Debug, Serialize, Deserialize)]
@@ -38,8 +43,15 @@ impl Provided {
     fn read(folder: &Path) -> Result<Option<Provided>> {
         let path = folder.join(PROVIDED);
         let Some(text) = ignore_not_found(fs::read_to_string(&path))? else { return Ok(None) };
-        let parsed = charms::yaml::from_str(&text);
-        parsed.map(Some).with_context(|| format!("cannot read {}", path.display()))
+        match charms::yaml::from_str(&text) {
+            Ok(provided) => Ok(Some(provided)),
+            Err(error) => {
+                // the controller shows what is to be provided
+                tracing::warn!("set aside {}, which is damaged: {error}", path.display());
+                fs::rename(&path, folder.join(DAMAGED))?;
+                Ok(None)
+            }
+        }
     }
 
     /// Where the charm declares that the filesystem is mounted. It is not mounted there on every machine.
@@ -68,7 +80,8 @@ impl StoragePools {
     /// The folders of all instances.
     fn folders(&self) -> Result<Vec<PathBuf>> {
         let entries = ignore_not_found(fs::read_dir(self.data.join(STORAGE_DIR)))?.into_iter().flatten();
-        entries.map(|entry| Ok(entry?.path())).collect()
+        let paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+        Ok(paths.into_iter().filter(|path| path.is_dir()).collect())
     }
 
     async fn provide(&self, id: &StorageId, storage: &MachineStorage) -> Result<String> {
@@ -96,7 +109,15 @@ impl StoragePools {
                     run("mount", &["-t", "tmpfs", "-o", &options, "pintle-storage"], &[&content]).await?;
                 }
             }
-            StoragePool::Loop => return loop_device(&folder.join(DEVICE_FILE), storage.size_mib).await,
+            StoragePool::Loop => {
+                let device = loop_device(&folder.join(DEVICE_FILE), storage.size_mib).await?;
+                let link = folder.join(DEVICE);
+                if fs::read_link(&link).ok().as_deref() != Some(Path::new(&device)) {
+                    ignore_not_found(fs::remove_file(&link))?;
+                    symlink(&device, &link)?;
+                }
+                return link.into_os_string().into_string().ok().context("the location is not UTF-8");
+            }
         }
         let location = self.mount(&content, attachment).await?;
         location.into_os_string().into_string().ok().context("the location is not UTF-8")
@@ -256,12 +277,19 @@ impl StorageHost for StoragePools {
     }
 
     async fn restore_storage(&self) -> Result<()> {
+        let mut errors = Vec::new();
         for folder in self.folders()? {
-            if let Some(Provided { id, storage }) = Provided::read(&folder)? {
-                self.provide(&id, &storage).await.with_context(|| format!("storage {id}"))?;
-            }
+            let restored = match Provided::read(&folder) {
+                Ok(Some(Provided { id, storage })) => self.provide(&id, &storage).await.map(drop),
+                Ok(None) => Ok(()),
+                Err(error) => Err(error),
+            };
+            errors.extend(restored.err().map(|error| format!("{}: {error:#}", folder.display())));
         }
-        Ok(())
+        match errors[..] {
+            [] => Ok(()),
+            _ => bail!("{}", errors.join("; ")),
+        }
     }
 
     async fn release_all_storage(&self) -> Result<()> {

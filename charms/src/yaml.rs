@@ -59,12 +59,19 @@ pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, YamlError> {
     })
 }
 
-/// The text of serde's error, without the location in the JSON text and the unexpected value, which may be secret.
+/// The text of serde's error in one line, without the location in the JSON text and without the value, which may be
+/// secret.
 fn without_value(text: &str) -> String {
     let text = text.rsplit_once(" at line ").map_or(text, |(text, _)| text);
-    match (text.split_once(": "), text.split_once(", expected ")) {
-        (Some((what, _)), Some((_, expected))) => format!("{what}, expected {expected}"),
-        _ => text.to_owned(),
+    let is_about_names = ["missing field ", "unknown field ", "duplicate field "];
+    if is_about_names.iter().any(|start| text.starts_with(start)) {
+        return text.replace(char::is_control, " ");
+    }
+    let what = ["invalid type", "invalid value", "invalid length", "unknown variant"];
+    let what = what.into_iter().find(|what| text.starts_with(what)).unwrap_or("invalid value");
+    match text.rsplit_once(", expected ") {
+        Some((_, expected)) => format!("{what}, expected {}", expected.replace(char::is_control, " ")),
+        None => what.to_owned(),
     }
 }
 
@@ -134,6 +141,33 @@ mod tests {
         let error = from_str::<Value>("name: x\nsummary: [1,\n").expect_err("not closed");
         assert_eq!(error.line, 2);
         assert_eq!(read("a: 1\n---\nb: 2").map_err(|text| text.lines().count()), Err(1));
+    }
+
+    #[test]
+    fn an_error_about_a_type_shows_no_value_and_is_one_line() {
+        #[derive(Debug, serde::Deserialize)]
+        enum Kind {
+            Unit,
+        }
+        let number = |text: &str| from_str::<u8>(text).expect_err("no number").message;
+        assert_eq!(number("'a, expected s3cret'"), "invalid type, expected u8");
+        assert_eq!(number("300"), "invalid value, expected u8");
+        assert!(matches!(from_str("Unit"), Ok(Kind::Unit)));
+        let kind = from_str::<Kind>("\"s3cret\\nline\"").expect_err("no variant").message;
+        assert!(kind.starts_with("unknown variant, expected ") && kind.lines().count() == 1, "{kind}");
+        let missing = from_str::<(u8, u8)>("[1]").expect_err("too short").message;
+        assert!(missing.starts_with("invalid length, expected "), "{missing}");
+    }
+
+    #[test]
+    fn every_number_reads_back_as_it_was_written() {
+        for number in [0.1, 1.0 / 3.0, 1e300, 5e-324, 123_456_789.123_456_78] {
+            let text = to_string(&number).expect("plain data");
+            assert_eq!(from_str::<f64>(&text).map(f64::to_bits), Ok(f64::to_bits(number)), "{text}");
+        }
+        for number in [u64::MAX, 1 << 53] {
+            assert_eq!(from_str::<u64>(&to_string(&number).expect("plain data")), Ok(number));
+        }
     }
 
     #[test]

@@ -17,24 +17,25 @@ use std::path::{Path, PathBuf};
 /// The file of a bundle that is a folder.
 const BUNDLE_FILE: &str = "bundle.yaml";
 
+/// The largest number of units of one application of a bundle.
+const UNITS_MAX: u32 = 1_000;
+/// The keys of a bundle without a meaning here.
+const BUNDLE_KEYS_IGNORED: [&str; 6] = ["name", "description", "series", "tags", "type", "variables"];
+/// The keys of an application without a meaning here.
+const APPLICATION_KEYS_IGNORED: [&str; 6] =
+    ["annotations", "description", "name", "plan", "revision", "series"];
+
 /// A bundle, with its overlays applied.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default)]
 pub struct Bundle {
-    /// The base of machines, unless an application or a machine has its own.
-    #[serde(rename = "default-base")]
+    /// The base of machines, unless an application has its own.
     pub default_base: Option<String>,
     /// The applications by name.
-    #[serde(default)]
     pub applications: BTreeMap<String, BundleApplication>,
     /// The machines that placements name; null stands for one without properties.
-    #[serde(default)]
     pub machines: BTreeMap<String, Option<BundleMachine>>,
     /// The relations. The second end can be a list of ends.
-    #[serde(default)]
     pub relations: Vec<[RelationEnds; 2]>,
-    /// Applications of other models, which are not offered.
-    #[serde(default)]
-    saas: Map<String, Value>,
 }
 
 /// One end of a relation, or a list of them.
@@ -58,6 +59,7 @@ impl RelationEnds {
 
 /// An application of a bundle.
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct BundleApplication {
     /// The path of the charm.
     pub charm: String,
@@ -72,7 +74,7 @@ pub struct BundleApplication {
     pub options: Map<String, Value>,
     /// The files of the charm's resources.
     #[serde(default)]
-    pub resources: BTreeMap<String, Value>,
+    pub resources: BTreeMap<String, String>,
     /// The storage of each unit, as the values of `--storage` after `NAME=`.
     #[serde(default)]
     pub storage: BTreeMap<String, String>,
@@ -93,13 +95,19 @@ pub struct BundleApplication {
     pub channel: Option<String>,
 }
 
-/// A machine of a bundle.
+/// A machine of a bundle. It has the base of the application that is placed on it first.
 #[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct BundleMachine {
-    /// Its base.
+    /// Its base, which has no effect.
     pub base: Option<String>,
+    /// Its series, which has no effect.
+    pub series: Option<String>,
     /// Constraints, which have no effect.
     pub constraints: Option<String>,
+    /// Annotations, which have no effect.
+    #[serde(default)]
+    pub annotations: Map<String, Value>,
 }
 
 /// Where a unit is placed.
@@ -148,9 +156,39 @@ pub fn read(file: &Path, overlays: &[PathBuf]) -> Result<Bundle, CommandError> {
         merge(&mut all, document(overlay)?);
     }
     let to_error = |why: String| CommandError::new(format!("invalid bundle {}: {why}", file.display()));
-    let bundle: Bundle =
-        serde_json::from_value(Value::Object(all)).map_err(|error| to_error(error.to_string()))?;
+    let bundle = parse(all).map_err(to_error)?;
     bundle.verify().map_err(to_error)?;
+    Ok(bundle)
+}
+
+/// Reads each part of a bundle. An error names the part.
+fn parse(mut all: Map<String, Value>) -> Result<Bundle, String> {
+    fn part<T: serde::de::DeserializeOwned>(name: &str, value: Value) -> Result<T, String> {
+        serde_json::from_value(value).map_err(|error| format!("{name}: {error}"))
+    }
+    if let Some(Value::Object(saas)) = all.remove("saas")
+        && let Some(name) = saas.keys().next()
+    {
+        return Err(format!("saas: {name} is an application of another model, which is not offered here"));
+    }
+    let mut bundle = Bundle::default();
+    for (key, value) in all {
+        match key.as_str() {
+            _ if value.is_null() || BUNDLE_KEYS_IGNORED.contains(&key.as_str()) => {}
+            "default-base" => bundle.default_base = Some(part(&key, value)?),
+            "machines" => bundle.machines = part(&key, value)?,
+            "relations" => bundle.relations = part(&key, value)?,
+            "applications" => {
+                for (name, mut value) in part::<Map<String, Value>>(&key, value)? {
+                    if let Some(map) = value.as_object_mut() {
+                        map.retain(|key, _| !APPLICATION_KEYS_IGNORED.contains(&key.as_str()));
+                    }
+                    bundle.applications.insert(name.clone(), part(&format!("application {name}"), value)?);
+                }
+            }
+            _ => return Err(format!("unknown key {key:?}")),
+        }
+    }
     Ok(bundle)
 }
 
@@ -293,13 +331,14 @@ impl Bundle {
         if self.machines.contains_key(text) {
             return Placement::Machine(text.to_owned());
         }
-        match text.split_once('/') {
-            Some((application, number)) => Placement::Beside(application.to_owned(), number.parse().ok()),
+        match text.split_once('/').and_then(|(application, number)| Some((application, number.parse().ok()?)))
+        {
+            Some((application, number)) => Placement::Beside(application.to_owned(), Some(number)),
             None => Placement::Beside(text.to_owned(), None),
         }
     }
 
-    /// The base of an application, or of a machine.
+    /// The base of an application.
     pub fn base(&self, own: Option<&String>) -> Result<Option<Base>, CommandError> {
         let text = own.or(self.default_base.as_ref());
         let parsed = text.map(|text| {
@@ -313,9 +352,6 @@ impl Bundle {
         if self.applications.is_empty() {
             return Err("it has no applications".to_owned());
         }
-        if let Some(name) = self.saas.keys().next() {
-            return Err(format!("{name} is an application of another model, which is not offered here"));
-        }
         for [left, right] in self.pairs() {
             for end in [left, right] {
                 if !self.applications.contains_key(application_of(end)) {
@@ -327,6 +363,12 @@ impl Bundle {
             }
         }
         for (name, application) in &self.applications {
+            if application.num_units > UNITS_MAX {
+                return Err(format!(
+                    "application {name}: {} units, at most {UNITS_MAX}",
+                    application.num_units
+                ));
+            }
             if !Path::new(&application.charm).exists() {
                 return Err(format!(
                     "application {name}: no charm at {:?}; expected a path, because charm stores are not supported",
@@ -381,8 +423,12 @@ impl Bundle {
             ];
             found.extend(given.into_iter().filter(|(_, given)| *given).map(|(name, _)| name));
         }
-        if self.machines.values().flatten().any(|machine| machine.constraints.is_some()) {
-            found.insert("constraints");
+        for machine in self.machines.values().flatten() {
+            let given = [
+                ("bases of machines", machine.base.is_some()),
+                ("constraints", machine.constraints.is_some()),
+            ];
+            found.extend(given.into_iter().filter(|(_, given)| *given).map(|(name, _)| name));
         }
         found
             .into_iter()
@@ -451,7 +497,11 @@ mod tests {
                 "no machine or application \"3\"",
             ),
             ("applications: {web: {charm: ./web, num_units: 1, to: ['lxd:0']}}\n", "container"),
-            ("applications: {web: {charm: ./web, num_units: many}}\n", "many"),
+            ("applications: {web: {charm: ./web, num_units: many}}\n", "application web: "),
+            ("applications: {web: {charm: ./web, num_unit: 3}}\n", "`num_unit`"),
+            ("applications: {web: {charm: ./web, num_units: 4000000000}}\n", "at most 1000"),
+            ("applications: {web: {charm: ./web, resources: {image: 3}}}\n", "application web: "),
+            ("application: {web: {charm: ./web}}\n", "unknown key \"application\""),
             ("applications: {web: {charm: ./web}}\nsaas: {far: {url: x}}\n", "another model"),
             (
                 "applications: {web: {charm: ./web, num_units: 1, to: db}, db: {charm: ./db, num_units: 1, to: web}}\n",

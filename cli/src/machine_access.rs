@@ -6,6 +6,7 @@
 
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
+use crate::supervisor::provider::Instance;
 use api::machine_folder::CONTAINER_PID;
 use api::{Status, UnitChoice};
 use host::process::Process;
@@ -84,7 +85,8 @@ impl MachineAccess {
         dir: &DataDir,
     ) -> Result<MachineAccess, CommandError> {
         let name = machine_of(target.name, status)?;
-        let machine = &status.machines[&name];
+        let machine =
+            status.machines.get(&name).ok_or_else(|| CommandError::not_found(EntityKind::Machine, &name))?;
         let not_running = || {
             CommandError::new(format!("cannot reach machine {name}: it does not run"))
                 .hint(format!("see: pintle why {name}"))
@@ -97,8 +99,10 @@ impl MachineAccess {
             let user = target.user.map_or(String::new(), |user| format!("{user}@"));
             return Ok(MachineAccess::Remote(format!("{user}{}", machine.address), options.to_vec()));
         }
-        let pid_file = folder.join(CONTAINER_PID);
-        if !pid_file.exists() {
+        let instance = Instance::read(&folder)
+            .map_err(|error| CommandError::new(format!("cannot read {}: {error}", folder.display())))?;
+        // the folder of a container that is being created has no process yet
+        if instance.ok_or_else(not_running)?.root.is_none() {
             return match target.user {
                 Some(user) => Err(CommandError::usage(format!(
                     "cannot log in as {user}: machine {name} is a folder of this host, whose programs run as you"
@@ -106,7 +110,9 @@ impl MachineAccess {
                 None => Ok(MachineAccess::Folder(folder)),
             };
         }
-        let container = Process::read_alive(&pid_file).and_then(|process| first_child(process.pid));
+        let nspawn = Process::read_alive(&folder.join(CONTAINER_PID));
+        let container =
+            nspawn.and_then(|process| first_child(process.pid)).filter(|pid| is_in_own_namespace(*pid));
         container.map(MachineAccess::Container).ok_or_else(not_running)
     }
 
@@ -172,6 +178,13 @@ impl MachineAccess {
             }
         }
     }
+}
+
+/// Whether a process has another id in its own namespace: it is process 1 of a container that has started.
+fn is_in_own_namespace(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    ids.is_some_and(|ids| ids.split_whitespace().count() > 1)
 }
 
 fn first_child(pid: i32) -> Option<u32> {

@@ -99,6 +99,14 @@ fn ssh_runs_a_command_in_a_machine_and_scp_copies_its_files() {
         assert_eq!(host.pintle(&["scp", from, to]).code, 1, "{from} {to}");
     }
     assert!(!Path::new("x").exists(), "nothing is left of what failed");
+
+    // more than a pipe holds, to a place that does not exist: the reader must end, too
+    std::fs::write(local("large"), vec![b'x'; 4 << 20]).expect("written");
+    let refused = host.refused(&["scp", text(&local("large")), "hello/0:none/below/large"]);
+    assert!(refused.contains("none/below/large") && refused.lines().count() == 1, "{refused}");
+    for path in ["hello/0:", "hello/0:.", "hello/0:.."] {
+        assert_eq!(host.pintle(&["scp", "-r", path, text(dir.path())]).code, 2, "{path}");
+    }
 }
 
 /// A repeated command adds only what an overlay adds.

@@ -11,6 +11,7 @@ use crate::session::CommandSession;
 use api::{AddUnits, UserPort};
 use clap::Args;
 use state::charm::Base;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Arguments of `deploy`.
@@ -87,15 +88,19 @@ impl IgnoredArgs {
 pub async fn run<A: UserPort>(args: &DeployArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
     match bundle::file_of(Path::new(&args.charm)) {
         Some(file) => deploy_bundle::run(&file, args, session).await,
-        None => charm(args, session).await,
+        None => charm(args, BTreeMap::new(), session).await,
     }
 }
 
-/// Deploys a charm.
+/// Deploys a charm with these settings, in addition to those of the arguments.
 ///
 /// # Errors
 /// If the charm or an argument is invalid, or the controller refuses the deployment.
-pub async fn charm<A: UserPort>(args: &DeployArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+pub async fn charm<A: UserPort>(
+    args: &DeployArgs,
+    settings: BTreeMap<String, String>,
+    session: &CommandSession<A>,
+) -> Result<(), CommandError> {
     if !args.overlay.is_empty() {
         return Err(CommandError::usage(format!("cannot use --overlay: {:?} is not a bundle", args.charm)));
     }
@@ -103,7 +108,8 @@ pub async fn charm<A: UserPort>(args: &DeployArgs, session: &CommandSession<A>) 
     let source = charm_source::load(&args.charm, args.force, session)?;
     let charm = source.charm.name.clone();
     let application = args.application.as_deref().unwrap_or(&charm).to_owned();
-    let config = settings::from_flags(&args.config, Some(&application))?;
+    let mut config = settings::from_flags(&args.config, Some(&application))?;
+    config.extend(settings);
     let resources = ResourceFiles::check(&args.resource, &source.charm.resources)?;
     let base = bases::requested(&session.dir, args.base.as_ref(), &source.charm)?;
     if args.base.is_some() {

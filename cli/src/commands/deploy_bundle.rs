@@ -8,9 +8,7 @@ use crate::command_error::CommandError;
 use crate::commands::deploy::{self, DeployArgs};
 use crate::session::CommandSession;
 use api::error::ErrorCode;
-use api::{
-    AddMachines, AddUnits, ConfigChange, Configure, Ends, GetStatus, Integrate, SetExposed, Status, UserPort,
-};
+use api::{AddUnits, ConfigChange, Configure, Ends, GetStatus, Integrate, SetExposed, Status, UserPort};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -34,6 +32,20 @@ pub async fn run<A: UserPort>(
     session: &CommandSession<A>,
 ) -> Result<(), CommandError> {
     let bundle = bundle::read(file, &args.overlay)?;
+    let given = [
+        ("the name of an application", args.application.is_some()),
+        ("--num-units", args.num_units != 1),
+        ("--to", !args.to.is_empty()),
+        ("--config", !args.config.is_empty()),
+        ("--base", args.base.is_some()),
+        ("--resource", !args.resource.is_empty()),
+        ("--storage", !args.storage.is_empty()),
+        ("--attach-storage", !args.attach_storage.is_empty()),
+    ];
+    if let Some((what, _)) = given.into_iter().find(|(_, given)| *given) {
+        return Err(CommandError::usage(format!("cannot use {what} with a bundle"))
+            .hint("write the change into a file and use --overlay FILE"));
+    }
     let trusted: Vec<&str> =
         bundle.applications.iter().filter(|(_, one)| one.trust).map(|(name, _)| name.as_str()).collect();
     if !trusted.is_empty() && !args.trust {
@@ -59,6 +71,7 @@ impl<A: UserPort> Deployment<'_, A> {
     async fn execute(&mut self) -> Result<(), CommandError> {
         let heading = if self.args.dry_run { "Changes to deploy bundle:" } else { "Executing changes:" };
         self.session.output.print_remark(&format!("{heading}\n"));
+        self.find_machines(&self.status().await?);
         for name in self.bundle.order().map_err(CommandError::new)? {
             self.application(&name, &self.bundle.applications[&name]).await?;
         }
@@ -71,12 +84,24 @@ impl<A: UserPort> Deployment<'_, A> {
         Ok(())
     }
 
+    /// The machines of the model that stand for those of the bundle, by the units that an earlier command has placed on them.
+    fn find_machines(&mut self, status: &Status) {
+        for name in self.bundle.applications.keys() {
+            let Some(application) = status.applications.get(name) else { continue };
+            for (unit, placement) in application.units.values().zip(self.bundle.placements(name)) {
+                if let Placement::Machine(key) = placement {
+                    self.machines.entry(key).or_insert_with(|| unit.machine.clone());
+                }
+            }
+        }
+    }
+
     async fn application(&mut self, name: &str, wanted: &BundleApplication) -> Result<(), CommandError> {
         let exists = self.status().await?.applications.contains_key(name);
         if !exists {
             self.deploy(name, wanted).await?;
         } else if !wanted.options.is_empty() && self.announce(&format!("set options of {name}")) {
-            let set = wanted.options.iter().map(|(key, value)| (key.clone(), setting(value))).collect();
+            let set = settings(wanted);
             let change = ConfigChange { set, ..ConfigChange::default() };
             let changed = self.session.api.handle(Configure { application: name.to_owned(), change }).await?;
             self.session.note_write(changed.revision);
@@ -84,7 +109,7 @@ impl<A: UserPort> Deployment<'_, A> {
         let status = self.status().await?;
         let present = status.applications.get(name).map_or(0, |application| application.units.len());
         for (index, placement) in self.bundle.placements(name).into_iter().enumerate().skip(present) {
-            self.unit(name, wanted, index, &placement).await?;
+            self.unit(name, index, &placement).await?;
         }
         let is_exposed = status.applications.get(name).is_some_and(|application| application.exposed);
         if wanted.expose && !is_exposed && self.announce(&format!("expose {name}")) {
@@ -99,14 +124,12 @@ impl<A: UserPort> Deployment<'_, A> {
         if !self.announce(&format!("deploy application {name} from {}", wanted.charm)) {
             return Ok(());
         }
-        let config = wanted.options.iter().map(|(key, value)| format!("{key}={}", setting(value)));
-        let resources =
-            wanted.resources.iter().filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)));
+        let resources = wanted.resources.iter().map(|(key, path)| format!("{key}={path}"));
         let storage = wanted.storage.iter().map(|(key, directive)| format!("{key}={directive}"));
         let args = DeployArgs {
             charm: wanted.charm.clone(),
             application: Some(name.to_owned()),
-            config: config.collect(),
+            config: Vec::new(),
             num_units: 0,
             to: Vec::new(),
             base: self.bundle.base(wanted.base.as_ref())?,
@@ -119,16 +142,10 @@ impl<A: UserPort> Deployment<'_, A> {
             overlay: Vec::new(),
             ignored: deploy::IgnoredArgs::default(),
         };
-        deploy::charm(&args, self.session).await
+        deploy::charm(&args, settings(wanted), self.session).await
     }
 
-    async fn unit(
-        &mut self,
-        name: &str,
-        wanted: &BundleApplication,
-        index: usize,
-        placement: &Placement,
-    ) -> Result<(), CommandError> {
+    async fn unit(&mut self, name: &str, index: usize, placement: &Placement) -> Result<(), CommandError> {
         let place = match placement {
             Placement::New => "new machine".to_owned(),
             Placement::Machine(key) => format!("machine {key} of the bundle"),
@@ -141,27 +158,22 @@ impl<A: UserPort> Deployment<'_, A> {
         }
         let to = match placement {
             Placement::New => None,
-            Placement::Machine(key) => Some(self.machine(key, wanted).await?),
+            Placement::Machine(key) => self.machines.get(key).cloned(),
             Placement::Beside(other, number) => self.machine_of(other, index, *number).await?,
         };
+        let is_first = to.is_none();
         let add = AddUnits { application: name.to_owned(), units: 1, to, attach_storage: Vec::new() };
         self.session.note_write(self.session.api.handle(add).await?.revision);
-        Ok(())
-    }
-
-    /// The machine of the model for a machine of the bundle, which is added when it is first used.
-    async fn machine(&mut self, key: &str, wanted: &BundleApplication) -> Result<String, CommandError> {
-        if let Some(name) = self.machines.get(key) {
-            return Ok(name.clone());
+        // the first unit on a machine of the bundle is added together with the machine
+        if let (Placement::Machine(key), true) = (placement, is_first) {
+            let status = self.status().await?;
+            let newest =
+                status.applications.get(name).and_then(|application| application.units.values().last());
+            if let Some(unit) = newest {
+                self.machines.insert(key.clone(), unit.machine.clone());
+            }
         }
-        let own =
-            self.bundle.machines.get(key).and_then(Option::as_ref).and_then(|machine| machine.base.as_ref());
-        let base = self.bundle.base(own.or(wanted.base.as_ref()))?;
-        let added = self.session.api.handle(AddMachines { count: 1, manual: false, base }).await?;
-        self.session.note_write(added.revision);
-        let name = added.answer.first().cloned().unwrap_or_default();
-        self.machines.insert(key.to_owned(), name.clone());
-        Ok(name)
+        Ok(())
     }
 
     /// The machine of the unit with this number, or of the unit at this index. None, for a new machine, if the application
@@ -201,10 +213,12 @@ impl<A: UserPort> Deployment<'_, A> {
     }
 }
 
-/// A setting as the text that `config` accepts.
-fn setting(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
+/// The settings of an application as the texts that `config` accepts. One that is null has its default.
+fn settings(wanted: &BundleApplication) -> BTreeMap<String, String> {
+    let text = |value: &Value| match value {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        other => Some(other.to_string()),
+    };
+    wanted.options.iter().filter_map(|(key, value)| Some((key.clone(), text(value)?))).collect()
 }

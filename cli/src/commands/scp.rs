@@ -1,7 +1,9 @@
 //! `scp SOURCE… DESTINATION`: copies files from and to machines (spec/clients.md 3.2).
 //!
-//! A path in a machine is `TARGET:PATH`. An archive is piped from the one place to the other: no file of a machine is
-//! opened by this host, so that no link in it leads to a file of this host.
+//! A path in a machine is `TARGET:PATH`. An archive is piped from the one place to the other. No file of a machine is opened
+//! by this host, so that no link in it leads to a file of this host; and the machine, which makes the archive, writes nothing
+//! but the file or folder that was requested: the archive is unpacked into a new private folder, and refused if it contains
+//! anything else.
 
 use crate::command_error::CommandError;
 use crate::commands::ssh::{NO_KEY_CHECKS, require_no_container};
@@ -9,6 +11,8 @@ use crate::machine_access::{MachineAccess, Target};
 use crate::session::CommandSession;
 use api::{GetStatus, Status, UserPort};
 use clap::Args;
+use std::io::{self, Read};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 /// Arguments of `scp`.
@@ -28,24 +32,35 @@ pub struct ScpArgs {
     pub container: Option<String>,
 }
 
-/// Writes the archive of a file, or of a folder if the second argument is `-r`.
+/// Writes the archive of a file, or of a folder if the second argument is `-r`. A file that grows meanwhile is no error.
 const READ: &str = r#"
 if ! [ -e "$1" ]; then echo "$1: no such file or directory" >&2; exit 1; fi
 if [ -d "$1" ] && [ "$2" != -r ]; then echo "$1 is a directory: use -r" >&2; exit 1; fi
-exec tar -C "$(dirname -- "$1")" -chf - -- "$(basename -- "$1")"
+tar -C "$(dirname -- "$1")" -chf - -- "$(basename -- "$1")"
+code=$?; [ $code = 1 ] || exit $code
 "#;
 
-/// Reads the archive of one file or folder, and moves it into a folder, or to a new name.
+/// Reads an archive that must contain the entry of the name in the second argument alone, which is a file unless the third
+/// argument is `-r`, and copies it into a folder, or to a new name.
 const WRITE: &str = r#"
-folder=$1; is_folder=yes
-if ! [ -d "$1" ]; then folder=$(dirname -- "$1"); is_folder=; fi
-if [ "$2" = many ] && ! [ "$is_folder" ]; then echo "$1 is not a directory" >&2; exit 1; fi
+folder=$1; target=$1/$2
+if ! [ -d "$1" ]; then
+    folder=$(dirname -- "$1"); target=$1
+    if [ "$4" = many ]; then echo "$1 is not a directory" >&2; exit 1; fi
+fi
 if ! [ -d "$folder" ]; then echo "$folder: no such directory" >&2; exit 1; fi
-if [ "$is_folder" ]; then exec tar -C "$folder" --no-same-owner -xf -; fi
 new=$(mktemp -d "$folder/.scp-XXXXXX") || exit 1
-tar -C "$new" --no-same-owner -xf - && mv -T -- "$new/$(ls -A "$new")" "$1"
-code=$?; rm -rf "$new"; exit $code
+trap 'rm -rf "$new"' EXIT
+trap 'exit 1' HUP INT TERM
+tar -C "$new" --no-same-owner --no-same-permissions -xf - || exit 1
+if [ "$(ls -A "$new")" != "$2" ]; then echo "other files than $2 were sent" >&2; exit 1; fi
+if [ "$3" != -r ] && { [ -L "$new/$2" ] || ! [ -f "$new/$2" ]; }; then echo "$2 is no file" >&2; exit 1; fi
+if [ "$(find "$new" ! -type f ! -type d ! -type l)" ]; then echo "$2 contains special files" >&2; exit 1; fi
+cp -RPT --remove-destination -- "$new/$2" "$target"
 "#;
+
+/// The most bytes of a program's stderr that are kept.
+const STDERR_BYTES_MAX: u64 = 4 << 10;
 
 /// A path of this host, or of a machine.
 struct Place {
@@ -69,13 +84,22 @@ impl Place {
             args.no_host_key_checks.then_some(NO_KEY_CHECKS).into_iter().flatten().map(str::to_owned);
         let target = Target::new(target);
         let machine = MachineAccess::find(&target, &checks.collect::<Vec<_>>(), status, dir)?;
+        if let (MachineAccess::Container(_), Some(user)) =
+            (&machine, target.user.filter(|user| *user != "root"))
+        {
+            return Err(CommandError::usage(format!(
+                "cannot copy as {user}: files of a container are copied as root"
+            )));
+        }
         let path = if path.is_empty() { "." } else { path };
         Ok(Place { machine: Some(machine), path: path.to_owned() })
     }
 
-    /// The command that runs a script with this path and another argument.
-    fn command(&self, script: &str, argument: &str) -> Command {
-        let words = ["sh", "-c", script, "sh", &self.path, argument].map(str::to_owned);
+    /// The command that runs a script with this path and further arguments.
+    fn command(&self, script: &str, arguments: &[&str]) -> Command {
+        let fixed = ["sh", "-c", script, "sh", &self.path];
+        let words = fixed.iter().chain(arguments);
+        let words: Vec<String> = words.map(|word| (*word).to_owned()).collect();
         match &self.machine {
             Some(machine) => machine.command(&words),
             None => {
@@ -87,31 +111,57 @@ impl Place {
     }
 }
 
-fn start(command: &mut Command) -> Result<Child, CommandError> {
+/// Starts a program. The command is dropped with its ends of the pipes: a program that waits for their end must see it.
+fn start(mut command: Command) -> Result<Child, CommandError> {
     let started = command.stderr(Stdio::piped()).spawn();
     started.map_err(|error| {
         CommandError::new(format!("cannot run {}: {error}", command.get_program().to_string_lossy()))
     })
 }
 
+/// Waits for the end of a program. If it has failed, returns the first line of its stderr, if there is one.
+fn wait(mut program: Child) -> Result<(), Option<String>> {
+    let mut text = Vec::new();
+    if let Some(mut stderr) = program.stderr.take() {
+        // all of it is read, because a program whose pipe is full does not end
+        let kept = stderr.by_ref().take(STDERR_BYTES_MAX).read_to_end(&mut text);
+        kept.and_then(|_| io::copy(&mut stderr, &mut io::sink())).map_err(|error| Some(error.to_string()))?;
+    }
+    let ended = program.wait().map_err(|error| Some(error.to_string()))?;
+    if ended.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty());
+    Err(line.map(str::to_owned))
+}
+
 /// Copies one file or folder.
 fn copy(source: &Place, destination: &Place, recursive: bool, many: bool) -> Result<(), CommandError> {
-    let mut read = source.command(READ, if recursive { "-r" } else { "" });
-    let mut reader = start(read.stdin(Stdio::null()).stdout(Stdio::piped()))?;
+    let name = Path::new(&source.path).file_name().and_then(|name| name.to_str()).ok_or_else(|| {
+        CommandError::usage(format!("cannot copy {:?}: name the file or the folder", source.path))
+    })?;
+    let flag = if recursive { "-r" } else { "" };
+    let mut read = source.command(READ, &[flag]);
+    read.stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut reader = start(read)?;
     let archive = reader.stdout.take().expect("it is piped");
-    let mut write = destination.command(WRITE, if many { "many" } else { "" });
-    let writer = start(write.stdin(archive).stdout(Stdio::null()));
-    let (read, written) = (reader.wait_with_output(), writer?.wait_with_output());
-    for (what, ended) in [("read", read), ("write", written)] {
-        let ended = ended.map_err(|error| CommandError::new(format!("cannot copy: {error}")))?;
-        if !ended.status.success() {
-            let text = String::from_utf8_lossy(&ended.stderr);
-            let why = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("its program has failed");
-            let path = if what == "read" { &source.path } else { &destination.path };
-            return Err(CommandError::new(format!("cannot {what} {path}: {}", why.trim())));
-        }
+    let mut write = destination.command(WRITE, &[name, flag, if many { "many" } else { "" }]);
+    write.stdin(archive).stdout(Stdio::null());
+    let writer = start(write);
+    let reading = std::thread::spawn(move || wait(reader));
+    let written = writer.map(wait)?;
+    let read = reading.join().expect("it does not panic");
+    let failed = |what: &str, path: &str, why: Option<String>| {
+        let why = why.unwrap_or_else(|| "its program has failed".to_owned());
+        Err(CommandError::new(format!("cannot {what} {path}: {why}")))
+    };
+    match (read, written) {
+        (Ok(()), Ok(())) => Ok(()),
+        // a reader whose archive nobody reads ends in silence
+        (Err(None) | Ok(()), Err(why)) => failed("write", &destination.path, why),
+        (Err(why), _) => failed("read", &source.path, why),
     }
-    Ok(())
 }
 
 pub async fn run<A: UserPort>(args: &ScpArgs, session: &CommandSession<A>) -> Result<(), CommandError> {

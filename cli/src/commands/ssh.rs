@@ -11,7 +11,7 @@ use clap::Args;
 use std::os::unix::process::CommandExt;
 
 /// The options of OpenSSH without an effect on a machine of this host: terminal, verbosity, agent.
-const HARMLESS: [&str; 8] = ["-t", "-tt", "-T", "-q", "-v", "-A", "-x", "-n"];
+const HARMLESS: [&str; 8] = ["-t", "-tt", "-T", "-q", "-v", "-A", "-x", "--"];
 
 /// Arguments of `ssh`.
 #[derive(Debug, Args)]

@@ -429,8 +429,10 @@ async fn stop_container(folder: &Path) -> Result<(), CommandError> {
     }
     kill_container_processes(folder).await?;
     let root = folder.join("root");
-    loop_devices::detach_below(&root).await?;
     if is_mounted(&root)? {
+        if Path::new("/dev/loop-control").exists() {
+            loop_devices::detach(&root).await?;
+        }
         // it writes back what the machine has written
         host_programs::run("umount", &[&root.display().to_string()], program::COPY).await?;
     }
