@@ -13,9 +13,10 @@ use api::machine_folder::{DATA_DIR, DEVICE_FILE, STORAGE_DIR};
 use host::file::{exists, ignore_not_found, write_atomic};
 use host::mounts::mount_points;
 use host::program::{self, HostProgram};
+use nix::errno::Errno;
 use nix::sys::stat::{Mode, SFlag, makedev, mknod};
-use serde::{Deserialize, Serialize};
 use state::terms::storage::{MachineAttachment, MachineStorage, StorageId, StoragePool};
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ use std::path::{Path, PathBuf};
 /// In the folder of an instance: the directory of its content, or the mount point of a filesystem in memory.
 const CONTENT_DIR: &str = "content";
 /// The number of the device through which loop devices are added (the kernel's list of device numbers).
-const LOOP_CONTROL: (u64, u64) = (10, 237);
+const LOOP_CONTROL: u64 = makedev(10, 237);
 /// In the folder of an instance: what is provided, while a unit has it.
 const PROVIDED: &str = "provided.yaml";
 
@@ -32,8 +33,8 @@ const DAMAGED: &str = "provided.yaml.damaged";
 /// In the folder of an instance: a link to its block device, whose number another boot may change.
 const DEVICE: &str = "device";
 
-/// What is provided to a unit, as [`PROVIDED`] stores it before it is mounted.
-#[derive(Debug, Serialize, Deserialize)]
+/// What is provided to a unit, as [`PROVIDED`] stores it before it is mounted: a map of one entry.
+#[derive(Debug)]
 struct Provided {
     id: StorageId,
     storage: MachineStorage,
@@ -43,8 +44,8 @@ impl Provided {
     fn read(folder: &Path) -> Result<Option<Provided>> {
         let path = folder.join(PROVIDED);
         let Some(text) = ignore_not_found(fs::read_to_string(&path))? else { return Ok(None) };
-        match charms::yaml::from_str(&text) {
-            Ok(provided) => Ok(Some(provided)),
+        match charms::yaml::from_str::<BTreeMap<StorageId, MachineStorage>>(&text) {
+            Ok(stored) => Ok(stored.into_iter().next().map(|(id, storage)| Provided { id, storage })),
             Err(error) => {
                 // the controller shows what is to be provided
                 tracing::warn!("set aside {}, which is damaged: {error}", path.display());
@@ -99,7 +100,8 @@ impl StoragePools {
             unmount(Path::new(old)).await?;
         }
         // stored first, so that a mount which is interrupted is found again
-        write_atomic(&folder.join(PROVIDED), charms::yaml::to_string(&provided)?.as_bytes())?;
+        let stored = BTreeMap::from([(&provided.id, &provided.storage)]);
+        write_atomic(&folder.join(PROVIDED), charms::yaml::to_string(&stored)?.as_bytes())?;
         match storage.pool {
             StoragePool::Rootfs => fs::create_dir_all(&content)?,
             StoragePool::Tmpfs => {
@@ -228,23 +230,25 @@ fn create_device_files() -> Result<()> {
     for device in ignore_not_found(fs::read_dir("/sys/block"))?.into_iter().flatten() {
         let device = device?;
         let name = device.file_name();
-        if name.as_encoded_bytes().starts_with(b"loop") {
-            let numbers = fs::read_to_string(device.path().join("dev"))?;
+        if !name.as_encoded_bytes().starts_with(b"loop") {
+            continue;
+        }
+        // a device that is removed meanwhile has no file any more
+        if let Some(numbers) = ignore_not_found(fs::read_to_string(device.path().join("dev")))? {
             let (major, minor) = numbers.trim().split_once(':').context("a device number is MAJOR:MINOR")?;
-            let number = (major.parse()?, minor.parse()?);
+            let number = makedev(major.parse()?, minor.parse()?);
             create_device_file(&Path::new("/dev").join(name), SFlag::S_IFBLK, number)?;
         }
     }
     Ok(())
 }
 
-fn create_device_file(path: &Path, kind: SFlag, (major, minor): (u64, u64)) -> Result<()> {
-    let mode = Mode::S_IRUSR | Mode::S_IWUSR;
-    if !exists(path)? {
-        mknod(path, kind, mode, makedev(major, minor))
-            .with_context(|| format!("cannot create {}", path.display()))?;
+fn create_device_file(path: &Path, kind: SFlag, number: u64) -> Result<()> {
+    match mknod(path, kind, Mode::S_IRUSR | Mode::S_IWUSR, number) {
+        Ok(()) | Err(Errno::EEXIST) => Ok(()),
+        Err(_) if exists(path)? => Ok(()),
+        Err(error) => Err(error).with_context(|| format!("cannot create {}", path.display())),
     }
-    Ok(())
 }
 
 /// The device that is attached to a file. A boot of a container does not detach it, and removes its file in /dev.

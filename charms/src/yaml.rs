@@ -149,14 +149,16 @@ mod tests {
         enum Kind {
             Unit,
         }
-        let number = |text: &str| from_str::<u8>(text).expect_err("no number").message;
-        assert_eq!(number("'a, expected s3cret'"), "invalid type, expected u8");
-        assert_eq!(number("300"), "invalid value, expected u8");
         assert!(matches!(from_str("Unit"), Ok(Kind::Unit)));
-        let kind = from_str::<Kind>("\"s3cret\\nline\"").expect_err("no variant").message;
-        assert!(kind.starts_with("unknown variant, expected ") && kind.lines().count() == 1, "{kind}");
-        let missing = from_str::<(u8, u8)>("[1]").expect_err("too short").message;
-        assert!(missing.starts_with("invalid length, expected "), "{missing}");
+        let errors = [
+            from_str::<u8>("'s3cret, expected s3cret'").expect_err("no number"),
+            from_str::<bool>("s3cret").expect_err("no truth value"),
+            from_str::<Kind>("\"s3cret\\nline\"").expect_err("no variant"),
+            from_str::<(u8, u8)>("[1]").expect_err("too short"),
+        ];
+        for error in errors {
+            assert!(!error.message.contains("s3cret") && error.message.lines().count() == 1, "{error}");
+        }
     }
 
     #[test]

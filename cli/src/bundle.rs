@@ -4,10 +4,13 @@
 //! A bundle is read and verified as a whole before anything is sent to the controller. Paths are relative to the file that
 //! contains them. `deploy` executes a bundle (`commands::deploy_bundle`).
 
+mod overlay;
+
 use crate::command_error::CommandError;
 use crate::commands::bases;
 use base64::Engine;
 use charms::yaml;
+use overlay::{application_of, merge};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use state::charm::Base;
@@ -246,69 +249,16 @@ fn resolve_paths(application: &mut Value, folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Applies an overlay: an application that is null is removed with its relations, maps are merged, relations are added,
-/// and any other value replaces the one before.
-fn merge(bundle: &mut Map<String, Value>, overlay: Map<String, Value>) {
-    for (key, value) in overlay {
-        match (key.as_str(), bundle.get_mut(&key), value) {
-            ("applications", Some(Value::Object(before)), Value::Object(changes)) => {
-                let removed: BTreeSet<String> = changes
-                    .iter()
-                    .filter(|(_, change)| change.is_null())
-                    .map(|(name, _)| name.clone())
-                    .collect();
-                for (name, change) in changes {
-                    match change {
-                        Value::Null => drop(before.remove(&name)),
-                        change => merge_value(before.entry(name).or_insert(Value::Null), change),
-                    }
-                }
-                if let Some(Value::Array(relations)) = bundle.get_mut("relations") {
-                    relations.retain(|relation| !names_any(relation, &removed));
-                }
-            }
-            ("relations", Some(Value::Array(before)), Value::Array(more)) => before.extend(more),
-            (_, Some(Value::Object(before)), Value::Object(changes)) => before.extend(changes),
-            (_, _, value) => drop(bundle.insert(key, value)),
-        }
-    }
-}
-
-fn merge_value(before: &mut Value, change: Value) {
-    match (before, change) {
-        (Value::Object(before), Value::Object(changes)) => {
-            for (key, change) in changes {
-                merge_value(before.entry(key).or_insert(Value::Null), change);
-            }
-        }
-        (before, change) => *before = change,
-    }
-}
-
-/// Whether a relation has an end of one of these applications.
-fn names_any(relation: &Value, applications: &BTreeSet<String>) -> bool {
-    match relation {
-        Value::String(end) => applications.contains(application_of(end)),
-        Value::Array(ends) => ends.iter().any(|end| names_any(end, applications)),
-        _ => false,
-    }
-}
-
-fn application_of(end: &str) -> &str {
-    end.split_once(':').map_or(end, |(application, _)| application)
-}
-
 impl Bundle {
     /// The relations, one pair of ends each.
     pub fn pairs(&self) -> Vec<[&String; 2]> {
-        let pairs = |[left, right]: &'_ [RelationEnds; 2]| -> Vec<[usize; 2]> {
-            let (left, right) = (left.ends().len(), right.ends().len());
-            (0..left).flat_map(|a| (0..right).map(move |b| [a, b])).collect()
-        };
-        let all = self.relations.iter().flat_map(|relation| {
-            pairs(relation).into_iter().map(move |[a, b]| [relation[0].ends()[a], relation[1].ends()[b]])
-        });
-        all.collect()
+        let mut pairs = Vec::new();
+        for relation in &self.relations {
+            for left in relation[0].ends() {
+                pairs.extend(relation[1].ends().into_iter().map(|right| [left, right]));
+            }
+        }
+        pairs
     }
 
     /// Where the units of an application are placed; the last placement is repeated.

@@ -3,8 +3,8 @@
 use clap::{CommandFactory, Parser};
 use cli::command_flags::WITHOUT_MODEL;
 use cli::commands::Arguments;
-use cli::commands::NOT_OFFERED;
 use cli::commands::Verb;
+use cli::commands::not_offered::NOT_OFFERED;
 
 fn parse(line: &str) -> Result<Arguments, clap::Error> {
     Arguments::try_parse_from(["juju"].into_iter().chain(line.split_whitespace()))

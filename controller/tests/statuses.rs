@@ -3,8 +3,8 @@
 mod support;
 
 use api::{
-    AddUnits, Claim, Deploy, GetStatus, GetWhy, Handle, ReportPresence, ReportStorage, ResolveUnit, Watch,
-    WatchMachine,
+    AddUnits, Claim, Deploy, GetStatus, GetWhy, Handle, RemoveUnit, ReportPresence, ReportStorage,
+    ResolveUnit, Watch, WatchMachine,
 };
 use controller::presence::LOST_AFTER_MS;
 use controller::{AuthenticatedCaller, Environment};
@@ -159,6 +159,8 @@ async fn scenario_185_an_agent_that_reconnects_has_its_status_again() {
     let (workload, message, agent) = unit_statuses(&fixture, "web/0").await;
     assert_eq!((workload, message), (WorkloadStatus::Active, of_charm("serves")));
     assert_ne!(agent, AgentStatus::Lost);
+    let remove = RemoveUnit { unit: name("web/0"), force: Force::No, destroy_storage: false };
+    fixture.admin.handle(remove).await.expect("it is alive");
     web.commit(web.record(Operation::Hook(Hook::Remove))).await;
     fixture.advance(LOST_AFTER_MS + 1);
     let terminated = (WorkloadStatus::Terminated, StatusMessage::Empty, AgentStatus::Lost);

@@ -1,163 +1,17 @@
-//! `deploy CHARM [APP]`: uploads a charm and deploys it as an application. A bundle is deployed by `deploy_bundle`.
-//!
-//! The first unit, and all units without a machine of `--to`, are part of the deploy request. Each further machine of
-//! `--to` is a request of its own.
+//! `deploy CHARM [APP]` and `deploy BUNDLE`: deploys a charm (`deploy_charm`) or a bundle of charms (`deploy_bundle`).
 
 use crate::bundle;
 use crate::command_error::CommandError;
-use crate::commands::resource_files::ResourceFiles;
-use crate::commands::{bases, change_storage, charm_source, deploy_bundle, settings};
+use crate::commands::{deploy_bundle, deploy_charm};
 use crate::session::CommandSession;
-use api::{AddUnits, UserPort};
-use clap::Args;
-use state::charm::Base;
+use api::UserPort;
+pub use deploy_charm::DeployArgs;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-
-/// Arguments of `deploy`.
-#[derive(Debug, Args)]
-pub struct DeployArgs {
-    /// Path of a charm folder, a .charm file, or the YAML file of a bundle
-    pub charm: String,
-    /// Name of the application; by default the name of the charm
-    pub application: Option<String>,
-    /// A setting, key=value or key=@FILE, or a YAML file of settings; may be repeated
-    #[arg(long, value_name = "KEY=VALUE|FILE")]
-    pub config: Vec<String>,
-    /// Number of units
-    #[arg(short = 'n', long, default_value_t = 1)]
-    pub num_units: u32,
-    /// Machines to use, for example 0 or 0,1; each further unit gets a new machine
-    #[arg(long, value_delimiter = ',', value_name = "MACHINE")]
-    pub to: Vec<String>,
-    /// Operating system of the new machines, for example ubuntu@22.04
-    #[arg(long, value_name = "BASE", value_parser = bases::parse)]
-    pub base: Option<Base>,
-    /// A file for a resource of the charm; may be repeated
-    #[arg(long, value_name = "NAME=FILE")]
-    pub resource: Vec<String>,
-    /// Deploy even if the charm is packed for another base or architecture
-    #[arg(long)]
-    pub force: bool,
-    /// Let the charm read the credential of its cloud
-    #[arg(long)]
-    pub trust: bool,
-    /// Storage of each unit: the pool, the number and the size of its instances; may be repeated
-    #[arg(long, value_name = "NAME=[POOL,][COUNT,][SIZE]")]
-    pub storage: Vec<String>,
-    /// Existing storage for the unit, which is added to the machine of this storage
-    #[arg(long, value_delimiter = ',', value_name = "ID")]
-    pub attach_storage: Vec<String>,
-    /// Show what would be deployed, and change nothing
-    #[arg(long)]
-    pub dry_run: bool,
-    /// A file with changes of the bundle; may be repeated
-    #[arg(long, value_name = "FILE")]
-    pub overlay: Vec<PathBuf>,
-    #[command(flatten)]
-    pub ignored: IgnoredArgs,
-}
-
-/// Flags of Juju's `deploy` that are accepted and have no effect.
-#[derive(Debug, Default, Args)]
-pub struct IgnoredArgs {
-    #[arg(long, hide = true)]
-    pub series: Option<String>,
-    #[arg(long, hide = true)]
-    pub constraints: Vec<String>,
-    #[arg(long, hide = true)]
-    pub device: Vec<String>,
-    #[command(flatten)]
-    pub source: charm_source::IgnoredSourceArgs,
-}
-
-impl IgnoredArgs {
-    /// Warnings about the ignored flags that could change the behaviour of a charm.
-    fn warnings(&self) -> Vec<String> {
-        let given = [
-            ("--bind", self.source.bind.is_some()),
-            ("--channel", self.source.channel.is_some()),
-            ("--device", !self.device.is_empty()),
-            ("--revision", self.source.revision.is_some()),
-        ];
-        let given = given.into_iter().filter(|(_, given)| *given);
-        given.map(|(flag, _)| format!("{flag} has no effect in this version")).collect()
-    }
-}
+use std::path::Path;
 
 pub async fn run<A: UserPort>(args: &DeployArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
     match bundle::file_of(Path::new(&args.charm)) {
         Some(file) => deploy_bundle::run(&file, args, session).await,
-        None => charm(args, BTreeMap::new(), session).await,
+        None => deploy_charm::run(args, BTreeMap::new(), session).await,
     }
-}
-
-/// Deploys a charm with these settings, in addition to those of the arguments.
-///
-/// # Errors
-/// If the charm or an argument is invalid, or the controller refuses the deployment.
-pub async fn charm<A: UserPort>(
-    args: &DeployArgs,
-    settings: BTreeMap<String, String>,
-    session: &CommandSession<A>,
-) -> Result<(), CommandError> {
-    if !args.overlay.is_empty() {
-        return Err(CommandError::usage(format!("cannot use --overlay: {:?} is not a bundle", args.charm)));
-    }
-    session.output.warn(&args.ignored.warnings());
-    let source = charm_source::load(&args.charm, args.force, session)?;
-    let charm = source.charm.name.clone();
-    let application = args.application.as_deref().unwrap_or(&charm).to_owned();
-    let mut config = settings::from_flags(&args.config, Some(&application))?;
-    config.extend(settings);
-    let resources = ResourceFiles::check(&args.resource, &source.charm.resources)?;
-    let base = bases::requested(&session.dir, args.base.as_ref(), &source.charm)?;
-    if args.base.is_some() {
-        let real = match args.to.first() {
-            Some(machine) => bases::of_machine(session, machine).await?,
-            None => bases::of_new_machine(&session.dir, base.as_ref())?,
-        };
-        session.output.warn(&bases::warning(args.base.as_ref(), real));
-    }
-    if args.dry_run {
-        session
-            .output
-            .print_remark(&format!("Would deploy \"{application}\" from local charm \"{charm}\"\n"));
-        return Ok(());
-    }
-    let subordinate = source.charm.subordinate;
-    let sha256 = charm_source::upload(source, session).await?.sha256;
-    let resources = resources.upload(session).await?;
-    // Each machine of --to gets one unit. Units without a machine are added together with the first unit.
-    let further = args.to.iter().skip(1).take(args.num_units.saturating_sub(1) as usize);
-    let further: Vec<&String> = if subordinate { Vec::new() } else { further.collect() };
-    let units = args.num_units - further.len() as u32;
-    let deploy = api::Deploy {
-        storage: change_storage::directives(&args.storage)?,
-        attach_storage: change_storage::ids(&args.attach_storage)?,
-        application: Some(application.clone()),
-        sha256,
-        units,
-        to: args.to.first().cloned(),
-        config,
-        trusted: args.trust,
-        base,
-        resources,
-    };
-    let deployed = session.api.handle(deploy).await?;
-    session.note_write(deployed.revision);
-    let charm_text = format!("local charm \"{charm}\", revision {}", deployed.answer.charm.revision);
-    session
-        .output
-        .print_remark(&format!("Located {charm_text}\nDeploying \"{application}\" from {charm_text}\n"));
-    for machine in further {
-        let add = AddUnits {
-            attach_storage: Vec::new(),
-            application: application.clone(),
-            units: 1,
-            to: Some(machine.clone()),
-        };
-        session.note_write(session.api.handle(add).await?.revision);
-    }
-    Ok(())
 }

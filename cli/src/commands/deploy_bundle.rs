@@ -5,7 +5,7 @@
 
 use crate::bundle::{self, Bundle, BundleApplication, Placement};
 use crate::command_error::CommandError;
-use crate::commands::deploy::{self, DeployArgs};
+use crate::commands::deploy_charm::{self, DeployArgs, IgnoredArgs};
 use crate::session::CommandSession;
 use api::error::ErrorCode;
 use api::{AddUnits, ConfigChange, Configure, Ends, GetStatus, Integrate, SetExposed, Status, UserPort};
@@ -140,9 +140,9 @@ impl<A: UserPort> Deployment<'_, A> {
             attach_storage: Vec::new(),
             dry_run: false,
             overlay: Vec::new(),
-            ignored: deploy::IgnoredArgs::default(),
+            ignored: IgnoredArgs::default(),
         };
-        deploy::charm(&args, settings(wanted), self.session).await
+        deploy_charm::run(&args, settings(wanted), self.session).await
     }
 
     async fn unit(&mut self, name: &str, index: usize, placement: &Placement) -> Result<(), CommandError> {

@@ -1,6 +1,6 @@
 //! The list of all commands: module, help text and call of each. One file per command; `suspend_relation`, `operations`,
 //! `constraints`, `add_secret`, `grant_secret` and `secrets` hold two commands each, `controllers` and `storage` three and
-//! `change_storage` four. `bases`, `charm_source`, `removal`, `settings` and `task_results` hold code that several
+//! `change_storage` four. `bases`, `charm_source`, `deploy_bundle`, `deploy_charm`, `removal`, `settings` and `task_results` hold code that several
 //! commands share.
 //!
 //! The recipe for a new command is in ARCHITECTURE.md. `dispatch` is called by `main`; it opens the session for the
@@ -22,6 +22,7 @@ pub mod controllers;
 pub mod debug_log;
 pub mod deploy;
 pub mod deploy_bundle;
+pub mod deploy_charm;
 pub mod destroy_model;
 pub mod disk_usage;
 pub mod down;
@@ -32,6 +33,7 @@ pub mod integrate;
 pub mod machines;
 pub mod model_config;
 pub mod models;
+pub mod not_offered;
 pub mod operations;
 pub mod refresh;
 pub mod removal;
@@ -68,6 +70,7 @@ pub mod why;
 
 use crate::arguments::GlobalArguments;
 use crate::command_error::CommandError;
+use crate::commands::not_offered::NOT_OFFERED;
 use crate::data_dir::DataDir;
 use crate::output::Output;
 use crate::session::{CommandSession, explain};
@@ -261,56 +264,6 @@ pub enum Verb {
     #[command(external_subcommand)]
     External(Vec<String>),
 }
-
-/// Commands of Juju that are not supported: rejected with `not offered here` (spec/clients.md 3.2).
-pub const NOT_OFFERED: [&str; 46] = [
-    "add-cloud",
-    "add-credential",
-    "add-k8s",
-    "add-space",
-    "add-ssh-key",
-    "add-user",
-    "bind",
-    "bootstrap",
-    "charm-resources",
-    "clouds",
-    "consume",
-    "constraints",
-    "controller-config",
-    "create-backup",
-    "credentials",
-    "debug-code",
-    "debug-hook",
-    "debug-hooks",
-    "destroy-controller",
-    "diff-bundle",
-    "download",
-    "enable-ha",
-    "export-bundle",
-    "find",
-    "find-offers",
-    "grant",
-    "import-ssh-key",
-    "info",
-    "kill-controller",
-    "login",
-    "logout",
-    "migrate",
-    "model-defaults",
-    "offer",
-    "offers",
-    "regions",
-    "register",
-    "reload-spaces",
-    "remove-offer",
-    "remove-saas",
-    "remove-ssh-key",
-    "revoke",
-    "set-application-base",
-    "set-constraints",
-    "show-status-log",
-    "spaces",
-];
 
 /// Runs the command of the command line.
 ///

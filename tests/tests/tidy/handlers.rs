@@ -68,14 +68,14 @@ fn decisions(text: &str) -> Vec<String> {
 /// The sources of the controller outside of its store, without their tests: the path below `src`, and the text.
 fn sources_of_the_controller() -> Vec<(String, String)> {
     let source = root().join("controller/src");
-    let outside_store = files(&source).into_iter().filter(|path| !path.starts_with(source.join("store")));
+    let others = files(&source).into_iter().filter(|path| !path.starts_with(source.join("store")));
     let read = |path: std::path::PathBuf| {
         let text = fs::read_to_string(&path).expect("sources are text");
         let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default().to_owned();
         let name = path.strip_prefix(&source).expect("below the folder").to_string_lossy().into_owned();
         (name, text)
     };
-    outside_store.map(read).collect()
+    others.map(read).collect()
 }
 
 #[test]
