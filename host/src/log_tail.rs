@@ -27,7 +27,7 @@ pub fn last_error_line(log: &Path, from: u64) -> Option<String> {
     error_lines(log, from)?.lines().next().map(str::to_owned)
 }
 
-/// As [`last_error_line`], with the lines that belong to it: up to the next event, and at most [`ERROR_LINES_MAX`].
+/// As [`last_error_line`], with the lines that belong to it: up to the next event, and at most five.
 pub fn error_lines(log: &Path, from: u64) -> Option<String> {
     let tail = tail(log, from)?;
     let lines: Vec<&str> = tail.lines().filter(|line| !line.trim().is_empty()).collect();
