@@ -2,8 +2,9 @@
 //!
 //! Each instance has a folder of its own below `storage/` of the machine's folder, which is named by its id and the
 //! first digits of its uuid, so that no other instance finds its content. On a machine that is not of the
-//! provider `local`, a filesystem is also mounted where its charm declares it. Every function may be interrupted and repeated. What is provided is stored
-//! beside the content, so that it is provided again after a boot without the controller.
+//! provider `local`, a filesystem is also mounted where its charm declares it. Every function may be interrupted and
+//! repeated. What is provided is stored beside the content, so that it is provided again after a boot without the
+//! controller.
 //!
 //! Called by the machine agent through [`StorageHost`].
 

@@ -94,7 +94,7 @@ pub struct BundleApplication {
     /// Spaces of the endpoints, which have no effect.
     #[serde(default)]
     pub bindings: Map<String, Value>,
-    /// A relation of the charm store, which has no effect.
+    /// The channel of a charm store, which has no effect.
     pub channel: Option<String>,
 }
 

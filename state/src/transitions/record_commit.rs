@@ -25,6 +25,7 @@ use crate::agents::secret_writes::{self, SecretWriter};
 use crate::agents::session::{self, AgentSession};
 use crate::agents::teardown;
 use crate::charm::JUJU_INFO;
+use crate::documents::document_reads::Documents;
 use crate::documents::draft::Draft;
 use crate::documents::prelude::{BagDoc, Model, OpenPortsDoc, ReplicaDoc, UnitDoc};
 use crate::documents::refusal::{Code, Refusal};
@@ -217,8 +218,14 @@ pub fn apply_report(
 
 /// Since when a unit runs what it reports, by the clock of the controller: not before the unit was created, whatever the
 /// agent reports, and not later than now.
-pub fn executing_since(draft: &mut Draft, session: AgentSession, report: &EarlyReport, now_ms: i64) -> i64 {
-    let created_ms = draft.get(&session.model.unit(session.unit)).map_or(now_ms, |doc| doc.created_ms);
+pub fn executing_since(
+    documents: &mut impl Documents,
+    session: AgentSession,
+    report: &EarlyReport,
+    now_ms: i64,
+) -> i64 {
+    let doc = documents.document(&session.model.unit(session.unit));
+    let created_ms = doc.map_or(now_ms, |doc| doc.created_ms);
     now_ms.saturating_sub_unsigned(report.executing_for_ms).max(created_ms).min(now_ms)
 }
 

@@ -24,7 +24,6 @@ fn transitions() -> BTreeSet<&'static str> {
         "log_retention::delete",
         "machine::require_capacity",
         "model::require_alive",
-        "record_commit::executing_since",
         "relation::find",
         "sequence::advance_to",
         "sequence::take",
