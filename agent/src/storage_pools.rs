@@ -332,6 +332,25 @@ mod tests {
         }
     }
 
+    /// `/proc` is a mount point of every host: it is no content of a storage, and a link to it is the same mount point.
+    #[tokio::test]
+    async fn a_filesystem_of_the_host_is_not_taken_for_a_content_and_not_unmounted() {
+        let dir = tempfile::tempdir().unwrap();
+        let (proc, link) = (Path::new("/proc"), dir.path().join("link"));
+        symlink(proc, &link).unwrap();
+        assert!(is_mount_point(&link).unwrap());
+        assert!(!is_mounted_at(dir.path(), proc).unwrap());
+        let pools = StoragePools::new(dir.path());
+        let mut wanted = storage(1);
+        wanted.attachment.as_mut().unwrap().wanted_location = Some("/proc".into());
+        for _twice in 0..2 {
+            let location = pools.provide_storage(&id(), &wanted).await.unwrap();
+            assert!(Path::new(&location).starts_with(dir.path()), "{location}");
+        }
+        pools.release_storage(&id(), &wanted).await.unwrap();
+        assert!(is_mount_point(proc).unwrap());
+    }
+
     /// A link that refers to itself stands for any file that cannot be seen.
     #[tokio::test]
     async fn a_device_file_that_cannot_be_seen_is_not_replaced() {

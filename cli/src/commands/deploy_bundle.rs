@@ -149,9 +149,8 @@ impl<A: UserPort> Deployment<'_, A> {
         let place = match placement {
             Placement::New => "new machine".to_owned(),
             Placement::Machine(key) => format!("machine {key} of the bundle"),
-            Placement::Beside(other, number) => {
-                format!("machine of {other}/{}", number.unwrap_or(index as u32))
-            }
+            Placement::Beside(other, Some(number)) => format!("machine of {other}/{number}"),
+            Placement::Beside(other, None) => format!("the next machine of {other}, or a new one"),
         };
         if !self.announce(&format!("add unit of {name} to {place}")) {
             return Ok(());
