@@ -4,22 +4,29 @@
 //! (`ulimit -u`, `TasksMax=`), and the service manager starts the agent again, for the same end. Here the work is then
 //! done in the loop itself, which it delays, and the log names the limit.
 //!
-//! Each call has one thread, which ends with its work. The callers wait for one result before they begin the next work,
-//! so an agent has at most one of these threads.
+//! Each call has one thread, which ends with its work. An agent has at most one of these threads: a call that is dropped
+//! does not end the work (a folder on a file server that does not answer can hold it for hours), and the next call
+//! waits until it has ended.
 //!
 //! Called by `hook_process::resources` and `unit_supervisor`.
 
 use crate::fault;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Builder;
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
+
+/// Held by the thread that works.
+static THREAD: Semaphore = Semaphore::const_new(1);
 
 /// Runs the work on a thread of its own, or in this call if no thread can be started. If the call is dropped, the
 /// thread still completes the work.
 pub async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let permit = THREAD.acquire().await.expect("it is never closed");
     let (reply, answer) = oneshot::channel();
     let work = move || {
-        let _ = reply.send(work()); // an error means that the call was dropped
+        let done = work();
+        drop(permit);
+        let _ = reply.send(done); // an error means that the call was dropped
     };
     // the thread takes the work out of it; if there is no thread, the work is still there
     let work = Arc::new(Mutex::new(Some(work)));
@@ -58,6 +65,26 @@ mod tests {
         let pages: u64 = used.split(' ').next().and_then(|pages| pages.parse().ok()).expect("a number");
         let (_, hard) = getrlimit(Resource::RLIMIT_AS).expect("it is known");
         setrlimit(Resource::RLIMIT_AS, pages * 4096 + (512 << 10), hard).expect("it is lowered");
+    }
+
+    #[test]
+    fn work_that_a_dropped_call_has_left_is_waited_for() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let ((started, has_started), (finish, hangs)) =
+            (oneshot::channel(), std::sync::mpsc::channel::<()>());
+        let left = run(move || {
+            let _ = started.send(());
+            hangs.recv().expect("it is sent");
+        });
+        runtime.block_on(async {
+            tokio::select! { biased; _ = has_started => {}, () = left => panic!("it hangs") }
+        });
+        let mut next = Box::pin(run(|| ()));
+        let is_done =
+            next.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop())).is_ready();
+        assert!(!is_done && THREAD.available_permits() == 0, "the first work still runs");
+        finish.send(()).expect("it waits");
+        runtime.block_on(next);
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub struct Status {
     pub applications: BTreeMap<String, ApplicationStatus>,
     /// All relations.
     pub relations: Vec<RelationStatus>,
-    /// Documents that are damaged on the controller's disk, so that what they contain is left out: the first ones.
+    /// Documents that are damaged on the controller's disk, so that what they contain is left out: at most 100.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub damaged: Vec<String>,
 }

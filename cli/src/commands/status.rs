@@ -79,6 +79,9 @@ pub async fn run<A: UserPort>(args: &StatusArgs, session: &CommandSession<A>) ->
     }
 }
 
+/// The most damaged documents that the warning names.
+const DAMAGED_NAMES_MAX: usize = 3;
+
 async fn show<A: UserPort>(args: &StatusArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
     let mut status = caught_up_status(args, session).await?;
     filter(&mut status, &args.filters);
@@ -88,10 +91,15 @@ async fn show<A: UserPort>(args: &StatusArgs, session: &CommandSession<A>) -> Re
     };
     print(&status, &storage, args, &session.output)?;
     if !status.damaged.is_empty() {
+        let names = status.damaged.iter().take(DAMAGED_NAMES_MAX).map(String::as_str).collect::<Vec<_>>();
+        let more = match status.damaged.len() - names.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
         session.output.warn(&[format!(
-            "what these documents contain is left out, because they are damaged on the disk of the controller: {}; \
-             list the damage with: pintle-controller check DIR",
-            status.damaged.join(", ")
+            "what these documents contain is left out, because they are damaged on the disk of the controller: \
+             {}{more}; list the damage with: pintle-controller check DIR",
+            names.join(", ")
         )]);
     }
     if !args.filters.is_empty() && status.applications.is_empty() && status.machines.is_empty() {

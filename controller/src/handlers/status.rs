@@ -4,12 +4,15 @@ use crate::callers::Authorised;
 use crate::environment::Environment;
 use crate::status::{self, Sources, StatusCache};
 use crate::store::Store;
-use crate::store::unavailable::{NAMES_MAX, damage_error};
+use crate::store::unavailable::damage_error;
 use api::error::ApiError;
 use api::{GetStatus, Handle, Status};
 use state::documents::refusal::Refusal;
 use state::terms::position::Position;
 use state::terms::refusal::EntityKind;
+
+/// The most damaged documents that a status names: some 10 KB.
+const DAMAGED_MAX: usize = 100;
 
 impl<S: Store, E: Environment> Handle<GetStatus> for Authorised<S, E> {
     async fn handle(&self, _: GetStatus) -> Result<Status, ApiError> {
@@ -31,7 +34,7 @@ impl<S: Store, E: Environment> Handle<GetStatus> for Authorised<S, E> {
             *cache = StatusCache::default();
         }
         match status {
-            Some(status) => Ok(Status { damaged: damaged.into_iter().take(NAMES_MAX).collect(), ..status }),
+            Some(status) => Ok(Status { damaged: damaged.into_iter().take(DAMAGED_MAX).collect(), ..status }),
             None if !damaged.is_empty() => Err(damage_error(&damaged)),
             None => Err(controller.refusal_error(Refusal::not_found(EntityKind::Model, model.0)).await),
         }

@@ -189,6 +189,15 @@ impl ConnectionTable {
         self.index.of_tokens.get(token).into_iter().flatten().filter_map(|id| self.entry(*id))
     }
 
+    /// The tokens of units that have a connection, by their hash.
+    pub fn tokens_of_units(&self) -> impl Iterator<Item = &str> {
+        let is_of_unit = |(token, ids): &(&String, &BTreeSet<ConnectionId>)| {
+            let holder = ids.first().and_then(|id| self.get(*id)?.tokens.get(*token));
+            holder.is_some_and(is_unit)
+        };
+        self.index.of_tokens.iter().filter(is_of_unit).map(|(token, _)| token.as_str())
+    }
+
     fn entry(&self, id: ConnectionId) -> Option<(ConnectionId, &Connection)> {
         Some((id, self.connections.get(&id)?))
     }

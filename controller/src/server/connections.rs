@@ -207,7 +207,7 @@ impl Connection {
         let mut table = self.0.connections.table();
         match table.admission.authenticate(self.0.id, token, holder) {
             RequestAdmission::Proceed => {}
-            RequestAdmission::ProceedAndClose(idle) => table.advance(idle, Stage::Closed),
+            RequestAdmission::ProceedAndClose(other) => table.advance(other, Stage::Closed),
             RequestAdmission::TooMany { limit } => {
                 let text = format!(
                     "cannot open another connection: this token, or all units together, have {limit}, and all are in use"

@@ -53,7 +53,7 @@ impl From<Unavailable> for ApiError {
 }
 
 /// The most damaged documents that one message names.
-pub const NAMES_MAX: usize = 3;
+const NAMES_MAX: usize = 3;
 
 /// Returns the message for a request that needs these damaged documents.
 pub(super) fn damaged_text(documents: &[String]) -> String {
