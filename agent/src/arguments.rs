@@ -124,8 +124,9 @@ pub fn main() -> ExitCode {
         Command::Install { data, .. } => run_async(|_| machine_program::install(data.folder)),
         Command::Uninstall(data) => run_async(|_| machine_program::resume_uninstall(data.folder)),
         Command::Enrol { controller, server_name, model, machine, name } => {
-            let enrol = |secrets| {
-                let request = EnrolmentRequest { controller, server_name, model, machine, name, secrets };
+            let enrol = |token_and_ca| {
+                let request =
+                    EnrolmentRequest { controller, server_name, model, machine, name, token_and_ca };
                 run_async(|_| machine_program::enrol(request))
             };
             io::read_to_string(io::stdin()).context("cannot read stdin").and_then(enrol)

@@ -9,7 +9,7 @@
 
 use crate::config;
 use crate::folder;
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use api::error::ErrorCode;
 use api::{AgentConfig, AgentKind, Enrol, Handle, ReportPresence};
 use host::file::{exists, write_atomic};
@@ -35,7 +35,7 @@ pub struct EnrolmentRequest {
     pub name: String,
     /// The enrolment token, a line end, and the CA as PEM. They are read from stdin, because other users can
     /// read a command line.
-    pub secrets: String,
+    pub token_and_ca: String,
 }
 
 /// Enrols this host as the machine of the request, with `data` as its folder. It may be repeated after any
@@ -44,7 +44,7 @@ pub struct EnrolmentRequest {
 /// # Errors
 /// If the folder belongs to another machine, or the controller is unreachable or refuses the token.
 pub async fn enrol(data: &Path, request: EnrolmentRequest) -> Result<()> {
-    let (token, ca) = request.secrets.split_once('\n').context(
+    let (token, ca) = request.token_and_ca.split_once('\n').context(
         "cannot read the enrolment token and the CA from stdin\nhint: pintle add-machine manual prints the \
              whole command",
     )?;
@@ -59,7 +59,7 @@ pub async fn enrol(data: &Path, request: EnrolmentRequest) -> Result<()> {
         token: token.trim().to_owned(),
         machine: String::new(),
     };
-    // an earlier machine may have crashed while it was uninstalled, and its agent may still be running
+    // the uninstallation of an earlier machine may have been interrupted, and its agent may still be running
     let _lock = crate::uninstall::clear_dead(data)?;
     let enrolled = enrolled_config(data, &requested)?;
     folder::private_dir(data).with_context(|| data.display().to_string())?;
@@ -77,10 +77,10 @@ pub async fn enrol(data: &Path, request: EnrolmentRequest) -> Result<()> {
                          add-machine manual"
                     )
                 }
-                answer => answer.map_err(|error| anyhow!("{}", error.message))?,
+                answer => answer?,
             }
         }
-        Err(error) => bail!("{}", error.message),
+        Err(error) => return Err(error.into()),
     }
     write_atomic(&data.join(AgentConfig::FILE), config::to_yaml(&enrolled).as_bytes())?;
     std::fs::remove_file(data.join(PENDING))?;
@@ -100,12 +100,12 @@ fn enrolled_config(data: &Path, requested: &AgentConfig) -> Result<AgentConfig> 
             );
         }
         Ok(known) => Some(known),
-        Err(_) if exists(&data.join(AgentConfig::FILE))? => {
-            bail!("cannot read {}", data.join(AgentConfig::FILE).display())
-        }
-        Err(_) => {
-            config::read_file(&data.join(PENDING)).ok().filter(|pending| pending.uuid == requested.uuid)
-        }
+        Err(error) if exists(&data.join(AgentConfig::FILE))? => return Err(error),
+        Err(_) => match config::read_file(&data.join(PENDING)) {
+            Ok(pending) => Some(pending).filter(|pending| pending.uuid == requested.uuid),
+            Err(error) if config::is_absent_or_damaged(&error) => None,
+            Err(error) => return Err(error),
+        },
     };
     let token = known.map_or_else(host::random::token, |known| known.token);
     Ok(AgentConfig { token, ..requested.clone() })
@@ -145,7 +145,7 @@ mod tests {
             model: known.model.to_string(),
             machine: known.uuid.to_string(),
             name: "0".to_owned(),
-            secrets: format!("{}\nthe CA now", "ab".repeat(32)),
+            token_and_ca: format!("{}\nthe CA now", "ab".repeat(32)),
         };
         enrol(dir.path(), again.clone()).await.expect_err("there is no controller");
         assert_eq!(
@@ -171,7 +171,7 @@ mod tests {
             model: Uuid(1).to_string(),
             machine: Uuid(machine).to_string(),
             name: "0".to_owned(),
-            secrets: "token\nno CA".to_owned(),
+            token_and_ca: "token\nno CA".to_owned(),
         };
         let pending = || config::read_file(&dir.path().join(PENDING)).expect("it is stored");
         enrol(dir.path(), request(7, 1)).await.expect_err("no controller listens there");
@@ -196,7 +196,7 @@ mod tests {
             model: Uuid(1).to_string(),
             machine: Uuid(7).to_string(),
             name: "0".to_owned(),
-            secrets: "token\nno CA".to_owned(),
+            token_and_ca: "token\nno CA".to_owned(),
         };
         let lock = data.join(crate::uninstall::LOCK);
         let agent = host::lock::Lock::take(&lock, "pid 1").unwrap().expect("it is free");

@@ -138,16 +138,17 @@ impl FolderFiles for UnitFolder {
         write_atomic(&self.file(name), bytes).map_err(|error| self.disk_error(name, error))
     }
 
-    async fn cache(&self, name: &str, bytes: Option<&[u8]>) {
+    async fn cache(&self, name: &str, bytes: Option<&[u8]>) -> bool {
         let path = self.file(name);
         let written = match bytes {
             Some(bytes) => private_dir(path.parent().unwrap_or(&self.root))
                 .and_then(|()| write_atomic_unsynced(&path, bytes)),
-            None => fs::remove_file(&path),
+            None => ignore_not_found(fs::remove_file(&path)).map(drop),
         };
-        if let Err(error) = written {
+        if let Err(error) = &written {
             tracing::warn!("cannot cache the view: {}: {error}", path.display());
         }
+        written.is_ok()
     }
 
     async fn set_aside(&self, name: &str) -> Result<String, DiskError> {

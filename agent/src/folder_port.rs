@@ -36,9 +36,9 @@ pub trait FolderFiles {
     /// Replaces a file atomically and durably: writes a temporary file, syncs it, renames it, and syncs the
     /// folder.
     fn replace(&self, name: &str, bytes: &[u8]) -> impl Future<Output = Result<(), DiskError>>;
-    /// Replaces a file of a cache atomically, without a sync. `None` deletes the file. Errors are logged and
-    /// ignored.
-    fn cache(&self, name: &str, bytes: Option<&[u8]>) -> impl Future<Output = ()>;
+    /// Replaces a file of a cache atomically, without a sync. `None` deletes the file. Returns whether the file is as
+    /// requested; an error is logged.
+    fn cache(&self, name: &str, bytes: Option<&[u8]>) -> impl Future<Output = bool>;
     /// Renames a damaged file, and returns its new name. If [`SET_ASIDE_KEPT`] such files exist, the newest one is replaced.
     fn set_aside(&self, name: &str) -> impl Future<Output = Result<String, DiskError>>;
     /// The size of the journal beyond which it is compacted into the state.

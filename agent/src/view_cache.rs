@@ -4,7 +4,7 @@
 //! truncated or absent. `unit.yaml` holds the checksum of every other file; if the files do not match, there is
 //! no cached view.
 //!
-//! Written by `journal` (`UnitStorage::cache_view`).
+//! Written by `journal` (`UnitStorage::cache_view`), and loaded by the unit agent when it starts.
 
 use crate::folder_port::FolderFiles;
 use host::digest::{checksum, verified, with_checksum};
@@ -62,14 +62,15 @@ async fn read_relation<F: FolderFiles>(
     relation: RelationNumber,
     expected: &str,
 ) -> Option<RelationView> {
-    let (sum, shown) = decode(&files.read(&relation_file(relation)).await.ok()??)?;
-    (sum == expected).then_some(shown)
+    let (checksum, relation_view) = decode(&files.read(&relation_file(relation)).await.ok()??)?;
+    (checksum == expected).then_some(relation_view)
 }
 
-/// The state of the folder, as far as this process has written it.
+/// The state of the folder, as far as this process has read or written it.
 #[derive(Default)]
 pub struct ViewCache {
-    /// The checksum of each relation's file. None if the folder has not been read yet.
+    /// The checksum of each relation's file. None if the folder has not been read yet. A file that could not be written
+    /// or deleted has an empty one, so that this is tried again.
     checksums: RefCell<Option<BTreeMap<RelationNumber, String>>>,
 }
 
@@ -81,21 +82,23 @@ impl ViewCache {
             Some(checksums) => checksums,
             None => read_undamaged(files).await,
         };
-        let mut relations = BTreeMap::new();
-        for (relation, shown) in &view.relations {
-            let (sum, file) = encode(shown);
-            if before.get(relation) != Some(&sum) {
-                files.cache(&relation_file(*relation), Some(&file)).await;
-            }
-            relations.insert(*relation, sum);
+        let (mut relations, mut written) = (BTreeMap::new(), BTreeMap::new());
+        for (relation, relation_view) in &view.relations {
+            let (checksum, file) = encode(relation_view);
+            let is_written = before.get(relation) == Some(&checksum)
+                || files.cache(&relation_file(*relation), Some(&file)).await;
+            written.insert(*relation, if is_written { checksum.clone() } else { String::new() });
+            relations.insert(*relation, checksum);
         }
         let view = Snapshot { relations: BTreeMap::new(), ..view.clone() };
         let head = ViewHead { relations, view };
         files.cache(VIEW_FILE, Some(&encode(&head).1)).await;
         for removed in before.keys().filter(|relation| !head.relations.contains_key(relation)) {
-            files.cache(&relation_file(*removed), None).await;
+            if !files.cache(&relation_file(*removed), None).await {
+                written.insert(*removed, String::new());
+            }
         }
-        self.checksums.replace(Some(head.relations));
+        self.checksums.replace(Some(written));
     }
 
     /// The cached view. None if there is no complete and undamaged one.

@@ -36,11 +36,12 @@ impl FolderFiles for &MemoryFolder {
         self.0.borrow_mut().insert(name.to_owned(), bytes.to_vec());
         Ok(())
     }
-    async fn cache(&self, name: &str, bytes: Option<&[u8]>) {
+    async fn cache(&self, name: &str, bytes: Option<&[u8]>) -> bool {
         match bytes {
             Some(bytes) => self.0.borrow_mut().insert(name.to_owned(), bytes.to_vec()),
             None => self.0.borrow_mut().remove(name),
         };
+        true
     }
     async fn set_aside(&self, name: &str) -> Result<String, DiskError> {
         let bytes = self.0.borrow_mut().remove(name).expect("the file exists");

@@ -14,7 +14,7 @@ use state::unit::relation_view::BagRequest;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-const CONTEXT_ID: &str = "web/0-install-0";
+const CONTEXT_ID: &str = "web/0-config-changed-0";
 
 /// web/0 in config-changed, with a relation to mysql/0 whose bag is omitted.
 fn context() -> HookContext {

@@ -1,7 +1,8 @@
 //! The environment port: everything that the handlers need besides the store.
 //!
-//! It provides clocks, randomness, one timer and the charm archives. Handlers must use nothing else of the host, so
-//! that the simulator can replace it (design 14). `host_environment` implements it for the real controller.
+//! It provides clocks, randomness, a timer, the stored files (charm archives and files of resources), the keys of secrets,
+//! and the end of the process. Handlers must use nothing else of the host, so that the simulator can replace it (design
+//! 14). `host_environment` implements it for the real controller.
 
 use crate::archive_file::ArchiveFile;
 use crate::disk_threads::DiskThreads;
@@ -23,10 +24,11 @@ pub struct StoredArchive {
     pub charm: Charm,
 }
 
-/// Clocks, randomness, a timer and the charm archives.
+/// What the handlers need of the host. See the module.
 pub trait Environment: Send + Sync + 'static {
-    /// Returns the wall clock, in milliseconds since the epoch. It is for display, for the expiry of enrolment tokens
-    /// and for the retries of provisioning; no removal depends on it (I43).
+    /// Returns the wall clock, in milliseconds since the epoch. It is for display, and decides when enrolment tokens
+    /// expire, when provisioning is tried again and when secrets are due; how long a removal waits does not depend on it
+    /// (I43).
     fn wall_ms(&self) -> i64;
     /// Returns the monotonic clock, in milliseconds.
     fn monotonic_ms(&self) -> u64;
@@ -65,21 +67,21 @@ pub trait Environment: Send + Sync + 'static {
         let text = format!("cannot store the file {}", file.display());
         std::future::ready(Err(ApiError::new(ErrorCode::Unavailable, text)))
     }
-    /// Returns the archive or file of this digest; none if it is absent or damaged.
-    fn archive(&self, sha256: &str) -> impl Future<Output = Option<Vec<u8>>> + Send;
-    /// Whether the archive or file of this digest is stored and intact.
-    fn has_archive(&self, sha256: &str) -> impl Future<Output = bool> + Send {
-        async { self.archive(sha256).await.is_some() }
+    /// Returns the charm archive or file of a resource of this digest; none if it is absent or damaged.
+    fn stored_file(&self, sha256: &str) -> impl Future<Output = Option<Vec<u8>>> + Send;
+    /// Whether the file of this digest is stored and intact.
+    fn has_stored_file(&self, sha256: &str) -> impl Future<Output = bool> + Send {
+        async { self.stored_file(sha256).await.is_some() }
     }
-    /// Opens the archive or file of this digest, to send it in pieces; none if it is absent or known to be damaged, or
-    /// if archives are no files here.
-    fn open_archive(&self, _sha256: &str) -> impl Future<Output = Option<ArchiveFile>> + Send {
+    /// Opens the file of this digest, to send it in pieces; none if it is absent or known to be damaged, or if this
+    /// environment has no files.
+    fn open_stored_file(&self, _sha256: &str) -> impl Future<Output = Option<ArchiveFile>> + Send {
         std::future::ready(None)
     }
-    /// Returns the digests of all stored archives.
-    fn archives(&self) -> impl Future<Output = Vec<String>> + Send;
-    /// Deletes the file of an archive. A failure is logged; the file is deleted later.
-    fn delete_archive(&self, sha256: &str) -> impl Future<Output = ()> + Send;
+    /// Returns the digests of all stored files.
+    fn stored_files(&self) -> impl Future<Output = Vec<String>> + Send;
+    /// Deletes a stored file. A failure is logged; the file is deleted later.
+    fn delete_stored_file(&self, sha256: &str) -> impl Future<Output = ()> + Send;
     /// The keys with which contents of secrets are sealed; none if there are no secrets here.
     fn secret_keys(&self) -> Option<&SecretKeys> {
         None

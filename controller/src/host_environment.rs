@@ -166,8 +166,8 @@ impl Environment for HostEnvironment {
             .await
     }
 
-    async fn archive(&self, digest: &str) -> Option<Vec<u8>> {
-        let mut file = self.open_archive(digest).await?;
+    async fn stored_file(&self, digest: &str) -> Option<Vec<u8>> {
+        let mut file = self.open_stored_file(digest).await?;
         let mut bytes = Vec::new();
         while let Some(piece) = file.next_piece().await.ok()? {
             bytes.extend(piece);
@@ -175,7 +175,7 @@ impl Environment for HostEnvironment {
         Some(bytes)
     }
 
-    async fn has_archive(&self, digest: &str) -> bool {
+    async fn has_stored_file(&self, digest: &str) -> bool {
         let (file, expected) = (self.archives.join(digest), digest.to_owned());
         let is_intact = move || File::open(file).and_then(sha256_of).is_ok_and(|digest| digest == expected);
         let is_intact = self.disk.run_on_whole_file(is_intact).await;
@@ -185,7 +185,7 @@ impl Environment for HostEnvironment {
         is_intact
     }
 
-    async fn open_archive(&self, digest: &str) -> Option<ArchiveFile> {
+    async fn open_stored_file(&self, digest: &str) -> Option<ArchiveFile> {
         let (file, expected, damaged) = (self.archives.join(digest), digest.to_owned(), self.damaged.clone());
         if damaged.contains(digest) {
             return None;
@@ -195,7 +195,7 @@ impl Environment for HostEnvironment {
         self.disk.run(open).await
     }
 
-    async fn archives(&self) -> Vec<String> {
+    async fn stored_files(&self) -> Vec<String> {
         let folder = self.archives.clone();
         self.disk
             .run(move || {
@@ -206,7 +206,7 @@ impl Environment for HostEnvironment {
             .await
     }
 
-    async fn delete_archive(&self, sha256: &str) {
+    async fn delete_stored_file(&self, sha256: &str) {
         let file = self.archives.join(sha256);
         self.disk
             .run(move || {

@@ -116,11 +116,11 @@ impl Environment for Time {
     async fn store_archive(&self, _: Vec<u8>) -> Result<StoredArchive, ApiError> {
         unreachable!("archives are registered by the scenario")
     }
-    async fn archives(&self) -> Vec<String> {
+    async fn stored_files(&self) -> Vec<String> {
         Vec::new()
     }
-    async fn delete_archive(&self, _: &str) {}
-    async fn archive(&self, _: &str) -> Option<Vec<u8>> {
+    async fn delete_stored_file(&self, _: &str) {}
+    async fn stored_file(&self, _: &str) -> Option<Vec<u8>> {
         Some(b"archive".to_vec())
     }
     fn on_store_failure(&self, why: &str) {

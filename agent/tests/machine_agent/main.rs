@@ -54,8 +54,9 @@ struct FakeController {
     health: Arc<Mutex<BTreeMap<Uuid, UnitHealth>>>,
     health_changed: Arc<Notify>,
     storage: Arc<Mutex<Vec<api::ReportStorage>>>,
-    /// How it answers the request to remove a unit.
+    /// How it answers the request to remove a unit; none if the unit is removed.
     removal_error: Option<ApiError>,
+    removals_requested: Arc<AtomicU32>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -170,7 +171,8 @@ impl Handle<SetUnitToken> for FakeController {
 
 impl Handle<RemoveDeadUnit> for FakeController {
     async fn handle(&self, _: RemoveDeadUnit) -> Result<(), ApiError> {
-        Err(self.removal_error.clone().expect("nothing is removed"))
+        self.removals_requested.fetch_add(1, Ordering::Relaxed);
+        self.removal_error.clone().map_or(Ok(()), Err)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Units and machines whose records are removed.
+//! What the machine agent does for a Dying unit without a folder, and on a host whose machine was removed.
 
 use super::*;
 use state::terms::refusal::RefusalReason;
@@ -13,22 +13,24 @@ async fn a_dying_unit_is_deployed_only_if_its_agent_has_to_finish() {
     let unfinished = UnitRefusal::AgentNotFinished { unit: web() };
     let not_dead = UnitRefusal::NotDead { unit: web() };
     let answers = [
-        (RefusalReason::from(unfinished).into(), true),
-        (RefusalReason::from(not_dead).into(), false),
-        (RefusalReason::NotAuthorised.into(), false),
-        (ApiError::new(ErrorCode::Unauthorised, "the token is not accepted"), false),
-        (ApiError::new(ErrorCode::Unreachable, "no answer"), false),
+        (Some(RefusalReason::from(unfinished).into()), true),
+        (Some(RefusalReason::from(not_dead).into()), false),
+        (Some(RefusalReason::NotAuthorised.into()), false),
+        (Some(ApiError::new(ErrorCode::Unauthorised, "the token is not accepted")), false),
+        (Some(ApiError::new(ErrorCode::Unreachable, "no answer")), false),
+        (None, false),
     ];
-    for (error, is_deployed) in answers {
+    for (removal_error, is_deployed) in answers {
         let machine = tempfile::tempdir().expect("a folder");
         let units = BTreeMap::from([(Uuid(6), Assigned { name: web(), life: Life::Dying })]);
-        let removal_error = Some(error.clone());
+        let answer = format!("{removal_error:?}");
         let controller =
             FakeController { view: Some(view(units)), removal_error, ..FakeController::default() };
         let agent = machine_agent(machine.path(), &controller);
         let minute = Duration::from_secs(60);
         assert!(tokio::time::timeout(minute, agent.run()).await.is_err(), "the agent continues");
-        assert_eq!(machine.path().join("agents/unit-web-0").exists(), is_deployed, "{error:?}");
+        assert_eq!(machine.path().join("agents/unit-web-0").exists(), is_deployed, "{answer}");
+        assert_ne!(controller.removals_requested.load(Ordering::Relaxed), 0, "{answer}");
     }
 }
 
@@ -45,7 +47,7 @@ async fn a_machine_that_was_removed_while_disconnected_uninstalls_its_units() {
     tokio::time::timeout(hour, agent.run()).await.expect("the agent ends");
     tokio::time::timeout(hour, agent.uninstall_units())
         .await
-        .expect("there is nothing to report to")
-        .expect("it can");
+        .expect("no report is awaited, because the machine was removed")
+        .expect("the folders can be deleted");
     assert!(!folder.exists());
 }

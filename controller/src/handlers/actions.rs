@@ -24,7 +24,7 @@ fn without_params(doc: ActionDoc) -> ActionDoc {
 impl<S: Store, E: Environment> Handle<EnqueueAction> for Authorised<S, E> {
     async fn handle(&self, run: EnqueueAction) -> Result<Committed<ActionDoc>, ApiError> {
         let name = run.unit;
-        let found = self.view(move |reader, model| Ok((model, find_unit(reader, model, &name)?)));
+        let found = self.read(move |reader, model| Ok((model, find_unit(reader, model, &name)?)));
         let (model, (id, _)) = found.await?;
         let (now_ms, params) = (self.controller.environment.wall_ms(), run.params.into_iter().collect());
         let transition =
@@ -36,7 +36,7 @@ impl<S: Store, E: Environment> Handle<EnqueueAction> for Authorised<S, E> {
 impl<S: Store, E: Environment> Handle<EnqueueExec> for Authorised<S, E> {
     async fn handle(&self, exec: EnqueueExec) -> Result<Committed<ActionDoc>, ApiError> {
         let name = exec.unit;
-        let found = self.view(move |reader, model| Ok((model, find_unit(reader, model, &name)?)));
+        let found = self.read(move |reader, model| Ok((model, find_unit(reader, model, &name)?)));
         let (model, (id, _)) = found.await?;
         let now_ms = self.controller.environment.wall_ms();
         let transition =
@@ -55,7 +55,7 @@ impl<S: Store, E: Environment> Handle<CancelAction> for Authorised<S, E> {
 
 impl<S: Store, E: Environment> Handle<GetAction> for Authorised<S, E> {
     async fn handle(&self, GetAction { id }: GetAction) -> Result<ActionDoc, ApiError> {
-        let action = self.view(move |reader, model| {
+        let action = self.read(move |reader, model| {
             let doc =
                 read(reader, &model.action(id)).ok_or_else(|| Refusal::not_found(EntityKind::Task, id))?;
             Ok(without_params(doc))
@@ -66,7 +66,7 @@ impl<S: Store, E: Environment> Handle<GetAction> for Authorised<S, E> {
 
 impl<S: Store, E: Environment> Handle<ListActions> for Authorised<S, E> {
     async fn handle(&self, _: ListActions) -> Result<Vec<ActionDoc>, ApiError> {
-        let all = self.view(|reader, model| {
+        let all = self.read(|reader, model| {
             let all = read_all::<ActionDoc>(reader, &model.prefix(Kind::Action)).into_iter();
             Ok(all
                 .map(|(_, doc)| ActionDoc {
@@ -83,7 +83,7 @@ impl<S: Store, E: Environment> Handle<ListActions> for Authorised<S, E> {
 
 impl<S: Store, E: Environment> Handle<GetDeclaredActions> for Authorised<S, E> {
     async fn handle(&self, get: GetDeclaredActions) -> Result<BTreeMap<String, Action>, ApiError> {
-        let declared = self.view(move |reader, model| {
+        let declared = self.read(move |reader, model| {
             let mut documents = reader;
             let id = application::find(&mut documents, model, &get.application)?;
             let (_, charm) = application::charm_of(&mut documents, model, id)

@@ -52,7 +52,7 @@ impl<S: Store, E: Environment> Handle<Refresh> for Authorised<S, E> {
 
 impl<S: Store, E: Environment> Handle<GetConfig> for Authorised<S, E> {
     async fn handle(&self, get: GetConfig) -> Result<ApplicationConfig, ApiError> {
-        self.view(move |reader, model| application_config(reader, model, &get.application)).await
+        self.read(move |reader, model| application_config(reader, model, &get.application)).await
     }
 }
 

@@ -26,7 +26,7 @@ impl<S: Store, E: Environment> Handle<FindArchive> for Authorised<S, E> {
         controller.archives.record_needed(&sha256, controller.environment.monotonic_ms());
         drop(shared);
         let Some(charm) = doc.charm else { return Ok(None) };
-        let is_intact = controller.environment.has_archive(&sha256).await;
+        let is_intact = controller.environment.has_stored_file(&sha256).await;
         Ok(is_intact.then(|| ArchiveInfo { sha256, bytes: doc.bytes, charm: Charm::clone(&charm) }))
     }
 }

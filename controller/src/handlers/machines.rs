@@ -21,7 +21,7 @@ impl<S: Store, E: Environment> Handle<AddMachines> for Authorised<S, E> {
     async fn handle(&self, add: AddMachines) -> Result<Committed<Vec<String>>, ApiError> {
         let count = add.count;
         let model = self
-            .view(move |_, model| creation::require_count(count, AddedKind::Machines).map(|()| model))
+            .read(move |_, model| creation::require_count(count, AddedKind::Machines).map(|()| model))
             .await?;
         let mut added = Committed { answer: Vec::new(), revision: 0 };
         for _ in 0..count {

@@ -43,30 +43,30 @@ fn changed(revision: u64) -> WriteResponse {
 
 impl<S: Store, E: Environment> Authorised<S, E> {
     /// Reads documents of the model that the request refers to. An error if the model does not exist.
-    async fn view<T, F>(&self, view: F) -> Result<T, ApiError>
+    async fn read<T, F>(&self, read: F) -> Result<T, ApiError>
     where
         T: Send + 'static,
         F: FnOnce(&dyn Reader, Model) -> Result<T, Refusal> + Send + 'static,
     {
         let model = self.model.clone();
-        let result = self.controller.read(move |reader| view(reader, find_model(reader, &model)?)).await;
+        let result = self.controller.read(move |reader| read(reader, find_model(reader, &model)?)).await;
         match result {
             Ok(value) => Ok(value),
             Err(refusal) => Err(self.controller.refusal_error(refusal).await),
         }
     }
 
-    /// Reads like [`Self::view`], without the documents that are damaged on disk. Also returns the names of those that
-    /// the view read.
-    async fn view_available<T, F>(&self, view: F) -> Result<(T, Vec<String>), ApiError>
+    /// Reads like [`Self::read`], without the documents that are damaged on disk. Also returns the names of those that
+    /// were read.
+    async fn read_available<T, F>(&self, read: F) -> Result<(T, Vec<String>), ApiError>
     where
         T: Send + 'static,
         F: FnOnce(&dyn Reader, Model) -> Result<T, Refusal> + Send + 'static,
     {
         let model = self.model.clone();
         let store = &self.controller.store;
-        let read = store.read_available(move |reader| view(reader, find_model(reader, &model)?));
-        match read.await {
+        let available = store.read_available(move |reader| read(reader, find_model(reader, &model)?));
+        match available.await {
             (Ok(value), damaged) => Ok((value, damaged)),
             (Err(refusal), damaged) if damaged.is_empty() => {
                 Err(self.controller.refusal_error(refusal).await)
@@ -77,6 +77,6 @@ impl<S: Store, E: Environment> Authorised<S, E> {
 
     /// Returns the model that the request refers to. An error if it does not exist.
     async fn model(&self) -> Result<Model, ApiError> {
-        self.view(|_, model| Ok(model)).await
+        self.read(|_, model| Ok(model)).await
     }
 }

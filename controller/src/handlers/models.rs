@@ -70,7 +70,7 @@ impl<S: Store, E: Environment> Handle<DestroyModel> for Authorised<S, E> {
 
 impl<S: Store, E: Environment> Handle<GetModelConfig> for Authorised<S, E> {
     async fn handle(&self, _: GetModelConfig) -> Result<BTreeMap<String, ModelSetting>, ApiError> {
-        self.view(|reader, model| Ok(effective_settings(reader, model))).await
+        self.read(|reader, model| Ok(effective_settings(reader, model))).await
     }
 }
 

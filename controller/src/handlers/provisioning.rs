@@ -21,7 +21,7 @@ use state::views::desired_machines::desired_machines;
 
 impl<S: Store, E: Environment> Handle<ListMachines> for Authorised<S, E> {
     async fn handle(&self, _: ListMachines) -> Result<Vec<DesiredMachine>, ApiError> {
-        self.view(|reader, model| Ok(desired_machines(reader, model))).await
+        self.read(|reader, model| Ok(desired_machines(reader, model))).await
     }
 }
 
@@ -45,7 +45,7 @@ impl<S: Store, E: Environment> Handle<GetMachineExistence> for Authorised<S, E> 
         &self,
         GetMachineExistence { machine }: GetMachineExistence,
     ) -> Result<Existence, ApiError> {
-        self.view(move |mut reader, model| Ok(existence::machine(&mut reader, model, machine))).await
+        self.read(move |mut reader, model| Ok(existence::machine(&mut reader, model, machine))).await
     }
 }
 

@@ -14,13 +14,13 @@ use api::{
 use state::documents::draft::Draft;
 use state::lifecycle::relation;
 use state::terms::cause::RelationName;
-use state::terms::names::Uuid;
+use state::terms::names::{RelationNumber, Uuid};
 use state::terms::position::Committed;
 use state::transitions::force;
 
 impl<S: Store, E: Environment> Authorised<S, E> {
-    async fn relation(&self, choice: RelationChoice) -> Result<Uuid, ApiError> {
-        self.view(move |reader, model| find_relation(reader, model, &choice)).await
+    async fn relation(&self, number: RelationNumber) -> Result<Uuid, ApiError> {
+        self.read(move |reader, model| find_relation(reader, model, &RelationChoice::Number(number))).await
     }
 }
 
@@ -49,8 +49,8 @@ impl<S: Store, E: Environment> Handle<RemoveRelation> for Authorised<S, E> {
                 };
                 self.remove(model, transition, force).await
             }
-            RelationChoice::Number(_) => {
-                let id = self.relation(relation).await?;
+            RelationChoice::Number(number) => {
+                let id = self.relation(number).await?;
                 let transition = move |draft: &mut Draft<'_>| {
                     force::destroy_relation(draft, model, id, force, now_ms).map(drop)
                 };
@@ -64,7 +64,7 @@ impl<S: Store, E: Environment> Handle<SuspendRelation> for Authorised<S, E> {
     async fn handle(&self, suspend: SuspendRelation) -> Result<WriteResponse, ApiError> {
         let model = self.model().await?;
         let SuspendRelation { relation, message } = suspend;
-        let id = self.relation(RelationChoice::Number(relation)).await?;
+        let id = self.relation(relation).await?;
         let now_ms = self.controller.environment.wall_ms();
         let transition = move |draft: &mut Draft<'_>| relation::suspend(draft, model, id, &message, now_ms);
         Ok(changed(self.controller.run(transition).await?.revision))
@@ -74,7 +74,7 @@ impl<S: Store, E: Environment> Handle<SuspendRelation> for Authorised<S, E> {
 impl<S: Store, E: Environment> Handle<ResumeRelation> for Authorised<S, E> {
     async fn handle(&self, resume: ResumeRelation) -> Result<WriteResponse, ApiError> {
         let model = self.model().await?;
-        let id = self.relation(RelationChoice::Number(resume.relation)).await?;
+        let id = self.relation(resume.relation).await?;
         let transition = move |draft: &mut Draft<'_>| relation::resume(draft, model, id);
         Ok(changed(self.controller.run(transition).await?.revision))
     }

@@ -27,7 +27,7 @@ impl<S: Store, E: Environment> Handle<FindResource> for Authorised<S, E> {
         let Some(doc) = controller.read(move |reader| read(reader, &key)).await else { return Ok(None) };
         controller.archives.record_needed(&sha256, controller.environment.monotonic_ms());
         drop(shared);
-        let is_intact = controller.environment.has_archive(&sha256).await;
+        let is_intact = controller.environment.has_stored_file(&sha256).await;
         Ok(is_intact.then_some(StoredResource { sha256, bytes: doc.bytes }))
     }
 }
@@ -71,7 +71,7 @@ impl<S: Store, E: Environment> Handle<AttachResources> for Authorised<S, E> {
 impl<S: Store, E: Environment> Handle<ListResources> for Authorised<S, E> {
     async fn handle(&self, list: ListResources) -> Result<ApplicationResources, ApiError> {
         let name = list.application;
-        let resources = self.view(move |reader, model| {
+        let resources = self.read(move |reader, model| {
             let mut documents = reader;
             let id = application::find(&mut documents, model, &name)?;
             let (charm, declared) = application::charm_of(&mut documents, model, id)

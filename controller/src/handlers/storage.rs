@@ -61,12 +61,12 @@ impl<S: Store, E: Environment> Handle<RemoveStorage> for Authorised<S, E> {
 
 impl<S: Store, E: Environment> Handle<ListStorage> for Authorised<S, E> {
     async fn handle(&self, _: ListStorage) -> Result<BTreeMap<StorageId, StorageInfo>, ApiError> {
-        self.view(|reader, model| Ok(status::storage::all(reader, model))).await
+        self.read(|reader, model| Ok(status::storage::all(reader, model))).await
     }
 }
 
 impl<S: Store, E: Environment> Handle<GetStorage> for Authorised<S, E> {
     async fn handle(&self, get: GetStorage) -> Result<StorageInfo, ApiError> {
-        self.view(move |reader, model| status::storage::find(reader, model, &get.storage)).await
+        self.read(move |reader, model| status::storage::find(reader, model, &get.storage)).await
     }
 }

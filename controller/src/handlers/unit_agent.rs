@@ -246,7 +246,7 @@ impl<S: Store, E: Environment> Handle<BagRequest> for Authorised<S, E> {
 impl<S: Store, E: Environment> Handle<FetchArchive> for Authorised<S, E> {
     async fn handle(&self, fetch: FetchArchive) -> Result<Archive, ApiError> {
         let sha256 = self.requested_archive(fetch).await?;
-        let read = self.controller.environment.archive(&sha256).await;
+        let read = self.controller.environment.stored_file(&sha256).await;
         self.found(&sha256, read).map(Archive)
     }
 }
@@ -254,7 +254,7 @@ impl<S: Store, E: Environment> Handle<FetchArchive> for Authorised<S, E> {
 impl<S: Store, E: Environment> Handle<FetchResource> for Authorised<S, E> {
     async fn handle(&self, fetch: FetchResource) -> Result<Archive, ApiError> {
         let sha256 = self.requested_resource(fetch).await?;
-        let read = self.controller.environment.archive(&sha256).await;
+        let read = self.controller.environment.stored_file(&sha256).await;
         self.found(&sha256, read).map(Archive)
     }
 }
@@ -306,7 +306,7 @@ impl<S: Store, E: Environment> AuthenticatedCaller<S, E> {
             true => caller.requested_resource(parse_body(Method::Post, body)?).await?,
             false => caller.requested_archive(parse_body(Method::Post, body)?).await?,
         };
-        caller.found(&sha256, self.controller.environment.open_archive(&sha256).await)
+        caller.found(&sha256, self.controller.environment.open_stored_file(&sha256).await)
     }
 }
 

@@ -94,7 +94,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
 impl<S: Store, E: Environment> Handle<AddUnits> for Authorised<S, E> {
     async fn handle(&self, add: AddUnits) -> Result<Committed<Vec<UnitName>>, ApiError> {
         let (name, count) = (add.application.clone(), add.units);
-        let found = self.view(move |reader, model| {
+        let found = self.read(move |reader, model| {
             creation::require_count(count, AddedKind::Units)?;
             let mut documents = reader;
             Ok((model, application::find(&mut documents, model, &name)?))
@@ -109,7 +109,7 @@ impl<S: Store, E: Environment> Handle<AddUnits> for Authorised<S, E> {
 
 impl<S: Store, E: Environment> Handle<ShowUnit> for Authorised<S, E> {
     async fn handle(&self, show: ShowUnit) -> Result<UnitInfo, ApiError> {
-        let shown = self.view(move |reader, model| {
+        let shown = self.read(move |reader, model| {
             let (id, _) = find_unit(reader, model, &show.unit)?;
             status::unit_info(reader, model, id).ok_or_else(|| Refusal::not_found(EntityKind::Unit, id))
         });
@@ -120,7 +120,7 @@ impl<S: Store, E: Environment> Handle<ShowUnit> for Authorised<S, E> {
 impl<S: Store, E: Environment> Handle<ResolveUnit> for Authorised<S, E> {
     async fn handle(&self, resolve: ResolveUnit) -> Result<WriteResponse, ApiError> {
         let ResolveUnit { unit: name, retry } = resolve;
-        let found = self.view(move |reader, model| Ok((model, find_unit(reader, model, &name)?.0)));
+        let found = self.read(move |reader, model| Ok((model, find_unit(reader, model, &name)?.0)));
         let (model, id) = found.await?;
         let transition = move |draft: &mut Draft<'_>| unit::resolved(draft, model, id, retry);
         Ok(changed(self.controller.run(transition).await?.revision))

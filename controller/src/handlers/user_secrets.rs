@@ -29,7 +29,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         let find = move |reader: &dyn Reader, model| {
             Ok((model, user_secret::find(&mut { reader }, model, &text)?.0))
         };
-        self.view(find).await
+        self.read(find).await
     }
 
     /// Checks and seals the content that a user sends.
@@ -118,13 +118,13 @@ impl<S: Store, E: Environment> Handle<RemoveSecret> for Authorised<S, E> {
 
 impl<S: Store, E: Environment> Handle<ListSecrets> for Authorised<S, E> {
     async fn handle(&self, _: ListSecrets) -> Result<BTreeMap<SecretId, SecretInfo>, ApiError> {
-        self.view(|reader, model| Ok(secret::secrets(reader, model))).await
+        self.read(|reader, model| Ok(secret::secrets(reader, model))).await
     }
 }
 
 impl<S: Store, E: Environment> Handle<GetSecret> for Authorised<S, E> {
     async fn handle(&self, get: GetSecret) -> Result<GetSecretResponse, ApiError> {
-        let found = self.view(move |reader, model| secret::find(reader, model, &get.secret));
+        let found = self.read(move |reader, model| secret::find(reader, model, &get.secret));
         let (id, secret) = found.await?;
         Ok(GetSecretResponse { id, secret })
     }
@@ -132,7 +132,7 @@ impl<S: Store, E: Environment> Handle<GetSecret> for Authorised<S, E> {
 
 impl<S: Store, E: Environment> Handle<RevealSecret> for Authorised<S, E> {
     async fn handle(&self, reveal: RevealSecret) -> Result<SecretContent, ApiError> {
-        let found = self.view(move |reader, model| {
+        let found = self.read(move |reader, model| {
             let (id, content) =
                 user_secret::find_content(&mut { reader }, model, &reveal.secret, reveal.revision)?;
             Ok((SealedFor { model: model.0, secret: id, writer: content.sealed_for }, content.sealed))

@@ -13,7 +13,7 @@ impl<S: Store, E: Environment> Handle<GetWhy> for Authorised<S, E> {
         let presence = self.controller.presence_snapshot();
         let (entity, now_ms) = (get.entity, self.controller.environment.wall_ms());
         let (times, timers) = (self.controller.commit_times.clone(), self.controller.force_timers.clone());
-        let why = self.view_available(move |reader, model| {
+        let why = self.read_available(move |reader, model| {
             let (presence, commit_times, force_timers) = (&presence, &*times, &*timers);
             let sources = WhySources { reader, model, presence, commit_times, force_timers, now_ms };
             why::explain(&sources, &entity)

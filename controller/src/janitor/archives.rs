@@ -70,7 +70,7 @@ pub(super) async fn sweep<S: Store, E: Environment>(
             }
         }
     }
-    let files = controller.environment.archives().await;
+    let files = controller.environment.stored_files().await;
     let unused = controller.read_available(move |reader| {
         let registered = reader.scan(&GLOBAL.prefix(Kind::Archive), "", usize::MAX);
         let digest = |key: &str| KeyParts::of(key).map(|parts| parts.rest.to_owned());
@@ -87,7 +87,7 @@ pub(super) async fn sweep<S: Store, E: Environment>(
         let removed = controller.run(move |draft| Ok(archive::remove_unused(draft, &digest))).await;
         let removed = log_and_skip("remove charm archive", &sha256, removed)?;
         if removed.is_some_and(|removed| removed.answer) {
-            controller.environment.delete_archive(&sha256).await;
+            controller.environment.delete_stored_file(&sha256).await;
             tracing::info!("removed charm archive {sha256}: nothing uses it");
         }
     }

@@ -151,7 +151,7 @@ impl Store for Sqlite {
         T: Send + 'static,
         F: FnOnce(&dyn Reader) -> T + Send + 'static,
     {
-        let (value, damaged) = self.0.readers.view(|newest| view(newest)).await;
+        let (value, damaged) = self.0.readers.read(|newest| view(newest)).await;
         intact(value, damaged).await
     }
 
@@ -160,7 +160,7 @@ impl Store for Sqlite {
         T: Send + 'static,
         F: FnOnce(&dyn Reader) -> T + Send + 'static,
     {
-        self.0.readers.view(|newest| view(newest)).await
+        self.0.readers.read(|newest| view(newest)).await
     }
 
     async fn read_since<T, F>(&self, after: Position, view: F) -> (T, Vec<String>)
@@ -173,7 +173,7 @@ impl Store for Sqlite {
             let changed = after.and_then(|after| changed_since(newest, after));
             view(newest, changed)
         };
-        self.0.readers.view(view).await
+        self.0.readers.read(view).await
     }
 
     async fn read_at<T, F>(&self, at: Position, view: F) -> Result<T, Compacted>
@@ -192,7 +192,7 @@ impl Store for Sqlite {
             let Ok(Some(undo)) = undo_since(newest.connection, at.revision) else { return Err(Compacted) };
             Ok(view(&EarlierReader::new(newest, at.revision, undo.into_iter())))
         };
-        let (value, damaged) = self.0.readers.view(earlier).await;
+        let (value, damaged) = self.0.readers.read(earlier).await;
         intact(value, damaged).await
     }
 
@@ -226,12 +226,12 @@ impl Store for Sqlite {
             }
             changes_since(newest.connection, after.revision, limit).ok().flatten().ok_or(Compacted)
         };
-        let (value, damaged) = self.0.readers.view(changes).await;
+        let (value, damaged) = self.0.readers.read(changes).await;
         intact(value, damaged).await
     }
 
     async fn usage(&self) -> StoreUsage {
-        self.0.readers.view(|newest| usage(newest.connection)).await.0
+        self.0.readers.read(|newest| usage(newest.connection)).await.0
     }
 
     async fn wait_past(&self, revision: Revision) -> Revision {

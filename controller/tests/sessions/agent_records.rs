@@ -16,7 +16,7 @@ use state::terms::operation::{Hook, Operation, RelationEvent};
 use state::terms::refusal::record::RecordRefusal;
 use state::terms::status_message::StatusMessage;
 use state::unit::local::{Event, Local, RelationLocal};
-use state::unit::record::Outcome;
+use state::unit::record::{DroppedWrite, Outcome};
 
 #[tokio::test]
 async fn a_repeated_commit_is_applied_once_with_the_same_response() {
@@ -42,7 +42,8 @@ async fn a_repeated_commit_is_applied_once_with_the_same_response() {
     assert_eq!(forked.code, ErrorCode::Forked);
     let mut later = db.settings_record(relation.0, "password", "z");
     later.sequence += 1;
-    let gap = db.api.handle(Commit { epoch: db.epoch, record: later }).await.expect_err("a hole");
+    let gap =
+        db.api.handle(Commit { epoch: db.epoch, record: later }).await.expect_err("a record is missing");
     let missing =
         RecordRefusal::RecordsMissing { sequence: record.sequence + 2, expected: record.sequence + 1 };
     assert_eq!((gap.code, gap.reason), (ErrorCode::Gap, Some(Box::new(missing.into()))));
@@ -53,13 +54,9 @@ async fn an_attach_is_repeatable_with_its_nonce_and_refused_with_another_while_t
     let fixture = Fixture::in_memory().await;
     fixture.deploy("web", 1).await;
     let old = fixture.attach_agent("web/0").await;
-    let own = fixture.controller.store.store_generation();
-    let attach = |nonce| Attach {
-        nonce: Uuid(nonce),
-        epoch: old.epoch,
-        store_generation: Some(own),
-        teardown_started: false,
-    };
+    let store_generation = Some(fixture.controller.store.store_generation());
+    let attach =
+        |nonce| Attach { nonce: Uuid(nonce), epoch: old.epoch, store_generation, teardown_started: false };
     let mut watch =
         old.api.watch(WatchUnit { epoch: old.epoch, from: None }).await.expect("the stream opens");
     assert!(next_delta(&mut watch).await.full);
@@ -87,7 +84,7 @@ async fn an_attach_is_repeatable_with_its_nonce_and_refused_with_another_while_t
 }
 
 #[tokio::test]
-async fn a_resync_restores_what_a_restored_store_has_lost() {
+async fn a_resync_enters_the_scopes_that_the_store_lacks_and_drops_unknown_relations() {
     let fixture = Fixture::in_memory().await;
     fixture.deploy("web", 1).await;
     fixture.deploy("db", 1).await;
@@ -100,12 +97,18 @@ async fn a_resync_restores_what_a_restored_store_has_lost() {
     local.apply(&Event::Finished(entered));
     local.apply(&Event::Acknowledged { sequence: 1, revision: 1, refusal: None, retry: None });
     local.sequence = 40;
-    // the restored store contains only the first of many relations
+    // the store contains only the first of many relations
     let unknown = RelationLocal { uuid: Uuid(404), ..local.relations[&relation].clone() };
     local.relations.extend((1000..1020).map(|number| (number, unknown.clone())));
     let mut resync = local.record(Operation::Resync, Outcome::Ok, 5);
     resync.resync_local = Some(Box::new(local));
-    assert_eq!(web.commit(resync).await.answer.dropped.len(), 20);
+    let dropped = web.commit(resync).await.answer.dropped;
+    let number = |write: &DroppedWrite| match write {
+        DroppedWrite::Entry { relation, .. } => Some(*relation),
+        _ => None,
+    };
+    let numbers: Vec<_> = dropped.iter().filter_map(number).collect();
+    assert_eq!(numbers, (1000..1020).collect::<Vec<_>>());
     let model = fixture.model;
     let scope =
         fixture.controller.read(move |reader| read(reader, &model.scope(id, Uuid(0), unit)).is_some()).await;

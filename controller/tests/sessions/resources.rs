@@ -81,7 +81,7 @@ async fn a_file_is_removed_once_nothing_uses_it() {
             while janitor.sweep(&fixture.controller).await.expect("the sweep succeeds") {}
             fixture.advance(ARCHIVE_GRACE_MS);
         }
-        let files = fixture.controller.environment.archives().await;
+        let files = fixture.controller.environment.stored_files().await;
         [&used, &unused].map(|sha256| files.contains(sha256))
     };
     assert_eq!(sweep(&mut janitor).await, [true, false]);

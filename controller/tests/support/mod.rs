@@ -109,17 +109,17 @@ impl Environment for FakeEnvironment {
         self.archives.lock().expect("no holder panics").insert(sha256.clone(), bytes);
         Ok(sha256)
     }
-    async fn archive(&self, sha256: &str) -> Option<Vec<u8>> {
+    async fn stored_file(&self, sha256: &str) -> Option<Vec<u8>> {
         let gate = self.read_gate.lock().expect("no holder panics").take();
         if let Some(gate) = gate {
             gate.notified().await;
         }
         self.archives.lock().expect("no holder panics").get(sha256).cloned()
     }
-    async fn archives(&self) -> Vec<String> {
+    async fn stored_files(&self) -> Vec<String> {
         self.archives.lock().expect("no holder panics").keys().cloned().collect()
     }
-    async fn delete_archive(&self, sha256: &str) {
+    async fn delete_stored_file(&self, sha256: &str) {
         self.archives.lock().expect("no holder panics").remove(sha256);
     }
     fn on_store_failure(&self, why: &str) {

@@ -1,10 +1,10 @@
 //! Secrets as a unit sees them and changes them (spec/hook-tools.md 2.6).
 //!
-//! How the content of a secret gets from a hook to the store: the tool sends the plain content to the controller, which
-//! seals it and returns text that it alone can open. The write of the hook contains this text, so that the record, the
-//! journal and `calls.yaml` need no other protection, the record is complete without any document that was staged
-//! before, and a hook that fails leaves nothing behind. The key never leaves the controller, so that a copy of a unit's
-//! folder opens nothing. To read a content that the same hook has written, the tool sends the sealed text back.
+//! The tool sends the plain content of a secret to the controller, which seals it and returns the sealed text. The write
+//! of the hook contains that text: therefore the record, the journal and `calls.yaml` need no further protection, the
+//! record needs no document that was stored before it, and a failed hook leaves nothing behind. The key never leaves the
+//! controller, so that a copy of a unit's folder reveals no content. To read a content that the same hook has written,
+//! the tool sends the sealed text back.
 
 use super::hook_relation::HookRelation;
 use crate::terms::cause::RelationName;
@@ -160,9 +160,13 @@ pub enum SecretRemoval {
 }
 
 impl SecretWrite {
-    /// The number of documents that a commit of this write changes: its metadata and its timer, and each content.
-    pub(super) fn documents(&self) -> usize {
-        let timer = self.rotate.is_some() || self.expire_at_ms.is_some() || self.removed.is_some();
+    /// The number of documents that a commit of this write changes: its metadata; its timer, deleted and written; each
+    /// content; and, if the unit tracks the newest revision, its tracker, deleted and written.
+    pub(super) fn document_count(&self) -> usize {
+        let timer = self.rotate.is_some()
+            || self.expire_at_ms.is_some()
+            || self.removed.is_some()
+            || self.sealed.is_some();
         let contents = match &self.removed {
             None => usize::from(self.sealed.is_some()),
             Some(SecretRemoval::All) => 1,
@@ -173,7 +177,7 @@ impl SecretWrite {
 
     /// The number of documents that a commit of this write reads: its metadata, and the relation and the reader of each
     /// grant.
-    pub(super) fn reads(&self) -> usize {
+    pub(super) fn read_count(&self) -> usize {
         1 + 2 * self.access.len()
     }
 }

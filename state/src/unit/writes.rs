@@ -313,8 +313,8 @@ impl Writes {
         if self.secrets.is_empty() {
             return 0;
         }
-        let documents = self.secrets.values().map(SecretWrite::documents).sum::<usize>() + 2;
-        let reads = self.secrets.values().map(SecretWrite::reads).sum::<usize>();
+        let documents = self.secrets.values().map(SecretWrite::document_count).sum::<usize>() + 2;
+        let reads = self.secrets.values().map(SecretWrite::read_count).sum::<usize>();
         documents.max(reads.div_ceil(3))
     }
 }

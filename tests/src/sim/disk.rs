@@ -368,13 +368,14 @@ impl FolderFiles for Disk {
     async fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
         self.write(Unsynced::Replace(name.to_owned(), bytes.to_vec())).await
     }
-    async fn cache(&self, name: &str, bytes: Option<&[u8]>) {
+    async fn cache(&self, name: &str, bytes: Option<&[u8]>) -> bool {
         self.world.pause().await;
         let mut state = self.state();
         match bytes {
             Some(bytes) => state.files.insert(name.to_owned(), bytes.to_vec()),
             None => state.files.remove(name),
         };
+        true
     }
     async fn set_aside(&self, name: &str) -> Result<String, DiskError> {
         self.world.pause().await;

@@ -376,15 +376,15 @@ impl Environment for SimEnvironment {
         self.archives.lock().expect("one thread").insert(sha256.clone(), bytes);
         Ok(sha256)
     }
-    async fn archive(&self, sha256: &str) -> Option<Vec<u8>> {
+    async fn stored_file(&self, sha256: &str) -> Option<Vec<u8>> {
         self.world.pause().await;
         self.archives.lock().expect("one thread").get(sha256).cloned()
     }
-    async fn archives(&self) -> Vec<String> {
+    async fn stored_files(&self) -> Vec<String> {
         self.world.pause().await;
         self.archives.lock().expect("one thread").keys().cloned().collect()
     }
-    async fn delete_archive(&self, sha256: &str) {
+    async fn delete_stored_file(&self, sha256: &str) {
         self.world.pause().await;
         self.archives.lock().expect("one thread").remove(sha256);
     }

@@ -56,7 +56,7 @@ const ROWS: &[(&str, &[Constant])] = &[
             (TABLE, "UNANSWERED_MS", Time),
         ],
     ),
-    ("handshakes that are answered", &[(HANDSHAKES, "HANDSHAKES_MAX", Count)]),
+    ("handshakes that the server answers", &[(HANDSHAKES, "HANDSHAKES_MAX", Count)]),
     ("of these, those of one address", &[]),
     ("connections without a valid token from one address", &[]),
     ("connections of an agent", &[(LIMITS, "OF_AGENT_MAX", Count)]),
@@ -147,6 +147,15 @@ const ROWS: &[(&str, &[Constant])] = &[
     ("revisions of one secret", &[(SECRET, "REVISIONS_MAX", Count)]),
     ("grants of one secret", &[(SECRET, "GRANTS_MAX", Count)]),
     ("secrets that one unit reads", &[(SECRET, "CONSUMED_MAX", Count)]),
+    (
+        "the changes of one hook",
+        &[
+            ("state/src/unit/writes.rs", "HOOK_DOCUMENTS_MAX", Count),
+            ("state/src/unit/writes.rs", "HOOK_WRITES_BYTES_MAX", Bytes),
+        ],
+    ),
+    ("the settings of a unit or an application", &[("state/src/terms/settings.rs", "BAG_BYTES_MAX", Bytes)]),
+    ("the parameters of an action", &[("state/src/unit/writes.rs", "PARAMS_BYTES_MAX", Bytes)]),
     ("the label or name of a secret", &[(SECRET, "LABEL_BYTES_MAX", Bytes)]),
     ("the description of a secret", &[(SECRET, "DESCRIPTION_BYTES_MAX", Bytes)]),
     ("instances of storage of one unit", &[(STORAGE, "STORAGE_OF_UNIT_MAX", Count)]),
@@ -191,7 +200,7 @@ const ROWS: &[(&str, &[Constant])] = &[
     ),
     ("`store.sqlite-wal`", &[]),
     ("the debug log of a model", &[("state/src/transitions/log_retention.rs", "DEBUG_LOG_BYTES_MAX", Bytes)]),
-    ("lines of one unit until", &[]),
+    ("lines of one unit until", &[("controller/src/debug_log_growth.rs", "UNIT_GROWTH_MAX", Bytes)]),
     (
         "lines that are logged while",
         &[
@@ -218,7 +227,7 @@ const ROWS: &[(&str, &[Constant])] = &[
     ("tombstones of a model", &[("state/src/transitions/tombstone_retention.rs", "TOMBSTONES_MAX", Count)]),
     ("tombstones that are evidence", &[]),
     ("tokens of machines", &[("state/src/documents/token.rs", "RETIRED_TOKENS_MAX", Count)]),
-    ("numbers that were given", &[]),
+    ("counters of unit numbers", &[]),
     ("documents that are damaged", &[]),
     ("backups", &[]),
     (
@@ -278,7 +287,7 @@ fn value(root: &Path, file: &str, name: &str) -> Option<u128> {
     evaluate(root, file, expression.trim())
 }
 
-/// Evaluates sums, products and shifts of literals and of constants in the same file or named with `use`.
+/// Evaluates differences, products and shifts of literals and of constants in the same file or named with `use`.
 fn evaluate(root: &Path, file: &str, expression: &str) -> Option<u128> {
     let of = |part: &str| evaluate(root, file, part.trim());
     let seconds = expression.strip_prefix("Duration::from_secs(").and_then(|rest| rest.strip_suffix(')'));
@@ -288,6 +297,15 @@ fn evaluate(root: &Path, file: &str, expression: &str) -> Option<u128> {
     }
     if let Some(millis) = millis {
         return of(millis);
+    }
+    if let Some((left, right)) = expression.rsplit_once(" - ") {
+        return Some(of(left)? - of(right)?);
+    }
+    if let Some(inner) = expression.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) {
+        return of(inner);
+    }
+    if let Some((left, right)) = expression.split_once(" * (") {
+        return Some(of(left)? * of(right.strip_suffix(')')?)?);
     }
     if let Some((left, right)) = expression.split_once("<<") {
         return Some(of(left)? << of(right)?);
@@ -303,29 +321,27 @@ fn evaluate(root: &Path, file: &str, expression: &str) -> Option<u128> {
     }
 }
 
+/// A number with and without separators.
+fn grouped(value: u128) -> Vec<String> {
+    let digits = value.to_string();
+    let groups = digits.as_bytes().rchunks(3).rev().map(|group| std::str::from_utf8(group).expect("digits"));
+    let grouped = groups.collect::<Vec<_>>().join(",");
+    Some(grouped).filter(|text| *text != digits).into_iter().chain([digits.clone()]).collect()
+}
+
 /// The texts with which a row may print a value.
 fn texts(value: u128, print: Print) -> Vec<String> {
     let bytes = |bytes: u128| {
         let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "bytes")];
         let (unit, name) =
             units.into_iter().find(|(unit, _)| bytes.is_multiple_of(*unit)).expect("one is the smallest");
-        vec![format!("{} {name}", bytes / unit)]
+        grouped(bytes / unit).into_iter().map(|number| format!("{number} {name}")).collect()
     };
     match print {
         Count => {
-            let digits = value.to_string();
-            let groups: Vec<&str> = digits
-                .as_bytes()
-                .rchunks(3)
-                .rev()
-                .map(|group| std::str::from_utf8(group).expect("digits"))
-                .collect();
             let words = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight"];
             let word = usize::try_from(value).ok().and_then(|value| words.get(value));
-            [groups.join(","), digits.clone()]
-                .into_iter()
-                .chain(word.map(|word| (*word).to_owned()))
-                .collect()
+            grouped(value).into_iter().chain(word.map(|word| (*word).to_owned())).collect()
         }
         Bytes => bytes(value),
         Pages => bytes(value * 4_096),

@@ -1,7 +1,7 @@
 //! The threads that read from the database, each with its connection (`reads`).
 //!
-//! They are started when the store is opened, because a thread that is started later may be refused (`ulimit -u`), which
-//! would end the process. Used by [`super::Sqlite`].
+//! They are started when the store is opened, because a thread that is started later may be refused (`ulimit -u`),
+//! which would end the process. Used by [`super::Sqlite`].
 
 use super::damaged_documents::DamagedDocuments;
 use super::reads::{CHANGE_LOG, ConnectionReader, STATEMENTS, is_damage, newest_revision};
@@ -26,7 +26,7 @@ pub(super) struct ReadPool {
     /// None while closing.
     work: Option<Sender<Work>>,
     threads: Vec<JoinHandle<()>>,
-    free: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     damaged_documents: Arc<DamagedDocuments>,
 }
 
@@ -43,12 +43,16 @@ impl ReadPool {
             Ok(connection)
         };
         let connections = (0..READERS).map(|_| open()).collect::<Result<Vec<_>, _>>();
-        let pool = ReadPool::of(connections.map_err(|error| error.to_string())?, damaged_documents);
+        let pool =
+            ReadPool::with_connections(connections.map_err(|error| error.to_string())?, damaged_documents);
         pool.map_err(|error| format!("cannot start a thread: {}", not_started(&error)))
     }
 
-    fn of(connections: Vec<Connection>, damaged_documents: Arc<DamagedDocuments>) -> io::Result<ReadPool> {
-        let free = Arc::new(Semaphore::new(connections.len()));
+    fn with_connections(
+        connections: Vec<Connection>,
+        damaged_documents: Arc<DamagedDocuments>,
+    ) -> io::Result<ReadPool> {
+        let permits = Arc::new(Semaphore::new(connections.len()));
         let (work, waiting) = channel();
         let waiting = Arc::new(Mutex::new(waiting));
         let start = |connection: Connection| {
@@ -56,36 +60,36 @@ impl ReadPool {
             Builder::new().name("reader".to_owned()).spawn(move || serve(&connection, &waiting))
         };
         let threads = connections.into_iter().map(start).collect::<io::Result<_>>()?;
-        Ok(ReadPool { work: Some(work), threads, free, damaged_documents })
+        Ok(ReadPool { work: Some(work), threads, permits, damaged_documents })
     }
 
-    /// Waits for the reads that have begun, and closes the connections.
+    /// Waits for the reads that have started, and closes the connections.
     pub(super) fn close(&mut self) {
         self.work = None;
-        // A view that owns the last handle is dropped by its thread, which cannot wait for itself.
+        // A read that holds the last handle is dropped by its thread, which cannot wait for itself.
         for thread in self.threads.drain(..).filter(|t| t.thread().id() != std::thread::current().id()) {
             let _ = thread.join(); // an error is a panic, which its caller has already received
         }
     }
 
     /// Runs a read in one read transaction, on one of the threads. Also returns the damaged documents that it read. If
-    /// the call is dropped, the read still completes. If SQLite cannot begin the read, the request ends
-    /// ([`unavailable`]).
-    pub(super) async fn view<T, F>(&self, mut view: F) -> (T, Vec<String>)
+    /// the call is dropped, the read still completes. If SQLite cannot start the read, the request ends; without a
+    /// request, and in a stream that waits for a file to be opened, it is tried again ([`unavailable::retry`]).
+    pub(super) async fn read<T, F>(&self, mut read: F) -> (T, Vec<String>)
     where
         T: Send + 'static,
         F: FnOnce(&ConnectionReader<'_>) -> T + Send + 'static,
     {
         loop {
-            let permit = self.free.clone().acquire_owned().await.expect("the semaphore is never closed");
+            let permit = self.permits.clone().acquire_owned().await.expect("the semaphore is never closed");
             let damaged_documents = self.damaged_documents.clone();
             let (reply, answer) = oneshot::channel();
             let work: Work = Box::new(move |connection| {
                 let answer = match begin(connection) {
-                    Err(error) => Err((view, error)),
+                    Err(error) => Err((read, error)),
                     Ok((transaction, revision)) => {
                         let reader = ConnectionReader::new(&transaction, revision, &damaged_documents);
-                        let value = view(&reader);
+                        let value = read(&reader);
                         Ok((value, reader.damaged()))
                     }
                 };
@@ -93,10 +97,10 @@ impl ReadPool {
                 let _ = reply.send(answer); // an error means that the call was dropped
             });
             self.work.as_ref().and_then(|threads| threads.send(work).ok()).expect("the store is open");
-            match answer.await.expect("a view does not panic") {
+            match answer.await.expect("a read does not panic") {
                 Ok(answer) => return answer,
-                Err((again, error)) => {
-                    view = again;
+                Err((returned, error)) => {
+                    read = returned;
                     let failure = match is_damage(&error) {
                         true => {
                             self.damaged_documents.log(CHANGE_LOG, &error.to_string());
@@ -141,42 +145,40 @@ mod tests {
     use std::time::Duration;
 
     #[tokio::test]
-    async fn a_request_ends_if_a_file_cannot_be_opened_and_other_reads_wait() {
+    async fn a_request_ends_if_a_file_cannot_be_opened() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join(DATABASE);
         let writer = Connection::open(&file).expect("a database");
         writer.pragma_update(None, "journal_mode", "WAL").expect("a local disk");
         writer.execute_batch("CREATE TABLE changes (revision INTEGER)").expect("a new database");
         let reader = Connection::open_with_flags(&file, OpenFlags::SQLITE_OPEN_READ_ONLY).expect("it exists");
-        let readers = ReadPool::of(vec![reader], Arc::default()).expect("a thread");
+        let readers = ReadPool::with_connections(vec![reader], Arc::default()).expect("a thread");
         // The first read opens the WAL. A folder in its place cannot be opened; the rename that ends this is atomic.
         let (wal, aside) = (folder.path().join("store.sqlite-wal"), folder.path().join("aside"));
         fs::rename(&wal, &aside).expect("it exists");
         std::os::unix::fs::symlink(folder.path(), &wal).expect("the name is free");
-        let error = unavailable::catch(readers.view(|reader| reader.revision)).await.expect_err("a folder");
+        let error = unavailable::catch(readers.read(|reader| reader.revision)).await.expect_err("a folder");
         assert!(matches!(error, Unavailable::CannotOpen(_)), "{error}");
-        let reading = tokio::spawn(async move { readers.view(|reader| reader.revision).await });
-        tokio::task::yield_now().await;
         fs::rename(&aside, &wal).expect("it exists");
-        assert_eq!(reading.await.expect("it does not panic"), (0, vec![]));
+        assert_eq!(readers.read(|reader| reader.revision).await, (0, vec![]));
     }
 
     /// The janitor and the revocation of tokens have no request that could fail: one error of the disk must not stop
     /// them for ever.
     #[tokio::test]
-    async fn a_read_of_no_request_succeeds_when_the_disk_has_recovered() {
+    async fn a_read_without_a_request_is_retried_until_the_disk_has_recovered() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join(DATABASE);
         let writer = Connection::open(&file).expect("a database");
         writer.execute_batch("CREATE TABLE changes (revision INTEGER)").expect("a new database");
         let reader = Connection::open_with_flags(&file, OpenFlags::SQLITE_OPEN_READ_ONLY).expect("it exists");
-        let readers = ReadPool::of(vec![reader], Arc::default()).expect("a thread");
+        let readers = ReadPool::with_connections(vec![reader], Arc::default()).expect("a thread");
         let intact = fs::read(&file).expect("it exists");
         fs::write(&file, vec![b'x'; intact.len()]).expect("it can be written");
-        let error = unavailable::catch(readers.view(|reader| reader.revision)).await.expect_err("damaged");
+        let error = unavailable::catch(readers.read(|reader| reader.revision)).await.expect_err("damaged");
         assert!(matches!(error, Unavailable::Damaged(_)), "{error}");
         let reading = async {
-            let (value, damaged) = readers.view(|reader| reader.revision).await;
+            let (value, damaged) = readers.read(|reader| reader.revision).await;
             assert_eq!((value, damaged), (0, vec![]));
         };
         let mut reading = pin!(reading);

@@ -14,16 +14,9 @@ pub struct PortConflicts {
     was_restored: bool,
 }
 
-/// The first port, the last port and the protocol of a range.
-fn range(text: &str) -> (u32, u32, &str) {
-    let (numbers, protocol) = text.split_once('/').unwrap_or((text, ""));
-    let (first, last) = numbers.split_once('-').unwrap_or((numbers, numbers));
-    (first.parse().unwrap_or(0), last.parse().unwrap_or(0), protocol)
-}
-
-fn overlap(a: &str, b: &str) -> bool {
-    let (a, b) = (range(a), range(b));
-    a.2 == b.2 && a.0 <= b.1 && b.0 <= a.1
+/// Whether two ranges have a port in common; independent of the rule of the product.
+fn overlap(a: &PortRange, b: &PortRange) -> bool {
+    a.protocol == b.protocol && a.from <= b.to && b.from <= a.to
 }
 
 impl Check for PortConflicts {
@@ -41,17 +34,14 @@ impl Check for PortConflicts {
         let machines: BTreeSet<Uuid> = machines.filter(|_| !self.was_restored).collect();
         for machine in machines {
             let all = read_all::<OpenPortsDoc>(commit.reader, &commit.model.machine_ports_prefix(machine));
-            for (at, (_, first)) in all.iter().enumerate() {
-                for (_, other) in &all[at + 1..] {
-                    let ranges = |doc: &OpenPortsDoc| {
-                        doc.ports.values().flatten().map(PortRange::to_string).collect::<Vec<_>>()
-                    };
+            for (index, (_, first)) in all.iter().enumerate() {
+                for (_, other) in &all[index + 1..] {
+                    let ranges =
+                        |doc: &OpenPortsDoc| doc.ports.values().flatten().cloned().collect::<Vec<_>>();
                     let (a, b) = (ranges(first), ranges(other));
                     if a.iter().any(|a| b.iter().any(|b| overlap(a, b))) {
                         let (first, other) = (&first.unit, &other.unit);
-                        found.push(format!(
-                            "{first} has {a:?} open and {other} has {b:?} open on the same machine"
-                        ));
+                        found.push(format!("on one machine {first} has open {a:?}, and {other} {b:?}"));
                     }
                 }
             }

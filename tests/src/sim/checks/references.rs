@@ -1,6 +1,7 @@
 //! A new document refers only to entities that are Alive, and no unit enters a suspended relation (I21).
 //!
-//! The exception is a resync, which reports that the unit was already in the relation.
+//! A resync may enter a suspended relation, because it reports that the unit was already in it; the entities must be Alive
+//! all the same.
 
 use super::check::{Check, Commit, is_life, kind_of, parts};
 use crate::sim::fact::Fact;
@@ -20,7 +21,7 @@ pub struct References {
 }
 
 /// Keys of the lives that must be Alive when a document of this kind is created.
-fn needed(commit: &Commit<'_>, kind: Kind, ids: &[Uuid]) -> Vec<String> {
+fn lives_that_must_be_alive(commit: &Commit<'_>, kind: Kind, ids: &[Uuid]) -> Vec<String> {
     let model = commit.model;
     match (kind, ids) {
         (Kind::Scope, [relation, _, unit]) => {
@@ -61,7 +62,7 @@ impl Check for References {
         for change in commit.changes.entries.iter().filter(|change| is_life(&change.key)) {
             match &change.value {
                 Some(life) => {
-                    let life = life.parse().expect("documents are what was written");
+                    let life = life.parse().expect("the store returns what was written");
                     self.lives.insert(change.key.clone(), life);
                 }
                 None => drop(self.lives.remove(&change.key)),
@@ -74,21 +75,23 @@ impl Check for References {
                 None => drop(self.suspended.remove(&relation)),
             }
         }
-        for new in commit.changes.entries.iter().filter(|change| change.value.is_some()) {
-            let (kind, ids) = (kind_of(&new.key), parts(&new.key).ids());
+        for written in commit.changes.entries.iter().filter(|change| change.value.is_some()) {
+            let (kind, ids) = (kind_of(&written.key), parts(&written.key).ids());
             let entered = (kind == Kind::Scope).then(|| ids.first().zip(ids.last())).flatten();
-            let resyncs = |unit: &Uuid| {
+            let is_resyncing = |unit: &Uuid| {
                 let applied =
                     read(commit.reader, &commit.model.replica(*unit)).map_or(0, |r| r.local.sequence);
                 self.resyncing.get(unit).is_some_and(|sequence| *sequence >= applied)
             };
-            if entered.is_some_and(|(relation, unit)| self.suspended.contains(relation) && !resyncs(unit)) {
-                found.push(format!("{} was created while the relation is suspended", new.key));
+            if entered
+                .is_some_and(|(relation, unit)| self.suspended.contains(relation) && !is_resyncing(unit))
+            {
+                found.push(format!("{} was created while the relation is suspended", written.key));
             }
-            for key in needed(commit, kind, &ids) {
+            for key in lives_that_must_be_alive(commit, kind, &ids) {
                 let life = self.lives.get(&key);
                 if life != Some(&Life::Alive) {
-                    found.push(format!("{} was created while {key} is {life:?}", new.key));
+                    found.push(format!("{} was created while {key} is {life:?}", written.key));
                 }
             }
         }
