@@ -3,7 +3,7 @@
 set -eu
 missing=
 # debootstrap, systemd-nspawn and nft make the machines of tests/machines/, which needs root besides.
-for tool in cc python3 strace setpriv unshare debootstrap systemd-nspawn nft; do
+for tool in cc python3 strace tmux setpriv unshare debootstrap systemd-nspawn nft; do
     command -v "$tool" >/dev/null 2>&1 || missing="$missing $tool"
 done
 if [ -n "$missing" ]; then

@@ -6,9 +6,9 @@
 use anyhow::{Context, Result, bail};
 use api::AgentConfig;
 use charms::yaml::{self, YamlError};
+use host::file::read_regular;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -16,6 +16,9 @@ use std::path::{Path, PathBuf};
 /// Files whose parsed content is kept: those of the units of a full machine, that of the machine, and 7 of earlier units.
 /// When there are more, all are parsed again.
 const PARSED_MAX: usize = state::lifecycle::machine::UNITS_MAX + 8;
+
+/// The largest configuration: some certificates of 2 KiB each.
+const FILE_BYTES_MAX: u64 = 64 << 10;
 
 thread_local! {
     /// By path: the text that was read last, and its parsed form. An idle agent reads the same text every few seconds,
@@ -37,9 +40,10 @@ pub fn read(folder: &Path) -> Result<AgentConfig> {
 /// If it cannot be read or parsed, or if others may read it.
 pub fn read_file(path: &Path) -> Result<AgentConfig> {
     let shown = path.display();
-    let text = fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
-    let mode = fs::metadata(path).with_context(|| format!("cannot read {shown}"))?.permissions().mode();
-    if mode & 0o077 != 0 {
+    let (bytes, found) =
+        read_regular(path, FILE_BYTES_MAX).with_context(|| format!("cannot read {shown}"))?;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    if found.permissions().mode() & 0o077 != 0 {
         bail!(
             "cannot use {shown}: it contains a token, and other users may read it\nhint: chmod 600 {shown}"
         );

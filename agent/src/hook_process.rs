@@ -3,10 +3,11 @@
 //! Hooks run under a hook lock that the shim inherits, so a hook never runs beside its own repetition, even if the
 //! agent dies.
 //!
-//! `port` is what the unit agent's loop calls; `reattach` continues a run whose agent died; `remaining_processes` kills
+//! `port` is what the unit agent's loop calls; `debug_session` runs hooks in a terminal; `reattach` continues a run whose agent died; `remaining_processes` kills
 //! the processes of a run that must not continue; `resources` provides the files of resources; `run_files` writes and
 //! reads the files of a run; `run_folders` deletes old folders.
 
+mod debug_session;
 mod port;
 mod reattach;
 mod remaining_processes;
@@ -217,13 +218,14 @@ impl HostCharms {
             context: context.clone(),
         };
         run_file.context.id.clear();
+        let program = debug_session::program(&self.folder, &run_folder, context, program.to_path_buf());
         let lock = self.lock.borrow().upgrade().expect("hooks run under the machine's hook lock");
         let (gate, opener) = io::pipe()?;
         let mut command = Command::new(crate::installed_programs::hook_program());
         command
             .arg(shim::SHIM_ARGUMENT)
             .arg(&run_folder)
-            .arg(program)
+            .arg(&program)
             .env_clear()
             .envs(environment(context, &self.host_environment))
             .current_dir(self.folder.charm())

@@ -141,7 +141,7 @@ impl<'a> HookSession<'a> {
                 }
             };
             self.last_call = answered.call;
-            if answered.failed.is_some() {
+            if answered.request_digest.is_some() {
                 return true;
             }
             self.context.restrict_leadership(answered.is_leader);
@@ -335,7 +335,7 @@ impl<'a> HookSession<'a> {
                 .into_iter()
                 .map(|(path, found)| (path, found.map(StoredBytes::from_vec)))
                 .collect(),
-            failed: None,
+            request_digest: None,
             code: reply.code,
             stdout: StoredBytes::new(&reply.stdout),
             stderr: StoredBytes::new(&reply.stderr),
@@ -343,7 +343,7 @@ impl<'a> HookSession<'a> {
         let file_bytes: usize = call.files.values().flatten().map(|file| file.as_slice().len()).sum();
         let is_long = frame.len() + file_bytes + answer_bytes > LITERAL_BYTES_MAX;
         if !has_effect && is_long && reply.code != 0 {
-            call.forget_inputs(frame);
+            call.replace_inputs_by_digest(frame);
         } else if !has_effect && answer_bytes > LITERAL_BYTES_MAX {
             call.stdout = StoredBytes::digest(&reply.stdout);
         }
@@ -353,7 +353,7 @@ impl<'a> HookSession<'a> {
             return Ok(self.refuse_unstored(before, &error));
         }
         self.last_call = call.call;
-        if call.failed.is_none() && !matches!(call.stdout, StoredBytes::Digest { .. }) {
+        if call.request_digest.is_none() && !matches!(call.stdout, StoredBytes::Digest { .. }) {
             self.answered.insert(id, (reply.code, call.stdout, call.stderr));
         }
         let answer = done(&reply);
@@ -394,7 +394,7 @@ impl<'a> HookSession<'a> {
     /// Refuses a call that cannot be stored: it must have no effect, because a later agent could not repeat it.
     fn refuse_unstored(&mut self, before: Writes, error: &AppendError) -> Vec<u8> {
         self.context.writes = before;
-        let is_full = matches!(error, AppendError::Full);
+        let is_full = matches!(error, AppendError::Full { .. });
         if !(is_full && self.is_full) {
             tracing::error!("cannot append to {CALLS}: {error}");
         }

@@ -18,6 +18,7 @@ use state::unit::outcome::HookResult;
 use state::unit::record::RunReport;
 use state::unit::relation_view::BagRequest;
 use state::unit::snapshot::Snapshot;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::future::Future;
@@ -124,8 +125,9 @@ pub trait CharmHost {
     /// outcome. `None` if neither exists; all processes of the run are dead then, and it must be repeated.
     fn reattach(&self, run: &Run, hook_host: &impl HookHost) -> impl Future<Output = Option<HookResult>>;
     /// Ends the processes of a running action or of running commands, which a user has cancelled: with SIGTERM first,
-    /// then with SIGKILL. Completes when they have ended. [`CharmHost::run`] returns how the run has ended.
-    fn stop(&self, run: &Run) -> impl Future<Output = ()>;
+    /// then with SIGKILL. Completes when they have ended, or never started and the run has ended. [`CharmHost::run`]
+    /// returns how the run has ended.
+    fn stop(&self, run: &Run, has_run_ended: &Cell<bool>) -> impl Future<Output = ()>;
     /// Deletes what the runs that have ended do not need any more. Called while nothing is to be done.
     fn clean_up(&self);
     /// Requests that the machine agent ends this boot. The request is executed later.

@@ -38,6 +38,7 @@ use state::unit::local::{Event, Local, Run, Step};
 use state::unit::outcome::{self, FinishedRun, HookResult, RunExit};
 use state::unit::resolve;
 use state::unit::snapshot::Snapshot;
+use std::cell::Cell;
 use std::pin::pin;
 use std::sync::Arc;
 use tracing::Instrument;
@@ -282,7 +283,13 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
             () = cancelled => {}
         }
         tracing::info!("cancelled: its processes are being ended");
-        tokio::join!(running, self.charms.stop(run)).0
+        let has_ended = Cell::new(false);
+        let running = async {
+            let ended = running.await;
+            has_ended.set(true);
+            ended
+        };
+        tokio::join!(running, self.charms.stop(run, &has_ended)).0
     }
 
     /// Continues a run that an earlier agent started, or records that neither its process nor its outcome exists.

@@ -28,6 +28,7 @@ use state::unit::local::Run;
 use state::unit::outcome::RunExit;
 use state::unit::record::RunReport;
 use state::unit::relation_view::BagRequest;
+use std::cell::Cell;
 use std::fs;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
@@ -424,11 +425,38 @@ async fn the_process_group_of_a_cancelled_action_is_asked_to_end_and_then_killed
         // the shim reaps the leader
         let reaped = std::thread::spawn(move || leader.wait().unwrap());
 
-        charms_of(unit.path()).stop(&run).await;
+        charms_of(unit.path()).stop(&run, &Cell::new(false)).await;
 
         assert!(!child.is_alive(), "{child} runs beside the next hook");
         assert_eq!(reaped.join().unwrap().signal(), Some(if ignores.is_empty() { 15 } else { 9 }));
     }
+}
+
+/// 1. A user cancels an action whose program has not started, because the disk is full.
+/// 2. There is free space a minute later, and the program starts.
+#[tokio::test(start_paused = true)]
+async fn a_program_that_starts_after_its_cancellation_is_ended() {
+    let unit = tempfile::tempdir().unwrap();
+    let at = unit.path().join("hooks/000001");
+    let operation = Operation::Action { id: 7, name: "backup".into() };
+    let run = Run { operation, ..started_run(&at, &kernel_boot_id()) };
+    let mut program = Command::new("/bin/sleep");
+    program.arg("100").env("JUJU_CONTEXT_ID", CONTEXT_ID).process_group(0);
+    let mut program = program.spawn().unwrap();
+    let process = Process::find(program.id() as i32).unwrap();
+    let reaped = std::thread::spawn(move || program.wait().unwrap());
+    let (charms, has_run_ended) = (charms_of(unit.path()), Cell::new(false));
+    let start = async {
+        tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+        process.write(&at.join(HOOK_PID)).unwrap();
+    };
+    tokio::join!(charms.stop(&run, &has_run_ended), start);
+    // which signal it is depends on the host: the paused clock does not wait for the process
+    assert!(reaped.join().unwrap().signal().is_some());
+
+    fs::remove_file(at.join(HOOK_PID)).unwrap();
+    has_run_ended.set(true);
+    charms.stop(&run, &has_run_ended).await;
 }
 
 /// `pintle down` finds the shims by a constant of `api`, because `hook-client` stands alone.

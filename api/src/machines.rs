@@ -16,7 +16,7 @@ requests! { MachineRequests {
     CreateEnrolmentToken = post "/v1/models/{model}/enrolment-token", Admin => EnrolmentToken;
 } }
 
-/// Destroys a machine. `Blocked` while a unit on it is Alive.
+/// Destroys a machine. `Blocked` while a unit on it is Alive, or storage on it is not being removed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RemoveMachine {
@@ -56,7 +56,8 @@ pub struct AddMachines {
     /// Whether the machines are manually provisioned.
     #[serde(default)]
     pub manual: bool,
-    /// The operating system; none for that of the provider. A provider that does not have it uses its own.
+    /// The operating system. If it is absent, or the provider does not have it, the machine has the default of the
+    /// provider.
     #[serde(default)]
     pub base: Option<Base>,
 }

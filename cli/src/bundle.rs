@@ -15,6 +15,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use state::charm::Base;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The file of a bundle that is a folder.
@@ -22,6 +23,10 @@ const BUNDLE_FILE: &str = "bundle.yaml";
 
 /// The largest number of units of one application of a bundle.
 const UNITS_MAX: u32 = 1_000;
+/// The most relations of a bundle.
+const RELATIONS_MAX: usize = 1_000;
+/// The largest file that is included as the value of an option: settings of a megabyte are refused by the controller.
+const INCLUDED_BYTES_MAX: u64 = 1 << 20;
 /// The keys of a bundle without a meaning here.
 const BUNDLE_KEYS_IGNORED: [&str; 6] = ["name", "description", "series", "tags", "type", "variables"];
 /// The keys of an application without a meaning here.
@@ -239,7 +244,7 @@ fn resolve_paths(application: &mut Value, folder: &Path) -> Result<(), String> {
                 };
             let path = folder.join(path);
             let bytes =
-                std::fs::read(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+                included(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
             *text = match is_base64 {
                 true => base64::engine::general_purpose::STANDARD.encode(bytes),
                 false => String::from_utf8(bytes).map_err(|_| format!("{} is not UTF-8", path.display()))?,
@@ -247,6 +252,17 @@ fn resolve_paths(application: &mut Value, folder: &Path) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// The content of a file that a bundle includes as the value of an option.
+fn included(path: &Path) -> io::Result<Vec<u8>> {
+    let found = std::fs::metadata(path)?;
+    let invalid = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why.to_owned());
+    match (found.is_file(), found.len() <= INCLUDED_BYTES_MAX) {
+        (false, _) => Err(invalid("it is no file")),
+        (true, false) => Err(invalid("it has more than 1 MiB")),
+        (true, true) => std::fs::read(path),
+    }
 }
 
 impl Bundle {
@@ -301,6 +317,10 @@ impl Bundle {
     fn verify(&self) -> Result<(), String> {
         if self.applications.is_empty() {
             return Err("it has no applications".to_owned());
+        }
+        let count = |[left, right]: &[RelationEnds; 2]| left.ends().len().saturating_mul(right.ends().len());
+        if self.relations.iter().map(count).fold(0, usize::saturating_add) > RELATIONS_MAX {
+            return Err(format!("it has more than {RELATIONS_MAX} relations"));
         }
         for [left, right] in self.pairs() {
             for end in [left, right] {

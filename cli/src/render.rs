@@ -34,13 +34,27 @@ pub struct Table<'a> {
     pub rows: Vec<Vec<String>>,
 }
 
+/// The longest cell, in characters: every row is padded to it. The last cell of a row is not padded.
+const CELL_MAX: usize = 200;
+
+fn shortened(cell: String, is_last: bool) -> String {
+    match cell.char_indices().nth(CELL_MAX) {
+        Some((end, _)) if !is_last => format!("{}…", &cell[..end]),
+        _ => cell,
+    }
+}
+
 impl Table<'_> {
     /// The table as text.
     pub fn text(&self) -> String {
         let rows: Vec<Vec<String>> = self
             .rows
             .iter()
-            .map(|row| row.iter().map(|cell| terminal_escape::safe_line(cell)).collect())
+            .map(|row| {
+                let last = row.len().saturating_sub(1);
+                let cells = row.iter().enumerate();
+                cells.map(|(at, cell)| shortened(terminal_escape::safe_line(cell), at == last)).collect()
+            })
             .collect();
         let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
         let widths: Vec<usize> = (0..columns)

@@ -194,7 +194,7 @@ impl Installation {
         let sha256 = sha256(file.token.as_bytes());
         let created = controller.run(move |draft| {
             let admin = TokenHolder::User { name: FIRST_USER.to_owned(), role: UserRole::Admin };
-            token::set(draft, user_id(FIRST_USER), &admin, &sha256);
+            token::set(draft, user_id(FIRST_USER), &admin, &sha256)?;
             state::lifecycle::model::create_first(draft, model, FIRST_MODEL, now_ms)
         });
         created.await?;

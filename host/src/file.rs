@@ -11,7 +11,7 @@
 //! `tests/crash_points` cannot intercept.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -78,6 +78,31 @@ pub fn create_private_folder(path: &Path) -> io::Result<()> {
 /// The bytes that a file occupies on its disk: its blocks, of 512 bytes each.
 pub fn disk_bytes(file: &Metadata) -> u64 {
     file.blocks() * 512
+}
+
+/// Reads a file in a folder that others may write to. A link is not followed, and what is no regular file, such as a pipe
+/// that no one writes to, is not waited for.
+///
+/// # Errors
+/// If it cannot be opened or read. `InvalidData` if it is no regular file, or has more than `bytes_max` bytes.
+pub fn read_regular(path: &Path, bytes_max: u64) -> io::Result<(Vec<u8>, Metadata)> {
+    let invalid = |why: String| io::Error::new(ErrorKind::InvalidData, why);
+    let flags = nix::fcntl::OFlag::O_NOFOLLOW | nix::fcntl::OFlag::O_NONBLOCK;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path);
+    let file = file.map_err(|error| match error.raw_os_error() {
+        Some(nix::libc::ELOOP) => invalid("it is a symbolic link".to_owned()),
+        _ => error,
+    })?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(invalid("it is no regular file".to_owned()));
+    }
+    let mut bytes = Vec::new();
+    file.take(bytes_max + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > bytes_max {
+        true => Err(invalid(format!("it has more than {bytes_max} bytes"))),
+        false => Ok((bytes, found)),
+    }
 }
 
 /// Maps the error "not found" to `None`. For reading or removing files that may be absent.

@@ -24,3 +24,4 @@ pub mod program;
 pub mod random;
 pub mod restart;
 pub mod shell;
+pub mod tree;

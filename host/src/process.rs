@@ -6,6 +6,7 @@
 //!
 //! Used by the agents for hooks and shims, and by the `cli` supervisor for its daemons.
 
+use crate::file::read_regular;
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -15,6 +16,9 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::str::FromStr;
+
+/// The largest pid file: two numbers.
+const FILE_BYTES_MAX: u64 = 64;
 
 /// One process, for its whole life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,7 +72,8 @@ impl Process {
 
     /// The process that a pid file names, whether or not it still runs. None if the file is absent or damaged.
     pub fn read(path: &Path) -> Option<Process> {
-        fs::read_to_string(path).ok()?.parse().ok()
+        let (bytes, _) = read_regular(path, FILE_BYTES_MAX).ok()?;
+        std::str::from_utf8(&bytes).ok()?.parse().ok()
     }
 
     /// The process that a pid file names, if it still runs.

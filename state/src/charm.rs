@@ -286,6 +286,16 @@ impl Base {
         (is_word(name) && is_word(channel)).then(|| Base::new(name, channel))
     }
 
+    /// Whether it has the form that [`Base::parse`] accepts, with at most 64 bytes in each word and 8 architectures. A
+    /// machine reports its base, and every status shows it.
+    pub fn is_printable(&self) -> bool {
+        let is_word = |word: &String| {
+            (1..=64).contains(&word.len()) && word.bytes().all(|byte| byte.is_ascii_graphic())
+        };
+        let words = [&self.name, &self.channel].into_iter().chain(&self.architectures);
+        self.architectures.len() <= 8 && words.into_iter().all(is_word)
+    }
+
     /// The base that the text of an `os-release` file names; none if it names no operating system.
     pub fn of_os_release(text: &str) -> Option<Base> {
         let value = |key: &str| {

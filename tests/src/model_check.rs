@@ -17,7 +17,7 @@ mod properties;
 mod state_digest;
 mod steps;
 
-pub use bounds::{Bounds, Command, Space, Violation};
+pub use bounds::{Bounds, Space, UserRequest, Violation};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Searches the whole space, breadth first, so that the first violation has the shortest path.

@@ -1,8 +1,8 @@
-//! Drops the future of the unit agent at every await, under the real runtime with a paused clock.
+//! Drops the future of the unit agent at every await, under tokio's runtime with a simulated clock.
 //!
-//! The simulator polls futures itself; this test uses the timers, wakers and selects of tokio. A lost wake-up, or a
-//! branch that drops a value it has received, shows as an agent that never continues, or as an effect that occurs
-//! twice or never.
+//! The simulator polls futures itself; this test uses the wakers, channels and selects of tokio. A lost wake-up, or a branch
+//! that drops a value it has received, shows as an agent that never continues, or as an effect that occurs twice or
+//! never.
 
 use agent::ports::{CharmHost, Clock, DiskError, HookHost, UnitStorage};
 use agent::unit_agent::UnitAgent;
@@ -21,7 +21,7 @@ use state::unit::local::{Event, Local, Run};
 use state::unit::outcome::{HookResult, RunExit};
 use state::unit::record::Outcome;
 use state::unit::snapshot::Snapshot;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -212,7 +212,7 @@ impl CharmHost for Disk {
         yield_now().await;
         None
     }
-    async fn stop(&self, _: &Run) {
+    async fn stop(&self, _: &Run, _: &Cell<bool>) {
         unreachable!("nobody here cancels an action");
     }
     fn clean_up(&self) {}

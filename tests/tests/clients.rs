@@ -154,3 +154,79 @@ fn a_bundle_is_deployed_and_a_repeated_command_adds_what_is_missing() {
         "trust must be granted"
     );
 }
+
+/// A terminal of a program. The program loses it when this is dropped.
+struct Terminal(std::process::Child);
+
+impl Terminal {
+    fn open(host: &Host, args: &[&str]) -> Terminal {
+        let program = programs().join("pintle");
+        let words = [text(&program), "--data", text(&host.dir)];
+        let line = words.iter().chain(args).copied().collect::<Vec<_>>().join(" ");
+        let script = Command::new("script")
+            .args(["-qec", &line, "/dev/null"])
+            .env("TERM", "xterm")
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::null())
+            .spawn();
+        Terminal(script.expect("util-linux has it"))
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        self.0.kill().and_then(|()| self.0.wait()).expect("it is our child");
+    }
+}
+
+/// Runs tmux on the session of a unit, and returns what it prints.
+fn tmux(session: &str, args: &[&str]) -> String {
+    let output = Command::new("tmux").args(["-L", session]).args(args).output().expect("tmux is installed");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn hooks_are_run_by_hand_in_a_debug_session_and_as_usual_after_it() {
+    let dir = TempDir::with_prefix("pintle-debug-").expect("a temporary folder can be created");
+    let host = Host::up(&dir.path().canonicalize().expect("the folder was just created").join("data"));
+    // no other test has a unit of this name, which is that of the session
+    let name = format!("debugged-{}", "x".repeat(8));
+    host.ok(&["deploy", text(&sample("pair-web")), &name]);
+    let (unit, session) = (format!("{name}/0"), format!("unit-{name}-0"));
+    host.until("the unit is idle", |host| {
+        (host.unit(&unit)?["juju-status"]["current"] == "idle").then_some(())
+    });
+    for names in [["debug-hooks", &unit, "nothing"], ["debug-code", &unit, "nothing"]] {
+        assert_eq!(host.pintle(&names).code, 1);
+    }
+    let file = host.unit_folder(&unit).expect("it is deployed").join("debug-session.json");
+
+    let terminal = Terminal::open(&host, &["debug-hooks", &format!("{name}/leader"), "config-changed"]);
+    host.until("the session is open", |_| file.exists().then_some(()));
+    host.ok(&["config", &name, "color=red"]);
+    host.until("the window is open", |_| {
+        tmux(&session, &["list-windows", "-F", "#W"]).contains("config-changed").then_some(())
+    });
+    let keys = "status-set active \"$JUJU_DISPATCH_PATH by hand\"; exit 3";
+    tmux(&session, &["send-keys", "-t", "config-changed", keys, "Enter"]);
+    host.until_status(&unit, "error", "hook failed: \"config-changed\"");
+    drop(terminal);
+    host.until("the session has ended", |_| (!file.exists()).then_some(()));
+    host.ok(&["resolved", &unit]);
+    host.until("the program of the charm runs", |host| {
+        let status = host.unit(&unit)?;
+        (status["juju-status"]["current"] == "idle" && status["workload-status"]["current"] != "error")
+            .then_some(())
+    });
+
+    let _terminal = Terminal::open(&host, &["debug-code", &unit]);
+    host.until("the session is open", |_| file.exists().then_some(()));
+    tmux(&session, &["set-option", "-g", "remain-on-exit", "on"]);
+    host.ok(&["config", &name, "color=blue"]);
+    host.until("the program has run in a window", |_| {
+        tmux(&session, &["list-windows", "-F", "#W"]).contains("config-changed").then_some(())
+    });
+    host.until("the hook has ended", |host| {
+        (host.unit(&unit)?["juju-status"]["current"] == "idle").then_some(())
+    });
+}

@@ -21,6 +21,7 @@ use state::unit::hook_context::HookContext;
 use state::unit::local::Run;
 use state::unit::outcome::{HookResult, RunExit};
 use state::unit::record::RunReport;
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -166,8 +167,8 @@ impl CharmHost for HostCharms {
         result
     }
 
-    async fn stop(&self, run: &Run) {
-        end_processes(&self.folder.run(run.number)).await;
+    async fn stop(&self, run: &Run, has_run_ended: &Cell<bool>) {
+        end_processes(&self.folder.run(run.number), has_run_ended).await;
     }
 
     fn clean_up(&self) {

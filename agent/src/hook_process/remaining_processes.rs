@@ -3,17 +3,20 @@
 //! A process belongs to a run if it is the recorded shim or hook, or if its environment has the id of the run's
 //! hook context. A process group number alone proves nothing, because the kernel reuses it.
 //!
-//! Called before a run is repeated, and when a unit is stopped.
+//! Called before a run is repeated, when a unit is stopped, when a hook has requested a reboot, and when a user cancels an
+//! action or commands.
 
 use super::run_files::{PROCESS_POLL_INTERVAL, read_outcome, read_run_file};
+use crate::clock::kernel_boot_id;
 use hook_client::shim;
 use host::process::Process;
 use nix::sys::signal::Signal;
+use std::cell::Cell;
 use std::path::Path;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Polls of a shim whose hook was killed, 20 ms apart: 1 s, five times what the shim waits for the remaining
+/// Polls of a shim whose hook was killed, 20 ms apart: 1 s, ten times what the shim waits for the remaining
 /// output.
 const SHIM_POLLS_MAX: u32 = 50;
 /// Polls of killed processes, 20 ms apart, after which a warning is logged: every 10 s.
@@ -21,9 +24,9 @@ const KILL_POLLS_PER_WARNING: u32 = 500;
 
 /// The time between SIGTERM and SIGKILL for a cancelled process: half of the ten seconds within which it ends.
 const GRACE: Duration = Duration::from_secs(5);
-/// A killed process that has not ended after this time hangs in a system call; the agent of its unit continues without
-/// it.
-const END_TIMEOUT: Duration = Duration::from_secs(10);
+/// A process that has not ended this long after its first SIGKILL hangs in a system call. This is logged, and the run
+/// continues to wait for it.
+const END_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Polls to wait for a process whose environment is still empty. An exec takes microseconds, and longer on a stopped or
 /// overloaded machine. A process without an environment looks the same for ever, so it is ignored after 100 polls: 2 s.
@@ -31,13 +34,17 @@ const EXEC_POLLS_MAX: u32 = 100;
 
 /// Kills the recorded processes of a run and the hook's process group, and waits until they have ended. This
 /// must be done before the run is repeated (design 12). Processes that the hook started in other sessions
-/// belong to the charm and continue.
+/// belong to the charm and continue. After another boot there are none.
 pub async fn kill_remaining_processes(run_folder: &Path) {
+    let run_file = read_run_file(run_folder);
+    if run_file.as_ref().is_some_and(|run_file| run_file.boot != kernel_boot_id()) {
+        return;
+    }
     let shim = Process::read(&run_folder.join(shim::SHIM_PID));
     if let Some(shim) = shim {
         kill(&shim);
     }
-    let context_digest = read_run_file(run_folder).map(|run_file| run_file.context_digest);
+    let context_digest = run_file.map(|run_file| run_file.context_digest);
     for polls in 1u32.. {
         if polls.is_multiple_of(KILL_POLLS_PER_WARNING) {
             tracing::error!("{}: waiting for a killed hook that does not end", run_folder.display());
@@ -62,7 +69,7 @@ pub async fn kill_remaining_processes(run_folder: &Path) {
 /// Kills a hook that requested a reboot at once. Its shim continues until it has stored the hook's output,
 /// which is final.
 pub(super) async fn stop_for_reboot(run_folder: &Path) {
-    let context_digest = read_run_file(run_folder).map(|run_file| run_file.context_digest);
+    let context_digest = context_digest(run_folder);
     for _ in 0..SHIM_POLLS_MAX {
         let hook = Process::read(&run_folder.join(shim::HOOK_PID));
         if read_outcome(run_folder).is_some() || hook.is_none() {
@@ -79,24 +86,26 @@ pub(super) async fn stop_for_reboot(run_folder: &Path) {
 }
 
 /// Ends the process group of a run that a user has cancelled: SIGTERM, and SIGKILL for what is left after
-/// [`GRACE`]. The shim continues, and stores how its program has ended.
-pub(super) async fn end_processes(run_folder: &Path) {
-    let context_digest = read_run_file(run_folder).map(|run_file| run_file.context_digest);
-    let (start, mut asked) = (Instant::now(), None);
-    while start.elapsed() < END_TIMEOUT {
+/// [`GRACE`]. The shim continues, and stores how its program has ended. A program that starts later, for example because
+/// the disk was full, is ended as well, unless `has_run_ended`.
+pub(super) async fn end_processes(run_folder: &Path, has_run_ended: &Cell<bool>) {
+    let mut terminated_at = None;
+    loop {
         match Process::read(&run_folder.join(shim::HOOK_PID)) {
-            None if read_outcome(run_folder).is_some() => return,
-            // the gate was opened, and the program has not started yet
+            None if has_run_ended.get() || read_outcome(run_folder).is_some() => return,
+            // the program has not started yet
             None => {}
-            Some(hook) => match HookGroup::of_hook(hook, context_digest.as_deref()) {
+            Some(hook) => match HookGroup::of_hook(hook, context_digest(run_folder).as_deref()) {
                 HookGroup::Running(members) => {
-                    let how = match asked {
+                    let elapsed = terminated_at.map(|since: Instant| since.elapsed());
+                    let sent = match elapsed {
                         None => Some(Signal::SIGTERM),
-                        Some(since) if Instant::now() - since < GRACE => None,
-                        Some(_) => Some(Signal::SIGKILL),
+                        Some(elapsed) if elapsed < GRACE => None,
+                        Some(elapsed) if elapsed < GRACE + END_TIMEOUT => Some(Signal::SIGKILL),
+                        Some(_) => break,
                     };
-                    asked = asked.or(Some(Instant::now()));
-                    how.iter().for_each(|how| members.iter().for_each(|process| signal(process, *how)));
+                    terminated_at = terminated_at.or(Some(Instant::now()));
+                    sent.iter().for_each(|sent| members.iter().for_each(|process| signal(process, *sent)));
                 }
                 HookGroup::Unknown => {}
                 HookGroup::Ended => return,
@@ -105,6 +114,10 @@ pub(super) async fn end_processes(run_folder: &Path) {
         tokio::time::sleep(PROCESS_POLL_INTERVAL).await;
     }
     tracing::error!("{}: a cancelled process does not end", run_folder.display());
+}
+
+fn context_digest(run_folder: &Path) -> Option<String> {
+    read_run_file(run_folder).map(|run_file| run_file.context_digest)
 }
 
 /// The process group that a hook led. After the hook has ended, the kernel may reuse its number for another

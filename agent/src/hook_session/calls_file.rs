@@ -15,11 +15,11 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// The size of `calls.yaml` beyond which calls that change nothing are refused. Such a call takes at most some 8 KiB,
-/// most take 300 bytes: at least 4,000 calls of one hook, usually 100,000.
+/// The size of `calls.yaml` beyond which calls that change nothing are refused. Most take 300 bytes: usually 100,000 calls
+/// of one hook. A log line, or a setting that was written as it was, is stored whole: at least 32 of 1 MiB.
 pub const CALLS_BYTES_MAX: u64 = 32 << 20;
-/// The size beyond which every call is refused: 16 MiB of changes (S6), each byte up to four times as long in JSON, and
-/// 64 MiB of fetched settings.
+/// The size beyond which every call is refused. It is a budget for calls with an effect and fetched settings; the one
+/// with the largest stdin fits: 16 MiB, each byte up to six times as long in JSON, are 96 MiB.
 pub const CALLS_WITH_EFFECT_BYTES_MAX: u64 = 128 << 20;
 /// The part of a failed call's output and tool name that is stored if the call is long: enough to recognise it.
 const EXCERPT_BYTES: usize = 200;
@@ -97,7 +97,7 @@ pub struct AnsweredCall {
     pub(super) files: BTreeMap<String, Result<StoredBytes, String>>,
     /// The digest of the whole request of a failed call, whose inputs are not stored: nothing depends on them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) failed: Option<StoredBytes>,
+    pub(super) request_digest: Option<StoredBytes>,
     pub(super) code: u8,
     pub(super) stdout: StoredBytes,
     pub(super) stderr: StoredBytes,
@@ -105,8 +105,8 @@ pub struct AnsweredCall {
 
 impl AnsweredCall {
     /// Replaces the inputs of a failed call, and what its answer repeats of them, by the digest of its request.
-    pub(super) fn forget_inputs(&mut self, request: &[u8]) {
-        self.failed = Some(StoredBytes::digest(request));
+    pub(super) fn replace_inputs_by_digest(&mut self, request: &[u8]) {
+        self.request_digest = Some(StoredBytes::digest(request));
         self.tool =
             String::from_utf8_lossy(&self.tool.as_bytes()[..self.tool.len().min(EXCERPT_BYTES)]).into_owned();
         (self.args, self.stdin, self.files) = Default::default();
@@ -197,10 +197,10 @@ impl CallsFile {
         CallsFile { path, file }
     }
 
-    /// The calls that an earlier agent answered, without an incomplete last line. None if a line cannot be
-    /// read, so that the answers which the hook has received are unknown.
+    /// The calls that an earlier agent answered, without an incomplete last line. None if the file or a line of it cannot
+    /// be read, so that the answers which the hook has received are unknown.
     pub fn read(run: &Path) -> Option<Vec<CallsLine>> {
-        let bytes = fs::read(run.join(CALLS)).unwrap_or_default();
+        let bytes = ignore_not_found(fs::read(run.join(CALLS))).ok()?.unwrap_or_default();
         let lines = bytes[..whole_lines(&bytes)].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         lines.map(|line| serde_json::from_slice(line.strip_prefix(b"- ")?).ok()).collect()
     }
@@ -219,7 +219,7 @@ impl CallsFile {
         };
         let length = file.metadata()?.len();
         if length + bytes.len() as u64 > bytes_max {
-            return Err(AppendError::Full);
+            return Err(AppendError::Full { bytes_max });
         }
         let written = file.write_all(&bytes);
         // an incomplete line would corrupt the next one; if it cannot be removed, all later calls are refused
@@ -233,8 +233,11 @@ impl CallsFile {
 /// Why a call cannot be stored.
 #[derive(Debug, thiserror::Error)]
 pub enum AppendError {
-    #[error("this run has stored {} MiB of tool calls; further calls that change nothing are refused", CALLS_BYTES_MAX >> 20)]
-    Full,
+    #[error("this run may store {} MiB of such tool calls", bytes_max >> 20)]
+    Full {
+        /// The limit that is reached.
+        bytes_max: u64,
+    },
     #[error(transparent)]
     File(#[from] io::Error),
 }

@@ -1,12 +1,13 @@
 //! Fetches bags that are omitted from the view (design 9): before a hook that concerns one, and when a tool
 //! first reads another one.
 //!
-//! Also implements [`HookHost`], the requests of a running hook's tools to the agent; one of them changes the leader
-//! settings at the controller.
+//! Also implements [`HookHost`], the requests of a running hook's tools to the controller: omitted bags, leader settings,
+//! secrets, resources. Each is repeated while the controller is unavailable, for 30 s.
 
 use super::agent_state::AgentState;
 use crate::outage::{Channel, LINK_BACKOFF};
 use crate::ports::{Clock, HookHost, UnitStorage};
+use api::error::{ApiError, ErrorCode};
 use api::text::error::full_text;
 use api::{
     FetchResource, OpenSecret, ReadSecret, SealSecret, SealedSecret, UnitAgentRequests, WriteLeaderSettings,
@@ -18,6 +19,7 @@ use state::terms::settings::{Bag, BagChange};
 use state::transitions::leader_settings::LeaderWrite;
 use state::unit::record::RunReport;
 use state::unit::relation_view::BagRequest;
+use std::cell::RefCell;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -52,24 +54,63 @@ pub(super) async fn fetch<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
     backoff.increase();
 }
 
-/// Fetches a bag, and retries while the controller is unreachable.
-async fn fetch_until_answered<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
+/// One attempt to make a request.
+enum Attempt<T> {
+    /// The controller has answered, or cannot be reached.
+    Made(Result<T, ApiError>),
+    /// The agent is not attached.
+    NotAttached,
+    /// The request must not be made any more, for this reason.
+    Ended(String),
+}
+
+/// Makes a request, and retries while the controller is unreachable or unavailable, for the time of a tool's request.
+///
+/// # Errors
+/// Why there is no answer, for the message of a tool.
+async fn until_answered<S: UnitStorage, A: UnitAgentRequests, C: Clock, T>(
     shared: &AgentState<S, A, C>,
-    request: &BagRequest,
-) -> Result<Option<Bag>, String> {
-    let mut backoff = LINK_BACKOFF;
-    loop {
-        match shared.api.handle(request.clone()).await {
-            Ok(bag) => return Ok(bag.and_then(|bag| bag.values)),
-            Err(error) if error.is_transient() => shared.pause(&mut backoff).await,
-            Err(error) => return Err(full_text(&error, shared.clock.wall_ms())),
+    attempt: impl AsyncFn() -> Attempt<T>,
+) -> Result<T, String> {
+    let last_error = RefCell::new(None);
+    let timeout = pin!(shared.clock.sleep_until(shared.clock.since_boot_ms() + TOOL_REQUEST_TIMEOUT_MS));
+    let answer = pin!(async {
+        let mut backoff = LINK_BACKOFF;
+        loop {
+            match attempt().await {
+                Attempt::Made(Ok(answer)) => {
+                    shared.note_success(Channel::Fetch);
+                    return Ok(answer);
+                }
+                Attempt::Made(Err(error)) if error.is_transient() => {
+                    shared.note_failure(Channel::Fetch, &error);
+                    *last_error.borrow_mut() = Some(error);
+                }
+                Attempt::Made(Err(error)) => return Err(full_text(&error, shared.clock.wall_ms())),
+                Attempt::NotAttached => {}
+                Attempt::Ended(why) => return Err(why),
+            }
+            shared.pause(&mut backoff).await;
         }
+    });
+    tokio::select! {
+        biased;
+        answer = answer => answer,
+        () = timeout => Err(no_answer(last_error.take().as_ref(), shared.clock.wall_ms())),
     }
 }
 
-/// Changes the leader settings, and retries while the controller is unreachable and the unit leads without
-/// interruption. A retry has the number of the first attempt, so that it is applied once.
-async fn write_until_answered<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
+/// Why a request had no answer: what the controller said last, or that it was not reached.
+fn no_answer(last_error: Option<&ApiError>, now_ms: i64) -> String {
+    match last_error {
+        Some(error) if error.code != ErrorCode::Unreachable => full_text(error, now_ms),
+        _ => format!("the controller did not answer for {} s", TOOL_REQUEST_TIMEOUT_MS / 1000),
+    }
+}
+
+/// Changes the leader settings while the unit leads without interruption. A retry under the same session has the number
+/// of the first attempt, and is applied once; under a later one, it changes nothing if the first one was applied.
+async fn write_leader_settings<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
     shared: &AgentState<S, A, C>,
     run: u64,
     call: u32,
@@ -77,78 +118,66 @@ async fn write_until_answered<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
 ) -> Result<LeaderSettingsView, String> {
     let leadership = || shared.facts.borrow().leader_generation(shared.clocks_now());
     let not_leader = || "not the leader".to_owned();
-    let (generation, mut backoff) = (leadership().ok_or_else(not_leader)?, LINK_BACKOFF);
-    loop {
+    let generation = leadership().ok_or_else(not_leader)?;
+    until_answered(shared, async || {
         if leadership() != Some(generation) {
-            return Err(not_leader());
+            return Attempt::Ended(not_leader());
         }
-        if let Some(epoch) = shared.epoch() {
-            let write = LeaderWrite { generation, run, call, change: change.clone() };
-            match shared.api.handle(WriteLeaderSettings { epoch, write }).await {
-                Ok(written) => return Ok(written),
-                Err(error) if error.is_transient() => {}
-                Err(error) => return Err(full_text(&error, shared.clock.wall_ms())),
-            }
-        }
-        shared.pause(&mut backoff).await;
-    }
+        let Some(epoch) = shared.epoch() else { return Attempt::NotAttached };
+        let write = LeaderWrite { generation, run, call, change: change.clone() };
+        Attempt::Made(shared.api.handle(WriteLeaderSettings { epoch, write }).await)
+    })
+    .await
 }
 
-/// Makes a request about a secret, and retries while the controller is unreachable. Reading is idempotent, and what was
-/// sealed by an attempt without an answer is stored nowhere.
-async fn secret_until_answered<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
+/// Makes a request about a secret. Reading is idempotent, and what was sealed by an attempt without an answer is stored
+/// nowhere.
+async fn request_secret<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
     shared: &AgentState<S, A, C>,
-    need: &SecretRequest,
+    request: &SecretRequest,
 ) -> Result<SecretAnswer, String> {
-    let mut backoff = LINK_BACKOFF;
-    loop {
-        if let Some(epoch) = shared.epoch() {
-            let answer = match need.clone() {
-                SecretRequest::Seal { secret, owner, content } => {
-                    let sealed = shared.api.handle(SealSecret { epoch, secret, owner, content }).await;
-                    sealed.map(|SealedSecret { secret, sealed }| SecretAnswer::Sealed { secret, sealed })
-                }
-                SecretRequest::Read(read) => {
-                    shared.api.handle(ReadSecret { epoch, read }).await.map(SecretAnswer::Content)
-                }
-                SecretRequest::Open { secret, sealed } => {
-                    let opened = shared.api.handle(OpenSecret { epoch, secret, sealed }).await;
-                    opened.map(SecretAnswer::Content)
-                }
-            };
-            match answer {
-                Ok(answer) => return Ok(answer),
-                Err(error) if error.is_transient() => {}
-                Err(error) => return Err(full_text(&error, shared.clock.wall_ms())),
+    until_answered(shared, async || {
+        let Some(epoch) = shared.epoch() else { return Attempt::NotAttached };
+        Attempt::Made(match request.clone() {
+            SecretRequest::Seal { secret, owner, content } => {
+                let sealed = shared.api.handle(SealSecret { epoch, secret, owner, content }).await;
+                sealed.map(|SealedSecret { secret, sealed }| SecretAnswer::Sealed { secret, sealed })
             }
-        }
-        shared.pause(&mut backoff).await;
-    }
+            SecretRequest::Read(read) => {
+                shared.api.handle(ReadSecret { epoch, read }).await.map(SecretAnswer::Content)
+            }
+            SecretRequest::Open { secret, sealed } => {
+                let opened = shared.api.handle(OpenSecret { epoch, secret, sealed }).await;
+                opened.map(SecretAnswer::Content)
+            }
+        })
+    })
+    .await
 }
 
-/// Fetches the file of a resource. An attempt has the time of a transfer; further attempts start while a tool waits for the
-/// controller.
+/// Fetches the file of a resource. An attempt that is under way is not ended, because a transfer may take minutes; a
+/// failed one is repeated until the time of a tool's request has passed since the call.
 async fn fetch_resource<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
     shared: &AgentState<S, A, C>,
-    need: &ResourceRequest,
+    request: &ResourceRequest,
 ) -> Result<Vec<u8>, String> {
     let until_ms = shared.clock.since_boot_ms() + TOOL_REQUEST_TIMEOUT_MS;
     let mut backoff = LINK_BACKOFF;
     loop {
-        let fetch = FetchResource { resource: need.name.clone(), sha256: need.sha256.clone() };
-        match shared.api.handle(fetch).await {
+        let fetch = FetchResource { resource: request.name.clone(), sha256: request.sha256.clone() };
+        let error = match shared.api.handle(fetch).await {
             Ok(file) => return Ok(file.0),
-            Err(error) if !error.is_transient() => {
-                return Err(full_text(&error, shared.clock.wall_ms()));
-            }
-            Err(_) if shared.clock.since_boot_ms() >= until_ms => return Err(no_answer()),
-            Err(_) => shared.pause(&mut backoff).await,
+            Err(error) => error,
+        };
+        if !error.is_transient() {
+            return Err(full_text(&error, shared.clock.wall_ms()));
         }
+        shared.note_failure(Channel::Fetch, &error);
+        if shared.clock.since_boot_ms() >= until_ms {
+            return Err(no_answer(Some(&error), shared.clock.wall_ms()));
+        }
+        shared.pause(&mut backoff).await;
     }
-}
-
-fn no_answer() -> String {
-    format!("the controller did not answer for {} s", TOOL_REQUEST_TIMEOUT_MS / 1000)
 }
 
 impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> HookHost for AgentState<S, A, C> {
@@ -162,24 +191,14 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> HookHost for AgentState<S, 
     }
 
     async fn fetch_bag(&self, request: &BagRequest) -> Result<Option<Bag>, String> {
-        let late = pin!(self.clock.sleep_until(self.clock.since_boot_ms() + TOOL_REQUEST_TIMEOUT_MS));
-        let answer = pin!(fetch_until_answered(self, request));
-        let answer = tokio::select! {
-            biased;
-            answer = answer => answer,
-            () = late => Err(no_answer()),
-        };
-        answer.map_err(|why| format!("cannot read settings for {}: {why}", request.owner))
+        let fetched =
+            until_answered(self, async || Attempt::Made(self.api.handle(request.clone()).await)).await;
+        let bag = fetched.map_err(|why| format!("cannot read settings for {}: {why}", request.owner))?;
+        Ok(bag.and_then(|bag| bag.values))
     }
 
     async fn write_leader_settings(&self, run: u64, call: u32, change: &BagChange) -> Result<(), String> {
-        let late = pin!(self.clock.sleep_until(self.clock.since_boot_ms() + TOOL_REQUEST_TIMEOUT_MS));
-        let answer = pin!(write_until_answered(self, run, call, change));
-        let written = tokio::select! {
-            biased;
-            answer = answer => answer?,
-            () = late => return Err(no_answer()),
-        };
+        let written = write_leader_settings(self, run, call, change).await?;
         let view = {
             let mut facts = self.facts.borrow_mut();
             let Some(view) = facts.view.as_mut() else { return Ok(()) };
@@ -190,17 +209,11 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> HookHost for AgentState<S, 
         Ok(())
     }
 
-    async fn request_secret(&self, need: &SecretRequest) -> Result<SecretAnswer, String> {
-        let late = pin!(self.clock.sleep_until(self.clock.since_boot_ms() + TOOL_REQUEST_TIMEOUT_MS));
-        let answer = pin!(secret_until_answered(self, need));
-        tokio::select! {
-            biased;
-            answer = answer => answer,
-            () = late => Err(no_answer()),
-        }
+    async fn request_secret(&self, request: &SecretRequest) -> Result<SecretAnswer, String> {
+        request_secret(self, request).await
     }
 
-    async fn fetch_resource(&self, need: &ResourceRequest) -> Result<Vec<u8>, String> {
-        fetch_resource(self, need).await
+    async fn fetch_resource(&self, request: &ResourceRequest) -> Result<Vec<u8>, String> {
+        fetch_resource(self, request).await
     }
 }

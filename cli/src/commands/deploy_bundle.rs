@@ -121,7 +121,11 @@ impl<A: UserPort> Deployment<'_, A> {
 
     /// Deploys an application without units: each unit has its own placement.
     async fn deploy(&self, name: &str, wanted: &BundleApplication) -> Result<(), CommandError> {
-        if !self.announce(&format!("deploy application {name} from {}", wanted.charm)) {
+        let is_deployed = self.announce(&format!("deploy application {name} from {}", wanted.charm));
+        for (resource, path) in &wanted.resources {
+            self.announce(&format!("upload resource {resource} of {name} from {path}"));
+        }
+        if !is_deployed {
             return Ok(());
         }
         let resources = wanted.resources.iter().map(|(key, path)| format!("{key}={path}"));

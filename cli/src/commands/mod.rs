@@ -1,5 +1,5 @@
 //! The list of all commands: module, help text and call of each. One file per command; `suspend_relation`, `operations`,
-//! `constraints`, `add_secret`, `grant_secret` and `secrets` hold two commands each, `controllers` and `storage` three and
+//! `constraints`, `debug_hooks`, `add_secret`, `grant_secret` and `secrets` hold two commands each, `controllers` and `storage` three and
 //! `change_storage` four. `bases`, `charm_source`, `deploy_bundle`, `deploy_charm`, `removal`, `settings` and `task_results` hold code that several
 //! commands share.
 //!
@@ -19,6 +19,7 @@ pub mod charm_source;
 pub mod config;
 pub mod constraints;
 pub mod controllers;
+pub mod debug_hooks;
 pub mod debug_log;
 pub mod deploy;
 pub mod deploy_bundle;
@@ -164,6 +165,11 @@ pub enum Verb {
     Exec(exec::ExecArgs),
     /// Open a shell, or run a command, in a machine
     Ssh(ssh::SshArgs),
+    /// Open a terminal in which hooks and actions of a unit are run by hand
+    #[command(visible_alias = "debug-hook")]
+    DebugHooks(debug_hooks::DebugHooksArgs),
+    /// Open a terminal in which the program of a charm runs, with its breakpoints
+    DebugCode(debug_hooks::DebugCodeArgs),
     /// Copy files from and to machines
     Scp(scp::ScpArgs),
     /// Remove units
@@ -326,6 +332,8 @@ async fn with_controller(
         Verb::Run(args) => run::run(&args, session).await,
         Verb::Exec(args) => exec::run(&args, session).await,
         Verb::Ssh(args) => ssh::run(&args, session).await,
+        Verb::DebugHooks(args) => debug_hooks::hooks(&args, session).await,
+        Verb::DebugCode(args) => debug_hooks::code(&args, session).await,
         Verb::Scp(args) => scp::run(&args, session).await,
         Verb::RemoveUnit(args) => remove_unit::run(&args, session).await,
         Verb::RemoveRelation(args) => remove_relation::run(&args, session).await,

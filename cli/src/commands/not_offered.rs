@@ -1,7 +1,7 @@
 //! The commands of Juju that Pintle does not have.
 
 /// Commands of Juju that are not supported: rejected with `not offered here` (spec/clients.md 3.2).
-pub const NOT_OFFERED: [&str; 46] = [
+pub const NOT_OFFERED: [&str; 43] = [
     "add-cloud",
     "add-credential",
     "add-k8s",
@@ -17,9 +17,6 @@ pub const NOT_OFFERED: [&str; 46] = [
     "controller-config",
     "create-backup",
     "credentials",
-    "debug-code",
-    "debug-hook",
-    "debug-hooks",
     "destroy-controller",
     "diff-bundle",
     "download",

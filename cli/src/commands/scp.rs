@@ -41,7 +41,8 @@ code=$?; [ $code = 1 ] || exit $code
 "#;
 
 /// Reads an archive that must contain the entry of the name in the second argument alone, which is a file unless the third
-/// argument is `-r`, and copies it into a folder, or to a new name.
+/// argument is `-r`, and copies it into a folder, or to a new name. The archive of an honest machine has no links
+/// ([`READ`]); through one of another, the next copy would write to, or send, other files of this host.
 const WRITE: &str = r#"
 folder=$1; target=$1/$2
 if ! [ -d "$1" ]; then
@@ -54,8 +55,8 @@ trap 'rm -rf "$new"' EXIT
 trap 'exit 1' HUP INT TERM
 tar -C "$new" --no-same-owner --no-same-permissions -xf - || exit 1
 if [ "$(ls -A "$new")" != "$2" ]; then echo "other files than $2 were sent" >&2; exit 1; fi
-if [ "$3" != -r ] && { [ -L "$new/$2" ] || ! [ -f "$new/$2" ]; }; then echo "$2 is no file" >&2; exit 1; fi
-if [ "$(find "$new" ! -type f ! -type d ! -type l)" ]; then echo "$2 contains special files" >&2; exit 1; fi
+if [ "$3" != -r ] && ! [ -f "$new/$2" ]; then echo "$2 is no file" >&2; exit 1; fi
+if [ "$(find "$new" ! -type f ! -type d)" ]; then echo "$2 contains links or special files" >&2; exit 1; fi
 cp -RPT --remove-destination -- "$new/$2" "$target"
 "#;
 

@@ -1,6 +1,6 @@
-//! Handlers of the requests about secrets.
+//! Handlers of the requests of unit agents about secrets, and sealing for all handlers.
 //!
-//! A content is sealed and opened here, outside of transitions: it is never in a document, a log line or an error.
+//! A content in the clear exists only here and in the request: documents, log lines and errors never contain it.
 
 use crate::callers::Authorised;
 use crate::environment::Environment;

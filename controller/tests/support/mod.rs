@@ -220,10 +220,7 @@ impl<S: Store, E: Environment> Fixture<S, E> {
     pub async fn token(&self, entity: Uuid, principal: TokenHolder) -> String {
         let token = tokens::random_token(&self.controller.environment);
         let sha256 = sha256(token.as_bytes());
-        let set = self.controller.run(move |draft| {
-            token::set(draft, entity, &principal, &sha256);
-            Ok(())
-        });
+        let set = self.controller.run(move |draft| token::set(draft, entity, &principal, &sha256));
         set.await.expect("tokens are always set");
         token
     }

@@ -14,6 +14,15 @@ use serde_json::{Map, Value};
 
 /// The deepest nesting of a schema that is evaluated; the parser of actions.yaml has the same limit.
 const DEPTH_MAX: u32 = 64;
+/// The most problems that are reported.
+const PROBLEMS_MAX: usize = 20;
+/// The most values of a schema that are compared with values of the parameters: some milliseconds. Parameters of 64 KiB
+/// have at most 32,768 values.
+const COMPARISONS_MAX: usize = 200_000;
+/// The longest value in a problem, as characters of its JSON: 20 problems of at most 3 + 20 values with 200 characters.
+const EXCERPT_CHARS: usize = 200;
+/// The most values of an `enum` that a problem names.
+const CHOICES_SHOWN: usize = 20;
 
 /// A parameter that does not satisfy the schema of its action. The English is in `api::text::refusal`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +44,8 @@ pub struct ParameterProblem {
 pub enum ParameterRule {
     /// The value is nested less deeply than `DEPTH_MAX`.
     Depth,
+    /// The schema and the parameters can be compared in a bounded time.
+    Comparisons,
     /// The value is of this type, or of one of these.
     Type(Value),
     /// The value is one of these.
@@ -84,20 +95,25 @@ pub enum ParameterRule {
 }
 
 /// The parameters that the action receives: `given` with the defaults of the schema inserted.
-///
-/// # Errors
-/// Every parameter that does not satisfy the schema.
-pub fn validate(
-    action: &Action,
-    given: &Map<String, Value>,
-) -> Result<Map<String, Value>, Vec<ParameterProblem>> {
+pub fn with_defaults(action: &Action, given: &Map<String, Value>) -> Map<String, Value> {
     let mut value = Value::Object(given.clone());
     insert_defaults(&action.schema, &mut value, DEPTH_MAX);
-    let mut wrong = Vec::new();
-    check(&action.schema, &value, "(root)", &mut wrong, DEPTH_MAX);
-    match (value, wrong.is_empty()) {
-        (Value::Object(params), true) => Ok(params),
-        _ => Err(wrong),
+    match value {
+        Value::Object(params) => params,
+        _ => unreachable!("defaults are inserted into an object"),
+    }
+}
+
+/// Checks parameters, whose size is bounded.
+///
+/// # Errors
+/// The parameters that do not satisfy the schema, at most [`PROBLEMS_MAX`].
+pub fn validate(action: &Action, params: &Map<String, Value>) -> Result<(), Vec<ParameterProblem>> {
+    let mut checked = Checked { problems: Vec::new(), comparisons_left: COMPARISONS_MAX };
+    checked.value(&action.schema, &Value::Object(params.clone()), "(root)", DEPTH_MAX);
+    match checked.problems.is_empty() {
+        true => Ok(()),
+        false => Err(checked.problems),
     }
 }
 
@@ -118,85 +134,131 @@ fn insert_defaults(schema: &Value, value: &mut Value, depth: u32) {
     }
 }
 
-fn check(schema: &Value, value: &Value, path: &str, wrong: &mut Vec<ParameterProblem>, depth: u32) {
-    let mut report = |rule| wrong.push(problem(path, rule, value));
-    if depth == 0 {
-        return report(ParameterRule::Depth);
-    }
-    if let Some(types) = schema.get("type").filter(|types| !has_type(types, value)) {
-        return report(ParameterRule::Type(types.clone()));
-    }
-    if let Some(Value::Array(choices)) =
-        schema.get("enum").filter(|choices| !is_allowed_value(choices, value))
-    {
-        report(ParameterRule::Enum(choices.clone()));
-    }
-    for rule in out_of_bounds(schema, value) {
-        report(rule);
-    }
-    for (key, exactly_one) in [("anyOf", false), ("oneOf", true)] {
-        let Some(Value::Array(choices)) = schema.get(key) else {
-            continue;
-        };
-        let valid = choices.iter().filter(|choice| is_valid(choice, value, depth)).count();
-        if valid == 0 || (exactly_one && valid > 1) {
-            report(if exactly_one { ParameterRule::OneOf } else { ParameterRule::AnyOf });
+/// A check of parameters. The charm chooses the schema and its defaults: the check has a bound in time and memory.
+struct Checked {
+    problems: Vec<ParameterProblem>,
+    comparisons_left: usize,
+}
+
+impl Checked {
+    fn report(&mut self, path: &str, rule: ParameterRule, given: &Value) {
+        if self.problems.len() < PROBLEMS_MAX {
+            let (path, given) = (shortened_text(path), shortened(given));
+            self.problems.push(ParameterProblem { path, rule, given });
         }
     }
-    match value {
-        Value::Object(object) => check_object(schema, object, path, wrong, depth),
-        Value::Array(items) => {
-            let Some(each) = schema.get("items").filter(|each| each.is_object()) else {
+
+    /// Counts comparisons. Returns false, after a report, if there were too many.
+    fn may_compare(&mut self, count: usize, path: &str) -> bool {
+        let was_allowed = self.comparisons_left > 0;
+        self.comparisons_left = self.comparisons_left.saturating_sub(count);
+        if was_allowed && self.comparisons_left == 0 {
+            self.report(path, ParameterRule::Comparisons, &Value::Null);
+        }
+        self.comparisons_left > 0
+    }
+
+    fn value(&mut self, schema: &Value, value: &Value, path: &str, depth: u32) {
+        if self.problems.len() >= PROBLEMS_MAX || !self.may_compare(1, path) {
+            return;
+        }
+        if depth == 0 {
+            return self.report(path, ParameterRule::Depth, value);
+        }
+        if let Some(types) = schema.get("type").filter(|types| !has_type(types, value)) {
+            return self.report(path, ParameterRule::Type(shortened(types)), value);
+        }
+        self.bounds(schema, value, path, depth);
+        match value {
+            Value::Object(object) => self.object(schema, object, path, depth),
+            Value::Array(items) => {
+                let Some(each) = schema.get("items").filter(|each| each.is_object()) else { return };
+                for (index, item) in items.iter().enumerate() {
+                    self.value(each, item, &format!("{path}.{index}"), depth - 1);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Checks everything except the type, the properties and the items.
+    fn bounds(&mut self, schema: &Value, value: &Value, path: &str, depth: u32) {
+        if let Some(Value::Array(choices)) = schema.get("enum")
+            && self.may_compare(choices.len(), path)
+            && !choices.contains(value)
+        {
+            self.report(path, ParameterRule::Enum(shortened_list(choices)), value);
+        }
+        for rule in out_of_bounds(schema, value) {
+            self.report(path, rule, value);
+        }
+        for (key, exactly_one) in [("anyOf", false), ("oneOf", true)] {
+            let Some(Value::Array(choices)) = schema.get(key) else { continue };
+            let valid = choices.iter().filter(|choice| self.is_valid(choice, value, path, depth)).count();
+            if valid == 0 || (exactly_one && valid > 1) {
+                let rule = if exactly_one { ParameterRule::OneOf } else { ParameterRule::AnyOf };
+                self.report(path, rule, value);
+            }
+        }
+    }
+
+    /// Whether `value` satisfies `schema`.
+    fn is_valid(&mut self, schema: &Value, value: &Value, path: &str, depth: u32) -> bool {
+        let mut checked = Checked { problems: Vec::new(), comparisons_left: self.comparisons_left };
+        checked.value(schema, value, "", depth - 1);
+        self.may_compare(self.comparisons_left - checked.comparisons_left, path);
+        checked.problems.is_empty()
+    }
+
+    fn object(&mut self, schema: &Value, object: &Map<String, Value>, path: &str, depth: u32) {
+        let required = schema.get("required").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        if !self.may_compare(required.len(), path) {
+            return;
+        }
+        let absent = required.iter().filter_map(Value::as_str).filter(|name| !object.contains_key(*name));
+        for name in absent.take(PROBLEMS_MAX) {
+            let rule = ParameterRule::Required { property: shortened_text(name) };
+            self.report(path, rule, &Value::Object(object.clone()));
+        }
+        let properties = schema.get("properties").and_then(Value::as_object);
+        for (name, value) in object {
+            if self.problems.len() >= PROBLEMS_MAX {
                 return;
-            };
-            for (index, item) in items.iter().enumerate() {
-                check(each, item, &format!("{path}.{index}"), wrong, depth - 1);
             }
-        }
-        _ => {}
-    }
-}
-
-fn problem(path: &str, rule: ParameterRule, given: &Value) -> ParameterProblem {
-    ParameterProblem { path: path.to_owned(), rule, given: given.clone() }
-}
-
-fn check_object(
-    schema: &Value,
-    object: &Map<String, Value>,
-    path: &str,
-    wrong: &mut Vec<ParameterProblem>,
-    depth: u32,
-) {
-    let given = Value::Object(object.clone());
-    for name in
-        schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
-    {
-        if !object.contains_key(name) {
-            wrong.push(problem(path, ParameterRule::Required { property: name.to_owned() }, &given));
-        }
-    }
-    let properties = schema.get("properties").and_then(Value::as_object);
-    for (name, value) in object {
-        match (properties.and_then(|all| all.get(name)), schema.get("additionalProperties")) {
-            (Some(property), _) => check(property, value, &format!("{path}.{name}"), wrong, depth - 1),
-            (None, Some(Value::Bool(false))) => {
-                wrong.push(problem(path, ParameterRule::NoAdditional { property: name.clone() }, &given));
+            let below = || format!("{path}.{name}");
+            match (properties.and_then(|all| all.get(name)), schema.get("additionalProperties")) {
+                (Some(property), _) => self.value(property, value, &below(), depth - 1),
+                (None, Some(Value::Bool(false))) => {
+                    let rule = ParameterRule::NoAdditional { property: shortened_text(name) };
+                    self.report(path, rule, &Value::Object(object.clone()));
+                }
+                (None, Some(other @ Value::Object(_))) => self.value(other, value, &below(), depth - 1),
+                (None, _) => {}
             }
-            (None, Some(Value::Object(other))) => {
-                let other = Value::Object(other.clone());
-                check(&other, value, &format!("{path}.{name}"), wrong, depth - 1);
-            }
-            (None, _) => {}
         }
     }
 }
 
-/// Whether `value` satisfies `schema`.
-fn is_valid(schema: &Value, value: &Value, depth: u32) -> bool {
-    let mut wrong = Vec::new();
-    check(schema, value, "", &mut wrong, depth - 1);
-    wrong.is_empty()
+/// A value for a message: large ones become the beginning of their JSON.
+fn shortened(value: &Value) -> Value {
+    let text = value.to_string();
+    match text.chars().count() > EXCERPT_CHARS {
+        true => Value::String(shortened_text(&text)),
+        false => value.clone(),
+    }
+}
+
+fn shortened_text(text: &str) -> String {
+    match text.char_indices().nth(EXCERPT_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// The first values of a list.
+fn shortened_list(values: &[Value]) -> Vec<Value> {
+    let more = (values.len() > CHOICES_SHOWN).then(|| Value::String("…".to_owned()));
+    values.iter().take(CHOICES_SHOWN).map(shortened).chain(more).collect()
 }
 
 /// Whether `value` is of the type, or of one of the types.
@@ -216,11 +278,6 @@ fn has_type(types: &Value, value: &Value) -> bool {
         },
         _ => true,
     }
-}
-
-/// Whether `value` is in the `enum` of a schema.
-fn is_allowed_value(choices: &Value, value: &Value) -> bool {
-    choices.as_array().is_none_or(|choices| choices.contains(value))
 }
 
 /// The numeric and length bounds of `schema` that `value` violates.
@@ -274,7 +331,9 @@ mod tests {
 
     fn run(schema: Value, given: Value) -> Result<Value, Vec<ParameterProblem>> {
         let given = given.as_object().expect("parameters are a map").clone();
-        validate(&Action { schema, ..Action::default() }, &given).map(Value::Object)
+        let action = Action { schema, ..Action::default() };
+        let params = with_defaults(&action, &given);
+        validate(&action, &params).map(|()| Value::Object(params))
     }
 
     fn schema() -> Value {
@@ -297,6 +356,28 @@ mod tests {
             run(schema(), json!({"mode": "safe", "amount": 5})),
             Ok(json!({"mode": "safe", "amount": 5}))
         );
+    }
+
+    fn problem(path: &str, rule: ParameterRule, given: &Value) -> ParameterProblem {
+        ParameterProblem { path: path.to_owned(), rule, given: given.clone() }
+    }
+
+    /// A charm chooses its schema: each of 20,000 items is compared with 20,000 choices, none of which it is.
+    #[test]
+    fn the_work_and_the_problems_of_a_check_are_bounded() {
+        let (items, choices): (Vec<u32>, Vec<u32>) = (vec![0; 20_000], (1..=20_000).collect());
+        let schema = json!({"properties": {"x": {"items": {"enum": choices}, "default": items}}});
+        let problems = run(schema, json!({})).expect_err("no item is allowed");
+        assert!(
+            problems.len() <= PROBLEMS_MAX && problems.iter().any(|p| p.rule == ParameterRule::Comparisons)
+        );
+        let bytes = serde_json::to_vec(&problems).expect("plain data").len();
+        assert!(bytes < 120 << 10, "{bytes}");
+        let required: Vec<String> = (0..1_000).map(|n| format!("{n}{}", "x".repeat(1_000))).collect();
+        let given = json!({"large": "x".repeat(10_000)});
+        let problems = run(json!({"required": required}), given).expect_err("they are missing");
+        let bytes = serde_json::to_vec(&problems).expect("plain data").len();
+        assert!(problems.len() == PROBLEMS_MAX && bytes < 120 << 10, "{bytes}");
     }
 
     #[test]

@@ -8,7 +8,9 @@
 
 use crate::documents::draft::Draft;
 use crate::documents::prelude::{GLOBAL, Model, TokenHolder};
+use crate::documents::refusal::Refusal;
 use crate::terms::names::Uuid;
+use crate::terms::refusal::RefusalReason;
 
 /// The most retired tokens that are kept, in all models together: some 500 bytes each with its index, 500 KB together.
 pub const RETIRED_TOKENS_MAX: usize = 1_000;
@@ -16,16 +18,24 @@ pub const RETIRED_TOKENS_MAX: usize = 1_000;
 pub const RETIRED_TOKENS_PER_BATCH: usize = 40;
 
 /// Gives `entity` the token with the hash `sha256`, and revokes its previous one. Idempotent.
-pub fn set(draft: &mut Draft, entity: Uuid, holder: &TokenHolder, sha256: &str) {
+///
+/// # Errors
+/// If another entity has the token, which would lose it.
+pub fn set(draft: &mut Draft, entity: Uuid, holder: &TokenHolder, sha256: &str) -> Result<(), Refusal> {
     let before = draft.get(&GLOBAL.token_of(entity));
-    if before.as_deref() == Some(sha256) && draft.get(&GLOBAL.token(sha256)).as_ref() == Some(holder) {
-        return;
+    let holder_before = draft.get(&GLOBAL.token(sha256));
+    if before.as_deref() != Some(sha256) && holder_before.is_some() {
+        return Err(RefusalReason::NotAuthorised.into());
+    }
+    if holder_before.as_ref() == Some(holder) {
+        return Ok(());
     }
     if let Some(before) = before {
         draft.remove(&GLOBAL.token(&before));
     }
     draft.put(&GLOBAL.token_of(entity), &sha256.to_owned());
     draft.put(&GLOBAL.token(sha256), holder);
+    Ok(())
 }
 
 /// Retires the token of a machine that is removed without its agent.

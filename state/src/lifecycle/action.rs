@@ -25,6 +25,7 @@ use crate::terms::status::ActionStatus;
 use crate::unit::hook_context::{ActionWrites, ReportContent};
 use crate::unit::record::{Outcome, Record, RunReport};
 use crate::unit::writes::{PARAMS_BYTES_MAX, REPORTS_BYTES_MAX, size};
+use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -64,8 +65,9 @@ pub fn enqueue(
         let (charm, known) = (charm.name.clone(), charm.actions.keys().cloned().collect());
         return Err(ActionRefusal::Unknown { action: name.to_owned(), unit: doc.name, charm, known }.into());
     };
-    let params =
-        params::validate(action, given).map_err(|problems| ActionRefusal::InvalidParameters { problems })?;
+    let params = params::with_defaults(action, given);
+    require_size(name, &params)?;
+    params::validate(action, &params).map_err(|problems| ActionRefusal::InvalidParameters { problems })?;
     let request = Request { name, params: params.into_iter().collect(), now_ms };
     put_enqueued(draft, model, unit, doc.name, request)
 }
@@ -81,7 +83,18 @@ pub fn enqueue_exec(
 ) -> Result<ActionDoc, Refusal> {
     let doc = living_unit(draft, model, unit)?;
     let params = BTreeMap::from([(commands::COMMAND.to_owned(), commands.into())]);
+    require_size(commands::EXEC, &params)?;
     put_enqueued(draft, model, unit, doc.name, Request { name: commands::EXEC, params, now_ms })
+}
+
+/// Refuses parameters that are too large.
+fn require_size(name: &str, params: &impl Serialize) -> Result<(), Refusal> {
+    let bytes = size(params);
+    if bytes > PARAMS_BYTES_MAX {
+        let (action, max) = (name.to_owned(), PARAMS_BYTES_MAX);
+        return Err(ActionRefusal::ParametersTooLarge { action, bytes, max }.into());
+    }
+    Ok(())
 }
 
 /// The document of a unit that is not Dead.
@@ -108,11 +121,6 @@ fn put_enqueued(
     unit_name: UnitName,
     Request { name, params, now_ms }: Request,
 ) -> Result<ActionDoc, Refusal> {
-    let bytes = size(&params);
-    if bytes > PARAMS_BYTES_MAX {
-        let (action, max) = (name.to_owned(), PARAMS_BYTES_MAX);
-        return Err(ActionRefusal::ParametersTooLarge { action, bytes, max }.into());
-    }
     if draft.page::<ActionStatus>(&model.actions_of(unit), "", ENQUEUED_MAX).len() >= ENQUEUED_MAX {
         let (action, max) = (name.to_owned(), ENQUEUED_MAX);
         return Err(ActionRefusal::TooManyEnqueued { action, unit: unit_name, max }.into());

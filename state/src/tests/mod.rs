@@ -5,7 +5,6 @@
 mod aborted_actions;
 mod actions;
 mod assigned_units;
-mod bounds;
 mod charms;
 mod commits;
 mod destruction;
@@ -17,6 +16,7 @@ mod races;
 mod random;
 mod relations;
 mod removal;
+mod removal_cost;
 mod storage;
 mod subordinates;
 mod views;

@@ -55,8 +55,7 @@ pub fn set_token(
     if !is_assigned(draft, model, machine, unit) {
         return Err(RefusalReason::NotAuthorised.into());
     }
-    token::set(draft, unit, &TokenHolder::Unit { model, unit }, sha256);
-    Ok(())
+    token::set(draft, unit, &TokenHolder::Unit { model, unit }, sha256)
 }
 
 /// Removes an assigned unit that is Dead, or whose agent was never started ([`unit::remove`]). Repeating it changes

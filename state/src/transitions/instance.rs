@@ -81,7 +81,7 @@ pub fn record(
         }
         ProvisioningReport::Started { instance_id, address, base } => {
             record_started(draft, model, id, instance_id, address)?;
-            record_base(draft, model, id, base.clone());
+            record_base(draft, model, id, base.clone().filter(Base::is_printable));
             Ok(RecordedReport::Done(id))
         }
         ProvisioningReport::Failed { message } => {
@@ -97,8 +97,7 @@ pub fn record(
 /// If the machine does not exist.
 pub fn set_token(draft: &mut Draft, model: Model, id: Uuid, sha256: &str) -> Result<(), Refusal> {
     draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found(EntityKind::Machine, id))?;
-    token::set(draft, id, &TokenHolder::Machine { model, machine: id }, sha256);
-    Ok(())
+    token::set(draft, id, &TokenHolder::Machine { model, machine: id }, sha256)
 }
 
 /// Reserves the nonce of the instance that is about to be started: `nonce`, unless one is stored already;
@@ -236,8 +235,7 @@ pub fn issue_enrolment_token(
     if draft.get(&model.machine_instance(id)).is_some() {
         return Err(InstanceRefusal::AlreadyEnrolled { machine: machine.name }.into());
     }
-    token::set(draft, id, &TokenHolder::EnrollingMachine { model, machine: id, expires_ms }, sha256);
-    Ok(())
+    token::set(draft, id, &TokenHolder::EnrollingMachine { model, machine: id, expires_ms }, sha256)
 }
 
 /// The enrolment of a manually provisioned machine.
@@ -281,8 +279,8 @@ pub fn enrol(draft: &mut Draft, model: Model, id: Uuid, enrolment: &Enrolment) -
     if draft.get(&model.machine_life(id)) != Some(Life::Alive) {
         return Err(InstanceRefusal::MachineBeingRemoved { machine: doc.name }.into());
     }
-    token::set(draft, id, &TokenHolder::Machine { model, machine: id }, token);
-    let (instance_id, base) = (Some(format!("manual:{address}")), base.clone());
+    token::set(draft, id, &TokenHolder::Machine { model, machine: id }, token)?;
+    let (instance_id, base) = (Some(format!("manual:{address}")), base.clone().filter(Base::is_printable));
     let instance = InstanceDoc { provider: None, nonce: id, id: instance_id, base };
     draft.put(&model.machine_instance(id), &instance);
     doc.address = address.clone();

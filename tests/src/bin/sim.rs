@@ -9,7 +9,7 @@ use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use tests::model_check::{self, Bounds, Command};
+use tests::model_check::{self, Bounds, UserRequest};
 use tests::sim::campaign::{self, Totals};
 use tests::sim::mutants::Mutant;
 use tests::sim::profile::FaultProfile;
@@ -135,14 +135,14 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 /// The exhaustive search: two applications of two units, their relation, one removal of each kind, and one crash.
 fn model() -> ExitCode {
-    let commands = vec![
-        Command::RemoveRelation,
-        Command::RemoveUnit("web/0"),
-        Command::RemoveApplication("db"),
-        Command::ForceUnit("web/1"),
+    let user_requests = vec![
+        UserRequest::RemoveRelation,
+        UserRequest::RemoveUnit("web/0"),
+        UserRequest::RemoveApplication("db"),
+        UserRequest::ForceUnit("web/1"),
     ];
     let started = Instant::now();
-    match model_check::search(&Bounds { units: 2, commands, crash: true }) {
+    match model_check::search(&Bounds { units: 2, user_requests, crash: true }) {
         Ok(space) => {
             let seconds = started.elapsed().as_secs();
             println!(

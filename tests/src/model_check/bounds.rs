@@ -1,8 +1,8 @@
-//! The bounds of the exhaustive search: the commands and crashes that a run may contain, and the form of a violation.
+//! The bounds of the exhaustive search: the requests of users and crashes that a run may contain, and the form of a violation.
 
 /// A request of the user, which is made once, at any moment, or never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Command {
+pub enum UserRequest {
     RemoveRelation,
     RemoveUnit(&'static str),
     RemoveApplication(&'static str),
@@ -16,7 +16,7 @@ pub enum Command {
 pub struct Bounds {
     /// Units of each of the two applications.
     pub units: u32,
-    pub commands: Vec<Command>,
+    pub user_requests: Vec<UserRequest>,
     /// Whether one agent may crash, once.
     pub crash: bool,
 }

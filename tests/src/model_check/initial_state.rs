@@ -73,7 +73,7 @@ pub fn start(bounds: &Bounds) -> Result<State, Violation> {
         agents.push((unit, Some(local)));
     }
     documents.run_automatic_transitions();
-    let mut state = State { documents, agents, commands: bounds.commands.clone(), crash: false };
+    let mut state = State { documents, agents, user_requests: bounds.user_requests.clone(), crash: false };
     while let Some((_, following)) = state.steps()?.into_iter().find(|(step, _)| step.starts_with("agent")) {
         state = following;
     }

@@ -26,7 +26,7 @@ impl State {
         for (_, local) in &self.agents {
             digest.update(serde_json::to_vec(&local.as_ref().map(without_counters)).expect("plain data"));
         }
-        digest.update(format!("{:?} {}", self.commands, self.crash));
+        digest.update(format!("{:?} {}", self.user_requests, self.crash));
         digest.finalize().into()
     }
 }

@@ -1,6 +1,6 @@
 //! A state of the space and its next steps: requests of the user, the janitor, the agents and the machine agents.
 
-use super::bounds::{Command, Violation};
+use super::bounds::{UserRequest, Violation};
 use super::documents::{Documents, MODEL};
 use super::hook_grammar;
 use api::text::log::RUN_TEXTS;
@@ -32,7 +32,7 @@ pub struct State {
     pub(super) documents: Documents,
     /// The local state of each agent; `None` once the machine agent has recalled the unit.
     pub(super) agents: Vec<(Uuid, Option<Local>)>,
-    pub(super) commands: Vec<Command>,
+    pub(super) user_requests: Vec<UserRequest>,
     pub(super) crash: bool,
 }
 
@@ -74,13 +74,13 @@ impl State {
     /// Returns every possible next step, as its name and the state after it.
     pub(super) fn steps(&self) -> Result<Vec<(String, State)>, Violation> {
         let mut found = Vec::new();
-        for (index, command) in self.commands.iter().enumerate() {
+        for (index, request) in self.user_requests.iter().enumerate() {
             let mut state = self.clone();
-            state.commands.remove(index);
+            state.user_requests.remove(index);
             // a refused request changes nothing
-            if state.command(*command).is_ok() {
+            if state.request(*request).is_ok() {
                 state.documents.run_automatic_transitions();
-                found.push((format!("user: {command:?}"), state));
+                found.push((format!("user: {request:?}"), state));
             }
         }
         for id in self.documents.ids(Kind::ForcedRemoval) {
@@ -99,26 +99,26 @@ impl State {
         Ok(found)
     }
 
-    fn command(&mut self, command: Command) -> Result<(), Refusal> {
+    fn request(&mut self, request: UserRequest) -> Result<(), Refusal> {
         let find = |name: &str| read(&self.documents, &MODEL.application_name(name));
         let none = || Refusal::not_found(EntityKind::Unit, "that was removed before");
-        match command {
-            Command::RemoveRelation => {
+        match request {
+            UserRequest::RemoveRelation => {
                 self.documents.run(|draft| relation::destroy(draft, MODEL, RELATION)).map(drop)
             }
-            Command::RemoveUnit(name) => {
+            UserRequest::RemoveUnit(name) => {
                 let name: UnitName = name.parse().expect("a unit's name");
                 let unit = read(&self.documents, &MODEL.unit_name(&name)).ok_or_else(none)?;
                 self.documents.run(|draft| unit::destroy(draft, MODEL, unit, 60)).map(drop)
             }
-            Command::ForceUnit(name) => {
+            UserRequest::ForceUnit(name) => {
                 let name: UnitName = name.parse().expect("a unit's name");
                 let unit = read(&self.documents, &MODEL.unit_name(&name)).ok_or_else(none)?;
                 self.documents
                     .run(|draft| force::destroy_unit(draft, MODEL, unit, Force::AtOnce, 1))
                     .map(drop)
             }
-            Command::RemoveApplication(name) => {
+            UserRequest::RemoveApplication(name) => {
                 let id = find(name).ok_or_else(none)?;
                 self.documents.run(|draft| application::destroy(draft, MODEL, id)).map(drop)
             }

@@ -24,6 +24,7 @@ use state::unit::local::Run;
 use state::unit::outcome::{HookResult, RunExit};
 use state::unit::record::RunReport;
 use state::unit::relation_view::BagRequest;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use tokio::sync::OwnedMutexGuard;
@@ -407,7 +408,7 @@ impl CharmHost for SimCharms {
         Some(self.serve(process, context, all, hook_host).await)
     }
 
-    async fn stop(&self, _: &Run) {
+    async fn stop(&self, _: &Run, _: &Cell<bool>) {
         self.kill_process();
     }
 

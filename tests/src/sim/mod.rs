@@ -6,8 +6,8 @@
 //! Reading order: `random`, `world` and `world/tasks` (time, chance, scheduling), `fact` (what the checks observe),
 //! `profile` (the faults of a seed), `system` (one schedule); then the ports: `disk`, `network`, `charms` with `script`
 //! and `secret_script`, `clock`, `store`; then the other actors: `machine`, `fleet`, `provider`, `operator`; then
-//! `checks` (the properties) and `mutants` (the faults that the checks must detect); last `campaign`,
-//! which runs many seeds for `cargo sim`.
+//! `checks` (the properties) and `mutants` (the faults that the checks must detect); last `campaign`, which runs many
+//! seeds for `cargo sim`, and `shrink`, which simplifies one that fails.
 
 pub mod campaign;
 pub mod charms;

@@ -44,6 +44,7 @@ fn parameter_rule(rule: &ParameterRule) -> String {
     let subject = |items: bool| if items { "number of items" } else { "length" };
     match rule {
         ParameterRule::Depth => "is nested too deeply".to_owned(),
+        ParameterRule::Comparisons => "takes too long to compare with the schema".to_owned(),
         ParameterRule::Type(types) => {
             format!("must be of type {}", types.as_str().map_or_else(|| types.to_string(), str::to_owned))
         }

@@ -45,10 +45,7 @@ pub(super) fn remove_folder(folder: &Path) -> io::Result<()> {
     let Some(entries) = ignore_not_found(std::fs::read_dir(folder))? else { return Ok(()) };
     let entries = entries.collect::<io::Result<Vec<_>>>()?;
     let names = entries.iter().map(std::fs::DirEntry::file_name).collect();
-    remove_in_order(folder, names, |path| match std::fs::symlink_metadata(path)?.is_dir() {
-        true => std::fs::remove_dir_all(path),
-        false => std::fs::remove_file(path),
-    })?;
+    remove_in_order(folder, names, host::tree::remove)?;
     std::fs::remove_dir(folder)
 }
 

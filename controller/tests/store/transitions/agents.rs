@@ -16,8 +16,7 @@ pub(super) async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
     for sha256 in ["first", "second"] {
         fixture
             .call("token::set", move |draft| {
-                token::set(draft, unit, &TokenHolder::Unit { model: MODEL, unit }, sha256);
-                Ok(())
+                token::set(draft, unit, &TokenHolder::Unit { model: MODEL, unit }, sha256)
             })
             .await;
     }

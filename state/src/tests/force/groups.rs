@@ -121,10 +121,7 @@ fn a_kept_instance_whose_agent_never_returns_is_handed_over_by_force() {
         .run(|draft, _| instance::record_started(draft, MODEL, id, "local-0", "127.0.0.1"))
         .expect("its nonce was reserved");
     let principal = TokenHolder::Machine { model: MODEL, machine: id };
-    let set = |draft: &mut Draft<'_>| {
-        token::set(draft, id, &principal, "t0");
-        Ok(())
-    };
+    let set = |draft: &mut Draft<'_>| token::set(draft, id, &principal, "t0");
     world.run(|draft, _| set(draft)).expect("it exists");
     world.run(|draft, _| machine::keep_instance(draft, MODEL, id)).expect("it has one");
     world

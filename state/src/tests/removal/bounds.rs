@@ -30,7 +30,7 @@ impl Reader for CountingReader<'_> {
 
 #[test]
 fn a_dry_run_of_a_large_model_is_bounded_and_reports_that_it_is_truncated() {
-    let (many, web, relation) = bounds::with_units(5_000);
+    let (many, web, relation) = removal_cost::application_with_units(5_000);
     for entity in [EntityId::Application(web), EntityId::Relation(relation)] {
         let counted = CountingReader { documents: &many, read: Cell::new(0) };
         // a simulation that ends before its first step
@@ -44,7 +44,7 @@ fn a_dry_run_of_a_large_model_is_bounded_and_reports_that_it_is_truncated() {
             "{entity:?}"
         );
     }
-    let (few, web, _) = bounds::with_units(3);
+    let (few, web, _) = removal_cost::application_with_units(3);
     assert!(
         !dry_run_together(&few, MODEL, &[EntityId::Application(web)], Force::No)
             .expect("the removal is accepted")

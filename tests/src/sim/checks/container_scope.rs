@@ -1,4 +1,4 @@
-//! In a container-scoped relation a unit sees only the container of its own principal (I31).
+//! In a container-scoped relation a unit sees only the container of its own principal, in the final state (I31).
 
 use super::check::{Check, FinalState};
 use state::charm::Scope;

@@ -17,7 +17,7 @@ fn cost(documents: &Documents, transition: impl FnOnce(&mut Draft)) -> (usize, u
 
 /// An application with one unit in the scope of a relation, and many more units, of which only the documents that a
 /// removal could read are written, directly.
-pub(crate) fn with_units(more: u32) -> (Documents, Uuid, Uuid) {
+pub(crate) fn application_with_units(more: u32) -> (Documents, Uuid, Uuid) {
     let mut world = World::new();
     let web = world.deploy("web", "web", 1);
     world.deploy("db", "db", 1);
@@ -51,8 +51,8 @@ pub(crate) fn with_units(more: u32) -> (Documents, Uuid, Uuid) {
 
 #[test]
 fn destroying_an_application_of_100_000_units_costs_as_much_as_one_of_ten() {
-    let (few, web, relation) = with_units(10);
-    let (many, same, _) = with_units(100_000);
+    let (few, web, relation) = application_with_units(10);
+    let (many, same, _) = application_with_units(100_000);
     assert_eq!(web, same, "ids are given in order");
     let application = |documents: &Documents| {
         cost(documents, |draft| {

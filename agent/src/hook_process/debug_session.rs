@@ -1,0 +1,115 @@
+//! Runs a hook or an action in the debug session of its unit (`state::unit::debug_session`).
+//!
+//! The shim starts a script instead of the charm's program. The script opens a window in the tmux session and waits until
+//! the window is closed. If the session has ended meanwhile, the charm's program runs as usual.
+
+use crate::folder::UnitFolder;
+use host::file::ignore_not_found;
+use host::shell::quote;
+use state::unit::debug_session::{DEBUG_SESSION_FILE, DebugMode, DebugSession};
+use state::unit::hook_context::HookContext;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The script that the shim runs, in the folder of the run. The names of its other files begin with it.
+const SCRIPT: &str = "debug";
+
+/// Waits for the end of the window, which is no child of this script.
+const WAIT_FOR_WINDOW: &str = r#"
+tmux has-session -t "$session" 2>/dev/null || exec "$program"
+export -p > "$files.environment"
+pid=$(tmux new-window -P -F '#{pane_pid}' -t "$session:" -n "$name" "bash $(printf %q "$files.window")") || exec "$program"
+is_open() { tmux list-panes -s -t "$session:" -F '#{pane_pid}' 2>/dev/null | grep -qx "$pid"; }
+while [ ! -s "$files.code" ] && is_open; do sleep 0.2; done
+code=$(cat "$files.code" 2>/dev/null)
+rm -f "$files".*
+exit "${code:-1}"
+"#;
+
+/// The shell of a person. Its environment is that of the hook, except for the terminal.
+const SHELL: &str = r#"
+exec env -i TERM="$TERM" bash --noprofile --rcfile "$files.profile" -i
+"#;
+
+const PROFILE: &str = r#"
+terminal=$TERM
+. "$files.environment"
+export TERM=$terminal
+cd "$PWD" || exit
+trap 'echo $? > "$files.code"' EXIT
+PS1="$name \\$ "
+cat <<END
+This shell runs instead of $name of $JUJU_UNIT_NAME. The hook tools work, and
+    $program
+runs the program of the charm. "exit" ends the run: with 0 it succeeds, with another code it fails.
+END
+"#;
+
+const CODE: &str = r#"
+terminal=$TERM
+. "$files.environment"
+export TERM=$terminal JUJU_DEBUG_AT="$at"
+cd "$PWD" && "$program"
+echo $? > "$files.code"
+"#;
+
+/// Returns the debug session of the unit if the run happens in it.
+fn session_of(folder: &UnitFolder, context: &HookContext) -> io::Result<Option<DebugSession>> {
+    let Some(text) = ignore_not_found(fs::read(folder.file(DEBUG_SESSION_FILE)))? else { return Ok(None) };
+    let session: DebugSession = serde_json::from_slice(&text)?;
+    Ok(session.concerns(&context.trigger).then_some(session))
+}
+
+/// Returns the path that the shim executes for a program of the charm: a script, which it writes, if the run happens in
+/// the debug session of its unit, else the program itself. A session that cannot be read is logged and has no effect.
+pub(super) fn program(
+    folder: &UnitFolder,
+    run_folder: &Path,
+    context: &HookContext,
+    program: PathBuf,
+) -> PathBuf {
+    let script = run_folder.join(SCRIPT);
+    let write = |session: DebugSession| write_scripts(&session, &script, context, &program);
+    match session_of(folder, context).and_then(|session| session.map(write).transpose()) {
+        Ok(None) => program,
+        Ok(Some(())) => script,
+        Err(error) => {
+            tracing::warn!("cannot use the debug session of the unit: {error}");
+            program
+        }
+    }
+}
+
+fn write_scripts(
+    session: &DebugSession,
+    script: &Path,
+    context: &HookContext,
+    program: &Path,
+) -> io::Result<()> {
+    let name = context.trigger.dispatch_path().unwrap_or_default();
+    let name = name.rsplit('/').next().unwrap_or_default();
+    let at = match &session.mode {
+        DebugMode::Shell => "",
+        DebugMode::Code { at } => at,
+    };
+    let variables = [
+        ("session", session.tmux.as_str()),
+        ("name", name),
+        ("program", &program.to_string_lossy()),
+        ("files", &script.to_string_lossy()),
+        ("at", at),
+    ];
+    let mut head = String::from("#!/bin/bash\n");
+    for (variable, value) in variables {
+        head += &format!("{variable}={}\n", quote(value));
+    }
+    head += "tmux() { command tmux -L \"$session\" \"$@\"; }\n";
+    let write = |suffix: &str, text: &str| {
+        let file = PathBuf::from(format!("{}{suffix}", script.display()));
+        super::create_file(&file, format!("{head}{text}").as_bytes(), 0o700)
+    };
+    write(".profile", PROFILE)?;
+    write(".window", if session.mode == DebugMode::Shell { SHELL } else { CODE })?;
+    write("", WAIT_FOR_WINDOW)
+}

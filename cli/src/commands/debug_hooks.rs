@@ -1,0 +1,183 @@
+//! `debug-hooks UNIT [HOOK…]` and `debug-code UNIT [HOOK…]`: a terminal in which the hooks of a unit run (spec/clients.md
+//! 3.2).
+//!
+//! The command starts a tmux session in the machine of the unit, and writes into the folder of the unit what the session
+//! concerns; the unit's agent opens a window for each of these hooks. When the terminal is closed the session ends, and
+//! further hooks run as usual.
+
+use crate::command_error::CommandError;
+use crate::commands::ssh::{NO_KEY_CHECKS, require_no_container};
+use crate::machine_access::{MachineAccess, Target};
+use crate::session::CommandSession;
+use api::machine_folder::{AGENTS_DIR, DATA_DIR};
+use api::{GetDeclaredActions, GetStatus, Status, UnitChoice, UserPort};
+use clap::Args;
+use host::shell::quote;
+use state::terms::names::UnitName;
+use state::terms::refusal::EntityKind;
+use state::unit::debug_session::{DEBUG_SESSION_FILE, DebugMode, DebugSession};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+
+/// The end of the names of hooks that belong to an endpoint, a storage or a workload of the charm.
+const HOOK_SUFFIXES: [&str; 8] = [
+    "-relation-created",
+    "-relation-joined",
+    "-relation-changed",
+    "-relation-departed",
+    "-relation-broken",
+    "-storage-attached",
+    "-storage-detaching",
+    "-pebble-ready",
+];
+
+/// The other hooks.
+const HOOKS: [&str; 14] = [
+    "install",
+    "leader-elected",
+    "leader-settings-changed",
+    "config-changed",
+    "start",
+    "upgrade-charm",
+    "update-status",
+    "stop",
+    "remove",
+    "secret-changed",
+    "secret-remove",
+    "secret-rotate",
+    "secret-expired",
+    "collect-metrics",
+];
+
+/// Arguments of `debug-hooks`.
+#[derive(Debug, Args)]
+pub struct DebugHooksArgs {
+    /// The unit: web/0, or web/leader
+    #[arg(value_name = "UNIT")]
+    pub unit: UnitChoice,
+    /// The hooks and actions for which a shell is opened; by default all
+    #[arg(value_name = "HOOK")]
+    pub names: Vec<String>,
+    /// Accept the key of a manually provisioned machine without a check
+    #[arg(long)]
+    pub no_host_key_checks: bool,
+    /// Accepted without effect: the machines are reached directly
+    #[arg(long)]
+    pub proxy: bool,
+    /// Refused: charms have no workload containers here
+    #[arg(long, value_name = "CONTAINER")]
+    pub container: Option<String>,
+}
+
+/// Arguments of `debug-code`.
+#[derive(Debug, Args)]
+pub struct DebugCodeArgs {
+    #[command(flatten)]
+    pub session: DebugHooksArgs,
+    /// The breakpoints at which the charm stops, as its framework names them
+    #[arg(long, default_value = "all", value_name = "BREAKPOINTS")]
+    pub at: String,
+}
+
+/// Opens a shell instead of each hook.
+///
+/// # Errors
+/// If there is no such unit, hook or action, or its machine does not run.
+pub async fn hooks<A: UserPort>(
+    args: &DebugHooksArgs,
+    session: &CommandSession<A>,
+) -> Result<(), CommandError> {
+    open(args, DebugMode::Shell, session).await
+}
+
+/// Runs each hook in the terminal.
+///
+/// # Errors
+/// As [`hooks`].
+pub async fn code<A: UserPort>(
+    args: &DebugCodeArgs,
+    session: &CommandSession<A>,
+) -> Result<(), CommandError> {
+    open(&args.session, DebugMode::Code { at: args.at.clone() }, session).await
+}
+
+async fn open<A: UserPort>(
+    args: &DebugHooksArgs,
+    mode: DebugMode,
+    session: &CommandSession<A>,
+) -> Result<(), CommandError> {
+    require_no_container(args.container.as_deref())?;
+    let status = session.api.handle(GetStatus).await?;
+    let unit = find_unit(&args.unit, &status)?;
+    let declared = GetDeclaredActions { application: unit.application.clone() };
+    let actions = session.api.handle(declared).await?;
+    for name in &args.names {
+        let is_hook =
+            HOOKS.contains(&name.as_str()) || HOOK_SUFFIXES.iter().any(|suffix| name.ends_with(suffix));
+        if !is_hook && !actions.contains_key(name) {
+            return Err(CommandError::new(format!("unit {unit} contains neither hook nor action {name:?}"))
+                .hint(format!("list the actions with: pintle actions {}", unit.application)));
+        }
+    }
+    let name = unit.to_string();
+    let checks = args.no_host_key_checks.then_some(NO_KEY_CHECKS).into_iter().flatten().map(str::to_owned);
+    let options: Vec<String> = checks.chain(["-t".to_owned()]).collect();
+    let access = MachineAccess::find(&Target::new(&name), &options, &status, &session.dir)?;
+    let folder = match &access {
+        MachineAccess::Folder(machine) => machine.clone(),
+        MachineAccess::Container(_) | MachineAccess::Remote(..) => PathBuf::from(DATA_DIR),
+    };
+    let debug = DebugSession { tmux: unit.tag(), names: args.names.iter().cloned().collect(), mode };
+    let script = script(&unit, &debug, &folder.join(AGENTS_DIR).join(unit.tag()));
+    let line = match &access {
+        MachineAccess::Folder(_) => script,
+        // a container does not see the terminal of this host
+        MachineAccess::Container(_) => format!("exec script -qec {} /dev/null", quote(&script)),
+        MachineAccess::Remote(..) => {
+            let script = quote(&script);
+            format!("if [ \"$(id -u)\" = 0 ]; then exec sh -c {script}; else exec sudo sh -c {script}; fi")
+        }
+    };
+    let mut command = access.shell(None, Some(&line));
+    let program = command.get_program().to_string_lossy().into_owned();
+    Err(CommandError::new(format!("cannot run {program}: {}", command.exec())))
+}
+
+fn find_unit(choice: &UnitChoice, status: &Status) -> Result<UnitName, CommandError> {
+    let application = status.applications.get(choice.application());
+    let application =
+        application.ok_or_else(|| CommandError::not_found(EntityKind::Application, choice.application()))?;
+    let found = application.units.iter().find(|(name, status)| match choice {
+        UnitChoice::Name(wanted) => *name == wanted,
+        UnitChoice::LeaderOf(_) => status.leader,
+    });
+    let (name, _) = found.ok_or_else(|| CommandError::not_found(EntityKind::Unit, choice.to_string()))?;
+    Ok(name.clone())
+}
+
+/// The script that opens the session in the machine. The session ends with the script, and the file of the session is
+/// written after the session was started: a hook that starts before runs as usual.
+fn script(unit: &UnitName, session: &DebugSession, folder: &Path) -> String {
+    let text = serde_json::to_string(session).expect("it is plain data");
+    let (folder, tmux) = (quote(&folder.to_string_lossy()), quote(&session.tmux));
+    let (file, text) = (DEBUG_SESSION_FILE, quote(&text));
+    format!(
+        r#"cd {folder} || exit 1
+umask 077
+if ! command -v tmux >/dev/null; then
+    echo "ERROR cannot debug {unit}: its machine has no tmux" >&2
+    echo "hint: install it there: apt-get install tmux" >&2
+    exit 1
+fi
+if tmux -L {tmux} has-session -t {tmux} 2>/dev/null; then
+    echo "ERROR {unit} is being debugged in another terminal" >&2
+    exit 1
+fi
+trap 'rm -f {file}; tmux -L {tmux} kill-server 2>/dev/null' EXIT
+trap 'exit 1' HUP INT TERM
+tmux -L {tmux} new-session -d -s {tmux} -n waiting "echo 'Each hook of {unit} opens a window. The session ends with this shell.'; exec bash" || exit 1
+printf %s {text} > {file}.new && mv {file}.new {file} || exit 1
+tmux -L {tmux} attach-session -t {tmux}
+"#
+    )
+}
