@@ -110,7 +110,7 @@ fn an_invalid_command_line_is_a_usage_error() {
 
 #[test]
 fn an_unsupported_command_is_not_defined() {
-    for verb in NOT_OFFERED {
+    for (verb, _) in NOT_OFFERED {
         let parsed = parse(verb).expect("any verb is taken");
         assert!(matches!(parsed.verb, Verb::External(_)), "{verb} is offered");
     }

@@ -397,8 +397,8 @@ const SIMILARITY_MIN: f64 = 0.85;
 /// The error for a word that is not a command: either a command of Juju that is not supported, or unknown.
 fn unknown_verb(words: &[String]) -> CommandError {
     let verb = words.first().map_or("", String::as_str);
-    if NOT_OFFERED.contains(&verb) {
-        return CommandError::new(format!("not offered here: {verb}"));
+    if let Some((_, instead)) = NOT_OFFERED.iter().find(|(known, _)| *known == verb) {
+        return CommandError::new(format!("not offered here: {verb}")).hint(*instead);
     }
     let known = Arguments::command();
     let similarity = |name: &str| strsim::jaro_winkler(name, verb);
