@@ -10,7 +10,7 @@ use crate::fault;
 use crate::folder::{self, UnitFolder};
 use crate::hook_process::kill_remaining_processes;
 use crate::service::{self, AgentExit, Supervision};
-use crate::socket_dir::socket_dir;
+use crate::socket_dir;
 use anyhow::{Context, Result, bail};
 use api::machine_folder::{AGENTS_DIR, FINISHED, QUARANTINE_DIR, RECALLING, TOKEN_ACCEPTED};
 use api::{AgentConfig, AgentKind};
@@ -269,9 +269,7 @@ impl Deployer {
     /// # Errors
     /// If a file or folder cannot be deleted or moved.
     pub fn delete(&self, folder: &UnitFolder) -> Result<()> {
-        if let Ok(sockets) = socket_dir(folder) {
-            ignore_not_found(fs::remove_dir_all(sockets))?;
-        }
+        socket_dir::remove(folder)?;
         ignore_not_found(fs::remove_dir_all(folder.tools()))?;
         self.move_to_removed(folder)?;
         Ok(())
