@@ -3,7 +3,7 @@
 
 use agent::config;
 use agent::deployer::Deployer;
-use agent::service::{Supervision, systemd};
+use agent::service::{Supervision, unit_files};
 use agent::uninstall;
 use api::{AgentConfig, AgentKind};
 use hook_client::shim::SHIM_PID;
@@ -169,7 +169,7 @@ fn the_removal_service_deletes_the_remaining_folder_and_itself() {
         fs::create_dir(&data).expect("made");
         mount(&data);
         dead_machine(parent.path());
-        systemd::install(Path::new("/"), Path::new(AGENT), &data).expect("installed");
+        unit_files::install(Path::new("/"), Path::new(AGENT), &data).expect("installed");
         let file = Path::new("/etc/systemd/system/pintle-machine.service");
         let uninstall = || agent(&programs).args(["uninstall", "--data"]).arg(&data).output();
         assert!(!uninstall().expect("it runs").status.success(), "the removal was not started");
