@@ -222,6 +222,26 @@ impl Deployer {
         self.stop_processes(folder).await
     }
 
+    /// Stops the agents and hooks of all folders below `agents/` and `quarantine/`, and removes their sockets. Which unit
+    /// a folder belongs to need not be known. For a Dead machine, which starts no agent again.
+    ///
+    /// # Errors
+    /// If the folders cannot be listed, or an agent or hook cannot be stopped; the others are stopped.
+    pub async fn stop_all(&self) -> Result<()> {
+        let mut errors = Vec::new();
+        for parent in [AGENTS_DIR, QUARANTINE_DIR] {
+            for folder in folders_in(&self.machine.join(parent))? {
+                let stopped = self.stop_processes(&folder).await;
+                let stopped = stopped.and_then(|()| Ok(socket_dir::remove(&folder)?));
+                errors.extend(stopped.err().map(|error| format!("{folder}: {error:#}")));
+            }
+        }
+        match errors[..] {
+            [] => Ok(()),
+            _ => bail!("cannot stop all agents of this machine: {}", errors.join("; ")),
+        }
+    }
+
     async fn stop_processes(&self, folder: &UnitFolder) -> Result<()> {
         self.supervision.stop(folder).await?;
         for run in unfinished_runs(folder)? {

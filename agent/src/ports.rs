@@ -184,6 +184,9 @@ pub trait Deployments {
     fn ensure_running(&self, unit: Uuid, folder: &Self::Folder, assigned: bool) -> anyhow::Result<()>;
     /// Stops the agent and kills the remaining processes of its hooks. The agent is not started again.
     fn stop(&self, folder: &Self::Folder) -> impl Future<Output = anyhow::Result<()>>;
+    /// Stops the agents and hooks of all folders, of those that cannot be identified and of quarantined ones, too,
+    /// because the machine is Dead. Each is stopped whether or not another one can be.
+    fn stop_all(&self) -> impl Future<Output = anyhow::Result<()>>;
     /// Deletes the folder and everything else of the unit.
     fn delete(&self, unit: Uuid, folder: &Self::Folder) -> impl Future<Output = anyhow::Result<()>>;
     /// Stops the agent and moves the folder away from the unit's name. Returns the new path, for the log.
@@ -223,6 +226,7 @@ pub trait StorageHost {
     ) -> impl Future<Output = anyhow::Result<()>>;
     /// Provides again what was provided before the host was booted. The controller need not be reachable.
     fn restore_storage(&self) -> impl Future<Output = anyhow::Result<()>>;
-    /// Unmounts everything, because the folder of the machine is about to be deleted.
+    /// Unmounts everything, also what a process uses, because the folder of the machine is about to be deleted. Each
+    /// instance is released whether or not another one can be.
     fn release_all_storage(&self) -> impl Future<Output = anyhow::Result<()>>;
 }

@@ -247,6 +247,10 @@ impl Deployments for UnitSupervisor {
         self.deployer.stop(folder).await
     }
 
+    async fn stop_all(&self) -> Result<()> {
+        self.deployer.stop_all().await
+    }
+
     async fn delete(&self, unit: Uuid, folder: &UnitFolder) -> Result<()> {
         self.deployer.delete(folder)?;
         self.forget(unit);
