@@ -80,12 +80,12 @@ pub trait HookHost {
     ///
     /// # Errors
     /// A message for the charm.
-    fn request_secret(&self, need: &SecretRequest) -> impl Future<Output = Result<SecretAnswer, String>>;
+    fn request_secret(&self, request: &SecretRequest) -> impl Future<Output = Result<SecretAnswer, String>>;
     /// Fetches the file of a resource. The caller verifies the digest. Waits a bounded time for the controller.
     ///
     /// # Errors
     /// A message for the charm.
-    fn fetch_resource(&self, need: &ResourceRequest) -> impl Future<Output = Result<Vec<u8>, String>>;
+    fn fetch_resource(&self, request: &ResourceRequest) -> impl Future<Output = Result<Vec<u8>, String>>;
 }
 
 /// The charm of a unit: its folder and its processes.
@@ -128,7 +128,7 @@ pub trait CharmHost {
     fn stop(&self, run: &Run) -> impl Future<Output = ()>;
     /// Deletes what the runs that have ended do not need any more. Called while nothing is to be done.
     fn clean_up(&self);
-    /// Requests that the machine agent ends this boot. The request is executed later.
+    /// Requests a reboot of the machine, which the machine agent performs later.
     fn reboot(&self, boot: &str) -> impl Future<Output = ()>;
 }
 

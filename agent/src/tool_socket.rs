@@ -102,10 +102,10 @@ pub fn listen(path: &Path, context_state: watch::Receiver<ContextState>) -> io::
     let listener = UnixListener::bind(path)?;
     let file = SocketFile { path: path.to_owned(), identity: identity(path)? };
     // `SocketState::turn` admits one call at a time, so one place suffices
-    let (calls, of_hook) = mpsc::channel(1);
+    let (calls, tool_calls) = mpsc::channel(1);
     let (commands, requested_commands) = mpsc::channel(COMMANDS_WAITING_MAX);
     tokio::spawn(accept(listener, calls, commands, context_state));
-    Ok(Calls { file, of_hook, requested_commands })
+    Ok(Calls { file, tool_calls, requested_commands })
 }
 
 /// The file of a socket, as it was bound.
@@ -138,7 +138,7 @@ pub struct Calls {
     /// The file to which tools connect.
     pub file: SocketFile,
     /// The tool calls of the running hook.
-    pub of_hook: mpsc::Receiver<ToolCall>,
+    pub tool_calls: mpsc::Receiver<ToolCall>,
     /// The requests of `juju-exec`, which need no running hook.
     pub requested_commands: mpsc::Receiver<ToolCall>,
 }

@@ -176,7 +176,7 @@ pub async fn run(dir: PathBuf, log_filter: LogFilter) -> Result<ExitCode> {
             .collect(),
         ..MachineFacts::default()
     };
-    let charms = HostCharms::new(folder.clone(), host_environment, calls.of_hook, context_state);
+    let charms = HostCharms::new(folder.clone(), host_environment, calls.tool_calls, context_state);
     let clock = HostClock::new(&folder.machine().join(reboot_request::BOOT_FILE));
     let view = ViewCache::load(&folder).await;
     let view = view.filter(|view| view.unit.uuid == config.uuid);
@@ -270,20 +270,20 @@ async fn until_restart(
     }
 }
 
-/// Links every tool name to the one client (spec/hook-tools.md 1.1), except `juju-exec` and `juju-run`, which are
+/// Links every tool name to the one program (spec/hook-tools.md 1.1), except `juju-exec` and `juju-run`, which are
 /// scripts.
 fn link_tools(folder: &UnitFolder) -> Result<()> {
     let tools = folder.tools();
     public_dir(tools.parent().unwrap_or(&tools))?;
     public_dir(&tools)?;
-    let client = require_hook_program()?;
+    let program = require_hook_program()?;
     juju_paths::write_exec_scripts(&tools, &folder.machine())?;
     for name in commands::NAMES.iter().filter(|name| !juju_paths::EXEC_NAMES.contains(name)) {
         let link = tools.join(name);
-        if std::fs::read_link(&link).ok().as_ref() != Some(&client) {
+        if std::fs::read_link(&link).ok().as_ref() != Some(&program) {
             let temporary = tools.join(format!(".{name}.new"));
             std::fs::remove_file(&temporary).ok();
-            std::os::unix::fs::symlink(&client, &temporary)?;
+            std::os::unix::fs::symlink(&program, &temporary)?;
             std::fs::rename(&temporary, &link)?;
         }
     }

@@ -190,9 +190,9 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> HookHost for AgentState<S, 
         Ok(())
     }
 
-    async fn request_secret(&self, need: &SecretRequest) -> Result<SecretAnswer, String> {
+    async fn request_secret(&self, request: &SecretRequest) -> Result<SecretAnswer, String> {
         let late = pin!(self.clock.sleep_until(self.clock.since_boot_ms() + TOOL_REQUEST_TIMEOUT_MS));
-        let answer = pin!(secret_until_answered(self, need));
+        let answer = pin!(secret_until_answered(self, request));
         tokio::select! {
             biased;
             answer = answer => answer,
@@ -200,7 +200,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> HookHost for AgentState<S, 
         }
     }
 
-    async fn fetch_resource(&self, need: &ResourceRequest) -> Result<Vec<u8>, String> {
-        fetch_resource(self, need).await
+    async fn fetch_resource(&self, request: &ResourceRequest) -> Result<Vec<u8>, String> {
+        fetch_resource(self, request).await
     }
 }
