@@ -11,6 +11,7 @@ use state::charm::Charm;
 use state::terms::names::Uuid;
 use state::views::inline_settings;
 use std::future::Future;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// A charm archive that was stored.
@@ -72,9 +73,10 @@ pub trait Environment: Send + Sync + 'static {
         async { self.archive(sha256).await.is_some() }
     }
     /// Opens the archive or file of this digest, to send it in pieces; none if it is absent or known to be damaged, or
-    /// if archives are no files here.
-    fn open_archive(&self, _sha256: &str) -> impl Future<Output = Option<ArchiveFile>> + Send {
-        std::future::ready(None)
+    /// if archives are no files here. An error does not prove that it is absent: a limit of the host may be reached, or its
+    /// disk may fail.
+    fn open_archive(&self, _sha256: &str) -> impl Future<Output = io::Result<Option<ArchiveFile>>> + Send {
+        std::future::ready(Ok(None))
     }
     /// Returns the digests of all stored archives.
     fn archives(&self) -> impl Future<Output = Vec<String>> + Send;
