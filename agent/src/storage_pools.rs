@@ -19,6 +19,7 @@ use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 use state::terms::storage::{MachineAttachment, MachineStorage, StorageId, StoragePool};
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
@@ -252,14 +253,22 @@ fn create_device_files() -> Result<()> {
         if !name.as_encoded_bytes().starts_with(b"loop") {
             continue;
         }
-        // a device that is removed meanwhile has no file any more
-        if let Some(numbers) = ignore_not_found(fs::read_to_string(device.path().join("dev")))? {
+        if let Some(numbers) = ignore_removed_device(fs::read_to_string(device.path().join("dev")))? {
             let (major, minor) = numbers.trim().split_once(':').context("a device number is MAJOR:MINOR")?;
             let number = makedev(major.parse()?, minor.parse()?);
             create_device_file(&Path::new("/dev").join(name), SFlag::S_IFBLK, number)?;
         }
     }
     Ok(())
+}
+
+/// Maps the errors of a device that was removed meanwhile to `None`: it has no file any more, or the kernel does not read
+/// it any more.
+fn ignore_removed_device<T>(read: io::Result<T>) -> io::Result<Option<T>> {
+    match read {
+        Err(error) if error.raw_os_error() == Some(Errno::ENODEV as i32) => Ok(None),
+        read => ignore_not_found(read),
+    }
 }
 
 fn create_device_file(path: &Path, kind: SFlag, number: u64) -> Result<()> {
@@ -378,6 +387,15 @@ mod tests {
         }
         pools.release_storage(&id(), &wanted).await.unwrap();
         assert!(is_mount_point(proc).unwrap());
+    }
+
+    #[test]
+    fn a_device_that_is_removed_meanwhile_is_no_error() {
+        let failed = |errno: Errno| Err::<(), _>(io::Error::from_raw_os_error(errno as i32));
+        for removed in [Errno::ENOENT, Errno::ENODEV] {
+            assert!(ignore_removed_device(failed(removed)).unwrap().is_none());
+        }
+        ignore_removed_device(failed(Errno::EIO)).unwrap_err();
     }
 
     /// A link that refers to itself stands for any file that cannot be seen.
