@@ -119,7 +119,7 @@ pub struct SocketFile {
 impl SocketFile {
     /// Whether it is certain that the path does not lead to this socket any more: no tool can connect, although the
     /// socket is still open.
-    pub fn is_gone(&self) -> bool {
+    pub fn was_removed(&self) -> bool {
         match identity(&self.path) {
             Ok(found) => found != self.identity,
             Err(error) => matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),

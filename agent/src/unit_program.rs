@@ -263,7 +263,7 @@ async fn until_restart(
         if config::read(folder.root()).ok().as_ref() != Some(known) {
             return RestartCause::Configuration;
         }
-        if socket.is_gone() {
+        if socket.was_removed() {
             return RestartCause::Socket;
         }
         tokio::time::timeout(file_watch::POLL, hangup.recv()).await.ok();

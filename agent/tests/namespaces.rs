@@ -304,7 +304,7 @@ fn no_enrolment_deletes_the_files_behind_a_link() {
         fs::write(export.join("file"), "of others").expect("written");
         let link = parent.path().join("link");
         std::os::unix::fs::symlink(&data, &link).expect("linked");
-        uninstall::clear_dead(&link).err().expect("a link is refused");
+        uninstall::clear_dead(&link).expect_err("a link is refused");
         assert!(export.join("file").exists());
         let opened = fs::File::open(&export).expect("it is held");
         let above = parent.path().join("above");
