@@ -3,7 +3,7 @@
 
 use crate::enrolment::EnrolmentRequest;
 use crate::installed_programs::{self, require_hook_program};
-use crate::service::{Supervision, systemd};
+use crate::service::{Supervision, unit_files};
 use crate::{fault, inspect, juju_exec, machine_program, unit_program};
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
@@ -119,7 +119,7 @@ pub fn main() -> ExitCode {
             run_async(|log_filter| machine_program::run(data.folder, supervision, log_filter))
         }
         Command::Install { data, root: Some(root), program: Some(program) } => {
-            systemd::install(&root, &program, &data.folder).map(|()| ExitCode::SUCCESS)
+            unit_files::install(&root, &program, &data.folder).map(|()| ExitCode::SUCCESS)
         }
         Command::Install { data, .. } => run_async(|_| machine_program::install(data.folder)),
         Command::Uninstall(data) => run_async(|_| machine_program::resume_uninstall(data.folder)),

@@ -10,12 +10,13 @@ use crate::fault;
 use crate::folder::{self, UnitFolder};
 use crate::hook_process::kill_remaining_processes;
 use crate::service::{self, AgentExit, Supervision};
-use crate::socket_dir::socket_dir;
+use crate::socket_dir;
 use anyhow::{Context, Result, bail};
 use api::machine_folder::{AGENTS_DIR, FINISHED, QUARANTINE_DIR, RECALLING, TOKEN_ACCEPTED};
 use api::{AgentConfig, AgentKind};
 use hook_client::shim::{OUTCOME, SHIM_PID};
 use host::file::{exists, ignore_not_found, sync_folder, write_atomic, write_atomic_unsynced};
+use host::tree;
 use state::terms::health::Fault;
 use state::terms::names::{UnitName, Uuid};
 use std::collections::BTreeMap;
@@ -222,6 +223,26 @@ impl Deployer {
         self.stop_processes(folder).await
     }
 
+    /// Stops the agents and hooks of all folders below `agents/` and `quarantine/`, and removes their sockets. Which unit
+    /// a folder belongs to need not be known. For a Dead machine, which starts no agent again.
+    ///
+    /// # Errors
+    /// If the folders cannot be listed, or an agent or hook cannot be stopped; the others are stopped.
+    pub async fn stop_all(&self) -> Result<()> {
+        let mut errors = Vec::new();
+        for parent in [AGENTS_DIR, QUARANTINE_DIR] {
+            for folder in folders_in(&self.machine.join(parent))? {
+                let stopped = self.stop_processes(&folder).await;
+                let stopped = stopped.and_then(|()| Ok(socket_dir::remove(&folder)?));
+                errors.extend(stopped.err().map(|error| format!("{folder}: {error:#}")));
+            }
+        }
+        match errors[..] {
+            [] => Ok(()),
+            _ => bail!("cannot stop all agents of this machine: {}", errors.join("; ")),
+        }
+    }
+
     async fn stop_processes(&self, folder: &UnitFolder) -> Result<()> {
         self.supervision.stop(folder).await?;
         for run in unfinished_runs(folder)? {
@@ -269,10 +290,8 @@ impl Deployer {
     /// # Errors
     /// If a file or folder cannot be deleted or moved.
     pub fn delete(&self, folder: &UnitFolder) -> Result<()> {
-        if let Ok(sockets) = socket_dir(folder) {
-            ignore_not_found(fs::remove_dir_all(sockets))?;
-        }
-        ignore_not_found(fs::remove_dir_all(folder.tools()))?;
+        socket_dir::remove(folder)?;
+        tree::remove(&folder.tools())?;
         self.move_to_removed(folder)?;
         Ok(())
     }
@@ -284,12 +303,12 @@ impl Deployer {
             self.machine.join(REMOVED_DIR).join(format!("{}-{}", folder.tag(), crate::clock::random_uuid()));
         fs::create_dir_all(self.machine.join(REMOVED_DIR))?;
         fs::rename(folder.root(), &removed)?;
-        Ok(fs::remove_dir_all(removed)?)
+        Ok(tree::remove(&removed)?)
     }
 
     /// Deletes folders that an earlier agent renamed and did not delete.
     pub fn delete_removed(&self) {
-        if let Err(error) = ignore_not_found(fs::remove_dir_all(self.machine.join(REMOVED_DIR))) {
+        if let Err(error) = tree::remove(&self.machine.join(REMOVED_DIR)) {
             tracing::warn!("cannot delete {}: {error}", self.machine.join(REMOVED_DIR).display());
         }
     }

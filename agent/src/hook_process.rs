@@ -359,7 +359,7 @@ fn create_empty(run_folder: &Path) -> io::Result<()> {
     let create = || DirBuilder::new().mode(0o700).create(run_folder);
     match create() {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            fs::remove_dir_all(run_folder)?;
+            host::tree::remove(run_folder)?;
             create()
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => folder::private_dir(run_folder),

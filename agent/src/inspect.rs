@@ -42,10 +42,10 @@ pub async fn show(dir: &Path) -> Result<String> {
     Ok(format!("{}{}", yaml::to_string(&head)?, yaml::to_string(&local)?))
 }
 
-/// The causes why the unit agent does not run. `client` is the program behind the hook tools.
-fn missing_agent_causes(folder: &UnitFolder, name: &UnitName, client: Result<PathBuf>) -> Vec<Cause> {
+/// The causes why the unit agent does not run. `program` is the program behind the hook tools.
+fn missing_agent_causes(folder: &UnitFolder, name: &UnitName, program: Result<PathBuf>) -> Vec<Cause> {
     let missing =
-        client.err().map(|error| agent_causes::missing_hook_tools(name).last_error(error.to_string()));
+        program.err().map(|error| agent_causes::missing_hook_tools(name).last_error(error.to_string()));
     let not_running = may_run(folder)
         .unwrap_or(true)
         .then(|| agent_causes::not_started(name, None).last_error(observation::last_error_line(folder, 0)));
@@ -85,12 +85,12 @@ fn text(causes: &[Cause], now: &Now) -> String {
     causes.iter().map(lines).collect()
 }
 
-/// What the unit in the folder `dir` waits for, or what its agent would do next. `client` is the program behind
+/// What the unit in the folder `dir` waits for, or what its agent would do next. `program` is the program behind
 /// the hook tools.
 ///
 /// # Errors
 /// If there is no stored state that can be read.
-pub async fn why(dir: &Path, client: Result<PathBuf>) -> Result<String> {
+pub async fn why(dir: &Path, program: Result<PathBuf>) -> Result<String> {
     let folder = UnitFolder::new(dir.to_path_buf());
     let is_running = service::running(&folder).is_some();
     let wall_now = Now { wall_ms: crate::clock::wall_ms(), ..Now::hypothetical() };
@@ -124,7 +124,7 @@ pub async fn why(dir: &Path, client: Result<PathBuf>) -> Result<String> {
         let running = format!("{name}: running {} (run {}): {reason}\n", run.operation, run.number);
         return Ok(first + &running + &last);
     }
-    let agent_causes = if is_running { Vec::new() } else { missing_agent_causes(&folder, name, client) };
+    let agent_causes = if is_running { Vec::new() } else { missing_agent_causes(&folder, name, program) };
     if view.is_none() && !agent_causes.is_empty() {
         return Ok(text(&agent_causes, &now) + &last);
     }
@@ -184,13 +184,13 @@ mod tests {
         };
         local.apply(&Event::Started(run.clone()));
         journal.append(&[Event::Started(run.clone())], &Arc::new(local)).await.expect("it is appended");
-        let (client, none) = (dir.path().join("pintle-hook"), Err(anyhow::anyhow!("it is missing")));
-        let why = async |client| why(dir.path(), client).await.expect("readable");
+        let (program, none) = (dir.path().join("pintle-hook"), Err(anyhow::anyhow!("it is missing")));
+        let why = async |program| why(dir.path(), program).await.expect("readable");
         let reason = start_reason::describe(&run.reason);
         let expected = format!("web/0: running {} (run {}): {reason}\n", run.operation, run.number);
 
         std::fs::write(folder.file("agent.log"), "started\nERROR the disk is full\n").expect("written");
-        let output = why(Ok(client.clone())).await;
+        let output = why(Ok(program.clone())).await;
         let absent = of_web(Duty::StartUnitAgent { machine: None }, Actor::OwnMachineAgent)
             .last_error("ERROR the disk is full".to_owned());
         let expected_absent = text(std::slice::from_ref(&absent), &Now::hypothetical());
@@ -198,7 +198,7 @@ mod tests {
         let missing = of_web(Duty::InstallHookTools, Actor::Operator).last_error("it is missing".to_owned());
         assert_eq!(why(none).await, text(&[missing, absent], &Now::hypothetical()));
         Process::current().write(&folder.file(AGENT_PID)).expect("written");
-        assert_eq!(why(Ok(client)).await, expected);
+        assert_eq!(why(Ok(program)).await, expected);
     }
 
     /// The folder of web/0 with its configuration and an idle state, two levels below that of its machine.
@@ -225,7 +225,7 @@ mod tests {
         (dir, folder)
     }
 
-    fn no_client() -> Result<PathBuf> {
+    fn no_program() -> Result<PathBuf> {
         Ok(PathBuf::from("pintle-hook"))
     }
 
@@ -240,7 +240,7 @@ mod tests {
         let fault = Fault::FolderFormat;
         let cause = of_web(Duty::ClearFault { fault, machine: None }, Actor::Operator)
             .last_error("ERROR its format is 2".to_owned());
-        let why = why(folder.root(), no_client()).await.expect("the state is explained");
+        let why = why(folder.root(), no_program()).await.expect("the state is explained");
         assert_eq!(why, text(&[cause], &Now::hypothetical()));
     }
 
@@ -250,9 +250,9 @@ mod tests {
         Process::current().write(&folder.file(AGENT_PID)).expect("written");
         let file = folder.file("journal.yaml.corrupt-1");
         std::fs::write(&file, "damaged").expect("written");
-        let named = why(folder.root(), no_client()).await.expect("the state is explained");
+        let named = why(folder.root(), no_program()).await.expect("the state is explained");
         std::fs::remove_file(file).expect("the damaged file exists");
-        let after = why(folder.root(), no_client()).await.expect("the state is explained");
+        let after = why(folder.root(), no_program()).await.expect("the state is explained");
         let files = vec!["journal.yaml.corrupt-1".to_owned()];
         let cause = of_web(Duty::InspectSetAside { files, machine: None }, Actor::Operator);
         assert_eq!(named, after + &text(&[cause], &Now::hypothetical()));

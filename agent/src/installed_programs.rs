@@ -32,12 +32,12 @@ pub fn hook_program() -> PathBuf {
 /// # Errors
 /// If it is missing.
 pub fn require_hook_program() -> anyhow::Result<PathBuf> {
-    let client = hook_program();
-    if !client.is_file() {
+    let program = hook_program();
+    if !program.is_file() {
         anyhow::bail!(
             "cannot start: {} is missing\nhint: install pintle-hook beside pintle-agent",
-            client.display()
+            program.display()
         );
     }
-    Ok(client)
+    Ok(program)
 }

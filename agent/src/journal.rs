@@ -28,6 +28,7 @@ pub const FORMAT: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
 struct StateFile {
+    /// The first line of the document in every format, so that it can be read without the rest ([`format_of`]).
     format: u32,
     /// The index of the last journal document that is included.
     index: u64,
@@ -112,17 +113,26 @@ enum Unreadable {
     OtherFormat { format: u32 },
 }
 
-fn decode_state(bytes: &[u8]) -> Result<StateFile, Unreadable> {
-    #[derive(Deserialize)]
-    struct FormatHeader {
-        format: u32,
+/// The undamaged document of `state.yaml`, which has the format [`FORMAT`].
+fn state_document(bytes: &[u8]) -> Result<&str, Unreadable> {
+    let document = verified(bytes).ok_or(Unreadable::Corrupt)?;
+    match format_of(document) {
+        Some(FORMAT) => Ok(document),
+        Some(format) => Err(Unreadable::OtherFormat { format }),
+        None => Err(Unreadable::Corrupt),
     }
-    let body = verified(bytes).ok_or(Unreadable::Corrupt)?;
-    let FormatHeader { format } = yaml::from_str(body).map_err(|_| Unreadable::Corrupt)?;
-    if format != FORMAT {
-        return Err(Unreadable::OtherFormat { format });
-    }
-    yaml::from_str(body).map_err(|_| Unreadable::Corrupt)
+}
+
+/// The format in the first line. The rest of another format need not even be YAML.
+fn format_of(document: &str) -> Option<u32> {
+    document.lines().next()?.strip_prefix("format: ")?.parse().ok()
+}
+
+/// Decodes `state.yaml`. The bytes are freed on the way, because the state may be large.
+fn decode_state(bytes: Vec<u8>) -> Result<StateFile, Unreadable> {
+    let value = yaml::value(state_document(&bytes)?).map_err(|_| Unreadable::Corrupt)?;
+    drop(bytes);
+    yaml::from_value(value).map_err(|_| Unreadable::Corrupt)
 }
 
 /// The content of both files together.
@@ -143,7 +153,7 @@ enum Recovered {
     },
 }
 
-fn recover(state: Option<&[u8]>, journal: &[u8]) -> Recovered {
+fn recover(state: Option<Vec<u8>>, journal: &[u8]) -> Recovered {
     let Some(state) = state else {
         return match journal.is_empty() {
             true => Recovered::Nothing,
@@ -176,7 +186,7 @@ fn recover(state: Option<&[u8]>, journal: &[u8]) -> Recovered {
 /// If a file cannot be read.
 pub async fn read_only_load<F: FolderFiles>(files: &F) -> Result<Option<Local>, DiskError> {
     let (state, journal) = (files.read(STATE).await?, files.read(JOURNAL).await?.unwrap_or_default());
-    Ok(match recover(state.as_deref(), &journal) {
+    Ok(match recover(state, &journal) {
         Recovered::State { local, .. } => Some(*local),
         Recovered::Nothing | Recovered::Corrupt { .. } | Recovered::OtherFormat { .. } => None,
     })
@@ -185,7 +195,7 @@ pub async fn read_only_load<F: FolderFiles>(files: &F) -> Result<Option<Local>, 
 /// The format of the folder's stored state, if it is not [`FORMAT`].
 pub async fn other_format<F: FolderFiles>(files: &F) -> Option<u32> {
     let state = files.read(STATE).await.ok().flatten()?;
-    match decode_state(&state) {
+    match state_document(&state) {
         Err(Unreadable::OtherFormat { format }) => Some(format),
         Ok(_) | Err(Unreadable::Corrupt) => None,
     }
@@ -198,8 +208,8 @@ pub async fn other_format<F: FolderFiles>(files: &F) -> Option<u32> {
 /// If the disk fails.
 pub async fn load<F: FolderFiles>(files: &F) -> Result<Loaded, DiskError> {
     let (state, journal) = (files.read(STATE).await?, files.read(JOURNAL).await?.unwrap_or_default());
-    let mut notes = Vec::new();
-    match recover(state.as_deref(), &journal) {
+    let (mut notes, has_state) = (Vec::new(), state.is_some());
+    match recover(state, &journal) {
         Recovered::Nothing => Ok(Loaded::Nothing),
         Recovered::OtherFormat { format } => Ok(Loaded::OtherFormat { format }),
         Recovered::State { local, index, torn_bytes } => {
@@ -212,7 +222,7 @@ pub async fn load<F: FolderFiles>(files: &F) -> Result<Loaded, DiskError> {
         }
         Recovered::Corrupt { state: state_corrupt, journal: journal_corrupt } => {
             for (name, corrupt, exists) in
-                [(STATE, state_corrupt, state.is_some()), (JOURNAL, journal_corrupt, !journal.is_empty())]
+                [(STATE, state_corrupt, has_state), (JOURNAL, journal_corrupt, !journal.is_empty())]
             {
                 if exists {
                     let what = if corrupt { "is corrupt" } else { "cannot be used without the other file" };

@@ -120,7 +120,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
                         tracing::info!("{line}");
                     }
                     match self.run_watch(watch).await {
-                        Ok(()) => return self.release_storage().await,
+                        Ok(()) => return,
                         Err(error) => error,
                     }
                 }
@@ -128,7 +128,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
             };
             // the machine was removed by force while its agent was not connected
             if error.code == ErrorCode::Removed {
-                return self.release_storage().await;
+                return;
             }
             if let Some(line) = outage.record_failure(Channel::Watch, &error, self.clock.since_boot_ms()) {
                 tracing::warn!("{line}");
@@ -142,13 +142,16 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
         }
     }
 
-    /// Uninstalls the units of a Dead machine, and reports that to the controller (`uninstall`, steps 2 and 3).
+    /// Uninstalls the units of a Dead machine, and reports that to the controller (`uninstall`, steps 2 to 5). Nothing is
+    /// deleted while a process may use it.
     ///
     /// # Errors
-    /// If a unit agent cannot be stopped, a folder cannot be deleted, or the controller does not accept the report.
+    /// If an agent or a hook cannot be stopped, storage cannot be released, a folder cannot be deleted, or the controller
+    /// does not accept the report.
     pub async fn uninstall_units(&self) -> Result<()> {
+        self.deployments.stop_all().await?;
+        self.deployments.release_all_storage().await?;
         for (unit, folder) in self.deployments.deployed()? {
-            self.deployments.stop(&folder).await?;
             self.deployments.delete(unit, &folder).await?;
         }
         while let Err(error) = self.api.handle(ReportUninstalled).await {
@@ -160,13 +163,6 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
             self.sleep(LINK_RETRY_MAX_MS).await;
         }
         Ok(())
-    }
-
-    /// Unmounts all storage, so that the folder of the machine can be deleted.
-    async fn release_storage(&self) {
-        if let Err(error) = self.deployments.release_all_storage().await {
-            tracing::warn!("cannot unmount the storage of this machine: {error:#}");
-        }
     }
 
     async fn sleep(&self, ms: u64) {

@@ -16,7 +16,7 @@ use crate::installed_programs::{self, require_hook_program};
 use crate::juju_paths;
 use crate::machine_agent::MachineAgent;
 use crate::sd_notify::{self, NotifyState};
-use crate::service::{self, Supervision, systemd};
+use crate::service::{self, Supervision, systemd, unit_files};
 use crate::unit_supervisor::UnitSupervisor;
 use crate::{enrolment, reboot, reboot_request, socket_dir, uninstall};
 use anyhow::{Context, Result, bail};
@@ -64,7 +64,7 @@ pub async fn install(data: PathBuf) -> Result<ExitCode> {
     // 2. A service is installed for the next machine.
     // 3. It deletes its own service, which is now that of the next machine.
     systemd::stop_machine().await?;
-    systemd::install(Path::new("/"), installed_programs::agent_program(), &data)?;
+    unit_files::install(Path::new("/"), installed_programs::agent_program(), &data)?;
     systemd::start_installed().await?;
     Ok(ExitCode::SUCCESS)
 }

@@ -81,12 +81,12 @@ pub trait HookHost {
     ///
     /// # Errors
     /// A message for the charm.
-    fn request_secret(&self, need: &SecretRequest) -> impl Future<Output = Result<SecretAnswer, String>>;
+    fn request_secret(&self, request: &SecretRequest) -> impl Future<Output = Result<SecretAnswer, String>>;
     /// Fetches the file of a resource. The caller verifies the digest. Waits a bounded time for the controller.
     ///
     /// # Errors
     /// A message for the charm.
-    fn fetch_resource(&self, need: &ResourceRequest) -> impl Future<Output = Result<Vec<u8>, String>>;
+    fn fetch_resource(&self, request: &ResourceRequest) -> impl Future<Output = Result<Vec<u8>, String>>;
 }
 
 /// The charm of a unit: its folder and its processes.
@@ -130,7 +130,7 @@ pub trait CharmHost {
     fn stop(&self, run: &Run, has_run_ended: &Cell<bool>) -> impl Future<Output = ()>;
     /// Deletes what the runs that have ended do not need any more. Called while nothing is to be done.
     fn clean_up(&self);
-    /// Requests that the machine agent ends this boot. The request is executed later.
+    /// Requests a reboot of the machine, which the machine agent performs later.
     fn reboot(&self, boot: &str) -> impl Future<Output = ()>;
 }
 
@@ -186,6 +186,9 @@ pub trait Deployments {
     fn ensure_running(&self, unit: Uuid, folder: &Self::Folder, assigned: bool) -> anyhow::Result<()>;
     /// Stops the agent and kills the remaining processes of its hooks. The agent is not started again.
     fn stop(&self, folder: &Self::Folder) -> impl Future<Output = anyhow::Result<()>>;
+    /// Stops the agents and hooks of all folders, of those that cannot be identified and of quarantined ones, too,
+    /// because the machine is Dead. Each is stopped whether or not another one can be.
+    fn stop_all(&self) -> impl Future<Output = anyhow::Result<()>>;
     /// Deletes the folder and everything else of the unit.
     fn delete(&self, unit: Uuid, folder: &Self::Folder) -> impl Future<Output = anyhow::Result<()>>;
     /// Stops the agent and moves the folder away from the unit's name. Returns the new path, for the log.
@@ -225,6 +228,7 @@ pub trait StorageHost {
     ) -> impl Future<Output = anyhow::Result<()>>;
     /// Provides again what was provided before the host was booted. The controller need not be reachable.
     fn restore_storage(&self) -> impl Future<Output = anyhow::Result<()>>;
-    /// Unmounts everything, because the folder of the machine is about to be deleted.
+    /// Unmounts everything, also what a process uses, because the folder of the machine is about to be deleted. Each
+    /// instance is released whether or not another one can be.
     fn release_all_storage(&self) -> impl Future<Output = anyhow::Result<()>>;
 }

@@ -1,8 +1,9 @@
 //! Chooses the folder of a unit's tool socket: one that no other user can enter, replace, or create first.
 //!
 //! It is the folder `run` in the unit's folder, if the path is short enough for a socket. Otherwise `run` is a link
-//! to a folder elsewhere. A folder that belongs to another user is never used. The choice is kept as long as it is
-//! valid, because a running hook has the path of its socket in its environment.
+//! to a folder elsewhere: in `/run` for root, else in `/tmp`, because agents outlive the session of the user who started
+//! them, and `XDG_RUNTIME_DIR` is deleted at its end. A folder that belongs to another user is never used. The choice is
+//! kept as long as it is valid, because a running hook has the path of its socket in its environment.
 //!
 //! A folder elsewhere names its unit's folder in a link, so that it can be removed after a data folder was deleted as a
 //! whole ([`remove_abandoned`]).
@@ -39,13 +40,11 @@ pub fn socket_dir(folder: &UnitFolder) -> io::Result<PathBuf> {
     choose(folder, &bases(), PATH_BYTES_MAX)
 }
 
-/// The folders in which this user creates socket folders, in order of preference.
+/// The folders in which this user creates socket folders, in order of preference. They outlive every session.
 fn bases() -> Vec<PathBuf> {
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     // only root may create a folder in /run
     let system = geteuid().is_root().then(|| PathBuf::from("/run"));
-    let all = runtime.into_iter().chain(system).chain([PathBuf::from("/tmp")]);
-    all.filter(|base| base.is_dir()).collect()
+    system.into_iter().chain([PathBuf::from("/tmp")]).filter(|base| base.is_dir()).collect()
 }
 
 /// Removes this user's socket folders whose unit has no folder any more, and on whose socket nobody listens: their data
@@ -79,7 +78,7 @@ fn link_unit(dir: &Path, unit: &Path) -> io::Result<()> {
 }
 
 fn remove_abandoned_in(base: &Path) {
-    let own = format!("pintle-{}", geteuid());
+    let own = parent_name();
     let is_own =
         |name: &str| name == own || name.strip_prefix(&own).is_some_and(|rest| rest.starts_with('-'));
     let parents = entries(base).filter(|path| path.file_name().and_then(OsStr::to_str).is_some_and(is_own));
@@ -90,18 +89,33 @@ fn remove_abandoned_in(base: &Path) {
                 Err(error) => tracing::warn!("cannot remove {}: {error}", dir.display()),
             }
         }
+        remove_unpredictable(&parent);
     }
+}
+
+/// Removes a parent of socket folders with an unpredictable name, if it is empty. The other parent is kept, so that
+/// no other user takes its name.
+fn remove_unpredictable(parent: &Path) {
+    let prefix = format!("{}-", parent_name());
+    if parent.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with(&prefix)) {
+        fs::remove_dir(parent).ok();
+    }
+}
+
+/// The name of the folder of this user's socket folders in a base.
+fn parent_name() -> String {
+    format!("pintle-{}", geteuid())
 }
 
 /// Whether the folder of the unit does not exist, and nobody listens on the socket. What cannot be determined does not
 /// count as absent.
 fn is_abandoned(dir: &Path) -> bool {
     let Ok(unit) = fs::read_link(dir.join(UNIT_LINK)) else { return false };
-    matches!(host::file::exists(&unit), Ok(false)) && is_silent(&dir.join(SOCKET))
+    matches!(host::file::exists(&unit), Ok(false)) && has_no_listener(&dir.join(SOCKET))
 }
 
 /// Whether it is certain that nobody listens on a socket.
-fn is_silent(path: &Path) -> bool {
+fn has_no_listener(path: &Path) -> bool {
     let connected = || -> nix::Result<()> {
         let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
         let probe = socket::socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
@@ -118,6 +132,23 @@ fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> {
 pub fn existing(folder: &UnitFolder) -> PathBuf {
     let run = folder.file(SOCKET_DIR);
     fs::read_link(&run).unwrap_or(run)
+}
+
+/// Removes the folder of a unit's tool socket, wherever it is. A folder that is not this user's is left alone.
+///
+/// # Errors
+/// If the folder cannot be removed.
+pub fn remove(folder: &UnitFolder) -> io::Result<()> {
+    let dir = existing(folder);
+    if is_private(&dir) {
+        ignore_not_found(fs::remove_dir_all(&dir))?;
+        if dir != folder.file(SOCKET_DIR)
+            && let Some(parent) = dir.parent()
+        {
+            remove_unpredictable(parent);
+        }
+    }
+    Ok(())
 }
 
 fn choose(folder: &UnitFolder, bases: &[PathBuf], path_bytes_max: usize) -> io::Result<PathBuf> {
@@ -140,8 +171,8 @@ fn choose(folder: &UnitFolder, bases: &[PathBuf], path_bytes_max: usize) -> io::
     let digest = host::digest::sha256(folder.root().as_os_str().as_encoded_bytes());
     for base in bases {
         // another user cannot have guessed the second name
-        let own = base.join(format!("pintle-{}", geteuid()));
-        let unpredictable = base.join(format!("pintle-{}-{:032x}", geteuid(), host::random::random_u128()));
+        let own = base.join(parent_name());
+        let unpredictable = base.join(format!("{}-{:032x}", parent_name(), host::random::random_u128()));
         for dir in [own, unpredictable]
             .map(|parent| parent.join(&digest[..DIGEST_DIGITS]))
             .iter()
@@ -287,6 +318,46 @@ mod tests {
         assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
     }
 
+    /// 1. A user logs in, runs `pintle up`, which outlives the session, and logs out.
+    /// 2. The folder that `XDG_RUNTIME_DIR` names is deleted with the session.
+    #[test]
+    fn a_socket_folder_outlives_the_session_of_its_user() {
+        const THIS: &str = "socket_dir::tests::a_socket_folder_outlives_the_session_of_its_user";
+        const UNIT: &str = "PINTLE_TEST_UNIT_FOLDER";
+        if let Some(unit) = std::env::var_os(UNIT) {
+            socket_dir(&UnitFolder::new(unit.into())).unwrap();
+            return;
+        }
+        let (dir, _, _) = fixture();
+        let (folder, session) = (deep(dir.path()), dir.path().join("session"));
+        private_dir(&session).unwrap();
+        let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+        again.args([THIS, "--exact"]).env(UNIT, folder.root()).env("XDG_RUNTIME_DIR", &session);
+        assert!(again.output().unwrap().status.success());
+        let chosen = existing(&folder);
+        remove(&folder).unwrap();
+        assert!(chosen != folder.file(SOCKET_DIR) && !chosen.starts_with(&session), "{}", chosen.display());
+    }
+
+    #[test]
+    fn removing_a_socket_folder_creates_none_and_leaves_that_of_another_owner() {
+        let (dir, _, base) = fixture();
+        let folder = deep(dir.path());
+        let (max, bases) = (limit(&base), std::slice::from_ref(&base));
+        // another user has taken the first name
+        fs::write(base.join(parent_name()), "").unwrap();
+        let chosen = choose(&folder, bases, max).unwrap();
+        remove(&folder).unwrap();
+        assert_eq!(fs::read_dir(&base).unwrap().count(), 1, "its unpredictable parent is removed with it");
+        remove(&folder).unwrap();
+        assert_eq!(existing(&folder), chosen, "the choice stays until the unit's folder is deleted");
+        assert_eq!(fs::read_dir(&base).unwrap().count(), 1);
+        fs::create_dir_all(&chosen).unwrap();
+        fs::set_permissions(&chosen, fs::Permissions::from_mode(0o755)).unwrap();
+        remove(&folder).unwrap();
+        assert!(chosen.exists(), "others may enter it");
+    }
+
     #[test]
     fn a_folder_whose_unit_was_deleted_is_removed_unless_its_socket_is_used() {
         let (dir, _, base) = fixture();
@@ -308,5 +379,9 @@ mod tests {
         // the unit's disk is mounted again
         fs::create_dir_all(units[0].root()).expect("it is ours");
         assert_eq!(&choose(&units[0], std::slice::from_ref(&base), max).expect("a folder"), deleted);
+        let emptied = base.join(format!("{}-{:032x}", parent_name(), 0));
+        private_dir(&emptied).expect("created");
+        remove_abandoned_in(&base);
+        assert!(!emptied.exists() && base.join(parent_name()).exists());
     }
 }

@@ -14,11 +14,13 @@ use api::machine_folder::{DATA_DIR, DEVICE_FILE, STORAGE_DIR};
 use host::file::{exists, ignore_not_found, write_atomic};
 use host::mounts::mount_points;
 use host::program::{self, HostProgram};
+use host::tree;
 use nix::errno::Errno;
 use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 use state::terms::storage::{MachineAttachment, MachineStorage, StorageId, StoragePool};
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
@@ -79,11 +81,13 @@ impl StoragePools {
         self.data.join(STORAGE_DIR).join(format!("{}-{}-{digits}", id.name, id.number))
     }
 
-    /// The folders of all instances.
+    /// The folders of all instances, in the order of their names.
     fn folders(&self) -> Result<Vec<PathBuf>> {
         let entries = ignore_not_found(fs::read_dir(self.data.join(STORAGE_DIR)))?.into_iter().flatten();
-        let paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
-        Ok(paths.into_iter().filter(|path| path.is_dir()).collect())
+        let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+        paths.retain(|path| path.is_dir());
+        paths.sort();
+        Ok(paths)
     }
 
     async fn provide(&self, id: &StorageId, storage: &MachineStorage) -> Result<String> {
@@ -98,7 +102,7 @@ impl StoragePools {
             && provided.location() != Some(old)
             && is_mounted_at(&content, Path::new(old))?
         {
-            unmount(Path::new(old)).await?;
+            unmount(Path::new(old), InUse::Refuse).await?;
         }
         // stored first, so that a mount which is interrupted is found again
         let stored = BTreeMap::from([(&provided.id, &provided.storage)]);
@@ -153,12 +157,12 @@ impl StoragePools {
         Ok(target)
     }
 
-    async fn release(&self, folder: &Path) -> Result<()> {
+    async fn release(&self, folder: &Path, in_use: InUse) -> Result<()> {
         if let Some(provided) = Provided::read(folder)? {
             if let Some(target) = provided.location().map(Path::new)
                 && is_mounted_at(&folder.join(CONTENT_DIR), target)?
             {
-                unmount(target).await?;
+                unmount(target, in_use).await?;
             }
             ignore_not_found(fs::remove_file(folder.join(PROVIDED)))?;
         }
@@ -173,13 +177,13 @@ impl StoragePools {
 
     async fn delete(&self, id: &StorageId, storage: &MachineStorage) -> Result<()> {
         let folder = self.folder(id, storage);
-        self.release(&folder).await?;
-        unmount(&folder.join(CONTENT_DIR)).await?;
+        self.release(&folder, InUse::Refuse).await?;
+        unmount(&folder.join(CONTENT_DIR), InUse::Refuse).await?;
         // deleting would follow what a charm has mounted inside
         if let Some(mounted) = mount_points()?.iter().find(|mounted| mounted.starts_with(&folder)) {
             bail!("{} is still mounted", mounted.display());
         }
-        ignore_not_found(fs::remove_dir_all(&folder))?;
+        tree::remove(&folder)?;
         Ok(())
     }
 }
@@ -201,11 +205,27 @@ fn is_mounted_at(content: &Path, target: &Path) -> Result<bool> {
     Ok((content.dev(), content.ino()) == (mounted.dev(), mounted.ino()))
 }
 
+/// What happens to a mount that a process uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum InUse {
+    /// It stays mounted, which is an error.
+    Refuse,
+    /// It is removed from the tree of mounts, with those below it; the process keeps what it has open. For a machine whose
+    /// units have ended: services of its charms may still run.
+    Detach,
+}
+
 /// Unmounts a path if something is mounted there.
-async fn unmount(target: &Path) -> Result<()> {
-    match is_mount_point(target)? {
-        true => run("umount", &[], &[target]).await.map(drop),
-        false => Ok(()),
+async fn unmount(target: &Path, in_use: InUse) -> Result<()> {
+    if !is_mount_point(target)? {
+        return Ok(());
+    }
+    match run("umount", &[], &[target]).await {
+        Err(_) if in_use == InUse::Detach => {
+            let detached = nix::mount::umount2(target, nix::mount::MntFlags::MNT_DETACH);
+            detached.with_context(|| format!("cannot unmount {}", target.display()))
+        }
+        unmounted => unmounted.map(drop),
     }
 }
 
@@ -234,14 +254,22 @@ fn create_device_files() -> Result<()> {
         if !name.as_encoded_bytes().starts_with(b"loop") {
             continue;
         }
-        // a device that is removed meanwhile has no file any more
-        if let Some(numbers) = ignore_not_found(fs::read_to_string(device.path().join("dev")))? {
+        if let Some(numbers) = ignore_removed_device(fs::read_to_string(device.path().join("dev")))? {
             let (major, minor) = numbers.trim().split_once(':').context("a device number is MAJOR:MINOR")?;
             let number = makedev(major.parse()?, minor.parse()?);
             create_device_file(&Path::new("/dev").join(name), SFlag::S_IFBLK, number)?;
         }
     }
     Ok(())
+}
+
+/// Maps the errors of a device that was removed meanwhile to `None`: it has no file any more, or the kernel does not read
+/// it any more.
+fn ignore_removed_device<T>(read: io::Result<T>) -> io::Result<Option<T>> {
+    match read {
+        Err(error) if error.raw_os_error() == Some(Errno::ENODEV as i32) => Ok(None),
+        read => ignore_not_found(read),
+    }
 }
 
 fn create_device_file(path: &Path, kind: SFlag, number: u64) -> Result<()> {
@@ -274,7 +302,7 @@ impl StorageHost for StoragePools {
     }
 
     async fn release_storage(&self, id: &StorageId, storage: &MachineStorage) -> Result<()> {
-        self.release(&self.folder(id, storage)).await
+        self.release(&self.folder(id, storage), InUse::Refuse).await
     }
 
     async fn delete_storage(&self, id: &StorageId, storage: &MachineStorage) -> Result<()> {
@@ -291,18 +319,29 @@ impl StorageHost for StoragePools {
             };
             errors.extend(restored.err().map(|error| format!("{}: {error:#}", folder.display())));
         }
-        match errors[..] {
-            [] => Ok(()),
-            _ => bail!("{}", errors.join("; ")),
-        }
+        all_or_errors(&errors)
     }
 
     async fn release_all_storage(&self) -> Result<()> {
+        let mut errors = Vec::new();
         for folder in self.folders()? {
-            self.release(&folder).await?;
-            unmount(&folder.join(CONTENT_DIR)).await?;
+            // neither depends on the other
+            for released in [
+                self.release(&folder, InUse::Detach).await,
+                unmount(&folder.join(CONTENT_DIR), InUse::Detach).await,
+            ] {
+                errors.extend(released.err().map(|error| format!("{}: {error:#}", folder.display())));
+            }
         }
-        Ok(())
+        all_or_errors(&errors).context("cannot release all storage")
+    }
+}
+
+/// The result of what was attempted for each instance.
+fn all_or_errors(errors: &[String]) -> Result<()> {
+    match errors {
+        [] => Ok(()),
+        _ => bail!("{}", errors.join("; ")),
     }
 }
 
@@ -349,6 +388,15 @@ mod tests {
         }
         pools.release_storage(&id(), &wanted).await.unwrap();
         assert!(is_mount_point(proc).unwrap());
+    }
+
+    #[test]
+    fn a_device_that_is_removed_meanwhile_is_no_error() {
+        let failed = |errno: Errno| Err::<(), _>(io::Error::from_raw_os_error(errno as i32));
+        for removed in [Errno::ENOENT, Errno::ENODEV] {
+            assert!(ignore_removed_device(failed(removed)).unwrap().is_none());
+        }
+        ignore_removed_device(failed(Errno::EIO)).unwrap_err();
     }
 
     /// A link that refers to itself stands for any file that cannot be seen.

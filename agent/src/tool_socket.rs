@@ -12,8 +12,10 @@ mod silent_connections;
 use hook_client::{HEADER_BYTES, REQUEST_BYTES_MAX, ReplyFrame, RequestFrame, STDIN_BYTES_MAX, frame_length};
 use host::file::ignore_not_found;
 use silent_connections::SilentConnections;
+use std::fs;
 use std::io;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -96,19 +98,47 @@ pub enum ContextState {
 /// Listens at `path`, replacing an existing socket, and passes calls to the returned channel while the context is
 /// open. Must be called within a tokio runtime, and ends with it.
 pub fn listen(path: &Path, context_state: watch::Receiver<ContextState>) -> io::Result<Calls> {
-    ignore_not_found(std::fs::remove_file(path))?;
+    ignore_not_found(fs::remove_file(path))?;
     let listener = UnixListener::bind(path)?;
+    let file = SocketFile { path: path.to_owned(), identity: identity(path)? };
     // `SocketState::turn` admits one call at a time, so one place suffices
-    let (calls, of_hook) = mpsc::channel(1);
+    let (calls, tool_calls) = mpsc::channel(1);
     let (commands, requested_commands) = mpsc::channel(COMMANDS_WAITING_MAX);
     tokio::spawn(accept(listener, calls, commands, context_state));
-    Ok(Calls { of_hook, requested_commands })
+    Ok(Calls { file, tool_calls, requested_commands })
 }
 
-/// The calls that arrive at the socket, by kind.
+/// The file of a socket, as it was bound.
+#[derive(Clone, Debug)]
+pub struct SocketFile {
+    path: PathBuf,
+    /// Its device and inode.
+    identity: (u64, u64),
+}
+
+impl SocketFile {
+    /// Whether it is certain that the path does not lead to this socket any more: no tool can connect, although the
+    /// socket is still open.
+    pub fn was_removed(&self) -> bool {
+        match identity(&self.path) {
+            Ok(found) => found != self.identity,
+            Err(error) => matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
+        }
+    }
+}
+
+/// The device and inode of a file.
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let found = fs::symlink_metadata(path)?;
+    Ok((found.dev(), found.ino()))
+}
+
+/// The calls that arrive at the socket, by kind, and its file.
 pub struct Calls {
+    /// The file to which tools connect.
+    pub file: SocketFile,
     /// The tool calls of the running hook.
-    pub of_hook: mpsc::Receiver<ToolCall>,
+    pub tool_calls: mpsc::Receiver<ToolCall>,
     /// The requests of `juju-exec`, which need no running hook.
     pub requested_commands: mpsc::Receiver<ToolCall>,
 }

@@ -2,27 +2,32 @@
 //!
 //! 1. The file `dead` is written into the folder. From here on the agent does nothing else, however often it is
 //!    started.
-//! 2. Remaining unit agents are stopped and their folders deleted (`MachineAgent::uninstall_units`).
-//! 3. The agent reports to the controller that it is uninstalled. For a manually provisioned machine the
+//! 2. The agents and hooks of all units are stopped, in every folder below `agents/` and `quarantine/`, whether or not
+//!    its unit can be determined.
+//! 3. All storage is released: what is mounted outside of the folder, and the block devices. Services of charms may still
+//!    use it, so that a mount which is in use is detached.
+//! 4. The folders of the units are deleted (steps 2 to 5 are `MachineAgent::uninstall_units`).
+//! 5. The agent reports to the controller that it is uninstalled. For a manually provisioned machine the
 //!    controller then removes the record of the machine.
-//! 4. A child process leaves its folder to the provider that created it. A service is replaced by one that only
+//! 6. A child process leaves its folder to the provider that created it. A service is replaced by one that only
 //!    performs this step, at each boot; then the agent unmounts what is mounted in the folder, deletes
 //!    everything but `agent.yaml`, `dead` and the lock, deletes these in this order, then the folder, and last
-//!    the unit files.
+//!    the unit files. A folder that is a mount point itself is emptied and stays.
 //!
-//! After a crash between any two steps the next start resumes, because of the file `dead` or because of the
-//! replaced service.
+//! After a crash between any two steps the next start begins again with step 2, because of the file `dead`, or resumes
+//! step 6, because of the replaced service.
 
 use crate::juju_paths;
-use crate::service::systemd;
+use crate::service::{systemd, unit_files};
 use anyhow::{Context, Result, bail};
 use api::AgentConfig;
 use host::file::{exists, ignore_not_found, sync_folder, write_atomic};
 use host::lock::Lock;
 use host::mounts::mount_points;
+use host::tree;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The file that marks the folder of a Dead machine.
 const DEAD: &str = "dead";
@@ -46,28 +51,28 @@ pub fn mark_dead(data: &Path) -> Result<()> {
         .with_context(|| data.display().to_string())
 }
 
-/// Step 4 of a systemd service.
+/// Step 6 of a systemd service.
 ///
 /// # Errors
 /// If a file cannot be deleted, or systemd refuses.
 pub async fn uninstall(data: &Path) -> Result<()> {
-    systemd::replace_with_removal(Path::new("/"), crate::installed_programs::agent_program(), data)?;
+    unit_files::replace_with_removal(Path::new("/"), crate::installed_programs::agent_program(), data)?;
     juju_paths::withdraw(data)?;
     remove(data)?;
     systemd::uninstall().await
 }
 
-/// Resumes step 4 in the replaced service, after the host has rebooted in the middle of it.
+/// Resumes step 6 in the replaced service, after the host has rebooted in the middle of it.
 ///
 /// # Errors
 /// If the machine was not being uninstalled: nothing is deleted then.
 pub async fn resume(data: &Path) -> Result<()> {
-    resume_if(data, systemd::is_removal(Path::new("/"), data))?;
+    resume_if(data, unit_files::is_removal(Path::new("/"), data))?;
     systemd::uninstall().await
 }
 
-/// Deletes the folder if `is_removal`, which is whether the service was replaced. An absent folder does not
-/// prove that the machine is Dead, because its disk may not be mounted yet.
+/// Deletes the folder if `is_removal`, which is whether the service was replaced. The disk of the folder is mounted
+/// (`RequiresMountsFor` of the service), so that an absent folder was deleted.
 fn resume_if(data: &Path, is_removal: bool) -> Result<()> {
     if !is_removal {
         bail!("cannot uninstall {}: its removal was not started", data.display());
@@ -107,8 +112,15 @@ fn take_lock(data: &Path) -> Result<Option<Lock>> {
 /// 3. The agent deletes the files of that machine.
 ///
 /// # Errors
-/// If an agent runs in the folder, or a file cannot be deleted.
+/// If an agent runs in the folder, a file cannot be deleted, or `data` is a link: no machine is enrolled in the folder that
+/// it leads to, so nothing may be deleted there.
 pub fn clear_dead(data: &Path) -> Result<Option<Lock>> {
+    if data.is_symlink() {
+        bail!(
+            "cannot use {}: it is a link\nhint: replace it by a folder, or by a mount of the other folder (mount --bind)",
+            data.display()
+        );
+    }
     if exists(&data.join(AgentConfig::FILE))? && !is_dead(data)? {
         return Ok(None);
     }
@@ -121,7 +133,17 @@ fn remove(data: &Path) -> Result<()> {
     clear(data)?;
     ignore_not_found(fs::remove_file(data.join(LOCK)))?;
     // only if the folder is empty: another machine may have been enrolled in it since
-    fs::remove_dir(data).with_context(|| format!("cannot remove {}", data.display()))
+    let removed = match mounts()?.contains(&data.canonicalize()?) {
+        // the mount belongs to the host; nothing is removed from it
+        true if fs::read_dir(data)?.next().is_none() => Ok(()),
+        true => Err(io::ErrorKind::DirectoryNotEmpty.into()),
+        false => fs::remove_dir(data),
+    };
+    removed.with_context(|| format!("cannot remove {}", data.display()))
+}
+
+fn mounts() -> Result<Vec<PathBuf>> {
+    mount_points().context("cannot read the mount points")
 }
 
 /// Deletes everything but the lock, if the machine is Dead.
@@ -143,9 +165,9 @@ fn remove_identity_last(data: &Path, mut remove: impl FnMut(&Path) -> io::Result
 }
 
 fn empty(data: &Path) -> Result<()> {
-    // files of other mounted file systems must not be deleted
-    let mounted = mount_points().context("cannot read the mount points")?.into_iter().rev();
-    for mount in mounted.filter(|mount| mount.starts_with(data) && mount != data) {
+    // Files of other mounted file systems must not be deleted. The list of mounts has resolved paths.
+    let data = &data.canonicalize().with_context(|| format!("cannot open the folder {}", data.display()))?;
+    for mount in mounts()?.into_iter().rev().filter(|mount| mount.starts_with(data) && mount != data) {
         nix::mount::umount2(&mount, nix::mount::MntFlags::MNT_DETACH)
             .with_context(|| format!("cannot unmount {}", mount.display()))?;
     }
@@ -154,7 +176,7 @@ fn empty(data: &Path) -> Result<()> {
     for entry in fs::read_dir(data)?.flatten().filter(|entry| !is_kept(entry)) {
         let path = entry.path();
         let removed = match entry.file_type()?.is_dir() {
-            true => fs::remove_dir_all(&path),
+            true => tree::remove(&path),
             false => fs::remove_file(&path),
         };
         removed.with_context(|| format!("cannot delete {}", path.display()))?;

@@ -1,5 +1,5 @@
 //! The process of a unit agent: it locks the unit's folder, loads the stored state, opens the tool socket, and runs
-//! [`UnitAgent`] until it ends, a signal arrives or its configuration changes.
+//! [`UnitAgent`] until it ends, a signal arrives, its configuration changes or its socket is deleted.
 //!
 //! Two agents never serve one folder. A folder of another format or of another unit is refused without a change.
 //!
@@ -20,7 +20,7 @@ use crate::reboot_request;
 use crate::requested_commands::RequestedCommands;
 use crate::sd_notify::{self, NotifyState};
 use crate::socket_dir::{SOCKET, socket_dir};
-use crate::tool_socket::{self, ContextState};
+use crate::tool_socket::{self, ContextState, SocketFile};
 use crate::unit_agent::{UnitAgent, UnitAgentEnd};
 use crate::view_cache::ViewCache;
 use anyhow::{Context, Result, anyhow, bail};
@@ -176,7 +176,7 @@ pub async fn run(dir: PathBuf, log_filter: LogFilter) -> Result<ExitCode> {
             .collect(),
         ..MachineFacts::default()
     };
-    let charms = HostCharms::new(folder.clone(), host_environment, calls.of_hook, context_state);
+    let charms = HostCharms::new(folder.clone(), host_environment, calls.tool_calls, context_state);
     let clock = HostClock::new(&folder.machine().join(reboot_request::BOOT_FILE));
     let view = ViewCache::load(&folder).await;
     let view = view.filter(|view| view.unit.uuid == config.uuid);
@@ -193,8 +193,16 @@ pub async fn run(dir: PathBuf, log_filter: LogFilter) -> Result<ExitCode> {
             tracing::info!("{}: received SIGTERM, stopping", config.name);
             return Ok(ExitCode::from(exit_code::RESTART));
         }
-        () = until_config_changes(&folder, &config, &log_filter, &mut hangup) => {
-            tracing::info!("{} was changed or deleted: restarting to read it", AgentConfig::FILE);
+        cause = until_restart(&folder, &config, &calls.file, &log_filter, &mut hangup) => {
+            match cause {
+                RestartCause::Configuration => {
+                    tracing::info!("{} was changed or deleted: restarting to read it", AgentConfig::FILE);
+                }
+                RestartCause::Socket => tracing::warn!(
+                    "{} was deleted: restarting to listen again",
+                    socket.display()
+                ),
+            }
             return Ok(ExitCode::from(exit_code::RESTART));
         }
     };
@@ -230,37 +238,52 @@ fn socket_error(error: std::io::Error) -> anyhow::Error {
     anyhow::Error::new(error).context(FaultContext(limit.unwrap_or(Fault::SocketFolder)))
 }
 
-/// Completes when the unit's configuration has changed or was deleted: without its folder an agent is useless,
-/// and nothing could find it. The machine agent notifies of changes with SIGHUP; the files are also polled.
-async fn until_config_changes(
+/// Why an agent that runs must start again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RestartCause {
+    /// The unit's configuration has changed or was deleted: without its folder an agent is useless, and nothing could
+    /// find it.
+    Configuration,
+    /// The socket of the hook tools was deleted, for example by a program that cleans /tmp: no tool can reach the agent
+    /// any more. The hook that runs goes on, and its tools find the socket of the next agent under the same path.
+    Socket,
+}
+
+/// Completes when the agent must start again. The machine agent notifies of changes with SIGHUP; the files are also
+/// polled.
+async fn until_restart(
     folder: &UnitFolder,
     known: &AgentConfig,
+    socket: &SocketFile,
     log_filter: &LogFilter,
     hangup: &mut Signal,
-) {
+) -> RestartCause {
     loop {
         log_filter.read(&folder.machine().join(LEVEL_FILE));
         if config::read(folder.root()).ok().as_ref() != Some(known) {
-            return;
+            return RestartCause::Configuration;
+        }
+        if socket.was_removed() {
+            return RestartCause::Socket;
         }
         tokio::time::timeout(file_watch::POLL, hangup.recv()).await.ok();
     }
 }
 
-/// Links every tool name to the one client (spec/hook-tools.md 1.1), except `juju-exec` and `juju-run`, which are
+/// Links every tool name to the one program (spec/hook-tools.md 1.1), except `juju-exec` and `juju-run`, which are
 /// scripts.
 fn link_tools(folder: &UnitFolder) -> Result<()> {
     let tools = folder.tools();
     public_dir(tools.parent().unwrap_or(&tools))?;
     public_dir(&tools)?;
-    let client = require_hook_program()?;
+    let program = require_hook_program()?;
     juju_paths::write_exec_scripts(&tools, &folder.machine())?;
     for name in commands::NAMES.iter().filter(|name| !juju_paths::EXEC_NAMES.contains(name)) {
         let link = tools.join(name);
-        if std::fs::read_link(&link).ok().as_ref() != Some(&client) {
+        if std::fs::read_link(&link).ok().as_ref() != Some(&program) {
             let temporary = tools.join(format!(".{name}.new"));
             std::fs::remove_file(&temporary).ok();
-            std::os::unix::fs::symlink(&client, &temporary)?;
+            std::os::unix::fs::symlink(&program, &temporary)?;
             std::fs::rename(&temporary, &link)?;
         }
     }
@@ -308,27 +331,47 @@ mod tests {
         config
     }
 
-    async fn detects_change(folder: &Path, known: &AgentConfig) -> bool {
+    /// Why an agent with this configuration and socket starts again within two polls.
+    async fn restart_cause(folder: &Path, known: &AgentConfig, socket: &SocketFile) -> Option<RestartCause> {
         let log_filter = LEVEL.get_or_init(logging::start);
         let mut hangup = signal(SignalKind::hangup()).unwrap();
         let folder = UnitFolder::new(folder.into());
-        let changes = until_config_changes(&folder, known, log_filter, &mut hangup);
-        tokio::time::timeout(file_watch::POLL * 2, changes).await.is_ok()
+        let cause = until_restart(&folder, known, socket, log_filter, &mut hangup);
+        tokio::time::timeout(file_watch::POLL * 2, cause).await.ok()
+    }
+
+    fn listen_in(folder: &Path) -> SocketFile {
+        std::fs::create_dir_all(folder).unwrap();
+        let (_, closed) = watch::channel(ContextState::Closed);
+        tool_socket::listen(&folder.join(SOCKET), closed).unwrap().file
     }
 
     static LEVEL: std::sync::OnceLock<LogFilter> = std::sync::OnceLock::new();
 
     #[tokio::test(start_paused = true)]
     async fn a_changed_or_deleted_configuration_is_detected() {
-        let dir = tempfile::tempdir().unwrap();
-        let known = write_config(dir.path());
-        assert!(!detects_change(dir.path(), &known).await);
-        assert!(
-            detects_change(dir.path(), &AgentConfig { token: "an older one".into(), ..known.clone() }).await
-        );
+        let (dir, run) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (known, socket) = (write_config(dir.path()), listen_in(run.path()));
+        assert_eq!(restart_cause(dir.path(), &known, &socket).await, None);
+        let changed = AgentConfig { token: "an older one".into(), ..known.clone() };
+        let cause = Some(RestartCause::Configuration);
+        assert_eq!(restart_cause(dir.path(), &changed, &socket).await, cause);
         let path = dir.path().to_owned();
         drop(dir);
-        assert!(detects_change(&path, &known).await);
+        assert_eq!(restart_cause(&path, &known, &socket).await, cause);
+    }
+
+    /// Without its socket no tool of any later hook could reach the agent.
+    #[tokio::test(start_paused = true)]
+    async fn an_agent_whose_socket_was_deleted_or_replaced_starts_again() {
+        let (dir, run) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (known, sockets) = (write_config(dir.path()), run.path().join("pintle-0/digest"));
+        let socket = listen_in(&sockets);
+        assert_eq!(restart_cause(dir.path(), &known, &socket).await, None);
+        std::fs::rename(&sockets, run.path().join("moved")).unwrap();
+        assert_eq!(restart_cause(dir.path(), &known, &socket).await, Some(RestartCause::Socket));
+        let _of_another = listen_in(&sockets);
+        assert_eq!(restart_cause(dir.path(), &known, &socket).await, Some(RestartCause::Socket));
     }
 
     #[tokio::test]

@@ -130,11 +130,12 @@ fn note_end(exits: &Mutex<BTreeMap<Uuid, UnitAgentExit>>, unit: Uuid, ended: End
     add_exit(&mut exits, unit, UnitAgentExit { end, fault, last_line, since_ms: at_ms, at_ms, count: 1 });
 }
 
-/// Replaces the last exit of an agent, and continues its count.
+/// Replaces the last exit of an agent, and continues its count. The last error stays known until there is another one.
 fn add_exit(exits: &mut BTreeMap<Uuid, UnitAgentExit>, unit: Uuid, mut exit: UnitAgentExit) {
     if let Some(before) = exits.get(&unit) {
         exit.since_ms = before.since_ms;
         exit.count = before.count.saturating_add(1);
+        exit.last_line = exit.last_line.or_else(|| before.last_line.clone());
     }
     exits.insert(unit, exit);
 }
@@ -246,6 +247,10 @@ impl Deployments for UnitSupervisor {
         self.deployer.stop(folder).await
     }
 
+    async fn stop_all(&self) -> Result<()> {
+        self.deployer.stop_all().await
+    }
+
     async fn delete(&self, unit: Uuid, folder: &UnitFolder) -> Result<()> {
         self.deployer.delete(folder)?;
         self.forget(unit);
@@ -285,6 +290,20 @@ impl Deployments for UnitSupervisor {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_error_of_an_agent_is_kept_until_another_one_is_known() {
+        let exits = Mutex::default();
+        let end = |last_line: Option<&str>| {
+            let ended = EndedAgent { end: ProcessEnd::Code(90), last_line: last_line.map(str::to_owned) };
+            note_end(&exits, Uuid(1), ended, false);
+            let exit = exits.lock().unwrap()[&Uuid(1)].clone();
+            (exit.count, exit.last_line)
+        };
+        assert_eq!(end(Some("first")), (1, Some("first".to_owned())));
+        assert_eq!(end(None), (2, Some("first".to_owned())));
+        assert_eq!(end(Some("other")), (3, Some("other".to_owned())));
+    }
 
     #[test]
     fn an_agent_that_is_killed_or_terminated_has_not_failed() {

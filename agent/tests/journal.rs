@@ -174,9 +174,12 @@ fn a_folder_of_another_format_is_refused_and_not_changed() {
     let (folder, _) = unit_files();
     let state = String::from_utf8(folder.0.borrow()[STATE].clone()).expect("YAML is text");
     let (_, body) = state.split_once('\n').expect("a checksum comes first");
-    for format in [0, journal::FORMAT + 1] {
-        let current = format!("format: {}\n", journal::FORMAT);
-        let body = body.replacen(&current, &format!("format: {format}\nunknown: yes\n"), 1);
+    let (current, rest) = body.split_once('\n').expect("the format comes next");
+    assert_eq!(current, format!("format: {}", journal::FORMAT));
+    let formats = [0, journal::FORMAT + 1];
+    let rests = [&format!("unknown: yes\n{rest}"), "a form that is not YAML: [\n", ""];
+    for (format, rest) in formats.into_iter().flat_map(|format| rests.map(|rest| (format, rest))) {
+        let body = format!("format: {format}\n{rest}");
         let sum = &host::digest::sha256(body.as_bytes())[..16];
         folder.0.borrow_mut().insert(STATE.to_owned(), format!("# checksum {sum}\n{body}").into_bytes());
         let before = folder.0.borrow().clone();

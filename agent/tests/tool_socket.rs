@@ -63,7 +63,7 @@ fn socket() -> Socket {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
     let (state, opened) = watch::channel(ContextState::Open);
-    Socket { calls: listen(&path, opened).unwrap().of_hook, path, _state: state, _dir: dir }
+    Socket { calls: listen(&path, opened).unwrap().tool_calls, path, _state: state, _dir: dir }
 }
 
 /// Without a shared budget, 30 frames of 16 MiB took 505 MB.

@@ -51,7 +51,17 @@ impl std::error::Error for YamlError {}
 /// # Errors
 /// See [`YamlError`]. The location of a value that has another type than expected is unknown.
 pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, YamlError> {
-    let json = value(text)?.to_string();
+    from_value(value(text)?)
+}
+
+/// Converts what [`value`] has read. The caller can free the text before: a large document is then in memory twice, and not
+/// three times.
+///
+/// # Errors
+/// If the value has another type than expected; the location is unknown.
+pub fn from_value<T: DeserializeOwned>(value: Value) -> Result<T, YamlError> {
+    let json = value.to_string();
+    drop(value);
     serde_json::from_slice(json.as_bytes()).map_err(|error| YamlError {
         line: 0,
         column: 0,

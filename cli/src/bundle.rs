@@ -218,12 +218,19 @@ fn document(file: &Path) -> Result<Map<String, Value>, CommandError> {
     Ok(map)
 }
 
+/// Whether the charm of an application is a path. Any other name is one of a charm store, also if the current folder has an
+/// entry of this name.
+fn is_path(charm: &str) -> bool {
+    charm.starts_with(['.', '/'])
+}
+
 fn resolve_paths(application: &mut Value, folder: &Path) -> Result<(), String> {
     let absolute = |text: &str| folder.join(text).display().to_string();
     if let Some(Value::String(charm)) = application.get_mut("charm") {
         let path = charm.strip_prefix("local:").unwrap_or(charm);
-        if path.starts_with('.') || path.starts_with('/') {
-            *charm = absolute(path);
+        if is_path(path) {
+            let path = absolute(path);
+            *charm = if is_path(&path) { path } else { format!("./{path}") };
         }
     }
     if let Some(Value::Object(resources)) = application.get_mut("resources") {
@@ -339,7 +346,7 @@ impl Bundle {
                     application.num_units
                 ));
             }
-            if !Path::new(&application.charm).exists() {
+            if !is_path(&application.charm) || !Path::new(&application.charm).exists() {
                 return Err(format!(
                     "application {name}: no charm at {:?}; expected a path, because charm stores are not supported",
                     application.charm
@@ -461,6 +468,8 @@ mod tests {
             ("applications: {}\n", "no applications"),
             ("applications: {web: {charm: ./none}}\n", "no charm at"),
             ("applications: {web: {charm: web}}\n", "no charm at"),
+            // the folder in which the tests run has one of this name
+            ("applications: {web: {charm: src}}\n", "no charm at"),
             ("applications: {web: {charm: ./web}}\nrelations: [[web, db]]\n", "no application \"db\""),
             (
                 "applications: {web: {charm: ./web, num_units: 1, to: ['3']}}\n",

@@ -12,6 +12,7 @@ use state::charm::Charm;
 use state::terms::names::Uuid;
 use state::views::inline_settings;
 use std::future::Future;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// A charm archive that was stored.
@@ -73,10 +74,14 @@ pub trait Environment: Send + Sync + 'static {
     fn has_stored_file(&self, sha256: &str) -> impl Future<Output = bool> + Send {
         async { self.stored_file(sha256).await.is_some() }
     }
-    /// Opens the file of this digest, to send it in pieces; none if it is absent or known to be damaged, or if this
-    /// environment has no files.
-    fn open_stored_file(&self, _sha256: &str) -> impl Future<Output = Option<ArchiveFile>> + Send {
-        std::future::ready(None)
+    /// Opens the file of this digest, to send it in pieces; none if it is absent or known to be damaged, or
+    /// if this environment has no files. An error does not prove that it is absent: a limit of the host may be reached, or its
+    /// disk may fail.
+    fn open_stored_file(
+        &self,
+        _sha256: &str,
+    ) -> impl Future<Output = io::Result<Option<ArchiveFile>>> + Send {
+        std::future::ready(Ok(None))
     }
     /// Returns the digests of all stored files.
     fn stored_files(&self) -> impl Future<Output = Vec<String>> + Send;

@@ -167,7 +167,7 @@ impl Environment for HostEnvironment {
     }
 
     async fn stored_file(&self, digest: &str) -> Option<Vec<u8>> {
-        let mut file = self.open_stored_file(digest).await?;
+        let mut file = self.open_stored_file(digest).await.ok()??;
         let mut bytes = Vec::new();
         while let Some(piece) = file.next_piece().await.ok()? {
             bytes.extend(piece);
@@ -185,13 +185,13 @@ impl Environment for HostEnvironment {
         is_intact
     }
 
-    async fn open_stored_file(&self, digest: &str) -> Option<ArchiveFile> {
+    async fn open_stored_file(&self, digest: &str) -> io::Result<Option<ArchiveFile>> {
         let (file, expected, damaged) = (self.archives.join(digest), digest.to_owned(), self.damaged.clone());
         if damaged.contains(digest) {
-            return None;
+            return Ok(None);
         }
         let disk = self.disk.clone();
-        let open = move || ArchiveFile::new(&file, expected, damaged, disk).ok();
+        let open = move || ignore_not_found(ArchiveFile::new(&file, expected, damaged, disk));
         self.disk.run(open).await
     }
 

@@ -1,11 +1,12 @@
 //! The controller: the handlers of the API on top of the store port, and the HTTPS server in front of them.
 //!
 //! Reading order: `callers` (the authenticated caller, and how its transitions run), `handlers` (one file per noun),
-//! `watches`; then the modules they use: `authorisation`, `leases`, `presence`, `status`, `why` (with
-//! `commit_times`), `debug_log`, `janitor` (with `force_timers`, `debug_log_growth` and `archive_last_needed`),
-//! `tokens`. All of these run without an async runtime, so that the simulator can drive them (design 14). Only
-//! `program`, `host_environment`, `check`, `installation` (with `certificates` and `required_file`), `server`, `request_dispatch` and
-//! `store::sqlite` depend on the real host, and `archive_file` and `disk_threads`, which they use.
+//! `watches`; then the modules they use: `environment`, `authorisation`, `leases`, `presence`, `status`, `why` (with
+//! `commit_times`), `lookup`, `debug_log`, `janitor` (with `force_timers`, `debug_log_growth` and `archive_last_needed`),
+//! `tokens`; and `openapi`. All of these run without an async runtime, so that the simulator can drive them (design 14). Only
+//! `program`, `host_environment`, `check`, `installation` (with `certificates` and `required_file`), `secret_keys`,
+//! `server`, `request_dispatch`, `store::sqlite` and `store::unavailable` depend on the real host, and
+//! `archive_file` and `disk_threads`, which they use.
 
 mod archive_file;
 mod archive_last_needed;

@@ -38,16 +38,23 @@ pub fn error_lines(log: &Path, from: u64) -> Option<String> {
     Some(all.join("\n"))
 }
 
-/// What a log has after `from` bytes, at most its last [`TAIL_BYTES`].
+/// The complete lines that a log has after `from` bytes, of its last [`TAIL_BYTES`]. The rest of a line that begins before
+/// has no level, so that it would count as what a loader has printed.
 fn tail(log: &Path, from: u64) -> Option<String> {
     let mut log = File::open(log).ok()?;
     let length = log.metadata().ok()?.len();
-    // a log that is shorter than it was has been rotated since
+    // a log that is shorter than it was has been rotated since; a longer one may have been, too
     let from = if from > length { 0 } else { from };
-    log.seek(SeekFrom::Start(from.max(length.saturating_sub(TAIL_BYTES)))).ok()?;
+    let start = from.max(length.saturating_sub(TAIL_BYTES));
+    // the byte before tells whether a line begins at `start`
+    log.seek(SeekFrom::Start(start.saturating_sub(1))).ok()?;
     let mut tail = Vec::new();
-    log.take(TAIL_BYTES).read_to_end(&mut tail).ok()?;
-    Some(String::from_utf8_lossy(&tail).into_owned())
+    log.take(TAIL_BYTES + 1).read_to_end(&mut tail).ok()?;
+    let first = match start {
+        0 => 0,
+        _ => tail.iter().position(|byte| *byte == b'\n').map_or(tail.len(), |end| end + 1),
+    };
+    Some(String::from_utf8_lossy(&tail[first..]).into_owned())
 }
 
 /// The level of an event of the log.
@@ -101,6 +108,26 @@ mod tests {
         assert_eq!(last(&format!("{INFO}{panic}\na message\n")).as_deref(), Some(panic));
         let raw = "error while loading shared libraries";
         assert_eq!(last(&format!("{raw}\n{INFO}")).as_deref(), Some(raw));
+    }
+
+    /// An agent that was killed has written more than the tail, and no error.
+    #[test]
+    fn the_rest_of_a_line_is_no_error() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let log = folder.path().join("agent.log");
+        fs::write(&log, INFO.repeat(200)).expect("written");
+        assert!(bytes(&log) > 2 * TAIL_BYTES);
+        for from in (0..bytes(&log)).step_by(7) {
+            assert_eq!(last_error_line(&log, from), None, "after {from} bytes");
+        }
+        fs::write(&log, "x".repeat(20_000)).expect("written");
+        assert_eq!(last_error_line(&log, 0), None, "a line longer than the tail");
+        for before in 0..2 {
+            let raw = format!("{}{}\n", "-".repeat(before) + "\n", "x".repeat(TAIL_BYTES as usize - 1));
+            fs::write(&log, &raw).expect("written");
+            let last = last_error_line(&log, 0).map(|line| line.len() as u64);
+            assert_eq!(last, Some(TAIL_BYTES - 1), "a line as long as the tail");
+        }
     }
 
     #[test]

@@ -108,9 +108,12 @@ impl ProgramError {
         matches!(self.reason, Failure::TimedOut(_))
     }
 
-    /// Whether the program ended, and reported a failure.
-    pub fn is_exit(&self) -> bool {
-        matches!(self.reason, Failure::Exit(_))
+    /// The exit code with which the program reported a failure. None if it did not end by itself.
+    pub fn exit_code(&self) -> Option<i32> {
+        match &self.reason {
+            Failure::Exit(status) => status.code(),
+            Failure::Start(_) | Failure::TimedOut(_) => None,
+        }
     }
 }
 
@@ -157,7 +160,7 @@ mod tests {
         assert_eq!(upper.expect("it succeeds"), "TEXT");
         let failed = shell("for n in 1 2 3 4 5; do echo line $n >&2; done; exit 3", QUICK).run().await;
         let failed = failed.expect_err("it fails");
-        assert!(failed.is_exit());
+        assert_eq!(failed.exit_code(), Some(3));
         assert_eq!(failed.stderr, [3, 4, 5].map(|n| format!("line {n}")).join("; "));
         let missing = HostProgram::new("/no/such/program", [""; 0], QUICK).run().await;
         assert!(missing.expect_err("it does not exist").source().is_some());

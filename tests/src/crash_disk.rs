@@ -48,8 +48,8 @@ pub enum Op {
         to: String,
     },
     Exchange {
-        one: String,
-        other: String,
+        first: String,
+        second: String,
     },
     Remove {
         path: String,
@@ -191,11 +191,11 @@ impl Image {
                     self.give(taken, from, to);
                 }
             }
-            Op::Exchange { one, other } => {
-                if self.nodes.contains_key(one) && self.nodes.contains_key(other) {
-                    let (first, second) = (self.take(one), self.take(other));
-                    self.give(first, one, other);
-                    self.give(second, other, one);
+            Op::Exchange { first, second } => {
+                if self.nodes.contains_key(first) && self.nodes.contains_key(second) {
+                    let (of_first, of_second) = (self.take(first), self.take(second));
+                    self.give(of_first, first, second);
+                    self.give(of_second, second, first);
                 }
             }
             Op::Remove { path } => drop(self.take(path)),
@@ -234,7 +234,7 @@ fn covers(sync: &Op, op: &Op) -> bool {
         }
         (Op::SyncFolder(folder), Op::HardLink { to, .. }) => in_folder(folder, &[to]),
         (Op::SyncFolder(folder), Op::Rename { from, to }) => in_folder(folder, &[from, to]),
-        (Op::SyncFolder(folder), Op::Exchange { one, other }) => in_folder(folder, &[one, other]),
+        (Op::SyncFolder(folder), Op::Exchange { first, second }) => in_folder(folder, &[first, second]),
         _ => false,
     }
 }

@@ -73,6 +73,22 @@ fn a_case_without_expectation_is_rejected() {
     assert!(File::parse("## a new unit\nrun\n").is_err());
 }
 
+#[test]
+fn a_command_without_an_effect_is_rejected() {
+    for command in [
+        "hook start reboots --nwo",
+        "hook start rebootsnow",
+        "remove action 7",
+        "remove subordinate logging/0",
+        "secret removed",
+        "storage data/0 removed",
+        "relation 0 removed",
+    ] {
+        let text = format!("## a new unit\n{command}\n----\n= running\n");
+        File::parse(&text).unwrap().cases[0].run(&Fixtures::new()).expect_err(command);
+    }
+}
+
 /// The scenarios of `spec/uniter.md` H are numbered from 1 to this.
 const SCENARIOS: u32 = 187;
 

@@ -1,4 +1,5 @@
-//! Tests with the real programs that an agent that was killed is restarted at once.
+//! Tests with the real programs that an agent that was killed is restarted at once, and that one whose socket is gone
+//! starts again.
 
 use std::fs;
 use tests::host::sample;
@@ -25,5 +26,21 @@ fn an_agent_that_is_killed_nine_times_is_restarted_without_delay() {
         delays, ["0"; 9],
         "an agent that fails is restarted after 200 ms, and the ninth time after 30 s"
     );
+    host.ok(&["run", "db/0", "get-units"]);
+}
+
+/// 1. The folder of a tool socket is deleted: by a program that cleans /tmp, or with the session of a user.
+/// 2. The next hook calls its tools.
+#[test]
+fn an_agent_whose_tool_socket_was_deleted_listens_again() {
+    let host = scene();
+    host.ok(&["deploy", text(&sample("pair-db")), "db"]);
+    host.until_status("db/0", "active", "ready");
+    let before = host.agent_pid("db/0").expect("it runs");
+    let run = host.unit_folder("db/0").expect("it is deployed").join("run");
+    fs::remove_dir_all(fs::read_link(&run).unwrap_or_else(|_| run.clone())).expect("it was created");
+    host.until("the next agent listens", |host| {
+        host.agent_pid("db/0").filter(|pid| *pid != before && run.join("agent.socket").exists())
+    });
     host.ok(&["run", "db/0", "get-units"]);
 }

@@ -30,7 +30,7 @@ impl RunFolders {
         for old in expired(runs, *last) {
             // a folder that cannot be deleted now is deleted after the next run
             let path = folder.run(old);
-            if fs::remove_dir_all(&path).is_ok() || !path.exists() {
+            if host::tree::remove(&path).is_ok() {
                 runs.remove(&old);
             }
         }

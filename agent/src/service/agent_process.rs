@@ -12,7 +12,7 @@ use std::time::Duration;
 /// How often an agent that is not a child of this process is polled.
 pub const NON_CHILD_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Completes when a unit agent has ended, with how it ended and the last line that it wrote.
+/// Completes when a unit agent has ended, with how it ended and its last error.
 pub type AgentExit = Pin<Box<dyn Future<Output = EndedAgent> + Send>>;
 
 /// A unit agent that has ended.
@@ -20,7 +20,7 @@ pub type AgentExit = Pin<Box<dyn Future<Output = EndedAgent> + Send>>;
 pub struct EndedAgent {
     /// How it ended.
     pub end: ProcessEnd,
-    /// Its last error, or else its last line.
+    /// Its last error ([`host::log_tail::last_error_line`]); `None` if its log has none.
     pub last_line: Option<String>,
 }
 

@@ -5,7 +5,9 @@
 
 mod agent_process;
 pub mod children;
+mod service_state;
 pub mod systemd;
+pub mod unit_files;
 
 pub use agent_process::{AgentExit, EndedAgent, notify_of_changed_files, running, wait_for_exit};
 
@@ -29,7 +31,7 @@ impl Supervision {
     pub fn start(self, folder: &UnitFolder) -> Result<AgentExit> {
         match self {
             Supervision::Children => children::start(folder),
-            Supervision::Systemd => Ok(systemd::start(folder)),
+            Supervision::Systemd => systemd::start(folder),
         }
     }
 

@@ -79,7 +79,7 @@ impl<S: UnitStorage, A, C: Clock> AgentState<S, A, C> {
         self.facts.borrow().view.clone()
     }
 
-    /// The causes that the unit waits for, as of the last decision. Empty if it waits for nothing.
+    /// The causes that the unit waits for, as of the last time that it began to wait. Empty if it waited for nothing.
     pub fn wait_causes(&self) -> Vec<Cause> {
         self.wait_causes.borrow().clone()
     }
@@ -96,8 +96,8 @@ impl<S: UnitStorage, A, C: Clock> AgentState<S, A, C> {
         }
     }
 
-    /// The facts of the agent's environment, without what only the action loop has: the hook lock, and whether the
-    /// charm is on disk.
+    /// The facts of the agent's environment, without what only the decision loop has: the hook lock, whether the charm is
+    /// on disk, and the commands that were requested.
     pub(super) fn now(&self) -> Now {
         let facts = self.facts.borrow();
         let since_boot_ms = self.clock.since_boot_ms();
@@ -163,7 +163,8 @@ impl<S: UnitStorage, A, C: Clock> AgentState<S, A, C> {
     }
 
     /// Saves an event that was decided when [`AgentState::saves`] had this value. Returns false, and saves nothing, if
-    /// the stored state has changed since, so that the caller decides again:
+    /// anything was appended to the stored state since, so that the caller decides again. An acknowledgement does not
+    /// count: while a decision depends on an answer, the step of the unit awaits it, and nothing is decided.
     /// 1. `next` decides to start run 4.
     /// 2. The disk is busy. A session that is opened meanwhile replaces the stored state by the replica, in which
     ///    run 6 has finished.

@@ -1,7 +1,7 @@
 //! The reasons why the unit agent ends, and the reactions of its loops to a failed request.
 //!
 //! This module maps the error codes of the controller to the end of the agent, for all loops. The sender adds two cases of
-//! the attach: a session of another agent that stays open (`Copy`), and records that have diverged (`Diverged`).
+//! the attach: a session of another agent that stays open (`Fenced`), and records that have diverged (`Diverged`).
 
 use crate::ports::DiskError;
 use api::error::{ApiError, ErrorCode};

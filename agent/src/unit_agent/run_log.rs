@@ -7,7 +7,7 @@ use state::terms::failure_reason::FailureReason;
 use state::unit::local::Run;
 use state::unit::outcome::RunExit;
 
-/// The log span of one run.
+/// The log span of one run. It is called `hook` for every operation, also for the installation of a charm.
 pub(super) fn span(run: &Run) -> tracing::Span {
     tracing::info_span!("hook", operation = %run.operation, run = run.number)
 }

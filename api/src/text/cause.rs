@@ -300,13 +300,13 @@ fn remedy(remedy: &Remedy, times: &Times<'_>) -> String {
         Remedy::InstallHookTools => "install the program pintle-hook beside pintle-agent".to_owned(),
         Remedy::ReadAgentLog { unit, machine: None } => {
             let tag = unit.tag();
-            format!("read agents/{tag}/agent.log, or journalctl -u pintle-unit@{tag}")
+            format!("read agents/{tag}/agent.log")
         }
         Remedy::ReadAgentLog { unit, machine: Some(machine) } => {
             let tag = unit.tag();
             format!(
-                "if it does not attach soon, on machine {machine} read agents/{tag}/agent.log of its folder, or \
-                 journalctl -u pintle-unit@{tag}, and run pintle-agent why agents/{tag}"
+                "if it does not attach soon, on machine {machine} read agents/{tag}/agent.log of its folder, and run \
+                 pintle-agent why agents/{tag}"
             )
         }
         Remedy::RestartUnitAgent { unit, machine, removable } => {

@@ -14,6 +14,7 @@ pub struct Member {
     pub mode: u32,
     /// The unpacked size that both headers declare; `None` declares the size of the content.
     pub claimed_size: Option<u32>,
+    /// Whether `content` is deflated. It must then be zeros, for which [`archive`] computes the checksum.
     pub deflated: bool,
 }
 

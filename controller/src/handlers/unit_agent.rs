@@ -35,6 +35,7 @@ use state::transitions::{leader_claim, leader_settings, record_commit};
 use state::unit::record::{CommitOutcome, DroppedWrite, Record};
 use state::unit::relation_view::{BagRequest, BagView};
 use state::views::view;
+use std::io;
 use std::sync::Arc;
 use tracing::Instrument;
 
@@ -306,7 +307,10 @@ impl<S: Store, E: Environment> AuthenticatedCaller<S, E> {
             true => caller.requested_resource(parse_body(Method::Post, body)?).await?,
             false => caller.requested_archive(parse_body(Method::Post, body)?).await?,
         };
-        caller.found(&sha256, self.controller.environment.open_stored_file(&sha256).await)
+        match self.controller.environment.open_stored_file(&sha256).await {
+            Ok(file) => caller.found(&sha256, file),
+            Err(error) => Err(unreadable_file(&sha256, &error)),
+        }
     }
 }
 
@@ -323,6 +327,12 @@ impl<S: Store, E: Environment> Watch<WatchUnit> for Authorised<S, E> {
 /// Whether a file is registered in the store: no other file of the folder is read.
 fn is_registered(reader: &dyn Reader, sha256: &str) -> bool {
     reader.get(GLOBAL.archive(sha256).text()).is_some()
+}
+
+/// The error of a file that may be there. The agent tries again.
+fn unreadable_file(sha256: &str, error: &io::Error) -> ApiError {
+    tracing::warn!("cannot open the file {sha256} of the archives: {error}");
+    ApiError::new(ErrorCode::Unavailable, format!("cannot open file {sha256} on the controller: {error}"))
 }
 
 fn missing_file(sha256: &str) -> ApiError {

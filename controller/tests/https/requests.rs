@@ -4,15 +4,17 @@ use crate::fixture::{TestServer, write_executable};
 use crate::support::{Agent, next_delta};
 use api::error::ErrorCode;
 use api::{
-    AddUnits, Archive, Deploy, FetchArchive, FindArchive, GetOpenApi, Handle, InModel, UploadArchive, Watch,
-    WatchUnit, all_requests,
+    AddUnits, Archive, Attach, Deploy, FetchArchive, FindArchive, GetOpenApi, GetStatus, Handle, InModel,
+    UploadArchive, Watch, WatchUnit, all_requests,
 };
 use controller::openapi;
 use state::documents::draft::Draft;
 use state::documents::prelude::UserRole;
 use state::lifecycle::creation::Creation;
 use state::lifecycle::scope;
+use state::terms::names::{UnitName, Uuid};
 use state::terms::settings::Bag;
+use state::terms::status_message::StatusMessage;
 use state::unit::snapshot::Change;
 use std::collections::BTreeMap;
 
@@ -93,20 +95,64 @@ async fn oversized_and_invalid_bodies_are_refused_in_one_line() {
     assert!(matches!(error.code, ErrorCode::Invalid | ErrorCode::Unreachable), "{error}");
 }
 
+fn tiny_charm() -> charms::CharmSource {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("metadata.yaml"), "name: tiny\nsummary: s\ndescription: d\n")
+        .expect("written");
+    std::fs::create_dir(folder.path().join("hooks")).expect("made");
+    write_executable(&folder.path().join("hooks/install"));
+    let options = charms::ReadOptions { cache: folder.path().join("cache"), force: false };
+    charms::read(folder.path(), &options).expect("a good charm")
+}
+
+/// One unit of the charm in this archive.
+fn deploy(sha256: &str) -> Deploy {
+    Deploy {
+        application: None,
+        sha256: sha256.to_owned(),
+        units: 1,
+        to: None,
+        config: BTreeMap::new(),
+        ..Deploy::default()
+    }
+}
+
+/// A link that refers to itself stands for any file that cannot be opened: a limit of open files, or a disk that fails.
+#[tokio::test]
+async fn an_archive_that_cannot_be_opened_is_not_shown_as_missing() {
+    let served = TestServer::new().await;
+    let user = served.user(1, UserRole::Write).await;
+    let sha256 = user.handle(UploadArchive(tiny_charm().archive)).await.expect("it is stored").sha256;
+    let user = user.in_model("dev");
+    user.handle(deploy(&sha256)).await.expect("it is deployed");
+    let unit = served.unit("tiny/0").await;
+    let attach = Attach { nonce: Uuid(1), epoch: 0, store_generation: None, teardown_started: false };
+    unit.handle(attach).await.expect("it is the first agent");
+    let name = UnitName::new("tiny", 0);
+    let is_shown = async || {
+        let status = user.handle(GetStatus).await.expect("a status");
+        let agent = &status.applications["tiny"].units[&name].agent;
+        agent.message == StatusMessage::FileMissing { unit: name.clone() }
+    };
+    let fetch =
+        async || unit.handle(FetchArchive { sha256: sha256.clone() }).await.expect_err("not readable").code;
+    let file = served.installation.archives().join(&sha256);
+    std::fs::remove_file(&file).expect("it was stored");
+    std::os::unix::fs::symlink(&file, &file).expect("linked");
+    assert_eq!((fetch().await, is_shown().await), (ErrorCode::Unavailable, false));
+    std::fs::remove_file(&file).expect("the link");
+    assert_eq!((fetch().await, is_shown().await), (ErrorCode::Unavailable, true));
+    std::os::unix::fs::symlink(&file, &file).expect("linked");
+    assert_eq!((fetch().await, is_shown().await), (ErrorCode::Unavailable, true), "it may still be missing");
+}
+
 #[tokio::test]
 async fn an_invalid_charm_is_refused_with_all_problems_and_a_valid_one_is_stored() {
     let served = TestServer::new().await;
     let user = served.user(1, UserRole::Write).await;
     let error = user.handle(UploadArchive(b"no archive".to_vec())).await.expect_err("not an archive");
     assert_eq!(error.code, ErrorCode::Invalid);
-    let folder = tempfile::tempdir().expect("a folder");
-    std::fs::write(folder.path().join("metadata.yaml"), "name: tiny\nsummary: s\ndescription: d\n")
-        .expect("written");
-    std::fs::create_dir(folder.path().join("hooks")).expect("made");
-    let hook = folder.path().join("hooks/install");
-    write_executable(&hook);
-    let options = charms::ReadOptions { cache: folder.path().join("cache"), force: false };
-    let source = charms::read(folder.path(), &options).expect("a good charm");
+    let source = tiny_charm();
     assert_eq!(user.handle(FindArchive { sha256: source.sha256.to_owned() }).await, Ok(None));
     let uploaded = user.handle(UploadArchive(source.archive.clone())).await.expect("the archive is stored");
     assert_eq!((uploaded.sha256.as_str(), uploaded.charm.name.as_str()), (source.sha256.as_str(), "tiny"));
@@ -116,15 +162,7 @@ async fn an_invalid_charm_is_refused_with_all_problems_and_a_valid_one_is_stored
     );
     let again = user.handle(UploadArchive(source.archive.clone())).await.expect("twice is once");
     assert_eq!(again, uploaded);
-    let deploy = Deploy {
-        application: None,
-        sha256: source.sha256.clone(),
-        units: 1,
-        to: None,
-        config: BTreeMap::new(),
-        ..Deploy::default()
-    };
-    let deployed = user.in_model("dev").handle(deploy).await.expect("the deployment succeeds");
+    let deployed = user.in_model("dev").handle(deploy(&source.sha256)).await.expect("it is deployed");
     assert_eq!(deployed.answer.charm.url, "local:tiny-0");
     let unit = served.unit("tiny/0").await;
     assert_eq!(

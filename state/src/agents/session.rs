@@ -156,6 +156,9 @@ pub fn attach(
     // 3. The unit cannot start again (I1), so it is removed again.
     // The first attach to a store generation decides this, because its folder then has only seen views of other store
     // generations. In its own generation a unit ends after a user's request only: see `agents::teardown`.
+    // Until a unit has attached, the store cannot tell a folder of another generation from a process that has the unit's
+    // token and claims to be one. This is accepted: only root on the machine of the unit has the token then, the unit has
+    // run no hook in this generation, and its storage is detached, not deleted.
     let is_of_other_generation = attach.epoch > 0
         && current_grant.is_none()
         && attach.store_generation.is_some_and(|of_folder| of_folder != store_generation);

@@ -6,7 +6,7 @@
 //! [`perform`] is called for each line of a block, and by the world for the commands of `during`.
 
 use super::view;
-use super::world::{Ending, World};
+use super::world::{RunEnd, World};
 use api::text::activity::running;
 use api::text::refusal::failure;
 use state::charm::Scope;
@@ -30,7 +30,7 @@ use state::unit::snapshot::{ActionView, LeaderView};
 use std::collections::BTreeMap;
 
 /// The error is a message for the author of the case.
-type Done = Result<(), String>;
+type CommandResult = Result<(), String>;
 
 /// The refusal of this name, for a unit.
 fn refusal(name: &str, unit: &UnitName) -> Result<RefusalReason, String> {
@@ -44,7 +44,7 @@ fn refusal(name: &str, unit: &UnitName) -> Result<RefusalReason, String> {
 }
 
 /// Performs the command of one line. Fails if the line is not a command or its arguments are invalid.
-pub fn perform(world: &mut World, line: &str) -> Done {
+pub fn perform(world: &mut World, line: &str) -> CommandResult {
     world.view.position.revision += 1;
     if let Some(rest) = line.strip_prefix("during ") {
         let (name, command) = rest.split_once(": ").ok_or("during NAME: COMMAND")?;
@@ -57,7 +57,7 @@ pub fn perform(world: &mut World, line: &str) -> Done {
         return Ok(());
     }
     if let Some((name, how)) = line.split_once(" exits ") {
-        world.endings.insert(key(name), ending(how)?);
+        world.run_ends.insert(key(name), run_end(how)?);
         return Ok(());
     }
     if let Some(command) = line.strip_prefix("silent ") {
@@ -71,7 +71,11 @@ pub fn perform(world: &mut World, line: &str) -> Done {
         return sets(world.writes.entry(key(name)).or_default(), change);
     }
     if let Some((name, when)) = line.split_once(" reboots") {
-        let when = if when == " --now" { Reboot::Now } else { Reboot::AfterHook };
+        let when = match when {
+            "" => Reboot::AfterHook,
+            " --now" => Reboot::Now,
+            _ => return Err("reboots [--now]".to_owned()),
+        };
         world.writes.entry(key(name)).or_default().reboot = Some(when);
         return Ok(());
     }
@@ -86,7 +90,7 @@ pub fn perform(world: &mut World, line: &str) -> Done {
         ["unit", "folder", "lost"] => {
             world.process = None;
             world.charm_lost = true;
-            world.shown = None;
+            world.agent_view = None;
             world.local = Local::new(world.local.unit, world.local.name.clone());
             Ok(())
         }
@@ -138,7 +142,7 @@ pub fn perform(world: &mut World, line: &str) -> Done {
 }
 
 /// Performs a command about the agent's process, its machine, its link to the controller, or the lease.
-fn machine(world: &mut World, words: &[&str]) -> Done {
+fn machine(world: &mut World, words: &[&str]) -> CommandResult {
     match words {
         ["stop", "agent"] => world.process = None,
         ["restart"] => world.start(),
@@ -152,7 +156,7 @@ fn machine(world: &mut World, words: &[&str]) -> Done {
         ["crash", "before", name] => world.crash_before_start = Some((*name).to_owned()),
         ["link", "down"] => world.link = false,
         ["link", "up"] => world.link = true,
-        ["view", "cached"] => world.shown = Some(world.view.clone()),
+        ["view", "cached"] => world.agent_view = Some(world.view.clone()),
         ["reply", "lost"] => world.reply_lost = true,
         ["refuse", name] => world.refusal = Some(refusal(name, &world.local.name)?),
         ["lease", "expired"] => world.lease = None,
@@ -182,12 +186,14 @@ fn machine(world: &mut World, words: &[&str]) -> Done {
             view::mark_secret(&mut world.view, event, !owner.is_empty());
         }
         ["storage", id, state] => view::set_storage(&mut world.view, id, state)?,
+        ["secret", "removed"] if world.view.secrets.is_empty() => return Err("no such secret".to_owned()),
         ["secret", "removed"] => world.view.secrets.clear(),
         ["commands", "requested"] => {
-            world.commands = Some(CommandsRequest { id: Uuid(u128::from(world.local.run)), about: None });
+            world.commands_requested += 1;
+            world.commands = Some(CommandsRequest { id: Uuid(world.commands_requested), about: None });
         }
         ["remove", "action", id] => {
-            world.view.actions.remove(&parse(id)?);
+            world.view.actions.remove(&parse(id)?).ok_or("no such action")?;
         }
         ["subordinate", name] => {
             world.view.unit.subordinates.insert(unit(name)?);
@@ -196,8 +202,14 @@ fn machine(world: &mut World, words: &[&str]) -> Done {
             world.view.unit.departing_subordinates.insert(unit(name)?);
         }
         ["remove", "subordinate", name] => {
-            world.view.unit.subordinates.remove(&unit(name)?);
-            world.view.unit.departing_subordinates.remove(&unit(name)?);
+            let unit = unit(name)?;
+            let (was_departing, was_there) = (
+                world.view.unit.departing_subordinates.remove(&unit),
+                world.view.unit.subordinates.remove(&unit),
+            );
+            if !was_there && !was_departing {
+                return Err("no such subordinate".to_owned());
+            }
         }
         ["principal", name] => world.view.unit.principal = Some(unit(name)?),
         ["machine", "full"] => world.view.unit.machine_full = true,
@@ -219,7 +231,7 @@ fn machine(world: &mut World, words: &[&str]) -> Done {
 }
 
 /// Performs a command about the unit's life, its model, its charm or its configuration: the user's requests.
-fn request(world: &mut World, words: &[&str]) -> Done {
+fn request(world: &mut World, words: &[&str]) -> CommandResult {
     let view = &mut world.view;
     match words {
         ["unit", "alive"] => view.unit.life = Life::Alive,
@@ -249,7 +261,7 @@ fn request(world: &mut World, words: &[&str]) -> Done {
 }
 
 /// Performs a command about one relation: its life, scope, members and bags.
-fn relation(world: &mut World, number: RelationNumber, words: &[&str]) -> Done {
+fn relation(world: &mut World, number: RelationNumber, words: &[&str]) -> CommandResult {
     let relations = &mut world.view.relations;
     if let ["added", endpoint, application] = words {
         relations.insert(number, view::relation(number, endpoint, application));
@@ -315,8 +327,9 @@ fn write_address(relation: &mut RelationView, unit: UnitName) {
     view::write(relation, Owner::Unit(unit), &address);
 }
 
-/// Performs the user's `resolved` as the controller does: it is bound to the error episode of the replica.
-fn resolved(world: &mut World, mode: &[&str]) -> Done {
+/// Shows the mark of the user's `resolved`, for the error episode of the replica. This is a fixture: what the controller
+/// does is `state::lifecycle::unit::resolved`, which state/src/tests/commits/records.rs tests.
+fn resolved(world: &mut World, mode: &[&str]) -> CommandResult {
     let retry = match mode {
         [] => true,
         ["--no-retry"] => false,
@@ -331,18 +344,26 @@ fn resolved(world: &mut World, mode: &[&str]) -> Done {
 
 /// Advances the clock to the agent's next timer, which must expire `ms` from now or at most a tenth later (the
 /// jitter of retries). Otherwise the clock stays, and the time to the timer is printed.
-fn advance_to_timer(world: &mut World, ms: u64) -> Done {
+fn advance_to_timer(world: &mut World, ms: u64) -> CommandResult {
     let until = world.run_until_waiting().and_then(|wait| wait.until_ms);
-    let left = until.map(|until| until - world.clock_ms);
-    match left.filter(|left| (ms..ms + ms / 10).contains(left)) {
+    let left = until.map(|until| until.checked_sub(world.clock_ms).ok_or("the timer has expired"));
+    match left.transpose()?.filter(|left| is_on_time(*left, ms)) {
         Some(left) => world.set_clock(world.clock_ms + left),
-        None => world.print(format!("the next timer expires in {left:?} ms")),
+        None => world.print(match until {
+            Some(until) => format!("the next timer expires in {} ms", until - world.clock_ms),
+            None => "no timer runs".to_owned(),
+        }),
     }
     Ok(())
 }
 
+/// Whether a timer that expires in `left` ms does so in `ms`, or at most a tenth later.
+fn is_on_time(left: u64, ms: u64) -> bool {
+    (ms..=ms + ms / 10).contains(&left)
+}
+
 /// Reads the change after `hook H sets`, which H then writes on every run.
-fn sets(writes: &mut Writes, change_text: &str) -> Done {
+fn sets(writes: &mut Writes, change_text: &str) -> CommandResult {
     let words: Vec<&str> = change_text.split_whitespace().collect();
     let [number, bag, pairs @ ..] = words.as_slice() else {
         return Err("sets RELATION unit|app K=V".to_owned());
@@ -354,16 +375,16 @@ fn sets(writes: &mut Writes, change_text: &str) -> Done {
 }
 
 /// Reads how a run ends, the words after `exits`.
-fn ending(how: &str) -> Result<Ending, String> {
+fn run_end(how: &str) -> Result<RunEnd, String> {
     let words: Vec<&str> = how.split_whitespace().collect();
     Ok(match words.as_slice() {
-        ["crash"] => Ending::Crash,
-        ["interrupted"] => Ending::RunExit(RunExit::Interrupted),
-        ["missing"] => Ending::RunExit(RunExit::Missing),
-        ["signal", signal] => Ending::RunExit(RunExit::Signal(parse(signal)?)),
-        ["failed", text @ ..] => Ending::RunExit(RunExit::Failed(text.join(" ").into())),
-        [code] => Ending::RunExit(RunExit::Code(parse(code)?)),
-        _ => return Err("no such ending".to_owned()),
+        ["crash"] => RunEnd::Crash,
+        ["interrupted"] => RunEnd::RunExit(RunExit::Interrupted),
+        ["missing"] => RunEnd::RunExit(RunExit::Missing),
+        ["signal", signal] => RunEnd::RunExit(RunExit::Signal(parse(signal)?)),
+        ["failed", text @ ..] => RunEnd::RunExit(RunExit::Failed(text.join(" ").into())),
+        [code] => RunEnd::RunExit(RunExit::Code(parse(code)?)),
+        _ => return Err("no such end".to_owned()),
     })
 }
 
@@ -415,4 +436,25 @@ fn cause_text(cause: &Cause, now_ms: i64) -> String {
     let waited_s = cause.since_ms.map_or(0, |since_ms| (now_ms - since_ms) / 1000);
     let waited = if waited_s > 0 { format!(", for {waited_s} s") } else { String::new() };
     format!("{:?}: {duty}{waited}{error}", cause.actor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timer_expires_on_time_or_at_most_a_tenth_later() {
+        assert_eq!([4, 5, 6].map(|left| is_on_time(left, 5)), [false, true, false]);
+        assert_eq!([99, 100, 110, 111].map(|left| is_on_time(left, 100)), [false, true, true, false]);
+    }
+
+    #[test]
+    fn each_request_of_commands_has_an_id_of_its_own() {
+        let mut world = World::new(perform);
+        let mut requested = || {
+            perform(&mut world, "commands requested").expect("it is a command");
+            world.commands.take().expect("they were requested").id
+        };
+        assert_ne!(requested(), requested());
+    }
 }

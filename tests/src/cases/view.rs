@@ -196,7 +196,7 @@ pub fn set_storage(view: &mut Snapshot, id: &str, state: &str) -> Result<(), Str
             let storage = StorageView { instance, kind, location, detaching: state == "detaching" };
             view.storage.insert(id, storage);
         }
-        "removed" => drop(view.storage.remove(&id)),
+        "removed" => drop(view.storage.remove(&id).ok_or("no such storage")?),
         _ => return Err("storage ID pending|provided|detaching|removed".to_owned()),
     }
     Ok(())

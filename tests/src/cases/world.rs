@@ -35,7 +35,7 @@ const OPERATIONS_MAX: usize = 200;
 
 /// How a run of a hook ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum RunEnd {
     /// The hook ends, and the agent records this exit.
     RunExit(RunExit),
     /// The agent crashes while the hook runs.
@@ -49,7 +49,7 @@ pub struct World {
     /// The unit's view as the model is now.
     pub view: Snapshot,
     /// The view that the agent received last.
-    pub shown: Option<Snapshot>,
+    pub agent_view: Option<Snapshot>,
     pub controller: Controller,
     /// Whether the agent reaches the controller.
     pub link: bool,
@@ -66,7 +66,7 @@ pub struct World {
     /// The agent's process; `None` if the agent is down.
     pub process: Option<Process>,
     /// How the runs of an operation end, by its text without `hook` or by the first words of it.
-    pub endings: BTreeMap<String, Ending>,
+    pub run_ends: BTreeMap<String, RunEnd>,
     /// What the runs of an operation write, by the same key.
     pub writes: BTreeMap<String, Writes>,
     /// Commands that are performed once, while an operation runs.
@@ -75,6 +75,8 @@ pub struct World {
     pub orphan: Option<RunExit>,
     /// The commands that a process on the machine has requested.
     pub commands: Option<CommandsRequest>,
+    /// How many commands were requested so far; the number is the id of the last ones.
+    pub commands_requested: u128,
     /// Whether the charm is missing from its folder.
     pub charm_lost: bool,
     /// The refusal of the next record that may be refused.
@@ -116,7 +118,7 @@ impl World {
         let mut world = World {
             local,
             view: view::fresh(),
-            shown: None,
+            agent_view: None,
             controller,
             link: true,
             lease: None,
@@ -125,11 +127,12 @@ impl World {
             clock_ms: 60_000,
             wall_ms: 1_000_000,
             process: None,
-            endings: BTreeMap::new(),
+            run_ends: BTreeMap::new(),
             writes: BTreeMap::new(),
             during: BTreeMap::new(),
             orphan: None,
             commands: None,
+            commands_requested: 0,
             charm_lost: false,
             refusal: None,
             reply_lost: false,
@@ -157,7 +160,7 @@ impl World {
         let text = serde_yaml::to_string(&self.local).expect("the local state is serialisable");
         self.local = serde_yaml::from_str(&text).expect("the stored state is readable");
         // fetched bags are kept in memory only
-        self.shown.iter_mut().chain([&mut self.view]).for_each(|view| view.fetched_bag = None);
+        self.agent_view.iter_mut().chain([&mut self.view]).for_each(|view| view.fetched_bag = None);
         self.process = Some(Process {
             start_ms: self.clock_ms,
             last_end_ms: self.clock_ms,
@@ -215,10 +218,14 @@ impl World {
             process.contact_ms = now.link_age_ms.map(|age| self.clock_ms - age);
             self.process = Some(process.clone());
             if self.link && process.attached {
-                self.shown = Some(self.view.clone());
+                self.agent_view = Some(self.view.clone());
             }
-            let next = resolve::next(&self.local, self.shown.as_ref(), &now);
-            assert_eq!(next, resolve::next(&self.local, self.shown.as_ref(), &now), "next is deterministic");
+            let next = resolve::next(&self.local, self.agent_view.as_ref(), &now);
+            assert_eq!(
+                next,
+                resolve::next(&self.local, self.agent_view.as_ref(), &now),
+                "next is deterministic"
+            );
             if self.link && next.send != NextMessage::Nothing {
                 self.send(&next.send, &now);
                 continue;
@@ -321,12 +328,12 @@ impl World {
             // as in the agent: the operation has no program
             false => RunExit::Failed(FailureReason::Text("the operation has no program".to_owned())),
         };
-        match find(&self.endings, &text).unwrap_or(Ending::RunExit(default)) {
-            Ending::Crash => {
+        match find(&self.run_ends, &text).unwrap_or(RunEnd::RunExit(default)) {
+            RunEnd::Crash => {
                 self.print(format!("{text}: crash"));
                 self.process = None;
             }
-            Ending::RunExit(exit) => {
+            RunEnd::RunExit(exit) => {
                 let how = match &exit {
                     RunExit::Code(0) => String::new(),
                     RunExit::Code(code) => format!(": exit {code}"),
@@ -338,7 +345,7 @@ impl World {
                 };
                 self.print(format!("{text}{how}"));
                 if exit == RunExit::Interrupted {
-                    self.endings.retain(|name, _| !named(&text, name));
+                    self.run_ends.retain(|name, _| !named(&text, name));
                 }
                 self.finish_run(&run, exit);
             }
@@ -358,7 +365,7 @@ impl World {
         let result = HookResult { writes, ..HookResult::without_writes(exit) };
         let ended =
             FinishedRun { run, result, pending_reports: &PendingReports::default(), texts: RUN_TEXTS };
-        for event in outcome::events(&self.local, self.shown.as_ref(), &now, ended) {
+        for event in outcome::events(&self.local, self.agent_view.as_ref(), &now, ended) {
             self.local.apply(&event);
         }
         if let Some(process) = &mut self.process {
@@ -446,7 +453,7 @@ impl World {
         }
         let retry = refusal
             .as_ref()
-            .and_then(|_| retry::retry_after(&self.local, self.shown.as_ref(), now, &record.operation));
+            .and_then(|_| retry::retry_after(&self.local, self.agent_view.as_ref(), now, &record.operation));
         if let Some(reason) = &refusal {
             self.print(format!("refused: {}", api::text::refusal::message(reason)));
         }

@@ -44,7 +44,6 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
         "Juju's text for resource-get (spec/hook-tools.md)",
     ),
     ("host/src/log_tail.rs", "", "lines of tracing, Rust and the loader, which the function looks for"),
-    ("agent/src/service/systemd.rs", "ExecStart=", "a line of systemd's language"),
     ("cli/tests/status.rs", "", "the layout of Juju's status"),
     ("cli/tests/tasks.rs", "", "the layout of Juju's table of operations"),
     ("tests/mutants/src/schemata.rs", "", "generated code"),

@@ -143,6 +143,13 @@ impl Deployments for Folders {
         Ok(())
     }
 
+    async fn stop_all(&self) -> anyhow::Result<()> {
+        for name in self.deployed()?.values() {
+            self.stop(name).await?;
+        }
+        Ok(())
+    }
+
     async fn delete(&self, unit: Uuid, _: &UnitName) -> anyhow::Result<()> {
         self.world.pause().await;
         self.machine.forget(unit);

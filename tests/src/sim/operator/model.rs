@@ -1,8 +1,10 @@
 //! Requests about the model: its configuration and its destruction.
 
 use super::requests::SimOperator;
+use crate::sim::identities::admin;
 use crate::sim::network::SimCaller;
-use api::{ConfigChange, ConfigureModel, DestroyModel, Handle};
+use api::error::{ApiError, ErrorCode};
+use api::{ConfigChange, ConfigureModel, DestroyModel, Handle, InModel};
 use std::collections::BTreeMap;
 
 /// The longest time under faults that a model has after destroy-model.
@@ -39,22 +41,43 @@ impl SimOperator {
         self.set_model_config("provisioner-harvest-mode", mode).await;
     }
 
-    pub(super) async fn set_model_config(&self, name: &str, value: &str) {
+    /// Sets a model setting. Returns the answer of the controller; `None` if no response arrived.
+    ///
+    /// # Panics
+    /// If the product does not know the setting or the value: the schedule would go on without it.
+    pub(super) async fn set_model_config(&self, name: &str, value: &str) -> Option<Result<(), ApiError>> {
         let set = BTreeMap::from([(name.to_owned(), value.to_owned())]);
         let change = ConfigChange { set, reset: Vec::new() };
         let call = |caller: SimCaller| {
             let change = change.clone();
             async move { caller.handle(ConfigureModel { change }).await }
         };
-        self.request(call).await;
+        let answer = self.network.request(|caller| call(caller.in_model(&self.model)), admin()).await?;
+        let is_known = match &answer {
+            Ok(set) => set.warnings.is_empty(),
+            Err(error) => error.code != ErrorCode::Invalid,
+        };
+        assert!(is_known, "{name}={value}: {answer:?}");
+        Some(answer.map(drop))
     }
 
     /// Disables timed hooks, so that every further hook has a cause. After a restore also harvests the
-    /// instances that the restored store does not contain: no other controller owns them.
+    /// instances that the restored store does not contain: no other controller owns them. Called without faults.
+    ///
+    /// # Panics
+    /// If the controller refuses this for a model that is not being removed.
     pub async fn disable_timed_hooks(&self, restored: bool) {
-        self.set_model_config("update-status-hook-interval", "0").await;
-        if restored {
-            self.set_model_config("provisioner-harvest-mode", "all").await;
+        let harvest = restored.then_some(("provisioner-harvest-mode", "all"));
+        for (name, value) in [("update-status-hook-interval", "0")].into_iter().chain(harvest) {
+            let answer = self.set_model_config(name, value).await;
+            let is_accepted = match &answer {
+                Some(Ok(())) => true,
+                Some(Err(error)) => {
+                    matches!(error.code, ErrorCode::NotAlive | ErrorCode::NotFound | ErrorCode::Removed)
+                }
+                None => false,
+            };
+            assert!(is_accepted, "{name}={value}: {answer:?}");
         }
     }
 }
