@@ -219,6 +219,7 @@ impl HostCharms {
         run_file.context.id.clear();
         let lock = self.lock.borrow().upgrade().expect("hooks run under the machine's hook lock");
         let (gate, opener) = io::pipe()?;
+        let (outside, charm) = (context.trigger.is_outside_context(), self.folder.charm());
         let mut command = Command::new(crate::installed_programs::hook_program());
         command
             .arg(shim::SHIM_ARGUMENT)
@@ -226,7 +227,7 @@ impl HostCharms {
             .arg(program)
             .env_clear()
             .envs(environment(context, &self.host_environment))
-            .current_dir(self.folder.charm())
+            .current_dir(if outside { Path::new("/") } else { &charm })
             .stdin(Stdio::from(gate))
             .stdout(Stdio::from(lock.duplicate()?))
             .stderr(Stdio::null())
