@@ -6,17 +6,22 @@
 //! end. Both are scripts that start `pintle-agent juju-exec` with the folder of their machine (`juju_paths`).
 
 use crate::folder::UnitFolder;
+use crate::hook_process::run_files::{read_outcome, read_run_file};
 use crate::reboot_request::HOOK_LOCK;
 use crate::requested_commands::arguments;
 use crate::socket_dir;
 use crate::tool_socket::REQUEST_COMMANDS;
 use api::machine_folder::AGENTS_DIR;
 use hook_client::reconnect::ReconnectDelays;
-use hook_client::{CallHeader, HEADER_BYTES, REQUEST_BYTES_MAX, ReplyFrame, encode_request, frame_length};
+use hook_client::{
+    CallHeader, HEADER_BYTES, REQUEST_BYTES_MAX, ReplyFrame, encode_request, frame_length, shim,
+};
 use host::lock::Lock;
+use host::process::Process;
 use host::shell;
 use state::terms::names::UnitName;
 use state::unit::commands_context::RequestedRelation;
+use state::unit::environment::OUTSIDE_CONTEXT_ID;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -125,36 +130,55 @@ fn execute(data: &Path, request: &Request) -> Result<u8, Refused> {
     })
 }
 
+/// The folders of the units of the machine.
+fn unit_folders(data: &Path) -> Vec<UnitFolder> {
+    let entries = std::fs::read_dir(data.join(AGENTS_DIR)).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| path.is_dir()).map(UnitFolder::new).collect()
+}
+
 /// The folder of the unit, if the machine has exactly one.
 fn only_unit(data: &Path) -> Result<UnitFolder, Refused> {
-    let entries = std::fs::read_dir(data.join(AGENTS_DIR)).into_iter().flatten().flatten();
-    let folders: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
-    match <[PathBuf; 1]>::try_from(folders) {
-        Ok([folder]) => Ok(UnitFolder::new(folder)),
+    match <[UnitFolder; 1]>::try_from(unit_folders(data)) {
+        Ok([folder]) => Ok(folder),
         Err(_) => usage("missing unit-name"),
     }
 }
 
-/// Refuses a process of the running hook. A hook context that has ended refuses nothing: its children may outlive it.
+/// Refuses a process of a run that has not ended: the commands would wait for that run to end. A run that has ended refuses
+/// nothing, because its children may outlive it.
+///
+/// The files of the run decide, not its agent: an agent that is being restarted would not be asked, and these commands and
+/// the run would then wait for each other.
 fn refuse_within_hook(data: &Path) -> Result<(), Refused> {
-    let variable = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
-    let (Some(_), Some(unit)) = (variable("JUJU_CONTEXT_ID"), variable("JUJU_UNIT_NAME")) else {
-        return Ok(());
-    };
-    let Some(folder) = unit_name(&unit).map(|name| UnitFolder::in_machine(data, &name.tag())) else {
-        return Ok(());
-    };
-    match exchange(&folder, "juju-exec", &[]) {
-        Ok(reply) => match ReplyFrame::decode(&reply) {
-            Ok(ReplyFrame::Done { code: 2, stderr, .. }) => {
-                let text = String::from_utf8_lossy(stderr).into_owned();
-                usage(text.trim_start_matches("ERROR ").trim_end())
-            }
-            Ok(ReplyFrame::Done { .. } | ReplyFrame::NeedStdin) | Err(_) => Ok(()),
-        },
-        // no agent answers: whether the hook still runs is unknown, because a hook outlives its agent, so nothing is refused
-        Err(_) => Ok(()),
+    let ids = ["JUJU_CONTEXT_ID", OUTSIDE_CONTEXT_ID].into_iter().filter_map(|name| std::env::var(name).ok());
+    for context_id in ids.filter(|id| !id.is_empty()) {
+        let digest = host::digest::sha256(context_id.as_bytes());
+        let is_within = |run: &PathBuf| has_context(run, &digest) && is_running(run);
+        if unit_folders(data).iter().filter_map(newest_run).any(|run| is_within(&run)) {
+            return usage(format!(
+                "juju-exec cannot be called from within a hook, have context {context_id:?}"
+            ));
+        }
     }
+    Ok(())
+}
+
+/// The folder of the run that was started last.
+fn newest_run(folder: &UnitFolder) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(folder.runs()).into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u64>().ok());
+    numbers.max().map(|number| folder.run(number))
+}
+
+fn has_context(run_folder: &Path, digest: &str) -> bool {
+    read_run_file(run_folder).is_some_and(|run_file| run_file.context_digest() == digest)
+}
+
+/// Whether the program of a run has not ended: its shim stores the outcome and ends after it. A shim that was killed waits
+/// for nothing, and its agent kills what it left.
+fn is_running(run_folder: &Path) -> bool {
+    let shim = Process::read_alive(&run_folder.join(shim::SHIM_PID));
+    shim.is_some() && read_outcome(run_folder).is_none()
 }
 
 /// Calls the unit agent and prints its answer. Returns the exit code.

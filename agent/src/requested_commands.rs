@@ -2,7 +2,8 @@
 //!
 //! They are queued in the order of their requests and kept in memory only: commands never run twice, so a restarted
 //! agent must not repeat them. If a process disconnects before its commands start, its request is dropped; if it
-//! disconnects later, the commands continue.
+//! disconnects later, the commands continue. Commands whose changes the controller may refuse are answered after it has
+//! accepted or refused them: a refusal fails them, as a failed flush does in Juju (spec/hook-tools.md 3).
 //!
 //! The tool socket passes the requests on; the unit agent runs them; `juju_exec` is the client.
 
@@ -12,6 +13,7 @@ use api::text::refusal;
 use hook_client::{ReplyFrame, RequestFrame};
 use state::terms::commands::CommandsRequest;
 use state::terms::failure_reason::FailureReason;
+use state::terms::refusal::RefusalReason;
 use state::unit::commands_context::{ContextProblem, RequestedRelation, relation_context};
 use state::unit::local::Local;
 use state::unit::outcome::RunExit;
@@ -29,12 +31,32 @@ struct Waiting {
     answer: oneshot::Sender<Vec<u8>>,
 }
 
+/// The answer to a request whose commands have ended, until the controller has answered their record.
+struct Unconfirmed {
+    sequence: u64,
+    code: u8,
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+    answer: oneshot::Sender<Vec<u8>>,
+}
+
+impl Unconfirmed {
+    fn send(mut self, code: u8, error: Option<String>) {
+        self.stderr.extend(error.into_iter().flat_map(|error| format!("ERROR {error}\n").into_bytes()));
+        let (stdout, stderr) = (&self.stdout[..], &self.stderr[..]);
+        // the process may have disconnected
+        self.answer.send(encode(ReplyFrame::Done { code, stdout, stderr })).ok();
+    }
+}
+
 /// The queue of one unit agent.
 #[derive(Default)]
 pub struct RequestedCommands {
     /// None if this agent accepts no requests.
     calls: Option<(Mutex<mpsc::Receiver<ToolCall>>, UnitFolder)>,
     waiting: RefCell<VecDeque<Waiting>>,
+    /// At most one: a unit starts nothing while the controller has not answered such a record.
+    unconfirmed: RefCell<Option<Unconfirmed>>,
 }
 
 impl RequestedCommands {
@@ -73,19 +95,21 @@ impl RequestedCommands {
         waiting.iter().find(|waiting| waiting.request.id == request.id).map(|waiting| waiting.script.clone())
     }
 
-    /// Answers a request whose commands have ended, with what they printed into the folder of run `run`.
-    pub fn answer(&self, request: &CommandsRequest, exit: &RunExit, run: u64) {
+    /// Answers a request whose commands have ended, with what they printed into the folder of run `run`. If the
+    /// controller has to accept their changes first, in the record of this sequence number, the request is answered by
+    /// [`Self::confirm`].
+    pub fn answer(&self, request: &CommandsRequest, exit: &RunExit, run: u64, unconfirmed: Option<u64>) {
         let Some((_, folder)) = &self.calls else { return };
         let mut waiting = self.waiting.borrow_mut();
         let Some(at) = waiting.iter().position(|waiting| waiting.request.id == request.id) else { return };
-        let Some(waiting) = waiting.remove(at) else { return };
+        let Some(Waiting { answer, .. }) = waiting.remove(at) else { return };
         let read = |name: &str| {
             let mut bytes = std::fs::read(folder.run(run).join(name)).unwrap_or_default();
             bytes.truncate(STREAM_BYTES_MAX);
             bytes
         };
-        let (stdout, mut stderr) = (read("stdout"), read("stderr"));
-        let (code, why) = match exit {
+        let (stdout, stderr) = (read("stdout"), read("stderr"));
+        let (code, error) = match exit {
             RunExit::Code(code) => (u8::try_from(*code).unwrap_or(1), None),
             RunExit::Signal(signal) => {
                 // as a shell reports it
@@ -98,10 +122,27 @@ impl RequestedCommands {
             }
             RunExit::Cancelled | RunExit::Missing => (1, Some("the commands did not run".to_owned())),
         };
-        if let Some(why) = why {
-            stderr.extend(format!("ERROR {why}\n").into_bytes());
+        let ended = Unconfirmed { sequence: unconfirmed.unwrap_or_default(), code, stdout, stderr, answer };
+        match unconfirmed {
+            Some(_) => *self.unconfirmed.borrow_mut() = Some(ended),
+            None => ended.send(code, error),
         }
-        waiting.answer.send(encode(ReplyFrame::Done { code, stdout: &stdout, stderr: &stderr })).ok();
+    }
+
+    /// Answers the request whose record the controller has answered: `awaited` is the record that the unit waits for,
+    /// and `refused` the last one that was refused.
+    pub fn confirm(&self, awaited: Option<u64>, refused: Option<&(u64, RefusalReason)>) {
+        let Some(ended) = self.unconfirmed.borrow_mut().take_if(|ended| awaited != Some(ended.sequence))
+        else {
+            return;
+        };
+        match refused.filter(|(sequence, _)| *sequence == ended.sequence) {
+            Some((_, why)) => ended.send(1, Some(refusal::message(why))),
+            None => {
+                let code = ended.code;
+                ended.send(code, None);
+            }
+        }
     }
 }
 

@@ -121,6 +121,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
         let shared = &self.shared;
         let (mut lock, mut backoff) = (None, LINK_BACKOFF);
         loop {
+            self.commands.confirm(shared.local().awaited(), shared.facts.borrow().last_refusal.as_ref());
             let (now, saves) = (self.now(lock.is_some()), shared.saves());
             let act = resolve::next(&shared.local(), shared.view().as_deref(), &now).act;
             match act {
@@ -334,10 +335,10 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
                 outcome::events(local, facts.view.as_deref(), &now, ended)
             })
             .await?;
-        if let Operation::Commands(request) = &run.operation {
-            self.commands.answer(request, &exit, run.number);
-        }
         let local = shared.local();
+        if let Operation::Commands(request) = &run.operation {
+            self.commands.answer(request, &exit, run.number, local.awaited());
+        }
         let record = local.outbox.last().filter(|record| record.run == run.number);
         run_log::finished(&exit, duration_ms, record.map(|record| record.sequence));
         // a run without an outcome was interrupted: `next` finds it started and its process missing, and starts it again,

@@ -1,15 +1,22 @@
 //! Tests of `juju-exec`, called by a process on the machine, and of the queue of the unit agent that receives its
 //! request.
 
+mod support;
+
+use agent::clock::kernel_boot_id;
 use agent::folder::UnitFolder;
 use agent::requested_commands::RequestedCommands;
 use agent::socket_dir::{SOCKET, socket_dir};
 use agent::tool_socket::{ContextState, listen};
+use hook_client::shim::{OUTCOME, SHIM_PID};
+use host::process::Process;
 use state::terms::names::{UnitName, Uuid};
+use state::terms::refusal::RefusalReason;
+use state::terms::refusal::write::WriteRefusal;
 use state::unit::local::Local;
 use state::unit::outcome::RunExit;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::process::Command;
 use tokio::sync::watch;
@@ -47,7 +54,7 @@ async fn commands_are_queued_without_a_running_hook_and_their_exit_code_and_outp
     let run_folder = machine.path().join("agents/unit-web-0/hooks/000005");
     fs::write(run_folder.join("stdout"), "a b -x\n").unwrap();
     fs::write(run_folder.join("stderr"), "bad").unwrap();
-    commands.answer(&request, &RunExit::Code(3), 5);
+    commands.answer(&request, &RunExit::Code(3), 5, None);
     assert_eq!(commands.oldest(), None, "it is answered once");
     let output = exec.await.unwrap().unwrap();
     assert_eq!(
@@ -85,5 +92,65 @@ async fn a_process_that_has_ended_is_forgotten() {
     exec.kill().await.unwrap();
     while commands.oldest().is_some() {
         tokio::task::yield_now().await;
+    }
+}
+
+/// Run 7 of web/0, which its agent has started with this context id.
+fn start_run(machine: &Path, context_id: &str) -> PathBuf {
+    let run_folder = machine.join("agents/unit-web-0/hooks/000007");
+    fs::create_dir_all(&run_folder).unwrap();
+    let run_file = serde_json::json!({
+        "operation": "install", "reason": "charm-installed", "position": null, "boot": kernel_boot_id(),
+        "context_digest": host::digest::sha256(context_id.as_bytes()), "context": support::context(),
+    });
+    fs::write(run_folder.join("context.yaml"), run_file.to_string()).unwrap();
+    Process::current().write(&run_folder.join(SHIM_PID)).unwrap();
+    run_folder
+}
+
+/// 1. A hook runs, and its agent is being restarted.
+/// 2. The hook calls juju-exec: nothing answers at the socket of the agent.
+/// 3. The new agent would queue the commands behind the hook, which waits for them.
+#[tokio::test]
+async fn a_process_within_a_running_hook_is_refused_although_no_agent_runs() {
+    let machine = tempfile::tempdir().unwrap();
+    let run_folder = start_run(machine.path(), "web/0-install-00");
+    for variable in ["JUJU_CONTEXT_ID", "PINTLE_CONTEXT_ID"] {
+        let mut exec = juju_exec(machine.path(), &["web/0", "true"]);
+        let refused = exec.env(variable, "web/0-install-00").output().await.unwrap();
+        let expected =
+            "ERROR juju-exec cannot be called from within a hook, have context \"web/0-install-00\"\n";
+        assert_eq!((refused.status.code(), &*String::from_utf8_lossy(&refused.stderr)), (Some(2), expected));
+    }
+    let no_context = ["--no-context", "echo", "ran"];
+    let mut exec = juju_exec(machine.path(), &no_context);
+    let another = exec.env("JUJU_CONTEXT_ID", "web/0-install-01").output().await.unwrap();
+    assert_eq!(&*String::from_utf8_lossy(&another.stdout), "ran\n", "the context of another run");
+    fs::write(run_folder.join(OUTCOME), "exit 0").unwrap();
+    let mut exec = juju_exec(machine.path(), &no_context);
+    let child = exec.env("JUJU_CONTEXT_ID", "web/0-install-00").output().await.unwrap();
+    assert_eq!(&*String::from_utf8_lossy(&child.stdout), "ran\n", "a child that outlived its hook");
+}
+
+#[tokio::test]
+async fn commands_whose_changes_the_controller_refuses_have_failed() {
+    let (machine, commands, _state) = machine();
+    fs::write(machine.path().join("agents/unit-web-0/hooks/000005/stdout"), "out\n").unwrap();
+    let refusal =
+        RefusalReason::from(WriteRefusal::NotLeader { unit: UnitName::new("web", 0), leader: None });
+    for (refused, code) in [(Some((3, refusal.clone())), 1), (Some((2, refusal.clone())), 0), (None, 0)] {
+        let exec = tokio::spawn(juju_exec(machine.path(), &["web/0", "true"]).output());
+        commands.receive(local).await;
+        let request = commands.oldest().expect("it waits");
+        commands.answer(&request, &RunExit::Code(0), 5, Some(3));
+        commands.confirm(Some(3), None);
+        assert!(!exec.is_finished(), "the controller has not answered");
+        commands.confirm(None, refused.as_ref());
+        let output = exec.await.unwrap().unwrap();
+        let error = format!("ERROR {}\n", api::text::refusal::message(&refusal));
+        let expected = if code == 0 { String::new() } else { error };
+        let found = (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned());
+        assert_eq!(found, (Some(code), expected));
+        assert_eq!(&output.stdout[..], b"out\n");
     }
 }

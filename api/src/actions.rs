@@ -14,6 +14,7 @@ pub use state::documents::prelude::{ActionDoc, ActionFailure};
 requests! { ActionRequests {
     EnqueueAction = post "/v1/models/{model}/enqueue-action", Writer => Committed<ActionDoc>;
     EnqueueExec = post "/v1/models/{model}/enqueue-exec", Admin => Committed<ActionDoc>;
+    EnqueueMachineExec = post "/v1/models/{model}/enqueue-machine-exec", Admin => Committed<ActionDoc>;
     CancelAction = post "/v1/models/{model}/cancel-action", Writer => Committed<ActionDoc>;
     GetAction = post "/v1/models/{model}/action", Reader => ActionDoc;
     ListActions = get "/v1/models/{model}/actions", Reader => Vec<ActionDoc>;
@@ -72,6 +73,17 @@ pub struct EnqueueAction {
 pub struct EnqueueExec {
     /// The unit that runs them.
     pub unit: UnitChoice,
+    /// A script for bash.
+    pub commands: String,
+}
+
+/// Enqueues commands that run on a machine, outside of the context of a unit (`juju exec --machine`). The agent of a unit of
+/// the machine runs them. `NotFound` if the machine does not exist; `Invalid` if no unit is assigned to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EnqueueMachineExec {
+    /// The name of the machine.
+    pub machine: String,
     /// A script for bash.
     pub commands: String,
 }

@@ -6,7 +6,7 @@
 //! agent installs them. All functions block; async callers run them on a thread of their own.
 //!
 //! Reading order: `read`, `yaml`, `declaration` with `metadata`, `config`, `actions` and `charmcraft` (the charm's
-//! files); `folder`, `safe_paths`, `archive`, `venv` with `packages` and `package_cache` (a folder into an archive);
+//! files); `folder`, `safe_paths`, `archive`, `git_version`, `venv` with `packages` and `package_cache` (a folder into an archive);
 //! `archive_entries`, `unpack`, `install` (an archive into a unit's folder).
 
 #![warn(missing_docs)]
@@ -19,6 +19,7 @@ pub mod charmcraft;
 pub mod config;
 mod declaration;
 pub mod folder;
+mod git_version;
 mod host_python;
 pub mod install;
 pub mod metadata;

@@ -134,10 +134,12 @@ fn read_storage(value: &Value, place: &str, checker: &mut Checker) -> Storage {
     if location.is_some() && kind == StorageType::Block {
         checker.add(&join(place, "location"), "applies to filesystem storage only");
     }
+    if checker.bool(&join(place, "shared"), map.get("shared")) {
+        checker.add(&join(place, "shared"), "shared storage is not supported");
+    }
     let mut storage = Storage {
         kind,
         description: checker.text(&join(place, "description"), map.get("description")).unwrap_or_default(),
-        shared: checker.bool(&join(place, "shared"), map.get("shared")),
         read_only: checker.bool(&join(place, "read-only"), map.get("read-only")),
         location,
         ..Storage::default()
@@ -298,7 +300,7 @@ mod tests {
     fn invalid_storage_and_resources_are_reported() {
         let (charm, problems) = read_text(
             "name: a\nsummary: ''\ndescription: ''\nstorage:\n  data: {type: filesystem, location: /srv, \
-             multiple: {range: 1-2}, minimum-size: 1G}\n  raw: {type: tape}\n  disk: {type: block, location: /x, \
+             multiple: {range: 1-2}, minimum-size: 1G}\n  raw: {type: tape}\n  mine: {type: block, shared: false}\n  ours: {type: block, shared: true}\n  disk: {type: block, location: /x, \
              multiple: {range: many}}\nresources:\n  web: {type: file}\n  image: {type: oci-image}\n  ../up: {filename: a}\n",
         );
         let data = &charm.storage["data"];
@@ -306,6 +308,7 @@ mod tests {
         let places = [
             "storage.disk.location",
             "storage.disk.multiple.range",
+            "storage.ours.shared",
             "storage.raw.type",
             "resources.../up",
             "resources.web",

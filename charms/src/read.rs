@@ -10,7 +10,7 @@ use crate::folder::{self, CharmFileList, FileEntry};
 use crate::host_python::host_python;
 use crate::problem::{Checker, Problem};
 use crate::safe_paths::MemberKind;
-use crate::{archive_entries, charmcraft, venv, yaml};
+use crate::{archive_entries, charmcraft, git_version, venv, yaml};
 use host::digest;
 use serde_json::Value;
 use state::charm::Charm;
@@ -155,6 +155,12 @@ fn read_folder(
     problems.extend(check_layout(&layout, options.force));
     if !problems.is_empty() {
         return Err(problems);
+    }
+    if !files.contains_key("version")
+        && let Some(version) = git_version::describe(root)
+    {
+        files.insert("version".to_owned(), FileEntry::from_bytes(format!("{version}\n"), false));
+        charm.version = Some(version);
     }
     // Installing packages may take minutes, so it is done only for a charm without problems.
     venv::add_python(root, &mut files, &requirements, &options.cache, &mut notes, progress)

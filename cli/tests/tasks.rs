@@ -2,6 +2,7 @@
 
 mod common;
 
+use api::ActionDoc;
 use clap::Parser;
 use cli::command_error::CommandError;
 use cli::commands::Arguments;
@@ -15,7 +16,9 @@ use common::sample_task;
 use common::session::FakeSession;
 use serde_json::{Value, json};
 use state::charm::Action;
+use state::terms::commands::EXEC;
 use state::terms::process_result::{ProcessResult, StreamOutput};
+use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use test_support::golden::compare;
 
@@ -274,8 +277,50 @@ async fn commands_are_enqueued_for_each_unit_and_their_output_is_printed() {
     assert_eq!(session.printed().0, "", "an unknown unit is no error");
     let failure = run_command(&["exec", "true"], &session, None).await.expect_err("no target");
     assert_eq!(failure.code, 2);
-    let failure = run_command(&["exec", "--machine", "0", "true"], &session, None).await;
-    assert_eq!(failure.expect_err("not offered").code, 2);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn commands_are_enqueued_for_each_machine_and_their_output_is_headed_by_its_name() {
+    let task = || {
+        let stdout = Some(StreamOutput::Text("out\n".to_owned()));
+        let task = ActionDoc {
+            machine: Some("0".to_owned()),
+            name: EXEC.to_owned(),
+            process: Some(ProcessResult { exit_code: 0, stdout, stderr: None }),
+            results: BTreeMap::new(),
+            ..sample_task()
+        };
+        let refuses = BTreeMap::from([("9".to_owned(), "machine 9 not found".to_owned())]);
+        FakeSession::new(FakeController { refuses, task: Some(task), ..FakeController::default() })
+    };
+    let session = task();
+    let words = ["exec", "--machine", "0,1", "--", "uname", "-a"];
+    run_command(&words, &session, None).await.expect("it exits with 0");
+    assert_eq!(session.printed().0, "0:\nout\n0:\nout\n");
+    let requests = session.api.requests();
+    assert!(requests.iter().any(|request| request == "exec machine 1 uname -a"), "{requests:?}");
+
+    let session = task();
+    let words = ["exec", "--format", "json", "--machine", "0", "true"];
+    run_command(&words, &session, None).await.expect("it exits with 0");
+    let printed: Value = serde_json::from_str(&session.printed().0).expect("JSON");
+    assert_eq!((&printed["0"]["machine"], &printed["0"]["unit"]), (&json!("0"), &Value::Null));
+    assert_eq!(printed["0"]["results"], json!({"stdout": "out\n", "return-code": 0}));
+
+    let session = task();
+    run_command(&["exec", "--machine", "9", "true"], &session, None).await.expect("it is a remark");
+    assert_eq!(session.printed().0, "", "an unknown machine is no error");
+
+    let listed = async |words: &[&str]| {
+        let session = task();
+        run_command(&[&["operations", "--format", "json"], words].concat(), &session, None)
+            .await
+            .expect("listed");
+        let printed: Value = serde_json::from_str(&session.printed().0).expect("JSON");
+        printed.get("7").is_some()
+    };
+    assert!(listed(&["--machines", "0"]).await && listed(&[]).await);
+    assert!(!listed(&["--units", "ledger/0"]).await && !listed(&["--apps", "ledger"]).await);
 }
 
 /// A charm, or a program that it starts, could reprogram the terminal of the person who reads its output.

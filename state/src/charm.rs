@@ -201,9 +201,6 @@ pub struct Storage {
     /// The description of the storage.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// Whether all units of the application share it.
-    #[serde(skip_serializing_if = "is_false")]
-    pub shared: bool,
     /// Whether it is mounted read-only.
     #[serde(skip_serializing_if = "is_false")]
     pub read_only: bool,
@@ -227,7 +224,6 @@ impl Default for Storage {
         Storage {
             kind: StorageType::Filesystem,
             description: String::new(),
-            shared: false,
             read_only: false,
             location: None,
             count_min: 1,

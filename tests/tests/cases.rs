@@ -3,7 +3,7 @@
 //! `UPDATE=1 cargo test` rewrites the expected operations after a change of wording; the difference is reviewed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tests::cases::{Case, File, Fixtures};
 
 fn folder() -> PathBuf {
@@ -149,5 +149,46 @@ fn referenced_test_files_exist() {
         let paths = quoted.filter(|path| path.contains('/'));
         let lost: Vec<&str> = paths.filter(|path| !root.join(path).exists()).collect();
         assert!(lost.is_empty(), "{about}: no {lost:?}");
+    }
+}
+
+/// The identifiers of tests that a text names: those in backquotes that are no path and no file.
+fn named_tests(place: &str) -> Vec<&str> {
+    let quoted = place.split('`').skip(1).step_by(2);
+    quoted.filter(|name| !name.contains(['/', '.']) && name.contains(['_', '-'])).collect()
+}
+
+/// The sources below a folder, without what is built.
+fn sources(folder: &Path, into: &mut String) {
+    for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()) {
+        let (path, name) = (entry.path(), entry.file_name());
+        let is_source = path.extension().is_some_and(|extension| extension == "rs" || extension == "yaml");
+        if entry.file_type().unwrap().is_dir() && name != "target" && name != "compat" {
+            sources(&path, into);
+        } else if is_source {
+            into.push_str(&std::fs::read_to_string(&path).unwrap());
+        }
+    }
+}
+
+/// A row of a table proves nothing: the tests that it names must exist, as functions or as conformance cases.
+#[test]
+fn every_scenario_that_is_tested_elsewhere_names_its_tests() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut all = String::new();
+    for part in ["state", "agent", "controller", "hooks-tools", "host", "charms", "tests"] {
+        sources(&root.join(part), &mut all);
+    }
+    let exists = |name: &&str| {
+        all.contains(&format!("fn {name}("))
+            || all.contains(&format!("id: {name}\n"))
+            || all.contains(&format!("{{id: {name},"))
+    };
+    for (about, place) in tested_elsewhere().iter().filter(|(about, _)| !numbers(about).is_empty()) {
+        let (tests, _) = place.split_once(" | ").unwrap_or_else(|| panic!("{about}: no column of tests"));
+        let names = named_tests(tests);
+        assert!(!names.is_empty(), "{about}: no test is named");
+        let lost: Vec<_> = names.iter().filter(|name| !exists(name)).collect();
+        assert!(lost.is_empty(), "{about}: there are no tests {lost:?}");
     }
 }

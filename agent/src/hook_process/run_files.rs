@@ -36,6 +36,11 @@ pub struct RunFile {
 }
 
 impl RunFile {
+    /// The digest of the id of the context.
+    pub fn context_digest(&self) -> &str {
+        &self.context_digest
+    }
+
     /// Writes the file of a run, which is read after it is complete, because the gate of the shim is opened later.
     ///
     /// # Errors

@@ -164,6 +164,9 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Sender<'_, S, A, C> {
             let (local, view, now) = (self.0.local(), self.0.view(), self.0.now());
             retry::retry_after(&local, view.as_deref(), &now, &operation)
         });
+        if let Some(refusal) = &refusal {
+            self.0.facts.borrow_mut().last_refusal = Some((sequence, refusal.clone()));
+        }
         let answered = Event::Acknowledged { sequence, revision, refusal, retry };
         if conditional {
             self.0.save(vec![answered]).await?;

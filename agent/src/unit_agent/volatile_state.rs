@@ -6,6 +6,7 @@ use crate::outage::Outage;
 use state::agents::lease::{ClockReading, Lease};
 use state::terms::activity::Activity;
 use state::terms::position::Position;
+use state::terms::refusal::RefusalReason;
 use state::unit::pending_reports::PendingReports;
 use state::unit::snapshot::Snapshot;
 use std::sync::Arc;
@@ -46,6 +47,8 @@ pub(super) struct VolatileState {
     pub(super) attach_refused_since_ms: Option<u64>,
     /// What the run in progress has reported and the controller has not acknowledged.
     pub(super) pending_reports: PendingReports,
+    /// The last record that the controller has refused, and why.
+    pub(super) last_refusal: Option<(u64, RefusalReason)>,
     /// The activity that the controller last acknowledged.
     pub(super) acknowledged_activity: Option<Activity>,
     /// The link was down since the activity was sent: a restarted controller does not have it, so it is sent

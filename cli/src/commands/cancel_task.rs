@@ -5,7 +5,7 @@
 
 use crate::command_error::CommandError;
 use crate::commands::removal;
-use crate::render::{self, StructuredFormat};
+use crate::render::{self, StructuredFormat, task};
 use crate::session::CommandSession;
 use crate::times::Zone;
 use api::{ActionDoc, CancelAction, UserPort};
@@ -51,6 +51,6 @@ fn document(task: &ActionDoc) -> Value {
         "completed at": completed,
         "id": task.id.to_string(),
         "status": task.status.as_str(),
-        "unit": task.unit_name.to_string(),
+        task::receiver_kind(task): task::receiver(task),
     })
 }

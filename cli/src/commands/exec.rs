@@ -1,5 +1,5 @@
-//! `exec --unit UNIT… -- COMMAND`: runs commands in the context of units and prints their output
-//! (spec/clients.md 2.5, 3.7).
+//! `exec --unit UNIT… -- COMMAND`: runs commands in the context of units, or on machines outside of any context, and
+//! prints their output (spec/clients.md 2.5, 3.7).
 //!
 //! One word is a line for the shell; several words are a program and its arguments, which are quoted. The commands are
 //! tasks like the actions of their units: `show-task`, `operations` and `cancel-task` accept them.
@@ -8,7 +8,7 @@ use crate::command_error::CommandError;
 use crate::commands::task_results::{ResultArgs, enqueued, finish};
 use crate::render::task;
 use crate::session::CommandSession;
-use api::{EnqueueExec, GetStatus, UnitChoice, UserPort};
+use api::{EnqueueExec, EnqueueMachineExec, GetStatus, UnitChoice, UserPort};
 use clap::Args;
 use host::shell;
 use state::terms::refusal::EntityKind;
@@ -30,19 +30,19 @@ pub struct ExecArgs {
     /// Applications, separated by commas: all of their units
     #[arg(short, long, alias = "app", value_delimiter = ',', value_name = "APPLICATION")]
     pub application: Vec<String>,
+    /// Machines, separated by commas: the commands run outside of the context of a unit
+    #[arg(long, value_delimiter = ',', value_name = "MACHINE")]
+    pub machine: Vec<String>,
+    /// All machines of the model
+    #[arg(long, conflicts_with_all = ["unit", "application", "machine"])]
+    pub all: bool,
     #[command(flatten)]
     pub results: ResultArgs,
-    #[arg(long, hide = true)]
-    pub machine: Option<String>,
 }
 
 pub async fn run<A: UserPort>(args: &ExecArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
-    if args.machine.is_some() {
-        return Err(CommandError::usage("not offered here: exec --machine")
-            .hint("run commands in the context of a unit of the machine: pintle exec --unit UNIT"));
-    }
-    let mut units = args.unit.clone();
-    if !args.application.is_empty() {
+    let (mut units, mut machines) = (args.unit.clone(), args.machine.clone());
+    if args.all || !args.application.is_empty() {
         let status = session.api.handle(GetStatus).await?;
         for name in &args.application {
             let application = status.applications.get(name);
@@ -50,12 +50,21 @@ pub async fn run<A: UserPort>(args: &ExecArgs, session: &CommandSession<A>) -> R
                 application.ok_or_else(|| CommandError::not_found(EntityKind::Application, name))?;
             units.extend(application.units.keys().cloned().map(UnitChoice::from));
         }
+        if args.all {
+            machines.extend(status.machines.keys().cloned());
+        }
     }
-    if units.is_empty() {
-        return Err(CommandError::usage("no target: expected --unit UNIT or --application APPLICATION"));
+    if units.is_empty() && machines.is_empty() && !args.all {
+        let expected =
+            "no target: expected --unit UNIT, --application APPLICATION, --machine MACHINE or --all";
+        return Err(CommandError::usage(expected));
     }
     let commands = shell::line(&args.words);
     let mut tasks = Vec::new();
+    for machine in machines {
+        let answer = session.api.handle(EnqueueMachineExec { machine, commands: commands.clone() }).await;
+        tasks.extend(enqueued(answer, session)?);
+    }
     for unit in units {
         let answer = session.api.handle(EnqueueExec { unit, commands: commands.clone() }).await;
         tasks.extend(enqueued(answer, session)?);

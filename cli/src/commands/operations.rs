@@ -24,6 +24,9 @@ pub struct OperationsArgs {
     /// Show only operations on these units; comma-separated
     #[arg(long, value_delimiter = ',')]
     pub units: Vec<String>,
+    /// Show only commands on these machines; comma-separated
+    #[arg(long, value_delimiter = ',')]
+    pub machines: Vec<String>,
     /// Show only these actions; comma-separated
     #[arg(long, value_delimiter = ',')]
     pub actions: Vec<String>,
@@ -63,8 +66,13 @@ pub async fn list<A: UserPort>(
     let mut all = session.api.handle(ListActions).await?;
     let any = |words: &[String], text: &str| words.is_empty() || words.iter().any(|word| word == text);
     all.retain(|action| {
-        any(&args.apps, &action.unit_name.application)
-            && any(&args.units, &action.unit_name.to_string())
+        let (machine, unit) = match &action.machine {
+            Some(machine) => (machine.as_str(), None),
+            None => ("", Some(&action.unit_name)),
+        };
+        any(&args.apps, unit.map_or("", |unit| &unit.application))
+            && any(&args.units, &unit.map(ToString::to_string).unwrap_or_default())
+            && any(&args.machines, machine)
             && any(&args.actions, &action.name)
             && (args.status.is_empty() || args.status.contains(&action.status))
     });
@@ -72,7 +80,12 @@ pub async fn list<A: UserPort>(
     if let Some(format) = args.format {
         let operations: Map<String, Value> = all
             .iter()
-            .map(|action| (action.id.to_string(), document(action, |task| json!({ "unit": task.unit_name }))))
+            .map(|action| {
+                (
+                    action.id.to_string(),
+                    document(action, |task| json!({ task::receiver_kind(task): task::receiver(task) })),
+                )
+            })
             .collect();
         return session.output.print(&render::structured(&operations.into(), format)?);
     }
@@ -103,7 +116,8 @@ pub async fn show<A: UserPort>(
 }
 
 fn summary(action: &ActionDoc) -> String {
-    format!("{} run on {}", action.name, action.unit_name)
+    let machine = if action.machine.is_some() { "machine " } else { "" };
+    format!("{} run on {machine}{}", action.name, task::receiver(action))
 }
 
 fn document(action: &ActionDoc, render_task: impl Fn(&ActionDoc) -> Value) -> Value {

@@ -105,8 +105,9 @@ pub async fn finish<A: UserPort>(
     }
     let limit = args.wait.unwrap_or(wait_default);
     let done = tokio::time::timeout(limit, results(tasks, args, session)).await.map_err(|_| {
-        let units: Vec<String> = tasks.iter().map(|task| format!("unit {}", task.unit_name)).collect();
-        let text = format!("timed out waiting for results from: {}", units.join(", "));
+        let name = |task| format!("{} {}", task::receiver_kind(task), task::receiver(task));
+        let receivers: Vec<String> = tasks.iter().map(name).collect();
+        let text = format!("timed out waiting for results from: {}", receivers.join(", "));
         CommandError::new(text)
             .hint(format!("the task keeps running; to wait for it: pintle show-task {} --wait 5m", first.id))
     })??;
@@ -173,7 +174,8 @@ fn print<A>(
     let format = match format {
         ResultFormat::Plain => {
             for task in tasks {
-                let heading = if tasks.len() > 1 { format!("{}:\n", task.unit_name) } else { String::new() };
+                let heading =
+                    if tasks.len() > 1 { format!("{}:\n", task::receiver(task)) } else { String::new() };
                 session.output.print(&format!("{heading}{}", plain(task)?))?;
             }
             return Ok(());
@@ -182,6 +184,6 @@ fn print<A>(
         ResultFormat::Yaml => render::StructuredFormat::Yaml,
     };
     let all: Map<String, Value> =
-        tasks.iter().map(|task| (task.unit_name.to_string(), task::document(task))).collect();
+        tasks.iter().map(|task| (task::receiver(task), task::document(task))).collect();
     session.output.print(&render::structured(&all.into(), format)?)
 }

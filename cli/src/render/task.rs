@@ -14,11 +14,21 @@ use state::terms::process_result::{ProcessResult, StreamOutput};
 use state::terms::status::ActionStatus;
 use std::collections::BTreeMap;
 
-/// The document below the name of the unit, for JSON and YAML.
+/// What a task runs on: the name of its unit, or of the machine that commands were requested for.
+pub fn receiver(task: &ActionDoc) -> String {
+    task.machine.clone().unwrap_or_else(|| task.unit_name.to_string())
+}
+
+/// The kind of the receiver, which is its key in documents.
+pub fn receiver_kind(task: &ActionDoc) -> &'static str {
+    if task.machine.is_some() { "machine" } else { "unit" }
+}
+
+/// The document below the name of the receiver, for JSON and YAML.
 pub fn document(task: &ActionDoc) -> Value {
     let mut map = Map::new();
     map.insert("id".into(), task.id.to_string().into());
-    map.insert("unit".into(), task.unit_name.to_string().into());
+    map.insert(receiver_kind(task).into(), receiver(task).into());
     map.insert("status".into(), task.status.as_str().into());
     if let Some(message) = text::message(task) {
         map.insert("message".into(), message.into());

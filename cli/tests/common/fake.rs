@@ -232,6 +232,12 @@ impl FakeClient {
                 }
                 json(enqueued(&name))
             }
+            "EnqueueMachineExec" => {
+                let EnqueueMachineExec { machine, commands } = parsed(&body);
+                self.record(format!("exec machine {machine} {commands}"));
+                self.require_known(&machine)?;
+                json(enqueued("ledger/0"))
+            }
             "GetAction" => {
                 let GetAction { id } = parsed(&body);
                 self.require_known(&id.to_string())?;

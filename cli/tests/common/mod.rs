@@ -220,6 +220,7 @@ pub fn sample_task() -> ActionDoc {
         id: 7,
         unit: Uuid(70),
         unit_name: UnitName::new("ledger", 0),
+        machine: None,
         name: "post".to_owned(),
         params: BTreeMap::new(),
         status: ActionStatus::Completed,

@@ -6,12 +6,15 @@ use crate::environment::Environment;
 use crate::lookup::find_unit;
 use crate::store::Store;
 use api::error::ApiError;
-use api::{CancelAction, EnqueueAction, EnqueueExec, GetAction, GetDeclaredActions, Handle, ListActions};
+use api::{
+    CancelAction, EnqueueAction, EnqueueExec, EnqueueMachineExec, GetAction, GetDeclaredActions, Handle,
+    ListActions,
+};
 use state::charm::Action;
 use state::documents::draft::{Draft, read, read_all};
 use state::documents::prelude::{ActionDoc, Kind};
 use state::documents::refusal::Refusal;
-use state::lifecycle::{action, application};
+use state::lifecycle::{action, application, machine};
 use state::terms::position::Committed;
 use state::terms::refusal::EntityKind;
 use std::collections::BTreeMap;
@@ -41,6 +44,17 @@ impl<S: Store, E: Environment> Handle<EnqueueExec> for Authorised<S, E> {
         let now_ms = self.controller.environment.wall_ms();
         let transition =
             move |draft: &mut Draft<'_>| action::enqueue_exec(draft, model, id, &exec.commands, now_ms);
+        Ok(self.controller.run(transition).await?.map(without_params))
+    }
+}
+
+impl<S: Store, E: Environment> Handle<EnqueueMachineExec> for Authorised<S, E> {
+    async fn handle(&self, exec: EnqueueMachineExec) -> Result<Committed<ActionDoc>, ApiError> {
+        let (model, now_ms) = (self.model().await?, self.controller.environment.wall_ms());
+        let transition = move |draft: &mut Draft<'_>| {
+            let on = machine::find(draft, model, &exec.machine)?;
+            action::enqueue_machine_exec(draft, model, on, &exec.commands, now_ms)
+        };
         Ok(self.controller.run(transition).await?.map(without_params))
     }
 }

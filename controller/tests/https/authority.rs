@@ -44,6 +44,7 @@ async fn every_request_is_allowed_for_exactly_its_callers() {
         "CreateModel",
         "DestroyModel",
         "EnqueueExec",
+        "EnqueueMachineExec",
         "RevealSecret",
         "CreateEnrolmentToken",
         "ReportInstance",

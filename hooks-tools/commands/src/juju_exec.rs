@@ -1,8 +1,8 @@
 //! juju-exec and juju-run: run commands in the context of a unit, outside of its hooks (spec/hook-tools.md 6).
 //!
-//! The program behind these names is `pintle-agent`, which passes the commands to the unit agent. It calls this tool
-//! only to determine whether its caller belongs to the running hook: such a caller is refused, because the commands
-//! would wait for that hook to end.
+//! The program behind these names is `pintle-agent`, which passes the commands to the unit agent, and refuses a caller
+//! within a running hook by the files of the run (`agent::juju_exec`), because the commands would wait for that hook to
+//! end. This tool answers a call that nevertheless reaches the hook's session, in the same words.
 
 use crate::quote::quote;
 use crate::tool::{Invocation, Tool, ToolError, ToolOutput};

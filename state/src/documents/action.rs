@@ -24,6 +24,9 @@ pub struct ActionDoc {
     pub unit: Uuid,
     /// The name of the unit, which outlives the unit itself.
     pub unit_name: UnitName,
+    /// The name of the machine, if a user requested the commands for it: the unit runs them outside of its context.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
     /// The name of the action in the charm, or [`EXEC`](crate::terms::commands::EXEC).
     pub name: String,
     /// The parameters, with the defaults of the charm inserted.

@@ -8,17 +8,20 @@
 use crate::charm::params;
 use crate::documents::application::charm_of;
 use crate::documents::blockers::{self, EntityId};
+use crate::documents::document_reads::Documents;
 use crate::documents::draft::{Draft, Key, PAGE_MAX, Reader, StoredDocument, parse};
 use crate::documents::effective_life;
 use crate::documents::prelude::{ActionDoc, ActionFailure, Model, UnitDoc, last_number};
 use crate::documents::refusal::Refusal;
 use crate::documents::sequence;
+use crate::lifecycle::machine::UNITS_MAX;
 use crate::terms::activity::Activity;
 use crate::terms::commands;
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
 use crate::terms::operation::Operation;
 use crate::terms::refusal::action::ActionRefusal;
+use crate::terms::refusal::machine::MachineRefusal;
 use crate::terms::refusal::unit::UnitRefusal;
 use crate::terms::refusal::{EntityKind, RefusalReason};
 use crate::terms::status::ActionStatus;
@@ -68,7 +71,7 @@ pub fn enqueue(
     let params = params::with_defaults(action, given);
     require_size(name, &params)?;
     params::validate(action, &params).map_err(|problems| ActionRefusal::InvalidParameters { problems })?;
-    let request = Request { name, params: params.into_iter().collect(), now_ms };
+    let request = Request { name, params: params.into_iter().collect(), machine: None, now_ms };
     put_enqueued(draft, model, unit, doc.name, request)
 }
 
@@ -84,7 +87,37 @@ pub fn enqueue_exec(
     let doc = living_unit(draft, model, unit)?;
     let params = BTreeMap::from([(commands::COMMAND.to_owned(), commands.into())]);
     require_size(commands::EXEC, &params)?;
-    put_enqueued(draft, model, unit, doc.name, Request { name: commands::EXEC, params, now_ms })
+    let request = Request { name: commands::EXEC, params, machine: None, now_ms };
+    put_enqueued(draft, model, unit, doc.name, request)
+}
+
+/// Enqueues commands that run on the machine, outside of the context of a unit (`juju exec --machine`), and returns
+/// them. The agent of a unit of the machine runs them, beside its own actions and with the same guarantees: a machine
+/// agent stores nothing, so it could run commands twice. An Alive unit is preferred.
+///
+/// # Errors
+/// If the machine does not exist, has no unit that is not Dead, or as for [`enqueue_exec`].
+pub fn enqueue_machine_exec(
+    draft: &mut Draft,
+    model: Model,
+    machine: Uuid,
+    commands: &str,
+    now_ms: i64,
+) -> Result<ActionDoc, Refusal> {
+    let on = draft.get(&model.machine(machine));
+    let on = on.ok_or_else(|| Refusal::not_found(EntityKind::Machine, machine))?;
+    let units = draft.ids(&model.machine_units(machine), UNITS_MAX).into_iter();
+    let lives: Vec<_> = units.map(|unit| (draft.get(&model.unit_life(unit)), unit)).collect();
+    let of_life = |wanted| lives.iter().find(|(life, _)| *life == Some(wanted));
+    let Some((_, unit)) = of_life(Life::Alive).or_else(|| of_life(Life::Dying)) else {
+        return Err(MachineRefusal::NoUnit { machine: on.name }.into());
+    };
+    let doc = living_unit(draft, model, *unit)?;
+    let params = [(commands::COMMAND, commands.into()), (commands::MACHINE, on.name.as_str().into())];
+    let params = BTreeMap::from(params.map(|(name, value)| (name.to_owned(), value)));
+    require_size(commands::EXEC, &params)?;
+    let request = Request { name: commands::EXEC, params, machine: Some(on.name), now_ms };
+    put_enqueued(draft, model, *unit, doc.name, request)
 }
 
 /// Refuses parameters that are too large.
@@ -111,6 +144,8 @@ fn living_unit(draft: &mut Draft, model: Model, unit: Uuid) -> Result<UnitDoc, R
 struct Request<'a> {
     name: &'a str,
     params: BTreeMap<String, Value>,
+    /// The name of the machine on which commands run outside of the context of the unit.
+    machine: Option<String>,
     now_ms: i64,
 }
 
@@ -119,7 +154,7 @@ fn put_enqueued(
     model: Model,
     unit: Uuid,
     unit_name: UnitName,
-    Request { name, params, now_ms }: Request,
+    Request { name, params, machine, now_ms }: Request,
 ) -> Result<ActionDoc, Refusal> {
     if draft.page::<ActionStatus>(&model.actions_of(unit), "", ENQUEUED_MAX).len() >= ENQUEUED_MAX {
         let (action, max) = (name.to_owned(), ENQUEUED_MAX);
@@ -134,6 +169,7 @@ fn put_enqueued(
         id,
         unit,
         unit_name,
+        machine,
         name: name.to_owned(),
         params,
         status: ActionStatus::Pending,

@@ -265,7 +265,7 @@ pub fn destroy(
             Ok(())
         }
         Some(_) => {
-            release(draft, model, id, StorageDoc { life: Life::Dying, ..storage }, now_ms);
+            release_as(draft, model, id, storage, Life::Dying, now_ms);
             Ok(())
         }
         None => {

@@ -14,6 +14,9 @@ use serde::{Deserialize, Serialize};
 pub const EXEC: &str = "juju-exec";
 /// The parameter of that action that contains the commands, a script for bash.
 pub const COMMAND: &str = "command";
+/// The parameter of that action that contains the name of the machine, if the commands run outside of the context of the
+/// unit: the user has requested them for its machine.
+pub const MACHINE: &str = "machine";
 
 /// Commands that a process on the machine has requested. The commands themselves are not stored, because they never run
 /// again.

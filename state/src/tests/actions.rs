@@ -2,8 +2,8 @@
 
 use crate::agents::record_validation::ACTIVITY_BYTES_MAX;
 use crate::documents::prelude::{ActionDoc, ActionFailure, StatusDoc};
-use crate::lifecycle::action;
 use crate::lifecycle::unit;
+use crate::lifecycle::{action, machine};
 use crate::terms::activity::Activity;
 use crate::terms::cause::Actor;
 use crate::terms::commands;
@@ -474,4 +474,26 @@ fn commands_of_a_user_are_enqueued_beside_actions_and_need_no_declaration() {
         Code::UnknownAction,
         "an action cannot be requested by that name"
     );
+}
+
+#[test]
+fn commands_of_a_machine_run_on_one_of_its_units_outside_of_its_context() {
+    let mut world = World::new();
+    world.deploy("web", "web", 2);
+    let unit = world.unit("web/1");
+    let machine = read(world.reader(), &MODEL.unit(unit)).expect("it exists").machine;
+    let on_machine = |world: &mut World, machine: Uuid| {
+        world.run(|draft, _| action::enqueue_machine_exec(draft, MODEL, machine, "uname", 50))
+    };
+    let task = on_machine(&mut world, machine).expect("the machine has a unit");
+    assert_eq!((task.unit, task.machine.as_deref(), task.name.as_str()), (unit, Some("1"), commands::EXEC));
+    let action = view_of(&world, unit).actions.remove(&task.id).expect("it is shown");
+    assert_eq!(commands_context::of_action(&action), Some("uname"));
+    assert!(commands_context::is_of_machine(&action));
+
+    let empty = Uuid(900);
+    world.run(|draft, _| machine::add(draft, MODEL, empty, 60)).expect("the model is alive");
+    let refusal = refused(on_machine(&mut world, empty)).1;
+    assert!(matches!(refusal, RefusalReason::Machine(MachineRefusal::NoUnit { .. })), "{refusal:?}");
+    assert_eq!(refused(on_machine(&mut world, Uuid(999))).0, Code::NotFound);
 }

@@ -14,6 +14,7 @@ pub mod hook_context;
 mod lifecycle;
 mod races;
 mod random;
+mod relation_hooks;
 mod relations;
 mod removal;
 mod removal_cost;

@@ -392,3 +392,21 @@ fn a_late_report_about_another_instance_or_attachment_changes_nothing() {
 fn application_of(world: &World, name: &str) -> Uuid {
     read(world.reader(), &MODEL.application_name(name)).expect("it is deployed")
 }
+
+/// 1. Storage is provided for a unit, which has not run storage-attached.
+/// 2. A user removes it by force. It is released at once, and its content is still on the machine.
+/// 3. The index of the machine must not have it as Alive, which would keep the machine.
+#[test]
+fn storage_that_is_removed_before_its_hook_is_dying_for_its_machine() {
+    let mut world = world();
+    world.deploy("store", "store", 1);
+    let unit = world.unit("store/0");
+    let data = id("data", 0);
+    provide(&mut world, &data);
+    world.run(|draft, _| storage::destroy(draft, MODEL, &data, true, 9)).expect("it is forced");
+    let machine = machine_of(&world, unit);
+    let on_machine = read(world.reader(), &MODEL.machine_storage(machine)).expect("its content is there");
+    assert_eq!(on_machine.get(&data), Some(&Life::Dying));
+    report(&mut world, &data, StorageReport::Removed);
+    assert_eq!(found(&world, &data), None);
+}

@@ -7,7 +7,7 @@
 use super::local::Local;
 use super::snapshot::ActionView;
 use crate::terms::commands::RelationContext;
-use crate::terms::commands::{COMMAND, EXEC};
+use crate::terms::commands::{COMMAND, EXEC, MACHINE};
 use crate::terms::names::{RelationNumber, UnitName};
 use serde_json::Value;
 
@@ -42,6 +42,11 @@ pub enum ContextProblem {
 /// Returns the script of an action that runs commands ([`EXEC`]); none for any other action.
 pub fn of_action(action: &ActionView) -> Option<&str> {
     action.params.get(COMMAND).and_then(Value::as_str).filter(|_| action.name == EXEC)
+}
+
+/// Whether the script of an action runs outside of the context of the unit.
+pub fn is_of_machine(action: &ActionView) -> bool {
+    action.params.contains_key(MACHINE)
 }
 
 /// Finds the relation and the remote unit in whose context commands run. If the request names no remote unit, it is the

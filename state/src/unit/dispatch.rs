@@ -95,6 +95,8 @@ mod tests {
     fn without_dispatch_the_file_of_the_hook_runs_or_is_missing() {
         assert_eq!(decide(PathKind::Absent, PathKind::Executable), Dispatch::Run("hooks/start".to_owned()));
         assert_eq!(decide(PathKind::Absent, PathKind::Absent), Dispatch::Missing);
-        assert!(matches!(decide(PathKind::Absent, PathKind::Directory), Dispatch::Failed(_)));
+        for unusable in [PathKind::Directory, PathKind::NotExecutable] {
+            assert!(matches!(decide(PathKind::Absent, unusable), Dispatch::Failed(_)), "{unusable:?}");
+        }
     }
 }

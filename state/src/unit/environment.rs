@@ -1,6 +1,7 @@
 //! The environment variables of a hook's process (spec/hook-tools.md 4).
 //!
-//! The process has exactly these variables; it inherits nothing from the agent except [`KUBERNETES_VARIABLES`].
+//! The process has exactly these variables; it inherits nothing from the agent except [`KUBERNETES_VARIABLES`]. Commands
+//! that run on the machine, outside of the context of the unit, have those of the host only.
 //! The agent's hook process calls [`environment`] for every run.
 
 use super::hook_context::{HookContext, HookTrigger};
@@ -31,6 +32,10 @@ pub struct MachineFacts {
     pub kubernetes: Vec<(String, String)>,
 }
 
+/// The variable that identifies the run of commands outside of the context of the unit. No hook tool reads it: it tells
+/// `juju-exec` that it is called within a run, and the agent which processes to end.
+pub const OUTSIDE_CONTEXT_ID: &str = "PINTLE_CONTEXT_ID";
+
 /// The variables that a hook receives with the agent's own values.
 pub const KUBERNETES_VARIABLES: [&str; 9] = [
     "KUBERNETES_PORT",
@@ -55,6 +60,12 @@ pub fn environment(context: &HookContext, facts: &MachineFacts) -> Vec<(String, 
             add(name, value);
             add(&name.to_uppercase(), value);
         }
+    }
+    if context.trigger.is_outside_context() {
+        add(OUTSIDE_CONTEXT_ID, &context.id);
+        add("LANG", "C.UTF-8");
+        add("PATH", &facts.path);
+        return variables;
     }
     for (name, value) in &facts.kubernetes {
         add(name, value);
@@ -268,6 +279,15 @@ mod tests {
         ];
         assert_environment(HookTrigger::Action(action), &own);
         assert_environment(HookTrigger::Commands(RunningCommands::default()), &[("JUJU_HOOK_NAME", "")]);
+    }
+
+    #[test]
+    fn commands_of_a_machine_have_no_variable_of_the_unit() {
+        let commands = RunningCommands { outside_context: true, ..RunningCommands::default() };
+        let variables = environment(&context(HookTrigger::Commands(commands)), &machine_facts());
+        let id = ("PINTLE_CONTEXT_ID", "web/0-config-changed-0");
+        let expected = [id, ("LANG", "C.UTF-8"), ("PATH", "/usr/bin:/bin")];
+        assert_eq!(variables, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
     }
 
     #[test]

@@ -136,13 +136,16 @@ pub enum HookTrigger {
     Commands(RunningCommands),
 }
 
-/// Commands in the context of a unit, optionally of a relation.
+/// Commands in the context of a unit, optionally of a relation, or on its machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunningCommands {
     /// The relation and its remote unit.
     pub about: Option<RelationContext>,
     /// The script for bash.
     pub script: String,
+    /// Whether they run outside of the context of the unit: without its variables, its tools and the charm's folder.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub outside_context: bool,
 }
 
 /// A Pebble notice.
@@ -352,6 +355,11 @@ impl HookTrigger {
             | HookTrigger::Secret { .. }
             | HookTrigger::Workload { .. } => Some(format!("hooks/{}", self.hook_text())),
         }
+    }
+
+    /// Whether the run is of commands that a user requested for the machine.
+    pub fn is_outside_context(&self) -> bool {
+        matches!(self, HookTrigger::Commands(running) if running.outside_context)
     }
 
     /// The id of the storage of a storage hook.

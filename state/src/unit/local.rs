@@ -412,6 +412,14 @@ impl Local {
             || in_progress.into_iter().chain(failed).any(Operation::is_teardown)
     }
 
+    /// The record whose answer by the controller the unit waits for, before it starts anything.
+    pub fn awaited(&self) -> Option<u64> {
+        match &self.step {
+            Step::AwaitingAnswer { sequence, .. } => Some(*sequence),
+            Step::Idle | Step::Started(_) | Step::Failed(_) => None,
+        }
+    }
+
     /// Returns the failure episode that is open.
     pub fn episode(&self) -> Option<&Episode> {
         match &self.step {

@@ -65,6 +65,13 @@ const ROWS: &[(&str, &[Constant])] = &[
     // Uploads of charms
     ("an archive", &[("api/src/archives.rs", "ARCHIVE_BYTES_MAX", Bytes)]),
     ("the file of a resource", &[("api/src/archives.rs", "ARCHIVE_BYTES_MAX", Bytes)]),
+    (
+        "what git describes a charm folder by",
+        &[
+            ("charms/src/git_version.rs", "VERSION_BYTES_MAX", Bytes),
+            ("charms/src/git_version.rs", "GIT_TIMEOUT", Time),
+        ],
+    ),
     ("resources of one request", &[("state/src/lifecycle/resource.rs", "RESOURCES_PER_REQUEST_MAX", Count)]),
     ("uploads of one user", &[(UPLOAD, "UPLOADS_PER_USER_MAX", Count), (BUDGET, "WAIT_MAX", Time)]),
     ("uploads of all users", &[(UPLOAD, "UPLOADS_MAX", Count)]),

@@ -34,6 +34,7 @@ fn each_failure_of_an_action_renders_as_in_the_golden_file() {
         let action = ActionDoc {
             id: 3,
             unit: Uuid(1),
+            machine: None,
             unit_name: UnitName::new("web", 0),
             name: "backup".to_owned(),
             params: BTreeMap::new(),

@@ -138,6 +138,7 @@ examples! { instance: InstanceRefusal {
 examples! { machine: MachineRefusal {
     NotAlive { machine: own("0") },
     Full { machine: own("0"), max: 24 },
+    NoUnit { machine: own("0") },
     UnitsAlive { machine: own("0"), units: vec![web()] },
     UnitsAlive { machine: own("0"), units: vec![db(), web()] },
     InstanceBeingReleased { machine: own("0") },

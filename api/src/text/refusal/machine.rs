@@ -32,6 +32,12 @@ pub(super) fn text(reason: &MachineRefusal) -> RefusalText {
         MachineRefusal::UnitsAssigned { machine } => {
             plain(format!("machine {machine} cannot be dead: units are assigned to it"))
         }
+        MachineRefusal::NoUnit { machine } => with_hint(
+            format!(
+                "cannot run commands on machine {machine}: no unit is assigned to it, and the agent of a unit runs them"
+            ),
+            format!("pintle ssh {machine} -- COMMAND"),
+        ),
         MachineRefusal::NotDead { machine } => {
             plain(format!("cannot remove machine {machine}: it is not dead"))
         }

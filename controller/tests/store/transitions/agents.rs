@@ -105,6 +105,9 @@ pub(super) async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
     }
     let exec = move |draft: &mut Draft<'_>| action::enqueue_exec(draft, MODEL, unit, "true", 1).map(drop);
     fixture.call("action::enqueue_exec", exec).await;
+    let exec =
+        move |draft: &mut Draft<'_>| action::enqueue_machine_exec(draft, MODEL, machine, "true", 1).map(drop);
+    fixture.call("action::enqueue_machine_exec", exec).await;
     fixture.call("action::cancel", move |draft| action::cancel(draft, MODEL, 2, 2).map(drop)).await;
     fixture
         .call("action::delete_completed", move |draft| {

@@ -48,6 +48,11 @@ pub enum MachineRefusal {
         /// The name of the machine.
         machine: String,
     },
+    /// No unit of the machine can run commands.
+    NoUnit {
+        /// The name of the machine.
+        machine: String,
+    },
     /// A machine that is not Dead cannot be removed.
     NotDead {
         /// The name of the machine.
@@ -63,6 +68,7 @@ impl MachineRefusal {
             MachineRefusal::Full { .. }
             | MachineRefusal::InstanceBeingReleased { .. }
             | MachineRefusal::NoInstance { .. }
+            | MachineRefusal::NoUnit { .. }
             | MachineRefusal::Alive { .. } => Code::Invalid,
             MachineRefusal::UnitsAlive { .. }
             | MachineRefusal::UnitsAssigned { .. }

@@ -1,0 +1,79 @@
+//! End-to-end tests of commands beside the hooks: `pintle exec` on units and on machines, and `juju-exec` on the machine.
+
+use api::text::refusal::message;
+use serde_json::Value;
+use state::terms::refusal::machine::MachineRefusal;
+use std::process::{Command, Output};
+use tests::host::{Host, sample};
+use tests::scene::{Scene, hooks, scene, text};
+
+fn started_hello() -> Scene {
+    let scene = scene();
+    scene.ok(&["deploy", text(&sample("hello"))]);
+    scene.until("it has started", |host| hooks(host, "hello/0").contains(&"start".to_owned()).then_some(()));
+    scene
+}
+
+/// The program `juju-exec` of the machine of hello/0.
+fn juju_exec(host: &Host) -> String {
+    let folder = host.unit_folder("hello/0").expect("it is deployed");
+    text(&folder.join("../../tools/unit-hello-0/juju-exec")).to_owned()
+}
+
+fn task(host: &Host, id: &str) -> Value {
+    serde_json::from_str(&host.ok(&["show-task", id, "--format", "json"])).expect("JSON")
+}
+
+#[test]
+fn commands_run_on_a_machine_outside_of_the_context_of_a_unit() {
+    let host = started_hello();
+    let environment = host.ok(&["exec", "--machine", "0", "--", "env; pwd"]);
+    assert!(!environment.contains("JUJU_") && environment.ends_with("\n/\n"), "{environment}");
+
+    let failing = ["exec", "--machine", "0", "--format", "json", "--", "echo out; echo bad >&2; exit 3"];
+    let output = host.pintle(&failing);
+    let printed: Value = serde_json::from_str(&output.stdout).expect("JSON");
+    let (machine, results) = (&printed["0"]["machine"], &printed["0"]["results"]);
+    assert_eq!((output.code, machine, &results["return-code"]), (1, &"0".into(), &3.into()));
+    assert_eq!((&results["stdout"], &results["stderr"]), (&"out\n".into(), &"bad\n".into()));
+
+    let within = format!("{} hello/0 true", juju_exec(&host));
+    let output = host.pintle(&["exec", "--machine", "0", "--format", "json", "--", &within]);
+    let printed: Value = serde_json::from_str(&output.stdout).expect("JSON");
+    assert_eq!(printed["0"]["results"]["return-code"], 2, "it would wait for itself: {printed}");
+
+    host.ok(&["add-machine"]);
+    let refused = host.refused(&["exec", "--machine", "1", "true"]);
+    let no_unit = MachineRefusal::NoUnit { machine: "1".to_owned() };
+    assert!(refused.contains(&message(&no_unit.into())), "{refused}");
+}
+
+#[test]
+fn a_client_that_stops_waiting_ends_nothing_and_cancel_task_ends_the_process() {
+    let host = started_hello();
+    let marker = host.beside("ended");
+    let script = format!("trap 'touch {0}; exit 0' TERM; echo begun; sleep 300 & wait", marker.display());
+    host.refused(&["exec", "--machine", "0", "--wait", "1ms", "--", &script]);
+    let id = "1";
+    host.until("it runs", |host| (task(host, id)["status"] == "running").then_some(()));
+    host.ok(&["cancel-task", id]);
+    host.until("its process has ended", |_| marker.exists().then_some(()));
+    host.until("the task has ended", |host| task(host, id)["timing"]["completed"].is_string().then_some(()));
+    assert_eq!(task(&host, id)["machine"], "0");
+}
+
+/// The charm declares no storage, which the controller finds when it applies the record of the commands.
+#[test]
+fn juju_exec_fails_if_the_controller_refuses_the_changes_of_its_commands() {
+    let host = started_hello();
+    let exec = |script: &str| -> Output {
+        Command::new(juju_exec(&host)).args(["hello/0", script]).output().expect("it is on the machine")
+    };
+    let refused = exec("echo out; storage-add nosuch");
+    assert_eq!((refused.status.code(), &refused.stdout[..]), (Some(1), &b"out\n"[..]));
+    assert!(refused.stderr.starts_with(b"ERROR "), "{}", String::from_utf8_lossy(&refused.stderr));
+    let failed = exec("storage-add nosuch; exit 3");
+    assert_eq!(failed.status.code(), Some(3), "nothing is changed, and nothing refused");
+    let accepted = exec("open-port 8080");
+    assert_eq!((accepted.status.code(), &accepted.stderr[..]), (Some(0), &b""[..]));
+}
