@@ -9,7 +9,7 @@ use super::run_files::{PROCESS_POLL_INTERVAL, read_outcome, read_run_file};
 use hook_client::shim;
 use host::process::Process;
 use nix::sys::signal::Signal;
-use state::unit::environment::OUTSIDE_CONTEXT_ID;
+use state::unit::environment::MACHINE_RUN_ID;
 use std::path::Path;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -154,6 +154,6 @@ fn signal(process: &Process, signal: Signal) {
 }
 
 fn has_context(process: &Process, context_digest: Option<&str>) -> bool {
-    let ids = ["JUJU_CONTEXT_ID", OUTSIDE_CONTEXT_ID].into_iter().filter_map(|name| process.variable(name));
+    let ids = ["JUJU_CONTEXT_ID", MACHINE_RUN_ID].into_iter().filter_map(|name| process.variable(name));
     ids.map(|id| host::digest::sha256(&id)).any(|digest| Some(digest.as_str()) == context_digest)
 }

@@ -69,8 +69,9 @@ pub fn enqueue(
     };
     let params =
         params::validate(action, given).map_err(|problems| ActionRefusal::InvalidParameters { problems })?;
-    let request = Request { name, params: params.into_iter().collect(), now_ms };
-    put_enqueued(draft, model, (unit, doc.name), None, request)
+    let params = params.into_iter().collect();
+    let request = Request { name, machine: None, params, now_ms };
+    put_enqueued(draft, model, unit, doc.name, request)
 }
 
 /// Enqueues commands that run in the context of the unit (`juju exec`), beside its actions, and returns them.
@@ -84,8 +85,8 @@ pub fn enqueue_exec(
 ) -> Result<ActionDoc, Refusal> {
     let doc = living_unit(draft, model, unit)?;
     let params = BTreeMap::from([(commands::COMMAND.to_owned(), commands.into())]);
-    let request = Request { name: commands::EXEC, params, now_ms };
-    put_enqueued(draft, model, (unit, doc.name), None, request)
+    let request = Request { name: commands::EXEC, machine: None, params, now_ms };
+    put_enqueued(draft, model, unit, doc.name, request)
 }
 
 /// Enqueues commands that run on the machine, outside of the context of a unit (`juju exec --machine`), and returns
@@ -112,8 +113,8 @@ pub fn enqueue_machine_exec(
     let doc = living_unit(draft, model, *unit)?;
     let params = [(commands::COMMAND, commands.into()), (commands::MACHINE, on.name.as_str().into())];
     let params = params.map(|(name, value)| (name.to_owned(), value)).into();
-    let request = Request { name: commands::EXEC, params, now_ms };
-    put_enqueued(draft, model, (*unit, doc.name), Some(on.name), request)
+    let request = Request { name: commands::EXEC, machine: Some(on.name), params, now_ms };
+    put_enqueued(draft, model, *unit, doc.name, request)
 }
 
 /// The document of a unit that is not Dead.
@@ -129,6 +130,8 @@ fn living_unit(draft: &mut Draft, model: Model, unit: Uuid) -> Result<UnitDoc, R
 /// The action to enqueue, and the time of the request.
 struct Request<'a> {
     name: &'a str,
+    /// The machine that commands are requested for.
+    machine: Option<String>,
     params: BTreeMap<String, Value>,
     now_ms: i64,
 }
@@ -136,9 +139,9 @@ struct Request<'a> {
 fn put_enqueued(
     draft: &mut Draft,
     model: Model,
-    (unit, unit_name): (Uuid, UnitName),
-    machine: Option<String>,
-    Request { name, params, now_ms }: Request,
+    unit: Uuid,
+    unit_name: UnitName,
+    Request { name, machine, params, now_ms }: Request,
 ) -> Result<ActionDoc, Refusal> {
     let bytes = size(&params);
     if bytes > PARAMS_BYTES_MAX {
