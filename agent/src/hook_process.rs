@@ -221,7 +221,7 @@ impl HostCharms {
         let program = debug_session::program(&self.folder, &run_folder, context, program.to_path_buf());
         let lock = self.lock.borrow().upgrade().expect("hooks run under the machine's hook lock");
         let (gate, opener) = io::pipe()?;
-        let (outside, charm) = (context.trigger.is_outside_context(), self.folder.charm());
+        let (on_machine, charm) = (context.trigger.runs_on_machine(), self.folder.charm());
         let mut command = Command::new(crate::installed_programs::hook_program());
         command
             .arg(shim::SHIM_ARGUMENT)
@@ -229,7 +229,7 @@ impl HostCharms {
             .arg(&program)
             .env_clear()
             .envs(environment(context, &self.host_environment))
-            .current_dir(if outside { Path::new("/") } else { &charm })
+            .current_dir(if on_machine { Path::new("/") } else { &charm })
             .stdin(Stdio::from(gate))
             .stdout(Stdio::from(lock.duplicate()?))
             .stderr(Stdio::null())

@@ -21,7 +21,7 @@ use host::process::Process;
 use host::shell;
 use state::terms::names::UnitName;
 use state::unit::commands_context::RequestedRelation;
-use state::unit::environment::OUTSIDE_CONTEXT_ID;
+use state::unit::environment::MACHINE_RUN_ID;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -150,7 +150,7 @@ fn only_unit(data: &Path) -> Result<UnitFolder, Refused> {
 /// The files of the run decide, not its agent: an agent that is being restarted would not be asked, and these commands and
 /// the run would then wait for each other.
 fn refuse_within_hook(data: &Path) -> Result<(), Refused> {
-    let ids = ["JUJU_CONTEXT_ID", OUTSIDE_CONTEXT_ID].into_iter().filter_map(|name| std::env::var(name).ok());
+    let ids = ["JUJU_CONTEXT_ID", MACHINE_RUN_ID].into_iter().filter_map(|name| std::env::var(name).ok());
     for context_id in ids.filter(|id| !id.is_empty()) {
         let digest = host::digest::sha256(context_id.as_bytes());
         let is_within = |run: &PathBuf| has_context(run, &digest) && is_running(run);

@@ -1,7 +1,8 @@
 //! Tests of `juju-exec`, called by a process on the machine, and of the queue of the unit agent that receives its
 //! request.
 
-mod support;
+#[path = "../../tests/support/src/hook_context.rs"]
+mod hook_context;
 
 use agent::clock::kernel_boot_id;
 use agent::folder::UnitFolder;
@@ -101,7 +102,7 @@ fn start_run(machine: &Path, context_id: &str) -> PathBuf {
     fs::create_dir_all(&run_folder).unwrap();
     let run_file = serde_json::json!({
         "operation": "install", "reason": "charm-installed", "position": null, "boot": kernel_boot_id(),
-        "context_digest": host::digest::sha256(context_id.as_bytes()), "context": support::context(),
+        "context_digest": host::digest::sha256(context_id.as_bytes()), "context": hook_context::context(),
     });
     fs::write(run_folder.join("context.yaml"), run_file.to_string()).unwrap();
     Process::current().write(&run_folder.join(SHIM_PID)).unwrap();
@@ -118,9 +119,8 @@ async fn a_process_within_a_running_hook_is_refused_although_no_agent_runs() {
     for variable in ["JUJU_CONTEXT_ID", "PINTLE_CONTEXT_ID"] {
         let mut exec = juju_exec(machine.path(), &["web/0", "true"]);
         let refused = exec.env(variable, "web/0-install-00").output().await.unwrap();
-        let expected =
-            "ERROR juju-exec cannot be called from within a hook, have context \"web/0-install-00\"\n";
-        assert_eq!((refused.status.code(), &*String::from_utf8_lossy(&refused.stderr)), (Some(2), expected));
+        let text = String::from_utf8_lossy(&refused.stderr);
+        assert!(refused.status.code() == Some(2) && text.contains("web/0-install-00"), "{refused:?}");
     }
     let no_context = ["--no-context", "echo", "ran"];
     let mut exec = juju_exec(machine.path(), &no_context);

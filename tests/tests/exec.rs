@@ -25,7 +25,7 @@ fn task(host: &Host, id: &str) -> Value {
 }
 
 #[test]
-fn commands_run_on_a_machine_outside_of_the_context_of_a_unit() {
+fn commands_run_on_a_machine_without_the_context_of_a_unit() {
     let host = started_hello();
     let environment = host.ok(&["exec", "--machine", "0", "--", "env; pwd"]);
     assert!(!environment.contains("JUJU_") && environment.ends_with("\n/\n"), "{environment}");

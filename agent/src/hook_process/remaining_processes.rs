@@ -11,7 +11,7 @@ use crate::clock::kernel_boot_id;
 use hook_client::shim;
 use host::process::Process;
 use nix::sys::signal::Signal;
-use state::unit::environment::OUTSIDE_CONTEXT_ID;
+use state::unit::environment::MACHINE_RUN_ID;
 use std::cell::Cell;
 use std::path::Path;
 use std::time::Duration;
@@ -167,6 +167,6 @@ fn signal(process: &Process, signal: Signal) {
 }
 
 fn has_context(process: &Process, context_digest: Option<&str>) -> bool {
-    let ids = ["JUJU_CONTEXT_ID", OUTSIDE_CONTEXT_ID].into_iter().filter_map(|name| process.variable(name));
+    let ids = ["JUJU_CONTEXT_ID", MACHINE_RUN_ID].into_iter().filter_map(|name| process.variable(name));
     ids.map(|id| host::digest::sha256(&id)).any(|digest| Some(digest.as_str()) == context_digest)
 }

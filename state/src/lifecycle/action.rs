@@ -143,9 +143,9 @@ fn living_unit(draft: &mut Draft, model: Model, unit: Uuid) -> Result<UnitDoc, R
 /// The action to enqueue, and the time of the request.
 struct Request<'a> {
     name: &'a str,
-    params: BTreeMap<String, Value>,
-    /// The name of the machine on which commands run outside of the context of the unit.
+    /// The machine that commands are requested for.
     machine: Option<String>,
+    params: BTreeMap<String, Value>,
     now_ms: i64,
 }
 

@@ -477,7 +477,7 @@ fn commands_of_a_user_are_enqueued_beside_actions_and_need_no_declaration() {
 }
 
 #[test]
-fn commands_of_a_machine_run_on_one_of_its_units_outside_of_its_context() {
+fn commands_of_a_machine_run_on_one_of_its_units_without_its_context() {
     let mut world = World::new();
     world.deploy("web", "web", 2);
     let unit = world.unit("web/1");

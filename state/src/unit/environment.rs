@@ -34,7 +34,7 @@ pub struct MachineFacts {
 
 /// The variable that identifies the run of commands outside of the context of the unit. No hook tool reads it: it tells
 /// `juju-exec` that it is called within a run, and the agent which processes to end.
-pub const OUTSIDE_CONTEXT_ID: &str = "PINTLE_CONTEXT_ID";
+pub const MACHINE_RUN_ID: &str = "PINTLE_CONTEXT_ID";
 
 /// The variables that a hook receives with the agent's own values.
 pub const KUBERNETES_VARIABLES: [&str; 9] = [
@@ -61,8 +61,8 @@ pub fn environment(context: &HookContext, facts: &MachineFacts) -> Vec<(String, 
             add(&name.to_uppercase(), value);
         }
     }
-    if context.trigger.is_outside_context() {
-        add(OUTSIDE_CONTEXT_ID, &context.id);
+    if context.trigger.runs_on_machine() {
+        add(MACHINE_RUN_ID, &context.id);
         add("LANG", "C.UTF-8");
         add("PATH", &facts.path);
         return variables;
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn commands_of_a_machine_have_no_variable_of_the_unit() {
-        let commands = RunningCommands { outside_context: true, ..RunningCommands::default() };
+        let commands = RunningCommands { on_machine: true, ..RunningCommands::default() };
         let variables = environment(&context(HookTrigger::Commands(commands)), &machine_facts());
         let id = ("PINTLE_CONTEXT_ID", "web/0-config-changed-0");
         let expected = [id, ("LANG", "C.UTF-8"), ("PATH", "/usr/bin:/bin")];

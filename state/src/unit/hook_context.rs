@@ -145,7 +145,7 @@ pub struct RunningCommands {
     pub script: String,
     /// Whether they run outside of the context of the unit: without its variables, its tools and the charm's folder.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub outside_context: bool,
+    pub on_machine: bool,
 }
 
 /// A Pebble notice.
@@ -358,8 +358,8 @@ impl HookTrigger {
     }
 
     /// Whether the run is of commands that a user requested for the machine.
-    pub fn is_outside_context(&self) -> bool {
-        matches!(self, HookTrigger::Commands(running) if running.outside_context)
+    pub fn runs_on_machine(&self) -> bool {
+        matches!(self, HookTrigger::Commands(running) if running.on_machine)
     }
 
     /// The id of the storage of a storage hook.

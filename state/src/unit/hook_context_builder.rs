@@ -213,14 +213,14 @@ fn trigger(
         Operation::Commands(CommandsRequest { about, .. }) => {
             let is_known = about.as_ref().is_none_or(|about| local.relations.contains_key(&about.relation));
             let script = input.commands.filter(|_| is_known)?.to_owned();
-            let running = RunningCommands { about: about.clone(), script, outside_context: false };
+            let running = RunningCommands { about: about.clone(), script, on_machine: false };
             Some(HookTrigger::Commands(running))
         }
         Operation::Action { id, name } => {
             let action = view.actions.get(id)?;
             if let Some(script) = commands_context::of_action(action) {
-                let (script, outside_context) = (script.to_owned(), commands_context::is_of_machine(action));
-                let running = RunningCommands { about: None, script, outside_context };
+                let (script, on_machine) = (script.to_owned(), commands_context::is_of_machine(action));
+                let running = RunningCommands { about: None, script, on_machine };
                 return Some(HookTrigger::Commands(running));
             }
             let params = action.params.clone().into_iter().collect();
