@@ -231,7 +231,11 @@ impl Deployer {
     pub async fn stop_all(&self) -> Result<()> {
         let mut errors = Vec::new();
         for parent in [AGENTS_DIR, QUARANTINE_DIR] {
-            for folder in folders_in(&self.machine.join(parent))? {
+            let folders = folders_in(&self.machine.join(parent)).unwrap_or_else(|error| {
+                errors.push(format!("{error:#}"));
+                Vec::new()
+            });
+            for folder in folders {
                 let stopped = self.stop_processes(&folder).await;
                 let stopped = stopped.and_then(|()| Ok(socket_dir::remove(&folder)?));
                 errors.extend(stopped.err().map(|error| format!("{folder}: {error:#}")));
@@ -355,7 +359,12 @@ fn is_unused(folder: &UnitFolder) -> bool {
 /// The run folders that may still have a process: those with a pid file and without an outcome.
 fn unfinished_runs(folder: &UnitFolder) -> io::Result<Vec<PathBuf>> {
     let mut unfinished = Vec::new();
-    for entry in ignore_not_found(fs::read_dir(folder.runs()))?.into_iter().flatten() {
+    // what is no folder contains no runs
+    let entries = match fs::read_dir(folder.runs()) {
+        Err(error) if error.kind() == ErrorKind::NotADirectory => None,
+        entries => ignore_not_found(entries)?,
+    };
+    for entry in entries.into_iter().flatten() {
         let path = entry?.path();
         if exists(&path.join(SHIM_PID))? && !exists(&path.join(OUTCOME))? {
             unfinished.push(path);

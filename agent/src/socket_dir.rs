@@ -84,7 +84,7 @@ fn remove_abandoned_in(base: &Path) {
     let parents = entries(base).filter(|path| path.file_name().and_then(OsStr::to_str).is_some_and(is_own));
     for parent in parents.filter(|parent| is_private(parent)) {
         for dir in entries(&parent).filter(|dir| is_private(dir) && is_abandoned(dir)) {
-            match fs::remove_dir_all(&dir) {
+            match host::tree::remove(&dir) {
                 Ok(()) => tracing::info!("removed {}: its unit's folder was deleted", dir.display()),
                 Err(error) => tracing::warn!("cannot remove {}: {error}", dir.display()),
             }
@@ -141,7 +141,7 @@ pub fn existing(folder: &UnitFolder) -> PathBuf {
 pub fn remove(folder: &UnitFolder) -> io::Result<()> {
     let dir = existing(folder);
     if is_private(&dir) {
-        ignore_not_found(fs::remove_dir_all(&dir))?;
+        host::tree::remove(&dir)?;
         if dir != folder.file(SOCKET_DIR)
             && let Some(parent) = dir.parent()
         {
@@ -165,7 +165,7 @@ fn choose(folder: &UnitFolder, bases: &[PathBuf], path_bytes_max: usize) -> io::
     }
     if run.is_dir() {
         // the unit's folder has been moved to a longer path
-        fs::remove_dir_all(&run)?;
+        host::tree::remove(&run)?;
     }
     let mut tried = Vec::new();
     let digest = host::digest::sha256(folder.root().as_os_str().as_encoded_bytes());

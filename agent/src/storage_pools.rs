@@ -20,7 +20,7 @@ use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 use state::terms::storage::{MachineAttachment, MachineStorage, StorageId, StoragePool};
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
@@ -46,7 +46,12 @@ struct Provided {
 impl Provided {
     fn read(folder: &Path) -> Result<Option<Provided>> {
         let path = folder.join(PROVIDED);
-        let Some(text) = ignore_not_found(fs::read_to_string(&path))? else { return Ok(None) };
+        let text = match fs::read_to_string(&path) {
+            // a folder in its place is damaged like a file
+            Err(error) if error.kind() == ErrorKind::IsADirectory => Some(String::new()),
+            text => ignore_not_found(text)?,
+        };
+        let Some(text) = text else { return Ok(None) };
         match charms::yaml::from_str::<BTreeMap<StorageId, MachineStorage>>(&text) {
             Ok(stored) => Ok(stored.into_iter().next().map(|(id, storage)| Provided { id, storage })),
             Err(error) => {

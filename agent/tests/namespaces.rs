@@ -279,8 +279,10 @@ fn storage_that_cannot_be_released_delays_the_uninstallation_and_no_other_storag
         let storage = attached(StoragePool::Tmpfs, 1, "/srv/a");
         block_on(StoragePools::new(&data).provide_storage(&id, &storage)).expect("it is mounted");
         for name in ["a-0-0", "z-0-0"] {
-            // a folder of this name cannot be read as a file
-            fs::create_dir_all(data.join("storage").join(name).join("provided.yaml")).expect("made");
+            // a link that refers to itself stands for any file that cannot be read
+            let folder = data.join("storage").join(name);
+            fs::create_dir_all(&folder).expect("made");
+            std::os::unix::fs::symlink("provided.yaml", folder.join("provided.yaml")).expect("linked");
         }
         let last = uninstall_units(&data, &[]);
         assert!(last.contains("storage/a-0-0") && last.contains("storage/z-0-0"), "{last}");

@@ -84,15 +84,12 @@ pub fn disk_bytes(file: &Metadata) -> u64 {
 /// that no one writes to, is not waited for.
 ///
 /// # Errors
-/// If it cannot be opened or read. `InvalidData` if it is no regular file, or has more than `bytes_max` bytes.
+/// If it cannot be opened or read, or is a link. `InvalidData` if it is no regular file, or has more than `bytes_max`
+/// bytes.
 pub fn read_regular(path: &Path, bytes_max: u64) -> io::Result<(Vec<u8>, Metadata)> {
     let invalid = |why: String| io::Error::new(ErrorKind::InvalidData, why);
     let flags = nix::fcntl::OFlag::O_NOFOLLOW | nix::fcntl::OFlag::O_NONBLOCK;
-    let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path);
-    let file = file.map_err(|error| match error.raw_os_error() {
-        Some(nix::libc::ELOOP) => invalid("it is a symbolic link".to_owned()),
-        _ => error,
-    })?;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)?;
     let found = file.metadata()?;
     if !found.is_file() {
         return Err(invalid("it is no regular file".to_owned()));

@@ -36,11 +36,13 @@ fn flags() -> OFlag {
 /// Moves the folders below [`DEPTH_MAX`] to the first level, until there are none.
 fn flatten(root: &Path) -> io::Result<()> {
     let root = open(root, flags(), Mode::empty())?;
+    // a name that neither a charm nor an earlier deletion that was interrupted has used
+    let prefix = format!(".nested-{:032x}", crate::random::random_u128());
     let (mut pending, mut number) = (vec![OsString::from(".")], 0_u64);
     while let Some(folder) = pending.pop() {
         let mut move_up = |parent: &OwnedFd, name: &OsStr| {
             number += 1;
-            let target = OsString::from(format!(".nested-{number}"));
+            let target = OsString::from(format!("{prefix}-{number}"));
             renameat(parent, name, &root, target.as_os_str())?;
             pending.push(target);
             Ok(())

@@ -15,11 +15,24 @@ use std::path::{Path, PathBuf};
 /// The script that the shim runs, in the folder of the run. The names of its other files begin with it.
 const SCRIPT: &str = "debug";
 
-/// Waits for the end of the window, which is no child of this script.
+/// What the scripts have in common. `end_with_run PID` ends all processes of the terminal when the script of the run has
+/// ended: it was cancelled, or its unit is stopped.
+const FUNCTIONS: &str = r#"
+tmux() { command tmux -L "$session" "$@"; }
+end_with_run() {
+    (
+        trap '' HUP
+        while kill -0 "$1" 2>/dev/null; do sleep 1; done
+        pkill -KILL -s $$ || kill -KILL $$
+    ) </dev/null >/dev/null 2>&1 &
+}
+"#;
+
+/// Waits for the end of the window, which is no child of this script. The window ends with this script.
 const WAIT_FOR_WINDOW: &str = r#"
 tmux has-session -t "$session" 2>/dev/null || exec "$program"
 export -p > "$files.environment"
-pid=$(tmux new-window -P -F '#{pane_pid}' -t "$session:" -n "$name" "bash $(printf %q "$files.window")") || exec "$program"
+pid=$(tmux new-window -P -F '#{pane_pid}' -t "$session:" -n "$name" "bash $(printf %q "$files.window") $$") || exec "$program"
 is_open() { tmux list-panes -s -t "$session:" -F '#{pane_pid}' 2>/dev/null | grep -qx "$pid"; }
 while [ ! -s "$files.code" ] && is_open; do sleep 0.2; done
 code=$(cat "$files.code" 2>/dev/null)
@@ -29,6 +42,7 @@ exit "${code:-1}"
 
 /// The shell of a person. Its environment is that of the hook, except for the terminal.
 const SHELL: &str = r#"
+end_with_run "$1"
 exec env -i TERM="$TERM" bash --noprofile --rcfile "$files.profile" -i
 "#;
 
@@ -36,8 +50,11 @@ const PROFILE: &str = r#"
 terminal=$TERM
 . "$files.environment"
 export TERM=$terminal
+umask 022
 cd "$PWD" || exit
 trap 'echo $? > "$files.code"' EXIT
+# the terminal was lost: the hook has not run
+trap 'echo 129 > "$files.code"; exit 129' HUP TERM
 PS1="$name \\$ "
 cat <<END
 This shell runs instead of $name of $JUJU_UNIT_NAME. The hook tools work, and
@@ -47,9 +64,11 @@ END
 "#;
 
 const CODE: &str = r#"
+end_with_run "$1"
 terminal=$TERM
 . "$files.environment"
 export TERM=$terminal JUJU_DEBUG_AT="$at"
+umask 022
 cd "$PWD" && "$program"
 echo $? > "$files.code"
 "#;
@@ -104,7 +123,7 @@ fn write_scripts(
     for (variable, value) in variables {
         head += &format!("{variable}={}\n", quote(value));
     }
-    head += "tmux() { command tmux -L \"$session\" \"$@\"; }\n";
+    head += FUNCTIONS;
     let write = |suffix: &str, text: &str| {
         let file = PathBuf::from(format!("{}{suffix}", script.display()));
         super::create_file(&file, format!("{head}{text}").as_bytes(), 0o700)

@@ -90,7 +90,7 @@ pub(super) async fn stop_for_reboot(run_folder: &Path) {
 /// [`GRACE`]. The shim continues, and stores how its program has ended. A program that starts later, for example because
 /// the disk was full, is ended as well, unless `has_run_ended`.
 pub(super) async fn end_processes(run_folder: &Path, has_run_ended: &Cell<bool>) {
-    let mut terminated_at = None;
+    let (mut terminated_at, mut unknown_polls) = (None, 0);
     loop {
         match Process::read(&run_folder.join(shim::HOOK_PID)) {
             None if has_run_ended.get() || read_outcome(run_folder).is_some() => return,
@@ -108,8 +108,8 @@ pub(super) async fn end_processes(run_folder: &Path, has_run_ended: &Cell<bool>)
                     terminated_at = terminated_at.or(Some(Instant::now()));
                     sent.iter().for_each(|sent| members.iter().for_each(|process| signal(process, *sent)));
                 }
-                HookGroup::Unknown => {}
-                HookGroup::Ended => return,
+                HookGroup::Unknown if unknown_polls < EXEC_POLLS_MAX => unknown_polls += 1,
+                HookGroup::Unknown | HookGroup::Ended => return,
             },
         }
         tokio::time::sleep(PROCESS_POLL_INTERVAL).await;

@@ -78,14 +78,8 @@ async fn until_answered<S: UnitStorage, A: UnitAgentRequests, C: Clock, T>(
         let mut backoff = LINK_BACKOFF;
         loop {
             match attempt().await {
-                Attempt::Made(Ok(answer)) => {
-                    shared.note_success(Channel::Fetch);
-                    return Ok(answer);
-                }
-                Attempt::Made(Err(error)) if error.is_transient() => {
-                    shared.note_failure(Channel::Fetch, &error);
-                    *last_error.borrow_mut() = Some(error);
-                }
+                Attempt::Made(Ok(answer)) => return Ok(answer),
+                Attempt::Made(Err(error)) if error.is_transient() => *last_error.borrow_mut() = Some(error),
                 Attempt::Made(Err(error)) => return Err(full_text(&error, shared.clock.wall_ms())),
                 Attempt::NotAttached => {}
                 Attempt::Ended(why) => return Err(why),
@@ -172,7 +166,6 @@ async fn fetch_resource<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
         if !error.is_transient() {
             return Err(full_text(&error, shared.clock.wall_ms()));
         }
-        shared.note_failure(Channel::Fetch, &error);
         if shared.clock.since_boot_ms() >= until_ms {
             return Err(no_answer(Some(&error), shared.clock.wall_ms()));
         }

@@ -82,7 +82,8 @@ pub struct DebugCodeArgs {
 /// Opens a shell instead of each hook.
 ///
 /// # Errors
-/// If there is no such unit, hook or action, or its machine does not run.
+/// If there is no such unit, if a name is neither that of an action nor one that a hook can have, or if the machine does
+/// not run.
 pub async fn hooks<A: UserPort>(
     args: &DebugHooksArgs,
     session: &CommandSession<A>,
@@ -164,6 +165,8 @@ fn script(unit: &UnitName, session: &DebugSession, folder: &Path) -> String {
     format!(
         r#"cd {folder} || exit 1
 umask 077
+# hooks do not have this variable
+unset TMUX_TMPDIR
 if ! command -v tmux >/dev/null; then
     echo "ERROR cannot debug {unit}: its machine has no tmux" >&2
     echo "hint: install it there: apt-get install tmux" >&2
@@ -173,9 +176,9 @@ if tmux -L {tmux} has-session -t {tmux} 2>/dev/null; then
     echo "ERROR {unit} is being debugged in another terminal" >&2
     exit 1
 fi
+tmux -L {tmux} new-session -d -s {tmux} -n waiting "echo 'Each hook of {unit} opens a window. The session ends with its last window.'; exec bash" || exit 1
 trap 'rm -f {file}; tmux -L {tmux} kill-server 2>/dev/null' EXIT
 trap 'exit 1' HUP INT TERM
-tmux -L {tmux} new-session -d -s {tmux} -n waiting "echo 'Each hook of {unit} opens a window. The session ends with this shell.'; exec bash" || exit 1
 printf %s {text} > {file}.new && mv {file}.new {file} || exit 1
 tmux -L {tmux} attach-session -t {tmux}
 "#

@@ -12,6 +12,7 @@ use api::{EnqueueExec, EnqueueMachineExec, GetStatus, UnitChoice, UserPort};
 use clap::Args;
 use host::shell;
 use state::terms::refusal::EntityKind;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Default of `--wait`, as in Juju.
@@ -51,7 +52,10 @@ pub async fn run<A: UserPort>(args: &ExecArgs, session: &CommandSession<A>) -> R
             units.extend(application.units.keys().cloned().map(UnitChoice::from));
         }
         if args.all {
-            machines.extend(status.machines.keys().cloned());
+            // the agent of a unit runs the commands, so a machine without units is left out
+            let units = status.applications.values().flat_map(|application| application.units.values());
+            let with_units: BTreeSet<&String> = units.map(|unit| &unit.machine).collect();
+            machines.extend(status.machines.keys().filter(|name| with_units.contains(name)).cloned());
         }
     }
     if units.is_empty() && machines.is_empty() && !args.all {

@@ -210,7 +210,7 @@ impl Connection {
             RequestAdmission::ProceedAndClose(other) => table.advance(other, Stage::Closed),
             RequestAdmission::TooMany { limit } => {
                 let text = format!(
-                    "cannot open another connection: this token, or all units together, have {limit}, and all are in use"
+                    "cannot open another connection: this token, or all units together, have {limit}, and none can be closed for it"
                 );
                 return Err(ApiError::new(ErrorCode::Unavailable, text)
                     .hint("try again when one of its requests or streams has ended"));
