@@ -80,16 +80,15 @@ pub fn disk_bytes(file: &Metadata) -> u64 {
     file.blocks() * 512
 }
 
-/// Reads a file in a folder that others may write to. A link is not followed, and what is no regular file, such as a pipe
-/// that no one writes to, is not waited for.
+/// Reads a file in a folder that others may write to: what is no regular file, such as a pipe that no one writes to, is
+/// not waited for, and a file without an end is not read.
 ///
 /// # Errors
-/// If it cannot be opened or read, or is a link. `InvalidData` if it is no regular file, or has more than `bytes_max`
-/// bytes.
+/// If it cannot be opened or read. `InvalidData` if it is no regular file, or has more than `bytes_max` bytes.
 pub fn read_regular(path: &Path, bytes_max: u64) -> io::Result<(Vec<u8>, Metadata)> {
     let invalid = |why: String| io::Error::new(ErrorKind::InvalidData, why);
-    let flags = nix::fcntl::OFlag::O_NOFOLLOW | nix::fcntl::OFlag::O_NONBLOCK;
-    let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)?;
+    let flags = nix::fcntl::OFlag::O_NONBLOCK.bits();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     let found = file.metadata()?;
     if !found.is_file() {
         return Err(invalid("it is no regular file".to_owned()));
@@ -147,6 +146,21 @@ fn folder_of(path: &Path) -> &Path {
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn what_is_no_regular_file_or_too_large_is_neither_waited_for_nor_read() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let [pipe, zero, file] = ["pipe", "zero", "file"].map(|name| dir.path().join(name));
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("a new pipe");
+        std::os::unix::fs::symlink("/dev/zero", &zero).expect("linked");
+        fs::write(&file, "12345").expect("written");
+        let read =
+            |path: &Path, max| read_regular(path, max).map(|(bytes, _)| bytes).map_err(|error| error.kind());
+        for path in [&pipe, &zero] {
+            assert_eq!(read(path, 5), Err(ErrorKind::InvalidData), "{}", path.display());
+        }
+        assert_eq!((read(&file, 5), read(&file, 4)), (Ok(b"12345".to_vec()), Err(ErrorKind::InvalidData)));
+    }
 
     #[test]
     fn a_file_is_replaced_as_a_whole_with_mode_0600_and_leaves_no_temporary_file() {
