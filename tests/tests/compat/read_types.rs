@@ -17,7 +17,6 @@ const SOURCES: [&str; 7] =
 /// Types whose sample does not name them, with the reason.
 const UNNAMED: &[(&str, &str)] = &[
     ("StateFile", "unit-folder: state.yaml"),
-    ("FormatHeader", "unit-folder: the first field of state.yaml"),
     ("JournalEntry", "unit-folder: journal.yaml"),
     ("ViewHead", "unit-folder: view/unit.yaml"),
     ("CallsLine", "unit-folder: hooks/000001/calls.yaml"),
