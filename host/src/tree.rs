@@ -1,7 +1,7 @@
 //! Deletes a folder with everything in it, however deeply it is nested.
 //!
 //! The standard library holds one descriptor open for each level, and a charm can nest folders more deeply than a process
-//! may have files open. Folders below [`DEPTH_MAX`] are therefore moved up into the root first. Symbolic links are not
+//! may have files open. Folders below the 50th level are therefore moved up into the root first. Symbolic links are not
 //! followed. Used for folders that charms can write to.
 
 use crate::file::ignore_not_found;

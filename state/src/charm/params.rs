@@ -107,7 +107,7 @@ pub fn with_defaults(action: &Action, given: &Map<String, Value>) -> Map<String,
 /// Checks parameters, whose size is bounded.
 ///
 /// # Errors
-/// The parameters that do not satisfy the schema, at most [`PROBLEMS_MAX`].
+/// The parameters that do not satisfy the schema, at most 20.
 pub fn validate(action: &Action, params: &Map<String, Value>) -> Result<(), Vec<ParameterProblem>> {
     let mut checked = Checked { problems: Vec::new(), comparisons_left: COMPARISONS_MAX };
     checked.value(&action.schema, &Value::Object(params.clone()), "(root)", DEPTH_MAX);
