@@ -160,7 +160,6 @@ impl System {
                 reader,
                 agents,
                 is_at_rest,
-                wall_ms: self.world.wall_ms(),
                 recorded: &recorded,
             });
         });
