@@ -3,9 +3,9 @@
 //! Hooks run under a hook lock that the shim inherits, so a hook never runs beside its own repetition, even if the
 //! agent dies.
 //!
-//! `port` is what the unit agent's loop calls; `debug_session` runs hooks in a terminal; `reattach` continues a run whose agent died; `remaining_processes` kills
-//! the processes of a run that must not continue; `resources` provides the files of resources; `run_files` writes and
-//! reads the files of a run; `run_folders` deletes old folders.
+//! `port` is what the unit agent's loop calls; `debug_session` runs hooks in a terminal; `reattach` continues a run whose
+//! agent died; `remaining_processes` kills the processes of a run that must not continue; `resources` provides the files
+//! of resources; `run_files` writes and reads the files of a run; `run_folders` deletes old folders.
 
 mod debug_session;
 mod port;

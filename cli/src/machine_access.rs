@@ -1,4 +1,4 @@
-//! How a program is run in a machine from this host, for `ssh` and `scp`.
+//! How a program is run in a machine from this host, for `ssh`, `scp` and `debug-hooks`.
 //!
 //! A local machine is a folder of this host: the program runs as the same user in that folder. The namespaces of a
 //! container are entered, which needs root, as its provider does. A manually provisioned machine is reached through its
@@ -8,9 +8,11 @@ use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::supervisor::provider::Instance;
 use api::machine_folder::CONTAINER_PID;
-use api::{Status, UnitChoice};
+use api::{Status, UnitChoice, UnitStatus};
+use clap::Args;
 use host::process::Process;
 use host::shell;
+use state::terms::names::UnitName;
 use state::terms::refusal::EntityKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,6 +25,9 @@ const CONTAINER_ENVIRONMENT: [&str; 4] = [
     "LANG=C.UTF-8",
 ];
 
+/// The options of OpenSSH that accept any key of a machine.
+const NO_KEY_CHECKS: [&str; 4] = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null"];
+
 /// A machine, and how this host reaches it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MachineAccess {
@@ -32,6 +37,35 @@ pub enum MachineAccess {
     Container(u32),
     /// The address of a manually provisioned machine, with the options of OpenSSH.
     Remote(String, Vec<String>),
+}
+
+/// The arguments of every command that reaches a machine.
+#[derive(Debug, Args)]
+pub struct AccessArgs {
+    /// Accept the key of a manually provisioned machine without a check
+    #[arg(long)]
+    pub no_host_key_checks: bool,
+    /// Accepted without effect: the machines are reached directly
+    #[arg(long)]
+    pub proxy: bool,
+    /// Refused: charms have no workload containers here
+    #[arg(long, value_name = "CONTAINER")]
+    pub container: Option<String>,
+}
+
+impl AccessArgs {
+    /// The options of OpenSSH.
+    ///
+    /// # Errors
+    /// If a workload container of a Kubernetes charm is named.
+    pub fn options(&self) -> Result<Vec<String>, CommandError> {
+        if let Some(name) = self.container.as_deref().filter(|name| *name != "charm") {
+            let text = format!("container {name:?} not found: units have no containers here");
+            return Err(CommandError::new(text));
+        }
+        let checks = self.no_host_key_checks.then_some(NO_KEY_CHECKS).into_iter().flatten();
+        Ok(checks.map(str::to_owned).collect())
+    }
 }
 
 /// A target of `ssh` or `scp`: `[user@]TARGET`.
@@ -61,15 +95,27 @@ fn machine_of(target: &str, status: &Status) -> Result<String, CommandError> {
         Ok(unit) if target.contains('/') => unit,
         _ => return Err(CommandError::not_found(EntityKind::Machine, target)),
     };
-    let application = status.applications.get(unit.application());
+    Ok(find_unit(&unit, status)?.1.machine.clone())
+}
+
+/// Finds a unit by its name, or the leader of an application.
+///
+/// # Errors
+/// If there is no such application or unit.
+pub fn find_unit<'a>(
+    choice: &UnitChoice,
+    status: &'a Status,
+) -> Result<(&'a UnitName, &'a UnitStatus), CommandError> {
+    let application = status.applications.get(choice.application());
     let application =
-        application.ok_or_else(|| CommandError::not_found(EntityKind::Application, unit.application()))?;
-    let found = application.units.iter().find(|(name, status)| match &unit {
+        application.ok_or_else(|| CommandError::not_found(EntityKind::Application, choice.application()))?;
+    let found = application.units.iter().find(|(name, status)| match choice {
         UnitChoice::Name(wanted) => *name == wanted,
         UnitChoice::LeaderOf(_) => status.leader,
     });
-    let (_, found) = found.ok_or_else(|| CommandError::not_found(EntityKind::Unit, target))?;
-    Ok(found.machine.clone())
+    found
+        .map(|(name, unit)| (name, &**unit))
+        .ok_or_else(|| CommandError::not_found(EntityKind::Unit, choice.to_string()))
 }
 
 impl MachineAccess {

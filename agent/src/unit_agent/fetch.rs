@@ -94,7 +94,7 @@ async fn until_answered<S: UnitStorage, A: UnitAgentRequests, C: Clock, T>(
     }
 }
 
-/// Why a request had no answer: what the controller said last, or that it was not reached.
+/// Why a request had no answer: the last error of the controller, or that it was not reached.
 fn no_answer(last_error: Option<&ApiError>, now_ms: i64) -> String {
     match last_error {
         Some(error) if error.code != ErrorCode::Unreachable => full_text(error, now_ms),

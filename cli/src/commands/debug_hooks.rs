@@ -6,48 +6,17 @@
 //! further hooks run as usual.
 
 use crate::command_error::CommandError;
-use crate::commands::ssh::{NO_KEY_CHECKS, require_no_container};
-use crate::machine_access::{MachineAccess, Target};
+use crate::machine_access::{AccessArgs, MachineAccess, Target, find_unit};
 use crate::session::CommandSession;
 use api::machine_folder::{AGENTS_DIR, DATA_DIR};
-use api::{GetDeclaredActions, GetStatus, Status, UnitChoice, UserPort};
+use api::{GetDeclaredActions, GetStatus, UnitChoice, UserPort};
 use clap::Args;
 use host::shell::quote;
+use state::terms::hook_name::HookName;
 use state::terms::names::UnitName;
-use state::terms::refusal::EntityKind;
 use state::unit::debug_session::{DEBUG_SESSION_FILE, DebugMode, DebugSession};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-
-/// The end of the names of hooks that belong to an endpoint, a storage or a workload of the charm.
-const HOOK_SUFFIXES: [&str; 8] = [
-    "-relation-created",
-    "-relation-joined",
-    "-relation-changed",
-    "-relation-departed",
-    "-relation-broken",
-    "-storage-attached",
-    "-storage-detaching",
-    "-pebble-ready",
-];
-
-/// The other hooks.
-const HOOKS: [&str; 14] = [
-    "install",
-    "leader-elected",
-    "leader-settings-changed",
-    "config-changed",
-    "start",
-    "upgrade-charm",
-    "update-status",
-    "stop",
-    "remove",
-    "secret-changed",
-    "secret-remove",
-    "secret-rotate",
-    "secret-expired",
-    "collect-metrics",
-];
 
 /// Arguments of `debug-hooks`.
 #[derive(Debug, Args)]
@@ -58,15 +27,8 @@ pub struct DebugHooksArgs {
     /// The hooks and actions for which a shell is opened; by default all
     #[arg(value_name = "HOOK")]
     pub names: Vec<String>,
-    /// Accept the key of a manually provisioned machine without a check
-    #[arg(long)]
-    pub no_host_key_checks: bool,
-    /// Accepted without effect: the machines are reached directly
-    #[arg(long)]
-    pub proxy: bool,
-    /// Refused: charms have no workload containers here
-    #[arg(long, value_name = "CONTAINER")]
-    pub container: Option<String>,
+    #[command(flatten)]
+    pub access: AccessArgs,
 }
 
 /// Arguments of `debug-code`.
@@ -107,29 +69,26 @@ async fn open<A: UserPort>(
     mode: DebugMode,
     session: &CommandSession<A>,
 ) -> Result<(), CommandError> {
-    require_no_container(args.container.as_deref())?;
+    let mut options = args.access.options()?;
+    options.push("-t".to_owned());
     let status = session.api.handle(GetStatus).await?;
-    let unit = find_unit(&args.unit, &status)?;
+    let (unit, _) = find_unit(&args.unit, &status)?;
     let declared = GetDeclaredActions { application: unit.application.clone() };
     let actions = session.api.handle(declared).await?;
     for name in &args.names {
-        let is_hook =
-            HOOKS.contains(&name.as_str()) || HOOK_SUFFIXES.iter().any(|suffix| name.ends_with(suffix));
-        if !is_hook && !actions.contains_key(name) {
+        if !HookName::is_possible(name) && !actions.contains_key(name) {
             return Err(CommandError::new(format!("unit {unit} contains neither hook nor action {name:?}"))
                 .hint(format!("list the actions with: pintle actions {}", unit.application)));
         }
     }
     let name = unit.to_string();
-    let checks = args.no_host_key_checks.then_some(NO_KEY_CHECKS).into_iter().flatten().map(str::to_owned);
-    let options: Vec<String> = checks.chain(["-t".to_owned()]).collect();
     let access = MachineAccess::find(&Target::new(&name), &options, &status, &session.dir)?;
     let folder = match &access {
         MachineAccess::Folder(machine) => machine.clone(),
         MachineAccess::Container(_) | MachineAccess::Remote(..) => PathBuf::from(DATA_DIR),
     };
     let debug = DebugSession { tmux: unit.tag(), names: args.names.iter().cloned().collect(), mode };
-    let script = script(&unit, &debug, &folder.join(AGENTS_DIR).join(unit.tag()));
+    let script = script(unit, &debug, &folder.join(AGENTS_DIR).join(unit.tag()));
     let line = match &access {
         MachineAccess::Folder(_) => script,
         // a container does not see the terminal of this host
@@ -142,18 +101,6 @@ async fn open<A: UserPort>(
     let mut command = access.shell(None, Some(&line));
     let program = command.get_program().to_string_lossy().into_owned();
     Err(CommandError::new(format!("cannot run {program}: {}", command.exec())))
-}
-
-fn find_unit(choice: &UnitChoice, status: &Status) -> Result<UnitName, CommandError> {
-    let application = status.applications.get(choice.application());
-    let application =
-        application.ok_or_else(|| CommandError::not_found(EntityKind::Application, choice.application()))?;
-    let found = application.units.iter().find(|(name, status)| match choice {
-        UnitChoice::Name(wanted) => *name == wanted,
-        UnitChoice::LeaderOf(_) => status.leader,
-    });
-    let (name, _) = found.ok_or_else(|| CommandError::not_found(EntityKind::Unit, choice.to_string()))?;
-    Ok(name.clone())
 }
 
 /// The script that opens the session in the machine. The session ends with the script, and the file of the session is

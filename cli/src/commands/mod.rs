@@ -1,7 +1,7 @@
 //! The list of all commands: module, help text and call of each. One file per command; `suspend_relation`, `operations`,
-//! `constraints`, `debug_hooks`, `add_secret`, `grant_secret` and `secrets` hold two commands each, `controllers` and `storage` three and
-//! `change_storage` four. `bases`, `charm_source`, `deploy_bundle`, `deploy_charm`, `removal`, `settings` and `task_results` hold code that several
-//! commands share.
+//! `constraints`, `debug_hooks`, `add_secret`, `grant_secret` and `secrets` hold two commands each, `controllers` and
+//! `storage` three and `change_storage` four. `bases`, `charm_source`, `deploy_bundle`, `deploy_charm`, `removal`,
+//! `settings` and `task_results` hold code that several commands share.
 //!
 //! The recipe for a new command is in ARCHITECTURE.md. `dispatch` is called by `main`; it opens the session for the
 //! commands that need a controller. A command fails if an argument is invalid, if the controller refuses its request or

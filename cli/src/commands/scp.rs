@@ -6,8 +6,7 @@
 //! anything else.
 
 use crate::command_error::CommandError;
-use crate::commands::ssh::{NO_KEY_CHECKS, require_no_container};
-use crate::machine_access::{MachineAccess, Target};
+use crate::machine_access::{AccessArgs, MachineAccess, Target};
 use crate::session::CommandSession;
 use api::{GetStatus, Status, UserPort};
 use clap::Args;
@@ -21,15 +20,8 @@ pub struct ScpArgs {
     /// Options of OpenSSH's scp, of which -r has an effect; the sources; and the destination
     #[arg(required = true, num_args = 1.., trailing_var_arg = true, allow_hyphen_values = true, value_name = "PATH")]
     pub words: Vec<String>,
-    /// Accept the key of a manually provisioned machine without a check
-    #[arg(long)]
-    pub no_host_key_checks: bool,
-    /// Accepted without effect: the machines are reached directly
-    #[arg(long)]
-    pub proxy: bool,
-    /// Refused: charms have no workload containers here
-    #[arg(long, value_name = "CONTAINER")]
-    pub container: Option<String>,
+    #[command(flatten)]
+    pub access: AccessArgs,
 }
 
 /// Writes the archive of a file, or of a folder if the second argument is `-r`. A file that grows meanwhile is no error.
@@ -72,7 +64,7 @@ struct Place {
 impl Place {
     fn find(
         text: &str,
-        args: &ScpArgs,
+        checks: &[String],
         status: &Status,
         dir: &crate::data_dir::DataDir,
     ) -> Result<Place, CommandError> {
@@ -81,10 +73,8 @@ impl Place {
         else {
             return Ok(Place { machine: None, path: text.to_owned() });
         };
-        let checks =
-            args.no_host_key_checks.then_some(NO_KEY_CHECKS).into_iter().flatten().map(str::to_owned);
         let target = Target::new(target);
-        let machine = MachineAccess::find(&target, &checks.collect::<Vec<_>>(), status, dir)?;
+        let machine = MachineAccess::find(&target, checks, status, dir)?;
         if let (MachineAccess::Container(_), Some(user)) =
             (&machine, target.user.filter(|user| *user != "root"))
         {
@@ -166,7 +156,7 @@ fn copy(source: &Place, destination: &Place, recursive: bool, many: bool) -> Res
 }
 
 pub async fn run<A: UserPort>(args: &ScpArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
-    require_no_container(args.container.as_deref())?;
+    let checks = args.access.options()?;
     let (options, paths): (Vec<&String>, Vec<&String>) =
         args.words.iter().filter(|word| *word != "--").partition(|word| word.starts_with('-'));
     let Some((destination, sources)) = paths.split_last().filter(|(_, sources)| !sources.is_empty()) else {
@@ -175,9 +165,9 @@ pub async fn run<A: UserPort>(args: &ScpArgs, session: &CommandSession<A>) -> Re
     };
     let recursive = options.iter().any(|option| !option.starts_with("--") && option.contains('r'));
     let status = session.api.handle(GetStatus).await?;
-    let destination = Place::find(destination, args, &status, &session.dir)?;
+    let destination = Place::find(destination, &checks, &status, &session.dir)?;
     for source in sources {
-        let source = Place::find(source, args, &status, &session.dir)?;
+        let source = Place::find(source, &checks, &status, &session.dir)?;
         copy(&source, &destination, recursive, sources.len() > 1)?;
     }
     Ok(())

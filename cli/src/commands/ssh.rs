@@ -4,7 +4,7 @@
 //! becomes the command: its output and its exit code are those of the command.
 
 use crate::command_error::CommandError;
-use crate::machine_access::{MachineAccess, Target};
+use crate::machine_access::{AccessArgs, MachineAccess, Target};
 use crate::session::CommandSession;
 use api::{GetStatus, UserPort};
 use clap::Args;
@@ -22,35 +22,15 @@ pub struct SshArgs {
     /// Options of OpenSSH, which manually provisioned machines need, and the command; by default a shell
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     pub words: Vec<String>,
-    /// Accept the key of a manually provisioned machine without a check
-    #[arg(long)]
-    pub no_host_key_checks: bool,
-    /// Accepted without effect: the machines are reached directly
-    #[arg(long)]
-    pub proxy: bool,
+    #[command(flatten)]
+    pub access: AccessArgs,
     /// Accepted without effect: a terminal is passed on
     #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     pub pty: Option<bool>,
-    /// Refused: charms have no workload containers here
-    #[arg(long, value_name = "CONTAINER")]
-    pub container: Option<String>,
-}
-
-/// The options of OpenSSH that accept any key of a machine.
-pub const NO_KEY_CHECKS: [&str; 4] = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null"];
-
-/// The error for a workload container of a Kubernetes charm.
-pub fn require_no_container(container: Option<&str>) -> Result<(), CommandError> {
-    match container {
-        None | Some("charm") => Ok(()),
-        Some(name) => {
-            Err(CommandError::new(format!("container {name:?} not found: units have no containers here")))
-        }
-    }
 }
 
 pub async fn run<A: UserPort>(args: &SshArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
-    require_no_container(args.container.as_deref())?;
+    let checks = args.access.options()?;
     let status = session.api.handle(GetStatus).await?;
     let target = Target::new(&args.target);
     let is_option = |word: &&String| word.starts_with('-');
@@ -62,8 +42,7 @@ pub async fn run<A: UserPort>(args: &SshArgs, session: &CommandSession<A>) -> Re
             (None, (!words.is_empty()).then(|| words.join(" ")))
         }
     };
-    let checks = args.no_host_key_checks.then_some(NO_KEY_CHECKS).into_iter().flatten().map(str::to_owned);
-    let access = MachineAccess::find(&target, &checks.collect::<Vec<_>>(), &status, &session.dir)?;
+    let access = MachineAccess::find(&target, &checks, &status, &session.dir)?;
     let mut command = match (options, &access) {
         (Some(options), MachineAccess::Remote(..)) => {
             let mut command = access.shell(target.user, None);

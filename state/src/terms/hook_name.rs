@@ -66,6 +66,41 @@ pub enum RelationEventName {
     Broken,
 }
 
+impl HookName {
+    /// Whether a charm can have a hook of this name, if it has an endpoint or storage of the name in it.
+    pub fn is_possible(name: &str) -> bool {
+        let fixed = [
+            HookName::Install,
+            HookName::LeaderElected,
+            HookName::LeaderSettingsChanged,
+            HookName::ConfigChanged,
+            HookName::Start,
+            HookName::UpgradeCharm,
+            HookName::UpdateStatus,
+            HookName::Stop,
+            HookName::Remove,
+        ];
+        let fixed = fixed.into_iter().chain(SecretEvent::ALL.iter().copied().map(HookName::Secret));
+        let events = RelationEventName::ALL.iter().map(|event| format!("-relation-{event}"));
+        let events = events.chain(StorageEvent::ALL.iter().map(|event| format!("-storage-{event}")));
+        let has_owner =
+            |event: &String| name.strip_suffix(event.as_str()).is_some_and(|owner| !owner.is_empty());
+        fixed.map(|hook| hook.to_string()).any(|hook| hook == name)
+            || events.into_iter().any(|event| has_owner(&event))
+    }
+}
+
+impl RelationEventName {
+    /// All events of relations.
+    pub const ALL: [RelationEventName; 5] = [
+        RelationEventName::Created,
+        RelationEventName::Joined,
+        RelationEventName::Changed,
+        RelationEventName::Departed,
+        RelationEventName::Broken,
+    ];
+}
+
 impl fmt::Display for HookName {
     /// Writes the name of the charm's program: `install`, `db-relation-joined`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -95,5 +130,24 @@ impl fmt::Display for RelationEventName {
             RelationEventName::Departed => "departed",
             RelationEventName::Broken => "broken",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_hook_is_fixed_or_ends_in_an_event_of_a_named_owner() {
+        for name in
+            ["install", "secret-rotate", "db-relation-joined", "a-b-relation-broken", "data-storage-attached"]
+        {
+            assert!(HookName::is_possible(name), "{name}");
+        }
+        for name in
+            ["", "instal", "secret-joined", "-relation-joined", "relation-joined", "db-relation-attached"]
+        {
+            assert!(!HookName::is_possible(name), "{name}");
+        }
     }
 }
