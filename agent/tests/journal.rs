@@ -6,16 +6,22 @@
 use agent::folder_port::FolderFiles;
 use agent::journal::{self, JOURNAL, Journal, Loaded, STATE};
 use agent::ports::{DiskError, UnitStorage};
-use state::terms::names::{UnitName, Uuid};
+use agent::view_cache::ViewCache;
+use state::terms::names::{RelationNumber, UnitName, Uuid};
 use state::terms::operation::{CharmRef, Hook, Operation};
 use state::terms::start_reason::StartReason;
 use state::unit::local::{Event, Local, Run};
 use state::unit::record::Outcome;
+use state::unit::snapshot::Snapshot;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
+use std::path::Path;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
+
+/// While a folder has a file of this name, no file can be cached in it.
+const FULL: &str = "full";
 
 /// A folder in memory, whose operations never wait.
 #[derive(Clone, Default)]
@@ -37,6 +43,9 @@ impl FolderFiles for &MemoryFolder {
         Ok(())
     }
     async fn cache(&self, name: &str, bytes: Option<&[u8]>) -> bool {
+        if self.0.borrow().contains_key(FULL) {
+            return false;
+        }
         match bytes {
             Some(bytes) => self.0.borrow_mut().insert(name.to_owned(), bytes.to_vec()),
             None => self.0.borrow_mut().remove(name),
@@ -56,6 +65,29 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
         Poll::Ready(value) => value,
         Poll::Pending => panic!("a folder in memory never waits"),
     }
+}
+
+/// 1. The disk is full while the file of a relation is written, and while that of another is deleted.
+/// 2. There is room again, and the same view is cached once more.
+#[test]
+fn a_file_of_the_view_that_could_not_be_cached_or_deleted_is_tried_again() {
+    let (folder, cache) = (MemoryFolder::default(), ViewCache::default());
+    for name in ["view/unit.yaml", "view/relation-1.yaml"] {
+        let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/compat/unit-folder/1").join(name);
+        folder.0.borrow_mut().insert(name.to_owned(), std::fs::read(sample).expect("a sample"));
+    }
+    let sample = block_on(ViewCache::load(&&folder)).expect("it is complete");
+    let view = |number: RelationNumber| {
+        let relations = BTreeMap::from([(number, sample.relations[&1].clone())]);
+        Snapshot { relations, ..sample.clone() }
+    };
+    block_on(cache.store(&&folder, &view(1)));
+    folder.0.borrow_mut().insert(FULL.to_owned(), Vec::new());
+    block_on(cache.store(&&folder, &view(2)));
+    folder.0.borrow_mut().remove(FULL);
+    block_on(cache.store(&&folder, &view(2)));
+    assert_eq!(block_on(ViewCache::load(&&folder)), Some(view(2)));
+    assert!(!folder.0.borrow().contains_key("view/relation-1.yaml"));
 }
 
 /// The files of a small unit after a few appends, and its state after each append.

@@ -438,6 +438,21 @@ async fn the_process_group_of_a_cancelled_action_is_asked_to_end_and_then_killed
     }
 }
 
+/// The kernel counts pids and start times anew in each boot.
+#[tokio::test]
+async fn a_process_that_has_the_recorded_pid_after_another_boot_is_not_killed() {
+    let unit = tempfile::tempdir().unwrap();
+    let at = unit.path().join("hooks/000001");
+    let mut other = Command::new("/bin/sleep").arg("100").process_group(0).spawn().unwrap();
+    let process = Process::find(other.id() as i32).unwrap();
+    for (boot, survives) in [("another boot".to_owned(), true), (kernel_boot_id(), false)] {
+        started_run(&at, &boot);
+        process.write(&at.join(HOOK_PID)).unwrap();
+        kill_remaining_processes(&at).await;
+        assert_eq!(other.try_wait().unwrap().is_none(), survives);
+    }
+}
+
 /// 1. A user cancels an action whose program has not started, because the disk is full.
 /// 2. There is free space a minute later, and the program starts.
 #[tokio::test(start_paused = true)]

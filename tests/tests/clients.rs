@@ -207,17 +207,22 @@ fn hooks_are_run_by_hand_in_a_debug_session_and_as_usual_after_it() {
     host.until("the window is open", |_| {
         tmux(&session, &["list-windows", "-F", "#W"]).contains("config-changed").then_some(())
     });
-    let keys = "status-set active \"$JUJU_DISPATCH_PATH by hand\"; exit 3";
-    tmux(&session, &["send-keys", "-t", "config-changed", keys, "Enter"]);
+    // the hook has not run if the terminal is lost, although the last command of its shell has succeeded
+    drop(terminal);
     host.until_status(&unit, "error", "hook failed: \"config-changed\"");
+    host.until("the session has ended", |_| (!file.exists()).then_some(()));
+
+    let terminal = Terminal::open(&host, &["debug-hooks", &unit]);
+    host.until("the session is open", |_| file.exists().then_some(()));
+    host.ok(&["resolved", &unit]);
+    host.until("the window is open", |_| {
+        tmux(&session, &["list-windows", "-F", "#W"]).contains("config-changed").then_some(())
+    });
+    let keys = "status-set active \"$JUJU_DISPATCH_PATH $(umask)\"; exit";
+    tmux(&session, &["send-keys", "-t", "config-changed", keys, "Enter"]);
+    host.until_status(&unit, "active", "hooks/config-changed 0022");
     drop(terminal);
     host.until("the session has ended", |_| (!file.exists()).then_some(()));
-    host.ok(&["resolved", &unit]);
-    host.until("the program of the charm runs", |host| {
-        let status = host.unit(&unit)?;
-        (status["juju-status"]["current"] == "idle" && status["workload-status"]["current"] != "error")
-            .then_some(())
-    });
 
     let _terminal = Terminal::open(&host, &["debug-code", &unit]);
     host.until("the session is open", |_| file.exists().then_some(()));
