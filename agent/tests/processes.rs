@@ -468,7 +468,9 @@ async fn a_program_that_starts_after_its_cancellation_is_ended() {
     let reaped = std::thread::spawn(move || program.wait().unwrap());
     let (charms, has_run_ended) = (charms_of(unit.path()), Cell::new(false));
     let start = async {
-        tokio::time::advance(std::time::Duration::from_secs(60)).await;
+        for _ in 0..60 {
+            tokio::time::advance(std::time::Duration::from_secs(1)).await;
+        }
         process.write(&at.join(HOOK_PID)).unwrap();
     };
     tokio::join!(charms.stop(&run, &has_run_ended), start);
