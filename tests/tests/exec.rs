@@ -46,6 +46,11 @@ fn commands_run_on_a_machine_without_the_context_of_a_unit() {
     let refused = host.refused(&["exec", "--machine", "1", "true"]);
     let no_unit = MachineRefusal::NoUnit { machine: "1".to_owned() };
     assert!(refused.contains(&message(&no_unit.into())), "{refused}");
+    let printed = host.ok(&["exec", "--all", "--format", "json", "--", "echo all"]);
+    let printed: Value = serde_json::from_str(&printed).expect("JSON");
+    let machines = printed.as_object().expect("results by machine").keys().collect::<Vec<_>>();
+    assert_eq!(machines, ["0"]);
+    assert_eq!(printed["0"]["results"]["stdout"], "all\n");
 }
 
 #[test]

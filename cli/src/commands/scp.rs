@@ -172,3 +172,35 @@ pub async fn run<A: UserPort>(args: &ScpArgs, session: &CommandSession<A>) -> Re
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    /// A machine makes the archive. Through a link in it, the next copy would write to, or send, other files of this host.
+    #[test]
+    fn an_archive_with_a_link_is_refused_as_a_whole() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let [sent, received] = ["sent", "received"].map(|name| parent.path().join(name));
+        let write = |flag: &str| {
+            let mut tar = Command::new("tar");
+            tar.arg("-C").arg(&sent).args(["-cf", "-", "data"]).stdout(Stdio::piped());
+            let archive = tar.spawn().expect("it is installed").stdout.expect("it is piped");
+            let mut script = Command::new("sh");
+            script.args(["-c", WRITE, "sh"]).arg(&received).args(["data", flag, ""]).stdin(archive);
+            script.stderr(Stdio::null()).status().expect("it runs").success()
+        };
+        std::fs::create_dir(&sent).expect("a new folder");
+        std::fs::create_dir(&received).expect("a new folder");
+        let is_empty = || std::fs::read_dir(&received).expect("it exists").next().is_none();
+        symlink("/etc", sent.join("data")).expect("linked");
+        assert!(!write("-r") && !write("") && is_empty(), "the entry itself");
+        std::fs::remove_file(sent.join("data")).expect("removed");
+        std::fs::create_dir(sent.join("data")).expect("a new folder");
+        symlink("/etc/passwd", sent.join("data/log")).expect("linked");
+        assert!(!write("-r") && is_empty(), "below the entry");
+        std::fs::remove_file(sent.join("data/log")).expect("removed");
+        assert!(write("-r") && received.join("data").is_dir());
+    }
+}
