@@ -10,12 +10,12 @@ use crate::command_error::CommandError;
 use crate::commands::bases;
 use base64::Engine;
 use charms::yaml;
+use host::file::read_regular;
 use overlay::{application_of, merge};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use state::charm::Base;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::path::{Path, PathBuf};
 
 /// The file of a bundle that is a folder.
@@ -250,8 +250,8 @@ fn resolve_paths(application: &mut Value, folder: &Path) -> Result<(), String> {
                     _ => continue,
                 };
             let path = folder.join(path);
-            let bytes =
-                included(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+            let (bytes, _) = read_regular(&path, INCLUDED_BYTES_MAX)
+                .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
             *text = match is_base64 {
                 true => base64::engine::general_purpose::STANDARD.encode(bytes),
                 false => String::from_utf8(bytes).map_err(|_| format!("{} is not UTF-8", path.display()))?,
@@ -259,17 +259,6 @@ fn resolve_paths(application: &mut Value, folder: &Path) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// The content of a file that a bundle includes as the value of an option.
-fn included(path: &Path) -> io::Result<Vec<u8>> {
-    let found = std::fs::metadata(path)?;
-    let invalid = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why.to_owned());
-    match (found.is_file(), found.len() <= INCLUDED_BYTES_MAX) {
-        (false, _) => Err(invalid("it is no file")),
-        (true, false) => Err(invalid("it has more than 1 MiB")),
-        (true, true) => std::fs::read(path),
-    }
 }
 
 impl Bundle {
