@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand};
 use host::escape::one_line;
 use host::inherited;
 use host::logging::{self, LogFilter};
-use std::io;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -152,6 +152,10 @@ fn run_async<F: Future<Output = Result<ExitCode>>>(main: impl FnOnce(LogFilter) 
 
 async fn run_and_print(text: impl Future<Output = Result<String>>) -> Result<ExitCode> {
     // the text quotes what charms and programs have printed
-    text.await?.lines().for_each(|line| println!("{}", one_line(line)));
-    Ok(ExitCode::SUCCESS)
+    let lines: String = text.await?.lines().map(|line| format!("{}\n", one_line(line))).collect();
+    match io::stdout().write_all(lines.as_bytes()) {
+        // the reader (for example `head`) needs no more
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("cannot print"),
+        Ok(()) | Err(_) => Ok(ExitCode::SUCCESS),
+    }
 }

@@ -100,7 +100,7 @@ pub fn not_started(error: &anyhow::Error, now_ms: i64) -> UnitAgentExit {
     UnitAgentExit {
         end: ProcessEnd::NotStarted,
         fault: of_error(error),
-        last_line: Some(bounded_line(&format!("{error:#}"))),
+        last_error: Some(bounded_line(&format!("{error:#}"))),
         since_ms: now_ms,
         at_ms: now_ms,
         count: 1,

@@ -76,7 +76,7 @@ const SCRIPT: &str = "commands";
 const DECLARED: &str = "charm.json";
 
 /// The charm of one unit, on this host.
-pub struct HostCharms {
+pub struct LocalCharmHost {
     folder: UnitFolder,
     host_environment: MachineFacts,
     calls: Mutex<mpsc::Receiver<ToolCall>>,
@@ -137,16 +137,16 @@ impl GatedShim {
     }
 }
 
-impl HostCharms {
+impl LocalCharmHost {
     /// `calls` are received from the tool socket, which reads `context_state`.
     pub fn new(
         folder: UnitFolder,
         host_environment: MachineFacts,
         calls: mpsc::Receiver<ToolCall>,
         context_state: watch::Sender<ContextState>,
-    ) -> HostCharms {
+    ) -> LocalCharmHost {
         let declared = DeclaredFile::read(&folder).map(|declared| Arc::new(declared.charm));
-        HostCharms {
+        LocalCharmHost {
             folder,
             host_environment,
             calls: Mutex::new(calls),
@@ -219,7 +219,7 @@ impl HostCharms {
         };
         run_file.context.id.clear();
         let program = debug_session::program(&self.folder, &run_folder, context, program.to_path_buf());
-        let lock = self.lock.borrow().upgrade().expect("hooks run under the machine's hook lock");
+        let lock = self.lock.borrow().upgrade().expect("the caller holds a hook lock");
         let (gate, opener) = io::pipe()?;
         let (on_machine, charm) = (context.trigger.runs_on_machine(), self.folder.charm());
         let mut command = Command::new(crate::installed_programs::hook_program());
@@ -265,7 +265,7 @@ impl HostCharms {
                             Ok(answer) => break answer,
                             Err(request) => request,
                         };
-                        let request = std::pin::pin!(self.request_of_tool(run, session, hook_host, request));
+                        let request = std::pin::pin!(self.make_request(run, session, hook_host, request));
                         tokio::select! {
                             biased;
                             () = &mut process_end => break 'hook,
@@ -285,7 +285,7 @@ impl HostCharms {
     }
 
     /// Makes a request that a tool call of the run needs, and passes the answer to the session.
-    async fn request_of_tool(
+    async fn make_request(
         &self,
         run: u64,
         session: &mut HookSession<'_>,
@@ -300,9 +300,9 @@ impl HostCharms {
             ControllerRequest::LeaderSettings { call, change } => {
                 session.note_leader_write(hook_host.write_leader_settings(run, call, &change).await);
             }
-            ControllerRequest::Secret(need) => {
-                let answer = hook_host.request_secret(&need).await;
-                if let SecretRequest::Seal { content, .. } = &need {
+            ControllerRequest::Secret(request) => {
+                let answer = hook_host.request_secret(&request).await;
+                if let SecretRequest::Seal { content, .. } = &request {
                     self.mask(content);
                 }
                 if let Ok(SecretAnswer::Content(content)) = &answer {
@@ -310,8 +310,8 @@ impl HostCharms {
                 }
                 session.note_secret(answer);
             }
-            ControllerRequest::Resource(need) => {
-                session.note_resource(resources::provide(self.folder.root(), &need, hook_host).await);
+            ControllerRequest::Resource(request) => {
+                session.note_resource(resources::provide(self.folder.root(), &request, hook_host).await);
             }
         }
     }
@@ -335,9 +335,9 @@ impl HostCharms {
         }
         // An interrupted hook prints its output again when it is repeated. A hook that requested its end by a
         // reboot did not fail: its output is final.
-        mask_output(&run_folder, &self.secrets.take());
+        let printed = masked_output(&run_folder, &self.secrets.take());
         if exit != RunExit::Interrupted || requests_reboot {
-            reports.extend(output_lines(&run_folder, run, reports.last().map_or(0, |last| last.call)));
+            reports.extend(output_lines(&printed, run, reports.last().map_or(0, |last| last.call)));
         }
         if exit.is_failed_hook(&run.operation, requests_reboot) {
             run_folders::mark_failed(&run_folder);
@@ -389,21 +389,22 @@ fn stream_output(mut printed: Vec<u8>) -> Option<StreamOutput> {
     })
 }
 
-/// Masks the contents of secrets in the output of a hook that has ended. It is written anew if it contains any.
-fn mask_output(run_folder: &Path, secrets: &SecretMask) {
+/// The output of a hook that has ended, in which the contents of secrets are masked. If it contains any, the file is written
+/// anew, or deleted if that fails.
+fn masked_output(run_folder: &Path, secrets: &SecretMask) -> String {
     let path = run_folder.join(shim::OUTPUT);
-    let printed = fs::read(&path).unwrap_or_default();
-    let Some(masked) = secrets.masked(&String::from_utf8_lossy(&printed)) else { return };
+    let printed = String::from_utf8_lossy(&fs::read(&path).unwrap_or_default()).into_owned();
+    let Some(masked) = secrets.masked(&printed) else { return printed };
     if let Err(error) = write_atomic_unsynced(&path, masked.as_bytes()) {
         tracing::error!("cannot mask the contents of secrets in {}: {error}", path.display());
+        fs::remove_file(&path).ok();
     }
+    masked
 }
 
 /// The output of the charm as log lines: stderr as warnings (spec/hook-tools.md 5.6). stdout has level DEBUG,
 /// which is not stored; it is in `output.log` only.
-fn output_lines(run_folder: &Path, run: &Run, last_call: u32) -> Vec<RunReport> {
-    let text = fs::read(run_folder.join(shim::OUTPUT)).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
+fn output_lines(text: &str, run: &Run, last_report: u32) -> Vec<RunReport> {
     let activity = Activity::from(&run.operation);
     let mut lines: Vec<&str> =
         text.lines().filter_map(|line| shim::decode_entry(shim::STDERR, line)).collect();
@@ -416,5 +417,5 @@ fn output_lines(run_folder: &Path, run: &Run, last_call: u32) -> Vec<RunReport> 
         what: ReportContent::Output { run: activity.clone(), level: Level::Warning, text }
             .truncated(more_bytes),
     };
-    more.into_iter().chain(lines.into_iter().map(str::to_owned)).zip(last_call + 1..).map(line).collect()
+    more.into_iter().chain(lines.into_iter().map(str::to_owned)).zip(last_report + 1..).map(line).collect()
 }

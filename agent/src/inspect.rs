@@ -115,6 +115,8 @@ pub async fn why(dir: &Path, program: Result<PathBuf>) -> Result<String> {
         since_boot_ms,
         wall_ms: crate::clock::wall_ms(),
         leader_generation: local.elected_generation,
+        // an agent that runs and has not started its next operation does not hold the lock yet
+        holds_hook_lock: !is_running,
         ..Now::hypothetical()
     };
     let name = &local.name;

@@ -71,6 +71,9 @@ pub struct MachineAgent<A, D, C> {
     failed_deployments: RefCell<BTreeMap<Uuid, UnitHealth>>,
     /// What the controller has received about unit agents in this watch.
     reported_health: RefCell<BTreeMap<Uuid, UnitHealth>>,
+    /// Held while a report about health is sent, and the same for recalls.
+    health_report: tokio::sync::Mutex<()>,
+    recall_report: tokio::sync::Mutex<()>,
     /// Recalls that cannot be confirmed until a person deletes a folder.
     obstructed: RefCell<ObstructedRecalls>,
     /// What was done with the storage of the machine.
@@ -93,6 +96,8 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
             listing_error,
             next_disk_usage_ms,
             failed_deployments,
+            health_report: tokio::sync::Mutex::default(),
+            recall_report: tokio::sync::Mutex::default(),
             reported_health,
             obstructed: RefCell::new(ObstructedRecalls::new()),
             storage: StorageProgress::default(),
@@ -154,12 +159,15 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
         for (unit, folder) in self.deployments.deployed()? {
             self.deployments.delete(unit, &folder).await?;
         }
+        let mut outage = Outage::default();
         while let Err(error) = self.api.handle(ReportUninstalled).await {
             // the record of the machine is removed already, and its token with it
             if matches!(error.code, ErrorCode::Unauthorised | ErrorCode::NotFound | ErrorCode::Removed) {
                 break;
             }
-            tracing::warn!("{}", error.message);
+            if let Some(line) = outage.record_failure(Channel::Send, &error, self.clock.since_boot_ms()) {
+                tracing::warn!("{line}");
+            }
             self.sleep(LINK_RETRY_MAX_MS).await;
         }
         Ok(())
@@ -169,7 +177,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
         self.clock.sleep_until(self.clock.since_boot_ms() + ms).await;
     }
 
-    /// Applying the plan and measuring the disk may take long: heartbeats are sent concurrently.
+    /// Applying the plan and measuring the disk may take long: presence and health are reported concurrently.
     async fn run_watch(&self, watch: <A as Watch<WatchMachine>>::Stream) -> Result<(), ApiError> {
         tokio::select! {
             biased;
@@ -185,6 +193,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
         self.units_with_token.borrow_mut().clear();
         self.reported_health.borrow_mut().clear();
         self.obstructed.borrow_mut().set_reported(BTreeMap::new());
+        self.storage.forget_reports();
         let (mut view, mut backoff) = (None, LINK_BACKOFF);
         loop {
             // a step failed: the plan is applied again after a delay
@@ -218,7 +227,8 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
     }
 
     /// Reports presence and health, concurrently with the watch, so that neither waits for the other on a dead
-    /// connection. The controller reports this agent as late when its presence is overdue by one heartbeat.
+    /// connection. The controller reports this agent as late when its presence is overdue by
+    /// [`api::EXAMINATION_INTERVAL_MS`].
     async fn report_presence(&self) -> Infallible {
         let mut due_ms = 0;
         loop {
@@ -229,7 +239,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
             }
             self.report_health().await;
             self.report_obstructed_recalls().await;
-            self.clock.sleep_until(now_ms + api::HEARTBEAT_MS).await;
+            self.clock.sleep_until(now_ms + api::EXAMINATION_INTERVAL_MS).await;
         }
     }
 
@@ -251,6 +261,8 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
 
     /// Reports what has changed in the health of the unit agents. A report that is lost is repeated with the next one.
     async fn report_health(&self) {
+        // two concurrent reports could arrive in the other order
+        let _turn = self.health_report.lock().await;
         let mut found = self.failed_deployments.borrow().clone();
         // what prevents the listing is logged when the plan is applied
         for (unit, folder) in self.deployments.deployed().unwrap_or_default() {
@@ -267,6 +279,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
 
     /// Reports which recalls are obstructed, if that has changed. A report that is lost is repeated with the next one.
     async fn report_obstructed_recalls(&self) {
+        let _turn = self.recall_report.lock().await;
         let unreported = self.obstructed.borrow().unreported();
         if let Some(recalls) = unreported
             && self.api.handle(ReportObstructedRecalls { recalls: recalls.clone() }).await.is_ok()
@@ -307,9 +320,12 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
         };
         self.log_listing_error(None);
         self.units_with_token.borrow_mut().retain(|unit| deployed.contains_key(unit));
-        self.failed_deployments.borrow_mut().retain(|unit, _| !deployed.contains_key(unit));
         let nothing = BTreeMap::new();
         let assigned = view.map_or(&nothing, |view| &view.units);
+        let can_be_deployed = |unit: &Uuid| view.is_none() || assigned.contains_key(unit);
+        self.failed_deployments
+            .borrow_mut()
+            .retain(|unit, _| can_be_deployed(unit) && !deployed.contains_key(unit));
         // the steps change the set: it is not borrowed beyond this statement
         let unfinished =
             self.unfinished_units.borrow().iter().map(|unit| (*unit, Evidence::WasAttached)).collect();

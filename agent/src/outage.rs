@@ -1,5 +1,5 @@
-//! Describes an outage of the controller: computes the delays between attempts to reach it, and which lines are logged: each
-//! error once, and at the end how long the outage lasted.
+//! Which errors of the connection to the controller are logged: each once in an outage, and at the end how long the outage
+//! lasted; and the delays between attempts to reach it.
 //!
 //! Used by the loops of the unit agent and of the machine agent. The number of lines in one outage is bounded,
 //! because a controller that is unreachable for days must not fill the disk.
@@ -20,6 +20,11 @@ pub const LINK_BACKOFF: Backoff = Backoff::new(LINK_RETRY_FIRST_MS, LINK_RETRY_M
 /// contain numbers and differ.
 const ERRORS_MAX: usize = 8;
 
+/// An outage without a failure for this long has ended without a success: its request is no longer made, for example because
+/// the bag that it fetched is not needed any more. Longer than every pause between attempts; the longest is 60 s, after a
+/// refused record.
+const ABANDONED_AFTER_MS: u64 = 120_000;
+
 /// The kind of request that failed. An outage ends when a request of the same kind succeeds: the watch works
 /// while a full store accepts no record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,12 +43,17 @@ pub enum Channel {
 pub struct Outage {
     channel: Channel,
     since_ms: u64,
+    last_failure_ms: u64,
     errors: Vec<String>,
 }
 
 impl Outage {
     /// Notes a failed request. Returns a line for the log if the error is new.
     pub fn record_failure(&mut self, channel: Channel, error: &ApiError, now_ms: u64) -> Option<String> {
+        if now_ms.saturating_sub(self.last_failure_ms) > ABANDONED_AFTER_MS {
+            self.errors.clear();
+        }
+        self.last_failure_ms = now_ms;
         if self.errors.is_empty() {
             self.channel = channel;
             self.since_ms = now_ms;
@@ -90,6 +100,18 @@ mod tests {
         let end = outage.record_success(Channel::Send, 4250);
         assert!(end.is_some_and(|end| end.contains("3.2 s")), "since the first failure");
         assert!(outage.record_failure(Channel::Send, &refused, 5000).is_some());
+    }
+
+    /// 1. The fetch of a bag fails, and the bag is not needed any more.
+    /// 2. The controller is down again a few minutes later, and the watch fails.
+    #[test]
+    fn an_outage_whose_request_is_no_longer_made_hides_no_other() {
+        let mut outage = Outage::default();
+        let refused = ApiError::new(ErrorCode::Unreachable, "refused");
+        assert!(outage.record_failure(Channel::Fetch, &refused, 1_000).is_some());
+        assert_eq!(outage.record_success(Channel::Watch, 2_000), None);
+        assert!(outage.record_failure(Channel::Watch, &refused, 200_000).is_some());
+        assert!(outage.record_success(Channel::Watch, 201_000).is_some());
     }
 
     #[test]

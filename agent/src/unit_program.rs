@@ -12,7 +12,7 @@ use crate::exit_code;
 use crate::fault::{self, FaultContext};
 use crate::file_watch;
 use crate::folder::{UnitFolder, public_dir};
-use crate::hook_process::HostCharms;
+use crate::hook_process::LocalCharmHost;
 use crate::installed_programs::{HOOK_PATH, require_hook_program};
 use crate::journal::{self, Journal, Loaded};
 use crate::juju_paths;
@@ -176,7 +176,7 @@ pub async fn run(dir: PathBuf, log_filter: LogFilter) -> Result<ExitCode> {
             .collect(),
         ..MachineFacts::default()
     };
-    let charms = HostCharms::new(folder.clone(), host_environment, calls.tool_calls, context_state);
+    let charms = LocalCharmHost::new(folder.clone(), host_environment, calls.tool_calls, context_state);
     let clock = HostClock::new(&folder.machine().join(reboot_request::BOOT_FILE));
     let view = ViewCache::load(&folder).await;
     let view = view.filter(|view| view.unit.uuid == config.uuid);

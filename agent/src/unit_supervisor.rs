@@ -126,8 +126,8 @@ fn note_end(exits: &Mutex<BTreeMap<Uuid, UnitAgentExit>>, unit: Uuid, ended: End
         ProcessEnd::Signal(_) | ProcessEnd::NotStarted | ProcessEnd::Unobserved => None,
     };
     let at_ms = clock::wall_ms();
-    let EndedAgent { end, last_line } = ended;
-    add_exit(&mut exits, unit, UnitAgentExit { end, fault, last_line, since_ms: at_ms, at_ms, count: 1 });
+    let EndedAgent { end, last_error } = ended;
+    add_exit(&mut exits, unit, UnitAgentExit { end, fault, last_error, since_ms: at_ms, at_ms, count: 1 });
 }
 
 /// Replaces the last exit of an agent, and continues its count. The last error stays known until there is another one.
@@ -135,7 +135,7 @@ fn add_exit(exits: &mut BTreeMap<Uuid, UnitAgentExit>, unit: Uuid, mut exit: Uni
     if let Some(before) = exits.get(&unit) {
         exit.since_ms = before.since_ms;
         exit.count = before.count.saturating_add(1);
-        exit.last_line = exit.last_line.or_else(|| before.last_line.clone());
+        exit.last_error = exit.last_error.or_else(|| before.last_error.clone());
     }
     exits.insert(unit, exit);
 }
@@ -205,11 +205,13 @@ impl Deployments for UnitSupervisor {
         let mut all = self.starts.borrow_mut();
         let known = all.get(&unit).copied();
         if let Some(process) = service::running(folder) {
-            if known.is_none() {
-                // an earlier machine agent started it: it is watched, not restarted
+            if known.is_none_or(|known| known.next.is_some()) {
+                // an earlier machine agent has started it, or systemd has, before its next start was due: it is watched,
+                // not restarted
                 tracing::info!("found the running agent of {folder}");
                 self.watch(unit, folder, Box::pin(service::wait_for_exit(process, folder.clone())));
-                all.insert(unit, LastStart { started: Instant::now(), restarts: RESTARTS, next: None });
+                let restarts = known.map_or(RESTARTS, |known| known.restarts);
+                all.insert(unit, LastStart { started: Instant::now(), restarts, next: None });
             }
             return Ok(());
         }
@@ -294,11 +296,11 @@ mod tests {
     #[test]
     fn the_last_error_of_an_agent_is_kept_until_another_one_is_known() {
         let exits = Mutex::default();
-        let end = |last_line: Option<&str>| {
-            let ended = EndedAgent { end: ProcessEnd::Code(90), last_line: last_line.map(str::to_owned) };
+        let end = |last_error: Option<&str>| {
+            let ended = EndedAgent { end: ProcessEnd::Code(90), last_error: last_error.map(str::to_owned) };
             note_end(&exits, Uuid(1), ended, false);
             let exit = exits.lock().unwrap()[&Uuid(1)].clone();
-            (exit.count, exit.last_line)
+            (exit.count, exit.last_error)
         };
         assert_eq!(end(Some("first")), (1, Some("first".to_owned())));
         assert_eq!(end(None), (2, Some("first".to_owned())));

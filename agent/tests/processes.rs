@@ -7,7 +7,7 @@ use agent::clock::kernel_boot_id;
 use agent::config;
 use agent::deployer::Deployer;
 use agent::folder::UnitFolder;
-use agent::hook_process::{HostCharms, kill_remaining_processes};
+use agent::hook_process::{LocalCharmHost, kill_remaining_processes};
 use agent::hook_session::{CallsFile, HookSession};
 use agent::ports::{CharmHost, HookHost};
 use agent::service::Supervision;
@@ -122,7 +122,7 @@ async fn a_process_group_that_reuses_the_number_of_a_hook_is_not_killed() {
     leader.wait().unwrap();
 }
 
-fn charms_of(unit: &Path) -> HostCharms {
+fn charms_of(unit: &Path) -> LocalCharmHost {
     let host_environment = MachineFacts {
         charm_dir: String::new(),
         tools_dir: String::new(),
@@ -136,7 +136,7 @@ fn charms_of(unit: &Path) -> HostCharms {
         kubernetes: Vec::new(),
     };
     let (_, calls) = mpsc::channel(1);
-    HostCharms::new(
+    LocalCharmHost::new(
         UnitFolder::new(unit.to_path_buf()),
         host_environment,
         calls,

@@ -31,8 +31,10 @@ use tokio::time::{Instant, timeout_at};
 /// and any other request within milliseconds; a request without a response 15 s after that is lost.
 const CALL_TIMEOUT: Duration = Duration::from_millis(LONG_POLL_MS + 15_000);
 /// The time after which an agent's connection that is silent while a response is due counts as dead: no request of an
-/// agent is a long poll, and a watch sends heartbeats.
-const AGENT_READ_TIMEOUT: Duration = Duration::from_millis(crate::WATCH_SILENCE_MS);
+/// agent is a long poll.
+const AGENT_READ_TIMEOUT: Duration = Duration::from_secs(15);
+/// The same for a watch of an agent, which has heartbeats.
+const WATCH_TIMEOUT: Duration = Duration::from_millis(crate::WATCH_SILENCE_MS);
 /// The time to transfer a charm archive: 512 MiB at 1 MiB/s. No request takes longer.
 const TRANSFER_TIMEOUT: Duration = Duration::from_secs(512);
 /// The maximum length of a line of a stream. The longest line is a full view. It contains the inlined settings
@@ -263,7 +265,7 @@ pub struct LineStream<T> {
     buffer: Vec<u8>,
     /// The number of bytes at the start of the buffer that contain no line end.
     searched: usize,
-    /// When the next bytes are overdue. A caller that waits for several things at a time drops its call of `next` and
+    /// When the next bytes for an agent are overdue. A caller that waits for several things at a time drops its call of `next` and
     /// calls again: this is no progress of the stream.
     overdue: Instant,
     item: PhantomData<fn() -> T>,
@@ -297,7 +299,7 @@ impl<T: DeserializeOwned + Send + Sync> Stream for LineStream<T> {
             };
             match chunk {
                 Some(chunk) => {
-                    self.overdue = Instant::now() + self.client.silence;
+                    self.overdue = Instant::now() + WATCH_TIMEOUT;
                     self.buffer.extend_from_slice(&chunk);
                 }
                 None => return Err(ApiError::unreachable(&self.client.address, "the stream ended")),
@@ -327,7 +329,7 @@ impl<R: WatchRequest> Watch<R> for Client {
         let response = self.send(R::ROUTE, request, self.silence, None).await?;
         Ok(LineStream {
             response,
-            overdue: Instant::now() + self.silence,
+            overdue: Instant::now() + WATCH_TIMEOUT,
             client: self.clone(),
             buffer: Vec::new(),
             searched: 0,

@@ -57,7 +57,7 @@ pub struct ModelDiskUsage {
     pub tombstones_bytes: u64,
     /// The units, by name.
     pub units: Vec<UnitDisk>,
-    /// The machines with folders of units of which the controller has no record.
+    /// The machines with folders of units of which the controller has no record, by name.
     pub machines: Vec<MachineDisk>,
 }
 

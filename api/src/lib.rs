@@ -85,13 +85,15 @@ pub fn ago(ms: i64) -> String {
     }
 }
 
-/// A watch that is silent for this long is closed by its reader. The controller sends three heartbeats in this time.
-pub const WATCH_SILENCE_MS: u64 = 15_000;
+/// A watch that is silent for this long is closed by its reader: one heartbeat is missing, and the next one is due.
+pub const WATCH_SILENCE_MS: u64 = 2 * HEARTBEAT_MS;
 /// The minimum rate of a body on average, in bytes per second: a slow mobile link. The controller ends slower transfers,
 /// and clients wait as long.
 pub const TRANSFER_RATE_MIN: u64 = 64 << 10;
-/// The interval of heartbeats: 15 s / 3 = 5 s.
-pub const HEARTBEAT_MS: u64 = WATCH_SILENCE_MS / 3;
+/// The interval of the heartbeats of an idle watch. They are most of what an idle agent costs the controller.
+pub const HEARTBEAT_MS: u64 = 15_000;
+/// The interval at which a machine agent examines its unit agents and repeats what could not be sent.
+pub const EXAMINATION_INTERVAL_MS: u64 = 5_000;
 /// The interval at which an idle agent sends a request, from which the controller infers its presence: a unit agent
 /// sends a [`Claim`], a machine agent a [`ReportPresence`].
 pub const PRESENCE_INTERVAL_MS: u64 = 15_000;

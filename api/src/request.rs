@@ -31,15 +31,33 @@ pub struct Route {
 }
 
 impl Route {
-    /// A GET route.
+    /// A GET route. The path begins with the API version, or the build fails.
     pub const fn get(path: &'static str) -> Route {
-        Route { method: Method::Get, path }
+        Route::new(Method::Get, path)
     }
 
-    /// A POST route.
+    /// A POST route. The path begins with the API version, or the build fails.
     pub const fn post(path: &'static str) -> Route {
-        Route { method: Method::Post, path }
+        Route::new(Method::Post, path)
     }
+
+    const fn new(method: Method, path: &'static str) -> Route {
+        assert!(is_versioned(path), "the path does not begin with the API version");
+        Route { method, path }
+    }
+}
+
+/// Whether a path begins with `/v1/`, or what `API_VERSION` is.
+const fn is_versioned(path: &str) -> bool {
+    let (path, version) = (path.as_bytes(), crate::API_VERSION.as_bytes());
+    let mut index = 0;
+    while index < version.len() {
+        if path[index + 1] != version[index] {
+            return false;
+        }
+        index += 1;
+    }
+    path[0] == b'/' && path[index + 1] == b'/'
 }
 
 /// Who may send a request (S13).

@@ -7,6 +7,7 @@
 use crate::arguments::GlobalArguments;
 use crate::command_error::CommandError;
 use crate::command_flags::CommandFlags;
+use crate::render::{Colours, Table};
 use crate::terminal_escape::{safe_line, safe_text};
 use api::WriteWarning;
 use api::text::warning;
@@ -60,11 +61,40 @@ impl Output {
     /// # Errors
     /// The stream or the file cannot be written. A closed pipe ends the process with exit code 0 instead.
     pub fn print(&self, text: &str) -> Result<(), CommandError> {
+        self.print_safe(&safe_for(self.is_terminal(), text))
+    }
+
+    /// Prints a table, with colours on a terminal.
+    ///
+    /// # Errors
+    /// See [`Output::print`].
+    pub fn print_table(&self, table: &Table<'_>, colours: &Colours) -> Result<(), CommandError> {
+        match self.has_colours() {
+            true => self.print_safe(&table.coloured_text(colours)),
+            false => self.print_safe(&table.text()),
+        }
+    }
+
+    /// Whether results are printed on a terminal.
+    pub fn is_terminal(&self) -> bool {
+        self.stdout_is_terminal && self.file.is_none()
+    }
+
+    /// Whether results are printed on a terminal that shows colours (`NO_COLOR`: no-color.org).
+    pub fn has_colours(&self) -> bool {
+        let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        self.is_terminal() && !is_unwanted
+    }
+
+    /// Prints a result in which text of charms is escaped already.
+    ///
+    /// # Errors
+    /// See [`Output::print`].
+    pub fn print_safe(&self, text: &str) -> Result<(), CommandError> {
         if let Some(file) = &self.file {
             return std::fs::write(file, text)
                 .map_err(|error| CommandError::new(format!("cannot write {}: {error}", file.display())));
         }
-        let text = safe_for(self.stdout_is_terminal, text);
         let mut stdout = lock(&self.stdout);
         match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),

@@ -5,11 +5,13 @@
 
 pub mod application_config;
 pub mod cause;
+pub mod colour;
 pub mod dry_run;
 pub mod log_line;
 pub mod resource;
 pub mod secret;
 pub mod status_json;
+pub mod status_summary;
 pub mod status_table;
 pub mod storage;
 pub mod task;
@@ -17,6 +19,7 @@ pub mod unit;
 
 use crate::command_error::CommandError;
 use crate::terminal_escape;
+use colour::Colour;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::cmp::Ordering;
@@ -34,6 +37,9 @@ pub struct Table<'a> {
     pub rows: Vec<Vec<String>>,
 }
 
+/// The colours of cells, by row and column.
+pub type Colours = BTreeMap<(usize, usize), Colour>;
+
 /// The longest cell, in characters: every row is padded to it. The last cell of a row is not padded.
 const CELL_MAX: usize = 200;
 
@@ -47,6 +53,11 @@ fn shortened(cell: String, is_last: bool) -> String {
 impl Table<'_> {
     /// The table as text.
     pub fn text(&self) -> String {
+        self.coloured_text(&Colours::new())
+    }
+
+    /// The table as text, in which some cells have a colour. It has no other control characters.
+    pub fn coloured_text(&self, colours: &Colours) -> String {
         let rows: Vec<Vec<String>> = self
             .rows
             .iter()
@@ -63,12 +74,13 @@ impl Table<'_> {
             })
             .collect();
         let mut text = String::new();
-        for row in &rows {
+        for (number, row) in rows.iter().enumerate() {
             let mut line = String::new();
             for (at, (cell, width)) in row.iter().zip(&widths).enumerate() {
                 let padding = " ".repeat(width - cell.chars().count());
                 let (before, after) =
                     if self.right.contains(&at) { (padding.as_str(), "") } else { ("", padding.as_str()) };
+                let cell = colours.get(&(number, at)).map_or(cell.clone(), |colour| colour.of_text(cell));
                 line += &format!("{before}{cell}{after}{}", " ".repeat(COLUMN_GAP));
             }
             text += line.trim_end();
@@ -186,6 +198,15 @@ mod tests {
         let table =
             Table { right: &[1], rows: vec![row(["App", "00000", "Message"]), row(["w/0", "1/2", ""])] };
         assert_eq!(table.text(), "App  00000  Message\nw/0    1/2\n");
+    }
+
+    #[test]
+    fn a_colour_changes_no_column_and_no_other_control_character_is_printed() {
+        let table =
+            Table { right: &[], rows: vec![row(["Unit", "Agent", "M"]), row(["a", "idle", "\x1b[31m"])] };
+        let coloured = table.coloured_text(&[((1, 1), Colour::Green)].into());
+        assert_eq!(coloured.replace("\x1b[32m", "").replace("\x1b[0m", ""), table.text());
+        assert_eq!(coloured.matches('\x1b').count(), 2, "{coloured:?}");
     }
 
     #[test]

@@ -2,15 +2,18 @@
 
 mod common;
 
+use api::StorageInfo;
 use api::text::status_message;
 use cli::commands::status::filter;
 use cli::render::status_json::machines;
-use cli::render::status_table::{lines, page, remark};
+use cli::render::status_summary::summary;
+use cli::render::status_table::{PageOptions, lines, page, remark};
 use cli::times::Zone;
 use common::{info, info_of, sample, sample_storage};
 use state::terms::life::Life;
 use state::terms::names::UnitName;
 use state::terms::status_message::StatusMessage;
+use state::terms::storage::StorageId;
 use std::collections::BTreeMap;
 use test_support::golden::compare;
 
@@ -18,6 +21,41 @@ const HEAD: &str = "\
 Model  Controller  Cloud/Region  Version  Timestamp
 dev    here        local/local   3.6.14   10:00:09Z
 ";
+
+fn options(relations: bool, storage: &BTreeMap<StorageId, StorageInfo>) -> PageOptions<'_> {
+    PageOptions { relations, storage, colours: false }
+}
+
+#[test]
+fn statuses_have_the_colours_of_the_spec() {
+    let storage = BTreeMap::new();
+    let coloured = PageOptions { colours: true, ..options(false, &storage) };
+    let text = page(&sample(), &Zone::new(true), coloured);
+    for (colour, word) in [(32, "active"), (32, "idle"), (32, "started"), (33, "executing")] {
+        assert!(text.contains(&format!("\x1b[{colour}m{word}\x1b[0m")), "{word}: {text:?}");
+    }
+    let plain = text.replace("\x1b[0m", "").replace("\x1b[32m", "").replace("\x1b[33m", "");
+    assert_eq!(plain, page(&sample(), &Zone::new(true), options(false, &storage)));
+}
+
+/// The layout of Juju's `status --format summary`.
+#[test]
+fn the_summary_counts_statuses_and_lists_applications() {
+    let expected = "\
+Running on subnets:  127.0.0.1/32
+   Utilizing ports:  8080/tcp
+        # Machines:  (1)
+           started:  1
+
+           # Units:  (2)
+            active:  2
+
+    # Applications:  (2)
+            auditor  1/1
+             ledger  1/1
+";
+    assert_eq!(summary(&sample()), expected);
+}
 
 #[test]
 fn the_page_is_the_sample_of_the_spec() {
@@ -35,7 +73,7 @@ Machine  State    Address    Inst id  Base          AZ  Message
 0        started  127.0.0.1  box-0    ubuntu@24.04      Running
 "
     );
-    assert_eq!(page(&sample(), &Zone::new(true), false, &BTreeMap::new()), expected);
+    assert_eq!(page(&sample(), &Zone::new(true), options(false, &BTreeMap::new())), expected);
 }
 
 #[test]
@@ -45,7 +83,7 @@ Integration provider  Requirer      Interface  Type         Message
 ledger:audit          auditor:book  audit      subordinate
 ledger:ring           ledger:ring   ring       peer         joining
 ";
-    let text = page(&sample(), &Zone::new(true), true, &BTreeMap::new());
+    let text = page(&sample(), &Zone::new(true), options(true, &BTreeMap::new()));
     assert!(text.ends_with(expected), "{text}");
 }
 
@@ -65,7 +103,7 @@ Storage Unit  Storage ID  Type        Pool    Mountpoint  Size     Status    Mes
 ledger/0      books/0     filesystem  rootfs  /srv/books  1.0 GiB  attached
               books/1     filesystem  rootfs              512 MiB  detached
 ";
-    let text = page(&sample(), &Zone::new(true), true, &sample_storage());
+    let text = page(&sample(), &Zone::new(true), options(true, &sample_storage()));
     assert!(text.ends_with(expected), "{text}");
 }
 
@@ -75,7 +113,7 @@ fn an_empty_model_is_a_head_and_a_remark() {
     status.applications.clear();
     status.machines.clear();
     status.relations.clear();
-    assert_eq!(page(&status, &Zone::new(true), true, &BTreeMap::new()), HEAD);
+    assert_eq!(page(&status, &Zone::new(true), options(true, &BTreeMap::new())), HEAD);
     compare("commands/status_empty.txt", &remark(&status).expect("a remark on an empty model"));
     assert_eq!(remark(&sample()), None);
 }
@@ -91,7 +129,7 @@ fn units_are_ordered_by_number_and_the_scale_counts_healthy_units() {
         more.agent = if number == 10 { info("lost", "") } else { info("idle", "") };
         ledger.units.insert(UnitName::new("ledger", number), more);
     }
-    let text = page(&status, &Zone::new(true), false, &BTreeMap::new());
+    let text = page(&status, &Zone::new(true), options(false, &BTreeMap::new()));
     let row = text.lines().find(|line| line.starts_with("ledger ")).expect("a row of ledger");
     assert_eq!(row.split_whitespace().nth(3), Some("2/3"));
     let names: Vec<&str> = text
@@ -108,7 +146,7 @@ fn a_message_of_a_charm_cannot_move_the_cursor() {
     let mut status = sample();
     status.applications.get_mut("ledger").expect("of the sample").status.message =
         StatusMessage::OfCharm("\u{1b}[2J\r\u{202e}ok\nUnit".to_owned());
-    let text = page(&status, &Zone::new(true), false, &BTreeMap::new());
+    let text = page(&status, &Zone::new(true), options(false, &BTreeMap::new()));
     assert!(text.contains("\\u{1b}[2J\\u{d}\\u{202e}ok Unit\n"), "{text}");
     assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
 }
@@ -118,7 +156,7 @@ fn the_message_of_an_unreachable_agent_replaces_that_of_the_instance() {
     let mut status = sample();
     let machine = status.machines.get_mut("0").expect("the sample has one");
     machine.agent = info_of("down", StatusMessage::AgentNotCommunicating);
-    let text = page(&status, &Zone::new(true), false, &BTreeMap::new());
+    let text = page(&status, &Zone::new(true), options(false, &BTreeMap::new()));
     let row = text.lines().last().expect("machines come last");
     let message = status_message::describe(&StatusMessage::AgentNotCommunicating);
     assert!(row.ends_with(&format!("  {message}")), "{row}");
@@ -128,7 +166,7 @@ fn the_message_of_an_unreachable_agent_replaces_that_of_the_instance() {
 fn an_instance_that_the_provider_has_not_started_is_pending() {
     let mut status = sample();
     status.machines.get_mut("0").expect("the sample has one").instance_id = None;
-    let text = page(&status, &Zone::new(true), false, &BTreeMap::new());
+    let text = page(&status, &Zone::new(true), options(false, &BTreeMap::new()));
     let row = text.lines().last().expect("machines come last");
     assert_eq!(row.split_whitespace().nth(3), Some("pending"), "{row}");
     let machines = serde_json::to_value(machines(&status, &Zone::new(true))).expect("it is JSON");
@@ -159,7 +197,7 @@ fn a_filter_keeps_matches_and_their_principals_and_machines() {
 fn the_head_of_a_dying_model_shows_its_life() {
     let mut status = sample();
     status.model.life = Life::Dying;
-    let text = page(&status, &Zone::new(true), false, &BTreeMap::new());
+    let text = page(&status, &Zone::new(true), options(false, &BTreeMap::new()));
     let lines: Vec<&str> = text.lines().collect();
     let column = lines[0].find("  Notes").expect("the head of the remarks");
     assert!(lines[1][column..].starts_with("  ") && lines[1].ends_with(" dying"), "{text}");

@@ -24,7 +24,6 @@ use state::terms::force::Force;
 use crate::callers::Controller;
 use crate::environment::Environment;
 use crate::store::Store;
-use crate::store::unavailable::is_damage;
 use api::error::ApiError;
 use state::documents::draft::{Draft, PAGE_MAX, StoredDocument, parse, read, read_all};
 use state::documents::prelude::{ForcedRemovalDoc, GLOBAL, Kind, Model, last_id};
@@ -86,14 +85,14 @@ pub struct Janitor {
     retired_tokens: RetentionScan,
     logs: BTreeMap<Uuid, LogScan>,
     actions: BTreeMap<Uuid, RetentionScan>,
-    /// By model: the key of the last content that was checked for an older key.
-    sealed: BTreeMap<Uuid, String>,
-    /// By model: the key of the last forced entity that was read.
-    forced: BTreeMap<Uuid, String>,
-    /// By model: the key of the last unit that was read.
-    units: BTreeMap<Uuid, String>,
+    /// By model: the document key of the last content of a secret that was examined for an older encryption key.
+    sealed_after: BTreeMap<Uuid, String>,
+    /// By model: the document key of the last forced entity that was read.
+    forced_after: BTreeMap<Uuid, String>,
+    /// By model: the document key of the last unit that was read.
+    units_after: BTreeMap<Uuid, String>,
     /// The last agent that was looked up.
-    agent: Option<Uuid>,
+    agents_after: Option<Uuid>,
     /// Whether the last sweep found a model that is being destroyed with force.
     destroys_by_force: bool,
 }
@@ -115,21 +114,20 @@ impl Janitor {
         &mut self,
         controller: &Controller<S, E>,
     ) -> Result<bool, ApiError> {
-        let models = controller
+        let (models, damaged) = controller
+            .store
             .read_available(|reader| read_all::<Uuid>(reader, &GLOBAL.prefix(Kind::ModelName)))
             .await;
         let model_ids: BTreeSet<Uuid> = models.iter().map(|(_, id)| *id).collect();
-        self.logs.retain(|id, _| model_ids.contains(id));
-        self.actions.retain(|id, _| model_ids.contains(id));
-        self.tombstones.retain(|id, _| *id == GLOBAL.0 || model_ids.contains(id));
-        self.forced.retain(|id, _| model_ids.contains(id));
-        self.sealed.retain(|id, _| model_ids.contains(id));
-        self.units.retain(|id, _| model_ids.contains(id));
-        controller.log_growth.retain(|model| model_ids.contains(model));
-        controller.force_timers.retain(|model, _| model_ids.contains(&model.0));
+        // a model whose name is damaged still exists
+        if damaged.is_empty() {
+            self.forget_removed_models(&model_ids);
+            controller.log_growth.retain(|model| model_ids.contains(model));
+            controller.force_timers.retain(|model, _| model_ids.contains(&model.0));
+        }
         controller.status_caches.forget_unused(controller.environment.monotonic_ms());
         controller.status_caches.advance(&controller.store).await;
-        forget_agents(controller, &mut self.agent).await;
+        forget_agents(controller, &mut self.agents_after).await;
         // leftovers of removed models
         let mut more = cleanup_batch(controller, GLOBAL).await?;
         archives::sweep(controller, &mut self.archives, self.limits.archive_grace_ms).await?;
@@ -142,25 +140,30 @@ impl Janitor {
             let model = Model(id);
             more |= cleanup_batch(controller, model).await?;
             more |= destroy_model_batch(controller, model).await?;
-            start_budget_timers(controller, model, self.units.entry(id).or_default()).await?;
+            start_budget_timers(controller, model, self.units_after.entry(id).or_default()).await?;
             let destruction =
                 controller.read_available(move |reader| read(reader, &model.model_destruction())).await;
             let destroyed_by_force = destruction.is_some_and(|destruction| destruction.force != Force::No);
             self.destroys_by_force |= destroyed_by_force;
-            let forced = self.forced.entry(id).or_default();
+            let forced = self.forced_after.entry(id).or_default();
             more |= force_batches(controller, model, destroyed_by_force, forced).await?;
             let tombstones = self.tombstones.entry(id).or_default();
             more |= tombstones::sweep(controller, model, tombstones, self.limits.tombstones_max).await?;
             more |= secrets::mark_due(controller, model).await?;
-            more |= secrets::seal_again(controller, model, self.sealed.entry(id).or_default()).await?;
-            let mut logs = self.logs.remove(&id).unwrap_or_default();
-            more |= logs::sweep(controller, model, &mut logs).await?;
-            self.logs.insert(id, logs);
-            let mut actions = self.actions.remove(&id).unwrap_or_default();
-            more |= delete_expired_actions(controller, model, &mut actions).await?;
-            self.actions.insert(id, actions);
+            more |= secrets::seal_again(controller, model, self.sealed_after.entry(id).or_default()).await?;
+            more |= logs::sweep(controller, model, self.logs.entry(id).or_default()).await?;
+            more |= delete_expired_actions(controller, model, self.actions.entry(id).or_default()).await?;
         }
         Ok(more)
+    }
+
+    fn forget_removed_models(&mut self, models: &BTreeSet<Uuid>) {
+        self.logs.retain(|id, _| models.contains(id));
+        self.actions.retain(|id, _| models.contains(id));
+        self.tombstones.retain(|id, _| *id == GLOBAL.0 || models.contains(id));
+        for after in [&mut self.forced_after, &mut self.sealed_after, &mut self.units_after] {
+            after.retain(|id, _| models.contains(id));
+        }
     }
 }
 
@@ -199,19 +202,25 @@ async fn forget_agents<S: Store, E: Environment>(controller: &Controller<S, E>, 
     // its document exists.
     let agents = controller.presence.after(*after, AGENTS_PER_SWEEP);
     *after = agents.last().copied().filter(|_| agents.len() == AGENTS_PER_SWEEP);
-    let removed = controller.read_available(move |reader| {
-        let models = read_all::<Uuid>(reader, &GLOBAL.prefix(Kind::ModelName));
-        let models: Vec<Model> = models.into_iter().map(|(_, id)| Model(id)).collect();
-        let exists = |agent: Uuid| {
-            let contains = |model: &Model| {
-                reader.get(model.unit(agent).text()).is_some()
-                    || reader.get(model.machine(agent).text()).is_some()
+    let (removed, damaged) = controller
+        .store
+        .read_available(move |reader| {
+            let models = read_all::<Uuid>(reader, &GLOBAL.prefix(Kind::ModelName));
+            let models: Vec<Model> = models.into_iter().map(|(_, id)| Model(id)).collect();
+            let exists = |agent: Uuid| {
+                let contains = |model: &Model| {
+                    reader.get(model.unit(agent).text()).is_some()
+                        || reader.get(model.machine(agent).text()).is_some()
+                };
+                models.iter().any(contains)
             };
-            models.iter().any(contains)
-        };
-        agents.into_iter().filter(|agent| !exists(*agent)).collect::<Vec<_>>()
-    });
-    removed.await.into_iter().for_each(|agent| controller.presence.forget(agent));
+            agents.into_iter().filter(|agent| !exists(*agent)).collect::<Vec<_>>()
+        })
+        .await;
+    // an agent whose document is damaged still exists; the next sweep looks again
+    if damaged.is_empty() {
+        removed.into_iter().for_each(|agent| controller.presence.forget(agent));
+    }
 }
 
 /// Runs one batch of the destruction of a model. Returns true if there is more to do now. A failure is logged and does
@@ -220,14 +229,9 @@ async fn destroy_model_batch<S: Store, E: Environment>(
     controller: &Controller<S, E>,
     model: Model,
 ) -> Result<bool, ApiError> {
-    match controller.run(move |draft| destruction::destroy_batch(draft, model)).await {
-        Ok(committed) => Ok(committed.answer),
-        Err(error) if error.is_transient() && !is_damage(&error) => Err(error),
-        Err(error) => {
-            tracing::warn!("cannot continue the destruction of model {}: {error}", model.0);
-            Ok(false)
-        }
-    }
+    let applied = controller.run(move |draft| destruction::destroy_batch(draft, model)).await;
+    let applied = log_and_skip("continue the destruction of model", model.0, applied)?;
+    Ok(applied.is_some_and(|applied| applied.answer))
 }
 
 /// Deletes one batch of the documents that each removal left behind. Returns true if there is more to do now.
@@ -270,7 +274,7 @@ async fn force_batches<S: Store, E: Environment>(
 ) -> Result<bool, ApiError> {
     let mut from = std::mem::take(after);
     let is_first = from.is_empty();
-    let page = controller.read_available(move |reader| {
+    let page = controller.store.read_available(move |reader| {
         let page = next_page(reader, &model.prefix(Kind::ForcedRemoval), &mut from, FORCED_PER_SWEEP);
         let entity = |stored: &StoredDocument| {
             let forced: ForcedRemovalDoc = parse(reader, stored)?;
@@ -278,9 +282,9 @@ async fn force_batches<S: Store, E: Environment>(
         };
         (page.iter().filter_map(entity).collect::<Vec<_>>(), from)
     });
-    let (mut entities, last) = page.await;
+    let ((mut entities, last), damaged) = page.await;
     entities.sort_by_key(|(due_ms, id, _)| (*due_ms, *id));
-    if is_first && last.is_empty() {
+    if is_first && last.is_empty() && damaged.is_empty() {
         controller
             .force_timers
             .retain(|of, id| of != model || entities.iter().any(|(_, there, _)| *there == id));
@@ -323,7 +327,7 @@ async fn force_batches<S: Store, E: Environment>(
     Ok(more)
 }
 
-/// Starts the force timer of each Dying unit, if the model has a teardown budget.
+/// Starts the force timer of each Dying unit among the next [`UNITS_PER_SWEEP`], if the model has a teardown budget.
 async fn start_budget_timers<S: Store, E: Environment>(
     controller: &Controller<S, E>,
     model: Model,

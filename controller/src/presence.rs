@@ -15,8 +15,9 @@ use std::ops::Bound;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// An agent that was silent for longer is late: its request, due every 15 s, is overdue by the interval of a heartbeat.
-pub const LATE_AFTER_MS: u64 = api::PRESENCE_INTERVAL_MS + api::HEARTBEAT_MS;
+/// An agent that was silent for longer is late: its request, due every 15 s, is overdue by the interval at
+/// which it repeats what could not be sent.
+pub const LATE_AFTER_MS: u64 = api::PRESENCE_INTERVAL_MS + api::EXAMINATION_INTERVAL_MS;
 /// An agent that was silent for longer is shown as lost: four requests are missing.
 pub const LOST_AFTER_MS: u64 = 4 * api::PRESENCE_INTERVAL_MS;
 

@@ -126,9 +126,9 @@ async fn removing_the_last_machine_wakes_the_janitor() {
     sweep(&fixture).await;
     for machine in fixture.admin.handle(ListMachines).await.expect("they exist") {
         fixture.admin.handle(RemoveDeadMachine { machine: machine.uuid }).await.expect("force made it dead");
+        let woken = tokio::time::timeout(LONG, fixture.controller.wait_for_sweep(u64::MAX)).await;
+        woken.expect("the fixture's clock stands still: only a call wakes it");
     }
-    let woken = tokio::time::timeout(LONG, fixture.controller.wait_for_sweep(u64::MAX)).await;
-    woken.expect("the fixture's clock stands still: only a call wakes it");
     sweep(&fixture).await;
     assert_eq!(fixture.admin.handle(ListModels).await.expect("none is left"), []);
 }

@@ -2,12 +2,12 @@
 //! and the real transitions of the controller, in every order.
 //!
 //! The space is small enough to be searched completely, so its result does not depend on seeds. A state consists of the
-//! documents and the local state of each agent. From each state, every remaining user command, every agent and every
+//! documents and the local state of each agent. From each state, every remaining request of a user, every agent and every
 //! machine agent may act next; one agent may crash between any two of its steps. Views are up to date and messages
 //! arrive: delay and loss are tested by the simulator.
 //!
 //! This file contains the search, `steps` a state and its next steps, `initial_state` the start, `properties` the
-//! checked properties, and `identity` the equality of states.
+//! checked properties, and `state_digest` the equality of states.
 
 mod bounds;
 mod documents;
@@ -19,6 +19,7 @@ mod steps;
 
 pub use bounds::{Bounds, Space, UserRequest, Violation};
 use std::collections::{BTreeMap, VecDeque};
+use steps::Actor;
 
 /// Searches the whole space, breadth first, so that the first violation has the shortest path.
 pub fn search(bounds: &Bounds) -> Result<Space, Box<Violation>> {
@@ -44,7 +45,7 @@ pub fn search(bounds: &Bounds) -> Result<Space, Box<Violation>> {
             return Err(violation(&reached_by, number, what));
         }
         let following = state.steps().map_err(|found| violation(&reached_by, number, found.what))?;
-        if following.iter().all(|(step, _)| step.starts_with("user")) {
+        if following.iter().all(|(step, _)| step.actor == Actor::User) {
             if let Some(what) = state.check_at_rest() {
                 return Err(violation(&reached_by, number, what));
             }
@@ -52,11 +53,11 @@ pub fn search(bounds: &Bounds) -> Result<Space, Box<Violation>> {
         }
         for (step, state) in following {
             steps += 1;
-            let by_itself = !step.starts_with("user") && !step.starts_with("crash");
+            let by_itself = !matches!(step.actor, Actor::User | Actor::Crash);
             let next = reached_by.len();
             let to = *known.entry(state.digest()).or_insert(next);
             if to == next {
-                reached_by.push((number, step));
+                reached_by.push((number, step.text()));
                 reached_from.push(Vec::new());
                 queue.push_back((next, state));
             }

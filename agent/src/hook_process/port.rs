@@ -5,7 +5,7 @@
 
 use super::remaining_processes::{end_processes, kill_remaining_processes, stop_for_reboot};
 use super::run_files::read_outcome;
-use super::{DeclaredFile, GatedShim, HostCharms, SCRIPT};
+use super::{DeclaredFile, GatedShim, LocalCharmHost, SCRIPT};
 use crate::fault;
 use crate::hook_session::{CallsFile, HookSession};
 use crate::ports::{CharmHost, HookHost};
@@ -30,7 +30,7 @@ use std::time::Duration;
 /// The interval between two attempts to start a shim on a full disk.
 const DISK_FULL_RETRY: Duration = Duration::from_millis(shim::DISK_FULL_RETRY_MS as u64);
 
-impl HostCharms {
+impl LocalCharmHost {
     /// The path of the program of a run: that of the hook or the action in the charm, or the script of commands.
     ///
     /// # Errors
@@ -74,7 +74,7 @@ impl HostCharms {
     }
 }
 
-impl CharmHost for HostCharms {
+impl CharmHost for LocalCharmHost {
     type Lock = Rc<Lock>;
 
     async fn lock(&self, parallel: bool) -> Rc<Lock> {

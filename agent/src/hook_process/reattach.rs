@@ -7,7 +7,7 @@
 //! Called by the unit agent through `CharmHost::reattach`.
 
 use crate::clock::kernel_boot_id;
-use crate::hook_process::HostCharms;
+use crate::hook_process::LocalCharmHost;
 use crate::hook_process::remaining_processes::{kill_remaining_processes, stop_for_reboot};
 use crate::hook_process::run_files::{PROCESS_POLL_INTERVAL, read_outcome, read_run_file};
 use crate::hook_session::{CallsFile, HookSession};
@@ -20,7 +20,7 @@ use state::unit::outcome::HookResult;
 use state::unit::record::RunReport;
 use std::rc::Rc;
 
-impl HostCharms {
+impl LocalCharmHost {
     /// See [`CharmHost::reattach`](crate::ports::CharmHost::reattach).
     pub(super) async fn reattach_run(&self, run: &Run, hook_host: &impl HookHost) -> Option<HookResult> {
         let run_folder = self.folder.run(run.number);

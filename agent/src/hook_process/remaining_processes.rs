@@ -1,7 +1,8 @@
 //! Kills the remaining processes of a run, and no others.
 //!
-//! A process belongs to a run if it is the recorded shim or hook, or if its environment has the id of the run's
-//! hook context. A process group number alone proves nothing, because the kernel reuses it.
+//! The processes of a run are its recorded shim and the process group of its hook. A group is that of the hook if the
+//! recorded hook, or a process whose environment has the id of the run's hook context, is in it: the number of a group
+//! alone proves nothing, because the kernel reuses it.
 //!
 //! Called before a run is repeated, when a unit is stopped, when a hook has requested a reboot, and when a user cancels an
 //! action or commands.
@@ -35,7 +36,8 @@ const EXEC_POLLS_MAX: u32 = 100;
 
 /// Kills the recorded processes of a run and the hook's process group, and waits until they have ended. This
 /// must be done before the run is repeated (design 12). Processes that the hook started in other sessions
-/// belong to the charm and continue. After another boot there are none.
+/// belong to the charm and continue, unless the shim died before it recorded the hook: then all processes with the id of
+/// the context are killed. After another boot there are none.
 pub async fn kill_remaining_processes(run_folder: &Path) {
     let run_file = read_run_file(run_folder);
     if run_file.as_ref().is_some_and(|run_file| run_file.boot != kernel_boot_id()) {
@@ -46,6 +48,7 @@ pub async fn kill_remaining_processes(run_folder: &Path) {
         kill(&shim);
     }
     let context_digest = run_file.map(|run_file| run_file.context_digest);
+    let mut unknown_polls = 0;
     for polls in 1u32.. {
         if polls.is_multiple_of(KILL_POLLS_PER_WARNING) {
             tracing::error!("{}: waiting for a killed hook that does not end", run_folder.display());
@@ -59,7 +62,7 @@ pub async fn kill_remaining_processes(run_folder: &Path) {
         };
         match &group {
             HookGroup::Running(members) => members.iter().for_each(kill),
-            HookGroup::Unknown if polls < EXEC_POLLS_MAX => {}
+            HookGroup::Unknown if unknown_polls < EXEC_POLLS_MAX => unknown_polls += 1,
             HookGroup::Unknown | HookGroup::Ended if shim_ended => return,
             HookGroup::Unknown | HookGroup::Ended => {}
         }
@@ -71,11 +74,13 @@ pub async fn kill_remaining_processes(run_folder: &Path) {
 /// which is final.
 pub(super) async fn stop_for_reboot(run_folder: &Path) {
     let context_digest = context_digest(run_folder);
+    let shim = Process::read(&run_folder.join(shim::SHIM_PID));
     for _ in 0..SHIM_POLLS_MAX {
-        let hook = Process::read(&run_folder.join(shim::HOOK_PID));
-        if read_outcome(run_folder).is_some() || hook.is_none() {
+        // a shim that runs may not have recorded its hook yet
+        if read_outcome(run_folder).is_some() || !shim.is_some_and(|shim| shim.is_alive()) {
             break;
         }
+        let hook = Process::read(&run_folder.join(shim::HOOK_PID));
         if let Some(HookGroup::Running(members)) =
             hook.map(|hook| HookGroup::of_hook(hook, context_digest.as_deref()))
         {

@@ -10,9 +10,10 @@ use crate::ports::HookHost;
 use commands::ResourceRequest;
 use host::digest::{sha256, sha256_of};
 use host::file::write_atomic;
-use std::fs::{self, File, Permissions};
+use nix::fcntl::OFlag;
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// The folder of the files, in the folder of the unit.
@@ -24,17 +25,17 @@ pub const RESOURCES_DIR: &str = "resources";
 /// A message for the charm.
 pub async fn provide(
     unit_folder: &Path,
-    need: &ResourceRequest,
+    request: &ResourceRequest,
     hook_host: &impl HookHost,
 ) -> Result<String, String> {
-    let ResourceRequest { name, filename, sha256: expected } = need;
+    let ResourceRequest { name, filename, sha256: expected } = request;
     if let Some(bad) = [name, filename].into_iter().find(|part| !is_plain_name(part)) {
         return Err(format!("cannot provide resource {name:?}: invalid file name {bad:?}"));
     }
     let folder = unit_folder.join(RESOURCES_DIR).join(name);
     let path = folder.join(filename);
     if !has_digest(path.clone(), expected.clone()).await {
-        let content = hook_host.fetch_resource(need).await?;
+        let content = hook_host.fetch_resource(request).await?;
         let (expected, found) = (expected.clone(), path.clone());
         let stored = blocking::run(move || {
             let digest = sha256(&content);
@@ -62,8 +63,11 @@ fn is_plain_name(name: &str) -> bool {
 
 async fn has_digest(path: PathBuf, expected: String) -> bool {
     blocking::run(move || {
-        let found = File::open(path).and_then(sha256_of);
-        found.is_ok_and(|found| found == expected)
+        // a pipe that the charm has put there is not waited for
+        let found = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path);
+        let is_file = |file: &File| file.metadata().is_ok_and(|found| found.is_file());
+        let digest = found.ok().filter(is_file).and_then(|file| sha256_of(file).ok());
+        digest.is_some_and(|found| found == expected)
     })
     .await
 }

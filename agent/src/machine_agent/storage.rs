@@ -24,6 +24,16 @@ pub(super) struct StorageProgress {
     refusals: RefCell<BTreeMap<StorageId, ApiError>>,
 }
 
+impl StorageProgress {
+    /// Forgets what was reported, because the controller may be another one, or its store restored.
+    pub(super) fn forget_reports(&self) {
+        self.errors.borrow_mut().clear();
+        self.refusals.borrow_mut().clear();
+        // A view says whether storage is provided. That it was released, only the report says.
+        self.completed.borrow_mut().retain(|_, completed| completed.unit.is_some());
+    }
+}
+
 /// The controller and the host, for one plan.
 pub(super) struct StorageExecutor<'a, A, D> {
     pub api: &'a A,
@@ -99,7 +109,8 @@ impl<A: Handle<ReportStorage>, D: StorageHost> StorageExecutor<'_, A, D> {
         }
     }
 
-    /// Reports to the controller. A refusal is logged once, until it changes; an outage ends the watch.
+    /// Reports to the controller. Returns whether it has accepted the report. A refusal is logged once, until it changes;
+    /// an outage is logged with the watch, which it ends as well.
     async fn report_storage(&self, id: &StorageId, instance: Uuid, report: StorageReport) -> bool {
         let reported = self.api.handle(ReportStorage { id: id.clone(), instance, report }).await;
         let mut refusals = self.progress.refusals.borrow_mut();

@@ -1,4 +1,7 @@
 //! The process of a unit agent, whatever started it: its pid file, and how others signal it and wait for its end.
+//!
+//! A pid file is trusted only if its process is alive and has the recorded start time. Used by `children`, `systemd` and
+//! the unit supervisor. `wait_for_exit` polls, because only a parent can wait for a process.
 
 use crate::folder::UnitFolder;
 use crate::observation::{last_error_line, log_bytes};
@@ -20,8 +23,8 @@ pub type AgentExit = Pin<Box<dyn Future<Output = EndedAgent> + Send>>;
 pub struct EndedAgent {
     /// How it ended.
     pub end: ProcessEnd,
-    /// Its last error ([`host::log_tail::last_error_line`]); `None` if its log has none.
-    pub last_line: Option<String>,
+    /// The last error in its log, or else the last line ([`host::log_tail::last_error_line`]); `None` if it has none.
+    pub last_error: Option<String>,
 }
 
 /// The running agent of a folder, whatever started it.
@@ -44,5 +47,5 @@ pub async fn wait_for_exit(process: Process, folder: UnitFolder) -> EndedAgent {
     while process.is_alive() {
         tokio::time::sleep(NON_CHILD_POLL_INTERVAL).await;
     }
-    EndedAgent { end: ProcessEnd::Unobserved, last_line: last_error_line(&folder, from) }
+    EndedAgent { end: ProcessEnd::Unobserved, last_error: last_error_line(&folder, from) }
 }

@@ -50,7 +50,7 @@ pub fn start(folder: &UnitFolder) -> Result<AgentExit> {
             tracing::error!("the agent of {folder} ended: {}; restarting it", text::fault::state(fault));
         }
         let end = end.unwrap_or(ProcessEnd::Unobserved);
-        EndedAgent { end, last_line: last_error_line(&folder, from) }
+        EndedAgent { end, last_error: last_error_line(&folder, from) }
     }))
 }
 

@@ -112,15 +112,15 @@ pub(super) fn start(folder: &UnitFolder) -> Result<AgentExit> {
             && let Err(error) = systemctl(&["start", "--no-block", &service]).await
         {
             tracing::warn!("{error:#}");
-            return EndedAgent { end: ProcessEnd::NotStarted, last_line: Some(format!("{error:#}")) };
+            return EndedAgent { end: ProcessEnd::NotStarted, last_error: Some(format!("{error:#}")) };
         }
         let end = wait_for_end(&folder, &before, || show(&service)).await;
         let not_started = || format!("systemd does not start {service}; read: systemctl status {service}");
-        let last_line = match end {
+        let last_error = match end {
             ProcessEnd::NotStarted => Some(not_started()),
             _ => last_error_line(&folder, from),
         };
-        EndedAgent { end, last_line }
+        EndedAgent { end, last_error }
     }))
 }
 

@@ -158,7 +158,7 @@ async fn heartbeats_do_not_wait_for_the_measurement_of_disk_usage() {
             () = tokio::task::yield_now() => {}
         }
     }
-    let time = Duration::from_millis(12 * HEARTBEAT_MS - 1);
+    let time = Duration::from_millis(12 * EXAMINATION_INTERVAL_MS - 1);
     assert!(tokio::time::timeout(time, &mut running).await.is_err(), "the agent continues");
     assert_eq!(controller.disk_usages.load(Ordering::Relaxed), 1);
     assert_eq!(controller.heartbeats.load(Ordering::Relaxed), 12);

@@ -40,7 +40,7 @@ async fn the_end_of_a_unit_agent_is_reported_with_its_code_its_last_line_and_how
     let exit = health.exit.expect("it has ended");
     assert_eq!((exit.end, exit.fault), (ProcessEnd::Code(101), None));
     assert!(exit.since_ms < exit.at_ms, "{exit:?}");
-    assert!(exit.last_line.as_ref().is_some_and(|line| line.contains("dir")), "{exit:?}");
+    assert!(exit.last_error.as_ref().is_some_and(|line| line.contains("dir")), "{exit:?}");
 }
 
 #[tokio::test]
@@ -51,7 +51,7 @@ async fn a_unit_that_cannot_be_deployed_is_reported_until_it_can() {
     let failed = until_reported(machine.path(), &controller, unit, |health| health.exit.is_some()).await;
     let exit = failed.exit.expect("it was not started");
     assert_eq!((exit.end, exit.fault), (ProcessEnd::NotStarted, None));
-    assert!(exit.last_line.as_ref().is_some_and(|line| line.contains("unit-web-0")), "{exit:?}");
+    assert!(exit.last_error.as_ref().is_some_and(|line| line.contains("unit-web-0")), "{exit:?}");
     fs::remove_file(machine.path().join("agents")).expect("removed");
     let ended =
         |health: &UnitHealth| health.exit.as_ref().is_some_and(|exit| exit.end == ProcessEnd::Code(101));

@@ -13,10 +13,10 @@ use agent::service::Supervision;
 use agent::unit_supervisor::UnitSupervisor;
 use api::error::{ApiError, ErrorCode};
 use api::{
-    AgentConfig, AgentKind, Assigned, ConfirmRecall, Enrol, Existence, GetUnitExistence, HEARTBEAT_MS,
-    Handle, MachineView, MachineWatchEvent, PRESENCE_INTERVAL_MS, RemoveDeadUnit, ReportDiskUsage,
-    ReportMachineDead, ReportObstructedRecalls, ReportPresence, ReportUninstalled, ReportUnitHealth,
-    SetUnitToken, Stream, Watch, WatchMachine,
+    AgentConfig, AgentKind, Assigned, ConfirmRecall, EXAMINATION_INTERVAL_MS, Enrol, Existence,
+    GetUnitExistence, Handle, MachineView, MachineWatchEvent, PRESENCE_INTERVAL_MS, RemoveDeadUnit,
+    ReportDiskUsage, ReportMachineDead, ReportObstructedRecalls, ReportPresence, ReportUninstalled,
+    ReportUnitHealth, SetUnitToken, Stream, Watch, WatchMachine,
 };
 use host::file::write_atomic_unsynced;
 use state::terms::health::{Fault, Limit, ProcessEnd, UnitHealth};
@@ -265,7 +265,7 @@ async fn a_machine_agent_sends_heartbeats_although_it_receives_no_view() {
     let folder = tempfile::tempdir().expect("a folder");
     let controller = FakeController::default();
     let agent = machine_agent(folder.path(), &controller);
-    let minute = Duration::from_millis(12 * HEARTBEAT_MS - 1);
+    let minute = Duration::from_millis(12 * EXAMINATION_INTERVAL_MS - 1);
     assert!(tokio::time::timeout(minute, agent.run()).await.is_err(), "the agent continues");
     assert_eq!(controller.heartbeats.load(Ordering::Relaxed), 12);
     assert_eq!(controller.watches.load(Ordering::Relaxed), 1, "a lost heartbeat is no outage");
@@ -290,7 +290,7 @@ async fn a_machine_agent_sends_heartbeats_while_a_deployment_hangs() {
     let controller =
         FakeController { view: Some(view(units)), tokens: Tokens::Unanswered, ..FakeController::default() };
     let agent = machine_agent(machine.path(), &controller);
-    let minute = Duration::from_millis(12 * HEARTBEAT_MS - 1);
+    let minute = Duration::from_millis(12 * EXAMINATION_INTERVAL_MS - 1);
     assert!(tokio::time::timeout(minute, agent.run()).await.is_err(), "the agent continues");
     assert_eq!(controller.heartbeats.load(Ordering::Relaxed), 12);
 }

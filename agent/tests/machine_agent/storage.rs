@@ -2,7 +2,7 @@
 
 use crate::{FakeController, Tokens, machine_agent, view};
 use api::error::ApiError;
-use api::{HEARTBEAT_MS, Handle, ReportStorage};
+use api::{EXAMINATION_INTERVAL_MS, Handle, ReportStorage};
 use state::charm::StorageType;
 use state::terms::names::Uuid;
 use state::terms::storage::{MachineAttachment, MachineStorage, StorageId, StoragePool, StorageReport};
@@ -37,8 +37,8 @@ fn shown(removed: bool) -> MachineStorage {
     }
 }
 
-/// Until just before the 13th heartbeat.
-const RUNS_FOR: Duration = Duration::from_millis(12 * HEARTBEAT_MS - 1);
+/// Until just before the 13th report of presence.
+const RUNS_FOR: Duration = Duration::from_millis(12 * EXAMINATION_INTERVAL_MS - 1);
 
 /// What an agent reports that runs for a while in this folder.
 async fn reports(folder: &Path, tokens: Tokens, storage: MachineStorage) -> Vec<StorageReport> {
@@ -74,6 +74,25 @@ async fn an_error_is_reported_once_while_it_lasts() {
     fs::write(folder.path().join("storage"), "no folder").expect("the file is written");
     let failed = reports(folder.path(), Tokens::AcceptedOnce, shown(false)).await;
     assert!(matches!(&failed[..], [StorageReport::Failed { .. }]), "{failed:?}");
+}
+
+/// The next watch may be that of a restored store, which lacks the error.
+#[tokio::test(start_paused = true)]
+async fn an_error_is_reported_again_in_each_watch() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("storage"), "no folder").expect("the file is written");
+    let mut view = view(BTreeMap::new());
+    view.storage.insert(id(), shown(false));
+    let controller =
+        FakeController { view: Some(view), tokens: Tokens::Accepted, ..FakeController::default() };
+    let agent = machine_agent(folder.path(), &controller);
+    assert!(tokio::time::timeout(RUNS_FOR, agent.run()).await.is_err(), "the agent continues");
+    let (reports, watches) =
+        (controller.storage.lock().expect("one thread").len(), controller.watches.load(Ordering::Relaxed));
+    assert!(
+        watches > 1 && (watches - 1..=watches).contains(&u32::try_from(reports).expect("few")),
+        "{reports} in {watches} watches"
+    );
 }
 
 /// The controller may have an error from before, which only a report ends.

@@ -5,7 +5,7 @@
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::output::Output;
-use crate::supervisor::provider::nspawn;
+use crate::supervisor::provider::{loop_devices, nspawn};
 use crate::supervisor::{identity, stop};
 use clap::Args;
 
@@ -23,6 +23,7 @@ pub async fn run(dir: &DataDir, output: &Output) -> Result<(), CommandError> {
         return Err(CommandError::new(format!("cannot stop process {}: it does not exit", process.pid))
             .hint("run pintle down again"));
     }
+    loop_devices::detach_below(&dir.machines()).await?;
     if stopped.ended + machines == 0 {
         return output.print(&format!("Nothing is running for {name}.\n"));
     }

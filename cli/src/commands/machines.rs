@@ -27,6 +27,9 @@ pub async fn run<A: UserPort>(args: &MachinesArgs, session: &CommandSession<A>) 
             let document = json!({ "model": status.model.name, "machines": machines });
             session.output.print(&render::structured(&document, format)?)
         }
-        None => session.output.print(&status_table::machines(&status)),
+        None => {
+            let (table, colours) = status_table::machines(&status);
+            session.output.print_table(&table, &colours)
+        }
     }
 }

@@ -5,7 +5,8 @@
 
 use crate::command_error::CommandError;
 use crate::output::Output;
-use crate::render::{self, status_json, status_table};
+use crate::render::status_table::{self, PageOptions};
+use crate::render::{self, status_json, status_summary};
 use crate::session::CommandSession;
 use crate::times::{self, Zone};
 use api::{GetStatus, ListStorage, StorageInfo, UnitStatus, UserPort};
@@ -38,9 +39,11 @@ pub struct StatusArgs {
     /// Also show storage
     #[arg(long)]
     pub storage: bool,
-    #[arg(long, hide = true)]
+    /// Show statuses in colours, also if the output is not a terminal
+    #[arg(long)]
     pub color: bool,
-    #[arg(long, hide = true)]
+    /// Show no colours
+    #[arg(long, conflicts_with = "color")]
     pub no_color: bool,
     /// Show the status at once; do not wait until agents have applied your last change
     #[arg(long = "no-settle")]
@@ -58,10 +61,9 @@ pub enum StatusFormat {
     /// One line for each unit
     #[value(alias = "line", alias = "short")]
     Oneline,
+    /// How many machines and units have which status
+    Summary,
 }
-
-/// Clears the terminal and puts the cursor at its top.
-const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
 
 /// Longest time that `status` waits until the agents have applied the caller's last write.
 const CATCH_UP_MAX: Duration = Duration::from_secs(2);
@@ -73,7 +75,6 @@ pub async fn run<A: UserPort>(args: &StatusArgs, session: &CommandSession<A>) ->
         return show(args, session).await;
     };
     loop {
-        session.output.print(CLEAR)?;
         show(args, session).await?;
         sleep(every).await;
     }
@@ -151,6 +152,12 @@ fn storage_of(
     storage
 }
 
+/// The page as it is drawn over the previous one, from the top of the terminal. What is longer there is erased line by line,
+/// so that nothing flickers that has not changed.
+fn over_the_previous(page: &str) -> String {
+    format!("\x1b[H{}\x1b[J", page.replace('\n', "\x1b[K\n"))
+}
+
 fn print(
     status: &api::Status,
     storage: &BTreeMap<StorageId, StorageInfo>,
@@ -160,13 +167,20 @@ fn print(
     let zone = Zone::new(args.utc);
     let format = match args.format {
         StatusFormat::Tabular => {
-            output.print(&status_table::page(status, &zone, args.relations, storage))?;
+            let colours = args.color || output.has_colours() && !args.no_color;
+            let options = PageOptions { relations: args.relations, storage, colours };
+            let page = status_table::page(status, &zone, options);
+            match args.watch.is_some() && output.is_terminal() {
+                true => output.print_safe(&over_the_previous(&page))?,
+                false => output.print_safe(&page)?,
+            }
             if let Some(remark) = status_table::remark(status).filter(|_| args.filters.is_empty()) {
                 output.print_remark(&remark);
             }
             return Ok(());
         }
         StatusFormat::Oneline => return output.print(&status_table::lines(status)),
+        StatusFormat::Summary => return output.print(&status_summary::summary(status)),
         StatusFormat::Json => render::StructuredFormat::Json,
         StatusFormat::Yaml => render::StructuredFormat::Yaml,
     };

@@ -76,13 +76,15 @@ fn print<A>(all: &[api::Why], args: &WhyArgs, session: &CommandSession<A>) -> Re
 pub fn text(why: &api::Why, now_ms: i64, zone: &Zone) -> String {
     let now = entity_state::describe(&why.now);
     let mut text = safe_line(&format!("{}: {}, {now}", why.entity, why.life)) + "\n";
-    if why.causes.is_empty() {
-        text += "  waits for nothing\n";
+    match (why.causes.is_empty(), why.more) {
+        (true, false) => text += "  waits for nothing\n",
+        (true, true) => text += "  nothing of the first 1,000 of each kind waits; ask for one by its name\n",
+        (false, _) => {}
     }
     for cause in &why.causes {
         text += &render::cause::lines(cause, now_ms, zone);
     }
-    if why.more {
+    if why.more && !why.causes.is_empty() {
         text += "  and more\n";
     }
     text

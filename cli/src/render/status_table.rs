@@ -1,6 +1,7 @@
 //! The tables of `status` and `machines` (spec/clients.md 3.3). Their layout is Juju's; scripts match it.
 
-use crate::render::{Table, natural_entries, owned_name, row, storage};
+use crate::render::colour::Colour;
+use crate::render::{Colours, Table, natural_entries, owned_name, row, storage};
 use crate::times::Zone;
 use api::text::status_message::describe;
 use api::{ApplicationStatus, MachineStatus, Shared, Status, StatusInfo, StorageInfo, UnitStatus};
@@ -15,21 +16,32 @@ use std::collections::BTreeMap;
 /// Longest version in the App section; a longer one is truncated.
 const VERSION_WIDTH: usize = 15;
 
-/// The whole page: sections in the order of the spec, without empty ones. `relations`: whether relations are shown;
-/// `storage`: the storage that is shown.
-pub fn page(
-    status: &Status,
-    zone: &Zone,
-    relations: bool,
-    storage: &BTreeMap<StorageId, StorageInfo>,
-) -> String {
+/// What a page shows beside applications, units and machines.
+#[derive(Clone, Copy, Debug)]
+pub struct PageOptions<'a> {
+    /// The relations.
+    pub relations: bool,
+    /// This storage.
+    pub storage: &'a BTreeMap<StorageId, StorageInfo>,
+    /// The colours of statuses, for a terminal.
+    pub colours: bool,
+}
+
+/// The whole page: sections in the order of the spec, without empty ones. It has no control characters but line breaks and
+/// the codes of colours.
+pub fn page(status: &Status, zone: &Zone, options: PageOptions<'_>) -> String {
+    let PageOptions { relations, storage, colours } = options;
+    let text = |(table, coloured): (Table, Colours)| match colours {
+        true => table.coloured_text(&coloured),
+        false => table.text(),
+    };
     let mut sections = vec![head(status, zone)];
     if !status.applications.is_empty() {
-        sections.push(applications(status));
+        sections.push(text(applications(status)));
     }
-    sections.extend(units(status));
+    sections.extend(units(status).map(text));
     if !status.machines.is_empty() {
-        sections.push(machines(status));
+        sections.push(text(machines(status)));
     }
     if relations && !status.relations.is_empty() {
         sections.push(integrations(status));
@@ -84,17 +96,18 @@ fn head(status: &Status, zone: &Zone) -> String {
     Table { right: &[], rows: vec![heading, line] }.text()
 }
 
-fn applications(status: &Status) -> String {
+fn applications(status: &Status) -> (Table<'static>, Colours) {
     let headings = ["App", "Version", "Status", "Scale", "Charm", "Channel", "Rev", "Exposed", "Message"];
-    let mut rows = vec![row(headings)];
+    let (mut rows, mut colours) = (vec![row(headings)], Colours::new());
     for (name, app) in natural_entries(&status.applications) {
         let exposed = if app.exposed { "yes" } else { "no" };
         let (version, scale) = (truncate(&app.workload_version), scale(app));
         let (revision, message) = (app.charm_revision.to_string(), describe(&app.status.message));
         let current = app.status.current.as_str();
+        colours.extend(Colour::of_workload(app.status.current).map(|colour| ((rows.len(), 2), colour)));
         rows.push(row([name, &version, current, &scale, &app.charm_name, "", &revision, exposed, &message]));
     }
-    Table { right: &[3, 6], rows }.text()
+    (Table { right: &[3, 6], rows }, colours)
 }
 
 /// `2`, or `1/2` if the agent of one unit is neither idle nor executing.
@@ -114,16 +127,22 @@ fn truncate(version: &str) -> String {
     format!("{start}...")
 }
 
-fn units(status: &Status) -> Option<String> {
+fn units(status: &Status) -> Option<(Table<'static>, Colours)> {
+    let mut colours = Colours::new();
     let mut rows = vec![row(["Unit", "Workload", "Agent", "Machine", "Public address", "Ports", "Message"])];
     let subordinates = Subordinates::of(status);
     for (_, app) in natural_entries(&status.applications) {
         for (name, unit) in app.units.iter().filter(|(_, unit)| unit.principal.is_none()) {
-            rows.push(unit_row(name, unit));
-            rows.extend(subordinates.of_principal(name).iter().map(|(name, unit)| unit_row(name, unit)));
+            let principal = std::iter::once((name, &**unit));
+            for (name, unit) in principal.chain(subordinates.of_principal(name).iter().copied()) {
+                let at = rows.len();
+                colours.extend(Colour::of_workload(unit.workload.current).map(|colour| ((at, 1), colour)));
+                colours.extend(Colour::of_agent(unit.agent.current).map(|colour| ((at, 2), colour)));
+                rows.push(unit_row(name, unit));
+            }
         }
     }
-    (rows.len() > 1).then(|| Table { right: &[], rows }.text())
+    (rows.len() > 1).then_some((Table { right: &[], rows }, colours))
 }
 
 /// The subordinates of each principal.
@@ -208,8 +227,9 @@ fn ports(ports: &[PortRange]) -> String {
     groups.iter().map(text).collect::<Vec<_>>().join(" ")
 }
 
-/// The table of machines.
-pub fn machines(status: &Status) -> String {
+/// The table of machines, with the colours of their states.
+pub fn machines(status: &Status) -> (Table<'static>, Colours) {
+    let mut colours = Colours::new();
     let mut rows = vec![row(["Machine", "State", "Address", "Inst id", "Base", "AZ", "Message"])];
     for (name, machine) in natural_entries(&status.machines) {
         let (base, state) = (base(&machine.base), machine.agent.current.as_str());
@@ -218,9 +238,10 @@ pub fn machines(status: &Status) -> String {
         let message =
             messages.into_iter().find(|message| !message.is_empty()).map(describe).unwrap_or_default();
         let instance = instance_id(machine);
+        colours.extend(Colour::of_machine(machine.agent.current).map(|colour| ((rows.len(), 1), colour)));
         rows.push(row([name, state, &machine.address, instance, &base, "", &message]));
     }
-    Table { right: &[], rows }.text()
+    (Table { right: &[], rows }, colours)
 }
 
 /// The provider's name for the instance of a machine, or Juju's word for an instance that was not started yet.

@@ -14,7 +14,7 @@ use state::documents::draft::{Reader, parse, read, read_all};
 use state::documents::prelude::{
     ApplicationDoc, ArchiveDoc, ArchiveUse, GLOBAL, KeyParts, Kind, Model, UnitDoc, last_id,
 };
-use state::terms::names::Uuid;
+use state::terms::names::{UnitName, Uuid};
 use state::terms::owner::Owner;
 use state::transitions::assigned_units;
 use std::cmp::Reverse;
@@ -70,27 +70,32 @@ fn disk_usage(reader: &dyn Reader, usage: &StoreUsage, reported: &Reported, now_
         let unit = |(key, doc): &(String, UnitDoc)| {
             let unit = last_id(key)?;
             let measured = reported.units.get(&unit);
-            Some(UnitDisk {
+            let disk = UnitDisk {
                 unit: doc.name.to_string(),
                 machine: read(reader, &Model(*id).machine(doc.machine))
                     .map_or_else(String::new, |doc| doc.name),
                 log_bytes: usage.log_bytes.get(&(*id, unit)).copied().unwrap_or(0),
                 on_machine: measured.map(|measured| measured.usage),
                 measured_ago_ms: measured.map(|measured| now_ms.saturating_sub(measured.reported_ms)),
-            })
+            };
+            Some((doc.name.clone(), disk))
         };
+        let mut units: Vec<(UnitName, UnitDisk)> = units.iter().filter_map(unit).collect();
+        units.sort_by(|(a, _), (b, _)| a.cmp(b));
         let machine = |(machine, quarantined_bytes): (&Uuid, &u64)| {
             let machine = read(reader, &Model(*id).machine(*machine))?.name;
             Some(MachineDisk { machine, quarantined_bytes: *quarantined_bytes })
         };
+        let mut machines: Vec<MachineDisk> = reported.quarantined_bytes.iter().filter_map(machine).collect();
+        machines.sort_by(|a, b| a.machine.cmp(&b.machine));
         ModelDiskUsage {
             model: KeyParts::of(key).map_or_else(String::new, |parts| parts.rest.to_owned()),
             documents_bytes: usage.of_model(*id),
             log_bytes: usage.of_kind(*id, Kind::Log),
             actions_bytes: usage.of_kind(*id, Kind::Action),
             tombstones_bytes: usage.of_kind(*id, Kind::Tombstone),
-            units: units.iter().filter_map(unit).collect(),
-            machines: reported.quarantined_bytes.iter().filter_map(machine).collect(),
+            units: units.into_iter().map(|(_, disk)| disk).collect(),
+            machines,
         }
     };
     let mut archives: Vec<ArchiveDiskUsage> = reader

@@ -197,7 +197,8 @@ impl Admission {
         }
         let adds_unit = is_unit(holder) && !connection.is_of_unit();
         if adds_unit && self.connections.count_of_units() >= self.limits.of_units {
-            return self.of_largest_unit(of_token.count()).map(Some).ok_or(self.limits.of_units);
+            let own = of_token.filter(|(_, c)| !c.is_closing).count();
+            return self.of_largest_unit(own).map(Some).ok_or(self.limits.of_units);
         }
         Ok(None)
     }

@@ -88,7 +88,7 @@ struct Index {
     of_tokens: BTreeMap<String, BTreeSet<ConnectionId>>,
     /// The number of those that are being closed.
     closing: usize,
-    /// The number of those that have presented a valid token of a unit.
+    /// The number of those that have presented a valid token of a unit and are not being closed.
     of_units: usize,
 }
 
@@ -104,7 +104,7 @@ impl Index {
             self.of_tokens.entry(token.clone()).or_default().insert(id);
         }
         self.closing += usize::from(connection.is_closing);
-        self.of_units += usize::from(connection.is_of_unit());
+        self.of_units += usize::from(connection.is_of_unit() && !connection.is_closing);
     }
 
     fn remove(&mut self, id: ConnectionId, connection: &Connection) {
@@ -119,7 +119,7 @@ impl Index {
             }
         }
         self.closing -= usize::from(connection.is_closing);
-        self.of_units -= usize::from(connection.is_of_unit());
+        self.of_units -= usize::from(connection.is_of_unit() && !connection.is_closing);
     }
 }
 

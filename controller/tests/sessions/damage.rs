@@ -103,3 +103,21 @@ async fn the_damaged_status_of_a_unit_is_named_by_status_and_why() {
     let named = Duty::RestoreDocument { document: key };
     assert!(why.causes.iter().any(|cause| cause.duty == named), "{why:?}");
 }
+
+/// Nothing is concluded from the absence of a damaged document: the stream of the running agent still counts, and keeps a
+/// second agent of the unit out.
+#[tokio::test]
+async fn the_janitor_does_not_forget_the_agents_of_a_model_whose_name_is_damaged() {
+    for damages_unit in [false, true] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let fixture = on_disk(&folder).await;
+        fixture.deploy("web", 1).await;
+        let unit = fixture.unit("web/0").await;
+        let name = GLOBAL.model_name("dev").text().to_owned();
+        let key = if damages_unit { fixture.model.unit(unit).text().to_owned() } else { name };
+        let fixture = damage(fixture, &folder, &key).await;
+        fixture.controller.presence.record_request(unit, 1);
+        Janitor::default().sweep(&fixture.controller).await.expect("the sweep succeeds");
+        assert!(fixture.controller.presence.after(None, 9).contains(&unit), "{key}");
+    }
+}

@@ -26,7 +26,7 @@ fn ended(fault: Option<Fault>, count: u32) -> UnitHealth {
     let exit = UnitAgentExit {
         end: ProcessEnd::Code(1),
         fault,
-        last_line: Some("ERROR it\u{1b}ends".to_owned()),
+        last_error: Some("ERROR it\u{1b}ends".to_owned()),
         since_ms: 5,
         at_ms: 9,
         count,

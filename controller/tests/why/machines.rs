@@ -65,13 +65,18 @@ async fn a_silent_machine_agent_is_late_and_then_lost_and_dependents_name_it() {
     }
     agent.handle(ReportPresence).await.expect("the report is accepted");
     let silent_ms = Some(fixture.controller.environment.wall_ms());
-    let mut silence = async |beats: u64| {
-        for _ in 0..beats {
-            fixture.advance(api::HEARTBEAT_MS);
-            watch.next().await.expect("the stream continues");
+    let mut until_heartbeat_ms = api::HEARTBEAT_MS;
+    let mut silence = async |ms: u64| {
+        for _ in 0..ms / api::EXAMINATION_INTERVAL_MS {
+            fixture.advance(api::EXAMINATION_INTERVAL_MS);
+            until_heartbeat_ms -= api::EXAMINATION_INTERVAL_MS;
+            if until_heartbeat_ms == 0 {
+                until_heartbeat_ms = api::HEARTBEAT_MS;
+                watch.next().await.expect("the stream continues");
+            }
         }
     };
-    silence(LATE_AFTER_MS / api::HEARTBEAT_MS).await;
+    silence(LATE_AFTER_MS).await;
     let (machine_shown, unit_shown) = shown().await;
     assert_eq!(machine_shown.0, "started");
     assert_eq!((unit_shown.0.as_str(), unit_shown.1), ("allocating", StatusMessage::Empty));
@@ -82,9 +87,9 @@ async fn a_silent_machine_agent_is_late_and_then_lost_and_dependents_name_it() {
     assert_eq!(silences(&causes(&fixture, "web/0").await), late);
     assert_eq!(silences(&causes(&fixture, "0").await), late);
 
-    silence((LOST_AFTER_MS - LATE_AFTER_MS) / api::HEARTBEAT_MS - 1).await;
+    silence(LOST_AFTER_MS - LATE_AFTER_MS - api::EXAMINATION_INTERVAL_MS).await;
     assert_eq!(shown().await.0.0, "started");
-    silence(1).await;
+    silence(api::EXAMINATION_INTERVAL_MS).await;
     let (machine_shown, unit_shown) = shown().await;
     assert_eq!(machine_shown, ("down".to_owned(), silent_ms));
     let message = StatusMessage::MachineNotCommunicating { machine: "0".to_owned() };

@@ -35,7 +35,7 @@ impl ToolFormat {
                 _ => yaml::write(value),
             },
             ToolFormat::Smart => match value {
-                Value::Nil | Value::NoNames => String::new(),
+                Value::Nil | Value::NilNames => String::new(),
                 Value::Text(text) if text.is_empty() => String::new(),
                 Value::Text(text) => format!("{text}\n"),
                 Value::Bool(yes) => if *yes { "True\n" } else { "False\n" }.to_owned(),
@@ -46,7 +46,7 @@ impl ToolFormat {
                 | Value::Float(_)
                 | Value::List(_)
                 | Value::Map(_)
-                | Value::NoMap
+                | Value::NilMap
                 | Value::Record(_) => yaml::write(value),
             },
         }
@@ -59,10 +59,10 @@ mod tests {
 
     #[test]
     fn smart_prints_nothing_for_empty_values() {
-        for value in [Value::Nil, Value::text(""), Value::Names(Vec::new()), Value::NoNames] {
+        for value in [Value::Nil, Value::text(""), Value::Names(Vec::new()), Value::NilNames] {
             assert_eq!(ToolFormat::Smart.write(&value), "");
         }
-        assert_eq!(ToolFormat::Smart.write(&Value::NoMap), "{}\n");
+        assert_eq!(ToolFormat::Smart.write(&Value::NilMap), "{}\n");
     }
 
     #[test]
@@ -75,8 +75,8 @@ mod tests {
 
     #[test]
     fn a_nil_list_is_null_in_json_only() {
-        assert_eq!(ToolFormat::Json.write(&Value::NoNames), "null\n");
-        assert_eq!(ToolFormat::Yaml.write(&Value::NoNames), "[]\n");
+        assert_eq!(ToolFormat::Json.write(&Value::NilNames), "null\n");
+        assert_eq!(ToolFormat::Yaml.write(&Value::NilNames), "[]\n");
         assert_eq!(ToolFormat::Yaml.write(&Value::Nil), "");
     }
 }

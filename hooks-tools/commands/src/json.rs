@@ -15,7 +15,7 @@ pub fn write(value: &Value) -> String {
 
 fn append(out: &mut String, value: &Value) {
     match value {
-        Value::Nil | Value::NoNames | Value::NoMap => out.push_str("null"),
+        Value::Nil | Value::NilNames | Value::NilMap => out.push_str("null"),
         Value::Bool(yes) => out.push_str(if *yes { "true" } else { "false" }),
         Value::Integer(number) => out.push_str(&number.to_string()),
         Value::Float(number) => out.push_str(&number::json(*number)),

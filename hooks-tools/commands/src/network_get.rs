@@ -70,7 +70,7 @@ fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
         let value = match *flag {
             BIND => address(first.clone())?,
             INGRESS => address(network.ingress.first().cloned().or_else(|| first.clone()))?,
-            _ if network.egress.is_empty() => Value::NoNames,
+            _ if network.egress.is_empty() => Value::NilNames,
             _ => Value::Names(network.egress.clone()),
         };
         values.insert((*flag).to_owned(), value);

@@ -106,7 +106,7 @@ fn revoke(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
     if application.is_none() && unit.is_none() && relation.is_none() {
         return usage("missing relation or application or unit");
     }
-    if call.context.is_secret_of_leader(id) {
+    if call.context.requires_leadership(id) {
         return failed("this unit is not the leader");
     }
     if call.context.own_secret(id).is_none() {
@@ -132,7 +132,7 @@ fn remove(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
             }
         },
     };
-    if call.context.is_secret_of_leader(id) {
+    if call.context.requires_leadership(id) {
         return failed("this unit is not the leader");
     }
     if call.context.own_secret(id).is_none() {

@@ -89,5 +89,5 @@ fn access_fields(reader: &SecretReader, scope: &RelationName) -> Value {
 fn ids(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
     call.positionals(0)?;
     let ids: Vec<String> = call.context.own_secrets().iter().map(ToString::to_string).collect();
-    Ok(ToolOutput::value(if ids.is_empty() { Value::NoNames } else { Value::Names(ids) }))
+    Ok(ToolOutput::value(if ids.is_empty() { Value::NilNames } else { Value::Names(ids) }))
 }

@@ -81,7 +81,7 @@ fn set(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
     let id = call.secret()?;
     let mut write = metadata(call)?;
     let content = secret_values::read(call, &call.parsed.positionals[1..])?;
-    if call.context.is_secret_of_leader(id) {
+    if call.context.requires_leadership(id) {
         return failed("this unit is not the leader");
     }
     let Some(owner) = call.context.own_secret(id).map(|secret| secret.owner) else { return not_found(id) };

@@ -27,7 +27,7 @@ fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
     let key = call.positionals(1)?.first().filter(|key| !key.is_empty() && *key != "-");
     let state = call.context.own_state();
     Ok(ToolOutput::value(match (key, state) {
-        (None, None) => Value::NoMap,
+        (None, None) => Value::NilMap,
         (None, Some(state)) => Value::from(state),
         (Some(key), state) => match state.unwrap_or_default().remove(key) {
             Some(text) => Value::Text(text),

@@ -22,13 +22,13 @@ pub enum Value {
     /// A list of names. The smart format prints one name on each line.
     Names(Vec<String>),
     /// A nil list of names: `null` in JSON, and an empty list in the other formats.
-    NoNames,
+    NilNames,
     /// A list.
     List(Vec<Value>),
     /// A map. The format sorts the keys: in natural order in YAML, by bytes in JSON.
     Map(BTreeMap<String, Value>),
     /// A nil map: `null` in JSON, and an empty map in the other formats.
-    NoMap,
+    NilMap,
     /// Fields in the order of their declaration.
     Record(Vec<(&'static str, Value)>),
 }

@@ -11,16 +11,16 @@ use std::io;
 /// The measure of one message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct JsonMeasure {
-    /// The bytes of its texts and names, with some of its punctuation.
+    /// The length of its compact JSON text in bytes.
     pub(super) bytes: usize,
     /// The number of maps and lists around its innermost value.
     pub(super) depth: usize,
-    /// The first integer whose size exceeds the limit.
+    /// The first integer whose absolute value exceeds the limit, in decimal.
     pub(super) too_large: Option<String>,
 }
 
 impl JsonMeasure {
-    /// Measures a message; `number_max` is the largest size of an integer.
+    /// Measures a message; `number_max` is the largest absolute value of an integer.
     pub(super) fn of(message: &impl Serialize, number_max: u64) -> JsonMeasure {
         let (mut written, mut open) = (Written(0), Open { number_max, ..Open::default() });
         let mut serializer = Serializer::with_formatter(&mut written, &mut open);

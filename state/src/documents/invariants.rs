@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The invariants that the documents of one model violate, one line each; empty if all hold.
 pub fn violations(reader: &dyn Reader, model: Model) -> Vec<String> {
-    let mut check = Check { reader, model, found: Vec::new() };
+    let mut check = Check { reader, model, violations: Vec::new() };
     check.machines();
     check.applications();
     check.units();
@@ -31,7 +31,7 @@ pub fn violations(reader: &dyn Reader, model: Model) -> Vec<String> {
     check.indexes();
     check.owned();
     check.storage();
-    check.found
+    check.violations
 }
 
 /// The ids in a key.
@@ -42,11 +42,11 @@ fn ids(key: &str) -> Vec<Uuid> {
 struct Check<'a> {
     reader: &'a dyn Reader,
     model: Model,
-    found: Vec<String>,
+    violations: Vec<String>,
 }
 
 /// A document.
-struct Found<T> {
+struct Entry<T> {
     key: String,
     /// The last id of the key.
     id: Uuid,
@@ -55,11 +55,11 @@ struct Found<T> {
 
 impl Check<'_> {
     /// All documents of one kind.
-    fn all<T: Document>(&self, kind: Kind) -> Vec<Found<T>> {
+    fn all<T: Document>(&self, kind: Kind) -> Vec<Entry<T>> {
         let documents = read_all(self.reader, &self.model.prefix(kind));
         documents
             .into_iter()
-            .filter_map(|(key, doc)| last_id(&key).map(|id| Found { key, id, doc }))
+            .filter_map(|(key, doc)| last_id(&key).map(|id| Entry { key, id, doc }))
             .collect()
     }
 
@@ -88,18 +88,18 @@ impl Check<'_> {
     /// Records a violation unless `holds`.
     fn require(&mut self, holds: bool, what: impl FnOnce() -> String) {
         if !holds {
-            self.found.push(what());
+            self.violations.push(what());
         }
     }
 
     /// Records a violation unless the document of `key` is `expected`.
     fn require_document<T: Document + PartialEq>(&mut self, key: &Key<T>, expected: &T) {
         let exists = self.get(key).is_some_and(|value| value == *expected);
-        self.require(exists, || format!("I22: {key} does not contain the expected id"));
+        self.require(exists, || format!("I22: {key} is missing or refers to another document"));
     }
 
     fn machines(&mut self) {
-        for Found { id, doc, .. } in self.all::<MachineDoc>(Kind::Machine) {
+        for Entry { id, doc, .. } in self.all::<MachineDoc>(Kind::Machine) {
             self.require_document(&self.model.machine_name(&doc.name), &id);
             let life = self.get(&self.model.machine_life(id));
             self.require(life.is_some(), || format!("I22: machine {} has no life", doc.name));
@@ -111,11 +111,13 @@ impl Check<'_> {
     }
 
     fn applications(&mut self) {
-        for Found { id, doc, .. } in self.all::<ApplicationDoc>(Kind::Application) {
+        for Entry { id, doc, .. } in self.all::<ApplicationDoc>(Kind::Application) {
             self.require_document(&self.model.application_name(&doc.name), &id);
             let life = self.get(&self.model.application_life(id));
-            let seen = matches!(life, Some(Life::Alive | Life::Dying));
-            self.require(seen, || format!("application {} is {life:?}, expected Alive or Dying", doc.name));
+            let is_stored_life = matches!(life, Some(Life::Alive | Life::Dying));
+            self.require(is_stored_life, || {
+                format!("application {} is {life:?}, expected Alive or Dying", doc.name)
+            });
             let held = self.has_any(&self.model.units_of(id)) || self.has_any(&self.model.relations_of(id));
             self.require(life != Some(Life::Dying) || held, || {
                 format!("I19: application {} is Dying but nothing refers to it", doc.name)
@@ -132,7 +134,7 @@ impl Check<'_> {
     }
 
     fn units(&mut self) {
-        for Found { id, doc, .. } in self.all::<UnitDoc>(Kind::Unit) {
+        for Entry { id, doc, .. } in self.all::<UnitDoc>(Kind::Unit) {
             let model = self.model;
             let name = doc.name.clone();
             self.require_document(&model.unit_name(&name), &id);
@@ -176,24 +178,24 @@ impl Check<'_> {
     fn subordinate(&mut self, principal: Uuid, id: Uuid, doc: &UnitDoc) {
         let (model, name) = (self.model, &doc.name);
         self.require_document(&model.subordinate(principal, doc.application, id), &());
-        let Some(above) = self.get(&model.unit(principal)) else {
-            self.found.push(format!("I22: unit {name} has no principal"));
+        let Some(principal_doc) = self.get(&model.unit(principal)) else {
+            self.violations.push(format!("I22: unit {name} has no principal"));
             return;
         };
-        let beside_principal = above.principal.is_none() && above.machine == doc.machine;
+        let beside_principal = principal_doc.principal.is_none() && principal_doc.machine == doc.machine;
         self.require(beside_principal, || {
             format!("I22: unit {name} is not on the machine of a principal unit")
         });
         let others = self.reader.scan(&model.subordinates_of(principal, doc.application), "", 2).len();
         self.require(others == 1, || {
-            format!("unit {} has {others} subordinates of the application of {name}", above.name)
+            format!("unit {} has {others} subordinates of the application of {name}", principal_doc.name)
         });
-        let [own_alive, principal_alive] =
-            [(id, doc), (principal, &above)].map(|(id, doc)| self.effective_life(id, doc) == Life::Alive);
+        let [own_alive, principal_alive] = [(id, doc), (principal, &principal_doc)]
+            .map(|(id, doc)| self.effective_life(id, doc) == Life::Alive);
         self.require(principal_alive || !own_alive, || {
-            format!("I23: unit {name} is Alive but its principal {} is not", above.name)
+            format!("I23: unit {name} is Alive but its principal {} is not", principal_doc.name)
         });
-        let ends = [doc.application, above.application];
+        let ends = [doc.application, principal_doc.application];
         let related = read_all::<RelationDoc>(self.reader, &model.prefix(Kind::Relation)).iter().any(
             |(key, relation)| {
                 let life = last_id(key).and_then(|id| self.get(&model.relation_life(id)));
@@ -202,7 +204,7 @@ impl Check<'_> {
             },
         );
         self.require(related || !own_alive, || {
-            format!("I23: unit {name} is Alive but no relation to {} is", above.name.application)
+            format!("I23: unit {name} is Alive but no relation to {} is", principal_doc.name.application)
         });
     }
 
@@ -211,13 +213,13 @@ impl Check<'_> {
     }
 
     fn relations(&mut self) {
-        for Found { id, doc, .. } in self.all::<RelationDoc>(Kind::Relation) {
+        for Entry { id, doc, .. } in self.all::<RelationDoc>(Kind::Relation) {
             let model = self.model;
             let ends = doc.end_names();
             self.require_document(&model.relation_key(&ends), &id);
             let own = self.get(&model.relation_life(id));
-            let seen = matches!(own, Some(Life::Alive | Life::Dying));
-            self.require(seen, || format!("relation {ends} is {own:?}, expected Alive or Dying"));
+            let is_stored_life = matches!(own, Some(Life::Alive | Life::Dying));
+            self.require(is_stored_life, || format!("relation {ends} is {own:?}, expected Alive or Dying"));
             for end in &doc.ends {
                 self.require_document(&model.relation_of(end.application, id), &());
                 let application = self.get(&model.application(end.application)).is_some();
@@ -248,9 +250,9 @@ impl Check<'_> {
 
     fn scopes(&mut self) {
         let model = self.model;
-        for Found { key, id: unit, doc: entry } in self.all::<ScopeDoc>(Kind::Scope) {
+        for Entry { key, id: unit, doc: entry } in self.all::<ScopeDoc>(Kind::Scope) {
             let [relation, container, _] = ids(&key)[..] else {
-                self.found.push(format!("{key} is not the key of a scope"));
+                self.violations.push(format!("{key} is not the key of a scope"));
                 continue;
             };
             self.require_document(&model.scope_of(unit, relation), &());
@@ -260,6 +262,9 @@ impl Check<'_> {
                 format!("I22: {} is in a scope but does not exist", entry.unit)
             });
             let related = self.get(&model.relation(relation));
+            self.require(related.is_some(), || {
+                format!("I22: {} is in the scope of a relation that does not exist", entry.unit)
+            });
             let part = related.as_ref().zip(doc.as_ref());
             let part = part.is_none_or(|(related, doc)| doc.takes_part_in(related));
             self.require(part, || {
@@ -357,14 +362,14 @@ impl Check<'_> {
             let is_usable = attachment.location.as_deref().is_none_or(is_location);
             self.require(is_usable, || format!("I30: the location of storage {id} is no path"));
         }
-        for Found { key, id: unit, doc } in self.all::<UnitStorageDoc>(Kind::StorageOf) {
+        for Entry { key, id: unit, doc } in self.all::<UnitStorageDoc>(Kind::StorageOf) {
             for id in doc {
                 let attachment = all.get(&id).and_then(|doc| doc.attachment.as_ref());
                 let is_attached = attachment.is_some_and(|attachment| attachment.unit == unit);
                 self.require(is_attached, || format!("I22: {key} has storage {id}, which is not attached"));
             }
         }
-        for Found { key, id: machine, doc } in self.all::<MachineStorageDoc>(Kind::StorageOn) {
+        for Entry { key, id: machine, doc } in self.all::<MachineStorageDoc>(Kind::StorageOn) {
             for id in doc.keys() {
                 let is_here = all.get(id).is_some_and(|doc| doc.machine == machine);
                 self.require(is_here, || format!("I22: {key} has storage {id}, which is not on the machine"));
@@ -403,7 +408,7 @@ impl Check<'_> {
                 self.require(exists, || format!("I22: {key} belongs to no existing entity"));
             }
         }
-        for Found { id: application, doc: grant, .. } in self.all::<LeaderDoc>(Kind::Leader) {
+        for Entry { id: application, doc: grant, .. } in self.all::<LeaderDoc>(Kind::Leader) {
             let holder = self.get(&model.unit(grant.holder));
             let own = holder.is_some_and(|unit| unit.application == application);
             let dead = self.get(&model.unit_life(grant.holder)) == Some(Life::Dead);
@@ -411,7 +416,7 @@ impl Check<'_> {
                 format!("{} is the leader but is Dead or of another application", grant.holder_name)
             });
         }
-        for Found { key, doc: owned, .. } in self.all::<OwnedSecretsDoc>(Kind::SecretsOf) {
+        for Entry { key, doc: owned, .. } in self.all::<OwnedSecretsDoc>(Kind::SecretsOf) {
             let differs = owned.into_iter().find(|(id, entry)| {
                 let secret = self.get(&model.secret(*id));
                 secret.is_none_or(|secret| {
@@ -420,7 +425,7 @@ impl Check<'_> {
             });
             self.require(differs.is_none(), || format!("I22: {key} differs from a secret"));
         }
-        for Found { key, id, doc: open } in self.all::<OpenPortsDoc>(Kind::PortsOn) {
+        for Entry { key, id, doc: open } in self.all::<OpenPortsDoc>(Kind::PortsOn) {
             let same = self.get(&model.ports(id)).is_some_and(|ports| ports == open.ports);
             self.require(same, || format!("I22: {key} differs from the open ports of the unit"));
         }
@@ -431,7 +436,7 @@ impl Check<'_> {
             });
             self.require(waits, || format!("I22: {key} refers to no unfinished action"));
         }
-        for Found { id, doc, .. } in self.all::<UnitDoc>(Kind::Unit) {
+        for Entry { id, doc, .. } in self.all::<UnitDoc>(Kind::Unit) {
             let replica = self.get(&model.replica(id));
             let same =
                 replica.is_none_or(|replica| replica.local.unit == id && replica.local.outbox.is_empty());

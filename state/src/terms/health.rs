@@ -101,9 +101,9 @@ pub struct UnitAgentExit {
     /// What prevents it from continuing, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<Fault>,
-    /// The last error, or else the last line, that it wrote to its log.
+    /// The last error in its log, or else the last line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_line: Option<String>,
+    pub last_error: Option<String>,
     /// The time of the first end, in milliseconds of the wall clock of its machine.
     pub since_ms: i64,
     /// The time of the last end.
@@ -139,7 +139,7 @@ impl UnitHealth {
         self.set_aside.truncate(SET_ASIDE_MAX);
         self.set_aside.iter_mut().for_each(|name| *name = bounded_line(name));
         if let Some(exit) = &mut self.exit {
-            exit.last_line = exit.last_line.as_deref().map(bounded_line);
+            exit.last_error = exit.last_error.as_deref().map(bounded_line);
         }
         self
     }

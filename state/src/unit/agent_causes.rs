@@ -20,8 +20,8 @@ pub(super) fn machine_agent(machine: Option<&str>) -> Actor {
 /// machine agent has to start it again. None if neither was observed.
 pub fn failed_agent(unit: &UnitName, machine: Option<&str>, health: &UnitHealth) -> Option<Cause> {
     let name = machine.map(str::to_owned);
-    let (since_ms, last_line) =
-        health.exit.as_ref().map_or((None, None), |exit| (Some(exit.since_ms), exit.last_line.clone()));
+    let (since_ms, last_error) =
+        health.exit.as_ref().map_or((None, None), |exit| (Some(exit.since_ms), exit.last_error.clone()));
     let cause = match (health.fault(), &health.exit) {
         (Some(fault), _) => cause(unit, Duty::ClearFault { fault, machine: name }, Actor::Operator),
         (None, Some(exit)) => {
@@ -30,7 +30,7 @@ pub fn failed_agent(unit: &UnitName, machine: Option<&str>, health: &UnitHealth)
         }
         (None, None) => return None,
     };
-    Some(cause.since(since_ms).last_error(last_line))
+    Some(cause.since(since_ms).last_error(last_error))
 }
 
 /// The cause for damaged files that were set aside; none without such files.
@@ -61,7 +61,7 @@ mod tests {
             let exit = UnitAgentExit {
                 end: ProcessEnd::Code(1),
                 fault,
-                last_line: Some("x".to_owned()),
+                last_error: Some("x".to_owned()),
                 since_ms: 5,
                 at_ms: 6,
                 count: 1,

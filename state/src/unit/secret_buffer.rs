@@ -33,7 +33,10 @@ impl HookContext {
         if let Some(write) = write {
             secret.label = write.label.clone().unwrap_or(secret.label);
             secret.description = write.description.clone().unwrap_or(secret.description);
-            secret.rotate = write.rotate.or(secret.rotate);
+            if write.rotate.is_some_and(|policy| Some(policy) != secret.rotate) {
+                // the controller computes the time of the next rotation when it applies the record
+                (secret.rotate, secret.rotate_at_ms) = (write.rotate, None);
+            }
             secret.expire_at_ms = write.expire_at_ms.or(secret.expire_at_ms);
             secret.revision += u64::from(write.sealed.is_some());
             write.access.iter().for_each(|change| change.apply(&mut secret.access, &self.relations));
@@ -48,8 +51,8 @@ impl HookContext {
         ids.into_iter().filter(|id| self.own_secret(*id).is_some()).collect()
     }
 
-    /// Whether the id is that of a secret of the application, and the unit does not lead.
-    pub fn is_secret_of_leader(&self, id: SecretId) -> bool {
+    /// Whether the secret is the application's and this unit does not lead, so that it may not change it.
+    pub fn requires_leadership(&self, id: SecretId) -> bool {
         !self.leader
             && self.secrets.get(&id).is_some_and(|secret| secret.owner == SecretOwnerKind::Application)
     }

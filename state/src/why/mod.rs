@@ -73,7 +73,7 @@ pub fn explain(facts: &Facts<'_>, subject: Subject<'_>) -> Result<Why, Refusal> 
         }
     };
     deduplicate(&mut why.causes);
-    why.more = why.causes.len() > CAUSES_MAX;
+    why.more |= why.causes.len() > CAUSES_MAX;
     why.causes.truncate(CAUSES_MAX);
     Ok(why)
 }

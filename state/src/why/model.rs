@@ -1,4 +1,6 @@
-//! Explains a whole model: the blockers of all removals in it, followed by the errors and silent agents of the rest.
+//! Explains a whole model: what its removal and all removals in it wait for, then the entities that are not being removed
+//! and need help: agents of machines and units that are late or have failed, recalls that cannot be confirmed, suspended
+//! relations. The search stops when the answer is full. Called by `why::explain`.
 
 use crate::documents::attachment::attachment;
 use crate::documents::blockers::EntityId;
@@ -30,8 +32,9 @@ pub(crate) fn explain(facts: &Facts<'_>) -> Result<Why, Refusal> {
     let (applications, machines) = (ids(Kind::Application), ids(Kind::Machine));
     let (units, relations) = (ids(Kind::Unit), ids(Kind::Relation));
     let count = |ids: &[Uuid]| Count { number: ids.len(), more: ids.len() == ENTITIES_MAX };
-    let remaining = (count(&applications), count(&machines));
-    let now = EntityState::Model { applications: remaining.0, machines: remaining.1 };
+    let (applications_left, machines_left) = (count(&applications), count(&machines));
+    let now = EntityState::Model { applications: applications_left, machines: machines_left };
+    let more = [&applications, &machines, &units, &relations].iter().any(|ids| ids.len() == ENTITIES_MAX);
     let all = applications.into_iter().map(EntityId::Application);
     let all = all.chain(units.iter().copied().map(EntityId::Unit));
     let all = all.chain(relations.iter().copied().map(EntityId::Relation));
@@ -41,8 +44,8 @@ pub(crate) fn explain(facts: &Facts<'_>) -> Result<Why, Refusal> {
         facts.reader,
         facts.model,
         &doc.name,
-        remaining.0,
-        remaining.1,
+        applications_left,
+        machines_left,
     ));
     for entity in all {
         causes.extend(facts.blockers(entity));
@@ -67,21 +70,21 @@ pub(crate) fn explain(facts: &Facts<'_>) -> Result<Why, Refusal> {
         causes.push(cause);
     }
     let life = effective_life::model_life(&mut { facts.reader }, facts.model);
-    Ok(Why { entity: Entity::Model(doc.name), life, now, causes, more: false })
+    Ok(Why { entity: Entity::Model(doc.name), life, now, causes, more })
 }
 
-/// Returns the causes of an Alive unit whose agent is in error or silent. A unit that is silent together with its
-/// machine is omitted, because the machine's own cause is listed (F.4).
+/// Returns the causes of an Alive unit whose agent is in error, is late or has never attached. A unit whose machine agent is
+/// lost is omitted, because the machine's own cause is listed (F.4).
 fn stalled_unit(facts: &Facts<'_>, id: Uuid) -> Vec<Cause> {
     let Some(doc) = read(facts.reader, &facts.model.unit(id)) else { return Vec::new() };
     let replica = read(facts.reader, &facts.model.replica(id));
     let failed = replica.is_some_and(|replica| replica.local.episode().is_some());
-    let silent =
+    let is_absent =
         !attachment(&mut { facts.reader }, facts.model, id).has_attached() || facts.presence.is_late(id);
     let alive = effective_life::unit_life_of(&mut { facts.reader }, facts.model, id, &doc) == Life::Alive;
     let agent = || machine_agent(facts.reader, facts.model, facts.presence, doc.machine);
-    let is_only_unit_silent = || silent && agent() != MachineAgentState::Lost;
-    if !alive || !failed && !is_only_unit_silent() {
+    let is_only_unit_absent = || is_absent && agent() != MachineAgentState::Lost;
+    if !alive || !failed && !is_only_unit_absent() {
         return Vec::new();
     }
     unit::explain(facts, id).map_or(Vec::new(), |why| why.causes)

@@ -2,7 +2,7 @@
 
 use super::bounds::{Bounds, Violation};
 use super::documents::{Documents, MODEL};
-use super::steps::{EPOCH, RELATION, State};
+use super::steps::{Actor, EPOCH, RELATION, State};
 use state::agents::session::{self, Attach};
 use state::charm::{Charm, Endpoint, Role, Scope};
 use state::documents::draft::{Draft, read};
@@ -74,7 +74,7 @@ pub fn start(bounds: &Bounds) -> Result<State, Violation> {
     }
     documents.run_automatic_transitions();
     let mut state = State { documents, agents, user_requests: bounds.user_requests.clone(), crash: false };
-    while let Some((_, following)) = state.steps()?.into_iter().find(|(step, _)| step.starts_with("agent")) {
+    while let Some((_, following)) = state.steps()?.into_iter().find(|(step, _)| step.actor == Actor::Agent) {
         state = following;
     }
     state.crash = bounds.crash;

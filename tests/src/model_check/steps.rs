@@ -27,10 +27,42 @@ use state::views::view;
 pub const RELATION: Uuid = Uuid(50);
 pub const EPOCH: u64 = 1;
 
+/// Who makes a step.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Actor {
+    User,
+    Janitor,
+    MachineAgent,
+    Agent,
+    /// An agent that ends in the middle of its work, and is started again.
+    Crash,
+}
+
+/// A step of the model checker.
+pub(super) struct Step {
+    pub(super) actor: Actor,
+    /// What the actor does, in words.
+    what: String,
+}
+
+impl Step {
+    /// A line of the path to a violation.
+    pub(super) fn text(&self) -> String {
+        let actor = match self.actor {
+            Actor::User => "user",
+            Actor::Janitor => "janitor",
+            Actor::MachineAgent => "machine agent",
+            Actor::Agent => "agent",
+            Actor::Crash => "crash",
+        };
+        format!("{actor}: {}", self.what)
+    }
+}
+
 #[derive(Clone)]
 pub struct State {
     pub(super) documents: Documents,
-    /// The local state of each agent; `None` once the machine agent has recalled the unit.
+    /// The local state of each agent; `None` once it was fenced or its unit recalled.
     pub(super) agents: Vec<(Uuid, Option<Local>)>,
     pub(super) user_requests: Vec<UserRequest>,
     pub(super) crash: bool,
@@ -38,7 +70,7 @@ pub struct State {
 
 /// No charm here is a subordinate charm, so no record creates a unit.
 fn no_subordinate() -> Uuid {
-    unreachable!("a unit came with a record")
+    unreachable!("a record created a unit")
 }
 
 fn now(leader_generation: Option<u64>) -> Now {
@@ -65,14 +97,14 @@ impl State {
         Some(Snapshot::from_full(full.delta).expect("a full view is complete"))
     }
 
-    fn leads(&self, unit: Uuid) -> Option<u64> {
+    fn leader_generation(&self, unit: Uuid) -> Option<u64> {
         let doc = read(&self.documents, &MODEL.unit(unit))?;
         let grant = read(&self.documents, &MODEL.leader(doc.application))?;
         (grant.holder == unit).then_some(grant.generation)
     }
 
-    /// Returns every possible next step, as its name and the state after it.
-    pub(super) fn steps(&self) -> Result<Vec<(String, State)>, Violation> {
+    /// Returns every possible next step, and the state after it.
+    pub(super) fn steps(&self) -> Result<Vec<(Step, State)>, Violation> {
         let mut found = Vec::new();
         for (index, request) in self.user_requests.iter().enumerate() {
             let mut state = self.clone();
@@ -80,7 +112,7 @@ impl State {
             // a refused request changes nothing
             if state.request(*request).is_ok() {
                 state.documents.run_automatic_transitions();
-                found.push((format!("user: {request:?}"), state));
+                found.push((Step { actor: Actor::User, what: format!("{request:?}") }, state));
             }
         }
         for id in self.documents.ids(Kind::ForcedRemoval) {
@@ -90,7 +122,8 @@ impl State {
                 .run(|draft| force::force_batch(draft, MODEL, id, 1))
                 .expect("force is never refused");
             state.documents.run_automatic_transitions();
-            found.push(("janitor: a batch of forced removals".to_owned(), state));
+            let what = "a batch of forced removals".to_owned();
+            found.push((Step { actor: Actor::Janitor, what }, state));
         }
         for index in 0..self.agents.len() {
             self.machine_agent(index, &mut found);
@@ -126,7 +159,7 @@ impl State {
     }
 
     /// Recalls and removes a Dead unit; recalls a unit that is already removed.
-    fn machine_agent(&self, index: usize, found: &mut Vec<(String, State)>) {
+    fn machine_agent(&self, index: usize, found: &mut Vec<(Step, State)>) {
         let (unit, local) = &self.agents[index];
         let dead = read(&self.documents, &MODEL.unit_life(*unit)) == Some(Life::Dead);
         if local.is_none() || !dead && read(&self.documents, &MODEL.tombstone(*unit)).is_none() {
@@ -136,10 +169,11 @@ impl State {
         let name = state.agents[index].1.take().map(|local| local.name);
         state.documents.run(|draft| unit::remove(draft, MODEL, *unit, 60)).expect("it is dead");
         state.documents.run_automatic_transitions();
-        found.push((format!("machine agent: removes {}", name.expect("looked at above")), state));
+        let what = format!("removes {}", name.expect("looked at above"));
+        found.push((Step { actor: Actor::MachineAgent, what }, state));
     }
 
-    fn agent(&self, index: usize, found: &mut Vec<(String, State)>) -> Result<(), Violation> {
+    fn agent(&self, index: usize, found: &mut Vec<(Step, State)>) -> Result<(), Violation> {
         let (unit, Some(local)) = &self.agents[index] else { return Ok(()) };
         let with = |local: &Local, crash: bool| {
             let mut state = self.clone();
@@ -148,12 +182,13 @@ impl State {
             state
         };
         let view = self.view(*unit);
-        let now = now(self.leads(*unit));
+        let now = now(self.leader_generation(*unit));
         let name = &local.name;
+        let step = |actor: Actor, what: String| Step { actor, what: format!("{name} {what}") };
         if let Some(record) = local.outbox.first() {
             let mut state = with(local, self.crash);
             state.commit(index, record);
-            found.push((format!("agent: {name} sends {}", record.operation), state));
+            found.push((step(Actor::Agent, format!("sends {}", record.operation)), state));
             return Ok(());
         }
         match next(local, view.as_ref(), &now).act {
@@ -163,7 +198,8 @@ impl State {
                 let mut started = local.clone();
                 started.apply(&Event::Started(run.clone()));
                 if self.crash {
-                    found.push((format!("crash: {name} in {}", run.operation), with(&started, false)));
+                    let what = format!("in {}", run.operation);
+                    found.push((step(Actor::Crash, what), with(&started, false)));
                 }
                 let result = HookResult::without_writes(RunExit::Code(0));
                 let pending_reports = &Default::default();
@@ -171,23 +207,25 @@ impl State {
                 let record = outcome::record(&started, view.as_ref(), &now, finished).expect("it finished");
                 started.apply(&Event::Finished(record.clone()));
                 if self.crash {
-                    found.push((format!("crash: {name} after {}", run.operation), with(&started, false)));
+                    let what = format!("after {}", run.operation);
+                    found.push((step(Actor::Crash, what), with(&started, false)));
                 }
                 let mut state = with(&started, self.crash);
                 state.commit(index, &record);
-                found.push((format!("agent: {name} runs {}", run.operation), state));
+                found.push((step(Actor::Agent, format!("runs {}", run.operation)), state));
             }
             Act::RecordOutcome(record) => {
                 let mut done = local.clone();
                 done.apply(&Event::Finished(record.clone()));
                 let mut state = with(&done, self.crash);
                 state.commit(index, &record);
-                found.push((format!("agent: {name}: {}", record.operation), state));
+                found.push((step(Actor::Agent, format!("records {}", record.operation)), state));
             }
             Act::PersistEvent(event) => {
-                let mut noted = local.clone();
-                noted.apply(&event);
-                found.push((format!("agent: {name} notes {event:?}"), with(&noted, self.crash)));
+                let mut persisted = local.clone();
+                persisted.apply(&event);
+                let what = format!("persists {event:?}");
+                found.push((step(Actor::Agent, what), with(&persisted, self.crash)));
             }
             Act::Wait(_) | Act::Finish => {}
             act @ (Act::Reattach(_) | Act::AcquireHookLock | Act::FetchBag(_) | Act::Reboot) => {
@@ -214,7 +252,7 @@ impl State {
                 let (sequence, refusal) = (record.sequence, committed.refusal);
                 memory.apply(&Event::Acknowledged { sequence, revision: 1, refusal, retry: None });
             }
-            // force has started: the agent ends, and its machine agent may complete the removal
+            // the removal by force removes its documents without it
             Err(refusal) if matches!(refusal.code(), Code::Fenced | Code::Removed) => *local = None,
             Err(refusal) => panic!("its own session, in order: {refusal:?}"),
         }

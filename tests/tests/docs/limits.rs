@@ -37,6 +37,7 @@ const VALIDATION: &str = "state/src/agents/record_validation.rs";
 const SECRET: &str = "state/src/terms/secret.rs";
 const STORAGE: &str = "state/src/terms/storage.rs";
 const WRITER: &str = "controller/src/store/sqlite/writer.rs";
+const BUNDLE: &str = "cli/src/bundle.rs";
 const LOG_FILE: &str = "host/src/log_file.rs";
 
 /// The beginning of each row, and its constants. Rows without a constant state a bound that follows from others, or
@@ -137,6 +138,9 @@ const ROWS: &[(&str, &[Constant])] = &[
         "units or machines that one request adds",
         &[("state/src/lifecycle/creation.rs", "ADDED_PER_REQUEST_MAX", Count)],
     ),
+    ("units of one application of a bundle", &[(BUNDLE, "UNITS_MAX", Count)]),
+    ("relations of a bundle", &[(BUNDLE, "RELATIONS_MAX", Count)]),
+    ("a file that a bundle includes", &[(BUNDLE, "INCLUDED_BYTES_MAX", Bytes)]),
     ("removals of one dry run", &[("state/src/transitions/dry_run.rs", "TARGETS_MAX", Count)]),
     (
         "filters of one `debug-log`",

@@ -15,7 +15,7 @@ use tests::scene::{Scene, scene, text};
 use tests::tally_scenario::{STARTED, counted, deploy, logged, results, until_ran};
 
 /// The time limit of a silent watch, and 8 s for the hooks that follow, which take a second. Whoever waits on two silent
-/// connections in turn takes longer: the limit, less the 5 s between two heartbeats, and the limit again.
+/// connections in turn takes longer: the limit, less the time between two heartbeats, and the limit again.
 const RECOVERY_MAX: Duration = Duration::from_millis(WATCH_SILENCE_MS + 8_000);
 
 /// Two machines, each with its own proxy to the controller, and a unit of tally on each: db/0 and web/0. Their

@@ -228,7 +228,7 @@ fn each_duty_renders_as_in_the_golden_file() {
 /// Eight ends of a unit agent.
 fn exit(fault: Option<Fault>) -> UnitAgentExit {
     let (since_ms, at_ms) = (NOW_MS - 36_000, NOW_MS - 1_000);
-    UnitAgentExit { end: ProcessEnd::Code(101), fault, last_line: None, since_ms, at_ms, count: 8 }
+    UnitAgentExit { end: ProcessEnd::Code(101), fault, last_error: None, since_ms, at_ms, count: 8 }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 use tests::host::{is_root, skip};
-use tests::scene::text;
+use tests::scene::{scene, text};
 
 const METADATA: &str = "name: keeper\nsummary: s\ndescription: d\nstorage:\n  \
     data: {type: filesystem, location: /srv/data}\n  \
@@ -38,6 +38,36 @@ fn charm(at: &Path) -> PathBuf {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is ours");
     }
     charm
+}
+
+/// The block device of a machine that is a folder of this host belongs to the kernel, too.
+#[test]
+fn a_stopped_host_keeps_no_device_of_its_machines() {
+    if !is_root() || !Path::new("/dev/loop-control").exists() {
+        return skip("machines", "block storage needs root and loop devices");
+    }
+    let charms = TempDir::new().unwrap();
+    let charm = charms.path().join("block");
+    fs::create_dir_all(charm.join("hooks")).expect("a new folder");
+    let metadata = "name: block\nsummary: s\ndescription: d\nstorage:\n  disk: {type: block}\n";
+    fs::write(charm.join("metadata.yaml"), metadata).expect("written");
+    let start = charm.join("hooks/start");
+    fs::write(&start, "#!/bin/sh\nstatus-set active \"$(storage-get -s $(storage-list) location)\"\n")
+        .expect("written");
+    fs::set_permissions(&start, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let scene = scene();
+    scene.ok(&["deploy", text(&charm), "--storage", "disk=loop,16M"]);
+    let device = scene.until("the unit has its device", |scene| {
+        let message = scene.unit("block/0")?["workload-status"]["message"].as_str()?.to_owned();
+        message.starts_with("/dev/").then_some(message)
+    });
+    let is_attached = || {
+        let file = Path::new("/sys/block").join(device.trim_start_matches("/dev/")).join("loop/backing_file");
+        fs::read_to_string(file).is_ok_and(|file| file.starts_with(text(&scene.dir)))
+    };
+    assert!(is_attached(), "{device} is the device of the unit");
+    scene.ok(&["down"]);
+    assert!(!is_attached(), "{device} is free");
 }
 
 /// The loop devices of this host over files of storage.

@@ -1,4 +1,4 @@
-//! No file has more than 500 lines, unless `sizes.txt` gives the reason.
+//! No Rust file has more than 500 lines, unless `sizes.txt` gives the reason.
 
 use super::list::{read, rewrite, updating};
 use super::source::sources;

@@ -9,7 +9,7 @@ pub mod bases;
 mod console;
 mod instance;
 pub mod local;
-mod loop_devices;
+pub(crate) mod loop_devices;
 mod machine_folder;
 mod machine_names;
 mod mounts;

@@ -210,6 +210,21 @@ fn a_unit_with_many_connections_makes_room_for_one_with_few() {
     );
 }
 
+/// 1. b has two streams, c an idle connection, and all units are at their limit.
+/// 2. A new connection of c is answered, and its idle one begins to be closed.
+/// 3. Before that is done, another connection of c presents its token.
+#[test]
+fn a_connection_that_is_being_closed_does_not_count_as_one_of_a_unit() {
+    let mut admission = Admission::new(Limits { of_units: 3, ..LIMITS });
+    let [first, second, idle] = ["b", "b", "c"].map(|token| with_token(&mut admission, token, &unit(1)).0);
+    admission.begin(first);
+    admission.begin(second);
+    let (new, answered) = with_token(&mut admission, "c", &unit(2));
+    assert_eq!(answered, RequestAdmission::ProceedAndClose(idle));
+    admission.close(new);
+    assert_eq!(with_token(&mut admission, "c", &unit(2)).1, RequestAdmission::Proceed);
+}
+
 /// The decision about a new connection reads the indexes only.
 #[test]
 fn the_indexes_follow_from_the_connections() {

@@ -1,4 +1,5 @@
-//! A model that is being destroyed accepts no new entity, and a destroyed model leaves nothing behind (I25).
+//! A model that is being destroyed accepts no new entity, and a destroyed model leaves nothing behind (I25). A destruction
+//! with force removes each application with force.
 //!
 //! At rest all its documents are deleted, its name is free, its tokens are revoked, and a tombstone records it.
 
@@ -10,7 +11,7 @@ use state::terms::life::Life;
 use state::terms::names::Uuid;
 
 /// Kinds of documents that are created together with a new entity.
-const NEW: [Kind; 3] = [Kind::ApplicationName, Kind::MachineName, Kind::RelationKey];
+const NEW: [Kind; 4] = [Kind::ApplicationName, Kind::MachineName, Kind::RelationKey, Kind::UnitName];
 
 #[derive(Default)]
 pub struct DestroyedModel {
@@ -34,9 +35,13 @@ impl Check for DestroyedModel {
             }
             if kind_of(&change.key) == Kind::ApplicationLife
                 && let Some(id) = last_id(&change.key)
-                && commit.changes.entries.iter().any(|e| e.key == commit.model.model_destruction().text())
+                && commit
+                    .changes
+                    .entries
+                    .iter()
+                    .any(|entry| entry.key == commit.model.model_destruction().text())
                 && read(commit.reader, &commit.model.model_destruction())
-                    .is_some_and(|d| d.force != Force::No)
+                    .is_some_and(|destruction| destruction.force != Force::No)
                 && read(commit.reader, &commit.model.application(id)).is_some()
                 && read(commit.reader, &commit.model.forced_removal(id)).is_none()
             {
@@ -57,7 +62,8 @@ impl Check for DestroyedModel {
         let id = end.model.0;
         match read(end.reader, &end.model.model_life()) {
             Some(Life::Alive) => return,
-            Some(life) => return found.push(format!("the model is still {life} at rest")),
+            Some(life) if end.is_at_rest => return found.push(format!("the model is still {life} at rest")),
+            Some(_) => return,
             None => {}
         }
         for left in end.reader.scan(&format!("{id}/"), "", usize::MAX) {
@@ -70,9 +76,11 @@ impl Check for DestroyedModel {
         }
         for (key, principal) in read_all::<TokenHolder>(end.reader, &GLOBAL.prefix(Kind::Token)) {
             let is_accepted = match principal {
-                TokenHolder::Machine { model, .. } | TokenHolder::Unit { model, .. } => model == end.model,
+                TokenHolder::Machine { model, .. }
+                | TokenHolder::EnrollingMachine { model, .. }
+                | TokenHolder::Unit { model, .. } => model == end.model,
                 // a retired token only informs a machine of its removal
-                _ => false,
+                TokenHolder::User { .. } | TokenHolder::RemovedMachine { .. } => false,
             };
             if is_accepted {
                 found.push(format!("{key} still authenticates {principal:?}, whose model was destroyed"));
