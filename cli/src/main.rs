@@ -7,6 +7,7 @@ use cli::commands::Arguments;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    cli::completion::complete();
     match Arguments::from_process().and_then(commands::dispatch) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

@@ -16,6 +16,7 @@ pub mod bases;
 pub mod cancel_task;
 pub mod change_storage;
 pub mod charm_source;
+pub mod completion;
 pub mod config;
 pub mod constraints;
 pub mod controllers;
@@ -199,6 +200,10 @@ pub enum Verb {
     WaitFor(wait_for::WaitForArgs),
     /// Explain what a unit, application, relation, machine or the model waits for, and who must act
     Why(why::WhyArgs),
+    /// Print the script that lets a shell complete commands and names
+    Completion(completion::CompletionArgs),
+    /// Write the manual pages of all commands
+    Man(completion::ManArgs),
     /// Show the version
     Version(version::VersionArgs),
     /// Show the controller of the data folder
@@ -293,6 +298,8 @@ async fn without_controller(global: &GlobalArguments, verb: Verb) -> Result<(), 
     match verb {
         Verb::External(words) => Err(unknown_verb(&words)),
         Verb::Version(args) => version::run(&args, &output),
+        Verb::Completion(args) => completion::run(&args, &output),
+        Verb::Man(args) => completion::man(&args, Arguments::command(), &output),
         Verb::Up(args) => up::run(&args, &DataDir::choose(global.data.as_deref())?, &output).await,
         Verb::Down(_) => down::run(&DataDir::choose(global.data.as_deref())?, &output).await,
         Verb::Supervise(_) => supervise::run(&DataDir::choose(global.data.as_deref())?).await,
@@ -378,7 +385,13 @@ async fn with_controller(
         Verb::ShowSecret(args) => secrets::show(&args, session).await,
         Verb::SetModelConstraints(args) => constraints::set(&args, session),
         Verb::ModelConstraints(args) => constraints::show(&args, session),
-        Verb::Up(_) | Verb::Down(_) | Verb::Supervise(_) | Verb::Version(_) | Verb::External(_) => {
+        Verb::Up(_)
+        | Verb::Down(_)
+        | Verb::Supervise(_)
+        | Verb::Version(_)
+        | Verb::Completion(_)
+        | Verb::Man(_)
+        | Verb::External(_) => {
             unreachable!("these need no controller")
         }
     }
