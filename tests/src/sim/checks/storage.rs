@@ -1,5 +1,5 @@
 //! A hook finds the storage that its unit has attached, and the content of storage is deleted only after a request to
-//! remove it; at rest every storage hook has run (spec/uniter.md A.13).
+//! remove it; at rest every storage hook has run, and no unit is still to detach storage (spec/uniter.md A.13).
 
 use super::check::{Check, Commit, FinalState};
 use crate::sim::fact::{Fact, InstanceEvent};
@@ -75,6 +75,8 @@ impl Check for Storage {
             let ids = read(end.reader, &end.model.unit_storage(agent.unit)).unwrap_or_default();
             let doc = |id: StorageId| Some((id.clone(), read(end.reader, &end.model.storage(&id))?));
             let shown: BTreeMap<_, _> = ids.into_iter().filter_map(doc).collect();
+            let detaching = shown.iter().filter(|(_, doc)| doc.is_detaching());
+            found.extend(detaching.map(|(id, _)| format!("{}: is still to detach {id}", agent.name)));
             let attached = shown.iter().filter(|(_, doc)| !doc.is_detaching());
             let attached: BTreeMap<_, _> = attached.map(|(id, doc)| (id.clone(), doc.uuid)).collect();
             let known = agent.local.storage.iter().map(|(id, known)| (id.clone(), known.instance));
