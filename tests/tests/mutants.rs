@@ -10,7 +10,7 @@ use tests::sim::mutants::Mutant;
 use tests::sim::profile::FaultProfile;
 
 /// The number of mutants of the product and of the simulator's ports, so that no mutant is removed by accident.
-const MUTANTS: usize = 169;
+const MUTANTS: usize = 175;
 
 #[test]
 fn no_mutant_is_lost() {

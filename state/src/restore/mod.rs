@@ -6,3 +6,4 @@
 //! records of two copies of one folder never mix.
 
 pub mod resync;
+mod resync_storage;

@@ -2,8 +2,9 @@
 //!
 //! After a restore the controller may lack records that the unit has already published. The agent then sends
 //! its whole published state as one resync record. A unit can be in more relations than one transaction may
-//! touch, so the resync is applied in batches: first those that leave scopes, then those that enter relations. The last
-//! batch is part of the transaction that stores the record ([`commit`](crate::transitions::record_commit::commit)).
+//! touch, so the resync is applied in batches: first those that leave scopes, then that of the storage, then those that
+//! enter relations. The last batch is part of the transaction that stores the record
+//! ([`commit`](crate::transitions::record_commit::commit)).
 //! Batches are idempotent: if the agent repeats the resync before it is acknowledged, batches that were already applied
 //! change nothing.
 //!
@@ -19,7 +20,9 @@ use crate::documents::prelude::{Model, last_id};
 use crate::documents::refusal::Refusal;
 use crate::lifecycle::creation::Creation;
 use crate::lifecycle::pending_reentry;
+use crate::lifecycle::storage::StorageOwner;
 use crate::lifecycle::{relation, scope};
+use crate::restore::resync_storage;
 use crate::terms::names::{RelationNumber, Uuid};
 use crate::terms::refusal::EntityKind;
 use crate::unit::local::{Local, RelationLocal};
@@ -46,6 +49,8 @@ pub enum ResyncProgress {
         /// The key of the last scope that was examined; empty at the start.
         after: String,
     },
+    /// The storage, all at once: a unit has 16 instances at most.
+    Storage,
     /// The next relations to enter are those after this number; none = the first.
     Enter {
         /// The last relation that was entered.
@@ -95,6 +100,11 @@ pub fn apply_batch(
             }
             (Some(leave_batch(draft, model, id, published, after)), Vec::new())
         }
+        ResyncProgress::Storage => {
+            let owner = StorageOwner { id, doc: &doc };
+            resync_storage::apply(draft, model, owner, &published.storage, record.at_ms);
+            (Some(ResyncProgress::Enter { after: None }), Vec::new())
+        }
         ResyncProgress::Enter { after } => {
             let creation = Creation { now_ms: record.at_ms, ids };
             enter_batch(draft, model, id, published, *after, creation)
@@ -118,7 +128,7 @@ fn leave_batch(
     }
     match scopes.last() {
         Some((last, ())) if scopes.len() == LEFT_PER_BATCH => ResyncProgress::Leave { after: last.clone() },
-        Some(_) | None => ResyncProgress::Enter { after: None },
+        Some(_) | None => ResyncProgress::Storage,
     }
 }
 

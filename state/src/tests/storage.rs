@@ -17,6 +17,8 @@ use crate::tests::lifecycle::fixture::{destroy_unit, machine_of};
 use crate::tests::*;
 use crate::transitions::requested_removal::{self, RemovalOptions};
 
+mod restores;
+
 fn id(name: &str, number: u32) -> StorageId {
     StorageId { name: name.to_owned(), number }
 }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-const FILES: [&str; 12] = [
+const FILES: [&str; 13] = [
     include_str!("../table/agent.toml"),
     include_str!("../table/commits.toml"),
     include_str!("../table/controller.toml"),
@@ -16,6 +16,7 @@ const FILES: [&str; 12] = [
     include_str!("../table/removal.toml"),
     include_str!("../table/retries.toml"),
     include_str!("../table/secrets.toml"),
+    include_str!("../table/storage.toml"),
     include_str!("../table/views.toml"),
 ];
 

@@ -358,6 +358,11 @@ impl CharmHost for SimCharms {
             run: run.number,
             locked: lock.is_some(),
         });
+        for id in context.storage.keys() {
+            let (unit, id) = (self.location.unit, id.clone());
+            let instance = self.location.machine.storage_of(unit, &id);
+            self.world.note(Fact::HookFoundStorage { unit, run: run.number, id, instance });
+        }
         process.exchange().lock = lock.filter(|_| inherits);
         let (world, of, hook) = (self.world.clone(), process.clone(), context.clone());
         let folder = self.location.folder;

@@ -5,6 +5,7 @@
 
 use state::terms::names::{UnitName, Uuid};
 use state::terms::secret::SecretId;
+use state::terms::storage::StorageId;
 use state::unit::local::{Event, Local};
 use state::unit::record::RunReport;
 use std::sync::Arc;
@@ -39,6 +40,10 @@ pub enum Fact {
     SecretRequested { folder: Uuid, secret: SecretId },
     /// The hook received the content that it asked for.
     SecretRead { folder: Uuid, unit: UnitName, secret: SecretId, content: String },
+    /// A hook of the unit starts with this storage; `instance`: what its machine has provided for the unit under this id.
+    HookFoundStorage { unit: Uuid, run: u64, id: StorageId, instance: Option<Uuid> },
+    /// A machine agent deleted the content of an instance.
+    StorageDeleted { id: StorageId, instance: Uuid },
     /// A hook set the status of its workload, and the tool returned.
     HookSetStatus { folder: Uuid, run: u64, message: String },
     /// The controller accepted that the instance of this machine is kept.

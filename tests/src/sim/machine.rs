@@ -3,6 +3,7 @@
 pub mod folders;
 
 use state::terms::names::{UnitName, Uuid};
+use state::terms::storage::StorageId;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -30,8 +31,17 @@ struct State {
     deployed: BTreeMap<UnitName, DeployedUnit>,
     /// The quarantined folders, by unit.
     quarantined: BTreeMap<Uuid, DeployedUnit>,
+    /// The content of storage, by instance.
+    storage: BTreeMap<Uuid, ProvidedStorage>,
     /// Whether the agent has stored that the machine is Dead.
     dead: bool,
+}
+
+/// The content of an instance of storage.
+struct ProvidedStorage {
+    id: StorageId,
+    /// The unit that can use it.
+    unit: Option<Uuid>,
 }
 
 /// One machine. Its state outlives its agent.
@@ -52,6 +62,7 @@ impl Machine {
             full_ms: 0,
             deployed: BTreeMap::new(),
             quarantined: BTreeMap::new(),
+            storage: BTreeMap::new(),
             dead: false,
         };
         Machine { id, state: Arc::new(Mutex::new(state)) }
@@ -96,6 +107,14 @@ impl Machine {
 
     pub fn is_full(&self, now_ms: u64) -> bool {
         self.state().full_ms > now_ms
+    }
+
+    /// The instance that a unit can use under this id.
+    pub fn storage_of(&self, unit: Uuid, id: &StorageId) -> Option<Uuid> {
+        let state = self.state();
+        let mut provided = state.storage.iter();
+        let own = provided.find(|(_, storage)| storage.id == *id && storage.unit == Some(unit));
+        own.map(|(instance, _)| *instance)
     }
 
     /// Forgets a folder that was deleted by an operator.

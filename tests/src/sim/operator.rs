@@ -11,8 +11,9 @@ mod relations;
 pub mod removals;
 mod requests;
 mod secrets;
+mod storage;
 
-pub use archive::RESOURCE;
+pub use archive::{DISK, RESOURCE};
 pub use requests::SimOperator;
 
 /// Operators continue, up to this many times their number of actions, until as many hooks have run as in a
@@ -64,6 +65,9 @@ impl SimOperator {
         }
         if self.world.chance_of(self.world.profile().hook_uses_secrets / 2) {
             return self.change_secret(name).await;
+        }
+        if self.world.chance_of(self.world.profile().storage) {
+            return self.change_storage().await;
         }
         match self.world.below(100) {
             0..=14 => self.deploy(name, 1 + self.world.below(2) as u32).await,

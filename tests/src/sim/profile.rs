@@ -132,6 +132,10 @@ fault_profile! {
     /// The rate of slow messages, with seconds of transit in both directions.
     message_slow: [0, 0, 0, 20, 200],
     hook_uses_secrets: [0, 0, 300],
+    /// Whether charms require storage; then also the rate of operator actions that change it.
+    storage: [0, 0, 100],
+    /// The rate of storage that a machine agent cannot provide, release or delete at first.
+    storage_fails: [0, 0, 300],
     /// The rate of late messages that arrive after the lease of a leader has expired. Only the mix of a mutant has any:
     /// operators and providers rely on the time after which nothing of theirs is under way.
     message_after_lease: [0],

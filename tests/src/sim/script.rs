@@ -5,7 +5,7 @@
 
 use crate::sim::charms::hook_process::HookProcess;
 use crate::sim::fact::Fact;
-use crate::sim::operator::RESOURCE;
+use crate::sim::operator::{DISK, RESOURCE};
 use crate::sim::secret_script;
 use crate::sim::world::World;
 use commands::ToolReply;
@@ -127,6 +127,11 @@ async fn work(
         let port = PORTS[world.below(PORTS.len() as u64) as usize];
         let tool = if world.chance_of(700) { "open-port" } else { "close-port" };
         process.call(tool, &[port]).await?;
+    }
+    let may_add_storage = !world.is_calm() && context.storage.keys().any(|id| id.name == DISK);
+    if may_add_storage && world.chance_of(world.profile().storage / 2) {
+        // it fails if the unit has all that its charm permits
+        process.call("storage-add", &[DISK]).await?;
     }
     if world.draws_variation(world.profile().hook_requests_reboot)
         && !matches!(context.trigger, HookTrigger::Action(_))

@@ -6,8 +6,9 @@
 use crate::sim::charms::hook_process::HookProcess;
 use crate::sim::fact::Fact;
 use crate::sim::world::World;
-use state::terms::secret::{SecretEvent, SecretId};
+use state::terms::secret::{RotatePolicy, SecretEvent, SecretId};
 use state::unit::hook_context::{HookContext, HookTrigger};
+use state::unit::hook_context_builder::utc;
 
 /// The configuration option that names a secret of a user.
 pub const TOKEN: &str = "token";
@@ -15,6 +16,25 @@ pub const TOKEN: &str = "token";
 const SECRET: &str = "secret";
 /// The key of the content.
 const KEY: &str = "value";
+
+/// The longest time in milliseconds until a revision expires: less than the system needs to rest after the chaos.
+const EXPIRY_MAX_MS: u64 = 60_000;
+
+/// The flags with which a secret is added or changed: it may expire, and be rotated as often as Juju permits.
+fn timers(world: &World) -> Vec<String> {
+    let mut flags = Vec::new();
+    if world.is_calm() {
+        return flags;
+    }
+    if world.chance_of(400) {
+        let at_ms = world.wall_ms() + 1_000 + i64::try_from(world.below(EXPIRY_MAX_MS)).expect("minutes");
+        flags.push(format!("--expire={}", utc(at_ms).replace(' ', "T")));
+    }
+    if world.chance_of(400) {
+        flags.push(format!("--rotate={}", RotatePolicy::Hourly));
+    }
+    flags
+}
 
 /// Adds, changes, grants, revokes or removes the secret of the unit, and publishes its id.
 pub async fn change_own(world: &World, process: &HookProcess, context: &HookContext) -> Option<()> {
@@ -24,7 +44,10 @@ pub async fn change_own(world: &World, process: &HookProcess, context: &HookCont
     let ids: Option<Vec<SecretId>> = serde_json::from_slice(&ids.stdout).unwrap_or_default();
     let id = match ids.unwrap_or_default().first() {
         None => {
-            let added = process.call("secret-add", &["--owner", "unit", &pair]).await?;
+            let timers = timers(world);
+            let words =
+                ["--owner", "unit"].into_iter().chain(timers.iter().map(String::as_str)).chain([&*pair]);
+            let added = process.call("secret-add", &words.collect::<Vec<_>>()).await?;
             let uri = String::from_utf8_lossy(&added.stdout).trim().to_owned();
             let Some(id) = uri.strip_prefix("secret:").and_then(|id| id.parse().ok()) else {
                 return Some(());
@@ -33,7 +56,9 @@ pub async fn change_own(world: &World, process: &HookProcess, context: &HookCont
             id
         }
         Some(id) if world.chance_of(500) => {
-            process.call("secret-set", &[id.as_str(), &pair]).await?;
+            let timers = timers(world);
+            let words = timers.iter().map(String::as_str).chain([id.as_str(), &pair]);
+            process.call("secret-set", &words.collect::<Vec<_>>()).await?;
             world.note(Fact::SecretWritten { secret: Some(*id), content });
             *id
         }
@@ -54,12 +79,19 @@ pub async fn change_own(world: &World, process: &HookProcess, context: &HookCont
     Some(())
 }
 
-/// Does what a secret hook is for: reads the newest revision, or removes the one that nobody reads.
+/// Does what a secret hook is for: reads the newest revision, removes the one that nobody reads or that has expired, or
+/// writes a new one. In the calm, rotations end.
 pub async fn follow_hook(world: &World, process: &HookProcess, context: &HookContext) -> Option<()> {
     let HookTrigger::Secret { event, id, revision, .. } = &context.trigger else { return Some(()) };
-    if *event == SecretEvent::Remove
-        && let Some(revision) = revision
-    {
+    if *event == SecretEvent::Rotate {
+        let content = format!("{}={}", context.unit, world.below(1_000_000));
+        world.note(Fact::SecretWritten { secret: Some(*id), content: content.clone() });
+        let policy = if world.is_calm() { RotatePolicy::Never } else { RotatePolicy::Hourly };
+        let (policy, pair) = (format!("--rotate={policy}"), format!("{KEY}={content}"));
+        process.call("secret-set", &[&policy, id.as_str(), &pair]).await?;
+    }
+    let ends = *event == SecretEvent::Remove || *event == SecretEvent::Expired && world.chance_of(500);
+    if let Some(revision) = revision.filter(|_| ends) {
         process.call("secret-remove", &[id.as_str(), "--revision", &revision.to_string()]).await?;
     }
     if *event == SecretEvent::Changed {

@@ -65,6 +65,7 @@ pub(super) async fn use_storage<S: Store>(fixture: &mut Fixture<'_, S>) {
     };
     let provisioned = StorageReport::Provisioned { unit, location: "/srv".to_owned() };
     fixture.call("storage::record_report", report(&first, doc.uuid, provisioned)).await;
+    resync_storage(fixture, model, unit).await;
     for id in [first.clone(), second.clone()] {
         fixture.call("storage::detach", move |draft| storage::detach(draft, model, &id, 4)).await;
     }
@@ -92,6 +93,27 @@ pub(super) async fn use_storage<S: Store>(fixture: &mut Fixture<'_, S>) {
     fixture
         .call("requested_removal::remove_application", move |draft| {
             requested_removal::remove_application(draft, model, application, options, 8)
+        })
+        .await;
+}
+
+/// The unit resynchronises and has run no storage hook.
+async fn resync_storage<S: Store>(fixture: &mut Fixture<'_, S>, model: Model, unit: Uuid) {
+    fixture
+        .call("session::attach", move |draft| {
+            let attach = Attach { nonce: Uuid(9), epoch: 0, store_generation: None, teardown_started: false };
+            session::attach(draft, model, unit, attach, Uuid(7), false).map(drop)
+        })
+        .await;
+    let published = Local::new(unit, "store/0".parse().expect("a unit name"));
+    let mut record = published.record(Operation::Resync, Outcome::Ok, 1000);
+    record.resync_local = Some(Box::new(published));
+    let (session, ids) = (AgentSession { model, unit, epoch: 1 }, fixture.ids());
+    fixture
+        .call("resync::apply_batch", move |draft| {
+            let record = Valid::record(record.clone())?;
+            let batch = resync::ResyncBatch { record: &record, position: &ResyncProgress::Storage };
+            resync::apply_batch(draft, session, batch, &mut ids()).map(drop)
         })
         .await;
 }

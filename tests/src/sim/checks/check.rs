@@ -25,6 +25,8 @@ pub struct Commit<'a> {
     pub is_full_check: bool,
     /// Virtual time; jumps of the wall clock do not affect it.
     pub now_ms: u64,
+    /// The wall clock of the controller.
+    pub wall_ms: i64,
 }
 
 impl Commit<'_> {
@@ -45,6 +47,8 @@ pub struct FinalState<'a> {
     pub agents: Vec<RunningAgent>,
     /// Whether nothing changes any more and no unit is in error.
     pub is_at_rest: bool,
+    /// The wall clock of the controller.
+    pub wall_ms: i64,
     /// The committed transactions, if the profile keeps them.
     pub recorded: &'a [(Revision, Transaction)],
 }

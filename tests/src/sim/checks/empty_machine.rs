@@ -1,4 +1,5 @@
-//! A machine that loses its last unit is no longer Alive from that commit on (spec E.5).
+//! A machine that loses its last unit is no longer Alive from that commit on, unless it has storage that is not being
+//! removed (spec E.5).
 
 use super::check::{Check, Commit, parts};
 use state::documents::draft::read;
@@ -22,7 +23,9 @@ impl Check for EmptyMachine {
         for machine in machines {
             let empty = commit.reader.scan(&commit.model.machine_units(machine), "", 1).is_empty();
             let life = read(commit.reader, &commit.model.machine_life(machine));
-            if empty && life == Some(Life::Alive) {
+            let stored = read(commit.reader, &commit.model.machine_storage(machine)).unwrap_or_default();
+            let keeps = stored.values().any(|life| *life == Life::Alive);
+            if empty && !keeps && life == Some(Life::Alive) {
                 found.push(format!("machine {machine} has no units left and is still Alive"));
             }
         }

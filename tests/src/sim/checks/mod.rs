@@ -49,11 +49,13 @@ mod restart;
 mod retries;
 mod run_intervals;
 pub mod running_agent;
+mod secret_timers;
 mod secrets;
 mod serializable;
 mod session_takeover;
 mod stable_reads;
 mod statuses;
+mod storage;
 pub mod stuck_system;
 mod teardown_budget;
 mod true_blockers;
@@ -127,11 +129,13 @@ impl Default for Checks {
             Box::<restart::Restart>::default(),
             Box::<retries::Retries>::default(),
             Box::<secrets::Secrets>::default(),
+            Box::<secret_timers::SecretTimers>::default(),
             Box::<serializable::Serializable>::default(),
             Box::<converged::Converged>::default(),
             Box::<stable_reads::StableReads>::default(),
             Box::<early_reports::EarlyReports>::default(),
             Box::<statuses::StatusDelivery>::default(),
+            Box::<storage::Storage>::default(),
             Box::<bag_visibility::BagVisibility>::default(),
             Box::<foreign_instances::ForeignInstances>::default(),
             Box::<instance_termination::InstanceTermination>::default(),

@@ -117,9 +117,12 @@ impl Retries {
         }
         // a hook about something that no longer exists counts as done
         let plain = match &record.operation {
-            Operation::Hook(Hook::Relation { .. } | Hook::LeaderElected { .. } | Hook::Secret { .. }) => {
-                false
-            }
+            Operation::Hook(
+                Hook::Relation { .. }
+                | Hook::LeaderElected { .. }
+                | Hook::Secret { .. }
+                | Hook::Storage { .. },
+            ) => false,
             operation => matches!(operation, Operation::Hook(_)),
         };
         let skipped = record.outcome == Outcome::Skipped && plain && !self.was_restored;

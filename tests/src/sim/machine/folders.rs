@@ -1,7 +1,8 @@
 //! The production machine agent over the simulated unit folders of a machine.
 
-use super::{DeployedUnit, Machine};
+use super::{DeployedUnit, Machine, ProvidedStorage};
 use crate::sim::clock::SimClock;
+use crate::sim::fact::Fact;
 use crate::sim::network::SimNetwork;
 use crate::sim::network::machines::MachineLink;
 use crate::sim::world::{Command, World};
@@ -41,18 +42,39 @@ impl Folders {
     }
 }
 
+impl Folders {
+    /// Fails as the host does at times, before or after it has done something.
+    async fn fail_storage(&self) -> anyhow::Result<()> {
+        self.world.pause().await;
+        match self.world.draws_fault(self.world.profile().storage_fails) {
+            true => Err(anyhow::anyhow!("the host is busy")),
+            false => Ok(()),
+        }
+    }
+}
+
 impl StorageHost for Folders {
-    async fn provide_storage(&self, id: &StorageId, _: &MachineStorage) -> anyhow::Result<String> {
+    async fn provide_storage(&self, id: &StorageId, storage: &MachineStorage) -> anyhow::Result<String> {
+        self.fail_storage().await?;
+        let unit = storage.attachment.as_ref().map(|attachment| attachment.unit);
+        let provided = ProvidedStorage { id: id.clone(), unit };
+        self.machine.state().storage.insert(storage.instance, provided);
         self.world.pause().await;
         Ok(format!("/storage/{id}"))
     }
 
-    async fn release_storage(&self, _: &StorageId, _: &MachineStorage) -> anyhow::Result<()> {
-        self.world.pause().await;
+    async fn release_storage(&self, _: &StorageId, storage: &MachineStorage) -> anyhow::Result<()> {
+        self.fail_storage().await?;
+        let mut state = self.machine.state();
+        state.storage.get_mut(&storage.instance).into_iter().for_each(|provided| provided.unit = None);
         Ok(())
     }
 
-    async fn delete_storage(&self, _: &StorageId, _: &MachineStorage) -> anyhow::Result<()> {
+    async fn delete_storage(&self, id: &StorageId, storage: &MachineStorage) -> anyhow::Result<()> {
+        self.fail_storage().await?;
+        if self.machine.state().storage.remove(&storage.instance).is_some() {
+            self.world.note(Fact::StorageDeleted { id: id.clone(), instance: storage.instance });
+        }
         self.world.pause().await;
         Ok(())
     }

@@ -82,8 +82,10 @@ impl SimOperator {
     }
 
     async fn upload(&self, name: &str, version: u64) -> Option<String> {
+        let has_storage = self.world.profile().storage > 0;
         let call = |caller: SimCaller| async move {
-            caller.handle(UploadArchive(charm(name, version))).await.map(|uploaded| uploaded.sha256)
+            let archive = charm(name, version, has_storage);
+            caller.handle(UploadArchive(archive)).await.map(|uploaded| uploaded.sha256)
         };
         self.request(call).await
     }

@@ -1,9 +1,11 @@
 //! The charm archives that operators deploy.
 
 use serde_json::json;
-use state::charm::{Action, Charm, ConfigOption, Endpoint, OptionType, Resource, Role, Scope};
+use state::charm::{Action, Charm, ConfigOption, Endpoint, OptionType, Resource, Role, Scope, Storage};
 use std::collections::BTreeMap;
 
+/// The storage that servers require.
+pub const DISK: &str = "disk";
 /// The resource that every charm declares.
 pub const RESOURCE: &str = "data";
 
@@ -20,8 +22,8 @@ fn endpoint(name: &str, role: Role, interface: &str, scope: Scope) -> (String, E
 }
 
 /// The archive of a charm: a server with peers, a client that answers, or a subordinate of both, which the
-/// server also offers its own endpoint. Each `version` has another digest.
-pub fn charm(name: &str, version: u64) -> Vec<u8> {
+/// server also offers its own endpoint. Each `version` has another digest. A server may require storage.
+pub fn charm(name: &str, version: u64, has_storage: bool) -> Vec<u8> {
     let endpoints = match name {
         "mon" => vec![
             endpoint("host", Role::Requirer, "juju-info", Scope::Container),
@@ -39,8 +41,11 @@ pub fn charm(name: &str, version: u64) -> Vec<u8> {
     let secret = ConfigOption { kind: OptionType::Secret, ..ConfigOption::default() };
     let action = Action { schema: json!({"type": "object", "properties": {}}), ..Action::default() };
     let resource = Resource { filename: "file".to_owned(), ..Resource::default() };
+    let is_server = !matches!(name, "mon" | "web");
+    let disk = Storage { count_max: Some(2), ..Storage::default() };
     let charm = Charm {
         name: name.to_owned(),
+        storage: (has_storage && is_server).then_some((DISK.to_owned(), disk)).into_iter().collect(),
         summary: format!("version {version}"),
         subordinate: name == "mon",
         endpoints: endpoints.into_iter().collect(),

@@ -32,16 +32,21 @@ impl SimOperator {
         self.request(call).await;
     }
 
+    /// Whether the storage is removed with its unit. Schedules without storage draw nothing.
+    fn destroys_storage(&self) -> bool {
+        self.world.profile().storage > 0 && self.world.chance_of(700)
+    }
+
     /// Removes a random unit.
     pub(super) async fn remove_unit(&self) {
         let Some(unit) = self.random_unit().await else { return };
-        let force = self.force();
+        let (force, destroy_storage) = (self.force(), self.destroys_storage());
         self.trace(format!("remove-unit {unit}, force {force:?}"));
         let call = |caller: SimCaller| {
             let unit = unit.clone();
             async move {
                 caller
-                    .handle(RemoveUnit { destroy_storage: false, unit: unit.parse().expect("a unit"), force })
+                    .handle(RemoveUnit { destroy_storage, unit: unit.parse().expect("a unit"), force })
                     .await
             }
         };
@@ -49,12 +54,10 @@ impl SimOperator {
     }
 
     pub(super) async fn remove_application(&self, name: &str) {
-        let force = self.force();
+        let (force, destroy_storage) = (self.force(), self.destroys_storage());
         self.trace(format!("remove-application {name}, force {force:?}"));
         let call = |caller: SimCaller| async move {
-            caller
-                .handle(RemoveApplication { destroy_storage: false, application: name.to_owned(), force })
-                .await
+            caller.handle(RemoveApplication { destroy_storage, application: name.to_owned(), force }).await
         };
         self.request(call).await;
     }

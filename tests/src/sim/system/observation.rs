@@ -42,9 +42,10 @@ impl System {
             if is_full_check {
                 self.unchecked = 0;
             }
-            let (checks, now_ms) = (&mut self.checks, self.world.now_ms());
+            let (checks, now_ms, wall_ms) = (&mut self.checks, self.world.now_ms(), self.world.wall_ms());
             self.store.map().read_now(|reader| {
-                checks.commit(&Commit { model: Model(MODEL), changes, reader, is_full_check, now_ms });
+                let model = Model(MODEL);
+                checks.commit(&Commit { model, changes, reader, is_full_check, now_ms, wall_ms });
             });
         }
         self.seen = newest;

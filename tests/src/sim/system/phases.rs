@@ -160,6 +160,7 @@ impl System {
                 reader,
                 agents,
                 is_at_rest,
+                wall_ms: self.world.wall_ms(),
                 recorded: &recorded,
             });
         });
