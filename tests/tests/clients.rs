@@ -61,6 +61,37 @@ fn the_jubilant_suite_passes() {
     );
 }
 
+/// bash asks the program for each word; the last word of `line` is the one that is completed.
+fn completed(host: &Host, line: &[&str]) -> Vec<String> {
+    const COMPLETE: &str = "source <(pintle completion bash)
+        COMP_WORDS=(pintle \"$@\"); COMP_CWORD=$#; COMP_TYPE=9
+        _clap_complete_pintle pintle \"${@: -1}\"
+        printf '%s\\n' \"${COMPREPLY[@]}\"";
+    let path = std::env::var("PATH").expect("there is a PATH");
+    let output = Command::new("bash")
+        .args(["-c", COMPLETE, "bash"])
+        .args(line)
+        .env("PATH", format!("{}:{path}", text(&programs())))
+        .env("PINTLE_DATA", &host.dir)
+        .output()
+        .expect("bash is there");
+    let words = String::from_utf8(output.stdout).expect("names are text");
+    words.lines().filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_shell_completes_commands_and_the_names_of_the_model() {
+    let dir = TempDir::with_prefix("pintle-complete-").expect("a temporary folder can be created");
+    let host = pair(&dir);
+    assert_eq!(completed(&host, &["destroy-"]), ["destroy-model"]);
+    assert_eq!(completed(&host, &["show-unit", "w"]), ["web/0"]);
+    assert_eq!(completed(&host, &["config", "d"]), ["db"]);
+    assert_eq!(completed(&host, &["why", "relation/"]), ["relation/0"]);
+    assert_eq!(completed(&host, &["switch", "d"]), ["dev"]);
+    host.ok(&["down"]);
+    assert_eq!(completed(&host, &["show-unit", "w"]), Vec::<String>::new());
+}
+
 /// On a local machine a program runs as the same user, in the folder of the machine.
 #[test]
 fn ssh_runs_a_command_in_a_machine_and_scp_copies_its_files() {
