@@ -337,7 +337,7 @@ impl LocalCharmHost {
         // reboot did not fail: its output is final.
         let printed = masked_output(&run_folder, &self.secrets.take());
         if exit != RunExit::Interrupted || requests_reboot {
-            reports.extend(output_lines(&printed, run, reports.last().map_or(0, |last| last.call)));
+            reports.extend(output_lines(&printed, run, reports.last().map_or(0, |last| last.number)));
         }
         if exit.is_failed_hook(&run.operation, requests_reboot) {
             run_folders::mark_failed(&run_folder);
@@ -411,8 +411,8 @@ fn output_lines(text: &str, run: &Run, last_report: u32) -> Vec<RunReport> {
     let left_out = lines.len().saturating_sub(OUTPUT_LINES_MAX);
     lines.drain(..left_out);
     let more = (left_out > 0).then(|| omitted_lines(left_out, run.number));
-    let line = |(text, call): (String, u32)| RunReport {
-        call,
+    let line = |(text, number): (String, u32)| RunReport {
+        number,
         at_ms: crate::clock::wall_ms(),
         what: ReportContent::Output { run: activity.clone(), level: Level::Warning, text }
             .truncated(more_bytes),

@@ -409,7 +409,7 @@ impl<'a> HookSession<'a> {
             .filter(|what| !matches!(what, ReportContent::Log { level, .. } if *level < LEVEL_STORED));
         for what in stored {
             self.last_report += 1;
-            let report = RunReport { call: self.last_report, at_ms, what: what.truncated(more_bytes) };
+            let report = RunReport { number: self.last_report, at_ms, what: what.truncated(more_bytes) };
             (self.on_report)(&report);
             if self.reports.len() == REPORTS_REMEMBERED_MAX {
                 // the oldest log line is dropped; a status is not

@@ -139,7 +139,7 @@ pub async fn why(dir: &Path, program: Result<PathBuf>) -> Result<String> {
         }
         Act::RecordOutcome(record) => format!("{name}: next operation: {}\n", record.operation),
         Act::Reattach(run) => format!("{name}: {} was started by an agent that has ended\n", run.operation),
-        Act::PersistEvent(event) => format!("{name}: next: store the event {event:?}\n"),
+        Act::ChangeLeadership(_) => format!("{name}: next: store that its leadership has changed\n"),
         Act::AcquireHookLock => format!("{name}: next: a hook, once the hook lock is free\n"),
         Act::FetchBag(request) => text(&[resolve::fetch_cause(name, &request)], &now),
         Act::Reboot => text(&[rebooting(&folder, name, machine, &now)], &now),

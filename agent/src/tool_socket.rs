@@ -1,9 +1,9 @@
 //! The Unix socket of the hook tools: it accepts connections, checks the peer, reads frames, and passes each
-//! call to the running hook's session.
+//! call to the hook session of the running hook.
 //!
 //! A slow, silent or broken client delays others by a few seconds at most: there are limits for connections, for the time
-//! of each step, and one for the memory of all frames of tools in flight. Calls reach the session one at a time, in order of arrival. Only
-//! root and the agent's own user are served (invariant I32).
+//! of each step, and one for the memory of all frames of tools in flight. Calls reach the hook session one at a time, in
+//! order of arrival. Only root and the agent's own user are served (invariant I32).
 //!
 //! A tool whose connection is closed before the answer calls again, under the same call id.
 
@@ -89,7 +89,7 @@ pub fn bad_request(reason: &str) -> Vec<u8> {
 pub enum ContextState {
     /// A hook of an earlier agent may still run: the call waits until that is decided.
     Undecided,
-    /// A hook runs: its session answers the call.
+    /// A hook runs: its hook session answers the call.
     Open,
     /// No hook runs: the call is refused.
     Closed,
@@ -151,7 +151,7 @@ struct SocketState {
     commands_waiting: Semaphore,
     /// One permit per byte of the larger requests in flight.
     large_frames: Arc<Semaphore>,
-    /// The one call that the session answers, or whose large answer is being sent.
+    /// The one call that the hook session answers, or whose large answer is being sent.
     turn: Semaphore,
     silent: SilentConnections,
 }
@@ -259,7 +259,7 @@ async fn serve(
         } else if matches!(decided, Ok(ContextState::Open)) {
             let (answer, answered) = oneshot::channel();
             // A call that is still queued when the hook ends is refused, and does not reach the next hook:
-            // 1. The session closes the context, then answers the call in the channel.
+            // 1. The hook session closes the context, then answers the call in the channel.
             // 2. This passes the turn to a waiting client. The state of the context is checked first and refuses that
             //    call.
             let sent = tokio::select! {
@@ -274,7 +274,8 @@ async fn serve(
             match sent {
                 None => (closed_reply(), None),
                 Some(Err(_)) => return Ok(()),
-                // dropped without an answer: the agent is ending, and the tool calls the next agent
+                // dropped without an answer: the hook has ended while its call waited for the controller, or the agent is ending; the
+                // tool calls again, and is refused or reaches the next agent
                 Some(Ok(turn)) => match answered.await {
                     Ok(reply) => (reply, Some(turn)),
                     Err(_) => return Ok(()),
@@ -283,7 +284,7 @@ async fn serve(
         } else {
             (closed_reply(), None)
         };
-        // the session has dropped the frame
+        // the hook session has dropped the frame
         drop(memory);
         let _turn = turn.filter(|_| reply.len() > SMALL_FRAME_BYTES);
         send(&mut stream, &reply).await?;

@@ -153,12 +153,8 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
                         shared.clear_executing();
                     }
                 }
-                Act::PersistEvent(event) => {
-                    let generation = match &event {
-                        Event::LeadershipChanged(generation) => *generation,
-                        _ => None,
-                    };
-                    if shared.save_if_unchanged(saves, event).await? {
+                Act::ChangeLeadership(generation) => {
+                    if shared.save_if_unchanged(saves, Event::LeadershipChanged(generation)).await? {
                         tracing::info!(generation, "leadership changed");
                     }
                 }

@@ -379,7 +379,7 @@ fn two_reports_of_one_call_have_different_numbers() {
     let mut session = HookSession::new(context(), digest, CallsFile::open(run.path()), &|_| {}, &|| false);
     assert_eq!(printed(&session.answer(&frame[..length], None).expect("it reads no bag")).0, 0);
     let (_, reports) = session.close();
-    assert_eq!(reports.iter().map(|report| report.call).collect::<Vec<_>>(), [1, 2], "{reports:?}");
+    assert_eq!(reports.iter().map(|report| report.number).collect::<Vec<_>>(), [1, 2], "{reports:?}");
 }
 
 #[tokio::test]
@@ -395,7 +395,7 @@ async fn only_the_end_of_a_hooks_output_is_reported_with_the_number_of_omitted_l
     let result = charms_of(unit.path()).reattach(&run, &NoRequests).await.expect("it ended");
 
     let lines = result.reports.iter().map(|report| match &report.what {
-        ReportContent::Output { text, .. } => (report.call, text.as_str()),
+        ReportContent::Output { text, .. } => (report.number, text.as_str()),
         other => panic!("{other:?}"),
     });
     let lines: Vec<(u32, &str)> = lines.collect();

@@ -9,7 +9,7 @@ use state::charm::Action;
 use state::terms::position::Committed;
 use std::collections::BTreeMap;
 
-pub use state::documents::prelude::{ActionDoc, ActionFailure};
+pub use state::documents::prelude::{ActionDoc, ActionFailure, ActionLogLine};
 
 requests! { ActionRequests {
     EnqueueAction = post "/v1/models/{model}/enqueue-action", Writer => Committed<ActionDoc>;

@@ -1,7 +1,7 @@
 //! `status` waits until the agents have applied the caller's last write (spec/clients.md 2.3). The fake controller
 //! returns a sequence of statuses.
 
-mod common;
+mod samples;
 
 use api::text::status_message;
 use api::{Status, StatusInfo};
@@ -9,9 +9,9 @@ use clap::Parser;
 use cli::commands::Arguments;
 use cli::commands::Verb;
 use cli::commands::{config, status};
-use common::fake::FakeController;
-use common::session::FakeSession;
-use common::{executing, info, info_of, sample};
+use samples::fake::FakeController;
+use samples::session::FakeSession;
+use samples::{executing, info, info_of, sample};
 use serde_json::Value;
 use state::terms::hook_name::HookName;
 use state::terms::names::UnitName;

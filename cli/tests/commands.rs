@@ -1,7 +1,7 @@
 //! Tests of commands against a fake controller: the requests they send, their output and their exit codes
 //! (spec/clients.md 2.5, 3.6, 3.7).
 
-mod common;
+mod samples;
 
 use api::{ActionFailure, LogLine, LogPage, LogSource};
 use clap::Parser;
@@ -11,9 +11,9 @@ use cli::commands::{
     remove_unit, run, suspend_relation, trust, why,
 };
 use cli::data_dir::DataDir;
-use common::fake::FakeController;
-use common::session::FakeSession;
-use common::{sample, sample_task};
+use samples::fake::FakeController;
+use samples::session::FakeSession;
+use samples::{sample, sample_task};
 use serde_json::{Value, json};
 use state::terms::names::UnitName;
 use state::terms::process_result::ProcessResult;
@@ -352,7 +352,7 @@ async fn trust_is_granted_and_revoked() {
 #[tokio::test(flavor = "current_thread")]
 async fn the_whole_log_is_read_in_pages() {
     let line = |text: &str| LogLine {
-        at_ms: common::NOW_MS,
+        at_ms: samples::NOW_MS,
         level: Level::Info,
         unit: UnitName::new("web", 0),
         source: LogSource::JujuLog,

@@ -1,13 +1,13 @@
 //! Tests of the commands that show the controller, and of `show-application`.
 
-mod common;
+mod samples;
 
 use api::ClientFile;
 use clap::Parser;
 use cli::command_error::CommandError;
 use cli::commands::{Arguments, Verb, controllers, show_application};
-use common::fake::FakeController;
-use common::session::FakeSession;
+use samples::fake::FakeController;
+use samples::session::FakeSession;
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

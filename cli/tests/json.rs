@@ -1,10 +1,10 @@
 //! Documents contain the keys that clients require (spec/clients.md 2.4); compared with the samples of the spec.
 
-mod common;
+mod samples;
 
 use cli::render::{application_config, status_json, task, unit};
 use cli::times::Zone;
-use common::*;
+use samples::*;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 

@@ -1,12 +1,12 @@
 //! The parsers of the real jubilant accept every document that the client prints for the sample model.
 
-mod common;
+mod samples;
 
 use api::{ActionFailure, StatusInfo};
 use cli::commands::show_model;
 use cli::render::{application_config, status_json, task, unit};
 use cli::times::Zone;
-use common::*;
+use samples::*;
 use serde_json::{Map, Value, json};
 use state::terms::process_result::ProcessResult;
 use state::terms::status::ActionStatus;

@@ -1,12 +1,12 @@
 //! The commands about resources, with a fake controller.
 
-mod common;
+mod samples;
 
 use clap::Parser;
 use cli::command_error::CommandError;
 use cli::commands::{Arguments, Verb, refresh, resources};
-use common::fake::FakeController;
-use common::session::FakeSession;
+use samples::fake::FakeController;
+use samples::session::FakeSession;
 use test_support::golden::compare;
 
 /// Runs the command line `words`.

@@ -1,12 +1,12 @@
 //! Tests of the commands about secrets: what they send, and what they print (spec/clients.md 2.4, 3.2).
 
-mod common;
+mod samples;
 
 use clap::Parser;
 use cli::command_error::CommandError;
 use cli::commands::{Arguments, Verb, add_secret, grant_secret, remove_secret, secrets};
-use common::fake::FakeController;
-use common::session::FakeSession;
+use samples::fake::FakeController;
+use samples::session::FakeSession;
 use serde_json::{Value, json};
 use std::fs;
 

@@ -1,6 +1,6 @@
 //! The tables of `status`. The expected pages are those of the spec (spec/clients.md 3.3), without trailing spaces.
 
-mod common;
+mod samples;
 
 use api::StorageInfo;
 use api::text::status_message;
@@ -9,7 +9,7 @@ use cli::render::status_json::machines;
 use cli::render::status_summary::summary;
 use cli::render::status_table::{PageOptions, lines, page, remark};
 use cli::times::Zone;
-use common::{info, info_of, sample, sample_storage};
+use samples::{info, info_of, sample, sample_storage};
 use state::terms::life::Life;
 use state::terms::names::UnitName;
 use state::terms::status_message::StatusMessage;

@@ -1,6 +1,6 @@
 //! Tests of tasks and operations, and of the commands with which test suites start (spec/clients.md 2.2, 3.2).
 
-mod common;
+mod samples;
 
 use api::ActionDoc;
 use clap::Parser;
@@ -11,9 +11,9 @@ use cli::commands::{
     actions, cancel_task, constraints, destroy_model, exec, operations, run, show_task, status, switch,
 };
 use cli::data_dir::DataDir;
-use common::fake::FakeController;
-use common::sample_task;
-use common::session::FakeSession;
+use samples::fake::FakeController;
+use samples::sample_task;
+use samples::session::FakeSession;
 use serde_json::{Value, json};
 use state::charm::Action;
 use state::terms::commands::EXEC;
@@ -330,7 +330,7 @@ async fn control_characters_of_a_charm_do_not_reach_a_terminal() {
         let mut task = sample_task();
         let printed = |text: &str| Some(StreamOutput::Text(text.to_owned()));
         task.results.insert("note".to_owned(), "\u{9b}2J\u{7f}".into());
-        task.log = vec![(1, "\u{1b}c".to_owned())];
+        task.log = vec![api::ActionLogLine { report: 1, at_ms: 1, text: "\u{1b}c".to_owned() }];
         let stdout = printed("a\tb\n\u{1b}]0;title\u{7}");
         task.process = Some(ProcessResult { exit_code: 0, stdout, stderr: printed("\u{9b}31m") });
         FakeController { units: vec!["ledger/0".to_owned()], task: Some(task), ..FakeController::default() }

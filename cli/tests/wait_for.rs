@@ -1,13 +1,13 @@
 //! Tests of `wait-for` against a fake controller: what ends the wait, and with which exit code.
 
-mod common;
+mod samples;
 
 use clap::Parser;
 use cli::command_error::CommandError;
 use cli::commands::{Arguments, Verb, wait_for};
-use common::fake::FakeController;
-use common::sample;
-use common::session::FakeSession;
+use samples::fake::FakeController;
+use samples::sample;
+use samples::session::FakeSession;
 
 async fn run_command(words: &[&str], session: &FakeSession) -> Result<(), CommandError> {
     match Arguments::try_parse_from(["juju", "wait-for"].iter().chain(words)).expect("a command line").verb {

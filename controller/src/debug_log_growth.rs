@@ -136,7 +136,7 @@ mod tests {
 
     fn reports(bytes: usize) -> Vec<RunReport> {
         let what = ReportContent::Log { level: Level::Info, text: "t".repeat(bytes) };
-        vec![RunReport { call: 1, at_ms: 1, what }]
+        vec![RunReport { number: 1, at_ms: 1, what }]
     }
 
     #[test]

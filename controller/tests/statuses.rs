@@ -56,7 +56,7 @@ fn name(unit: &str) -> UnitName {
 /// Runs a hook that sets this status.
 async fn report(unit: &mut Agent<AuthenticatedCaller<MemoryStore, FakeEnvironment>>, what: ReportContent) {
     let mut record = unit.record(Operation::Hook(Hook::UpdateStatus));
-    record.reports = vec![RunReport { call: 0, at_ms: 1, what }];
+    record.reports = vec![RunReport { number: 0, at_ms: 1, what }];
     unit.commit(record).await;
 }
 
@@ -175,7 +175,7 @@ async fn scenario_150_the_status_set_by_a_failed_hook_reappears_after_the_error(
     report(&mut web, status(WorkloadStatus::Active, "serves")).await;
     let mut failed = web.record(Operation::Hook(Hook::UpdateStatus));
     failed.outcome = Outcome::Failed { reason: FailureReason::exit(1), retry: None };
-    failed.reports = vec![RunReport { call: 1, at_ms: 1, what: status(WorkloadStatus::Blocked, "no key") }];
+    failed.reports = vec![RunReport { number: 1, at_ms: 1, what: status(WorkloadStatus::Blocked, "no key") }];
     web.commit(failed).await;
     let key = fixture.model.unit_status(fixture.unit("web/0").await);
     let stored: StatusDoc =

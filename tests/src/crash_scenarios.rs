@@ -19,7 +19,8 @@ use std::path::Path;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-fn now<T>(future: impl Future<Output = T>) -> T {
+/// The result of a future that never waits, as those of files.
+pub fn ready<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
         Poll::Pending => panic!("files never wait"),
@@ -83,23 +84,23 @@ pub fn local_states() -> Vec<(Option<Event>, Local)> {
 pub fn begin(folder: &Path) {
     let folder = UnitFolder::new(folder.to_path_buf());
     let all = local_states();
-    let journal = now(Journal::open(folder, 0, &all[0].1, true)).expect("it is written");
+    let journal = ready(Journal::open(folder, 0, &all[0].1, true)).expect("it is written");
     println!("0");
     for (n, (event, local)) in all.iter().enumerate().skip(1) {
         let event = event.clone().expect("all but the first");
-        now(journal.append(&[event], &local.clone().into())).expect("it is appended");
+        ready(journal.append(&[event], &local.clone().into())).expect("it is appended");
         println!("{n}");
     }
 }
 
 /// Loads the journal as a starting agent does, which repairs the folder.
 pub fn recover(folder: &Path) {
-    now(journal::load(&UnitFolder::new(folder.to_path_buf()))).expect("it is read");
+    ready(journal::load(&UnitFolder::new(folder.to_path_buf()))).expect("it is read");
 }
 
 /// Returns the number of the local state that a starting agent finds. `None`: no state was durable yet.
 pub fn found(folder: &Path) -> Option<usize> {
-    match now(journal::load(&UnitFolder::new(folder.to_path_buf()))).expect("it is read") {
+    match ready(journal::load(&UnitFolder::new(folder.to_path_buf()))).expect("it is read") {
         Loaded::Nothing => None,
         Loaded::State { local, .. } => {
             let at = local_states().iter().position(|(_, memory)| *memory == *local);

@@ -8,8 +8,9 @@
 
 use crate::clock::kernel_boot_id;
 use crate::hook_process::LocalCharmHost;
+use crate::hook_process::remaining_processes::PROCESS_POLL_INTERVAL;
 use crate::hook_process::remaining_processes::{kill_remaining_processes, stop_for_reboot};
-use crate::hook_process::run_files::{PROCESS_POLL_INTERVAL, read_outcome, read_run_file};
+use crate::hook_process::run_files::{read_outcome, read_run_file};
 use crate::hook_session::{CallsFile, HookSession};
 use crate::ports::HookHost;
 use hook_client::shim;

@@ -7,7 +7,7 @@
 //! Called before a run is repeated, when a unit is stopped, when a hook has requested a reboot, and when a user cancels an
 //! action or commands.
 
-use super::run_files::{PROCESS_POLL_INTERVAL, read_outcome, read_run_file};
+use super::run_files::{read_outcome, read_run_file};
 use crate::clock::kernel_boot_id;
 use hook_client::shim;
 use host::process::Process;
@@ -18,6 +18,8 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// How often a re-attached or killed process is polled: it is not a child of this process.
+pub(super) const PROCESS_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Polls of a shim whose hook was killed, 20 ms apart: 1 s, ten times what the shim waits for the remaining
 /// output.
 const SHIM_POLLS_MAX: u32 = 50;

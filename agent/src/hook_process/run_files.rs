@@ -14,10 +14,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::time::Duration;
 
-/// How often a re-attached or killed process is polled: it is not a child of this process.
-pub(super) const PROCESS_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// The file that holds the [`RunFile`], in the folder of a run: JSON, which is valid YAML.
 const CONTEXT_FILE: &str = "context.yaml";
 
@@ -70,9 +67,9 @@ pub fn read_outcome(run_folder: &Path) -> Option<RunExit> {
     let text = String::from_utf8_lossy(&bytes);
     let (kind, rest) = text.split_once(' ')?;
     match kind {
-        "exit" => rest.parse().ok().map(RunExit::Code),
-        "signal" => rest.parse().ok().map(RunExit::Signal),
-        "failed" => {
+        shim::EXIT => rest.parse().ok().map(RunExit::Code),
+        shim::SIGNAL => rest.parse().ok().map(RunExit::Signal),
+        shim::FAILED => {
             let (errno, what) = rest.split_once(' ')?;
             let error = io::Error::from_raw_os_error(errno.parse().ok()?);
             Some(RunExit::Failed(format!("{what}: {}", fault::with_setting(&error)).into()))

@@ -217,7 +217,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Sender<'_, S, A, C> {
     /// Sends the report of the run in progress.
     async fn send_report(&self, report: Report) -> Result<(), RequestError> {
         let (run, activity) = (report.run, report.executing.clone());
-        let last = report.reports.last().map(|report| report.call);
+        let last = report.reports.last().map(|report| report.number);
         let again = std::mem::take(&mut self.0.facts.borrow_mut().resend_activity);
         let answer = self.0.api.handle(report).await;
         let mut facts = self.0.facts.borrow_mut();

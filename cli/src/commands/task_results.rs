@@ -130,14 +130,14 @@ async fn results<A: UserPort>(
         }
         let mut shown = 0;
         let print_log = |task: &ActionDoc| {
-            for (ms, line) in task.log.iter().skip(shown).filter(|_| plain) {
+            for line in task.log.iter().filter(|line| plain && line.report > shown) {
                 session.output.print_remark(&format!(
                     "{} {}\n",
-                    zone.log_time(*ms, false, false),
-                    safe_line(line)
+                    zone.log_time(line.at_ms, false, false),
+                    safe_line(&line.text)
                 ));
             }
-            shown = task.log.len();
+            shown = task.log.last().map_or(shown, |line| line.report);
         };
         done.push(wait_for_task(enqueued.id, session, print_log).await?);
     }

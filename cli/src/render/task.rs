@@ -38,7 +38,8 @@ pub fn document(task: &ActionDoc) -> Value {
         map.insert("results".into(), Value::Object(results.into_iter().collect()));
     }
     if !task.log.is_empty() {
-        let lines = task.log.iter().map(|(ms, text)| Value::from(format!("{} {text}", task_time(*ms))));
+        let lines =
+            task.log.iter().map(|line| Value::from(format!("{} {}", task_time(line.at_ms), line.text)));
         map.insert("log".into(), lines.collect());
     }
     map.insert("timing".into(), timing(task).into());

@@ -156,7 +156,7 @@ async fn others_are_harmed(world: &World, controller: &Running) -> Result<(), St
         status: WorkloadStatus::Waiting,
         message: "of the next leader".to_owned(),
     };
-    record.reports.push(RunReport { call: 1, at_ms: 5, what });
+    record.reports.push(RunReport { number: 1, at_ms: 5, what });
     honest.commit(record).await;
     let key = model.application_status(world.application);
     let expected = StatusMessage::OfCharm("of the next leader".to_owned());

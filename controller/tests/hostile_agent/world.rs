@@ -99,7 +99,7 @@ pub fn install(sha256: &str, endpoint: &str) -> Operation {
 }
 
 fn report(call: u32, what: ReportContent) -> RunReport {
-    RunReport { call, at_ms: 1_700_000_000_000, what }
+    RunReport { number: call, at_ms: 1_700_000_000_000, what }
 }
 
 fn all_reports() -> Vec<RunReport> {

@@ -18,7 +18,7 @@ async fn log_lines_are_returned_in_the_order_in_which_they_were_stored() {
     fixture.deploy("web", 2).await;
     let (a, b) = (fixture.attach_agent("web/0").await, fixture.attach_agent("web/1").await);
     let log_line = |call: u32, level: Level, text: &str| RunReport {
-        call,
+        number: call,
         at_ms: 100 - i64::from(call),
         what: ReportContent::Log { level, text: text.to_owned() },
     };
@@ -51,7 +51,7 @@ async fn log_lines_are_returned_in_the_order_in_which_they_were_stored() {
 /// Returns a report of 60 lines of 4 KB. Five such reports are more than a log may grow by before it is measured.
 pub fn large_report(run: u64) -> Report {
     let what = ReportContent::Log { level: Level::Info, text: "t".repeat(4_000) };
-    let reports = (1..=60).map(|call| RunReport { call, at_ms: 1, what: what.clone() }).collect();
+    let reports = (1..=60).map(|call| RunReport { number: call, at_ms: 1, what: what.clone() }).collect();
     Report { epoch: 1, run, reports, executing: None, executing_for_ms: 0 }
 }
 

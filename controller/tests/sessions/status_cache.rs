@@ -209,7 +209,7 @@ impl Walk {
                     0 => ReportContent::ApplicationStatus { status: WorkloadStatus::Blocked, message },
                     _ => ReportContent::UnitStatus { status: WorkloadStatus::Active, message },
                 };
-                record.reports = vec![RunReport { call: 0, at_ms: 1, what }];
+                record.reports = vec![RunReport { number: 0, at_ms: 1, what }];
                 self.commits(&mut agent, record).await
             }
             18 => {

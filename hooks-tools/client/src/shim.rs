@@ -13,9 +13,15 @@ pub const SHIM_PID: &str = "shim.pid";
 pub const HOOK_PID: &str = "hook.pid";
 /// The file of the hook's output.
 pub const OUTPUT: &str = "output.log";
-/// The file of the outcome: `exit CODE`, `signal NUMBER`, or `failed ERRNO WHAT` if the hook could not be started. It
-/// exists once the hook has ended.
+/// The file of the outcome: [`EXIT`] and the code, [`SIGNAL`] and the number, or [`FAILED`], the errno and what failed if
+/// the hook could not be started. The words are separated by blanks. It exists once the hook has ended.
 pub const OUTCOME: &str = "outcome";
+/// The first word of the outcome of a hook that has exited.
+pub const EXIT: &str = "exit";
+/// The first word of the outcome of a hook that was killed.
+pub const SIGNAL: &str = "signal";
+/// The first word of the outcome of a hook that could not be started.
+pub const FAILED: &str = "failed";
 
 /// The length of a line of output in bytes; longer lines are split (spec/hook-tools.md 5.6).
 pub const LINE_BYTES_MAX: usize = 4096;

@@ -243,10 +243,10 @@ fn require_reports(reports: &[RunReport]) -> Result<(), Refusal> {
     if reports.len() > REPORTS_MAX {
         return Err(RecordRefusal::TooManyReports { count: reports.len(), max: REPORTS_MAX }.into());
     }
-    for RunReport { call, what, .. } in reports {
+    for RunReport { number, what, .. } in reports {
         // the highest number is that of the status which the agent sets after the run
-        if *call == u32::MAX {
-            return Err(RecordRefusal::CallTooLarge { call: *call, max: u32::MAX - 1 }.into());
+        if *number == u32::MAX {
+            return Err(RecordRefusal::ReportNumberTooLarge { number: *number, max: u32::MAX - 1 }.into());
         }
         match what {
             ReportContent::UnitStatus { status, message }
@@ -384,7 +384,7 @@ mod tests {
     }
 
     fn report(what: ReportContent) -> impl FnOnce(&mut Record) {
-        |record| record.reports.push(RunReport { call: 1, at_ms: 5, what })
+        |record| record.reports.push(RunReport { number: 1, at_ms: 5, what })
     }
 
     #[test]
@@ -448,7 +448,7 @@ mod tests {
     #[test]
     fn reports_are_counted_before_they_are_examined() {
         let what = ReportContent::ActionLog(String::new());
-        let mut reports = vec![RunReport { call: 1, at_ms: 5, what }; REPORTS_MAX + 1];
+        let mut reports = vec![RunReport { number: 1, at_ms: 5, what }; REPORTS_MAX + 1];
         reports[0].at_ms = i64::MIN;
         let refused = RecordRefusal::TooManyReports { count: REPORTS_MAX + 1, max: REPORTS_MAX };
         let early = EarlyReport { run: 1, reports: reports.clone(), executing: None, executing_for_ms: 0 };

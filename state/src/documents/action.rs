@@ -43,15 +43,27 @@ pub struct ActionDoc {
     /// How the process has exited; none if it has not, or was killed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<ProcessResult>,
-    /// The lines of `action-log`, each with its time in milliseconds.
+    /// The lines of `action-log`.
     #[serde(default)]
-    pub log: Vec<(i64, String)>,
+    pub log: Vec<ActionLogLine>,
     /// When the action was queued.
     pub enqueued_ms: i64,
     /// When the agent started it; none if it has not started.
     pub started_ms: Option<i64>,
     /// When it finished; none if it has not finished.
     pub completed_ms: Option<i64>,
+}
+
+/// A line of `action-log`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ActionLogLine {
+    /// The number of its report within the run of the action.
+    pub report: u32,
+    /// The time in milliseconds since 1970.
+    pub at_ms: i64,
+    /// The text.
+    pub text: String,
 }
 
 /// Why an action has failed. The English is in `api::text::action`.

@@ -11,7 +11,7 @@ use crate::documents::blockers::{self, EntityId};
 use crate::documents::document_reads::Documents;
 use crate::documents::draft::{Draft, Key, PAGE_MAX, Reader, StoredDocument, parse};
 use crate::documents::effective_life;
-use crate::documents::prelude::{ActionDoc, ActionFailure, Model, UnitDoc, last_number};
+use crate::documents::prelude::{ActionDoc, ActionFailure, ActionLogLine, Model, UnitDoc, last_number};
 use crate::documents::refusal::Refusal;
 use crate::documents::sequence;
 use crate::lifecycle::machine::UNITS_MAX;
@@ -283,16 +283,16 @@ pub(crate) fn log(draft: &mut Draft, model: Model, unit: Uuid, reports: &[RunRep
     }
 }
 
-/// Appends log lines, each once: lines are sent early and again with the record. Other reports of the same
+/// Appends log lines, each once: lines are sent early and again with the record, and their numbers increase. Other reports of the same
 /// message take their bytes of the same transaction; the oldest lines are dropped to make room, and if that is
 /// not enough the parameters.
 fn append_log_lines(doc: &mut ActionDoc, reports: &[RunReport]) {
     let mut bytes = 0;
     for report in reports {
         if let ReportContent::ActionLog(text) = &report.what {
-            let line = (report.at_ms, text.clone());
-            if !doc.log.contains(&line) {
-                doc.log.push(line);
+            if doc.log.last().is_none_or(|last| last.report < report.number) {
+                let (report, at_ms) = (report.number, report.at_ms);
+                doc.log.push(ActionLogLine { report, at_ms, text: text.clone() });
             }
         } else {
             bytes += size(report);
@@ -302,7 +302,7 @@ fn append_log_lines(doc: &mut ActionDoc, reports: &[RunReport]) {
         doc.params.clear();
     }
     bytes += size(&doc.params);
-    let fits = |line: &&(i64, String)| {
+    let fits = |line: &&ActionLogLine| {
         bytes += size(line);
         bytes <= REPORTS_BYTES_MAX
     };

@@ -164,7 +164,7 @@ pub fn statuses(
             | Act::AcquireHookLock
             | Act::FetchBag(_)
             | Act::RecordOutcome(_)
-            | Act::PersistEvent(_),
+            | Act::ChangeLeadership(_),
         ) => UnitStatuses::new(
             workload,
             StatusInfo::new(AgentStatus::Executing, StatusMessage::Empty, since_ms),

@@ -88,6 +88,6 @@ pub struct StatusDoc<S = WorkloadStatus> {
 pub struct ReportNumber {
     /// The number of the run.
     pub run: u64,
-    /// The position within the run.
-    pub call: u32,
+    /// The number of the report within the run ([`RunReport::number`](crate::unit::writes::RunReport::number)).
+    pub report: u32,
 }

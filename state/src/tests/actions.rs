@@ -1,7 +1,7 @@
 //! Tests of actions: validated when they are enqueued, run at most once, cancelled with their unit.
 
 use crate::agents::record_validation::ACTIVITY_BYTES_MAX;
-use crate::documents::prelude::{ActionDoc, ActionFailure, StatusDoc};
+use crate::documents::prelude::{ActionDoc, ActionFailure, ActionLogLine, StatusDoc};
 use crate::lifecycle::unit;
 use crate::lifecycle::{action, machine};
 use crate::terms::activity::Activity;
@@ -88,15 +88,15 @@ fn an_action_is_checked_enqueued_and_finished_once() {
         })
         .expect("no refusal");
     assert_eq!((doc(&world, id).status, doc(&world, id).started_ms), (ActionStatus::Running, Some(60)));
-    let line = |call: u32| RunReport {
-        call,
-        at_ms: 70 + i64::from(call),
-        what: ReportContent::ActionLog(format!("line {call}")),
+    let line = |number: u32| RunReport {
+        number,
+        at_ms: 70 + i64::from(number),
+        what: ReportContent::ActionLog(format!("line {number}")),
     };
     let run = agent.local.run + 1;
     let reports = ReportsOfRun { run, reports: &[line(1)] };
     world.run(|draft, _| apply_report(draft, agent.session(), reports, None, 70)).expect("its session");
-    assert_eq!(doc(&world, id).log, [(71, "line 1".to_owned())]);
+    assert_eq!(doc(&world, id).log, [ActionLogLine { report: 1, at_ms: 71, text: "line 1".to_owned() }]);
     let mut record = agent.record(Operation::Action { id, name: "backup".into() }, Outcome::Ok);
     record.writes.action.results = json!({"size": 3}).as_object().expect("a map").clone();
     record.reports = vec![line(1), line(2)];
@@ -146,7 +146,7 @@ fn the_status_of_a_unit_is_the_same_before_and_after_its_actions() {
     agent.start(&mut world);
     let mut hook = agent.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
     let what = ReportContent::UnitStatus { status: WorkloadStatus::Active, message: "serves".into() };
-    hook.reports = vec![RunReport { call: 1, at_ms: 5, what }];
+    hook.reports = vec![RunReport { number: 1, at_ms: 5, what }];
     agent.commit(&mut world, hook);
     let statuses = |world: &World| -> (StatusDoc, StatusDoc<AgentStatus>) {
         let workload = read(world.reader(), &MODEL.unit_status(agent.unit));
@@ -285,9 +285,9 @@ fn the_largest_action_is_stored() {
     let large = json!({"to": "x".repeat(PARAMS_BYTES_MAX - 16)});
     let id = enqueue(&mut world, agent.unit, "backup", large).expect("it fits");
     for hook in 0..20 {
-        let line = |call| RunReport {
-            call,
-            at_ms: i64::from(hook * 100 + call),
+        let line = |number| RunReport {
+            number,
+            at_ms: i64::from(hook * 100 + number),
             what: ReportContent::ActionLog(text()),
         };
         let reports: Vec<RunReport> = (1..60).map(line).collect();
@@ -296,12 +296,15 @@ fn the_largest_action_is_stored() {
             .run(|draft, _| apply_report(draft, agent.session(), reports, None, 60))
             .expect("it always fits");
     }
-    let newest = doc(&world, id).log.last().map(|(at_ms, _)| *at_ms);
+    let newest = doc(&world, id).log.last().map(|line| line.at_ms);
     assert_eq!(newest, Some(1959), "the newest lines are kept");
     let mut record = agent.record(Operation::Action { id, name: "backup".into() }, Outcome::Ok);
     record.writes.action.results.insert("large".into(), "x".repeat(HOOK_WRITES_BYTES_MAX - 12).into());
-    let line =
-        |call| RunReport { call, at_ms: 3000, what: ReportContent::Log { level: Level::Info, text: text() } };
+    let line = |number| RunReport {
+        number,
+        at_ms: 3000,
+        what: ReportContent::Log { level: Level::Info, text: text() },
+    };
     record.reports = (1..=60).map(line).collect();
     agent.commit(&mut world, record);
     let ended = doc(&world, id);

@@ -24,12 +24,12 @@ const AFTER_RUN: u32 = u32::MAX;
 
 /// The number of a status that the agent sets before the charm is called in a run.
 fn before_run(run: u64) -> ReportNumber {
-    ReportNumber { run, call: 0 }
+    ReportNumber { run, report: 0 }
 }
 
 /// The number of a status that the agent sets when a run has finished.
 fn after_run(run: u64) -> ReportNumber {
-    ReportNumber { run, call: AFTER_RUN }
+    ReportNumber { run, report: AFTER_RUN }
 }
 
 /// Whether the log lines of one message are stored. The controller decides it before the transition, from what the unit
@@ -90,7 +90,7 @@ pub(crate) fn apply(
 ) -> Vec<DroppedWrite> {
     let ReportsOfRun { run, reports } = reports;
     let mut dropped = Vec::new();
-    for RunReport { call, at_ms, what } in reports {
+    for RunReport { number, at_ms, what } in reports {
         let mut log = |source: LogSource, level: &Level, text: &str| {
             let LogLines::Stored { dropped_before } = &mut log_lines else { return };
             let line =
@@ -98,16 +98,16 @@ pub(crate) fn apply(
             let lines = std::mem::take(dropped_before);
             if lines > 0 {
                 let dropped = line(LogSource::DroppedLines(lines), Level::Warning, String::new());
-                draft.put_once(&model.dropped_lines(unit, run, *call), &dropped);
+                draft.put_once(&model.dropped_lines(unit, run, *number), &dropped);
             }
-            draft.put_once(&model.log(unit, run, *call), &line(source, *level, text.to_owned()));
+            draft.put_once(&model.log(unit, run, *number), &line(source, *level, text.to_owned()));
         };
         match what {
             ReportContent::Log { level, text } => log(LogSource::JujuLog, level, text),
             ReportContent::Output { run, level, text } => log(LogSource::Run(run.clone()), level, text),
             ReportContent::UnitStatus { status, message } => {
                 let message = StatusMessage::OfCharm(message.clone());
-                let status = status_doc(*status, message, *at_ms, ReportNumber { run, call: *call });
+                let status = status_doc(*status, message, *at_ms, ReportNumber { run, report: *number });
                 put_newer(draft, &model.unit_status(unit), &status);
             }
             ReportContent::ApplicationStatus { status, message } => {
@@ -117,7 +117,7 @@ pub(crate) fn apply(
                     Some(grant) => {
                         // A run has fewer than 40 bits; beyond 2^24 generations the runs alone are compared.
                         let generation = grant.generation.min((1 << 24) - 1);
-                        let number = ReportNumber { run: (generation << 40) | run, call: *call };
+                        let number = ReportNumber { run: (generation << 40) | run, report: *number };
                         let message = StatusMessage::OfCharm(message.clone());
                         let status = status_doc(*status, message, *at_ms, number);
                         put_newer(draft, &model.application_status(doc.application), &status);
@@ -175,7 +175,7 @@ fn put_newer(draft: &mut Draft, key: &crate::documents::draft::Key<StatusDoc>, s
 
 /// Whether the charm itself set the status: the calls of a hook are numbered from 1.
 fn is_set_by_charm(status: &StatusDoc) -> bool {
-    !matches!(status.number.call, 0 | AFTER_RUN)
+    !matches!(status.number.report, 0 | AFTER_RUN)
 }
 
 /// The workload status that the agent sets before `hook` runs, even if the hook then fails; a status that the

@@ -3,7 +3,7 @@
 //!
 //! The agent fills in `Now` and performs `Next`; `resolve` computes one from the other.
 
-use super::local::{Event, Run};
+use super::local::Run;
 use super::record::Record;
 use super::relation_view::BagRequest;
 use crate::terms::cause::Cause;
@@ -119,8 +119,8 @@ pub enum Act {
     RecordOutcome(Record),
     /// A hook has requested a reboot: request it from the machine agent, and start no operation.
     Reboot,
-    /// Store this event.
-    PersistEvent(Event),
+    /// Store that the unit leads with this generation, or no longer leads.
+    ChangeLeadership(Option<u64>),
     /// Wait for a change.
     Wait(Wait),
 }

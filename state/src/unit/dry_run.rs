@@ -5,7 +5,7 @@
 
 use crate::terms::cause::Cause;
 use crate::terms::operation::Operation;
-use crate::unit::local::Local;
+use crate::unit::local::{Event, Local};
 use crate::unit::record::{Outcome, Record};
 use crate::unit::resolve::{Act, Now, next};
 use crate::unit::snapshot::Snapshot;
@@ -31,7 +31,7 @@ pub fn simulate_next(local: &mut Local, view: &Snapshot) -> SimulatedStep {
         match next(local, Some(view), &now).act {
             Act::Start(run) => return performed(local, run.operation),
             Act::RecordOutcome(record) => return SimulatedStep::Performs(Box::new(record)),
-            Act::PersistEvent(event) => local.apply(&event),
+            Act::ChangeLeadership(generation) => local.apply(&Event::LeadershipChanged(generation)),
             Act::Reattach(run) => return performed(local, run.operation),
             Act::Wait(wait) => return SimulatedStep::Waits(wait.causes),
             Act::Finish => return SimulatedStep::Finished,

@@ -135,7 +135,7 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Finished
         RunExit::Signal(signal) => failed(FailureReason::signal(signal)),
         RunExit::Failed(reason) => failed(reason),
     };
-    let last_call = reports.last().map_or(0, |report| report.call);
+    let last_report = reports.last().map_or(0, |report| report.number);
     let mut record = local.record(operation.clone(), outcome, now.wall_ms);
     // a failed hook publishes only its reports; an action's results are sent even if it failed
     if record.outcome.advances() {
@@ -156,7 +156,7 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Finished
         {
             *known = last_line;
         }
-        record.reports.push(RunReport { call: last_call + 1, at_ms: now.wall_ms, what });
+        record.reports.push(RunReport { number: last_report + 1, at_ms: now.wall_ms, what });
     }
     Some(record)
 }
@@ -175,7 +175,7 @@ fn bounded_reports(
         let text = (texts.omitted_lines)(omitted, run.number);
         let what = ReportContent::Output { run: Activity::from(&run.operation), level: Level::Warning, text };
         // calls are counted from 1, so that call 0 precedes the lines of this message
-        reports.push(RunReport { call: 0, at_ms: now.wall_ms, what });
+        reports.push(RunReport { number: 0, at_ms: now.wall_ms, what });
     }
     reports
 }
@@ -287,9 +287,9 @@ mod tests {
             is_charm_missing: false,
             commands: None,
         };
-        let report = |call: u32| {
-            let what = ReportContent::Log { level: Level::Info, text: call.to_string() };
-            RunReport { call, at_ms: 5, what }
+        let report = |number: u32| {
+            let what = ReportContent::Log { level: Level::Info, text: number.to_string() };
+            RunReport { number, at_ms: 5, what }
         };
         let lines: Vec<RunReport> = (1..=100).map(report).collect();
         let mut pending_reports = PendingReports::default();
@@ -304,7 +304,7 @@ mod tests {
         let (here, about) = failed.split_at(55);
         assert_eq!(here, &lines[45..], "the newest lines");
         let about: Vec<(u32, &ReportContent)> =
-            about.iter().map(|report| (report.call, &report.what)).collect();
+            about.iter().map(|report| (report.number, &report.what)).collect();
         let printed = |level, text: &str| {
             let (run, text) = (Activity::hook(HookName::UpdateStatus), text.to_owned());
             ReportContent::Output { run, level, text }
@@ -329,7 +329,7 @@ mod tests {
         let mut local = Local::new(Uuid(1), UnitName::new("web", 0));
         let now = Now { boot: "boot".to_owned(), since_boot_ms: 1, wall_ms: 5, ..Now::hypothetical() };
         let what = ReportContent::UnitStatus { status: WorkloadStatus::Blocked, message: String::new() };
-        let reports = vec![RunReport { call: 1, at_ms: 5, what }];
+        let reports = vec![RunReport { number: 1, at_ms: 5, what }];
         let started = |number, attempt| Run {
             number,
             operation: Operation::Hook(Hook::Install),
@@ -364,7 +364,7 @@ mod tests {
         let local = Local::new(Uuid(1), UnitName::new("web", 0));
         let now = Now { boot: "boot".to_owned(), since_boot_ms: 1, wall_ms: 5, ..Now::hypothetical() };
         let line = |text: &&str| RunReport {
-            call: 1,
+            number: 1,
             at_ms: 5,
             what: ReportContent::Output {
                 run: Activity::hook(HookName::Install),

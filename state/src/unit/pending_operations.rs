@@ -8,7 +8,7 @@
 use super::chosen_operation::{ChosenOperation, start};
 use super::decision::{Act, Now, is_link_fresh};
 use super::jitter::jitter;
-use super::local::{Episode, Event, FollowUp, Local, Run};
+use super::local::{Episode, FollowUp, Local, Run};
 use super::pending_relation_hook::{PendingHook, ThisUnit, pending_hook};
 use super::pending_storage_hook::detach_all;
 use super::record::{Outcome, Record, sha256_hex};
@@ -185,11 +185,11 @@ pub(super) fn created(
 /// before the hook ran.
 pub(super) fn leadership(local: &Local, now: &Now, alive: bool) -> Option<Act> {
     if local.follow_up == Some(FollowUp::LeaderElected) {
-        return now.leader_generation.is_none().then_some(Act::PersistEvent(Event::LeadershipChanged(None)));
+        return now.leader_generation.is_none().then_some(Act::ChangeLeadership(None));
     }
     let gained = alive && local.installed && local.follow_up.is_none() && now.leader_generation.is_some();
     (gained && now.leader_generation != local.elected_generation)
-        .then_some(Act::PersistEvent(Event::LeadershipChanged(now.leader_generation)))
+        .then_some(Act::ChangeLeadership(now.leader_generation))
 }
 
 /// Runs leader-settings-changed on a unit that has not observed the settings that its leader has stored.

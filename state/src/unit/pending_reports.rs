@@ -14,8 +14,8 @@ const PENDING_MAX: usize = 2 * REPORTS_MAX;
 #[derive(Clone, Debug, Default)]
 pub struct PendingReports {
     queue: VecDeque<RunReport>,
-    /// Every report up to this call was delivered or dropped.
-    delivered_call: u32,
+    /// Every report up to this number was delivered or dropped.
+    delivered: u32,
     dropped_lines: usize,
 }
 
@@ -27,7 +27,7 @@ impl PendingReports {
             && let Some(dropped) = self.queue.pop_front()
         {
             self.dropped_lines += usize::from(dropped.what.is_log_line());
-            self.delivered_call = dropped.call;
+            self.delivered = dropped.number;
         }
     }
 
@@ -41,15 +41,15 @@ impl PendingReports {
         self.queue.iter().take(REPORTS_MAX).cloned().collect()
     }
 
-    /// Removes the reports up to this call, because the controller has stored them.
-    pub fn acknowledge(&mut self, call: u32) {
-        self.delivered_call = self.delivered_call.max(call);
-        self.queue.retain(|report| report.call > call);
+    /// Removes the reports up to this number, because the controller has stored them.
+    pub fn acknowledge(&mut self, number: u32) {
+        self.delivered = self.delivered.max(number);
+        self.queue.retain(|report| report.number > number);
     }
 
     /// Returns the number of log lines that are never delivered if the run's record omits `omitted`.
     pub fn unreported_lines(&self, omitted: &[RunReport]) -> usize {
-        let is_lost = |report: &&RunReport| report.call > self.delivered_call && report.what.is_log_line();
+        let is_lost = |report: &&RunReport| report.number > self.delivered && report.what.is_log_line();
         self.dropped_lines + omitted.iter().filter(is_lost).count()
     }
 }
@@ -59,8 +59,12 @@ mod tests {
     use crate::unit::hook_context::{Level, ReportContent};
     use crate::unit::pending_reports::*;
 
-    fn line(call: u32) -> RunReport {
-        RunReport { call, at_ms: 0, what: ReportContent::Log { level: Level::Info, text: call.to_string() } }
+    fn line(number: u32) -> RunReport {
+        RunReport {
+            number,
+            at_ms: 0,
+            what: ReportContent::Log { level: Level::Info, text: number.to_string() },
+        }
     }
 
     #[test]
@@ -74,7 +78,7 @@ mod tests {
         assert_eq!(pending.unreported_lines(&lines[..45]), 5);
         // 60 lines are queued, 100 more arrive, and 120 fit: lines 41 to 80 are dropped
         (101..=200).map(line).for_each(|line| pending.push(&line));
-        assert_eq!(pending.next_batch()[0].call, 81);
+        assert_eq!(pending.next_batch()[0].number, 81);
         let omitted: Vec<RunReport> = (1..=145).map(line).collect();
         assert_eq!(pending.unreported_lines(&omitted), 40 + 65);
         pending.acknowledge(140);

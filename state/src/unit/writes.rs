@@ -202,7 +202,7 @@ pub enum ReportContent {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunReport {
     /// The number of the report within its run, from 1.
-    pub call: u32,
+    pub number: u32,
     /// The wall clock in milliseconds since 1970, for display only.
     pub at_ms: i64,
     /// The status or line.

@@ -156,7 +156,7 @@ fn next_operation_causes(
             | Act::Reattach(_)
             | Act::AcquireHookLock
             | Act::RecordOutcome(_)
-            | Act::PersistEvent(_),
+            | Act::ChangeLeadership(_),
         )
         | None => Vec::new(),
     }

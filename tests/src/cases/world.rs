@@ -85,7 +85,7 @@ pub struct World {
     pub reply_lost: bool,
     /// The agent crashes before the process of this operation starts, after it has stored the operation's start.
     pub crash_before_start: Option<String>,
-    /// The agent crashes after it has stored the next event of [`Act::PersistEvent`].
+    /// The agent crashes after it has stored the next change of its leadership.
     pub crash_after_event: bool,
     /// The controller and the disk at the last `save`, for the two `restore` commands.
     pub saved: Option<Box<(Controller, Local)>>,
@@ -266,8 +266,8 @@ impl World {
                     self.local.apply(&Event::Finished(record));
                     self.mark_idle();
                 }
-                Act::PersistEvent(event) => {
-                    self.local.apply(&event);
+                Act::ChangeLeadership(generation) => {
+                    self.local.apply(&Event::LeadershipChanged(generation));
                     if std::mem::take(&mut self.crash_after_event) {
                         self.process = None;
                     }

@@ -221,11 +221,11 @@ impl State {
                 state.commit(index, &record);
                 found.push((step(Actor::Agent, format!("records {}", record.operation)), state));
             }
-            Act::PersistEvent(event) => {
-                let mut persisted = local.clone();
-                persisted.apply(&event);
-                let what = format!("persists {event:?}");
-                found.push((step(Actor::Agent, what), with(&persisted, self.crash)));
+            Act::ChangeLeadership(generation) => {
+                let mut changed = local.clone();
+                changed.apply(&Event::LeadershipChanged(generation));
+                let what = format!("stores that it leads with {generation:?}");
+                found.push((step(Actor::Agent, what), with(&changed, self.crash)));
             }
             Act::Wait(_) | Act::Finish => {}
             act @ (Act::Reattach(_) | Act::AcquireHookLock | Act::FetchBag(_) | Act::Reboot) => {

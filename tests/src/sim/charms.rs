@@ -273,7 +273,7 @@ fn number_reports(
     let call = u32::try_from(number + 1).expect("scripts are short");
     let at_ms = world.wall_ms();
     let new: Vec<RunReport> =
-        reply.reports.iter().map(|what| RunReport { call, at_ms, what: what.clone() }).collect();
+        reply.reports.iter().map(|what| RunReport { number: call, at_ms, what: what.clone() }).collect();
     reports.extend(new.clone());
     new
 }

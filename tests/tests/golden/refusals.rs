@@ -180,7 +180,7 @@ examples! { record: RecordRefusal {
     TooFarAhead { counter: Counter::Run, number: 2_000_000, last: 3, max: 1_048_579 },
     TooFarAhead { counter: Counter::Record, number: 2_000_000, last: 3, max: 1_048_579 },
     TooManyReports { count: 3_000, max: 2_000 },
-    CallTooLarge { call: u32::MAX, max: u32::MAX - 1 },
+    ReportNumberTooLarge { number: u32::MAX, max: u32::MAX - 1 },
     InvalidHookName { name: own("install\n") },
     NulInSetting { key: own("a\0b") },
     ReservedStatus { status: WorkloadStatus::Terminated },

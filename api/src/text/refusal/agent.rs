@@ -85,7 +85,9 @@ fn record_message(reason: &RecordRefusal) -> String {
             format!("{what} {number} is too far ahead of {what} {last}: at most {max}")
         }
         RecordRefusal::TooManyReports { count, max } => format!("{count} lines and statuses, at most {max}"),
-        RecordRefusal::CallTooLarge { call, max } => format!("report {call} of a run: at most {max}"),
+        RecordRefusal::ReportNumberTooLarge { number, max } => {
+            format!("report {number} of a run: at most {max}")
+        }
         RecordRefusal::InvalidHookName { name } => format!("{name:?} is not the name of a hook or an action"),
         RecordRefusal::NulInSetting { key } => {
             format!("relation setting {key:?} contains NUL, which no setting may contain")

@@ -54,7 +54,7 @@ pub(super) async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
     };
     fixture.commit(&mut local, written).await;
     let reports = [RunReport {
-        call: 1,
+        number: 1,
         at_ms: 1,
         what: ReportContent::Log { level: Level::Info, text: "hello".into() },
     }];

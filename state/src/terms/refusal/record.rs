@@ -107,10 +107,10 @@ pub enum RecordRefusal {
         /// The most that are allowed.
         max: usize,
     },
-    /// The number of a call is too large.
-    CallTooLarge {
+    /// The number of a report is too large.
+    ReportNumberTooLarge {
         /// The number.
-        call: u32,
+        number: u32,
         /// The largest number that is allowed.
         max: u32,
     },
@@ -169,7 +169,7 @@ impl RecordRefusal {
             | RecordRefusal::PendingHookOfNoMember
             | RecordRefusal::TooFarAhead { .. }
             | RecordRefusal::TooManyReports { .. }
-            | RecordRefusal::CallTooLarge { .. }
+            | RecordRefusal::ReportNumberTooLarge { .. }
             | RecordRefusal::InvalidHookName { .. }
             | RecordRefusal::NulInSetting { .. }
             | RecordRefusal::ReservedStatus { .. }

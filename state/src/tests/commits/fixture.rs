@@ -18,12 +18,12 @@ pub fn change(key: &str, value: &str) -> BagChange {
     BagChange::from([(key.to_owned(), value.to_owned())])
 }
 
-pub fn run_report(call: u32, what: ReportContent) -> RunReport {
-    RunReport { call, at_ms: 2000 + i64::from(call), what }
+pub fn run_report(number: u32, what: ReportContent) -> RunReport {
+    RunReport { number, at_ms: 2000 + i64::from(number), what }
 }
 
-pub fn status(call: u32, message: &str) -> RunReport {
-    run_report(call, ReportContent::UnitStatus { status: WorkloadStatus::Active, message: message.into() })
+pub fn status(number: u32, message: &str) -> RunReport {
+    run_report(number, ReportContent::UnitStatus { status: WorkloadStatus::Active, message: message.into() })
 }
 
 /// The message that a charm set.
@@ -31,8 +31,8 @@ pub fn of_charm(text: &str) -> StatusMessage {
     StatusMessage::OfCharm(text.to_owned())
 }
 
-pub fn log(call: u32, text: &str) -> RunReport {
-    run_report(call, ReportContent::Log { level: Level::Info, text: text.into() })
+pub fn log(number: u32, text: &str) -> RunReport {
+    run_report(number, ReportContent::Log { level: Level::Info, text: text.into() })
 }
 
 pub fn hook(agent: &Agent) -> Record {

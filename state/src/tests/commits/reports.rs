@@ -233,9 +233,9 @@ fn dropped_lines_are_stated_after_the_next_stored_line() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let agent = Agent::attach(&mut world, "web/0");
-    let mut apply = |call: u32, log_lines: LogLines| {
+    let mut apply = |number: u32, log_lines: LogLines| {
         let what = ReportContent::Log { level: Level::Info, text: "t".into() };
-        let reports = vec![RunReport { call, at_ms: 1, what }];
+        let reports = vec![RunReport { number, at_ms: 1, what }];
         let early = Valid::report(EarlyReport { run: 1, reports, executing: None, executing_for_ms: 0 })
             .expect("it is bounded");
         let session = agent.session();

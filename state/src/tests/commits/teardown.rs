@@ -2,14 +2,14 @@
 
 use crate::terms::refusal::record::RecordRefusal;
 use crate::tests::commits::fixture::hook;
-use crate::tests::subordinates::fixture::qs;
+use crate::tests::subordinates::fixture::related_subordinate;
 use crate::tests::*;
 
 /// A person who has the token of one unit could end the unit and its subordinates, as if a user had removed it.
 #[test]
 fn an_alive_unit_cannot_end_itself() {
     let mut world = World::new();
-    let (_, web, logging) = qs(&mut world);
+    let (_, web, logging) = related_subordinate(&mut world);
     let failed = Outcome::Failed { reason: FailureReason::exit(1), retry: None };
     let mut records = Vec::new();
     for last in [Hook::Stop, Hook::Remove] {

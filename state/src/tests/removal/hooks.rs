@@ -211,7 +211,7 @@ fn decides(world: &World, agent: &mut Agent) -> Option<Operation> {
         let now = Now { boot: "b".to_owned(), ..Now::hypothetical() };
         match next(&agent.local, Some(&view), &now).act {
             Act::Start(run) => return Some(run.operation),
-            Act::PersistEvent(event) => agent.local.apply(&event),
+            Act::ChangeLeadership(generation) => agent.local.apply(&Event::LeadershipChanged(generation)),
             Act::RecordOutcome(record) => return Some(record.operation),
             _ => return None,
         }

@@ -11,7 +11,7 @@ pub fn started(world: &mut World, name: &str) -> Agent {
 }
 
 /// web/0 with its subordinate logging/0, related by `juju-info`.
-pub fn qs(world: &mut World) -> (Uuid, Agent, Agent) {
+pub fn related_subordinate(world: &mut World) -> (Uuid, Agent, Agent) {
     world.deploy("web", "web", 1);
     world.deploy("logging", "logging", 0);
     let id = world.integrate("web", "logging").expect("the endpoints are compatible");

@@ -5,7 +5,9 @@ use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{application, machine, unit};
 use crate::terms::cause::{Duty, Entity, RelationName};
 use crate::terms::owner::Owner;
-use crate::tests::subordinates::fixture::{destroy, document, head, qs, shown, started, subordinate_refused};
+use crate::tests::subordinates::fixture::{
+    destroy, document, head, related_subordinate, shown, started, subordinate_refused,
+};
 use crate::tests::*;
 
 #[test]
@@ -39,7 +41,7 @@ fn scenario_118_a_principal_that_enters_creates_its_subordinate() {
 #[test]
 fn a_dying_principal_is_a_blocker_beside_its_subordinate_until_it_waits_only_for_that() {
     let mut world = World::new();
-    let (id, mut web, _logging) = qs(&mut world);
+    let (id, mut web, _logging) = related_subordinate(&mut world);
     let app = read(world.reader(), &MODEL.application_name("web")).expect("the application exists");
     let on = document(&world, web.unit).machine;
     world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("the removal is accepted");
@@ -125,7 +127,7 @@ fn scenario_119_containers_are_separate() {
 #[test]
 fn scenario_120_a_principal_is_dead_only_after_its_subordinate_is_removed() {
     let mut world = World::new();
-    let (id, mut web, mut logging) = qs(&mut world);
+    let (id, mut web, mut logging) = related_subordinate(&mut world);
     world.run(|draft, _| unit::destroy(draft, MODEL, web.unit, 60)).expect("the removal is accepted");
     assert_eq!(world.life(logging.unit), Some(Life::Dying), "I23, at the same revision");
     assert!(!world.sent[&logging.unit].is_empty(), "a delta is sent to the subordinate");
@@ -142,7 +144,7 @@ fn scenario_120_a_principal_is_dead_only_after_its_subordinate_is_removed() {
 fn a_subordinate_is_dying_if_anything_above_it_is() {
     let beginning = || {
         let mut world = World::new();
-        let (_, web, logging) = qs(&mut world);
+        let (_, web, logging) = related_subordinate(&mut world);
         (world, web, logging)
     };
     let name = |world: &World, name| read(world.reader(), &MODEL.application_name(name)).expect("there");
@@ -162,7 +164,7 @@ fn a_subordinate_is_dying_if_anything_above_it_is() {
 #[test]
 fn scenario_121_the_subordinate_is_dying_once_the_last_container_relation_is_removed() {
     let mut world = World::new();
-    let (id, mut web, mut logging) = qs(&mut world);
+    let (id, mut web, mut logging) = related_subordinate(&mut world);
     assert_eq!(destroy(&mut world, id), Destroyed::Dying);
     assert_eq!(world.life(logging.unit), Some(Life::Dying));
     assert_eq!(world.life(web.unit), Some(Life::Alive));
@@ -202,7 +204,7 @@ fn scenario_122_a_subordinate_remains_alive_while_one_relation_exists() {
 #[test]
 fn scenario_123_a_subordinate_is_not_removed_by_itself() {
     let mut world = World::new();
-    let (_, _, logging) = qs(&mut world);
+    let (_, _, logging) = related_subordinate(&mut world);
     let answer = world.run(|draft, _| unit::destroy(draft, MODEL, logging.unit, 60));
     assert_eq!(refused(answer), reason(UnitRefusal::Subordinate { unit: UnitName::new("logging", 0) }));
 }
@@ -210,7 +212,7 @@ fn scenario_123_a_subordinate_is_not_removed_by_itself() {
 #[test]
 fn scenario_124_a_subordinate_application_is_removed_after_its_units() {
     let mut world = World::new();
-    let (id, mut web, mut logging) = qs(&mut world);
+    let (id, mut web, mut logging) = related_subordinate(&mut world);
     let app = read(world.reader(), &MODEL.application_name("logging")).expect("the application exists");
     world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("the removal is accepted");
     assert_eq!((world.life(id), world.life(logging.unit)), (Some(Life::Dying), Some(Life::Dying)));
@@ -223,7 +225,7 @@ fn scenario_124_a_subordinate_application_is_removed_after_its_units() {
 #[test]
 fn scenario_125_a_new_relation_does_not_revive_a_dying_subordinate() {
     let mut world = World::new();
-    let (old, mut web, mut logging) = qs(&mut world);
+    let (old, mut web, mut logging) = related_subordinate(&mut world);
     destroy(&mut world, old);
     web.leave(&mut world, old);
     logging.leave_by_broken(&mut world, old);
@@ -244,7 +246,7 @@ fn scenario_125_a_new_relation_does_not_revive_a_dying_subordinate() {
 #[test]
 fn a_subordinate_has_ordinary_relations_too() {
     let mut world = World::new();
-    let (_, web, mut logging) = qs(&mut world);
+    let (_, web, mut logging) = related_subordinate(&mut world);
     world.deploy("db", "db", 1);
     let id = world.integrate("logging", "db").expect("the endpoints are compatible");
     let mut db = started(&mut world, "db/0");
@@ -278,7 +280,7 @@ fn a_subordinate_that_never_started_is_removed_with_its_relation() {
 #[test]
 fn a_subordinate_does_not_belong_to_relations_of_other_principals() {
     let mut world = World::new();
-    let (_, _, logging) = qs(&mut world);
+    let (_, _, logging) = related_subordinate(&mut world);
     world.deploy("shop", "shop", 1);
     let other = world.integrate("shop:logs", "logging").expect("the endpoints are compatible");
     let mut shop = started(&mut world, "shop/0");

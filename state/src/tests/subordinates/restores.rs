@@ -3,7 +3,9 @@
 use crate::documents::effective_life;
 use crate::lifecycle::unit;
 use crate::terms::refusal::record::RecordRefusal;
-use crate::tests::subordinates::fixture::{destroy, document, head, qs, started, subordinate_refused};
+use crate::tests::subordinates::fixture::{
+    destroy, document, head, related_subordinate, started, subordinate_refused,
+};
 use crate::tests::*;
 
 /// The store is restored from a backup before the entry: the principal resyncs and gets a subordinate.
@@ -37,7 +39,7 @@ fn an_entry_of_a_resync_creates_a_subordinate_within_the_transaction_bounds() {
 #[test]
 fn a_resync_that_cannot_create_its_subordinate_yet_leaves_the_relation_and_enters_it_later() {
     let mut world = World::new();
-    let (before, mut web, mut logging) = qs(&mut world);
+    let (before, mut web, mut logging) = related_subordinate(&mut world);
     destroy(&mut world, before);
     web.leave(&mut world, before);
     logging.leave(&mut world, before);
@@ -74,7 +76,7 @@ fn a_resync_that_cannot_create_its_subordinate_yet_leaves_the_relation_and_enter
 #[test]
 fn a_unit_that_had_run_stop_is_removed_although_the_restored_store_has_it_alive() {
     let mut world = World::new();
-    let (id, mut web, logging) = qs(&mut world);
+    let (id, mut web, logging) = related_subordinate(&mut world);
     let (older, unsent) = (world.copy(), web.clone());
     let peers = read(world.reader(), &MODEL.relation_key(&"web:ring".parse().expect("the ends")))
         .expect("a peer relation");
@@ -126,7 +128,7 @@ fn a_unit_that_had_run_stop_is_removed_although_the_restored_store_has_it_alive(
 #[test]
 fn a_subordinate_that_had_run_stop_before_a_restore_is_replaced() {
     let mut world = World::new();
-    let (id, mut web, mut logging) = qs(&mut world);
+    let (id, mut web, mut logging) = related_subordinate(&mut world);
     let (mut older, mut before) = (world.copy(), web.clone());
     destroy(&mut world, id);
     web.leave(&mut world, id);

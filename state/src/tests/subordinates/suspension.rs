@@ -2,7 +2,7 @@
 
 use crate::documents::prelude::ScopeDoc;
 use crate::lifecycle::unit::Destroyed;
-use crate::tests::subordinates::fixture::{destroy, head, qs};
+use crate::tests::subordinates::fixture::{destroy, head, related_subordinate};
 use crate::tests::*;
 
 fn suspend(world: &mut World, id: Uuid, message: &str) -> Result<(), Refusal> {
@@ -51,7 +51,7 @@ fn a_peer_relation_is_not_suspended() {
 #[test]
 fn a_suspended_container_relation_keeps_its_subordinate() {
     let mut world = World::new();
-    let (id, mut web, mut logging) = qs(&mut world);
+    let (id, mut web, mut logging) = related_subordinate(&mut world);
     suspend(&mut world, id, "").expect("the relation can be suspended");
     web.leave(&mut world, id);
     logging.leave_by_broken(&mut world, id);

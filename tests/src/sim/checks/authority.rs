@@ -50,9 +50,9 @@ impl Check for Authority {
             }
             Fact::Reported { unit, run, reports, executes, .. } => {
                 let is_status = |report: &&RunReport| matches!(report.what, ReportContent::UnitStatus { .. });
-                let calls = reports.iter().filter(is_status).map(|report| report.call);
-                let calls = calls.chain(executes.then_some(0));
-                self.statuses.extend(calls.map(|call| (*unit, ReportNumber { run: *run, call })));
+                let numbers = reports.iter().filter(is_status).map(|report| report.number);
+                let numbers = numbers.chain(executes.then_some(0));
+                self.statuses.extend(numbers.map(|report| (*unit, ReportNumber { run: *run, report })));
                 let versions = reports.iter().filter_map(|report| match &report.what {
                     ReportContent::WorkloadVersion(version) => Some((*unit, version.clone())),
                     _ => None,

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
 pub struct EarlyReports {
-    /// The epochs of the messages with a report, by unit, run and call.
+    /// The epochs of the messages with a report, by unit, run and report.
     epochs: BTreeMap<(Uuid, u64, u32), BTreeSet<u64>>,
 }
 
@@ -23,9 +23,9 @@ impl EarlyReports {
         let epochs = self.epochs.get(&reports)?;
         let session = read(commit.reader, &commit.model.session(reports.0))?;
         (!epochs.contains(&session.epoch)).then(|| {
-            let (unit, run, call) = reports;
+            let (unit, run, report) = reports;
             let newest = session.epoch;
-            format!("{unit}: report {run}/{call} of epochs {epochs:?} is accepted in epoch {newest}")
+            format!("{unit}: report {run}/{report} of epochs {epochs:?} is accepted in epoch {newest}")
         })
     }
 }
@@ -38,7 +38,7 @@ impl Check for EarlyReports {
     fn observe(&mut self, fact: &Fact, _found: &mut Vec<String>) {
         if let Fact::Reported { unit, epoch, run, reports, .. } = fact {
             for report in reports {
-                self.epochs.entry((*unit, *run, report.call)).or_default().insert(*epoch);
+                self.epochs.entry((*unit, *run, report.number)).or_default().insert(*epoch);
             }
         }
     }
@@ -55,17 +55,17 @@ impl Check for EarlyReports {
                         continue;
                     };
                     let Some(status) = read(commit.reader, &commit.model.unit_status(unit)) else { continue };
-                    let ReportNumber { run, call } = status.number;
-                    found.extend(self.rejected_epoch(commit, (unit, run, call)));
+                    let ReportNumber { run, report } = status.number;
+                    found.extend(self.rejected_epoch(commit, (unit, run, report)));
                 }
                 Kind::Log => {
                     let parts: Vec<&str> = parts(&change.key).rest.split('/').collect();
-                    let [unit, run, call] = parts[..] else { continue };
-                    let (Ok(unit), Ok(run), Ok(call)) = (unit.parse(), run.parse(), call.parse()) else {
+                    let [unit, run, report] = parts[..] else { continue };
+                    let (Ok(unit), Ok(run), Ok(report)) = (unit.parse(), run.parse(), report.parse()) else {
                         continue;
                     };
                     if !recording_units.contains(&unit) {
-                        found.extend(self.rejected_epoch(commit, (unit, run, call)));
+                        found.extend(self.rejected_epoch(commit, (unit, run, report)));
                     }
                 }
                 Kind::ApplicationStatus => {

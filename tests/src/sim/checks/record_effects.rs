@@ -146,7 +146,7 @@ impl Check for RecordEffects {
             }
             for report in &record.reports {
                 let ReportContent::UnitStatus { message, .. } = &report.what else { continue };
-                let number = ReportNumber { run: record.run, call: report.call };
+                let number = ReportNumber { run: record.run, report: report.number };
                 let shown = read(reader, &model.unit_status(unit)).unwrap_or_default();
                 if shown.number < number
                     || (shown.number == number && shown.message != StatusMessage::OfCharm(message.clone()))

@@ -40,8 +40,8 @@ fn exited_by_itself(outcome: &Outcome) -> bool {
 
 impl StatusDelivery {
     fn record(&mut self, folder: Uuid, run: u64, reports: &[RunReport]) {
-        for RunReport { call, what, .. } in reports {
-            let number = ReportNumber { run, call: *call };
+        for RunReport { number, what, .. } in reports {
+            let number = ReportNumber { run, report: *number };
             match what {
                 ReportContent::UnitStatus { message, .. } => {
                     self.reports.insert(folder, (number, message.clone()));
@@ -93,7 +93,7 @@ impl Check for StatusDelivery {
             self.lines.remove(&folder);
             let memory = record.resync_local.as_ref().and_then(|memory| memory.status.clone());
             let last = memory
-                .map(|(_, message)| (folder, (ReportNumber { run: record.run, call: u32::MAX }, message)));
+                .map(|(_, message)| (folder, (ReportNumber { run: record.run, report: u32::MAX }, message)));
             self.reports.extend(last);
         }
         self.record(folder, record.run, &record.reports);
@@ -124,9 +124,9 @@ impl Check for StatusDelivery {
 
     fn check_final_state(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
         for agent in &end.agents {
-            for ReportNumber { run, call } in self.lines.get(&agent.folder).into_iter().flatten() {
-                if read(end.reader, &end.model.log(agent.unit, *run, *call)).is_none() {
-                    found.push(format!("{}: log line {call} of run {run} is not in the log", agent.name));
+            for ReportNumber { run, report } in self.lines.get(&agent.folder).into_iter().flatten() {
+                if read(end.reader, &end.model.log(agent.unit, *run, *report)).is_none() {
+                    found.push(format!("{}: log line {report} of run {run} is not in the log", agent.name));
                 }
             }
             let Some((number, message)) = self.reports.get(&agent.folder) else { continue };

@@ -15,7 +15,7 @@ mod output;
 
 use core::ffi::CStr;
 
-use hook_client::shim::{DISK_FULL_RETRY_MS, HOOK_PID, OUTCOME, SHIM_PID, start_time};
+use hook_client::shim::{DISK_FULL_RETRY_MS, EXIT, FAILED, HOOK_PID, OUTCOME, SHIM_PID, SIGNAL, start_time};
 
 use crate::error_output::{Digits, decimal};
 use crate::kernel::child::{self, ChildStack, End, Hook, NotStarted};
@@ -213,14 +213,14 @@ fn write_outcome(run_folder: RunFolder, outcome: &Outcome, program: &[u8]) -> Re
     let digits = &mut Digits::default();
     match *outcome {
         Outcome::Ended(End::Exit(code)) => {
-            run_folder.write_atomic(OUTCOME, &[b"exit ", decimal(code.into(), digits)])
+            run_folder.write_atomic(OUTCOME, &[EXIT.as_bytes(), b" ", decimal(code.into(), digits)])
         }
         Outcome::Ended(End::Signal(signal)) => {
-            run_folder.write_atomic(OUTCOME, &[b"signal ", decimal(signal.into(), digits)])
+            run_folder.write_atomic(OUTCOME, &[SIGNAL.as_bytes(), b" ", decimal(signal.into(), digits)])
         }
         Outcome::NotStarted(errno) => {
             let errno = decimal(errno.0.into(), digits);
-            run_folder.write_atomic(OUTCOME, &[b"failed ", errno, b" fork/exec ", program])
+            run_folder.write_atomic(OUTCOME, &[FAILED.as_bytes(), b" ", errno, b" fork/exec ", program])
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Sample answers of a controller: the model, unit and task of spec/clients.md 2.4, 3.3 and 3.5.
+//! Sample answers of a controller for the tests of commands, one function for each kind of answer. The status, the unit and
+//! the task are those of spec/clients.md 2.4, 3.3 and 3.5.
 #![allow(dead_code)] // each test file uses what it needs
 
 pub mod fake;
@@ -230,7 +231,7 @@ pub fn sample_task() -> ActionDoc {
             ("nested".to_owned(), json!({ "a": "1" })),
         ]),
         process: Some(ProcessResult::default()),
-        log: vec![(NOW_MS, "posting".to_owned())],
+        log: vec![ActionLogLine { report: 1, at_ms: NOW_MS, text: "posting".to_owned() }],
         enqueued_ms: NOW_MS,
         started_ms: Some(NOW_MS),
         completed_ms: Some(NOW_MS),
