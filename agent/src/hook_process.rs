@@ -16,7 +16,7 @@ pub mod run_files;
 mod run_folders;
 
 use host::backoff::Backoff;
-use host::file::{write_atomic, write_atomic_unsynced};
+use host::file::{ignore_not_found, write_atomic, write_atomic_unsynced};
 use host::lock::Lock;
 pub use remaining_processes::kill_remaining_processes;
 use run_files::{RunFile, create_file, read_outcome};
@@ -28,7 +28,7 @@ use crate::hook_session::{ControllerRequest, HookSession};
 use crate::ports::HookHost;
 use crate::reboot_request::HOOK_LOCK;
 use crate::tool_socket::{ContextState, ToolCall, closed_reply};
-use api::text::log::{more_bytes, omitted_lines};
+use api::text::log::{WITHHELD_OUTPUT, more_bytes, omitted_lines};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use commands::{SecretAnswer, SecretRequest};
 use hook_client::shim;
@@ -329,13 +329,18 @@ impl LocalCharmHost {
         let run_folder = self.folder.run(run.number);
         let exit = read_outcome(&run_folder).unwrap_or(RunExit::Interrupted);
         let requests_reboot = session.requests_reboot();
+        let is_maskable = !session.has_unknown_contents();
         let (mut writes, mut reports) = session.close();
         if matches!(run.operation, Operation::Action { .. }) {
             writes.action.process = process_result(&run_folder, &exit);
         }
         // An interrupted hook prints its output again when it is repeated. A hook that requested its end by a
         // reboot did not fail: its output is final.
-        let printed = masked_output(&run_folder, &self.secrets.take());
+        let secrets = self.secrets.take();
+        let printed = match is_maskable {
+            true => masked_output(&run_folder, &secrets),
+            false => withheld_output(&run_folder),
+        };
         if exit != RunExit::Interrupted || requests_reboot {
             reports.extend(output_lines(&printed, run, reports.last().map_or(0, |last| last.number)));
         }
@@ -397,9 +402,23 @@ fn masked_output(run_folder: &Path, secrets: &SecretMask) -> String {
     let Some(masked) = secrets.masked(&printed) else { return printed };
     if let Err(error) = write_atomic_unsynced(&path, masked.as_bytes()) {
         tracing::error!("cannot mask the contents of secrets in {}: {error}", path.display());
-        fs::remove_file(&path).ok();
+        delete_output(&path);
     }
     masked
+}
+
+/// Deletes the output of a hook in which the contents of secrets cannot be masked. Returns a line that says so.
+fn withheld_output(run_folder: &Path) -> String {
+    delete_output(&run_folder.join(shim::OUTPUT));
+    let mut entry = [0; shim::ENTRY_BYTES_MAX];
+    String::from_utf8_lossy(shim::encode_entry(shim::STDERR, WITHHELD_OUTPUT.as_bytes(), &mut entry))
+        .into_owned()
+}
+
+fn delete_output(path: &Path) {
+    if let Err(error) = ignore_not_found(fs::remove_file(path)) {
+        tracing::error!("cannot delete {}, which contains secrets: {error}", path.display());
+    }
 }
 
 /// The output of the charm as log lines: stderr as warnings (spec/hook-tools.md 5.6). stdout has level DEBUG,

@@ -84,6 +84,8 @@ pub struct HookSession<'a> {
     resource: Option<Result<String, String>>,
     /// Whether it was logged that the file of the calls is full: this is logged once.
     is_full: bool,
+    /// Whether an earlier agent has answered calls about secrets, whose contents are not stored.
+    has_unknown_contents: bool,
 }
 
 impl<'a> HookSession<'a> {
@@ -111,6 +113,7 @@ impl<'a> HookSession<'a> {
             secret: None,
             resource: None,
             is_full: false,
+            has_unknown_contents: false,
         }
     }
 
@@ -190,6 +193,7 @@ impl<'a> HookSession<'a> {
 
     /// Repeats the effect of a call whose inputs are not stored.
     fn replay_confidential(&mut self, call: &ConfidentialCall) {
+        self.has_unknown_contents = true;
         self.last_call = call.call;
         self.context.restrict_leadership(call.is_leader);
         if let Some(effect) = &call.effect {
@@ -201,6 +205,12 @@ impl<'a> HookSession<'a> {
             let printed = StoredBytes::new(effect.printed.as_deref().unwrap_or_default().as_bytes());
             self.answered.insert(call.id.clone(), (call.code, printed, StoredBytes::new(b"")));
         }
+    }
+
+    /// Whether the hook may print contents of secrets that this agent cannot mask, because an earlier one has answered the
+    /// calls about them.
+    pub fn has_unknown_contents(&self) -> bool {
+        self.has_unknown_contents
     }
 
     /// Adds the controller's answer about a secret that a call needs.

@@ -226,8 +226,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
         }
     }
 
-    /// Reports presence and health, concurrently with the watch, so that neither waits for the other on a dead
-    /// connection. The controller reports this agent as late when its presence is overdue by
+    /// Reports presence and health, concurrently with the watch. The controller reports this agent as late when its presence is overdue by
     /// [`api::EXAMINATION_INTERVAL_MS`].
     async fn report_presence(&self) -> Infallible {
         let mut due_ms = 0;
@@ -261,8 +260,8 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
 
     /// Reports what has changed in the health of the unit agents. A report that is lost is repeated with the next one.
     async fn report_health(&self) {
-        // two concurrent reports could arrive in the other order
-        let _turn = self.health_report.lock().await;
+        // Two concurrent reports could arrive in the other order. The one that is being sent is followed by another soon.
+        let Ok(_turn) = self.health_report.try_lock() else { return };
         let mut found = self.failed_deployments.borrow().clone();
         // what prevents the listing is logged when the plan is applied
         for (unit, folder) in self.deployments.deployed().unwrap_or_default() {
@@ -279,7 +278,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
 
     /// Reports which recalls are obstructed, if that has changed. A report that is lost is repeated with the next one.
     async fn report_obstructed_recalls(&self) {
-        let _turn = self.recall_report.lock().await;
+        let Ok(_turn) = self.recall_report.try_lock() else { return };
         let unreported = self.obstructed.borrow().unreported();
         if let Some(recalls) = unreported
             && self.api.handle(ReportObstructedRecalls { recalls: recalls.clone() }).await.is_ok()

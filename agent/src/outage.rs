@@ -20,10 +20,10 @@ pub const LINK_BACKOFF: Backoff = Backoff::new(LINK_RETRY_FIRST_MS, LINK_RETRY_M
 /// contain numbers and differ.
 const ERRORS_MAX: usize = 8;
 
-/// An outage without a failure for this long has ended without a success: its request is no longer made, for example because
-/// the bag that it fetched is not needed any more. Longer than every pause between attempts; the longest is 60 s, after a
-/// refused record.
-const ABANDONED_AFTER_MS: u64 = 120_000;
+/// An outage whose request has not failed for this long has ended without a success: the request is no longer made, for
+/// example because the bag that it fetched is not needed any more. Longer than the longest pause between attempts (60 s,
+/// after a refused record) and the longest attempt (512 s, for an archive).
+const ABANDONED_AFTER_MS: u64 = 60_000 + 512_000;
 
 /// The kind of request that failed. An outage ends when a request of the same kind succeeds: the watch works
 /// while a full store accepts no record.
@@ -43,6 +43,7 @@ pub enum Channel {
 pub struct Outage {
     channel: Channel,
     since_ms: u64,
+    /// The last failure of this channel.
     last_failure_ms: u64,
     errors: Vec<String>,
 }
@@ -50,13 +51,14 @@ pub struct Outage {
 impl Outage {
     /// Notes a failed request. Returns a line for the log if the error is new.
     pub fn record_failure(&mut self, channel: Channel, error: &ApiError, now_ms: u64) -> Option<String> {
-        if now_ms.saturating_sub(self.last_failure_ms) > ABANDONED_AFTER_MS {
+        let is_abandoned = now_ms.saturating_sub(self.last_failure_ms) > ABANDONED_AFTER_MS;
+        if self.errors.is_empty() || is_abandoned {
             self.errors.clear();
-        }
-        self.last_failure_ms = now_ms;
-        if self.errors.is_empty() {
             self.channel = channel;
             self.since_ms = now_ms;
+        }
+        if channel == self.channel {
+            self.last_failure_ms = now_ms;
         }
         let text = error.to_string().lines().map(str::trim).collect::<Vec<_>>().join("; ");
         if self.errors.len() >= ERRORS_MAX || self.errors.contains(&text) {
@@ -110,8 +112,11 @@ mod tests {
         let refused = ApiError::new(ErrorCode::Unreachable, "refused");
         assert!(outage.record_failure(Channel::Fetch, &refused, 1_000).is_some());
         assert_eq!(outage.record_success(Channel::Watch, 2_000), None);
-        assert!(outage.record_failure(Channel::Watch, &refused, 200_000).is_some());
-        assert!(outage.record_success(Channel::Watch, 201_000).is_some());
+        for ms in [100_000, 300_000, 500_000] {
+            assert_eq!(outage.record_failure(Channel::Watch, &refused, ms), None);
+        }
+        assert!(outage.record_failure(Channel::Watch, &refused, 600_000).is_some());
+        assert!(outage.record_success(Channel::Watch, 601_000).is_some());
     }
 
     #[test]

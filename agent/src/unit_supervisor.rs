@@ -205,9 +205,10 @@ impl Deployments for UnitSupervisor {
         let mut all = self.starts.borrow_mut();
         let known = all.get(&unit).copied();
         if let Some(process) = service::running(folder) {
-            if known.is_none_or(|known| known.next.is_some()) {
-                // an earlier machine agent has started it, or systemd has, before its next start was due: it is watched,
-                // not restarted
+            let has_ended = self.endings.lock().expect("no holder panics").remove(&unit).is_some();
+            if has_ended || known.is_none_or(|known| known.next.is_some()) {
+                // an earlier machine agent has started it, or systemd has, before this one did: it is watched, not
+                // restarted
                 tracing::info!("found the running agent of {folder}");
                 self.watch(unit, folder, Box::pin(service::wait_for_exit(process, folder.clone())));
                 let restarts = known.map_or(RESTARTS, |known| known.restarts);

@@ -30,9 +30,8 @@ use tokio::time::{Instant, timeout_at};
 /// The time to wait for a response, or for its next part, after the request was sent. A long poll is answered within 25 s
 /// and any other request within milliseconds; a request without a response 15 s after that is lost.
 const CALL_TIMEOUT: Duration = Duration::from_millis(LONG_POLL_MS + 15_000);
-/// The time after which an agent's connection that is silent while a response is due counts as dead: no request of an
-/// agent is a long poll.
-const AGENT_READ_TIMEOUT: Duration = Duration::from_secs(15);
+/// The time after which an agent's connection that is silent while a response is due counts as dead.
+const AGENT_READ_TIMEOUT: Duration = Duration::from_millis(crate::RESPONSE_SILENCE_MS);
 /// The same for a watch of an agent, which has heartbeats.
 const WATCH_TIMEOUT: Duration = Duration::from_millis(crate::WATCH_SILENCE_MS);
 /// The time to transfer a charm archive: 512 MiB at 1 MiB/s. No request takes longer.

@@ -85,8 +85,15 @@ pub fn ago(ms: i64) -> String {
     }
 }
 
-/// A watch that is silent for this long is closed by its reader: one heartbeat is missing, and the next one is due.
-pub const WATCH_SILENCE_MS: u64 = 2 * HEARTBEAT_MS;
+/// A watch that is silent for this long is closed by its reader: its heartbeat is 10 s late. With the time of a reconnect it
+/// is less than the age of a view on which relation hooks start.
+pub const WATCH_SILENCE_MS: u64 = HEARTBEAT_MS + 10_000;
+const _: () = assert!(
+    WATCH_SILENCE_MS + 5_000 <= state::unit::decision::LINK_AGE_MAX_MS,
+    "a reconnect takes up to 5 s"
+);
+/// A response to an agent that is silent for this long counts as lost. No request of an agent is a long poll.
+pub const RESPONSE_SILENCE_MS: u64 = 15_000;
 /// The minimum rate of a body on average, in bytes per second: a slow mobile link. The controller ends slower transfers,
 /// and clients wait as long.
 pub const TRANSFER_RATE_MIN: u64 = 64 << 10;

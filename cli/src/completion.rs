@@ -71,7 +71,10 @@ fn command() -> Command {
 }
 
 fn candidates(named: Named) -> Vec<CompletionCandidate> {
-    let words: Vec<String> = std::env::args().skip_while(|word| word != "--").skip(1).collect();
+    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    // bash splits words at `=`
+    let words = words.skip_while(|word| word != "--").skip(1).filter(|word| word != "=");
+    let words: Vec<String> = words.collect();
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
         return Vec::new();
     };
@@ -81,7 +84,12 @@ fn candidates(named: Named) -> Vec<CompletionCandidate> {
 
 /// The names of the entities in the model of the command line. None if the controller does not answer.
 async fn names(named: Named, words: &[String]) -> Option<Vec<String>> {
-    let session = CommandSession::open(&global_flags(words)).ok()?;
+    let mut flags = global_flags(words);
+    if named == Named::Models {
+        // the word that is completed may be that of the flag
+        flags.model = None;
+    }
+    let session = CommandSession::open(&flags).ok()?;
     if named == Named::Models {
         let models = session.api.handle(ListModels).await.ok()?;
         return Some(models.into_iter().map(|model| model.name).collect());
@@ -122,7 +130,7 @@ fn global_flags(words: &[String]) -> GlobalArguments {
     let value_of = |names: [&str; 2]| {
         let after = words.windows(2).find(|pair| names.contains(&pair[0].as_str()));
         let joined = words.iter().find_map(|word| word.strip_prefix(names[0])?.strip_prefix('='));
-        after.map(|pair| pair[1].clone()).or(joined.map(str::to_owned))
+        after.map(|pair| pair[1].clone()).or(joined.map(str::to_owned)).filter(|value| !value.is_empty())
     };
     let from_environment = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     GlobalArguments {
@@ -144,6 +152,7 @@ mod tests {
         };
         assert_eq!(flags("pintle -m dev config ").model.as_deref(), Some("dev"));
         assert_eq!(flags("pintle config --model=dev ").model.as_deref(), Some("dev"));
+        assert_eq!(flags("pintle config -m ").model, None);
         assert_eq!(flags("pintle --data /d why ").data.as_deref(), Some("/d".as_ref()));
     }
 

@@ -214,12 +214,22 @@ async fn forget_agents<S: Store, E: Environment>(controller: &Controller<S, E>, 
                 };
                 models.iter().any(contains)
             };
-            agents.into_iter().filter(|agent| !exists(*agent)).collect::<Vec<_>>()
+            let keys = |agent: Uuid| {
+                let of_model = |model: &Model| {
+                    [model.unit(agent).text().to_owned(), model.machine(agent).text().to_owned()]
+                };
+                models.iter().flat_map(of_model).collect::<Vec<_>>()
+            };
+            let removed = agents.into_iter().filter(|agent| !exists(*agent));
+            removed.map(|agent| (agent, keys(agent))).collect::<Vec<_>>()
         })
         .await;
-    // an agent whose document is damaged still exists; the next sweep looks again
-    if damaged.is_empty() {
-        removed.into_iter().for_each(|agent| controller.presence.forget(agent));
+    // an agent whose document, or whose model's name, is damaged still exists
+    let is_damaged = |key: &String| damaged.contains(key);
+    let models = GLOBAL.prefix(Kind::ModelName);
+    if !damaged.iter().any(|key| key.starts_with(&models)) {
+        let removed = removed.iter().filter(|(_, keys)| !keys.iter().any(is_damaged));
+        removed.for_each(|(agent, _)| controller.presence.forget(*agent));
     }
 }
 

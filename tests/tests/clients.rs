@@ -88,6 +88,8 @@ fn a_shell_completes_commands_and_the_names_of_the_model() {
     assert_eq!(completed(&host, &["config", "d"]), ["db"]);
     assert_eq!(completed(&host, &["why", "relation/"]), ["relation/0"]);
     assert_eq!(completed(&host, &["switch", "d"]), ["dev"]);
+    assert_eq!(completed(&host, &["status", "-m", ""]), ["dev"]);
+    assert_eq!(completed(&host, &["--model", "=", "dev", "config", "w"]), ["web"]);
     host.ok(&["down"]);
     assert_eq!(completed(&host, &["show-unit", "w"]), Vec::<String>::new());
 }

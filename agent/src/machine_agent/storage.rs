@@ -29,8 +29,7 @@ impl StorageProgress {
     pub(super) fn forget_reports(&self) {
         self.errors.borrow_mut().clear();
         self.refusals.borrow_mut().clear();
-        // A view says whether storage is provided. That it was released, only the report says.
-        self.completed.borrow_mut().retain(|_, completed| completed.unit.is_some());
+        self.completed.borrow_mut().clear();
     }
 }
 
@@ -110,7 +109,7 @@ impl<A: Handle<ReportStorage>, D: StorageHost> StorageExecutor<'_, A, D> {
     }
 
     /// Reports to the controller. Returns whether it has accepted the report. A refusal is logged once, until it changes;
-    /// an outage is logged with the watch, which it ends as well.
+    /// an outage is logged with the watch.
     async fn report_storage(&self, id: &StorageId, instance: Uuid, report: StorageReport) -> bool {
         let reported = self.api.handle(ReportStorage { id: id.clone(), instance, report }).await;
         let mut refusals = self.progress.refusals.borrow_mut();

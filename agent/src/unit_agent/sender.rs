@@ -28,7 +28,7 @@ const EARLY_REPORT_AFTER_MS: u64 = 100;
 const REFUSED_RETRY_MS: u64 = 60_000;
 /// A session of another agent that is still open after this time is not the remainder of a crash: the
 /// controller closes the watch of a dead agent after `WATCH_SILENCE_MS`, and this is a third longer.
-const OTHER_SESSION_MS: u64 = api::WATCH_SILENCE_MS / 3 * 4;
+const OTHER_SESSION_MS: u64 = api::WATCH_SILENCE_MS * 4 / 3;
 
 /// The sender loop of one unit agent.
 pub(super) struct Sender<'a, S, A, C>(pub(super) &'a AgentState<S, A, C>);

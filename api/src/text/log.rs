@@ -47,6 +47,10 @@ pub fn omitted_lines(count: usize, run: u64) -> String {
     format!("{count} earlier lines are omitted; they are in hooks/{run:06}/output.log")
 }
 
+/// The line instead of an output in which the contents of secrets could not be masked.
+pub const WITHHELD_OUTPUT: &str = "the output is left out: it may contain secrets, which the agent that has read them would mask, \
+    and another agent has continued the hook";
+
 /// What follows a text that is cut.
 pub fn more_bytes(count: usize) -> String {
     format!("... ({count} more bytes)")

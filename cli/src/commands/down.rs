@@ -23,10 +23,12 @@ pub async fn run(dir: &DataDir, output: &Output) -> Result<(), CommandError> {
         return Err(CommandError::new(format!("cannot stop process {}: it does not exit", process.pid))
             .hint("run pintle down again"));
     }
-    loop_devices::detach_below(&dir.machines()).await?;
+    let detached = loop_devices::detach_below(&dir.machines()).await;
     if stopped.ended + machines == 0 {
-        return output.print(&format!("Nothing is running for {name}.\n"));
+        output.print(&format!("Nothing is running for {name}.\n"))?;
+        return detached;
     }
     let text = format!("Stopped. State is kept in {name}; run \"pintle up\" to resume.\n");
-    output.print(&output.complete(&text))
+    output.print(&output.complete(&text))?;
+    detached
 }

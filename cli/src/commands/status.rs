@@ -155,7 +155,7 @@ fn storage_of(
 /// The page as it is drawn over the previous one, from the top of the terminal. What is longer there is erased line by line,
 /// so that nothing flickers that has not changed.
 fn over_the_previous(page: &str) -> String {
-    format!("\x1b[H{}\x1b[J", page.replace('\n', "\x1b[K\n"))
+    format!("\x1b[H\x1b[K{}\x1b[J", page.replace('\n', "\n\x1b[K"))
 }
 
 fn print(

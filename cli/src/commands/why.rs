@@ -78,7 +78,9 @@ pub fn text(why: &api::Why, now_ms: i64, zone: &Zone) -> String {
     let mut text = safe_line(&format!("{}: {}, {now}", why.entity, why.life)) + "\n";
     match (why.causes.is_empty(), why.more) {
         (true, false) => text += "  waits for nothing\n",
-        (true, true) => text += "  nothing of the first 1,000 of each kind waits; ask for one by its name\n",
+        (true, true) => {
+            text += "  nothing that was examined waits; there is more: ask for an entity by its name\n"
+        }
         (false, _) => {}
     }
     for cause in &why.causes {

@@ -6,7 +6,7 @@
 //! enter relations. The last batch is part of the transaction that stores the record
 //! ([`commit`](crate::transitions::record_commit::commit)).
 //! Batches are idempotent: if the agent repeats the resync before it is acknowledged, batches that were already applied
-//! change nothing.
+//! change nothing, except that storage is provided once more.
 //!
 //! Called by the unit agent's handler for records. Must never enter a relation for a unit that is being removed
 //! (I21).

@@ -33,11 +33,14 @@ pub(super) fn apply(
     for id in draft.get(&model.unit_storage(unit.id)).unwrap_or_default() {
         let Some(storage) = draft.get(&model.storage(&id)) else { continue };
         let instance = storage.uuid;
+        let Some(attachment) = &storage.attachment else { continue };
         if known.get(&id).is_some_and(|known| known.instance == instance) {
             storage::record_attached(draft, model, unit.id, &id, instance);
+        } else if is_ending && !attachment.attached {
+            // it ends with the unit, which has never used it
         } else if is_ending || storage.is_detaching() {
             storage::record_detached(draft, model, unit, &id, instance, now_ms);
-        } else if let Some(attachment) = &storage.attachment {
+        } else {
             // its machine may have released it
             let attachment = AttachmentDoc { location: None, attached: false, ..attachment.clone() };
             draft.put(&model.storage(&id), &StorageDoc { attachment: Some(attachment), ..storage });

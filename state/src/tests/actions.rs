@@ -285,8 +285,8 @@ fn the_largest_action_is_stored() {
     let large = json!({"to": "x".repeat(PARAMS_BYTES_MAX - 16)});
     let id = enqueue(&mut world, agent.unit, "backup", large).expect("it fits");
     for hook in 0..20 {
-        let line = |number| RunReport {
-            number,
+        let line = |number: u32| RunReport {
+            number: hook * 60 + number,
             at_ms: i64::from(hook * 100 + number),
             what: ReportContent::ActionLog(text()),
         };

@@ -9,8 +9,8 @@ use super::relation_view::BagRequest;
 use crate::terms::cause::Cause;
 use crate::terms::commands::CommandsRequest;
 
-/// Relation hooks do not start on a view older than this, in milliseconds: three lost heartbeats and a reconnect
-/// (spec B.6.7).
+/// Relation hooks do not start on a view older than this, in milliseconds: a heartbeat that is 10 s late, and a
+/// reconnect (spec B.6.7).
 pub const LINK_AGE_MAX_MS: u64 = 30_000;
 /// How long a starting agent waits for the reconciliation of its disk with the replica, in milliseconds: about forty
 /// round trips of a slow link.

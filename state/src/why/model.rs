@@ -25,8 +25,11 @@ const ENTITIES_MAX: usize = 1_000;
 pub(crate) fn explain(facts: &Facts<'_>) -> Result<Why, Refusal> {
     let not_found = || Refusal::not_found(EntityKind::Model, facts.model.0);
     let doc = read(facts.reader, &facts.model.model()).ok_or_else(not_found)?;
-    let ids = |kind: Kind| -> Vec<Uuid> {
-        let page = facts.reader.scan(&facts.model.prefix(kind), "", ENTITIES_MAX);
+    let mut more = false;
+    let mut ids = |kind: Kind| -> Vec<Uuid> {
+        let mut page = facts.reader.scan(&facts.model.prefix(kind), "", ENTITIES_MAX + 1);
+        more |= page.len() > ENTITIES_MAX;
+        page.truncate(ENTITIES_MAX);
         page.iter().filter_map(|stored| last_id(&stored.key)).collect()
     };
     let (applications, machines) = (ids(Kind::Application), ids(Kind::Machine));
@@ -34,7 +37,6 @@ pub(crate) fn explain(facts: &Facts<'_>) -> Result<Why, Refusal> {
     let count = |ids: &[Uuid]| Count { number: ids.len(), more: ids.len() == ENTITIES_MAX };
     let (applications_left, machines_left) = (count(&applications), count(&machines));
     let now = EntityState::Model { applications: applications_left, machines: machines_left };
-    let more = [&applications, &machines, &units, &relations].iter().any(|ids| ids.len() == ENTITIES_MAX);
     let all = applications.into_iter().map(EntityId::Application);
     let all = all.chain(units.iter().copied().map(EntityId::Unit));
     let all = all.chain(relations.iter().copied().map(EntityId::Relation));

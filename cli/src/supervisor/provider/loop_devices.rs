@@ -22,35 +22,37 @@ pub(super) async fn detach(root: &Path) -> Result<(), CommandError> {
         .map_err(|error| CommandError::new(format!("cannot read {}: {error}", root.display())))?
         .dev();
     let of_root = format!("{}:{}", nix::sys::stat::major(device), nix::sys::stat::minor(device));
-    detach_if("BACK-MAJ:MIN", |number| number == of_root).await
-}
-
-/// Detaches the devices over files below a folder of this host. Does nothing on a host without loop devices.
-///
-/// # Errors
-/// If the devices cannot be listed, or one of them is in use; the others are detached.
-pub(crate) async fn detach_below(folder: &Path) -> Result<(), CommandError> {
-    match folder.canonicalize() {
-        Ok(folder) if Path::new("/dev/loop-control").exists() => {
-            detach_if("BACK-FILE", |file| Path::new(file).starts_with(&folder)).await
-        }
-        Ok(_) | Err(_) => Ok(()),
-    }
-}
-
-/// Detaches the devices for which `is_ours` holds of this column of `losetup`.
-async fn detach_if(column: &str, is_ours: impl Fn(&str) -> bool) -> Result<(), CommandError> {
-    let columns = format!("NAME,{column}");
-    let list = ["--noheadings", "--output", &columns];
+    let list = ["--noheadings", "--output", "NAME,BACK-MAJ:MIN"];
     let listed = host_programs::run("losetup", &list, program::QUICK).await?;
     let mut result = Ok(());
     for line in listed.lines() {
-        if let Some((name, value)) = line.split_once(' ')
-            && is_ours(value.trim())
-            && let Err(error) = host_programs::run("losetup", &["--detach", name], program::QUICK).await
+        let mut columns = line.split_whitespace();
+        if let (Some(name), Some(number)) = (columns.next(), columns.next())
+            && number == of_root
         {
-            result = Err(error);
+            result = detach_device(name).await.and(result);
         }
     }
     result
+}
+
+/// Detaches the devices over files below a folder of this host.
+///
+/// # Errors
+/// If one of them is in use; the others are detached.
+pub(crate) async fn detach_below(folder: &Path) -> Result<(), CommandError> {
+    let Ok(folder) = folder.canonicalize() else { return Ok(()) };
+    let mut result = Ok(());
+    for device in std::fs::read_dir("/sys/block").into_iter().flatten().flatten() {
+        let file = std::fs::read_to_string(device.path().join("loop/backing_file"));
+        if file.is_ok_and(|file| Path::new(file.trim_end()).starts_with(&folder)) {
+            let name = format!("/dev/{}", device.file_name().to_string_lossy());
+            result = detach_device(&name).await.and(result);
+        }
+    }
+    result
+}
+
+async fn detach_device(name: &str) -> Result<(), CommandError> {
+    host_programs::run("losetup", &["--detach", name], program::QUICK).await.map(drop)
 }

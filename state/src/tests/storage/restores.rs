@@ -41,6 +41,24 @@ fn a_unit_that_has_detached_its_storage_after_a_backup_can_be_dead() {
     }
 }
 
+/// 1. A backup is made before the unit has attached its storage. 2. The backup is restored, and the unit is removed.
+///    Nobody has used the storage, so it does not stay.
+#[test]
+fn storage_that_no_unit_has_used_does_not_outlive_its_unit_after_a_restore() {
+    let mut world = world();
+    world.deploy("store", "store", 1);
+    let mut agent = Agent::attach(&mut world, "store/0");
+    let (unit, data) = (agent.unit, id("data", 0));
+    let mut older = world.copy();
+    let options = RemovalOptions { force: Force::No, destroy_storage: false };
+    older
+        .run(|draft, _| requested_removal::remove_unit(draft, MODEL, unit, options, 9))
+        .expect("the removal is accepted");
+    resync(&mut older, &mut agent);
+    agent.finish(&mut older);
+    assert!(found(&older, &data).is_none_or(|doc| doc.life != Life::Alive), "{:?}", found(&older, &data));
+}
+
 /// 1. A user detaches storage. 2. A backup is made. 3. The unit runs storage-detaching. 4. The backup is restored: no
 ///    hook will run any more.
 #[test]

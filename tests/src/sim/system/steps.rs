@@ -12,9 +12,9 @@ use state::terms::names::UnitName;
 use std::time::Instant;
 
 pub(super) const MINUTE_MS: u64 = 60_000;
-/// The system rests when nothing has changed for this long. 85 s is longer than a leader's lease (60 s), a
-/// silent watch (15 s) and the longest pause of a loop (5 s) in sequence.
-const REST_AFTER_MS: u64 = 85_000;
+/// The system rests when nothing has changed for this long: 95 s are longer than a leader's lease (60 s), a silent watch
+/// (25 s) and the longest pause of a loop (5 s) in sequence.
+const REST_AFTER_MS: u64 = 70_000 + api::WATCH_SILENCE_MS;
 /// The largest number of polls of one schedule: several times what an hour without a controller takes.
 pub(super) const POLLS_MAX: u64 = 2_000_000;
 impl System {
