@@ -12,7 +12,7 @@ use state::terms::status::ModelState;
 use state::transitions::dry_run::DryRun;
 use std::collections::BTreeMap;
 
-pub use state::status::model_config::ModelSetting;
+pub use state::status::model_config::{ModelDefault, ModelSetting};
 
 requests! { ModelRequests {
     ListModels = get "/v1/models", Reader => Vec<ModelInfo>;
@@ -21,6 +21,8 @@ requests! { ModelRequests {
     DryRunDestroyModel = post "/v1/models/{model}/dry-run-destroy", Reader => DryRun;
     GetModelConfig = get "/v1/models/{model}/model-config", Reader => BTreeMap<String, ModelSetting>;
     ConfigureModel = post "/v1/models/{model}/model-config", Writer => WriteResponse;
+    GetModelDefaults = get "/v1/model-defaults", Reader => BTreeMap<String, ModelDefault>;
+    ConfigureModelDefaults = post "/v1/model-defaults", Admin => WriteResponse;
 } }
 
 /// Returns all models.
@@ -53,6 +55,18 @@ pub struct GetModelConfig;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConfigureModel {
+    /// The change.
+    pub change: ConfigChange,
+}
+
+/// Returns the settings with which new models begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GetModelDefaults;
+
+/// Changes the settings with which new models begin. Existing models keep theirs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConfigureModelDefaults {
     /// The change.
     pub change: ConfigChange,
 }

@@ -34,6 +34,7 @@ pub mod grant_secret;
 pub mod integrate;
 pub mod machines;
 pub mod model_config;
+pub mod model_defaults;
 pub mod models;
 pub mod not_offered;
 pub mod operations;
@@ -223,6 +224,9 @@ pub enum Verb {
     DestroyModel(destroy_model::DestroyModelArgs),
     /// Show or change the settings of a model
     ModelConfig(model_config::ModelConfigArgs),
+    /// Show or change the settings with which new models begin
+    #[command(visible_alias = "model-default")]
+    ModelDefaults(model_defaults::ModelDefaultsArgs),
     /// Show or change the current model, which commands without -m use
     Switch(switch::SwitchArgs),
     /// List the operations: actions and commands that were run
@@ -363,6 +367,7 @@ async fn with_controller(
         Verb::ShowModel(args) => show_model::run(&args, session).await,
         Verb::DestroyModel(args) => destroy_model::run(&args, session, dir).await,
         Verb::ModelConfig(args) => model_config::run(&args, session).await,
+        Verb::ModelDefaults(args) => model_defaults::run(&args, session).await,
         Verb::Switch(args) => switch::run(&args, session, dir).await,
         Verb::Actions(args) => actions::run(&args, session).await,
         Verb::Operations(args) => operations::list(&args, session).await,
@@ -400,7 +405,10 @@ async fn with_controller(
 /// Whether the command works without a current model.
 fn needs_no_current_model(verb: &Verb) -> bool {
     matches!(verb, Verb::Models(_) | Verb::AddModel(_) | Verb::DestroyModel(_) | Verb::Switch(_))
-        || matches!(verb, Verb::Controllers(_) | Verb::ShowController(_) | Verb::Whoami(_))
+        || matches!(
+            verb,
+            Verb::ModelDefaults(_) | Verb::Controllers(_) | Verb::ShowController(_) | Verb::Whoami(_)
+        )
         || matches!(verb, Verb::ShowModel(show) if show.name.is_some())
 }
 

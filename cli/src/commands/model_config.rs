@@ -25,17 +25,8 @@ pub async fn run<A: UserPort>(
     args: &ModelConfigArgs,
     session: &CommandSession<A>,
 ) -> Result<(), CommandError> {
-    let (set, keys): (Vec<&String>, Vec<&String>) = args.words.iter().partition(|word| word.contains('='));
-    match &keys[..] {
-        [] => {}
-        [_] if keys.len() == args.words.len() && args.reset.is_empty() => {}
-        [key] => {
-            return Err(CommandError::usage(format!(
-                "cannot show {key:?} and change settings in one command"
-            )));
-        }
-        _ => return Err(CommandError::usage("cannot show several keys: give one key, or none to show all")),
-    }
+    let key = settings::key_to_show(&args.words, &args.reset)?;
+    let set = args.words.iter().filter(|word| word.contains('='));
     let change = ConfigChange { set: settings::parse_pairs(set)?, reset: settings::reset_words(&args.reset) };
     if change != ConfigChange::default() {
         let changed = session.api.handle(ConfigureModel { change }).await?;
@@ -44,9 +35,9 @@ pub async fn run<A: UserPort>(
         return Ok(());
     }
     let all = session.api.handle(GetModelConfig).await?;
-    if let Some(key) = keys.first() {
+    if let Some(key) = key {
         let setting =
-            all.get(*key).ok_or_else(|| CommandError::new(format!("key {key:?} not found in this model")))?;
+            all.get(key).ok_or_else(|| CommandError::new(format!("key {key:?} not found in this model")))?;
         return session.output.print(&unquoted(&setting.value));
     }
     if let Some(format) = args.format {

@@ -11,7 +11,7 @@ const MACHINES: &str = "`pintle status` shows machines; all have the architectur
 
 /// Commands of Juju that are not supported: rejected with `not offered here` (spec/clients.md 3.2), and a hint that names
 /// what is used instead.
-pub const NOT_OFFERED: [(&str, &str); 66] = [
+pub const NOT_OFFERED: [(&str, &str); 65] = [
     ("add-cloud", UP),
     ("add-credential", UP),
     ("add-k8s", UP),
@@ -58,7 +58,6 @@ pub const NOT_OFFERED: [(&str, &str); 66] = [
     ("login", USERS),
     ("logout", USERS),
     ("migrate", BACKUP),
-    ("model-defaults", "`pintle add-model --config KEY=VALUE` sets what a new model needs"),
     ("offer", MODELS),
     ("offers", MODELS),
     ("regions", UP),

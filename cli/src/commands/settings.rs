@@ -9,6 +9,20 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+/// The key that is to be shown, if the words name one; none if all are shown, or settings are changed.
+///
+/// # Errors
+/// If several keys are named, or one beside a change.
+pub fn key_to_show<'a>(words: &'a [String], reset: &[String]) -> Result<Option<&'a String>, CommandError> {
+    let keys: Vec<&String> = words.iter().filter(|word| !word.contains('=')).collect();
+    match keys[..] {
+        [] => Ok(None),
+        [key] if words.len() == 1 && reset.is_empty() => Ok(Some(key)),
+        [key] => Err(CommandError::usage(format!("cannot show {key:?} and change settings in one command"))),
+        _ => Err(CommandError::usage("cannot show several keys: give one key, or none to show all")),
+    }
+}
+
 /// Splits `key=value`. The value of `key=@file` is the content of the file.
 ///
 /// # Errors

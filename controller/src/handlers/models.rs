@@ -6,17 +6,18 @@ use crate::handlers::changed;
 use crate::store::Store;
 use api::error::ApiError;
 use api::{
-    ConfigureModel, CreateModel, DestroyModel, GetModelConfig, Handle, ListModels, ModelInfo, ModelSetting,
-    WriteResponse, WriteWarning,
+    ConfigureModel, ConfigureModelDefaults, CreateModel, DestroyModel, GetModelConfig, GetModelDefaults,
+    Handle, ListModels, ModelDefault, ModelInfo, ModelSetting, WriteResponse, WriteWarning,
 };
 use state::documents::draft::{Draft, read, read_all};
 use state::documents::effective_life;
 use state::documents::prelude::{GLOBAL, Kind, Model, ModelDoc};
 use state::lifecycle::model;
 use state::status::model::model_state;
-use state::status::model_config::effective_settings;
+use state::status::model_config::{effective_settings, model_defaults};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
+use state::terms::position::Committed;
 use state::terms::status::ModelState;
 use state::transitions::destruction;
 use std::collections::BTreeMap;
@@ -80,11 +81,30 @@ impl<S: Store, E: Environment> Handle<ConfigureModel> for Authorised<S, E> {
         let model = self.model().await?;
         let transition =
             move |draft: &mut Draft<'_>| model::configure(draft, model, &change.set, &change.reset);
-        let committed = self.controller.run(transition).await?;
-        let warning = |name| WriteWarning::UnknownModelSetting { name };
-        Ok(WriteResponse {
-            revision: committed.revision,
-            warnings: committed.answer.into_iter().map(warning).collect(),
-        })
+        Ok(configured(self.controller.run(transition).await?))
+    }
+}
+
+/// The answer to a change of settings, with warnings about those that have no effect.
+fn configured(committed: Committed<Vec<String>>) -> WriteResponse {
+    let warning = |name| WriteWarning::UnknownModelSetting { name };
+    WriteResponse {
+        revision: committed.revision,
+        warnings: committed.answer.into_iter().map(warning).collect(),
+    }
+}
+
+impl<S: Store, E: Environment> Handle<GetModelDefaults> for Authorised<S, E> {
+    async fn handle(&self, _: GetModelDefaults) -> Result<BTreeMap<String, ModelDefault>, ApiError> {
+        Ok(self.controller.read(model_defaults).await)
+    }
+}
+
+impl<S: Store, E: Environment> Handle<ConfigureModelDefaults> for Authorised<S, E> {
+    async fn handle(&self, configure: ConfigureModelDefaults) -> Result<WriteResponse, ApiError> {
+        let change = configure.change;
+        let transition =
+            move |draft: &mut Draft<'_>| model::configure_defaults(draft, &change.set, &change.reset);
+        Ok(configured(self.controller.run(transition).await?))
     }
 }

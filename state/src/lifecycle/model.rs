@@ -60,7 +60,8 @@ pub fn create(draft: &mut Draft, id: Uuid, name: &str, now_ms: i64) -> Result<()
     draft.put(&GLOBAL.model_name(name), &id);
     draft.put(&model.model(), &ModelDoc { name: name.to_owned(), created_ms: now_ms });
     draft.put(&model.model_life(), &Life::Alive);
-    draft.put(&model.model_config(), &BTreeMap::new());
+    let defaults = draft.get(&GLOBAL.model_config()).unwrap_or_default();
+    draft.put(&model.model_config(), &defaults);
     Ok(())
 }
 
@@ -130,6 +131,30 @@ pub fn configure(
 ) -> Result<Vec<String>, Refusal> {
     let before =
         draft.get(&model.model_config()).ok_or_else(|| Refusal::not_found(EntityKind::Model, model.0))?;
+    change_settings(draft, model, before, set, reset)
+}
+
+/// Sets and resets the settings with which new models begin, as [`configure`] does for a model. They are the settings of
+/// the model of documents that belong to no model.
+///
+/// # Errors
+/// If a value is too long or invalid for its setting.
+pub fn configure_defaults(
+    draft: &mut Draft,
+    set: &BTreeMap<String, String>,
+    reset: &[String],
+) -> Result<Vec<String>, Refusal> {
+    let before = draft.get(&GLOBAL.model_config()).unwrap_or_default();
+    change_settings(draft, GLOBAL, before, set, reset)
+}
+
+fn change_settings(
+    draft: &mut Draft,
+    model: Model,
+    before: BTreeMap<String, Value>,
+    set: &BTreeMap<String, String>,
+    reset: &[String],
+) -> Result<Vec<String>, Refusal> {
     let (mut config, mut unknown) = (before.clone(), Vec::new());
     for name in reset {
         config.remove(name);

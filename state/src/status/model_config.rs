@@ -4,7 +4,7 @@
 //! support is shown as it was set, and has no effect.
 
 use crate::documents::draft::{Reader, read};
-use crate::documents::prelude::Model;
+use crate::documents::prelude::{GLOBAL, Model};
 use crate::lifecycle::model::defaults;
 use crate::terms::status::SettingSource;
 use serde::{Deserialize, Serialize};
@@ -24,6 +24,29 @@ pub struct ModelSetting {
 /// All settings of a model, by name.
 pub fn effective_settings(reader: &dyn Reader, model: Model) -> BTreeMap<String, ModelSetting> {
     settings(read(reader, &model.model_config()).unwrap_or_default())
+}
+
+/// A setting with which new models begin.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ModelDefault {
+    /// The default of this version; none for a setting that it does not support.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<Value>,
+    /// The value that a user has set for new models.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controller: Option<Value>,
+}
+
+/// The settings with which new models begin, by name.
+pub fn model_defaults(reader: &dyn Reader) -> BTreeMap<String, ModelDefault> {
+    let default = |value| ModelDefault { default: Some(value), controller: None };
+    let mut all: BTreeMap<_, _> =
+        defaults().clone().into_iter().map(|(name, value)| (name, default(value))).collect();
+    for (name, value) in read(reader, &GLOBAL.model_config()).unwrap_or_default() {
+        all.entry(name).or_default().controller = Some(value);
+    }
+    all
 }
 
 /// The settings that are in effect if a user has set these.

@@ -87,6 +87,12 @@ pub(super) async fn end<S: Store>(fixture: &mut Fixture<'_, S>) {
 pub(super) async fn destroy_model<S: Store>(fixture: &mut Fixture<'_, S>) {
     let (other, on) = (Model(Uuid(8)), Uuid(80));
     let settings = BTreeMap::from([("parallel".to_owned(), "true".to_owned())]);
+    let defaults = settings.clone();
+    fixture
+        .call("model::configure_defaults", move |draft| {
+            model::configure_defaults(draft, &defaults, &[]).map(drop)
+        })
+        .await;
     fixture
         .call("model::create_configured", move |draft| {
             model::create_configured(draft, other.0, "other", &settings, 1).map(drop)

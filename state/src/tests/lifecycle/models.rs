@@ -4,6 +4,7 @@ use crate::lifecycle::model;
 use crate::terms::proxy::{Proxies, Proxy};
 use crate::tests::*;
 use crate::unit::snapshot::Change;
+use serde_json::Value;
 
 /// Sets one setting. Returns the settings without an effect.
 fn set(world: &mut World, key: &str, value: &str) -> Result<Vec<String>, Refusal> {
@@ -74,4 +75,33 @@ fn a_setting_that_no_variable_could_hold_is_refused() {
     let kept =
         model::model_view(&mut world.reader(), MODEL).expect("there is a view").proxies.legacy.no_proxy;
     assert_eq!(kept, "a".repeat(max), "the refusal changed nothing");
+}
+
+#[test]
+fn a_new_model_begins_with_the_defaults_of_the_controller_and_existing_ones_keep_theirs() {
+    let mut world = World::new();
+    let settings = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+        pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
+    };
+    let config =
+        |world: &World, model: Model| read(world.reader(), &model.model_config()).expect("the model exists");
+    let before = config(&world, MODEL);
+    let set = settings(&[("max-hook-retries", "2"), ("parallel", "true")]);
+    assert_eq!(world.run(|draft, _| model::configure_defaults(draft, &set, &[])), Ok(vec![]));
+    assert_eq!(config(&world, MODEL), before);
+    let own = settings(&[("parallel", "false")]);
+    world
+        .run(|draft, _| model::create_configured(draft, Uuid(8), "other", &own, 1))
+        .expect("the name is free");
+    let expected = BTreeMap::from([
+        ("max-hook-retries".to_owned(), Value::from(2)),
+        ("parallel".to_owned(), Value::from(false)),
+    ]);
+    assert_eq!(config(&world, Model(Uuid(8))), expected);
+    let invalid = settings(&[("parallel", "perhaps")]);
+    assert!(world.run(|draft, _| model::configure_defaults(draft, &invalid, &[])).is_err());
+    let reset = ["parallel".to_owned(), "max-hook-retries".to_owned()];
+    assert_eq!(world.run(|draft, _| model::configure_defaults(draft, &BTreeMap::new(), &reset)), Ok(vec![]));
+    world.run(|draft, _| model::create(draft, Uuid(9), "third", 1)).expect("the name is free");
+    assert_eq!(config(&world, Model(Uuid(9))), BTreeMap::new());
 }
