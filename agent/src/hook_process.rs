@@ -28,7 +28,7 @@ use crate::hook_session::{ControllerRequest, HookSession};
 use crate::ports::HookHost;
 use crate::reboot_request::HOOK_LOCK;
 use crate::tool_socket::{ContextState, ToolCall, closed_reply};
-use api::text::log::{WITHHELD_OUTPUT, more_bytes, omitted_lines};
+use api::text::log::{OMITTED_OUTPUT, more_bytes, omitted_lines};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use commands::{SecretAnswer, SecretRequest};
 use hook_client::shim;
@@ -329,7 +329,7 @@ impl LocalCharmHost {
         let run_folder = self.folder.run(run.number);
         let exit = read_outcome(&run_folder).unwrap_or(RunExit::Interrupted);
         let requests_reboot = session.requests_reboot();
-        let is_maskable = !session.has_unknown_contents();
+        let is_maskable = !session.has_unknown_contents;
         let (mut writes, mut reports) = session.close();
         if matches!(run.operation, Operation::Action { .. }) {
             writes.action.process = process_result(&run_folder, &exit);
@@ -339,7 +339,7 @@ impl LocalCharmHost {
         let secrets = self.secrets.take();
         let printed = match is_maskable {
             true => masked_output(&run_folder, &secrets),
-            false => withheld_output(&run_folder),
+            false => omitted_output(&run_folder),
         };
         if exit != RunExit::Interrupted || requests_reboot {
             reports.extend(output_lines(&printed, run, reports.last().map_or(0, |last| last.number)));
@@ -408,10 +408,10 @@ fn masked_output(run_folder: &Path, secrets: &SecretMask) -> String {
 }
 
 /// Deletes the output of a hook in which the contents of secrets cannot be masked. Returns a line that says so.
-fn withheld_output(run_folder: &Path) -> String {
+fn omitted_output(run_folder: &Path) -> String {
     delete_output(&run_folder.join(shim::OUTPUT));
     let mut entry = [0; shim::ENTRY_BYTES_MAX];
-    String::from_utf8_lossy(shim::encode_entry(shim::STDERR, WITHHELD_OUTPUT.as_bytes(), &mut entry))
+    String::from_utf8_lossy(shim::encode_entry(shim::STDERR, OMITTED_OUTPUT.as_bytes(), &mut entry))
         .into_owned()
 }
 

@@ -70,7 +70,7 @@ pub struct HookSession<'a> {
     answered: BTreeMap<String, (u8, StoredBytes, StoredBytes)>,
     reports: Vec<RunReport>,
     last_call: u32,
-    /// The number of the last report. Reports have their own numbers, because one call may make two reports.
+    /// The number of the last report: one call may make two.
     last_report: u32,
     on_report: &'a dyn Fn(&RunReport),
     is_leader: &'a dyn Fn() -> bool,
@@ -82,10 +82,10 @@ pub struct HookSession<'a> {
     secret: Option<Result<SecretAnswer, String>>,
     /// The path of the file that the next call needs, or why it is not on the disk.
     resource: Option<Result<String, String>>,
-    /// Whether it was logged that the file of the calls is full: this is logged once.
+    /// Whether it was logged that the file of the calls is full.
     is_full: bool,
-    /// Whether an earlier agent has answered calls about secrets, whose contents are not stored.
-    has_unknown_contents: bool,
+    /// Whether an earlier agent has answered calls about secrets: this one cannot mask their contents in the output.
+    pub has_unknown_contents: bool,
 }
 
 impl<'a> HookSession<'a> {
@@ -184,8 +184,7 @@ impl<'a> HookSession<'a> {
                 );
             }
             self.add_reports(answered.at_ms, reply.reports);
-            // An output file that could not be written made the answer a failure, which is independent of the
-            // context.
+            // an output file that could not be written made the answer a failure, whatever the context
             let is_same_code = reply.code == answered.code || reply.output_file.is_some();
             is_same_code && answered.stdout.is(&reply.stdout)
         })
@@ -205,12 +204,6 @@ impl<'a> HookSession<'a> {
             let printed = StoredBytes::new(effect.printed.as_deref().unwrap_or_default().as_bytes());
             self.answered.insert(call.id.clone(), (call.code, printed, StoredBytes::new(b"")));
         }
-    }
-
-    /// Whether the hook may print contents of secrets that this agent cannot mask, because an earlier one has answered the
-    /// calls about them.
-    pub fn has_unknown_contents(&self) -> bool {
-        self.has_unknown_contents
     }
 
     /// Adds the controller's answer about a secret that a call needs.

@@ -90,9 +90,10 @@ pub fn read_client_file(dir: &DataDir) -> Result<Option<ClientFile>, CommandErro
         return Err(CommandError::new(format!("cannot use {name}: other users can read it")).hint(help));
     }
     // its errors contain no excerpt, which could show the token
-    charms::yaml::from_str(&text)
-        .map(Some)
-        .map_err(|error| CommandError::new(format!("cannot parse {name}: {error}")))
+    charms::yaml::from_str(&text).map(Some).map_err(|error| {
+        let failure = CommandError::new(format!("cannot parse {name}: {error}"));
+        failure.hint("to write it again: delete it, then pintle down, then pintle up")
+    })
 }
 
 /// The error for a data folder without a client file: no controller was started there, or the file was deleted.

@@ -131,13 +131,15 @@ impl SecretKeys {
         let id = format!("{:08x}", u32::from_be_bytes(std::array::from_fn(|at| bits()[at])));
         let mut file = self.file();
         file.keys.push(StoredKey { id, key: encode(&[bits(), bits()].concat()) });
-        if let Some(path) = &self.path {
-            let text = charms::yaml::to_string(&file).context("cannot write keys")?;
-            write_atomic(path, text.as_bytes())
-                .with_context(|| format!("cannot write {}", path.display()))?;
-        }
+        self.write(&file)?;
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = file;
         Ok(())
+    }
+
+    fn write(&self, file: &KeyFile) -> Result<()> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let text = charms::yaml::to_string(file).context("cannot write keys")?;
+        write_atomic(path, text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))
     }
 
     /// Whether there are keys that only open.
@@ -155,10 +157,14 @@ impl SecretKeys {
         self.file().keys.iter().any(|key| key_id(sealed) == Some(&key.id))
     }
 
-    /// Seals a content with random bits that seal no other; none if there is no key.
+    /// Seals a content with random bits that seal no other; none if there is no key. A file that was deleted is written
+    /// again, so that the next start can open what was sealed; none if that fails.
     pub fn seal(&self, sealed_for: SealedFor, content: &SecretContent, salt: [u128; 2]) -> Option<String> {
         let file = self.file();
         let newest = file.keys.last()?;
+        if self.path.as_ref().is_some_and(|path| !path.exists()) {
+            self.write(&file).ok()?;
+        }
         let salt = salt.map(u128::to_be_bytes).concat();
         let mut sealed = serde_json::to_vec(content).ok()?;
         content_key(newest, &salt)?
@@ -256,6 +262,10 @@ mod tests {
         for sealed in [first, second] {
             assert_eq!(read.unseal(sealed_for(3), &sealed), Some(content()));
         }
+        std::fs::remove_file(&path).unwrap();
+        let third = keys.seal(sealed_for(3), &content(), [1, 2]).unwrap();
+        let read = SecretKeys::open(path.clone()).unwrap();
+        assert_eq!(read.unseal(sealed_for(3), &third), Some(content()), "a deleted file is written again");
         std::fs::write(&path, "keys: [{id: a, key: c2hvcnQ}]").unwrap();
         let text = SecretKeys::open(path).unwrap_err().to_string();
         assert!(text.contains("is damaged") && !text.contains("c2hvcnQ"), "{text}");

@@ -48,7 +48,7 @@ pub fn omitted_lines(count: usize, run: u64) -> String {
 }
 
 /// The line instead of an output in which the contents of secrets could not be masked.
-pub const WITHHELD_OUTPUT: &str = "the output is left out: it may contain secrets, which the agent that has read them would mask, \
+pub const OMITTED_OUTPUT: &str = "the output is left out: it may contain secrets, which the agent that has read them would mask, \
     and another agent has continued the hook";
 
 /// What follows a text that is cut.

@@ -43,6 +43,7 @@ async fn every_request_is_allowed_for_exactly_its_callers() {
     let admins = [
         "CreateModel",
         "DestroyModel",
+        "ConfigureModelDefaults",
         "EnqueueExec",
         "EnqueueMachineExec",
         "RevealSecret",

@@ -2,7 +2,10 @@
 
 use crate::fixture::{MemoryFixture, causes, idle_agent};
 use crate::support::*;
-use api::{Claim, GetStatus, Handle, ReportUnitHealth, SetMachineToken, Stream, Watch, WatchMachine};
+use api::{
+    Claim, EntityChoice, GetStatus, GetWhy, Handle, ReportUnitHealth, SetMachineToken, Stream, Watch,
+    WatchMachine,
+};
 use controller::AuthenticatedCaller;
 use state::terms::cause::{Actor, Duty};
 use state::terms::health::{Fault, Limit, ProcessEnd, UnitAgentExit, UnitHealth};
@@ -97,6 +100,8 @@ async fn the_exit_of_a_unit_agent_is_shown_until_its_next_request_and_a_fault_un
     fixture.advance(1);
     web.api.handle(Claim { epoch: web.epoch, release: true }).await.expect("the claim is released");
     assert!(matches!(causes(&fixture, "web/0").await[0].duty, Duty::ClearFault { .. }));
+    let why = fixture.admin.handle(GetWhy { entity: EntityChoice::Model }).await.expect("the model is there");
+    assert!(matches!(&why.causes[..], [cause] if matches!(cause.duty, Duty::ClearFault { .. })), "{why:?}");
     agent.watch(WatchMachine).await.expect("the stream opens");
     assert_eq!(causes(&fixture, "web/0").await, []);
 

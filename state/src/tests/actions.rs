@@ -12,7 +12,7 @@ use crate::terms::refusal::RefusalReason;
 use crate::terms::refusal::record::RecordRefusal;
 use crate::terms::status::{ActionStatus, AgentStatus, WorkloadStatus};
 use crate::terms::status_message::StatusMessage;
-use crate::tests::commits::fixture::apply_report;
+use crate::tests::commits::fixture::{apply_report, run_report};
 use crate::tests::*;
 use crate::transitions::run_reports::ReportsOfRun;
 use crate::unit::commands_context;
@@ -300,11 +300,7 @@ fn the_largest_action_is_stored() {
     assert_eq!(newest, Some(1959), "the newest lines are kept");
     let mut record = agent.record(Operation::Action { id, name: "backup".into() }, Outcome::Ok);
     record.writes.action.results.insert("large".into(), "x".repeat(HOOK_WRITES_BYTES_MAX - 12).into());
-    let line = |number| RunReport {
-        number,
-        at_ms: 3000,
-        what: ReportContent::Log { level: Level::Info, text: text() },
-    };
+    let line = |number| run_report(number, ReportContent::Log { level: Level::Info, text: text() });
     record.reports = (1..=60).map(line).collect();
     agent.commit(&mut world, record);
     let ended = doc(&world, id);

@@ -26,6 +26,7 @@ use crate::terms::unit_documents::StatusDoc;
 use crate::unit::relation_view::{BagRequest, RelationView};
 use crate::unit::secrets::{HookSecret, SecretView};
 use crate::unit::snapshot::Snapshot;
+use crate::unit::storage::StorageView;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -133,7 +134,7 @@ pub fn build(local: &Local, view: &Snapshot, run: &Run, input: &ContextInput) ->
         goal_state: goal_state(view),
         cloud: view.trusted.then(CloudSpec::of_machines),
         secrets: own_secrets(view),
-        storage: storage(local, &run.operation),
+        storage: storage(local, view, &run.operation),
         resources: resources(input.declared, view),
         writes: Writes::default(),
     })
@@ -160,15 +161,22 @@ fn own_secrets(view: &Snapshot) -> BTreeMap<SecretId, HookSecret> {
 }
 
 /// The storage that the unit has attached, and that of its hook.
-fn storage(local: &Local, operation: &Operation) -> BTreeMap<StorageId, HookStorage> {
+fn storage(local: &Local, view: &Snapshot, operation: &Operation) -> BTreeMap<StorageId, HookStorage> {
     let of_hook = match operation {
         Operation::Hook(Hook::Storage { id, storage, .. }) => Some((id, storage)),
         _ => None,
     };
     let shown = |(id, known): (&StorageId, &AttachedStorage)| {
-        (id.clone(), HookStorage { kind: known.kind, location: known.location.clone() })
+        (id.clone(), HookStorage { kind: known.kind, location: location(&view.storage, id, known) })
     };
     local.storage.iter().chain(of_hook).map(shown).collect()
+}
+
+/// Where the unit finds an instance now. It may have moved since storage-attached ran, with the data folder of its machine.
+/// What the view no longer shows is where it was.
+fn location(shown: &BTreeMap<StorageId, StorageView>, id: &StorageId, known: &AttachedStorage) -> String {
+    let same = shown.get(id).filter(|shown| shown.instance == known.instance);
+    same.and_then(|shown| shown.location.clone()).unwrap_or_else(|| known.location.clone())
 }
 
 fn trigger(
@@ -206,7 +214,7 @@ fn trigger(
             Some(HookTrigger::Secret { event: *event, id: *secret, label: label.clone(), revision })
         }
         Operation::Hook(hook @ Hook::Storage { id, storage, .. }) => {
-            let (id, location) = (id.clone(), storage.location.clone());
+            let (id, location) = (id.clone(), location(&view.storage, id, storage));
             Some(HookTrigger::Storage { hook: hook.name(), id, location, kind: storage.kind })
         }
         Operation::Hook(hook) => Some(HookTrigger::Hook(hook.name())),
@@ -412,7 +420,29 @@ pub fn utc(ms: i64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::utc;
+    use super::{location, utc};
+    use crate::charm::StorageType;
+    use crate::terms::names::Uuid;
+    use crate::terms::storage::{AttachedStorage, StorageId};
+    use crate::unit::storage::StorageView;
+    use std::collections::BTreeMap;
+
+    /// 1. A unit attaches storage. 2. The data folder of its machine is moved, or copied with a new identity: the machine
+    /// agent provides the storage at another place.
+    #[test]
+    fn a_hook_finds_its_storage_where_its_machine_provides_it_now() {
+        let id: StorageId = "data/0".parse().expect("an id");
+        let kind = StorageType::Filesystem;
+        let known = AttachedStorage { instance: Uuid(1), kind, location: "/old".to_owned() };
+        let shown = |instance, location: Option<&str>| {
+            let location = location.map(str::to_owned);
+            BTreeMap::from([(id.clone(), StorageView { instance, kind, location, detaching: false })])
+        };
+        assert_eq!(location(&shown(Uuid(1), Some("/new")), &id, &known), "/new");
+        assert_eq!(location(&shown(Uuid(1), None), &id, &known), "/old", "it is not provided yet");
+        assert_eq!(location(&shown(Uuid(2), Some("/other")), &id, &known), "/old", "another instance");
+        assert_eq!(location(&BTreeMap::new(), &id, &known), "/old", "it is gone");
+    }
 
     #[test]
     fn a_time_is_formatted_in_utc() {

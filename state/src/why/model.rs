@@ -75,12 +75,14 @@ pub(crate) fn explain(facts: &Facts<'_>) -> Result<Why, Refusal> {
     Ok(Why { entity: Entity::Model(doc.name), life, now, causes, more })
 }
 
-/// Returns the causes of an Alive unit whose agent is in error, is late or has never attached. A unit whose machine agent is
+/// Returns the causes of an Alive unit whose agent is in error, cannot go on, is late or has never attached. A unit whose machine agent is
 /// lost is omitted, because the machine's own cause is listed (F.4).
 fn stalled_unit(facts: &Facts<'_>, id: Uuid) -> Vec<Cause> {
     let Some(doc) = read(facts.reader, &facts.model.unit(id)) else { return Vec::new() };
     let replica = read(facts.reader, &facts.model.replica(id));
-    let failed = replica.is_some_and(|replica| replica.local.episode().is_some());
+    let failed = replica.is_some_and(|replica| replica.local.episode().is_some())
+        || facts.presence.health(id).is_some()
+        || facts.presence.missing_file(id).is_some();
     let is_absent =
         !attachment(&mut { facts.reader }, facts.model, id).has_attached() || facts.presence.is_late(id);
     let alive = effective_life::unit_life_of(&mut { facts.reader }, facts.model, id, &doc) == Life::Alive;

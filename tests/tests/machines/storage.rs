@@ -59,15 +59,17 @@ fn a_stopped_host_keeps_no_device_of_its_machines() {
     scene.ok(&["deploy", text(&charm), "--storage", "disk=loop,16M"]);
     let device = scene.until("the unit has its device", |scene| {
         let message = scene.unit("block/0")?["workload-status"]["message"].as_str()?.to_owned();
-        message.starts_with("/dev/").then_some(message)
+        let device = fs::canonicalize(message).ok()?;
+        device.starts_with("/dev").then_some(device)
     });
+    let name = device.file_name().expect("a device has a name");
     let is_attached = || {
-        let file = Path::new("/sys/block").join(device.trim_start_matches("/dev/")).join("loop/backing_file");
+        let file = Path::new("/sys/block").join(name).join("loop/backing_file");
         fs::read_to_string(file).is_ok_and(|file| file.starts_with(text(&scene.dir)))
     };
-    assert!(is_attached(), "{device} is the device of the unit");
+    assert!(is_attached(), "{} is the device of the unit", device.display());
     scene.ok(&["down"]);
-    assert!(!is_attached(), "{device} is free");
+    assert!(!is_attached(), "{} is free", device.display());
 }
 
 /// The loop devices of this host over files of storage.

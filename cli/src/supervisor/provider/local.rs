@@ -5,6 +5,7 @@
 
 use super::bases;
 use super::instance::{CreatedInstance, Instance, InstanceSpec};
+use super::loop_devices;
 use super::machine_folder::{address, hand_over, remove_folder};
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
@@ -87,6 +88,8 @@ impl Local {
         if let Some(left) = stopped.left.first() {
             return Err(CommandError::new(format!("cannot stop process {}: it does not exit", left.pid)));
         }
+        // a machine agent that was stopped has released nothing
+        loop_devices::detach_below(&folder).await?;
         remove_folder(&folder)
             .map_err(|error| CommandError::new(format!("cannot remove {}: {error}", folder.display())))
     }
