@@ -427,8 +427,8 @@ mod tests {
     use crate::unit::storage::StorageView;
     use std::collections::BTreeMap;
 
-    /// 1. A unit attaches storage. 2. The data folder of its machine is moved, or copied with a new identity: the machine
-    /// agent provides the storage at another place.
+    /// 1. A unit attaches storage.
+    /// 2. The data folder of its machine is moved, or copied with a new identity: its agent provides the storage elsewhere.
     #[test]
     fn a_hook_finds_its_storage_where_its_machine_provides_it_now() {
         let id: StorageId = "data/0".parse().expect("an id");
