@@ -1,7 +1,7 @@
 //! Completes command lines: the words that a shell offers for commands, flags and the entities of the model.
 //!
 //! A shell calls this program with [`VARIABLE`] in its environment, as the script of `pintle completion SHELL` says. Names
-//! are requested from the controller. A person waits for them, so there are none after [`ANSWER_MAX`], or if the
+//! are requested from the controller. A person waits for them, so there are none after a second, or if the
 //! controller does not run.
 
 use crate::arguments::GlobalArguments;
