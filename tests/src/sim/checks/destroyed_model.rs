@@ -30,7 +30,15 @@ impl Check for DestroyedModel {
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
         for change in commit.changes.entries.iter() {
-            if self.is_dying && change.value.is_some() && NEW.contains(&kind_of(&change.key)) {
+            // Until the janitor reaches its application, a principal that enters a relation still creates a subordinate. It
+            // is removed with that application.
+            let is_subordinate = || {
+                let unit = change.value.as_ref().and_then(|text| text.parse::<Uuid>().ok());
+                let doc = unit.and_then(|id| read(commit.reader, &commit.model.unit(id)));
+                kind_of(&change.key) == Kind::UnitName && doc.is_some_and(|doc| doc.principal.is_some())
+            };
+            let is_new = change.value.is_some() && NEW.contains(&kind_of(&change.key));
+            if self.is_dying && is_new && !is_subordinate() {
                 found.push(format!("{} was created in a model that is being destroyed", change.key));
             }
             if kind_of(&change.key) == Kind::ApplicationLife
