@@ -264,8 +264,8 @@ pub struct LineStream<T> {
     buffer: Vec<u8>,
     /// The number of bytes at the start of the buffer that contain no line end.
     searched: usize,
-    /// When the next bytes for an agent are overdue. A caller that waits for several things at a time drops its call of `next` and
-    /// calls again: this is no progress of the stream.
+    /// When the next bytes for an agent are overdue. A caller that waits for several things at a time drops its call of
+    /// `next` and calls again: this is no progress of the stream.
     overdue: Instant,
     item: PhantomData<fn() -> T>,
 }

@@ -13,7 +13,7 @@
 use crate::required_file::{FROM_A_BACKUP, UnusableFile};
 use anyhow::{Context, Result, bail};
 use base64::prelude::{BASE64_STANDARD_NO_PAD, Engine};
-use host::file::{ignore_not_found, write_atomic};
+use host::file::{exists, ignore_not_found, write_atomic};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use ring::hkdf::{HKDF_SHA256, KeyType, Salt};
 use serde::{Deserialize, Serialize};
@@ -162,7 +162,9 @@ impl SecretKeys {
     pub fn seal(&self, sealed_for: SealedFor, content: &SecretContent, salt: [u128; 2]) -> Option<String> {
         let file = self.file();
         let newest = file.keys.last()?;
-        if self.path.as_ref().is_some_and(|path| !path.exists()) {
+        if let Some(path) = &self.path
+            && !exists(path).ok()?
+        {
             self.write(&file).ok()?;
         }
         let salt = salt.map(u128::to_be_bytes).concat();

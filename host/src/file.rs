@@ -80,19 +80,28 @@ pub fn disk_bytes(file: &Metadata) -> u64 {
     file.blocks() * 512
 }
 
-/// Reads a file in a folder that others may write to: what is no regular file, such as a pipe that no one writes to, is
-/// not waited for, and a file without an end is not read.
+/// Opens a file in a folder that others may write to: what is no regular file, such as a pipe that no one writes to, is
+/// not waited for.
+///
+/// # Errors
+/// If it cannot be opened. `InvalidData` if it is no regular file.
+pub fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
+    let flags = nix::fcntl::OFlag::O_NONBLOCK.bits();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let found = file.metadata()?;
+    match found.is_file() {
+        true => Ok((file, found)),
+        false => Err(io::Error::new(ErrorKind::InvalidData, "it is no regular file")),
+    }
+}
+
+/// Reads a file as [`open_regular`] opens it; a file without an end is not read.
 ///
 /// # Errors
 /// If it cannot be opened or read. `InvalidData` if it is no regular file, or has more than `bytes_max` bytes.
 pub fn read_regular(path: &Path, bytes_max: u64) -> io::Result<(Vec<u8>, Metadata)> {
     let invalid = |why: String| io::Error::new(ErrorKind::InvalidData, why);
-    let flags = nix::fcntl::OFlag::O_NONBLOCK.bits();
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    let found = file.metadata()?;
-    if !found.is_file() {
-        return Err(invalid("it is no regular file".to_owned()));
-    }
+    let (file, found) = open_regular(path)?;
     let mut bytes = Vec::new();
     file.take(bytes_max + 1).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > bytes_max {

@@ -61,7 +61,7 @@ fn the_jubilant_suite_passes() {
     );
 }
 
-/// bash asks the program for each word; the last word of `line` is the one that is completed.
+/// bash calls the program for each word; the last word of `line` is the one that is completed.
 fn completed(host: &Host, line: &[&str]) -> Vec<String> {
     const COMPLETE: &str = "source <(pintle completion bash)
         COMP_WORDS=(pintle \"$@\"); COMP_CWORD=$#; COMP_TYPE=9

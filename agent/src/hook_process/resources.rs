@@ -9,11 +9,10 @@ use crate::folder::public_dir;
 use crate::ports::HookHost;
 use commands::ResourceRequest;
 use host::digest::{sha256, sha256_of};
-use host::file::write_atomic;
-use nix::fcntl::OFlag;
-use std::fs::{self, File, OpenOptions, Permissions};
+use host::file::{open_regular, write_atomic};
+use std::fs::{self, Permissions};
 use std::io;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// The folder of the files, in the folder of the unit.
@@ -64,10 +63,8 @@ fn is_plain_name(name: &str) -> bool {
 async fn has_digest(path: PathBuf, expected: String) -> bool {
     blocking::run(move || {
         // a pipe that the charm has put there is not waited for
-        let found = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path);
-        let is_file = |file: &File| file.metadata().is_ok_and(|found| found.is_file());
-        let digest = found.ok().filter(is_file).and_then(|file| sha256_of(file).ok());
-        digest.is_some_and(|found| found == expected)
+        let found = open_regular(&path).and_then(|(file, _)| sha256_of(file));
+        found.is_ok_and(|found| found == expected)
     })
     .await
 }

@@ -223,10 +223,14 @@ pub enum Verb {
     /// Remove a model with its applications, units and machines
     DestroyModel(destroy_model::DestroyModelArgs),
     /// Show or change the settings of a model
-    ModelConfig(model_config::ModelConfigArgs),
+    ModelConfig(settings::SettingsArgs),
     /// Show or change the settings with which new models begin
     #[command(visible_alias = "model-default")]
-    ModelDefaults(model_defaults::ModelDefaultsArgs),
+    #[command(
+        after_help = "Examples:\n  pintle model-defaults\n  pintle model-defaults update-status-hook-interval=1m\n  \
+                            pintle model-defaults --reset update-status-hook-interval\n\nSee also: model-config, add-model"
+    )]
+    ModelDefaults(settings::SettingsArgs),
     /// Show or change the current model, which commands without -m use
     Switch(switch::SwitchArgs),
     /// List the operations: actions and commands that were run

@@ -1,39 +1,22 @@
 //! `model-config [key] [key=value…]`: shows or changes the settings of the model (spec/clients.md 3.2).
 
 use crate::command_error::CommandError;
-use crate::commands::settings;
-use crate::render::{self, StructuredFormat, Table, application_config::unquoted, row};
+use crate::commands::settings::{SettingsArgs, SettingsRequest};
+use crate::render::{self, Table, application_config::unquoted, row};
 use crate::session::CommandSession;
-use api::{ConfigChange, ConfigureModel, GetModelConfig, UserPort};
-use clap::Args;
+use api::{ConfigureModel, GetModelConfig, UserPort};
 use serde_json::{Map, json};
 
-/// Arguments of `model-config`.
-#[derive(Debug, Args)]
-pub struct ModelConfigArgs {
-    /// A key to show, or key=value to set
-    pub words: Vec<String>,
-    /// Keys to reset to their defaults; comma-separated
-    #[arg(long)]
-    pub reset: Vec<String>,
-    /// Output format; by default a table
-    #[arg(long, value_enum)]
-    pub format: Option<StructuredFormat>,
-}
-
-pub async fn run<A: UserPort>(
-    args: &ModelConfigArgs,
-    session: &CommandSession<A>,
-) -> Result<(), CommandError> {
-    let key = settings::key_to_show(&args.words, &args.reset)?;
-    let set = args.words.iter().filter(|word| word.contains('='));
-    let change = ConfigChange { set: settings::parse_pairs(set)?, reset: settings::reset_words(&args.reset) };
-    if change != ConfigChange::default() {
-        let changed = session.api.handle(ConfigureModel { change }).await?;
-        session.note_write(changed.revision);
-        session.output.warn_of(&changed.warnings);
-        return Ok(());
-    }
+pub async fn run<A: UserPort>(args: &SettingsArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+    let key = match args.request()? {
+        SettingsRequest::Show(key) => key,
+        SettingsRequest::Change(change) => {
+            let changed = session.api.handle(ConfigureModel { change }).await?;
+            session.note_write(changed.revision);
+            session.output.warn_of(&changed.warnings);
+            return Ok(());
+        }
+    };
     let all = session.api.handle(GetModelConfig).await?;
     if let Some(key) = key {
         let setting =

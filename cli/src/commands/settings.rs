@@ -1,25 +1,58 @@
 //! Parsing of settings on a command line: `key=value`, `key=@file`, and YAML files.
 //!
-//! Used by `config`, `model-config`, `deploy`, `refresh` and `add-model`. Values stay text: the controller converts
+//! Used by `config`, `model-config`, `model-defaults`, `deploy`, `refresh` and `add-model`. Values stay text: the controller converts
 //! them to the types that the charm declares.
 
 use crate::command_error::CommandError;
+use crate::render::StructuredFormat;
+use api::ConfigChange;
 use charms::yaml;
+use clap::Args;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The key that is to be shown, if the words name one; none if all are shown, or settings are changed.
-///
-/// # Errors
-/// If several keys are named, or one beside a change.
-pub fn key_to_show<'a>(words: &'a [String], reset: &[String]) -> Result<Option<&'a String>, CommandError> {
-    let keys: Vec<&String> = words.iter().filter(|word| !word.contains('=')).collect();
-    match keys[..] {
-        [] => Ok(None),
-        [key] if words.len() == 1 && reset.is_empty() => Ok(Some(key)),
-        [key] => Err(CommandError::usage(format!("cannot show {key:?} and change settings in one command"))),
-        _ => Err(CommandError::usage("cannot show several keys: give one key, or none to show all")),
+/// Arguments of `model-config` and `model-defaults`.
+#[derive(Debug, Args)]
+pub struct SettingsArgs {
+    /// A key to show, or key=value to set
+    pub words: Vec<String>,
+    /// Keys to reset to their defaults; comma-separated
+    #[arg(long)]
+    pub reset: Vec<String>,
+    /// Output format; by default a table
+    #[arg(long, value_enum)]
+    pub format: Option<StructuredFormat>,
+}
+
+/// What the arguments of such a command request.
+pub enum SettingsRequest<'a> {
+    /// To show one setting, or all.
+    Show(Option<&'a String>),
+    /// To change settings.
+    Change(ConfigChange),
+}
+
+impl SettingsArgs {
+    /// What is requested.
+    ///
+    /// # Errors
+    /// If several keys are named, or one beside a change, or a value cannot be read.
+    pub fn request(&self) -> Result<SettingsRequest<'_>, CommandError> {
+        let (set, keys): (Vec<&String>, Vec<&String>) =
+            self.words.iter().partition(|word| word.contains('='));
+        match keys[..] {
+            [] if set.is_empty() && self.reset.is_empty() => Ok(SettingsRequest::Show(None)),
+            [] => {
+                let change = ConfigChange { set: parse_pairs(set)?, reset: reset_words(&self.reset) };
+                Ok(SettingsRequest::Change(change))
+            }
+            [key] if set.is_empty() && self.reset.is_empty() => Ok(SettingsRequest::Show(Some(key))),
+            [key] => {
+                Err(CommandError::usage(format!("cannot show {key:?} and change settings in one command")))
+            }
+            _ => Err(CommandError::usage("cannot show several keys: give one key, or none to show all")),
+        }
     }
 }
 

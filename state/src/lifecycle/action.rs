@@ -283,8 +283,8 @@ pub(crate) fn log(draft: &mut Draft, model: Model, unit: Uuid, reports: &[RunRep
     }
 }
 
-/// Appends log lines, each once: lines are sent early and again with the record, and their numbers increase. Other reports of the same
-/// message take their bytes of the same transaction; the oldest lines are dropped to make room, and if that is
+/// Appends log lines, each once: lines are sent early and again with the record, and their numbers increase. Other reports
+/// of the same message take their bytes of the same transaction; the oldest lines are dropped to make room, and if that is
 /// not enough the parameters.
 fn append_log_lines(doc: &mut ActionDoc, reports: &[RunReport]) {
     let mut bytes = 0;
