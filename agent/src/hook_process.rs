@@ -18,7 +18,7 @@ mod run_folders;
 use host::backoff::Backoff;
 use host::file::{ignore_not_found, write_atomic, write_atomic_unsynced};
 use host::lock::Lock;
-pub use remaining_processes::kill_remaining_processes;
+pub use remaining_processes::{kill_remaining_processes, kill_unknown_runs};
 use run_files::{RunFile, create_file, read_outcome};
 use run_folders::RunFolders;
 

@@ -12,7 +12,7 @@ use crate::exit_code;
 use crate::fault::{self, FaultContext};
 use crate::file_watch;
 use crate::folder::{UnitFolder, public_dir};
-use crate::hook_process::LocalCharmHost;
+use crate::hook_process::{LocalCharmHost, kill_unknown_runs};
 use crate::installed_programs::{HOOK_PATH, require_hook_program};
 use crate::journal::{self, Journal, Loaded};
 use crate::juju_paths;
@@ -157,9 +157,12 @@ pub async fn run(dir: PathBuf, log_filter: LogFilter) -> Result<ExitCode> {
         journal::read_only_load(&folder).await?.context("cannot read the state that was just written")?;
     link_tools(&folder)?;
     let socket = socket_dir(&folder).map_err(socket_error)?.join(SOCKET);
-    let has_started_run = matches!(local.step, Step::Started(_));
+    let started_run = match &local.step {
+        Step::Started(run) => Some(run.number),
+        _ => None,
+    };
     let (context_state, context_state_seen) =
-        watch::channel(if has_started_run { ContextState::Undecided } else { ContextState::Closed });
+        watch::channel(if started_run.is_some() { ContextState::Undecided } else { ContextState::Closed });
     let calls = tool_socket::listen(&socket, context_state_seen)?;
     let shown = juju_paths::shown_folder(&folder);
     let host_environment = MachineFacts {
@@ -176,6 +179,7 @@ pub async fn run(dir: PathBuf, log_filter: LogFilter) -> Result<ExitCode> {
             .collect(),
         ..MachineFacts::default()
     };
+    kill_unknown_runs(&folder, started_run).await;
     let charms = LocalCharmHost::new(folder.clone(), host_environment, calls.tool_calls, context_state);
     let clock = HostClock::new(&folder.machine().join(reboot_request::BOOT_FILE));
     let view = ViewCache::load(&folder).await;

@@ -9,6 +9,7 @@ use crate::applications::ApplicationRequests;
 use crate::archives::ArchiveRequests;
 use crate::changes::{ChangeRequests, WaitForChange};
 use crate::client::Client;
+use crate::constraints::ConstraintRequests;
 use crate::controller_info::AboutRequests;
 use crate::disk_usage::DiskUsageRequests;
 use crate::dry_run::DryRunRequests;
@@ -43,7 +44,7 @@ macro_rules! nouns {
 nouns! {
     UnitAgentRequests MachineAgentRequests AboutRequests DiskUsageRequests ChangeRequests ModelRequests ArchiveRequests
     ResourceRequests ApplicationRequests UnitRequests RelationRequests DryRunRequests StatusRequests LogRequests WhyRequests
-    ActionRequests SecretRequests StorageRequests MachineRequests ProvisioningRequests
+    ActionRequests SecretRequests StorageRequests MachineRequests ProvisioningRequests ConstraintRequests
 }
 
 /// All requests, those of agents first.
@@ -80,7 +81,7 @@ ports! {
     /// The requests of a user, through the command-line client.
     UserPort: InModel, AboutRequests, DiskUsageRequests, ChangeRequests, ModelRequests, ArchiveRequests, ResourceRequests,
         ApplicationRequests, UnitRequests, RelationRequests, DryRunRequests, StatusRequests, LogRequests, WhyRequests,
-        ActionRequests, SecretRequests, StorageRequests, MachineRequests;
+        ActionRequests, SecretRequests, StorageRequests, MachineRequests, ConstraintRequests;
     /// The requests of the provisioner.
     ProvisionerPort: InModel, ProvisioningRequests, Handle<ListModels>, Handle<GetModelConfig>, Handle<WaitForChange>;
 }

@@ -3,6 +3,7 @@
 //! The controller derives it from documents and from the presence of agents; the commands print it
 //! (spec/clients.md 2.4, 3.3).
 
+use crate::entity_choice::UnitChoice;
 use crate::request::requests;
 use crate::shared::Shared;
 use schemars::JsonSchema;
@@ -18,15 +19,34 @@ use state::terms::status::{
 };
 use std::collections::BTreeMap;
 
+pub use state::documents::prelude::{StatusChange, SubjectStatus};
 pub use state::terms::status_info::StatusInfo;
 
 requests! { StatusRequests {
     GetStatus = get "/v1/models/{model}/status", Reader => Status;
+    GetStatusLog = post "/v1/models/{model}/status-log", Reader => StatusLog;
 } }
 
 /// Returns the status of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GetStatus;
+
+/// Returns the statuses that an entity has had.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub enum GetStatusLog {
+    /// Those of the workload and the agent of a unit.
+    Unit(UnitChoice),
+    /// Those that the leaders of the application of this name have set.
+    Application(String),
+}
+
+/// The last statuses of an entity, oldest first.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StatusLog {
+    /// The changes.
+    pub changes: Vec<StatusChange>,
+}
 
 /// A whole model at one revision, by names. The commands produce the text forms (spec/clients.md 2.4, 3.3).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

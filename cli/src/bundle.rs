@@ -94,7 +94,7 @@ pub struct BundleApplication {
     pub trust: bool,
     /// The base of new machines.
     pub base: Option<String>,
-    /// Constraints, which have no effect.
+    /// Constraints in the form in which they are typed.
     pub constraints: Option<String>,
     /// Spaces of the endpoints, which have no effect.
     #[serde(default)]
@@ -382,11 +382,8 @@ impl Bundle {
     pub fn warnings(&self) -> Vec<String> {
         let mut found = BTreeSet::new();
         for application in self.applications.values() {
-            let given = [
-                ("bindings", !application.bindings.is_empty()),
-                ("channel", application.channel.is_some()),
-                ("constraints", application.constraints.is_some()),
-            ];
+            let given =
+                [("bindings", !application.bindings.is_empty()), ("channel", application.channel.is_some())];
             found.extend(given.into_iter().filter(|(_, given)| *given).map(|(name, _)| name));
         }
         for machine in self.machines.values().flatten() {

@@ -36,8 +36,10 @@ async fn run_command(
         Verb::Operations(args) => operations::list(&args, session).await,
         Verb::ShowOperation(args) => operations::show(&args, session).await,
         Verb::Status(args) => status::run(&args, session).await,
-        Verb::SetModelConstraints(args) => constraints::set(&args, session),
-        Verb::ModelConstraints(args) => constraints::show(&args, session),
+        Verb::SetModelConstraints(args) => {
+            constraints::set(None, constraints::parse(&args.constraints, session)?, session).await
+        }
+        Verb::ModelConstraints(args) => constraints::show(None, args.format, session).await,
         Verb::DestroyModel(args) => destroy_model::run(&args, session, dir.expect("a folder")).await,
         Verb::Switch(args) => switch::run(&args, session, dir.expect("a folder")).await,
         verb => panic!("{verb:?} is not tested here"),
@@ -165,11 +167,14 @@ async fn only_the_architecture_of_this_host_is_accepted_as_a_constraint() {
     let session = FakeSession::new(FakeController::default());
     run_command(&["model-constraints", "--format", "json"], &session, None).await.expect("shown");
     let shown: Value = serde_json::from_str(&session.printed().0).expect("JSON");
+    assert_eq!(shown["mem"], 8192);
     let own = format!("arch={}", shown["arch"].as_str().expect("a name"));
     assert_eq!(run_command(&["set-model-constraints", &own], &session, None).await, Ok(()));
     assert_eq!(session.printed().1, "");
     assert_eq!(run_command(&["set-model-constraints", "mem=8G"], &session, None).await, Ok(()));
     compare("commands/constraint_without_effect.txt", &session.printed().1);
+    let set = [format!("constraints None {own}"), "constraints None mem=8192M".to_owned()];
+    assert_eq!(session.api.requests(), set);
     assert_eq!(
         run_command(&["set-model-constraints", "arch=vax"], &session, None)
             .await

@@ -13,7 +13,7 @@
 use crate::required_file::{FROM_A_BACKUP, UnusableFile};
 use anyhow::{Context, Result, bail};
 use base64::prelude::{BASE64_STANDARD_NO_PAD, Engine};
-use host::file::{exists, ignore_not_found, write_atomic};
+use host::file::{ignore_not_found, write_atomic};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use ring::hkdf::{HKDF_SHA256, KeyType, Salt};
 use serde::{Deserialize, Serialize};
@@ -60,6 +60,27 @@ pub struct KeyFile {
     keys: Vec<StoredKey>,
 }
 
+impl KeyFile {
+    /// None if the text is damaged. The message of the parser would show the key.
+    fn parse(text: &str) -> Option<KeyFile> {
+        let file = charms::yaml::from_str::<KeyFile>(text).ok();
+        file.filter(|file| file.keys.iter().all(|key| decode(key).is_some()))
+    }
+
+    fn lacks_key_of(&self, other: &KeyFile) -> bool {
+        other.keys.iter().any(|key| !self.has(&key.id))
+    }
+
+    fn has(&self, id: &str) -> bool {
+        self.keys.iter().any(|known| known.id == id)
+    }
+}
+
+/// The text of the file; none if there is no file.
+fn read(path: &Path) -> Result<Option<String>> {
+    ignore_not_found(fs::read_to_string(path)).with_context(|| format!("cannot read {}", path.display()))
+}
+
 /// The keys of a controller.
 pub struct SecretKeys {
     path: Option<PathBuf>,
@@ -86,18 +107,10 @@ impl SecretKeys {
     /// # Errors
     /// If the file cannot be read or is damaged.
     pub fn open(path: PathBuf) -> Result<SecretKeys> {
-        let text = ignore_not_found(fs::read_to_string(&path))
-            .with_context(|| format!("cannot read {}", path.display()))?;
-        let keys = match text {
-            None => KeyFile::default(),
-            // the message of the parser would show the key
-            Some(text) => match charms::yaml::from_str::<KeyFile>(&text) {
-                Ok(file) if file.keys.iter().all(|key| decode(key).is_some()) => file,
-                Ok(_) | Err(_) => {
-                    let why = "it is damaged".to_owned();
-                    bail!(UnusableFile { file: path, why, remedy: FROM_A_BACKUP.to_owned() })
-                }
-            },
+        let text = read(&path)?;
+        let Some(keys) = text.map_or_else(|| Some(KeyFile::default()), |text| KeyFile::parse(&text)) else {
+            let why = "it is damaged".to_owned();
+            bail!(UnusableFile { file: path, why, remedy: FROM_A_BACKUP.to_owned() })
         };
         Ok(SecretKeys { path: Some(path), keys: RwLock::new(keys) })
     }
@@ -129,10 +142,28 @@ impl SecretKeys {
     pub fn rotate(&self) -> Result<()> {
         let bits = || host::random::random_u128().to_be_bytes();
         let id = format!("{:08x}", u32::from_be_bytes(std::array::from_fn(|at| bits()[at])));
-        let mut file = self.file();
+        self.merge_file()?;
+        let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
+        let mut file = keys.clone();
         file.keys.push(StoredKey { id, key: encode(&[bits(), bits()].concat()) });
         self.write(&file)?;
-        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = file;
+        *keys = file;
+        Ok(())
+    }
+
+    /// Writes a file again that lacks a key, because it was deleted, damaged or replaced by an older one while this
+    /// process runs, and takes over the keys that only the file has.
+    fn merge_file(&self) -> Result<()> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
+        let stored = read(path)?.and_then(|text| KeyFile::parse(&text)).unwrap_or_default();
+        let mut merged =
+            KeyFile { keys: stored.keys.iter().filter(|key| !keys.has(&key.id)).cloned().collect() };
+        merged.keys.extend(keys.keys.iter().cloned());
+        if stored.lacks_key_of(&keys) {
+            self.write(&merged)?;
+        }
+        *keys = merged;
         Ok(())
     }
 
@@ -157,16 +188,12 @@ impl SecretKeys {
         self.file().keys.iter().any(|key| key_id(sealed) == Some(&key.id))
     }
 
-    /// Seals a content with random bits that seal no other; none if there is no key. A file that was deleted is written
-    /// again, so that the next start can open what was sealed; none if that fails.
+    /// Seals a content with random bits that seal no other; none if there is no key. A file that lacks the key is written
+    /// again first, so that the next start can open what was sealed; none if that fails.
     pub fn seal(&self, sealed_for: SealedFor, content: &SecretContent, salt: [u128; 2]) -> Option<String> {
+        self.merge_file().ok()?;
         let file = self.file();
         let newest = file.keys.last()?;
-        if let Some(path) = &self.path
-            && !exists(path).ok()?
-        {
-            self.write(&file).ok()?;
-        }
         let salt = salt.map(u128::to_be_bytes).concat();
         let mut sealed = serde_json::to_vec(content).ok()?;
         content_key(newest, &salt)?
@@ -268,6 +295,23 @@ mod tests {
         let third = keys.seal(sealed_for(3), &content(), [1, 2]).unwrap();
         let read = SecretKeys::open(path.clone()).unwrap();
         assert_eq!(read.unseal(sealed_for(3), &third), Some(content()), "a deleted file is written again");
+        let older = std::fs::read(&path).unwrap();
+        keys.rotate().unwrap();
+        std::fs::write(&path, &older).unwrap();
+        let fourth = keys.seal(sealed_for(3), &content(), [1, 2]).unwrap();
+        let read = SecretKeys::open(path.clone()).unwrap();
+        assert_eq!(read.unseal(sealed_for(3), &fourth), Some(content()), "an older file is completed");
+        let restored = SecretKeys::in_memory(7);
+        std::fs::write(&path, charms::yaml::to_string(&restored.file()).unwrap()).unwrap();
+        let fifth = keys.seal(sealed_for(3), &content(), [1, 2]).unwrap();
+        let sealed_before = restored.seal(sealed_for(3), &content(), [1, 2]).unwrap();
+        for sealed in [fifth, sealed_before] {
+            assert_eq!(
+                keys.unseal(sealed_for(3), &sealed),
+                Some(content()),
+                "the keys of the file are taken over"
+            );
+        }
         std::fs::write(&path, "keys: [{id: a, key: c2hvcnQ}]").unwrap();
         let text = SecretKeys::open(path).unwrap_err().to_string();
         assert!(text.contains("is damaged") && !text.contains("c2hvcnQ"), "{text}");

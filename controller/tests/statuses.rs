@@ -2,9 +2,10 @@
 
 mod support;
 
+use api::error::ErrorCode;
 use api::{
-    AddUnits, Claim, Deploy, GetStatus, GetWhy, Handle, RemoveUnit, ReportPresence, ReportStorage,
-    ResolveUnit, Watch, WatchMachine,
+    AddUnits, Claim, Deploy, GetConstraints, GetStatus, GetWhy, Handle, RemoveUnit, ReportPresence,
+    ReportStorage, ResolveUnit, SetConstraints, Watch, WatchMachine,
 };
 use controller::presence::LOST_AFTER_MS;
 use controller::{AuthenticatedCaller, Environment};
@@ -51,6 +52,32 @@ fn of_charm(text: &str) -> StatusMessage {
 
 fn name(unit: &str) -> UnitName {
     unit.parse().expect("a name")
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn constraints_belong_to_an_application_or_to_the_model() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 0).await;
+    let set = async |application: Option<&str>, text: &str| {
+        let constraints = text.parse().expect("they are valid");
+        fixture
+            .admin
+            .handle(SetConstraints { application: application.map(str::to_owned), constraints })
+            .await
+    };
+    let get = async |application: Option<&str>| {
+        let get = GetConstraints { application: application.map(str::to_owned) };
+        fixture.admin.handle(get).await.map(|found| found.constraints.to_string())
+    };
+    set(None, "mem=1G").await.expect("the model exists");
+    set(Some("web"), "cores=2 mem=4G").await.expect("it is deployed");
+    assert_eq!(get(None).await.as_deref(), Ok("mem=1024M"));
+    assert_eq!(get(Some("web")).await.as_deref(), Ok("cores=2 mem=4096M"));
+    set(Some("web"), "").await.expect("it is deployed");
+    assert_eq!(get(Some("web")).await.as_deref(), Ok(""));
+    for refused in [set(Some("none"), "mem=1G").await.err(), get(Some("none")).await.err()] {
+        assert_eq!(refused.map(|error| error.code), Some(ErrorCode::NotFound));
+    }
 }
 
 /// Runs a hook that sets this status.

@@ -4,16 +4,18 @@
 //! recorded hook, or a process whose environment has the id of the run's hook context, is in it: the number of a group
 //! alone proves nothing, because the kernel reuses it.
 //!
-//! Called before a run is repeated, when a unit is stopped, when a hook has requested a reboot, and when a user cancels an
-//! action or commands.
+//! Called before a run is repeated, when an agent finds runs that its state does not know, when a unit is stopped, when a
+//! hook has requested a reboot, and when a user cancels an action or commands.
 
 use super::run_files::{read_outcome, read_run_file};
 use crate::clock::kernel_boot_id;
+use crate::folder::UnitFolder;
 use hook_client::shim;
 use host::process::Process;
 use nix::sys::signal::Signal;
 use state::unit::environment::MACHINE_RUN_ID;
 use std::cell::Cell;
+use std::fs;
 use std::path::Path;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -69,6 +71,21 @@ pub async fn kill_remaining_processes(run_folder: &Path) {
             HookGroup::Unknown | HookGroup::Ended => {}
         }
         tokio::time::sleep(PROCESS_POLL_INTERVAL).await;
+    }
+}
+
+/// Kills the processes of runs that the stored state does not know, because the state was deleted or an older one was put
+/// back: nobody would read their outcomes, and they would hold the hook lock. `started_run` is the one that it knows.
+pub async fn kill_unknown_runs(folder: &UnitFolder, started_run: Option<u64>) {
+    let known = started_run.map(|number| folder.run(number));
+    for entry in fs::read_dir(folder.runs()).into_iter().flatten().flatten() {
+        let run_folder = entry.path();
+        let is_alive = Process::read_alive(&run_folder.join(shim::SHIM_PID)).is_some();
+        if is_alive && known.as_ref() != Some(&run_folder) && read_outcome(&run_folder).is_none() {
+            let reason = "the stored state does not know this run";
+            tracing::warn!("{}: its processes are killed: {reason}", run_folder.display());
+            kill_remaining_processes(&run_folder).await;
+        }
     }
 }
 

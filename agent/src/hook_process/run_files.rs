@@ -64,7 +64,7 @@ pub fn read_run_file(run_folder: &Path) -> Option<RunFile> {
 pub fn read_outcome(run_folder: &Path) -> Option<RunExit> {
     let bytes = fs::read(run_folder.join(shim::OUTCOME)).ok()?;
     // the path of a program need not be UTF-8
-    let text = String::from_utf8_lossy(&bytes);
+    let text = String::from_utf8_lossy(bytes.trim_ascii_end());
     let (kind, rest) = text.split_once(' ')?;
     match kind {
         shim::EXIT => rest.parse().ok().map(RunExit::Code),

@@ -4,7 +4,7 @@
 //! appears on stdout only, never in a log.
 
 use crate::command_error::CommandError;
-use crate::commands::bases;
+use crate::commands::{bases, constraints};
 use crate::data_dir::DataDir;
 use crate::session::{CommandSession, read_client_file};
 use crate::supervisor::settings::UpSettings;
@@ -23,8 +23,9 @@ pub struct AddMachineArgs {
     /// Operating system of the machines, for example ubuntu@22.04
     #[arg(long, value_name = "BASE", value_parser = bases::parse)]
     pub base: Option<Base>,
-    #[arg(long, hide = true)]
-    pub constraints: Option<String>,
+    /// Constraints of the machines; only arch is enforced
+    #[arg(long, value_name = "KEY=VALUE ...")]
+    pub constraints: Vec<String>,
 }
 
 pub async fn run<A: UserPort>(
@@ -40,6 +41,7 @@ pub async fn run<A: UserPort>(
             return Err(CommandError::usage(text).hint("pintle add-machine, or pintle add-machine manual"));
         }
     };
+    constraints::parse(&args.constraints, session)?;
     let added =
         session.api.handle(AddMachines { count: args.count, manual, base: args.base.clone() }).await?;
     session.note_write(added.revision);

@@ -1,19 +1,30 @@
-//! `set-model-constraints` and `model-constraints`.
+//! `constraints`, `set-constraints`, `model-constraints` and `set-model-constraints`, and the flag `--constraints`.
 //!
-//! Every machine runs on this host, so the only constraint that can be satisfied is the architecture of this host.
-//! Test suites set it before anything else (spec/clients.md 2.2, 2.6).
+//! Constraints are stored and shown. Every machine runs on this host, so the only one that can be satisfied is the
+//! architecture of this host; a warning names the others. Test suites set it before anything else (spec/clients.md 2.2,
+//! 2.6).
 
 use crate::command_error::CommandError;
-use crate::commands::settings;
 use crate::render::{self, StructuredFormat};
 use crate::session::CommandSession;
+use api::{Constraints, GetConstraints, SetConstraints, UserPort};
 use clap::Args;
-use serde_json::json;
+use serde_json::{Map, Value};
+use state::terms::constraints::{ConstraintKey, ConstraintValue};
 
 /// Arguments of `set-model-constraints`.
 #[derive(Debug, Args)]
 pub struct SetModelConstraintsArgs {
-    /// Constraints as key=value; only arch is enforced
+    /// All constraints as key=value, which replace those of before; only arch is enforced
+    pub constraints: Vec<String>,
+}
+
+/// Arguments of `set-constraints`.
+#[derive(Debug, Args)]
+pub struct SetConstraintsArgs {
+    /// Application
+    pub application: String,
+    /// All constraints as key=value, which replace those of before; only arch is enforced
     pub constraints: Vec<String>,
 }
 
@@ -25,30 +36,82 @@ pub struct ModelConstraintsArgs {
     pub format: Option<StructuredFormat>,
 }
 
-/// Rejects another architecture than this host's, and warns about constraints that have no effect.
+/// Arguments of `constraints`.
+#[derive(Debug, Args)]
+pub struct ConstraintsArgs {
+    /// Application
+    pub application: String,
+    /// Output format
+    #[arg(long, value_enum)]
+    pub format: Option<StructuredFormat>,
+}
+
+/// Parses constraints. Warns about those that have no effect.
 ///
 /// # Errors
-/// If a constraint names another architecture.
-pub fn set<A>(args: &SetModelConstraintsArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
-    let mut wanted = settings::parse_pairs(&args.constraints)?;
-    if let Some(arch) = wanted.remove("arch").filter(|arch| arch != host_arch()) {
-        let text = format!("cannot use constraint arch={arch}: this host is {}", host_arch());
+/// If they are not in the form of constraints, or name another architecture than that of this host.
+pub fn parse<A>(words: &[String], session: &CommandSession<A>) -> Result<Constraints, CommandError> {
+    let parsed = words.join(" ").parse::<Constraints>();
+    let constraints = parsed.map_err(|bad| CommandError::usage(bad.to_string()))?;
+    let is_other = |arch: &&ConstraintValue| **arch != ConstraintValue::Word(host_arch().to_owned());
+    if constraints.0.get(&ConstraintKey::Arch).filter(is_other).is_some() {
+        let text = format!("cannot use constraints {constraints}: this host is {}", host_arch());
         return Err(CommandError::new(text));
     }
-    let warning = |key: &String| format!("constraint {key:?} has no effect: every machine runs on this host");
-    session.output.warn(&wanted.keys().map(warning).collect::<Vec<_>>());
+    let without_effect = constraints.0.keys().filter(|key| **key != ConstraintKey::Arch);
+    let warning = |key: &ConstraintKey| {
+        format!("constraint \"{key}\" is stored and has no effect: every machine runs on this host")
+    };
+    session.output.warn(&without_effect.map(warning).collect::<Vec<_>>());
+    Ok(constraints)
+}
+
+/// Replaces the constraints of an application, or of the model.
+///
+/// # Errors
+/// As [`parse`], or if there is no such application.
+pub async fn set<A: UserPort>(
+    application: Option<&str>,
+    constraints: Constraints,
+    session: &CommandSession<A>,
+) -> Result<(), CommandError> {
+    let set = SetConstraints { application: application.map(str::to_owned), constraints };
+    session.note_write(session.api.handle(set).await?.revision);
     Ok(())
 }
 
-/// Prints the architecture of this host.
+/// Prints the constraints of an application, or of the model.
 ///
 /// # Errors
-/// If stdout cannot be written.
-pub fn show<A>(args: &ModelConstraintsArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
-    match args.format {
-        None => session.output.print(&format!("arch={}\n", host_arch())),
-        Some(format) => session.output.print(&render::structured(&json!({ "arch": host_arch() }), format)?),
+/// If there is no such application, or stdout cannot be written.
+pub async fn show<A: UserPort>(
+    application: Option<&str>,
+    format: Option<StructuredFormat>,
+    session: &CommandSession<A>,
+) -> Result<(), CommandError> {
+    let constraints = effective(application, session).await?;
+    match format {
+        None => session.output.print(&format!("{constraints}\n")),
+        Some(format) => session.output.print(&render::structured(&document(&constraints), format)?),
     }
+}
+
+/// The constraints of an application or of the model, with the architecture that all machines have.
+pub async fn effective<A: UserPort>(
+    application: Option<&str>,
+    session: &CommandSession<A>,
+) -> Result<Constraints, CommandError> {
+    let get = GetConstraints { application: application.map(str::to_owned) };
+    let mut constraints = session.api.handle(get).await?.constraints;
+    constraints.0.entry(ConstraintKey::Arch).or_insert(ConstraintValue::Word(host_arch().to_owned()));
+    Ok(constraints)
+}
+
+/// The document of constraints, by their keys.
+pub fn document(constraints: &Constraints) -> Value {
+    let entries = constraints.0.iter();
+    let entries = entries.map(|(key, value)| (key.to_string(), serde_json::json!(value)));
+    Value::Object(entries.collect::<Map<String, Value>>())
 }
 
 /// The architecture of this host, by its name in Juju and Debian.

@@ -142,6 +142,7 @@ impl<A: UserPort> Deployment<'_, A> {
             trust: wanted.trust,
             storage: storage.collect(),
             attach_storage: Vec::new(),
+            constraints: wanted.constraints.iter().cloned().collect(),
             dry_run: false,
             overlay: Vec::new(),
             ignored: IgnoredArgs::default(),

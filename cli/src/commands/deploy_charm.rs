@@ -5,7 +5,7 @@
 
 use crate::command_error::CommandError;
 use crate::commands::resource_files::ResourceFiles;
-use crate::commands::{bases, change_storage, charm_source, settings};
+use crate::commands::{bases, change_storage, charm_source, constraints, settings};
 use crate::session::CommandSession;
 use api::{AddUnits, UserPort};
 use clap::Args;
@@ -47,6 +47,9 @@ pub struct DeployArgs {
     /// Existing storage for the unit, which is added to the machine of this storage
     #[arg(long, value_delimiter = ',', value_name = "ID")]
     pub attach_storage: Vec<String>,
+    /// Constraints of the machines, stored and shown; only arch is enforced; may be repeated
+    #[arg(long, value_name = "KEY=VALUE ...")]
+    pub constraints: Vec<String>,
     /// Show what would be deployed, and change nothing
     #[arg(long)]
     pub dry_run: bool,
@@ -62,8 +65,6 @@ pub struct DeployArgs {
 pub struct IgnoredArgs {
     #[arg(long, hide = true)]
     pub series: Option<String>,
-    #[arg(long, hide = true)]
-    pub constraints: Vec<String>,
     #[arg(long, hide = true)]
     pub device: Vec<String>,
     #[command(flatten)]
@@ -97,6 +98,7 @@ pub async fn run<A: UserPort>(
         return Err(CommandError::usage(format!("cannot use --overlay: {:?} is not a bundle", args.charm)));
     }
     session.output.warn(&args.ignored.warnings());
+    let limits = constraints::parse(&args.constraints, session)?;
     let source = charm_source::load(&args.charm, args.force, session)?;
     let charm = source.charm.name.clone();
     let application = args.application.as_deref().unwrap_or(&charm).to_owned();
@@ -138,6 +140,9 @@ pub async fn run<A: UserPort>(
     };
     let deployed = session.api.handle(deploy).await?;
     session.note_write(deployed.revision);
+    if !limits.0.is_empty() {
+        constraints::set(Some(&application), limits, session).await?;
+    }
     let charm_text = format!("local charm \"{charm}\", revision {}", deployed.answer.charm.revision);
     session
         .output

@@ -7,11 +7,10 @@ const NETWORK: &str = "all machines are in one network, which the host provides"
 const KEYS: &str = "`pintle ssh` needs no key; a manually provisioned machine has its own ssh server";
 const USERS: &str = "the user of the data folder is the only one";
 const BACKUP: &str = "stop Pintle and copy its data folder (docs/how-to/copy-or-restore.md)";
-const MACHINES: &str = "`pintle status` shows machines; all have the architecture of this host";
 
 /// Commands of Juju that are not supported: rejected with `not offered here` (spec/clients.md 3.2), and a hint that names
 /// what is used instead.
-pub const NOT_OFFERED: [(&str, &str); 65] = [
+pub const NOT_OFFERED: [(&str, &str); 62] = [
     ("add-cloud", UP),
     ("add-credential", UP),
     ("add-k8s", UP),
@@ -24,7 +23,6 @@ pub const NOT_OFFERED: [(&str, &str); 65] = [
     ("change-user-password", USERS),
     ("charm-resources", "`pintle resources APP` lists the resources of an application"),
     ("clouds", UP),
-    ("constraints", MACHINES),
     ("consume", MODELS),
     ("controller-config", UP),
     ("create-backup", BACKUP),
@@ -69,10 +67,8 @@ pub const NOT_OFFERED: [(&str, &str); 65] = [
     ("remove-user", USERS),
     ("revoke", USERS),
     ("set-application-base", "`pintle deploy --base` chooses the base of new machines"),
-    ("set-constraints", MACHINES),
     ("set-firewall-rule", NETWORK),
     ("show-cloud", UP),
-    ("show-status-log", "`pintle debug-log --include UNIT` shows what happened"),
     ("spaces", NETWORK),
     ("ssh-keys", KEYS),
     ("subnets", NETWORK),

@@ -4,7 +4,7 @@ use crate::command_error::CommandError;
 use crate::commands::constraints;
 use crate::render::{self, StructuredFormat};
 use crate::session::CommandSession;
-use api::{ApplicationStatus, GetStatus, UserPort};
+use api::{ApplicationStatus, Constraints, GetStatus, UserPort};
 use clap::Args;
 use serde_json::{Map, Value, json};
 use state::terms::refusal::EntityKind;
@@ -33,13 +33,14 @@ pub async fn run<A: UserPort>(
         let application = status.applications.get(name);
         let application =
             application.ok_or_else(|| CommandError::not_found(EntityKind::Application, name))?;
-        shown.insert(name.clone(), document(application));
+        let constraints = constraints::effective(Some(name), session).await?;
+        shown.insert(name.clone(), document(application, &constraints));
     }
     session.output.print(&render::structured(&shown.into(), args.format)?)
 }
 
 /// The document below the name of the application. Endpoints without a relation are those of the default space.
-fn document(application: &ApplicationStatus) -> Value {
+fn document(application: &ApplicationStatus, limits: &Constraints) -> Value {
     let related = application.relations.keys().map(String::as_str);
     let bindings: Map<String, Value> =
         [""].into_iter().chain(related).map(|endpoint| (endpoint.to_owned(), SPACE.into())).collect();
@@ -47,7 +48,7 @@ fn document(application: &ApplicationStatus) -> Value {
         "charm": application.charm_name,
         "base": application.base.to_string(),
         "channel": "",
-        "constraints": { "arch": constraints::host_arch() },
+        "constraints": constraints::document(limits),
         "principal": !application.subordinate,
         "exposed": application.exposed,
         "remote": false,

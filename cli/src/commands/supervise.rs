@@ -1,8 +1,9 @@
 //! `supervise`: the supervisor process of a data folder. Hidden: started by `up` only.
 //!
 //! Starts the controller and the machines of the configured provider, restarts the controller if it exits, and stops
-//! everything on SIGTERM, or if the controller refuses its store at the first start. It holds the lock of the data
-//! folder while it runs. On SIGHUP, which `up` sends, a controller that waits for its next start is started at once.
+//! everything on SIGTERM. If the controller refuses its store at the first start, or `up` gives up and sends SIGQUIT, the
+//! supervisor ends as well, but units that a former supervisor left go on. It holds the lock of the data folder while it
+//! runs. On SIGHUP, which `up` sends, a controller that waits for its next start is started at once.
 
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
@@ -24,7 +25,17 @@ use tokio::signal::unix::{SignalKind, signal};
 #[derive(Debug, Args)]
 pub struct SuperviseArgs {}
 
-/// Runs until SIGTERM or SIGINT, then stops everything that it started.
+/// Why the supervisor ends.
+enum Ending {
+    /// Everything is to be stopped.
+    Stopped,
+    /// The command that started this supervisor has given up.
+    Abandoned,
+    /// The controller has refused its store at the first start.
+    Refused,
+}
+
+/// Runs until a signal ends it, then stops what it started.
 ///
 /// # Errors
 /// If another supervisor runs, a program is missing, the controller refuses its store, or a process does not exit.
@@ -34,6 +45,7 @@ pub async fn run(dir: &DataDir) -> Result<(), CommandError> {
     let _ = nix::unistd::setsid();
     let to_error = |error: std::io::Error| CommandError::new(format!("cannot catch signals: {error}"));
     let mut end = signal(SignalKind::terminate()).map_err(to_error)?;
+    let mut abandon = signal(SignalKind::quit()).map_err(to_error)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(to_error)?;
     // Before the lock is taken, because `up` sends the signal to the holder of the lock.
     let mut retry = signal(SignalKind::hangup()).map_err(to_error)?;
@@ -45,7 +57,7 @@ pub async fn run(dir: &DataDir) -> Result<(), CommandError> {
     program("pintle-hook")?;
 
     // A killed supervisor leaves its controller running, and a store accepts only one controller.
-    stop::stop_orphans(dir).await;
+    stop::stop_orphans(dir, vec![]).await;
     let settings = UpSettings::read(dir)?;
     let (provider, gateway) = match settings.provider {
         ProviderKind::Local => (AnyProvider::Local(Local::new(dir.clone(), agent)), None),
@@ -68,28 +80,38 @@ pub async fn run(dir: &DataDir) -> Result<(), CommandError> {
         exits_file: Some(dir.controller_exits()),
     });
     let mut machines = MachineSupervisor::new(dir.clone(), provider, gateway);
-    let is_refused = {
+    let ending = {
         let mut machines = std::pin::pin!(machines.follow());
         loop {
             tokio::select! {
-                () = controller.refused() => break true,
-                _ = end.recv() => break false,
-                _ = interrupt.recv() => break false,
-                () = &mut machines => break false,
+                () = controller.refused() => break Ending::Refused,
+                _ = abandon.recv() => break Ending::Abandoned,
+                _ = end.recv() => break Ending::Stopped,
+                _ = interrupt.recv() => break Ending::Stopped,
+                () = &mut machines => break Ending::Stopped,
                 _ = retry.recv() => controller.retry_now(),
             }
         }
     };
     let agents = machines.release();
+    if !matches!(ending, Ending::Stopped) {
+        // Units and containers do not depend on this start, which has failed.
+        controller.release();
+        stop::stop_orphans(dir, agents).await;
+        return match ending {
+            Ending::Refused => Err(CommandError {
+                code: EXIT_REFUSED,
+                ..CommandError::new("the controller refuses its store")
+            }),
+            Ending::Abandoned | Ending::Stopped => Ok(()),
+        };
+    }
     let halted = nspawn::stop_all_containers(dir).await;
     // The controller is no longer restarted but runs until the agents have exited; `stop_children` finds it by its
     // pid file.
     controller.release();
     let left = stop::stop_children(dir, agents).await.left;
     match left.first() {
-        None if is_refused => {
-            Err(CommandError { code: EXIT_REFUSED, ..CommandError::new("the controller refuses its store") })
-        }
         None => halted.map(drop),
         Some(process) => {
             Err(CommandError::new(format!("cannot stop process {}: it does not exit", process.pid)))

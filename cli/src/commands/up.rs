@@ -115,7 +115,7 @@ pub async fn run(args: &UpArgs, dir: &DataDir, output: &Output) -> Result<(), Co
         Err(failure) => {
             // A controller that does not answer must not be left running.
             if supervisor.is_some() {
-                stop::stop_all(dir).await;
+                stop::stop_failed_start(dir).await;
             }
             // The next `up` may find another store.
             if is_marked {

@@ -68,7 +68,12 @@ fn hook_members(shim: Process, living: &BTreeMap<Process, Stat>) -> BTreeSet<Pro
 
 /// Sends SIGTERM, and SIGKILL to the processes that have not exited after `grace`. Returns those that still run.
 pub async fn stop(processes: &[Process], grace: Duration) -> Vec<Process> {
-    signal(processes, Signal::SIGTERM);
+    stop_by(Signal::SIGTERM, processes, grace).await
+}
+
+/// As [`stop`], with another first signal.
+pub async fn stop_by(first: Signal, processes: &[Process], grace: Duration) -> Vec<Process> {
+    signal(processes, first);
     let left = wait_for_exit(processes, grace).await;
     signal(&left, Signal::SIGKILL);
     wait_for_exit(&left, KILL_TIMEOUT).await

@@ -7,6 +7,7 @@ use crate::data_dir::DataDir;
 use crate::supervisor::process::{self, children};
 use api::machine_folder::{AGENT_PID, AGENTS_DIR, MACHINE_PID, RUNS_DIR, SHIM_PID};
 use host::process::Process;
+use nix::sys::signal::Signal;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -53,6 +54,14 @@ pub async fn stop_all(dir: &DataDir) -> StopResult {
     }
 }
 
+/// Stops the supervisor, the controller and the machine agents of a start that has failed. Units that a former
+/// supervisor left keep running.
+pub async fn stop_failed_start(dir: &DataDir) {
+    let supervisor: Vec<Process> = Process::read_alive(&dir.supervisor_lock()).into_iter().collect();
+    process::stop_by(Signal::SIGQUIT, &supervisor, SUPERVISOR_GRACE).await;
+    stop_orphans(dir, vec![]).await;
+}
+
 /// Stops machine agents, unit agents, hooks and the controller. `started`: children of the supervisor, which must no
 /// longer start processes.
 pub async fn stop_children(dir: &DataDir, started: Vec<Process>) -> StopResult {
@@ -76,11 +85,13 @@ pub async fn stop_machine(folder: &Path, agent: Option<Process>) -> StopResult {
     stopped
 }
 
-/// Stops the controller and the machine agents that a killed supervisor left running. Unit agents keep running.
-pub async fn stop_orphans(dir: &DataDir) -> StopResult {
+/// Stops the controller and the machine agents that a killed supervisor left running, and those that this one has
+/// `started`. Unit agents keep running.
+pub async fn stop_orphans(dir: &DataDir, started: Vec<Process>) -> StopResult {
     let mut stopped = StopResult::default();
     let agents = folders(&dir.machines()).into_iter().map(|machine| machine.join(MACHINE_PID));
-    let all = agents.chain([dir.controller_pid()]).filter_map(|file| Process::read_alive(&file));
+    let all =
+        agents.chain([dir.controller_pid()]).filter_map(|file| Process::read_alive(&file)).chain(started);
     stopped.stop(all.collect(), CONTROLLER_GRACE).await;
     stopped
 }
@@ -157,7 +168,7 @@ mod tests {
         let machine = dir.machines().join("m");
         let mut agent = named(&machine.join(MACHINE_PID), "exec sleep 1000");
         let mut unit = named(&machine.join("agents/unit-web-0/agent.pid"), "exec sleep 1000");
-        assert_eq!(stop_orphans(&dir).await, StopResult { ended: 1, left: vec![] });
+        assert_eq!(stop_orphans(&dir, vec![]).await, StopResult { ended: 1, left: vec![] });
         agent.wait().expect("its parent");
         assert!(Process::find(unit.id() as i32).is_some_and(|unit| unit.is_alive()));
         unit.kill().and_then(|()| unit.wait()).expect("its parent");

@@ -192,6 +192,12 @@ impl FakeClient {
                 ));
                 json(changed())
             }
+            "SetConstraints" => {
+                let SetConstraints { application, constraints } = parsed(&body);
+                self.record(format!("constraints {application:?} {constraints}"));
+                json(changed())
+            }
+            "GetConstraints" => json(ConstraintsInfo { constraints: "mem=8G".parse().expect("it is valid") }),
             "SetTrust" => {
                 let SetTrust { application, trusted } = parsed(&body);
                 self.record(format!("trust {}/{application} {trusted}", self.model));

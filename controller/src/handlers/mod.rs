@@ -8,6 +8,7 @@ mod actions;
 mod applications;
 mod archives;
 mod changes;
+mod constraints;
 mod controller_info;
 mod disk_usage;
 mod log;

@@ -1,13 +1,16 @@
-//! The handler of the model's status, computed in [`crate::status`].
+//! The handlers of the model's status, computed in [`crate::status`], and of the statuses that an entity has had.
 
 use crate::callers::Authorised;
 use crate::environment::Environment;
+use crate::lookup::find_unit;
 use crate::status::{self, Sources, StatusCache};
 use crate::store::Store;
 use crate::store::unavailable::damage_error;
 use api::error::ApiError;
-use api::{GetStatus, Handle, Status};
+use api::{GetStatus, GetStatusLog, Handle, Status, StatusLog};
+use state::documents::draft::read;
 use state::documents::refusal::Refusal;
+use state::lifecycle::application;
 use state::terms::position::Position;
 use state::terms::refusal::EntityKind;
 
@@ -38,5 +41,18 @@ impl<S: Store, E: Environment> Handle<GetStatus> for Authorised<S, E> {
             None if !damaged.is_empty() => Err(damage_error(&damaged)),
             None => Err(controller.refusal_error(Refusal::not_found(EntityKind::Model, model.0)).await),
         }
+    }
+}
+
+impl<S: Store, E: Environment> Handle<GetStatusLog> for Authorised<S, E> {
+    async fn handle(&self, get: GetStatusLog) -> Result<StatusLog, ApiError> {
+        let changes = self.read(move |reader, model| {
+            let id = match &get {
+                GetStatusLog::Unit(unit) => find_unit(reader, model, unit)?.0,
+                GetStatusLog::Application(name) => application::find(&mut { reader }, model, name)?,
+            };
+            Ok(read(reader, &model.status_log(id)).unwrap_or_default().changes)
+        });
+        Ok(StatusLog { changes: changes.await? })
     }
 }

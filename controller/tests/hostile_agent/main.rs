@@ -87,6 +87,7 @@ fn may_change(world: &World, key: &str) -> bool {
         Kind::Action => key == world.model.action(2).text(),
         Kind::Storage => key == world.model.storage(&world.storage.0).text(),
         Kind::ApplicationStatus | Kind::LeaderSettings => ids == [world.application],
+        Kind::StatusLog => ids == [world.application] || ids == [world.hostile.unit],
         Kind::Bag => {
             ids == [world.relation.1, world.application] || ids == [world.relation.1, world.hostile.unit]
         }

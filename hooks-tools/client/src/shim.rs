@@ -14,8 +14,14 @@ pub const HOOK_PID: &str = "hook.pid";
 /// The file of the hook's output.
 pub const OUTPUT: &str = "output.log";
 /// The file of the outcome: [`EXIT`] and the code, [`SIGNAL`] and the number, or [`FAILED`], the errno and what failed if
-/// the hook could not be started. The words are separated by blanks. It exists once the hook has ended.
+/// the hook could not be started. The words are separated by blanks, and blanks may follow. It exists once the hook has
+/// ended.
 pub const OUTCOME: &str = "outcome";
+/// The file that reserves the space of the outcome while the hook runs: blanks and a newline. It becomes [`OUTCOME`].
+pub const RESERVED_OUTCOME: &str = "outcome.reserved";
+/// The number of blanks in [`RESERVED_OUTCOME`]: more than the longest outcome of a hook that was started, `signal`, a
+/// blank and a number of at most 10 digits.
+pub const OUTCOME_BYTES: usize = 32;
 /// The first word of the outcome of a hook that has exited.
 pub const EXIT: &str = "exit";
 /// The first word of the outcome of a hook that was killed.

@@ -8,6 +8,7 @@ use crate::charm::{Base, Charm};
 use crate::documents::document_reads::Documents;
 use crate::documents::draft::{Key, Reader, read};
 use crate::documents::key::{GLOBAL, KeyParts, Kind, Model};
+use crate::terms::constraints::Constraints;
 use crate::terms::leader_settings::LeaderSettingsView;
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
@@ -154,6 +155,10 @@ impl Model {
         self.key(Kind::ApplicationConfig, &[id])
     }
 
+    /// The constraints of an application, or of the model by its own uuid; absent while there are none.
+    pub fn constraints(&self, id: Uuid) -> Key<Constraints> {
+        self.key(Kind::Constraints, &[id])
+    }
     /// Whether an application is exposed; absent while it is not.
     pub fn application_exposed(&self, id: Uuid) -> Key<bool> {
         self.key(Kind::ApplicationExposed, &[id])

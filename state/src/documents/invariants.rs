@@ -408,6 +408,14 @@ impl Check<'_> {
                 self.require(exists, || format!("I22: {key} belongs to no existing entity"));
             }
         }
+        for (key, id) in self.keys(Kind::Constraints) {
+            let exists = id == model.0 || self.exists(Kind::Application, id);
+            self.require(exists, || format!("I22: {key} belongs to no existing entity"));
+        }
+        for (key, id) in self.keys(Kind::StatusLog) {
+            let exists = self.exists(Kind::Unit, id) || self.exists(Kind::Application, id);
+            self.require(exists, || format!("I22: {key} belongs to no existing entity"));
+        }
         for Entry { id: application, doc: grant, .. } in self.all::<LeaderDoc>(Kind::Leader) {
             let holder = self.get(&model.unit(grant.holder));
             let own = holder.is_some_and(|unit| unit.application == application);

@@ -76,6 +76,8 @@ string_enum! {
         ApplicationConfig = "application-config",
         /// Whether an application is trusted with the credential of its cloud.
         ApplicationTrust = "application-trust",
+        /// The constraints of an application or of the model.
+        Constraints = "constraints",
         /// Whether an application is exposed.
         ApplicationExposed = "application-exposed",
         /// The status that the leader set for an application.
@@ -104,6 +106,8 @@ string_enum! {
         UnitStatus = "unit-status",
         /// The agent status of a unit.
         AgentStatus = "agent-status",
+        /// The statuses that a unit or an application has had.
+        StatusLog = "status-log",
         /// The workload version of a unit.
         WorkloadVersion = "workload-version",
         /// The session of a unit's agent.

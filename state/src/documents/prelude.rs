@@ -12,6 +12,7 @@ pub(crate) use crate::documents::relation::first_relation_of;
 pub use crate::documents::relation::*;
 pub use crate::documents::removal::*;
 pub use crate::documents::secret::*;
+pub use crate::documents::status::*;
 pub use crate::documents::storage::*;
 pub use crate::documents::token_holder::*;
 pub use crate::documents::unit::*;

@@ -5,6 +5,7 @@
 use crate::documents::draft::StoredDocument;
 use crate::documents::json_text::Document;
 use crate::documents::prelude::*;
+use crate::terms::constraints::Constraints;
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 use crate::terms::port_range::Ports;
@@ -44,6 +45,8 @@ pub fn type_error(stored: &StoredDocument) -> Option<String> {
         Kind::ApplicationCharm => parses::<CharmDoc>(stored),
         Kind::ApplicationStatus | Kind::UnitStatus => parses::<StatusDoc>(stored),
         Kind::AgentStatus => parses::<StatusDoc<AgentStatus>>(stored),
+        Kind::Constraints => parses::<Constraints>(stored),
+        Kind::StatusLog => parses::<StatusLogDoc>(stored),
         Kind::Leader => parses::<LeaderDoc>(stored),
         Kind::LeaderSettings => parses::<LeaderSettingsDoc>(stored),
         Kind::Unit => parses::<UnitDoc>(stored),

@@ -421,6 +421,8 @@ pub(crate) fn remove_if_unreferenced(draft: &mut Draft, model: Model, id: Uuid) 
     draft.remove(&model.application_trust(id));
     draft.remove(&model.application_storage(id));
     draft.remove(&model.application_status(id));
+    draft.remove(&model.status_log(id));
+    draft.remove(&model.constraints(id));
     draft.remove(&model.application_name(&doc.name));
     draft.remove(&model.leader(id));
     draft.remove(&model.leader_settings(id));

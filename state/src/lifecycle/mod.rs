@@ -10,6 +10,7 @@ pub mod application;
 pub mod application_settings;
 pub mod archive;
 pub mod cleanup;
+pub mod constraints;
 pub mod creation;
 pub mod leadership;
 pub mod machine;

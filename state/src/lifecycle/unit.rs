@@ -380,6 +380,7 @@ fn remove_documents(draft: &mut Draft, model: Model, id: Uuid, doc: &UnitDoc, no
     draft.remove(&model.machine_unit(doc.machine, id));
     draft.remove(&model.unit_status(id));
     draft.remove(&model.agent_status(id));
+    draft.remove(&model.status_log(id));
     draft.remove(&model.workload_version(id));
     draft.remove(&model.session(id));
     draft.remove(&model.replica(id));

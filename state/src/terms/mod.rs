@@ -9,6 +9,7 @@ pub mod activity;
 pub mod assignment;
 pub mod cause;
 pub mod commands;
+pub mod constraints;
 pub mod disk_usage;
 pub mod duration;
 pub mod failure_reason;

@@ -4,8 +4,10 @@
 //! Every report is numbered by (run, call). The status with the highest number is stored, and a log line that
 //! is sent twice is stored once. Called by the commit of records and of early reports.
 
-use crate::documents::draft::Draft;
-use crate::documents::prelude::{LogDoc, LogSource, Model, ReportNumber, StatusDoc, UnitDoc};
+use crate::documents::draft::{Draft, Key};
+use crate::documents::prelude::{
+    LogDoc, LogSource, Model, ReportNumber, StatusChange, StatusDoc, SubjectStatus, UnitDoc,
+};
 use crate::terms::activity::Activity;
 use crate::terms::hook_name::HookName;
 use crate::terms::names::Uuid;
@@ -108,7 +110,7 @@ pub(crate) fn apply(
             ReportContent::UnitStatus { status, message } => {
                 let message = StatusMessage::OfCharm(message.clone());
                 let status = status_doc(*status, message, *at_ms, ReportNumber { run, report: *number });
-                put_newer(draft, &model.unit_status(unit), &status);
+                put_workload_status(draft, model, unit, &status);
             }
             ReportContent::ApplicationStatus { status, message } => {
                 let grant = draft.get(&model.leader(doc.application));
@@ -120,7 +122,10 @@ pub(crate) fn apply(
                         let number = ReportNumber { run: (generation << 40) | run, report: *number };
                         let message = StatusMessage::OfCharm(message.clone());
                         let status = status_doc(*status, message, *at_ms, number);
-                        put_newer(draft, &model.application_status(doc.application), &status);
+                        let application = doc.application;
+                        if put_newer(draft, &model.application_status(application), &status) {
+                            note_change(draft, model, application, &status, SubjectStatus::Application);
+                        }
                     }
                     None => dropped.push(DroppedWrite::ApplicationStatus { unit: doc.name.clone() }),
                 }
@@ -145,7 +150,7 @@ pub(crate) fn resync_status(draft: &mut Draft, model: Model, unit: Uuid, record:
     if let Some((status, message)) = &published.status {
         let message = StatusMessage::OfCharm(message.clone());
         let status = status_doc(*status, message, record.at_ms, after_run(record.run));
-        put_newer(draft, &model.unit_status(unit), &status);
+        put_workload_status(draft, model, unit, &status);
     }
     if !published.workload_version.is_empty() {
         put_version(draft, model, unit, &published.workload_version);
@@ -156,14 +161,42 @@ fn status_doc<S>(status: S, message: StatusMessage, since_ms: i64, number: Repor
     StatusDoc { status, message, data: BTreeMap::new(), since_ms, number }
 }
 
-/// Stores a status unless a newer or an equal one is stored. A status with the same number and another content
-/// replaces the stored one:
+fn put_workload_status(draft: &mut Draft, model: Model, unit: Uuid, status: &StatusDoc) {
+    if put_newer(draft, &model.unit_status(unit), status) {
+        note_change(draft, model, unit, status, SubjectStatus::Workload);
+    }
+}
+
+fn put_agent_status(draft: &mut Draft, model: Model, unit: Uuid, status: &StatusDoc<AgentStatus>) {
+    draft.put(&model.agent_status(unit), status);
+    note_change(draft, model, unit, status, SubjectStatus::Agent);
+}
+
+/// Adds a status to the status log of its entity.
+fn note_change<S: Copy>(
+    draft: &mut Draft,
+    model: Model,
+    entity: Uuid,
+    status: &StatusDoc<S>,
+    subject: impl Fn(S) -> SubjectStatus,
+) {
+    let key = model.status_log(entity);
+    let mut log = draft.get(&key).unwrap_or_default();
+    let message = status.message.clone();
+    let change = StatusChange { since_ms: status.since_ms, status: subject(status.status), message };
+    if log.add(change) {
+        draft.put(&key, &log);
+    }
+}
+
+/// Stores a status unless a newer or an equal one is stored; returns whether it was. A status with the same number and
+/// another content replaces the stored one:
 ///
 /// 1. A folder is copied while its agent attaches.
 /// 2. Run 8 of the copy reports a status and has no record: the copy is fenced.
 /// 3. The record of the original's run 8 reports another status with the same number, which is the valid one
 ///    (cargo sim 66130146).
-fn put_newer(draft: &mut Draft, key: &crate::documents::draft::Key<StatusDoc>, status: &StatusDoc) {
+fn put_newer(draft: &mut Draft, key: &Key<StatusDoc>, status: &StatusDoc) -> bool {
     let content = |status: &StatusDoc| (status.number, status.status, status.message.clone());
     let is_outdated = draft
         .get(key)
@@ -171,6 +204,7 @@ fn put_newer(draft: &mut Draft, key: &crate::documents::draft::Key<StatusDoc>, s
     if !is_outdated {
         draft.put(key, status);
     }
+    !is_outdated
 }
 
 /// Whether the charm itself set the status: the calls of a hook are numbered from 1.
@@ -209,7 +243,7 @@ pub(crate) fn set_executing(
     if let Activity::Hook { name, .. } = activity
         && let Some((status, message)) = status_before(name)
     {
-        put_newer(draft, &model.unit_status(unit), &status_doc(status, message, at_ms, before_run(run)));
+        put_workload_status(draft, model, unit, &status_doc(status, message, at_ms, before_run(run)));
     }
 }
 
@@ -220,7 +254,7 @@ pub(crate) fn set_refused(draft: &mut Draft, model: Model, unit: Uuid, record: R
     let message = StatusMessage::RecordRefused { sequence, reason: Box::new(reason.clone()) };
     let key = model.agent_status(unit);
     if draft.get(&key).is_none_or(|known| known.message != message) {
-        draft.put(&key, &status_doc(AgentStatus::Error, message, at_ms, after_run(run)));
+        put_agent_status(draft, model, unit, &status_doc(AgentStatus::Error, message, at_ms, after_run(run)));
     }
 }
 
@@ -232,13 +266,13 @@ pub(crate) fn derive_statuses(draft: &mut Draft, model: Model, unit: Uuid, recor
     let key = model.agent_status(unit);
     let before = draft.get(&key).unwrap_or_default();
     if (&before.status, &before.message, &before.data) != (&after.status, &after.message, &after.data) {
-        draft.put(&key, &after);
+        put_agent_status(draft, model, unit, &after);
     }
     if let (Outcome::Failed { .. }, Operation::Hook(hook)) = (&record.outcome, &record.operation)
         && let Some((status, message)) = status_before(&hook.name())
     {
         let status = status_doc(status, message, record.at_ms, before_run(record.run));
-        put_newer(draft, &model.unit_status(unit), &status);
+        put_workload_status(draft, model, unit, &status);
     }
     // 1. A hook sets the status blocked and calls juju-reboot --now: the status is reported early and is in no
     //    record.
@@ -248,7 +282,7 @@ pub(crate) fn derive_statuses(draft: &mut Draft, model: Model, unit: Uuid, recor
         || draft.get(&model.unit_status(unit)).is_some_and(|status| is_set_by_charm(&status));
     if let Some((status, message)) = workload_status(record, local, set_by_charm) {
         let status = status_doc(status, message, record.at_ms, after_run(record.run));
-        put_newer(draft, &model.unit_status(unit), &status);
+        put_workload_status(draft, model, unit, &status);
     }
 }
 

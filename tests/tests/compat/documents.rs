@@ -15,6 +15,7 @@ use controller::secret_keys::KeyFile;
 use controller::store::sqlite::{GenerationFile, Options, Sqlite};
 use serde_json::Value;
 use state::documents::prelude::*;
+use state::terms::constraints::Constraints;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use state::terms::operation::Operation;
@@ -33,7 +34,7 @@ types! { made_documents, loads_documents:
     ModelDoc DestructionDoc
     MachineDoc InstanceDoc ProvisioningErrorDoc
     ApplicationDoc CharmDoc ArchiveDoc
-    UnitDoc StatusDoc SessionDoc ReplicaDoc ResolvedDoc Ports OpenPortsDoc LeaderDoc LeaderSettingsDoc
+    UnitDoc StatusDoc StatusLogDoc SessionDoc ReplicaDoc ResolvedDoc Ports OpenPortsDoc LeaderDoc LeaderSettingsDoc
     RelationDoc SuspendedDoc ScopeDoc BagDoc
     ActionDoc ActionStatus LogDoc
     SecretDoc SecretContentDoc OwnedSecretsDoc ConsumedSecretsDoc
@@ -89,6 +90,7 @@ pub fn make() -> Samples {
     let mut maker = Maker::default();
     let mut documents = made_documents(&mut maker);
     documents.insert("TokenHolder".to_owned(), principals());
+    documents.insert("Constraints".to_owned(), vec![Value::from("arch=amd64 mem=8192M")]);
     let files = made_files(&mut maker);
     let yaml = |named: &Named| serde_yaml::to_string(named).expect("plain data");
     let texts = [(DOCUMENTS, yaml(&documents)), (FILES, yaml(&files)), (GENERATION, generation())];
@@ -100,6 +102,7 @@ pub fn load(samples: &Samples) {
     let documents = named(DOCUMENTS);
     loads_documents(&documents);
     loaded::<TokenHolder>("TokenHolder", &documents["TokenHolder"]);
+    loaded::<Constraints>("Constraints", &documents["Constraints"]);
     loads_files(&named(FILES));
     let folder = TempDir::with_prefix("pintle-test-").expect("there is room for a test");
     fs::write(folder.path().join(GENERATION), &samples[GENERATION]).expect("there is room for a test");

@@ -23,6 +23,7 @@ const UNNAMED: &[(&str, &str)] = &[
     ("StoredBytes", "unit-folder: runs.yaml"),
     ("FileIdentity", "store: generation.yaml"),
     ("TokenHolder", "store: documents.yaml"),
+    ("Constraints", "store: documents.yaml"),
     ("UserRole", "store: documents.yaml, a field of TokenHolder"),
     ("Model", "store: documents.yaml, a field of TokenHolder"),
     ("BagHead", "some fields of BagDoc"),

@@ -37,7 +37,11 @@ types! { made_events, loads_events: Operation ReportContent Outcome Event }
 types! { made_runs, loads_runs: RunFile AnsweredCall ConfidentialCall FetchedBagLine }
 
 /// The outcomes of the runs 1, 2 and 3, as the shim writes them (`hooks-tools/client/tests/program/shim.rs`).
-const OUTCOMES: [&str; 3] = ["exit 1", "signal 9", "failed 2 fork/exec /charm/hooks/install"];
+const OUTCOMES: [&str; 3] = [
+    "exit 1                          \n",
+    "signal 9                        \n",
+    "failed 2 fork/exec /charm/hooks/install",
+];
 
 /// The form of these bytes depends on what they are, so they are not made from their type alone.
 fn stored_bytes() -> [StoredBytes; 3] {

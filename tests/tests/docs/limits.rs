@@ -195,6 +195,17 @@ const ROWS: &[(&str, &[Constant])] = &[
     ("a workload status", &[]),
     // Disk use
     (
+        "the statuses that a unit or an application has had",
+        &[
+            ("state/src/documents/status.rs", "STATUS_CHANGES_MAX", Count),
+            ("state/src/documents/status.rs", "STATUS_CHANGE_MESSAGE_BYTES_MAX", Bytes),
+        ],
+    ),
+    (
+        "constraints of an application or a model",
+        &[("state/src/terms/constraints.rs", "CONSTRAINTS_BYTES_MAX", Bytes)],
+    ),
+    (
         "the change log",
         &[
             ("controller/src/store/mod.rs", "CHANGES_KEPT", Count),

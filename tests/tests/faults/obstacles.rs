@@ -1,6 +1,7 @@
 //! Tests obstacles that prevent a unit agent from continuing: `pintle why`, `pintle status` and `pintle-agent why`
 //! report each with its remedy, and the unit continues once the remedy is applied.
 
+use super::disk::is_running;
 use super::namespace::again_in;
 use api::text::cause::{Times, hint, sentence};
 use api::text::status_message;
@@ -60,8 +61,12 @@ pub fn until_named(scene: &Scene, folder: &Path, is_named: impl Fn(&Duty) -> boo
     scene.until("status names it", |host| (agent_message(host) == message).then_some(()));
     assert!(scene.ok(&["status", "--no-settle"]).contains(&message), "the table shows it, too");
     let here = Cause::new(cause.entity.clone(), here, cause.actor.clone());
-    let (local, times) = (agent_why(folder), Times { now_ms: 0, time_of_day: None });
-    assert!(local.contains(&sentence(&here, &times)) && local.contains(&hint(&here, &times)), "{local}");
+    // an agent that is started again and again is running for a moment
+    let times = Times { now_ms: 0, time_of_day: None };
+    scene.until("pintle-agent why names it", |_| {
+        let local = agent_why(folder);
+        (local.contains(&sentence(&here, &times)) && local.contains(&hint(&here, &times))).then_some(())
+    });
     cause
 }
 
@@ -171,6 +176,32 @@ fn an_older_state_that_was_put_back_is_named_until_the_recorded_one_is_taken_ove
     for file in files {
         fs::remove_file(file).expect("it is ours");
     }
+    until_well(&scene, &folder, &hooks);
+}
+
+/// 1. A hook runs. 2. The stored state is deleted, and the agent is killed. 3. The next agent knows nothing of the run,
+///    whose outcome nobody would read, and which holds the hook lock.
+#[test]
+fn a_hook_whose_run_is_no_longer_known_is_ended_and_repeated() {
+    let scene = scene();
+    let hold = scene.beside("hold");
+    deploy(&scene, "db", &["--config", &format!("hold={}", text(&hold))]);
+    until_ran(&scene, "db/0", &STARTED);
+    let folder = scene.unit_folder("db/0").expect("it is deployed");
+    fs::write(&hold, "").expect("it is ours");
+    scene.ok(&["config", "db", "say=first"]);
+    let mut hooks = [&STARTED[..], &["config-changed"]].concat();
+    scene.until("the hook runs", |_| (ran(&scene, "db/0") == hooks).then_some(()));
+    let run = folder.join(format!("hooks/{:06}", scene.runs("db/0").pop().expect("it runs").0));
+    let hook = scene.until("the hook is known", |host| host.pid(&run.join("hook.pid")));
+    for name in ["state.yaml", "journal.yaml"] {
+        fs::remove_file(folder.join(name)).expect("the unit has it");
+    }
+    scene.kill(scene.agent_pid("db/0").expect("it runs"));
+    hooks.push("config-changed");
+    scene.until("the hook runs again", |_| (ran(&scene, "db/0") == hooks).then_some(()));
+    assert!(!is_running(hook), "the first one still runs");
+    fs::remove_file(&hold).expect("it was made");
     until_well(&scene, &folder, &hooks);
 }
 

@@ -70,7 +70,9 @@ fn a_hook_ends_while_the_controller_is_away_and_its_effects_are_there_once() {
     let outcome = scene.unit_folder("db/0").expect("deployed").join(format!("hooks/{last:06}/outcome"));
     let pid = scene.agent_pid("db/0");
     fs::remove_file(&hold).expect("it was made");
-    scene.until("the hook has ended", |_| fs::read_to_string(&outcome).ok().filter(|text| text == "exit 0"));
+    scene.until("the hook has ended", |_| {
+        fs::read_to_string(&outcome).ok().filter(|text| text.trim() == "exit 0")
+    });
     assert_eq!(scene.agent_pid("db/0"), pid, "the agent lives on");
     drop(away);
     scene.until("the controller is back", |host| (host.pintle(&["status"]).code == 0).then_some(()));

@@ -11,6 +11,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use tests::host::Host;
 use tests::scene::{scene, text};
+use tests::tally_scenario::{STARTED, deploy, results, until_ran};
 
 /// Much less than the minute that `up` waits for a controller that may still start.
 const SOON: Duration = Duration::from_secs(20);
@@ -95,6 +96,28 @@ fn up_brings_back_a_stopped_supervisor_and_the_controller_that_it_did_not_restar
     host.ok(&["up"]);
     kill_controller(&host);
     host.until("a controller is back", |host| (host.pintle(&["status"]).code == 0).then_some(()));
+}
+
+/// 1. A controller and a unit run; the supervisor is killed. 2. `up` stops the controller, and the new one refuses its
+///    store. 3. The unit, whose hook may run or wait to be taken over, goes on.
+#[test]
+fn units_outlive_a_controller_that_refuses_its_store() {
+    let host = scene();
+    deploy(&host, "db", &[]);
+    until_ran(&host, "db/0", &STARTED);
+    let agent_file = host.unit_folder("db/0").expect("it is deployed").join("agent.pid");
+    let agent = host.pid(&agent_file).expect("it runs");
+    let file = host.dir.join("controller/server.pem");
+    let known = fs::read(&file).expect("it exists");
+    fs::write(&file, "no such thing").expect("it is ours");
+    host.kill(host.pid(&host.dir.join("supervisor.pid")).expect("it is up"));
+    let error = refused_soon(&host, &["up"]);
+    assert!(error.contains(text(&file)), "{error}");
+    assert_eq!(host.pid(&agent_file), Some(agent));
+    fs::write(&file, known).expect("it is ours");
+    host.ok(&["up"]);
+    assert_eq!(host.pid(&agent_file), Some(agent));
+    assert_eq!(results(&host, "db/0", "count")["hooks"], STARTED.len().to_string());
 }
 
 #[test]

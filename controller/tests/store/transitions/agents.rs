@@ -154,6 +154,12 @@ pub(super) async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
             Ok(())
         })
         .await;
+    fixture
+        .call("constraints::set", move |draft| {
+            let wanted = "mem=8G".parse().expect("they are valid");
+            constraints::set(draft, MODEL, Some("web"), &wanted)
+        })
+        .await;
     // The following transitions are called directly, not as parts of a record.
     let db = fixture.unit("db/0").await;
     // db/0 creates its subordinate unit

@@ -56,6 +56,11 @@ impl Folder {
     fn read(&self, name: &str) -> String {
         fs::read_to_string(self.0.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
+
+    /// The outcome without the blanks that may follow.
+    fn outcome(&self) -> String {
+        self.read(OUTCOME).trim_end().to_owned()
+    }
 }
 
 fn kill(pid: &str) {
@@ -86,14 +91,14 @@ fn a_hook_runs_once_its_gate_is_open() {
     fs::write(folder.0.join("opened"), "").unwrap();
     opener.write_all(b"\n").unwrap();
     assert!(shim.wait().unwrap().success());
-    assert_eq!(folder.read(OUTCOME), "exit 0");
+    assert_eq!(folder.outcome(), "exit 0");
 }
 
 #[test]
 fn the_outcome_is_the_exit_code_or_the_signal() {
-    assert_eq!(run("exit 7").read(OUTCOME), "exit 7");
-    assert_eq!(run("kill -9 $$").read(OUTCOME), "signal 9");
-    assert_eq!(run("kill -34 $$").read(OUTCOME), "signal 34");
+    assert_eq!(run("exit 7").outcome(), "exit 7");
+    assert_eq!(run("kill -9 $$").outcome(), "signal 9");
+    assert_eq!(run("kill -34 $$").outcome(), "signal 34");
 }
 
 #[test]
@@ -101,12 +106,12 @@ fn a_hook_that_cannot_be_started_is_refused_with_the_error() {
     let folder = Folder::new();
     let missing = folder.0.join("missing");
     assert!(command(&folder, &missing).status().unwrap().success());
-    assert_eq!(folder.read(OUTCOME), format!("failed 2 fork/exec {}", missing.display()));
+    assert_eq!(folder.outcome(), format!("failed 2 fork/exec {}", missing.display()));
     let no_program = folder.0.join("no-program");
     fs::write(&no_program, "text").unwrap();
     fs::set_permissions(&no_program, fs::Permissions::from_mode(0o755)).unwrap();
     assert!(command(&folder, &no_program).status().unwrap().success());
-    assert_eq!(folder.read(OUTCOME), format!("failed 8 fork/exec {}", no_program.display()));
+    assert_eq!(folder.outcome(), format!("failed 8 fork/exec {}", no_program.display()));
 }
 
 /// A pid file holds pid and start time. No temporary file is left.
@@ -163,7 +168,7 @@ fn a_long_line_is_split_after_4096_bytes() {
 #[test]
 fn a_bounded_part_of_a_hooks_output_is_kept() {
     let folder = run("head -c 10000000 /dev/zero | tr '\\0' x; head -c 10000000 /dev/zero | tr '\\0' x >&2");
-    assert_eq!(folder.read(OUTCOME), "exit 0");
+    assert_eq!(folder.outcome(), "exit 0");
     let output = folder.read(OUTPUT);
     let (kept, last) = output.trim_end().rsplit_once('\n').unwrap();
     assert!(kept.len() < OUTPUT_BYTES_MAX && kept.len() > OUTPUT_BYTES_MAX - 5000, "{} bytes", kept.len());
@@ -191,7 +196,7 @@ fn a_hook_ends_with_its_process_even_if_a_child_keeps_its_output_open() {
         let started = Instant::now();
         assert!(shim.status().unwrap().success());
         let took = started.elapsed();
-        assert_eq!(folder.read(OUTCOME), "exit 0");
+        assert_eq!(folder.outcome(), "exit 0");
         // The child belongs to the charm and continues.
         kill(folder.read(OUTPUT).strip_prefix("stdout: ").unwrap().trim());
         took
@@ -208,7 +213,7 @@ fn a_child_that_goes_on_writing_does_not_delay_the_outcome() {
     let started = Instant::now();
     assert!(shim.status().unwrap().success());
     assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
-    assert_eq!(folder.read(OUTCOME), "exit 0");
+    assert_eq!(folder.outcome(), "exit 0");
     // It ends by itself, because its pipe has no reader.
     assert!(!folder.read("child").is_empty());
 }
@@ -245,7 +250,7 @@ fn no_signal_is_blocked_in_a_hook() {
     assert!(status.contains("\nSigBlk:\t0000000000000000\n"), "{status}");
     kill(pid);
     assert!(shim.wait().unwrap().success());
-    assert_eq!(folder.read(OUTCOME), "signal 9");
+    assert_eq!(folder.outcome(), "signal 9");
 }
 
 /// A hook without a pid file would run beside its own repetition.
@@ -257,7 +262,7 @@ fn a_hook_that_cannot_be_recorded_is_killed() {
     let started = Instant::now();
     assert!(shim.status().unwrap().success());
     assert!(started.elapsed() < Duration::from_secs(50), "it was waited for");
-    assert!(folder.read(OUTCOME).starts_with("failed 21 fork/exec "), "{}", folder.read(OUTCOME));
+    assert!(folder.outcome().starts_with("failed 21 fork/exec "), "{}", folder.outcome());
 }
 
 #[test]
@@ -286,5 +291,5 @@ fn the_shim_goes_on_without_its_parent() {
         assert!(started.elapsed() < Duration::from_secs(20), "it ends with its hook");
         std::thread::yield_now();
     }
-    assert_eq!((folder.read(OUTCOME).as_str(), folder.read(OUTPUT).as_str()), ("exit 0", "stdout: done\n"));
+    assert_eq!((folder.outcome().as_str(), folder.read(OUTPUT).as_str()), ("exit 0", "stdout: done\n"));
 }

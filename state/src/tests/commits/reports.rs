@@ -1,7 +1,9 @@
 //! Statuses and log lines of runs, with and without a record.
 
 use crate::agents::record_validation::{EarlyReport, NUMBER_MAX, Valid};
-use crate::documents::prelude::{BagDoc, LogDoc, LogSource, ReplicaDoc, StatusDoc};
+use crate::documents::prelude::{
+    BagDoc, LogDoc, LogSource, ReplicaDoc, StatusDoc, StatusLogDoc, SubjectStatus,
+};
 use crate::lifecycle::leadership;
 use crate::terms::activity::Activity;
 use crate::terms::hook_name::HookName;
@@ -84,6 +86,32 @@ fn only_the_leader_sets_the_application_status() {
     assert_eq!(report(&mut world, &agent, 1, &[run_report(2, words)]), Ok(vec![]));
     let status: StatusDoc = read(world.reader(), &MODEL.application_status(app)).expect("it was reported");
     assert_eq!(status.status, WorkloadStatus::Active);
+}
+
+#[test]
+fn the_statuses_that_an_entity_has_had_are_stored_until_it_is_removed() {
+    let mut world = World::new();
+    let app = world.deploy("web", "web", 1);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    agent.start(&mut world);
+    world.run(|draft, _| leadership::claim(draft, MODEL, agent.unit, false)).expect("nobody leads");
+    let run = agent.local.run + 1;
+    let of_application =
+        ReportContent::ApplicationStatus { status: WorkloadStatus::Active, message: "all".into() };
+    let reports = [status(3, "late"), status(2, "early"), status(4, "late"), run_report(5, of_application)];
+    report(&mut world, &agent, run, &reports).expect("its session");
+    let log = |world: &World, id| {
+        let log: StatusLogDoc = read(world.reader(), &MODEL.status_log(id)).unwrap_or_default();
+        log.changes.into_iter().map(|change| (change.status, change.message)).collect::<Vec<_>>()
+    };
+    let active = |text| (SubjectStatus::Workload(WorkloadStatus::Active), of_charm(text));
+    let changes = log(&world, agent.unit);
+    assert_eq!(changes.last(), Some(&active("late")), "{changes:?}");
+    assert!(!changes.contains(&active("early")), "a status that was replaced before it arrived");
+    assert_eq!(changes.iter().filter(|change| **change == active("late")).count(), 1, "{changes:?}");
+    assert!(changes.contains(&(SubjectStatus::Agent(AgentStatus::Idle), StatusMessage::Empty)));
+    let all = (SubjectStatus::Application(WorkloadStatus::Active), of_charm("all"));
+    assert_eq!(log(&world, app), [all]);
 }
 
 /// 1. The install hook sets the status to blocked and calls `juju-reboot --now`: the status is reported, but in no

@@ -53,10 +53,11 @@ impl System {
 }
 
 /// Kinds of documents that do not affect the checks of all documents.
-const UNCHECKED_KINDS: [Kind; 8] = [
+const UNCHECKED_KINDS: [Kind; 9] = [
     Kind::Replica,
     Kind::UnitStatus,
     Kind::AgentStatus,
+    Kind::StatusLog,
     Kind::Log,
     Kind::Session,
     Kind::WorkloadVersion,

@@ -15,7 +15,7 @@ mod output;
 
 use core::ffi::CStr;
 
-use hook_client::shim::{DISK_FULL_RETRY_MS, EXIT, FAILED, HOOK_PID, OUTCOME, SHIM_PID, SIGNAL, start_time};
+use hook_client::shim::{DISK_FULL_RETRY_MS, EXIT, FAILED, HOOK_PID, SHIM_PID, SIGNAL, start_time};
 
 use crate::error_output::{Digits, decimal};
 use crate::kernel::child::{self, ChildStack, End, Hook, NotStarted};
@@ -80,18 +80,29 @@ pub fn run(
     if write_pid(run_folder, SHIM_PID, child::own_pid()).is_err() {
         return 1;
     }
+    // Without an outcome, a hook that has ended would be repeated. The space of the outcome is therefore reserved before
+    // the hook starts.
+    if retry_while_disk_is_full(|| run_folder.reserve_outcome()).is_err() {
+        return 1;
+    }
     let outcome = match supervise(process, run_folder, program, buffers) {
         Ok(end) => Outcome::Ended(end),
         Err(NotStarted::SystemCall(errno)) => Outcome::NotStarted(errno),
         Err(NotStarted::GateClosed) => return 1,
     };
-    // Without an outcome, a hook that has ended would be repeated. If the disk is full the shim therefore waits for
-    // space, and keeps the hook lock.
+    // A long path, and a file system that copies on write, need space even here. The shim keeps the hook lock while it
+    // waits.
+    match retry_while_disk_is_full(|| write_outcome(run_folder, &outcome, program)) {
+        Ok(()) => 0,
+        Err(_) => 1,
+    }
+}
+
+fn retry_while_disk_is_full(mut write: impl FnMut() -> Result<(), Errno>) -> Result<(), Errno> {
     loop {
-        match write_outcome(run_folder, &outcome, program) {
-            Ok(()) => return 0,
+        match write() {
             Err(errno) if is_disk_full(errno) => kernel::sleep(DISK_FULL_RETRY_MS),
-            Err(_) => return 1,
+            written => return written,
         }
     }
 }
@@ -213,14 +224,14 @@ fn write_outcome(run_folder: RunFolder, outcome: &Outcome, program: &[u8]) -> Re
     let digits = &mut Digits::default();
     match *outcome {
         Outcome::Ended(End::Exit(code)) => {
-            run_folder.write_atomic(OUTCOME, &[EXIT.as_bytes(), b" ", decimal(code.into(), digits)])
+            run_folder.write_outcome(&[EXIT.as_bytes(), b" ", decimal(code.into(), digits)])
         }
         Outcome::Ended(End::Signal(signal)) => {
-            run_folder.write_atomic(OUTCOME, &[SIGNAL.as_bytes(), b" ", decimal(signal.into(), digits)])
+            run_folder.write_outcome(&[SIGNAL.as_bytes(), b" ", decimal(signal.into(), digits)])
         }
         Outcome::NotStarted(errno) => {
             let errno = decimal(errno.0.into(), digits);
-            run_folder.write_atomic(OUTCOME, &[FAILED.as_bytes(), b" ", errno, b" fork/exec ", program])
+            run_folder.write_outcome(&[FAILED.as_bytes(), b" ", errno, b" fork/exec ", program])
         }
     }
 }

@@ -21,6 +21,8 @@ pub enum Open {
     CreateNew,
     /// A file for appending. It is created, for its owner only, if it does not exist.
     Append,
+    /// An existing file, for writing over its first bytes.
+    Overwrite,
     /// An empty file, created or truncated, whose mode the umask restricts.
     Truncate,
 }
@@ -34,6 +36,7 @@ pub fn open(path: &CStr, how: Open) -> Result<Fd, Errno> {
         Open::Read => (0, 0),
         Open::CreateNew => (WRITE_ONLY | CREATE | EXCLUSIVE, 0o600),
         Open::Append => (WRITE_ONLY | CREATE | APPEND, 0o600),
+        Open::Overwrite => (WRITE_ONLY, 0),
         Open::Truncate => (WRITE_ONLY | CREATE | TRUNCATE, 0o666),
     };
     let open = [AT_FDCWD, path.as_ptr() as usize, flags | CLOSED_ON_EXEC, mode, 0, 0];

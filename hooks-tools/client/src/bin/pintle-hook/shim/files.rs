@@ -2,6 +2,8 @@
 
 use core::ffi::CStr;
 
+use hook_client::shim::{OUTCOME, OUTCOME_BYTES, RESERVED_OUTCOME};
+
 use crate::kernel::files::{self, Open};
 use crate::kernel::{self, Errno, Fd, PATH_BYTES_MAX};
 
@@ -70,9 +72,31 @@ impl RunFolder {
         }
         written
     }
+
+    /// Creates [`RESERVED_OUTCOME`].
+    ///
+    /// # Errors
+    /// As [`RunFolder::write_atomic`].
+    pub fn reserve_outcome(self) -> Result<(), Errno> {
+        self.write_atomic(RESERVED_OUTCOME, &[&[b' '; OUTCOME_BYTES], b"\n"])
+    }
+
+    /// Writes the outcome over the blanks of [`RESERVED_OUTCOME`], which needs no space on the disk, and renames it.
+    ///
+    /// # Errors
+    /// If the file cannot be opened, written or renamed.
+    pub fn write_outcome(self, content: &[&[u8]]) -> Result<(), Errno> {
+        let (mut reserved, mut path): (PathBuffer, PathBuffer) = ([0; _], [0; _]);
+        let reserved = join(&[self.0, b"/", RESERVED_OUTCOME.as_bytes()], &mut reserved)?;
+        let path = join(&[self.0, b"/", OUTCOME.as_bytes()], &mut path)?;
+        let file = files::open(reserved, Open::Overwrite)?;
+        let written = write(file, content).and_then(|()| files::rename(reserved, path));
+        kernel::close(file);
+        written
+    }
 }
 
-/// Writes all pieces to a new file. A part of them is written only if the disk is full.
+/// Writes all pieces to a file. A part of them is written only if the disk is full.
 fn write(file: Fd, content: &[&[u8]]) -> Result<(), Errno> {
     let bytes: usize = content.iter().map(|piece| piece.len()).sum();
     if kernel::write_pieces(file, content)? == bytes { Ok(()) } else { Err(NO_SPACE) }
