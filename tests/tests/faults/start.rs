@@ -1,7 +1,7 @@
 //! Tests a system that does not start, or of which a part is missing: `pintle up` names the cause within seconds, and
 //! brings back what is missing once the cause is removed.
 
-use super::disk::{fill, free, with_mounts};
+use super::disk::{fill, free, is_running, with_mounts};
 use api::text::fault;
 use state::terms::health::{Fault, Limit};
 use std::fs;
@@ -99,24 +99,26 @@ fn up_brings_back_a_stopped_supervisor_and_the_controller_that_it_did_not_restar
 }
 
 /// 1. A controller and a unit run; the supervisor is killed. 2. `up` stops the controller, and the new one refuses its
-///    store. 3. The unit, whose hook may run or wait to be taken over, goes on.
+///    store, or ends again and again. 3. The unit, whose hook may run or wait to be taken over, goes on.
 #[test]
 fn units_outlive_a_controller_that_refuses_its_store() {
     let host = scene();
     deploy(&host, "db", &[]);
     until_ran(&host, "db/0", &STARTED);
-    let agent_file = host.unit_folder("db/0").expect("it is deployed").join("agent.pid");
-    let agent = host.pid(&agent_file).expect("it runs");
-    let file = host.dir.join("controller/server.pem");
-    let known = fs::read(&file).expect("it exists");
-    fs::write(&file, "no such thing").expect("it is ours");
-    host.kill(host.pid(&host.dir.join("supervisor.pid")).expect("it is up"));
-    let error = refused_soon(&host, &["up"]);
-    assert!(error.contains(text(&file)), "{error}");
-    assert_eq!(host.pid(&agent_file), Some(agent));
-    fs::write(&file, known).expect("it is ours");
-    host.ok(&["up"]);
-    assert_eq!(host.pid(&agent_file), Some(agent));
+    let agent = host.agent_pid("db/0").expect("it runs");
+    for obstructed in ["controller/server.pem", "controller/archives"] {
+        let (file, aside) = (host.dir.join(obstructed), host.beside("aside"));
+        fs::rename(&file, &aside).expect("it exists");
+        fs::write(&file, "no such thing").expect("it is ours");
+        host.kill(host.pid(&host.dir.join("supervisor.pid")).expect("it is up"));
+        let error = refused_soon(&host, &["up"]);
+        assert!(error.contains(text(&file)), "{error}");
+        assert!(is_running(agent), "{obstructed}");
+        fs::remove_file(&file).expect("it is ours");
+        fs::rename(&aside, &file).expect("it is ours");
+        host.ok(&["up"]);
+        assert!(is_running(agent), "{obstructed}");
+    }
     assert_eq!(results(&host, "db/0", "count")["hooks"], STARTED.len().to_string());
 }
 
