@@ -8,7 +8,8 @@ use cli::command_error::CommandError;
 use cli::commands::Arguments;
 use cli::commands::Verb;
 use cli::commands::{
-    actions, cancel_task, constraints, destroy_model, exec, operations, run, show_task, status, switch,
+    actions, cancel_task, constraints, destroy_model, exec, operations, run, show_status_log, show_task,
+    status, switch,
 };
 use cli::data_dir::DataDir;
 use samples::fake::FakeController;
@@ -40,6 +41,7 @@ async fn run_command(
             constraints::set(None, constraints::parse(&args.constraints, session)?, session).await
         }
         Verb::ModelConstraints(args) => constraints::show(None, args.format, session).await,
+        Verb::ShowStatusLog(args) => show_status_log::run(&args, session).await,
         Verb::DestroyModel(args) => destroy_model::run(&args, session, dir.expect("a folder")).await,
         Verb::Switch(args) => switch::run(&args, session, dir.expect("a folder")).await,
         verb => panic!("{verb:?} is not tested here"),
@@ -182,6 +184,36 @@ async fn only_the_architecture_of_this_host_is_accepted_as_a_constraint() {
             .code,
         1
     );
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn the_status_log_is_limited_by_type_number_and_day() {
+    let session = FakeSession::new(FakeController::default());
+    run_command(&["show-status-log", "ledger/0", "--utc"], &session, None).await.expect("shown");
+    compare("commands/show_status_log.txt", &session.printed().0);
+    let shown = async |flags: &[&str]| {
+        let session = FakeSession::new(FakeController::default());
+        let words = [&["show-status-log", "ledger/0", "--utc", "--format", "json"], flags].concat();
+        run_command(&words, &session, None).await.expect("shown");
+        let changes: Value = serde_json::from_str(&session.printed().0).expect("JSON");
+        let changes = changes.as_array().expect("a list").clone();
+        changes
+            .into_iter()
+            .map(|change| change["status"].as_str().expect("a word").to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(shown(&["--type", "juju-unit"]).await, ["idle"]);
+    assert_eq!(shown(&["--type", "workload"]).await, ["blocked", "active"]);
+    assert_eq!(shown(&["-n", "1"]).await, ["active"]);
+    assert_eq!(shown(&["--from-date", "1970-01-02"]).await, ["active"]);
+    assert!(shown(&["--days", "1"]).await.is_empty(), "all are from 1970");
+    run_command(&["show-status-log", "ledger"], &session, None).await.expect("shown");
+    let requests = session.api.requests();
+    assert_eq!(requests.last().map(String::as_str), Some("Application(\"ledger\")"));
+    for words in [["ledger", "workload"], ["ledger/0", "application"]] {
+        let words = ["show-status-log", words[0], "--type", words[1]];
+        assert_eq!(run_command(&words, &session, None).await.expect_err("another kind").code, 2, "{words:?}");
+    }
 }
 
 /// A data folder in which this model is the current one.

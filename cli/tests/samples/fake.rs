@@ -12,7 +12,8 @@ use state::terms::names::{UnitName, Uuid};
 use state::terms::position::{Committed, Position};
 use state::terms::refusal::{EntityKind, RefusalReason};
 use state::terms::secret::{SecretContent, SecretId};
-use state::terms::status::{ActionStatus, AgentStatus};
+use state::terms::status::{ActionStatus, AgentStatus, WorkloadStatus};
+use state::terms::status_message::StatusMessage;
 use state::terms::unit_documents::CharmDoc;
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -207,6 +208,18 @@ impl FakeClient {
                 let SetExposed { application, exposed } = parsed(&body);
                 self.record(format!("expose {}/{application} {exposed}", self.model));
                 json(changed())
+            }
+            "GetStatusLog" => {
+                let text = |text: &str| StatusMessage::OfCharm(text.to_owned());
+                let change =
+                    |second: i64, status, message| StatusChange { since_ms: second * 1000, status, message };
+                let changes = vec![
+                    change(0, SubjectStatus::Agent(AgentStatus::Idle), StatusMessage::Empty),
+                    change(1, SubjectStatus::Workload(WorkloadStatus::Blocked), text("needs \u{1b}[31m")),
+                    change(86_400, SubjectStatus::Workload(WorkloadStatus::Active), text("ready")),
+                ];
+                self.record(format!("{:?}", parsed::<GetStatusLog>(&body)));
+                json(StatusLog { changes })
             }
             "GetStatus" => json(self.status()?),
             "ShowUnit" => json(super::sample_unit()),
