@@ -349,13 +349,7 @@ fn remedy(remedy: &Remedy, times: &Times<'_>) -> String {
             "one hook runs at a time on a machine: pintle why {holder}; to run them in parallel: pintle model-config \
              parallel=true"
         ),
-        Remedy::Remove(entity) => match entity {
-            Entity::Unit(name) => format!("pintle remove-unit {name}"),
-            Entity::Application(name) => format!("pintle remove-application {name}"),
-            Entity::Relation(name) => format!("pintle remove-relation {}", name.ends),
-            Entity::Machine(name) => format!("pintle remove-machine {name}"),
-            Entity::Model(name) => format!("pintle destroy-model {name}"),
-        },
+        Remedy::Remove(entity) => removal_command(entity, ""),
         Remedy::ForceRemoveMachine { machine } => format!("pintle remove-machine --force {machine}"),
         Remedy::AutomaticUnlessLost { forced: true, .. } => {
             "nothing to do; if its host no longer exists, force removes it within a minute".to_owned()
@@ -370,9 +364,10 @@ fn remedy(remedy: &Remedy, times: &Times<'_>) -> String {
             ),
             Force::AtOnce => "nothing to do: it is being removed by force".to_owned(),
         },
-        Remedy::ForceAtOnce { phase: ForcePhase::Acting } => "nothing to do: it has started".to_owned(),
-        Remedy::ForceAtOnce { phase: ForcePhase::Waiting { left_ms } } => {
-            format!("it begins in {} s; at once: remove it with --force --no-wait", seconds(*left_ms))
+        Remedy::ForceAtOnce { phase: ForcePhase::Acting, .. } => "nothing to do: it has started".to_owned(),
+        Remedy::ForceAtOnce { entity, phase: ForcePhase::Waiting { left_ms } } => {
+            let command = removal_command(entity, "--force --no-wait ");
+            format!("it begins in {} s; at once: {command}", seconds(*left_ms))
         }
         Remedy::RetryProvisioning { machine, retry_ms: None } => {
             format!("pintle retry-provisioning {machine}")
@@ -392,6 +387,17 @@ fn remedy(remedy: &Remedy, times: &Times<'_>) -> String {
             }
         }
         Remedy::RestartMachineAgent { machine, host } => restart(machine, *host),
+    }
+}
+
+/// The command that removes an entity. `flags` end with a blank.
+fn removal_command(entity: &Entity, flags: &str) -> String {
+    match entity {
+        Entity::Unit(name) => format!("pintle remove-unit {flags}{name}"),
+        Entity::Application(name) => format!("pintle remove-application {flags}{name}"),
+        Entity::Relation(name) => format!("pintle remove-relation {flags}{}", name.ends),
+        Entity::Machine(name) => format!("pintle remove-machine {flags}{name}"),
+        Entity::Model(name) => format!("pintle destroy-model {flags}{name}"),
     }
 }
 

@@ -164,6 +164,8 @@ pub enum Remedy {
     },
     /// Wait until force begins, or remove the entity with `--no-wait` to begin now.
     ForceAtOnce {
+        /// What is removed.
+        entity: Entity,
         /// Whether force has started.
         phase: ForcePhase,
     },
@@ -268,7 +270,9 @@ impl Cause {
             }
             Duty::DeleteRelation => Remedy::Automatic,
             Duty::EmptyModel { force, .. } => Remedy::DestroyByForce { model: self.name(), forced: *force },
-            Duty::ForceRemoval { phase, .. } => Remedy::ForceAtOnce { phase: *phase },
+            Duty::ForceRemoval { phase, .. } => {
+                Remedy::ForceAtOnce { entity: self.entity.clone(), phase: *phase }
+            }
 
             Duty::ReportDead => {
                 self.provisioning_remedy(Remedy::CheckMachineAgent { machine: Some(self.name()) })
