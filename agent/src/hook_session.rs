@@ -21,7 +21,7 @@ use commands::{CallOutcome, Inputs, Need, ResourceRequest, SecretAnswer, SecretR
 use hook_client::{ReplyFrame, RequestFrame};
 use state::terms::secret::SecretId;
 use state::terms::settings::{Bag, BagChange};
-use state::unit::hook_context::{HookContext, Level, Reboot, ReportContent, Writes};
+use state::unit::hook_context::{HookContext, Reboot, ReportContent, Writes};
 use state::unit::record::RunReport;
 use state::unit::relation_view::BagRequest;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,8 +35,6 @@ use std::path::{Component, Path, PathBuf};
 const FILE_BYTES_MAX: u64 = 16 << 20;
 /// The number of reports of one hook that are kept until it ends; more are in `calls.yaml` only.
 const REPORTS_REMEMBERED_MAX: usize = 2_000;
-/// The default level of a model: lines below it are not stored (spec/clients.md 3.6).
-const LEVEL_STORED: Level = Level::Info;
 
 /// The size up to which the inputs and the answer of a call that has changed nothing are stored literally.
 const LITERAL_BYTES_MAX: usize = 4 << 10;
@@ -405,11 +403,13 @@ impl<'a> HookSession<'a> {
         done(&ToolReply::error(EXIT_FAILED, &format!("cannot store the call: {error}")))
     }
 
-    /// Adds the reports of a call, without log lines below [`LEVEL_STORED`], and passes them to `on_report`.
+    /// Adds the reports of a call, without log lines below the level of the model (spec/clients.md 3.6), and passes them to
+    /// `on_report`.
     fn add_reports(&mut self, at_ms: i64, contents: Vec<ReportContent>) {
+        let lowest = self.context.model.log_level;
         let stored = contents
             .into_iter()
-            .filter(|what| !matches!(what, ReportContent::Log { level, .. } if *level < LEVEL_STORED));
+            .filter(|what| !matches!(what, ReportContent::Log { level, .. } if *level < lowest));
         for what in stored {
             self.last_report += 1;
             let report = RunReport { number: self.last_report, at_ms, what: what.truncated(more_bytes) };

@@ -242,21 +242,22 @@ async fn serve(
                 return Err(error);
             }
         };
-        let is_commands = |frame: &RequestFrame<'_>| frame.call.tool == REQUEST_COMMANDS.as_bytes();
-        let has_stdin = |frame: RequestFrame<'_>| is_commands(&frame) && frame.stdin.is_some();
-        if RequestFrame::decode(&frame).is_ok_and(has_stdin) {
-            send(&mut stream, &bad_request("malformed request")).await?;
-            return Ok(());
-        }
-        if RequestFrame::decode(&frame).is_ok_and(|frame| is_commands(&frame)) {
-            drop(memory);
-            return run_commands(stream, shared, frame, peer.pid()).await;
+        let kind = RequestFrame::decode(&frame)
+            .map(|frame| (frame.call.tool == REQUEST_COMMANDS.as_bytes(), frame.stdin.is_some()));
+        match kind {
+            Ok((false, _)) => {}
+            Ok((true, false)) => {
+                drop(memory);
+                return run_commands(stream, shared, frame, peer.pid()).await;
+            }
+            Ok((true, true)) | Err(_) => {
+                send(&mut stream, &bad_request("malformed request")).await?;
+                return Ok(());
+            }
         }
         let decided =
             context_state.wait_for(|state| *state != ContextState::Undecided).await.map(|state| *state);
-        let (reply, turn) = if RequestFrame::decode(&frame).is_err() {
-            (bad_request("malformed request"), None)
-        } else if matches!(decided, Ok(ContextState::Open)) {
+        let (reply, turn) = if matches!(decided, Ok(ContextState::Open)) {
             let (answer, answered) = oneshot::channel();
             // A call that is still queued when the hook ends is refused, and does not reach the next hook:
             // 1. The hook session closes the context, then answers the call in the channel.

@@ -5,7 +5,7 @@
 
 use super::remaining_processes::{end_processes, kill_remaining_processes, stop_for_reboot};
 use super::run_files::read_outcome;
-use super::{DeclaredFile, GatedShim, LocalCharmHost, SCRIPT};
+use super::{DeclaredFile, GatedShim, LocalCharmHost, SCRIPT, resources};
 use crate::fault;
 use crate::hook_session::{CallsFile, HookSession};
 use crate::ports::{CharmHost, HookHost};
@@ -114,6 +114,7 @@ impl CharmHost for LocalCharmHost {
         }
         let declared = DeclaredFile { sha256: charm.sha256.clone(), charm: source.charm };
         declared.write(&self.folder).map_err(|error| error.to_string())?;
+        resources::delete_undeclared(self.folder.root(), &declared.charm);
         *self.declared.borrow_mut() = Some(Arc::new(declared.charm));
         Ok(())
     }

@@ -10,6 +10,7 @@ use crate::ports::HookHost;
 use commands::ResourceRequest;
 use host::digest::{sha256, sha256_of};
 use host::file::{open_regular, write_atomic};
+use state::charm::Charm;
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -53,6 +54,17 @@ pub async fn provide(
     path.into_os_string()
         .into_string()
         .map_err(|path| format!("cannot provide resource {name:?}: the path {path:?} is not UTF-8"))
+}
+
+/// Deletes the files of resources that the installed charm does not declare: those of its earlier revisions. What cannot
+/// be deleted now is deleted after the next installation.
+pub fn delete_undeclared(unit_folder: &Path, charm: &Charm) {
+    for entry in fs::read_dir(unit_folder.join(RESOURCES_DIR)).into_iter().flatten().flatten() {
+        let is_declared = entry.file_name().to_str().is_some_and(|name| charm.resources.contains_key(name));
+        if !is_declared && let Err(error) = host::tree::remove(&entry.path()) {
+            tracing::warn!("cannot delete {}: {error}", entry.path().display());
+        }
+    }
 }
 
 /// Whether this is the name of a file, and no path.
@@ -152,6 +164,20 @@ mod tests {
         provide(unit.path(), &need("b.zip", b"two"), &second).await.unwrap();
         assert_eq!(fs::read(unit.path().join("resources/app/b.zip")).unwrap(), b"two");
         assert!(!path.exists(), "the file of the earlier name is removed");
+    }
+
+    #[tokio::test]
+    async fn the_files_of_resources_that_the_charm_no_longer_declares_are_deleted() {
+        let unit = tempfile::tempdir().unwrap();
+        let host = answering(b"one");
+        for name in ["app", "old"] {
+            let request = ResourceRequest { name: name.into(), ..need("a.zip", b"one") };
+            provide(unit.path(), &request, &host).await.unwrap();
+        }
+        let resources = [("app".to_owned(), state::charm::Resource::default())].into();
+        delete_undeclared(unit.path(), &Charm { resources, ..Charm::default() });
+        let path = |name: &str| unit.path().join(RESOURCES_DIR).join(name);
+        assert!(path("app").join("a.zip").exists() && !path("old").exists());
     }
 
     #[tokio::test]

@@ -26,8 +26,8 @@ use state::documents::refusal::Refusal;
 use state::documents::token;
 use state::lifecycle::creation::Creation;
 use state::lifecycle::{
-    action, application, application_settings, archive, cleanup, leadership, machine, model, relation, scope,
-    unit,
+    action, application, application_settings, archive, cleanup, constraints, leadership, machine, model,
+    relation, scope, unit,
 };
 use state::restore::resync;
 use state::restore::resync::ResyncProgress;

@@ -17,6 +17,7 @@ use crate::terms::names::{NAME_LENGTH_MAX, Uuid, is_model_name};
 use crate::terms::proxy::Proxies;
 use crate::terms::refusal::EntityKind;
 use crate::terms::refusal::model::{ModelRefusal, SettingValues};
+use crate::unit::logging_config::LoggingConfig;
 use crate::unit::snapshot::{HOOK_RETRIES_DEFAULT, ModelView};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -195,6 +196,10 @@ fn setting(name: &str, text: &str) -> Result<Value, SettingValues> {
             "false" | "False" | "0" => Ok(Value::from(false)),
             _ => Err(SettingValues::Boolean),
         },
+        "logging-config" => match LoggingConfig::parse(text) {
+            Some(_) => Ok(Value::from(text)),
+            None => Err(SettingValues::Logging),
+        },
         "max-hook-retries" if text == "unlimited" => Ok(Value::from(text)),
         "max-hook-retries" => text.parse::<u32>().map(Value::from).map_err(|_| SettingValues::Retries),
         "update-status-hook-interval" => match interval_ms(text) {
@@ -239,6 +244,7 @@ pub fn model_view(documents: &mut impl Documents, model: Model) -> Option<ModelV
     let retries = effective(&config, "max-hook-retries").and_then(Value::as_u64);
     let retries = retries.map(|count| u32::try_from(count).unwrap_or(u32::MAX));
     let is_automatic = effective(&config, "automatically-retry-hooks").and_then(Value::as_bool) == Some(true);
+    let logging = effective(&config, "logging-config").and_then(Value::as_str);
     Some(ModelView {
         uuid: model.0,
         name: doc.name,
@@ -246,6 +252,7 @@ pub fn model_view(documents: &mut impl Documents, model: Model) -> Option<ModelV
         hook_retries_max: if is_automatic { retries } else { Some(0) },
         proxies: Proxies::of(&config),
         parallel: is_parallel(&config),
+        logging: logging.and_then(LoggingConfig::parse).unwrap_or_default(),
     })
 }
 

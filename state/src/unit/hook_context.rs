@@ -181,6 +181,8 @@ pub struct HookModel {
     pub kubernetes: bool,
     /// The proxy settings.
     pub proxies: Proxies,
+    /// The lowest level at which lines of the charm are stored.
+    pub log_level: Level,
 }
 
 /// A workload status.

@@ -31,6 +31,7 @@ pub mod hook_relation;
 mod jitter;
 pub mod leader_settings;
 pub mod local;
+pub mod logging_config;
 pub mod omitted_bags;
 pub mod outcome;
 pub mod pending_operations;

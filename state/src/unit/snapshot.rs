@@ -5,6 +5,7 @@
 //! `views`; the agent keeps the newest in memory and a copy on disk, and passes it to `resolve` and
 //! `hook_context_builder`.
 
+use super::logging_config::LoggingConfig;
 use super::relation_view::{BagRequest, BagView, FetchedBag, RelationHead, RelationView};
 use super::secrets::SecretView;
 use super::storage::StorageView;
@@ -46,6 +47,9 @@ pub struct ModelView {
     /// Whether hooks of different units on a machine may run at the same time.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub parallel: bool,
+    /// The levels from which lines of charms are stored.
+    #[serde(default, skip_serializing_if = "LoggingConfig::is_default")]
+    pub logging: LoggingConfig,
 }
 
 /// The unit itself.

@@ -38,6 +38,7 @@ pub fn fresh() -> Snapshot {
         position: Position { store_generation: STORE_GENERATION, revision: 1 },
         model: ModelView {
             parallel: false,
+            logging: Default::default(),
             uuid: Uuid(1),
             name: "dev".into(),
             update_status_ms: 0,

@@ -270,6 +270,7 @@ const ROWS: &[(&str, &[Constant])] = &[
             ("agent/src/hook_session/calls_file.rs", "CALLS_WITH_EFFECT_BYTES_MAX", Bytes),
         ],
     ),
+    ("files of resources of a unit", &[("api/src/archives.rs", "ARCHIVE_BYTES_MAX", Bytes)]),
     ("output of one run", &[("hooks-tools/client/src/shim.rs", "OUTPUT_BYTES_MAX", Bytes)]),
     ("`journal.yaml`", &[("agent/src/folder_port.rs", "JOURNAL_BYTES_MAX", Bytes)]),
     ("`view/` of a unit", &[("state/src/views/inline_settings.rs", "INLINE_BYTES_MAX", Bytes)]),

@@ -154,6 +154,7 @@ examples! { model: ModelRefusal {
     AlreadyExists { name: own("dev") },
     PredecessorExists { name: own("dev") },
     InvalidSetting { setting: own("http-proxy"), value: own("\0"), expected: SettingValues::Text },
+    InvalidSetting { setting: own("logging-config"), value: own("x"), expected: SettingValues::Logging },
     InvalidSetting { setting: own("provisioner-harvest-mode"), value: own("x"), expected: SettingValues::HarvestMode },
     InvalidSetting { setting: own("parallel"), value: own("x"), expected: SettingValues::Boolean },
     InvalidSetting { setting: own("max-hook-retries"), value: own("x"), expected: SettingValues::Retries },

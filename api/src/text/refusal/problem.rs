@@ -25,6 +25,9 @@ pub(super) fn option(problem: &OptionProblem) -> String {
 pub(super) fn setting_values(expected: SettingValues) -> &'static str {
     match expected {
         SettingValues::Text => "a text without NUL",
+        SettingValues::Logging => {
+            "LOGGER=LEVEL, separated by semicolons; a level is TRACE, DEBUG, INFO, WARNING, ERROR or CRITICAL"
+        }
         SettingValues::HarvestMode => "none, unknown, destroyed or all",
         SettingValues::Boolean => "true or false",
         SettingValues::Retries => "a number or \"unlimited\"",

@@ -64,6 +64,8 @@ pub enum SettingValues {
     Text,
     /// `none`, `unknown`, `destroyed` or `all`.
     HarvestMode,
+    /// `LOGGER=LEVEL;…`.
+    Logging,
     /// `true` or `false`.
     Boolean,
     /// A number or `unlimited`.

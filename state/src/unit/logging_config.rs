@@ -1,0 +1,94 @@
+//! The levels of the loggers of a model: the setting `logging-config`, in the form of Juju:
+//! `<root>=INFO;unit=DEBUG;unit.web/0=TRACE`.
+//!
+//! The name of a logger is the beginning of a module, in whole parts between dots. The longest one that fits a module
+//! decides. Lines of charms below the level are not stored (spec/clients.md 3.6); the controller's and the agents' own
+//! lines do not depend on it.
+
+use crate::terms::names::UnitName;
+use crate::unit::writes::Level;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The logger that is the beginning of every module.
+const ROOT: &str = "<root>";
+/// The level of a module that no logger fits: that of Juju's models.
+const LEVEL_DEFAULT: Level = Level::Info;
+
+/// Levels by the names of loggers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(transparent)]
+pub struct LoggingConfig(BTreeMap<String, Level>);
+
+impl LoggingConfig {
+    /// Parses the setting. A level alone is that of the root, and `UNSPECIFIED` leaves a logger to the shorter ones. None
+    /// if the text is in another form.
+    pub fn parse(text: &str) -> Option<LoggingConfig> {
+        let mut levels = BTreeMap::new();
+        for entry in text.split([';', '\n']).map(str::trim).filter(|entry| !entry.is_empty()) {
+            let (logger, level) = entry.split_once('=').unwrap_or((ROOT, entry));
+            match (logger.trim(), level.trim().to_uppercase().as_str()) {
+                ("", _) => return None,
+                (_, "UNSPECIFIED") => {}
+                (logger, "WARN") => drop(levels.insert(logger.to_owned(), Level::Warning)),
+                (logger, level) => drop(levels.insert(logger.to_owned(), level.parse().ok()?)),
+            }
+        }
+        // the default need not be in every view
+        levels.retain(|logger, level| logger != ROOT || *level != LEVEL_DEFAULT);
+        Some(LoggingConfig(levels))
+    }
+
+    /// Whether it says what is the default.
+    pub fn is_default(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The lowest level at which lines of a unit's charm are stored: that of the module `unit.web/0.juju-log`.
+    pub fn level_of_charm(&self, unit: &UnitName) -> Level {
+        let module = format!("unit.{unit}.juju-log");
+        let mut prefix = module.as_str();
+        loop {
+            if let Some(level) = self.0.get(prefix) {
+                return *level;
+            }
+            match prefix.rsplit_once('.') {
+                Some((shorter, _)) => prefix = shorter,
+                None => return self.0.get(ROOT).copied().unwrap_or(LEVEL_DEFAULT),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn level(text: &str) -> Level {
+        LoggingConfig::parse(text).expect("a valid setting").level_of_charm(&UnitName::new("web", 0))
+    }
+
+    #[test]
+    fn the_longest_logger_that_fits_decides() {
+        assert_eq!(level(""), Level::Info);
+        assert_eq!(level("WARNING"), Level::Warning);
+        assert_eq!(level("<root>=WARN"), Level::Warning);
+        assert_eq!(level("<root>=WARNING;unit=DEBUG"), Level::Debug);
+        assert_eq!(level("<root>=WARNING; unit=UNSPECIFIED"), Level::Warning);
+        assert_eq!(level("unit=debug\nunit.web/0=ERROR"), Level::Error);
+        assert_eq!(level("unit.web/0.juju-log=TRACE;unit.web/0=ERROR"), Level::Trace);
+        assert_eq!(
+            level("unit.web=ERROR;juju.worker=TRACE;uni=TRACE"),
+            Level::Info,
+            "no whole parts of the module"
+        );
+    }
+
+    #[test]
+    fn what_is_no_level_is_refused() {
+        for text in ["<root>=LOUD", "=INFO", "unit", "unit=INFO=DEBUG"] {
+            assert_eq!(LoggingConfig::parse(text), None, "{text}");
+        }
+    }
+}
