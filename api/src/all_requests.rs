@@ -10,6 +10,7 @@ use crate::archives::ArchiveRequests;
 use crate::changes::{ChangeRequests, WaitForChange};
 use crate::client::Client;
 use crate::controller_info::AboutRequests;
+use crate::development::DevelopmentRequests;
 use crate::disk_usage::DiskUsageRequests;
 use crate::dry_run::DryRunRequests;
 use crate::log::LogRequests;
@@ -43,7 +44,7 @@ macro_rules! nouns {
 nouns! {
     UnitAgentRequests MachineAgentRequests AboutRequests DiskUsageRequests ChangeRequests ModelRequests ArchiveRequests
     ResourceRequests ApplicationRequests UnitRequests RelationRequests DryRunRequests StatusRequests LogRequests WhyRequests
-    ActionRequests SecretRequests StorageRequests MachineRequests ProvisioningRequests
+    ActionRequests SecretRequests StorageRequests MachineRequests DevelopmentRequests ProvisioningRequests
 }
 
 /// All requests, those of agents first.
@@ -80,7 +81,7 @@ ports! {
     /// The requests of a user, through the command-line client.
     UserPort: InModel, AboutRequests, DiskUsageRequests, ChangeRequests, ModelRequests, ArchiveRequests, ResourceRequests,
         ApplicationRequests, UnitRequests, RelationRequests, DryRunRequests, StatusRequests, LogRequests, WhyRequests,
-        ActionRequests, SecretRequests, StorageRequests, MachineRequests;
+        ActionRequests, SecretRequests, StorageRequests, MachineRequests, DevelopmentRequests;
     /// The requests of the provisioner.
     ProvisionerPort: InModel, ProvisioningRequests, Handle<ListModels>, Handle<GetModelConfig>, Handle<WaitForChange>;
 }

@@ -9,6 +9,7 @@ mod applications;
 mod archives;
 mod changes;
 mod controller_info;
+mod development;
 mod disk_usage;
 mod log;
 mod machine_agent;

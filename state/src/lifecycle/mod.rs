@@ -11,6 +11,7 @@ pub mod application_settings;
 pub mod archive;
 pub mod cleanup;
 pub mod creation;
+pub mod fake;
 pub mod leadership;
 pub mod machine;
 pub mod model;

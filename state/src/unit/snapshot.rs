@@ -46,6 +46,9 @@ pub struct ModelView {
     /// Whether hooks of different units on a machine may run at the same time.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub parallel: bool,
+    /// How far the clock of the model was advanced altogether, in milliseconds (`lifecycle::model::advance`).
+    #[serde(default)]
+    pub advanced_ms: u64,
 }
 
 /// The unit itself.
