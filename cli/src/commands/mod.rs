@@ -26,6 +26,7 @@ pub mod deploy;
 pub mod deploy_bundle;
 pub mod deploy_charm;
 pub mod destroy_model;
+pub mod dev;
 pub mod disk_usage;
 pub mod down;
 pub mod exec;
@@ -127,6 +128,8 @@ pub enum Verb {
     Down(down::DownArgs),
     /// Deploy a charm from a folder or a .charm file, or a bundle of charms
     Deploy(deploy::DeployArgs),
+    /// Deploy a charm again on each save, and show its hooks as they run
+    Dev(dev::DevArgs),
     /// Add units to an application
     AddUnit(add_unit::AddUnitArgs),
     /// Integrate two applications
@@ -309,6 +312,7 @@ async fn without_controller(global: &GlobalArguments, verb: Verb) -> Result<(), 
         Verb::Completion(args) => completion::run(&args, &output),
         Verb::Man(args) => completion::man(&args, Arguments::command(), &output),
         Verb::Up(args) => up::run(&args, &DataDir::choose(global.data.as_deref())?, &output).await,
+        Verb::Dev(args) => dev::run(&args, global).await,
         Verb::Down(_) => down::run(&DataDir::choose(global.data.as_deref())?, &output).await,
         Verb::Supervise(_) => supervise::run(&DataDir::choose(global.data.as_deref())?).await,
         verb => {
@@ -396,6 +400,7 @@ async fn with_controller(
         Verb::ModelConstraints(args) => constraints::show(&args, session),
         Verb::Up(_)
         | Verb::Down(_)
+        | Verb::Dev(_)
         | Verb::Supervise(_)
         | Verb::Version(_)
         | Verb::Completion(_)
