@@ -29,7 +29,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The interval of reading the folders: a start is shown within a few hundredths of a second.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// The most lines of the output of a run that are shown: they fit on a terminal beside the calls.
+/// The most lines of the output of a run that are shown: a screen shows them beside the calls.
 const OUTPUT_LINES_MAX: usize = 20;
 
 /// Whose runs are followed.

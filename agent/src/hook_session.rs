@@ -8,15 +8,13 @@
 //!
 //! Called by `hook_process` with the calls that `tool_socket` accepts.
 
-mod call_text;
 mod calls_file;
 
 use crate::tool_socket::{bad_request, closed_reply, encode};
 use api::text::log::more_bytes;
-pub use call_text::ShownCall;
 pub use calls_file::{
     AnsweredCall, CALLS_BYTES_MAX, CALLS_WITH_EFFECT_BYTES_MAX, CallsFile, CallsLine, ConfidentialCall,
-    FetchedBagLine, StoredBytes, lines_after,
+    FetchedBagLine, ShownCall, StoredBytes, lines_after,
 };
 use calls_file::{AppendError, CALLS, SecretEffect};
 use commands::{CallOutcome, Inputs, Need, ResourceRequest, SecretAnswer, SecretRequest, ToolReply};

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 use tempfile::TempDir;
 use tests::host::Host;
-use tests::scene::{hooks, text};
+use tests::scene::text;
 
 /// The longest time to the first hook, and from a save to the hook that shows it. Both take less than a second on a host
 /// with a disk that syncs at once; this is for a busy one.
@@ -149,16 +149,12 @@ fn a_save_is_deployed_at_once_also_to_a_unit_in_error() {
     // a charm that cannot be used changes nothing, and the next save is deployed
     charm.save("metadata.yaml", "name: [");
     charm.hook("install", "status-set active two");
-    charm.hook("upgrade-charm", "status-set active three");
     let saved = SystemTime::now();
     charm.save("metadata.yaml", &metadata("shell"));
-    until_workload(&host, "dev-shell", "shell/0", "active", "three");
-    let upgraded = started(&host, "shell/0", "upgrade-charm").expect("it has run");
-    within("from a save to upgrade-charm of a unit in error", saved, upgraded);
-    let ran = hooks(&host, "shell/0");
-    let installs = ran.iter().filter(|hook| *hook == "install").count();
-    assert!(installs >= 2, "the failed hook ran again: {ran:?}");
-    dev.until_printed(&host, "status-set active three");
+    until_workload(&host, "dev-shell", "shell/0", "active", "two");
+    let again = started(&host, "shell/0", "install").expect("it has run again");
+    within("from a save to the failed hook of a unit in error", saved, again);
+    dev.until_printed(&host, "status-set active two");
 
     let saved = SystemTime::now();
     charm.hook("upgrade-charm", "status-set active four");

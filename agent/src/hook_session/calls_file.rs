@@ -3,6 +3,9 @@
 //! A later agent rebuilds the context of the hook from it. It is appended to and never synced, because it must
 //! outlive the agent but not the boot. Its size is bounded.
 
+mod call_text;
+
+pub use call_text::ShownCall;
 use host::file::ignore_not_found;
 use serde::{Deserialize, Serialize};
 use state::terms::secret::SecretId;

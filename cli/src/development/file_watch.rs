@@ -108,7 +108,7 @@ mod tests {
     #[tokio::test]
     async fn a_save_in_a_subfolder_is_noticed_and_temporary_files_are_not() {
         let folder = tempfile::tempdir().expect("a folder");
-        let root = folder.path().canonicalize().expect("it is there");
+        let root = folder.path().canonicalize().expect("it was just created");
         for name in [".git", "hooks"] {
             std::fs::create_dir(root.join(name)).expect("created");
         }
@@ -130,7 +130,7 @@ mod tests {
     #[tokio::test]
     async fn a_file_that_is_replaced_is_noticed() {
         let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().canonicalize().expect("it is there").join("scenario.yaml");
+        let file = folder.path().canonicalize().expect("it was just created").join("scenario.yaml");
         let watch = FileWatch::of_file(&file).expect("inotify is available");
         host::file::write_atomic_unsynced(&file, b"relations: []\n").expect("written");
         timeout(DEADLINE, watch.changed()).await.expect("the save is noticed");

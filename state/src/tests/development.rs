@@ -65,7 +65,7 @@ fn related(world: &mut World) -> (Uuid, Agent) {
     for_development(world);
     world.deploy("web", "web", 1);
     deploy_fake(world, "postgres", "db", 2).expect("it deploys");
-    let relation = world.integrate("web:db", "postgres:server").expect("they fit");
+    let relation = world.integrate("web:db", "postgres:server").expect("the endpoints are compatible");
     let mut web = Agent::attach(world, "web/0");
     web.start(world);
     web.enter(world, relation);
@@ -106,11 +106,11 @@ fn fake_units_leave_and_are_removed_without_agents() {
         let unit: UnitDoc = read(world.reader(), &MODEL.unit(world.unit("postgres/0"))).expect("a unit");
         unit.machine
     });
-    world.run(|draft, _| unit::destroy(draft, MODEL, first, 8)).expect("it is there");
+    world.run(|draft, _| unit::destroy(draft, MODEL, first, 8)).expect("it exists");
     end_fake_units(&mut world);
     assert!(world.is_removed(first) && !world.is_removed(relation));
     let postgres = read(world.reader(), &MODEL.application_name("postgres")).expect("an application");
-    world.run(|draft, _| application::destroy(draft, MODEL, postgres)).expect("it is there");
+    world.run(|draft, _| application::destroy(draft, MODEL, postgres)).expect("it exists");
     end_fake_units(&mut world);
     assert!(!world.is_removed(relation), "web/0 has not run broken");
     web.leave_by_broken(&mut world, relation);
@@ -130,7 +130,7 @@ fn fake_units_leave_a_relation_that_is_removed_from_the_other_side_or_suspended(
     assert_eq!(members(&world), 1);
     world.run(|draft, _| relation::resume(draft, MODEL, relation)).expect("it is Alive");
     set_settings(&mut world, Some("postgres/0"), Some(&[])).expect("it enters again");
-    world.run(|draft, _| relation::destroy(draft, MODEL, relation)).expect("it is there");
+    world.run(|draft, _| relation::destroy(draft, MODEL, relation)).expect("it exists");
     end_fake_units(&mut world);
     assert_eq!(members(&world), 1);
     web.leave_by_broken(&mut world, relation);
@@ -147,7 +147,7 @@ fn only_a_model_for_development_has_fake_applications_and_only_these_are_set() {
     assert_eq!(refused(deploy_fake(&mut world, "logging", "logging", 0)), reason(subordinate));
     world.deploy("web", "web", 1);
     world.deploy("postgres", "db", 1);
-    world.integrate("web:db", "postgres:server").expect("they fit");
+    world.integrate("web:db", "postgres:server").expect("the endpoints are compatible");
     let real = ApplicationRefusal::NotFake { application: "postgres".to_owned() };
     let set = set_settings(&mut world, Some("postgres/0"), Some(&[]));
     assert_eq!(refused(set), reason(real));

@@ -3,6 +3,7 @@
 mod actions;
 mod charm_problems;
 mod failures;
+mod followed_runs;
 mod refusals;
 mod store;
 

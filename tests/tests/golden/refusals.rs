@@ -154,6 +154,8 @@ examples! { machine: MachineRefusal {
 
 examples! { model: ModelRefusal {
     InvalidName { name: own("Dev") },
+    NotForDevelopment { name: own("dev") },
+    AdvancedTooFar {},
     NameTooLong { length: 300, max: 63 },
     AlreadyExists { name: own("dev") },
     PredecessorExists { name: own("dev") },

@@ -3,7 +3,7 @@
 //! The content of a secret is in no line of `calls.yaml`; of a call that may concern one, only the tool is stored. Called
 //! by `follow_runs`.
 
-use super::calls_file::{AnsweredCall, CallsLine, StoredBytes};
+use super::{AnsweredCall, CallsLine, StoredBytes};
 use host::escape::one_line;
 use host::shell::quote;
 
