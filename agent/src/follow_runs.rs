@@ -104,7 +104,7 @@ pub fn text(unit: &UnitName, event: &RunEvent) -> String {
                 RunExit::Interrupted => writeln!(text, "{unit} {operation}: interrupted"),
                 _ => writeln!(
                     text,
-                    "{unit} {operation}: FAILED with {end} after {seconds:.2} s; all of it is in {}",
+                    "{unit} {operation}: FAILED after {seconds:.2} s: {end}; its files are in {}",
                     folder.display()
                 ),
             }

@@ -82,10 +82,10 @@ fn kept_text(args: &RefreshArgs, charm_url: &str, kept: &[KeptRevision]) -> Stri
     }
     let path = args.path.as_deref().map(quote).unwrap_or_default();
     text += &format!(
-        "to include units in error: pintle refresh {} --path {path} --force-units\n",
+        "to refresh units in error, too: pintle refresh {} --path {path} --force-units\n",
         args.application
     );
-    text + &format!("They run {charm_url} then, and stay in error until: pintle resolved {}\n", first.unit)
+    text + &format!("they have {charm_url} then, and stay in error until: pintle resolved {}\n", first.unit)
 }
 
 #[cfg(test)]

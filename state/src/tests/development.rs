@@ -6,7 +6,6 @@ use crate::lifecycle::{machine, model};
 use crate::terms::secret::{RotatePolicy, SecretId, SecretOwnerKind};
 use crate::tests::*;
 use crate::transitions::due_secrets;
-use crate::transitions::record_commit;
 use crate::unit::local::{Episode, Step};
 use crate::unit::record::Timer;
 use crate::unit::resolve::{Act, Now, next};
