@@ -60,15 +60,15 @@ async fn apply_one<A: UserPort>(
         deploy(fake, session).await?;
     }
     let endpoint = &fake.endpoint.name;
-    let ends = [format!("{application}:{endpoint}"), format!("{}:{endpoint}", fake.name)];
-    let [a, b] = ends.clone();
-    match session.api.handle(Integrate(Ends { a, b })).await {
+    let (left, right) = (format!("{application}:{endpoint}"), format!("{}:{endpoint}", fake.name));
+    match session.api.handle(Integrate(Ends { a: left.clone(), b: right.clone() })).await {
         Err(error) if error.code == ErrorCode::AlreadyExists => {}
         answer => session.note_write(answer?.revision),
     }
     let set = |unit: Option<UnitName>, settings: &BTreeMap<String, String>| SetFakeSettings {
         application: fake.name.clone(),
-        ends: ends.clone(),
+        left: left.clone(),
+        right: right.clone(),
         unit,
         settings: Some(settings.clone()),
     };

@@ -8,6 +8,7 @@ use api::text::fault::setting;
 use charms::folder::can_be_packed;
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use state::terms::health::Limit;
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +26,8 @@ const TEMPORARY_ENDS: [&str; 5] = ["~", ".swp", ".swx", ".tmp", ".pyc"];
 /// A watch, until it is dropped.
 pub struct FileWatch {
     changed: Arc<Notify>,
+    /// When the first change was seen that was not returned yet.
+    first: Cell<Option<Instant>>,
     /// Holds the watch of the kernel.
     _watcher: RecommendedWatcher,
 }
@@ -77,14 +80,22 @@ impl FileWatch {
         })
         .map_err(to_error)?;
         watcher.watch(folder, mode).map_err(to_error)?;
-        Ok(FileWatch { changed, _watcher: watcher })
+        Ok(FileWatch { changed, first: Cell::new(None), _watcher: watcher })
     }
 
-    /// Completes when a file was saved, once nothing changes for a moment. Returns when the first change was seen.
+    /// Completes when a file was saved, once nothing changes for a moment. Returns when the first change was seen. The
+    /// future may be dropped before it completes: the next call then returns that change.
     pub async fn changed(&self) -> Instant {
-        self.changed.notified().await;
-        let first = Instant::now();
+        let first = match self.first.get() {
+            Some(first) => first,
+            None => {
+                self.changed.notified().await;
+                Instant::now()
+            }
+        };
+        self.first.set(Some(first));
         while first.elapsed() < QUIET_WAIT_MAX && timeout(QUIET, self.changed.notified()).await.is_ok() {}
+        self.first.set(None);
         first
     }
 }
@@ -125,6 +136,25 @@ mod tests {
         };
         assert!(write.await.is_err(), "nothing that belongs to the charm was saved");
         timeout(DEADLINE, watch.changed()).await.expect("the save is noticed");
+    }
+
+    #[tokio::test]
+    async fn a_change_is_not_lost_when_the_caller_stops_waiting() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().canonicalize().expect("it was just created");
+        let watch = FileWatch::of_charm(&root).expect("inotify is available");
+        std::fs::write(root.join("dispatch"), "x").expect("written");
+        let is_seen = async {
+            while watch.first.get().is_none() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            _ = watch.changed() => panic!("nothing was quiet yet"),
+            () = is_seen => {}
+        }
+        timeout(DEADLINE, watch.changed()).await.expect("the change is returned");
     }
 
     #[tokio::test]

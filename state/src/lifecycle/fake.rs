@@ -31,8 +31,10 @@ use serde::{Deserialize, Serialize};
 pub struct SetFakeSettings {
     /// The fake application.
     pub application: String,
-    /// The ends of the relation, as `remove-relation` names them: `web:db`, `postgres:db`.
-    pub ends: [String; 2],
+    /// One end of the relation, as `remove-relation` names it: `web:db`.
+    pub left: String,
+    /// The other end: `postgres:db`.
+    pub right: String,
     /// The unit that publishes; none for the application.
     pub unit: Option<UnitName>,
     /// The settings: they replace those before, and the unit enters the scope of the relation if it is not in it. None: the
@@ -55,7 +57,7 @@ pub fn set_settings(
     if draft.get(&model.fake_application(owner)).is_none() {
         return Err(ApplicationRefusal::NotFake { application: request.application.clone() }.into());
     }
-    let [left, right] = &request.ends;
+    let (left, right) = (&request.left, &request.right);
     let id = relation::find(draft, model, left, right)?;
     let doc = draft.get(&model.relation(id)).ok_or_else(|| Refusal::not_found(EntityKind::Relation, id))?;
     if doc.end_of(owner).is_none() {

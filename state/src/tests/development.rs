@@ -39,7 +39,8 @@ fn set_settings(
     };
     let request = SetFakeSettings {
         application: "postgres".to_owned(),
-        ends: ["web:db".to_owned(), "postgres:server".to_owned()],
+        left: "web:db".to_owned(),
+        right: "postgres:server".to_owned(),
         unit: unit.map(|unit| unit.parse().expect("a unit name")),
         settings: settings.map(bag),
     };
