@@ -238,7 +238,7 @@ fn interval_ms(text: &str) -> Option<u64> {
 ///
 /// # Errors
 /// Also if the model does not exist.
-pub fn require_development(draft: &mut Draft, model: Model) -> Result<(), Refusal> {
+pub(crate) fn require_development(draft: &mut Draft, model: Model) -> Result<(), Refusal> {
     let doc = draft.get(&model.model()).ok_or_else(|| Refusal::not_found(EntityKind::Model, model.0))?;
     let config = draft.get(&model.model_config()).unwrap_or_default();
     match effective(&config, DEVELOPMENT).and_then(Value::as_bool) == Some(true) {
