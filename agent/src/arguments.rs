@@ -2,14 +2,16 @@
 //! repair their folders. `unit_program` and `machine_program` contain the processes.
 
 use crate::enrolment::EnrolmentRequest;
+use crate::follow_runs::FollowedRuns;
 use crate::installed_programs::{self, require_hook_program};
 use crate::service::{Supervision, unit_files};
-use crate::{fault, inspect, juju_exec, machine_program, unit_program};
+use crate::{fault, follow_runs, inspect, juju_exec, machine_program, unit_program};
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
 use host::escape::one_line;
 use host::inherited;
 use host::logging::{self, LogFilter};
+use state::terms::names::Uuid;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -79,6 +81,22 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<String>,
     },
+    /// Print the runs of an application's units on this host while they run; pintle dev calls this
+    #[command(hide = true)]
+    FollowRuns {
+        /// The folder of the folders of machines
+        #[arg(value_name = "DIR")]
+        machines: PathBuf,
+        /// The uuid of the model
+        #[arg(long)]
+        model: Uuid,
+        /// The application
+        #[arg(long)]
+        application: String,
+        /// Runs that ended before this time, in milliseconds since 1970, are not printed
+        #[arg(long, value_name = "TIME")]
+        since: u64,
+    },
     /// Show the stored state of a unit
     Show(UnitFolder),
     /// Show what a unit waits for
@@ -132,6 +150,9 @@ pub fn main() -> ExitCode {
             io::read_to_string(io::stdin()).context("cannot read stdin").and_then(enrol)
         }
         Command::JujuExec { data, words } => Ok(juju_exec::run(&data.folder, &words)),
+        Command::FollowRuns { machines, model, application, since: since_ms } => {
+            run_async(|_| follow_runs::run(FollowedRuns { machines, model, application, since_ms }))
+        }
         Command::Show(folder) => run_async(|_| run_and_print(inspect::show(&folder.path))),
         Command::Why(folder) => {
             run_async(|_| run_and_print(inspect::why(&folder.path, require_hook_program())))

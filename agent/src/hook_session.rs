@@ -14,7 +14,7 @@ use crate::tool_socket::{bad_request, closed_reply, encode};
 use api::text::log::more_bytes;
 pub use calls_file::{
     AnsweredCall, CALLS_BYTES_MAX, CALLS_WITH_EFFECT_BYTES_MAX, CallsFile, CallsLine, ConfidentialCall,
-    FetchedBagLine, StoredBytes,
+    FetchedBagLine, ShownCall, StoredBytes, lines_after,
 };
 use calls_file::{AppendError, CALLS, SecretEffect};
 use commands::{CallOutcome, Inputs, Need, ResourceRequest, SecretAnswer, SecretRequest, ToolReply};

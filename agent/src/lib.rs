@@ -18,7 +18,7 @@
 //! * how unit agents are kept running: `unit_supervisor`, `deployer`, `service`, `sd_notify`, `reboot`,
 //!   `reboot_request`;
 //! * the start and the end of a machine: `enrolment`, `uninstall`;
-//! * output for the operator: `inspect`, `observation`, `disk_usage`, `fault`, `outage`.
+//! * output for the operator: `inspect`, `follow_runs`, `observation`, `disk_usage`, `fault`, `outage`.
 
 #[cfg(test)]
 #[path = "../../tests/support/src/skipped.rs"]
@@ -36,6 +36,7 @@ pub mod fault;
 pub mod file_watch;
 pub mod folder;
 pub mod folder_port;
+pub mod follow_runs;
 pub mod hook_process;
 pub mod hook_session;
 pub mod inspect;

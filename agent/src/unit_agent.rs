@@ -12,7 +12,7 @@ mod agent_state;
 mod end;
 mod fetch;
 mod leadership;
-mod run_log;
+pub(crate) mod run_log;
 mod sender;
 mod volatile_state;
 mod watcher;

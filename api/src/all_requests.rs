@@ -11,6 +11,7 @@ use crate::changes::{ChangeRequests, WaitForChange};
 use crate::client::Client;
 use crate::constraints::ConstraintRequests;
 use crate::controller_info::AboutRequests;
+use crate::development::DevelopmentRequests;
 use crate::disk_usage::DiskUsageRequests;
 use crate::dry_run::DryRunRequests;
 use crate::log::LogRequests;
@@ -44,7 +45,8 @@ macro_rules! nouns {
 nouns! {
     UnitAgentRequests MachineAgentRequests AboutRequests DiskUsageRequests ChangeRequests ModelRequests ArchiveRequests
     ResourceRequests ApplicationRequests UnitRequests RelationRequests DryRunRequests StatusRequests LogRequests WhyRequests
-    ActionRequests SecretRequests StorageRequests MachineRequests ProvisioningRequests ConstraintRequests
+    ActionRequests SecretRequests StorageRequests MachineRequests DevelopmentRequests ConstraintRequests
+    ProvisioningRequests
 }
 
 /// All requests, those of agents first.
@@ -81,7 +83,7 @@ ports! {
     /// The requests of a user, through the command-line client.
     UserPort: InModel, AboutRequests, DiskUsageRequests, ChangeRequests, ModelRequests, ArchiveRequests, ResourceRequests,
         ApplicationRequests, UnitRequests, RelationRequests, DryRunRequests, StatusRequests, LogRequests, WhyRequests,
-        ActionRequests, SecretRequests, StorageRequests, MachineRequests, ConstraintRequests;
+        ActionRequests, SecretRequests, StorageRequests, MachineRequests, DevelopmentRequests, ConstraintRequests;
     /// The requests of the provisioner.
     ProvisionerPort: InModel, ProvisioningRequests, Handle<ListModels>, Handle<GetModelConfig>, Handle<WaitForChange>;
 }

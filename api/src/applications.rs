@@ -11,16 +11,27 @@ use std::collections::BTreeMap;
 
 pub use state::lifecycle::application::{Deploy, Deployed, Refresh};
 pub use state::status::application_config::{ApplicationConfig, Setting};
+pub use state::status::charm_revision::KeptRevision;
 
 requests! { ApplicationRequests {
     Deploy = post "/v1/models/{model}/deploy", Writer => Committed<Deployed>;
-    Refresh = post "/v1/models/{model}/refresh", Writer => Committed<CharmDoc>;
+    Refresh = post "/v1/models/{model}/refresh", Writer => Committed<Refreshed>;
     GetConfig = post "/v1/models/{model}/config", Reader => ApplicationConfig;
     Configure = post "/v1/models/{model}/configure", Writer => WriteResponse;
     SetTrust = post "/v1/models/{model}/trust", Writer => WriteResponse;
     SetExposed = post "/v1/models/{model}/expose", Writer => WriteResponse;
     RemoveApplication = post "/v1/models/{model}/remove-application", Writer => WriteResponse;
 } }
+
+/// An application that was refreshed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Refreshed {
+    /// Its charm.
+    pub charm: CharmDoc,
+    /// The units in error that keep another revision until their error has ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<KeptRevision>,
+}
 
 /// Returns the settings of an application.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

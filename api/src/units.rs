@@ -14,10 +14,12 @@ use state::terms::settings::Bag;
 use state::terms::storage::StorageId;
 use std::collections::BTreeMap;
 
+pub use state::status::charm_revision::{ErrorRevisions, ResolvedRun};
+
 requests! { UnitRequests {
     AddUnits = post "/v1/models/{model}/add-units", Writer => Committed<Vec<UnitName>>;
     ShowUnit = post "/v1/models/{model}/show-unit", Reader => UnitInfo;
-    ResolveUnit = post "/v1/models/{model}/resolved", Writer => WriteResponse;
+    ResolveUnit = post "/v1/models/{model}/resolved", Writer => Committed<Option<ResolvedRun>>;
     RemoveUnit = post "/v1/models/{model}/remove-unit", Writer => WriteResponse;
 } }
 
@@ -29,7 +31,8 @@ pub struct ShowUnit {
     pub unit: UnitChoice,
 }
 
-/// Resolves the error of a unit: its hook is run again or skipped. `Invalid` if the unit is not in error.
+/// Resolves the error of a unit: its hook is run again or skipped. `Invalid` if the unit is not in error. The response is
+/// none if the unit was removed meanwhile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResolveUnit {

@@ -106,7 +106,7 @@ impl Walk<'_> {
                 continue;
             };
             let top = prefix.is_empty();
-            if SKIPPED.contains(&name.as_str()) || name.ends_with(".charm") || (top && name == "build") {
+            if is_skipped(&name, top) {
                 continue;
             }
             let path = format!("{prefix}{name}");
@@ -141,6 +141,17 @@ impl Walk<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether an entry of this name is never part of a charm; `top`: whether it is directly in the charm's folder.
+fn is_skipped(name: &str, top: bool) -> bool {
+    SKIPPED.contains(&name) || name.ends_with(".charm") || (top && name == "build")
+}
+
+/// Whether a file at this path, relative to the folder of a charm, can be part of its archive.
+pub fn can_be_packed(path: &Path) -> bool {
+    let names = path.components().map(|part| part.as_os_str().to_string_lossy().into_owned());
+    !names.enumerate().any(|(depth, name)| is_skipped(&name, depth == 0))
 }
 
 /// Whether the file at `path` is run by the agent. Such files get their execute bit, however the charm was packed

@@ -5,7 +5,8 @@
 //!
 //! Reading order: `arguments` (command line), `session` (controller and model of a command), `commands` (one file per
 //! command), `render` (tables, JSON, YAML), `command_flags` (the
-//! commands of hints), `completion` (what a shell offers), `supervisor` (the processes that `up` starts and `down` stops).
+//! commands of hints), `completion` (what a shell offers), `development` (what `dev`
+//! uses), `supervisor` (the processes that `up` starts and `down` stops).
 
 pub mod arguments;
 pub mod bundle;
@@ -14,6 +15,7 @@ pub mod command_flags;
 pub mod commands;
 pub mod completion;
 pub mod data_dir;
+pub mod development;
 pub mod last_write;
 pub mod machine_access;
 pub mod output;

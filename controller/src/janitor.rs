@@ -1,7 +1,7 @@
 //! The janitor: background work of the controller, in batches of bounded size.
 //!
 //! It deletes the documents that removals left behind, executes forced removals and the destruction of models
-//! (design 6), starts the timers of teardown budgets, marks due secrets and reseals contents (`secrets`), forgets the
+//! (design 6), ends fake units, starts the timers of teardown budgets, marks due secrets and reseals contents (`secrets`), forgets the
 //! presence of removed agents, and enforces the limits on log lines (`logs`), completed actions, charm archives
 //! (`archives`), tombstones (`tombstones`; design 5) and tokens of removed machines (`retired_tokens`). A batch that fails does not
 //! stop the others; the next sweep repeats it. A document that is damaged on disk fails only the batches that need it.
@@ -28,7 +28,7 @@ use api::error::ApiError;
 use state::documents::draft::{Draft, PAGE_MAX, StoredDocument, parse, read, read_all};
 use state::documents::prelude::{ForcedRemovalDoc, GLOBAL, Kind, Model, last_id};
 use state::documents::token::RETIRED_TOKENS_MAX;
-use state::lifecycle::{action, application, cleanup, model};
+use state::lifecycle::{action, application, cleanup, fake, model};
 use state::status::presence::PresenceReader;
 use state::terms::names::Uuid;
 use state::transitions::force_timer::{self, ForceTimer};
@@ -149,6 +149,7 @@ impl Janitor {
             more |= force_batches(controller, model, destroyed_by_force, forced).await?;
             let tombstones = self.tombstones.entry(id).or_default();
             more |= tombstones::sweep(controller, model, tombstones, self.limits.tombstones_max).await?;
+            more |= end_fake_units(controller, model).await?;
             more |= secrets::mark_due(controller, model).await?;
             more |= secrets::seal_again(controller, model, self.sealed_after.entry(id).or_default()).await?;
             more |= logs::sweep(controller, model, self.logs.entry(id).or_default()).await?;
@@ -242,6 +243,21 @@ async fn destroy_model_batch<S: Store, E: Environment>(
     let applied = controller.run(move |draft| destruction::destroy_batch(draft, model)).await;
     let applied = log_and_skip("continue the destruction of model", model.0, applied)?;
     Ok(applied.is_some_and(|applied| applied.answer))
+}
+
+/// Lets fake units leave relations that end, and removes those that are not Alive. Returns true if there is more to do now.
+async fn end_fake_units<S: Store, E: Environment>(
+    controller: &Controller<S, E>,
+    model: Model,
+) -> Result<bool, ApiError> {
+    let ended = controller.read_available(move |reader| fake::ended(reader, model)).await;
+    let now_ms = controller.environment.wall_ms();
+    let mut more = false;
+    for end in ended {
+        let applied = controller.run(move |draft| fake::end(draft, model, end, now_ms)).await;
+        more |= log_and_skip("end a fake unit of model", model.0, applied)?.is_some();
+    }
+    Ok(more)
 }
 
 /// Deletes one batch of the documents that each removal left behind. Returns true if there is more to do now.

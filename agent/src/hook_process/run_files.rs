@@ -14,6 +14,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::time::SystemTime;
 
 /// The file that holds the [`RunFile`], in the folder of a run: JSON, which is valid YAML.
 const CONTEXT_FILE: &str = "context.yaml";
@@ -38,6 +39,16 @@ impl RunFile {
         &self.context_digest
     }
 
+    /// What runs.
+    pub fn operation(&self) -> &str {
+        &self.operation
+    }
+
+    /// Why the agent chose it.
+    pub fn reason(&self) -> &StartReason {
+        &self.reason
+    }
+
     /// Writes the file of a run, which is read after it is complete, because the gate of the shim is opened later.
     ///
     /// # Errors
@@ -47,6 +58,31 @@ impl RunFile {
         let text = serde_json::to_string_pretty(self).expect("contexts are plain data");
         create_file(&run_folder.join(CONTEXT_FILE), text.as_bytes(), 0o600)
     }
+}
+
+/// When the file of a run was written, which is when it started. None if it is absent.
+pub fn started(run_folder: &Path) -> Option<SystemTime> {
+    fs::metadata(run_folder.join(CONTEXT_FILE)).ok()?.modified().ok()
+}
+
+/// When the outcome was stored. None if it was not.
+pub fn ended(run_folder: &Path) -> Option<SystemTime> {
+    fs::metadata(run_folder.join(shim::OUTCOME)).ok()?.modified().ok()
+}
+
+/// The last `lines_max` lines of the output that a run has stored, without the names of their streams, and how many are
+/// before them.
+pub fn last_output(run_folder: &Path, lines_max: usize) -> (Vec<String>, usize) {
+    let bytes = fs::read(run_folder.join(shim::OUTPUT)).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let decode = |entry: &str| {
+        let line = [shim::STDOUT, shim::STDERR].iter().find_map(|stream| shim::decode_entry(stream, entry));
+        line.unwrap_or(entry).to_owned()
+    };
+    let mut lines: Vec<String> = text.lines().map(decode).collect();
+    let before = lines.len().saturating_sub(lines_max);
+    lines.drain(..before);
+    (lines, before)
 }
 
 /// Creates a file.

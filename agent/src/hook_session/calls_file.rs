@@ -3,6 +3,9 @@
 //! A later agent rebuilds the context of the hook from it. It is appended to and never synced, because it must
 //! outlive the agent but not the boot. Its size is bounded.
 
+mod call_text;
+
+pub use call_text::ShownCall;
 use host::file::ignore_not_found;
 use serde::{Deserialize, Serialize};
 use state::terms::secret::SecretId;
@@ -11,7 +14,7 @@ use state::unit::relation_view::BagRequest;
 use state::unit::secrets::SecretWrites;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -240,6 +243,21 @@ pub enum AppendError {
     },
     #[error(transparent)]
     File(#[from] io::Error),
+}
+
+/// The calls that were appended after the first `offset` bytes, and the length of the complete lines; for a reader beside
+/// the agent. A line that cannot be read is left out.
+pub fn lines_after(run: &Path, offset: u64) -> (Vec<CallsLine>, u64) {
+    let mut bytes = Vec::new();
+    let mut read = || {
+        let mut file = File::open(run.join(CALLS))?;
+        file.seek(SeekFrom::Start(offset))?;
+        file.read_to_end(&mut bytes)
+    };
+    read().ok();
+    bytes.truncate(whole_lines(&bytes));
+    let lines = bytes.split(|byte| *byte == b'\n').filter_map(|line| line.strip_prefix(b"- "));
+    (lines.filter_map(|line| serde_json::from_slice(line).ok()).collect(), offset + bytes.len() as u64)
 }
 
 /// The length of the complete lines.

@@ -50,8 +50,8 @@ pub struct AgentState<S, A, C> {
 impl<S: UnitStorage, A, C: Clock> AgentState<S, A, C> {
     pub(super) fn new(storage: S, api: A, clock: C, local: Local, view: Option<Arc<Snapshot>>) -> Self {
         let start = clock.since_boot_ms();
-        let facts =
-            VolatileState { view, last_end_ms: start, agent_start_ms: start, ..VolatileState::default() };
+        let mut facts = VolatileState { view, agent_start_ms: start, ..VolatileState::default() };
+        facts.set_last_end(start);
         AgentState {
             storage,
             api,
@@ -115,7 +115,7 @@ impl<S: UnitStorage, A, C: Clock> AgentState<S, A, C> {
                 .map(|last_contact_ms| since_boot_ms.saturating_sub(last_contact_ms)),
             leader_generation: facts.leader_generation(self.clocks_now()),
             is_leader_known: facts.is_leader_known,
-            idle_ms: since_boot_ms.saturating_sub(facts.last_end_ms),
+            idle_ms: facts.idle_ms(since_boot_ms),
             is_charm_missing: false,
             commands: None,
         }
@@ -202,7 +202,7 @@ impl<S: UnitStorage, A, C: Clock> AgentState<S, A, C> {
         let mut facts = self.facts.borrow_mut();
         facts.executing = None;
         facts.pending_reports = PendingReports::default();
-        facts.last_end_ms = self.clock.since_boot_ms();
+        facts.set_last_end(self.clock.since_boot_ms());
         self.send_changed.notify_one();
     }
 

@@ -12,9 +12,9 @@ pub(super) fn span(run: &Run) -> tracing::Span {
     tracing::info_span!("hook", operation = %run.operation, run = run.number)
 }
 
-/// Logs how a run has ended. `sequence` is that of its record, if it has one.
-pub(super) fn finished(exit: &RunExit, duration_ms: u64, sequence: Option<u64>) {
-    let outcome = match exit {
+/// How a run has ended, for a person.
+pub(crate) fn outcome(exit: &RunExit) -> String {
+    match exit {
         RunExit::Code(0) => "ok".to_owned(),
         RunExit::Code(code) => format!("exit code {code}"),
         RunExit::Signal(signal) => refusal::failure(&FailureReason::signal(*signal)),
@@ -22,7 +22,12 @@ pub(super) fn finished(exit: &RunExit, duration_ms: u64, sequence: Option<u64>) 
         RunExit::Missing => "not implemented by the charm".to_owned(),
         RunExit::Cancelled => "cancelled".to_owned(),
         RunExit::Failed(reason) => refusal::failure(reason),
-    };
+    }
+}
+
+/// Logs how a run has ended. `sequence` is that of its record, if it has one.
+pub(super) fn finished(exit: &RunExit, duration_ms: u64, sequence: Option<u64>) {
+    let outcome = outcome(exit);
     match exit {
         RunExit::Code(0) | RunExit::Interrupted | RunExit::Missing | RunExit::Cancelled => {
             tracing::info!(duration_ms, sequence, "finished: {outcome}");

@@ -39,6 +39,8 @@ pub(super) struct VolatileState {
     pub(super) orphan_missing: bool,
     /// When the last run of this process ended, since the boot.
     pub(super) last_end_ms: u64,
+    /// How far the clock of the model was advanced when the last run of this process ended; none until a view shows it.
+    pub(super) last_end_advanced_ms: Option<u64>,
     /// When this process started, since the boot.
     pub(super) agent_start_ms: u64,
     /// The run in progress.
@@ -60,6 +62,26 @@ impl VolatileState {
     /// The generation of the lease, while it is valid.
     pub(super) fn leader_generation(&self, now: ClockReading) -> Option<u64> {
         self.lease.filter(|lease| lease.is_valid(now)).map(|lease| lease.granted.generation)
+    }
+
+    /// How long no run has ended, by the clock of the model, which can be advanced.
+    pub(super) fn idle_ms(&self, since_boot_ms: u64) -> u64 {
+        let advanced_ms = self.view.as_ref().map(|view| view.model.advanced_ms);
+        let advanced_ms =
+            advanced_ms.zip(self.last_end_advanced_ms).map_or(0, |(now, then)| now.saturating_sub(then));
+        since_boot_ms.saturating_sub(self.last_end_ms).saturating_add(advanced_ms)
+    }
+
+    /// Notes that a run has ended, or that this process has started.
+    pub(super) fn set_last_end(&mut self, since_boot_ms: u64) {
+        self.last_end_ms = since_boot_ms;
+        self.last_end_advanced_ms = self.view.as_ref().map(|view| view.model.advanced_ms);
+    }
+
+    /// Replaces the view.
+    pub(super) fn set_view(&mut self, view: Arc<Snapshot>) {
+        self.last_end_advanced_ms.get_or_insert(view.model.advanced_ms);
+        self.view = Some(view);
     }
 
     /// Whether the view is at least as new as what the stored state may depend on.

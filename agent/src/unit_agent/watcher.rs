@@ -93,7 +93,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Watcher<'_, S, A, C> {
                     if let Some(before) = &facts.view {
                         view.keep_written_leader_settings(before);
                     }
-                    facts.view = Some(Arc::new(view));
+                    facts.set_view(Arc::new(view));
                 }
                 Some(view) if view.position.store_generation == delta.position.store_generation => {
                     if delta.position.revision > view.position.revision {

@@ -128,7 +128,9 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
                 retry_text(*retry, times)
             )
         }
-        Duty::EndFailure { charm_url } => format!("resolve the failure before the refresh to {charm_url}"),
+        Duty::EndFailure { runs, charm_url } => {
+            format!("resolve the failure, which runs with {runs} again, before the refresh to {charm_url}")
+        }
         Duty::Integrate => "integrate it: a subordinate has no units of its own".to_owned(),
         Duty::AddPrincipalUnit { principal } => {
             format!("add a unit to {principal}, which has none for the subordinate")
@@ -218,7 +220,7 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
 }
 
 /// An activity as the subject of a failure.
-fn operation(activity: &Activity) -> String {
+pub fn operation(activity: &Activity) -> String {
     match activity {
         Activity::InstallCharm => "the installation of its charm".to_owned(),
         Activity::EnterScope { relation, .. } => format!("its entry into relation {relation}"),

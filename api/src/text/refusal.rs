@@ -182,6 +182,13 @@ fn model(reason: &ModelRefusal) -> RefusalText {
             format!("cannot set option {setting:?}: its value takes {bytes} bytes, at most {max}"),
             "use a shorter value",
         ),
+        ModelRefusal::NotForDevelopment { name } => with_hint(
+            format!("model {name} is not for the development of charms"),
+            format!("use the model of pintle dev, or: pintle model-config -m {name} development=true"),
+        ),
+        ModelRefusal::AdvancedTooFar => {
+            plain("cannot advance the clock by a year or more at once".to_owned())
+        }
         ModelRefusal::BeingRemoved { name } => {
             with_hint(format!("cannot add to model {name}: it is being removed"), removal(name))
         }

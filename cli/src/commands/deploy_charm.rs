@@ -137,6 +137,7 @@ pub async fn run<A: UserPort>(
         trusted: args.trust,
         base,
         resources,
+        fake: false,
     };
     let deployed = session.api.handle(deploy).await?;
     session.note_write(deployed.revision);

@@ -27,6 +27,7 @@ async fn without_controller(global: &GlobalArguments, verb: Verb) -> Result<(), 
         Verb::Completion(args) => completion::run(&args, &output),
         Verb::Man(args) => completion::man(&args, Arguments::command(), &output),
         Verb::Up(args) => up::run(&args, &DataDir::choose(global.data.as_deref())?, &output).await,
+        Verb::Dev(args) => dev::run(&args, global).await,
         Verb::Down(_) => down::run(&DataDir::choose(global.data.as_deref())?, &output).await,
         Verb::Supervise(_) => supervise::run(&DataDir::choose(global.data.as_deref())?).await,
         verb => {
@@ -122,6 +123,7 @@ async fn with_controller(
         Verb::Constraints(args) => constraints::show(Some(&args.application), args.format, session).await,
         Verb::Up(_)
         | Verb::Down(_)
+        | Verb::Dev(_)
         | Verb::Supervise(_)
         | Verb::Version(_)
         | Verb::Completion(_)

@@ -26,6 +26,7 @@ pub mod deploy;
 pub mod deploy_bundle;
 pub mod deploy_charm;
 pub mod destroy_model;
+pub mod dev;
 pub mod disk_usage;
 mod dispatch;
 pub mod down;
@@ -130,6 +131,8 @@ pub enum Verb {
     Down(down::DownArgs),
     /// Deploy a charm from a folder or a .charm file, or a bundle of charms
     Deploy(deploy::DeployArgs),
+    /// Deploy a charm again on each save, and show its hooks as they run
+    Dev(dev::DevArgs),
     /// Add units to an application
     AddUnit(add_unit::AddUnitArgs),
     /// Integrate two applications

@@ -4,8 +4,9 @@ use crate::command_error::CommandError;
 use crate::commands::resource_files::ResourceFiles;
 use crate::commands::{charm_source, resources, settings};
 use crate::session::CommandSession;
-use api::UserPort;
+use api::{KeptRevision, Refreshed, UserPort};
 use clap::Args;
+use host::shell::quote;
 
 /// Arguments of `refresh`.
 #[derive(Debug, Args)]
@@ -65,6 +66,47 @@ pub async fn run<A: UserPort>(args: &RefreshArgs, session: &CommandSession<A>) -
     };
     let refreshed = session.api.handle(refresh).await?;
     session.note_write(refreshed.revision);
-    session.output.print_remark(&format!("Added charm \"{}\" to the model\n", refreshed.answer.url));
+    let Refreshed { charm, kept } = refreshed.answer;
+    session.output.print_remark(&format!("Added charm \"{}\" to the model\n", charm.url));
+    session.output.print_remark(&session.output.complete(&kept_text(args, &charm.url, &kept)));
     Ok(())
+}
+
+/// Which units in error keep their revision, and how they are included; empty if there are none. As in Juju, a unit that is
+/// included stays in error until it is resolved.
+fn kept_text(args: &RefreshArgs, charm_url: &str, kept: &[KeptRevision]) -> String {
+    let Some(first) = kept.first() else { return String::new() };
+    let mut text = String::new();
+    for KeptRevision { unit, charm_url } in kept {
+        text += &format!("{unit} is in error and keeps {charm_url} until its error has ended\n");
+    }
+    let path = args.path.as_deref().map(quote).unwrap_or_default();
+    text += &format!(
+        "to refresh units in error, too: pintle refresh {} --path {path} --force-units\n",
+        args.application
+    );
+    text + &format!("they have {charm_url} then, and stay in error until: pintle resolved {}\n", first.unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use state::terms::names::UnitName;
+    use test_support::golden::compare;
+
+    #[derive(Parser)]
+    struct Parsed {
+        #[command(flatten)]
+        args: RefreshArgs,
+    }
+
+    #[test]
+    fn units_that_keep_their_revision_are_named_with_the_flag_that_includes_them() {
+        let args = Parsed::parse_from(["pintle", "web", "--path", "./my charm"]).args;
+        let kept =
+            |number| KeptRevision { unit: UnitName::new("web", number), charm_url: "local:web-0".to_owned() };
+        compare("commands/refresh_kept.txt", &kept_text(&args, "local:web-1", &[kept(0), kept(2)]));
+        assert_eq!(kept_text(&args, "local:web-1", &[]), "");
+    }
 }

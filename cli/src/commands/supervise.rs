@@ -120,7 +120,10 @@ pub async fn run(dir: &DataDir) -> Result<(), CommandError> {
 }
 
 /// The path of another executable of Pintle, which must be in the same folder as this one.
-fn program(name: &str) -> Result<PathBuf, CommandError> {
+///
+/// # Errors
+/// If it is not there.
+pub fn program(name: &str) -> Result<PathBuf, CommandError> {
     let own = std::env::current_exe()
         .map_err(|error| CommandError::new(format!("cannot find this program: {error}")))?;
     let path = own.with_file_name(name);

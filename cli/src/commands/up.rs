@@ -45,7 +45,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 const FULL_DISK_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Arguments of `up`. The settings are stored and used by the next `up`.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct UpArgs {
     /// Provider of machines; stored for the next start
     #[arg(long, value_parser = provider_kinds())]
@@ -87,6 +87,22 @@ fn provider_kinds() -> impl TypedValueParser<Value = ProviderKind> {
 }
 
 pub async fn run(args: &UpArgs, dir: &DataDir, output: &Output) -> Result<(), CommandError> {
+    let is_running = lock::holder(dir).is_some();
+    let file = start(args, dir, output).await?;
+    let state = if is_running { "already up" } else { "up" };
+    let model = if file.model.is_empty() { "none (pintle switch MODEL)" } else { &file.model };
+    output.print(&output.complete(&format!(
+        "{state}: controller {}, model {model}, data in {}\nnext: pintle deploy CHARM-FOLDER\n",
+        file.controller,
+        dir.path().display()
+    )))
+}
+
+/// Starts the controller and its machines, unless they run, and returns the client file once the controller answers.
+///
+/// # Errors
+/// If a setting cannot be used, or the controller does not start; then everything that was started is stopped again.
+pub async fn start(args: &UpArgs, dir: &DataDir, output: &Output) -> Result<ClientFile, CommandError> {
     dir.create()?;
     let purpose = match (args.new_identity, args.moved) {
         (true, _) => CopyPurpose::NewSystem,
@@ -125,13 +141,7 @@ pub async fn run(args: &UpArgs, dir: &DataDir, output: &Output) -> Result<(), Co
         }
     };
     forget_restored(dir)?;
-    let state = if is_running { "already up" } else { "up" };
-    let model = if file.model.is_empty() { "none (pintle switch MODEL)" } else { &file.model };
-    output.print(&output.complete(&format!(
-        "{state}: controller {}, model {model}, data in {}\nnext: pintle deploy CHARM-FOLDER\n",
-        file.controller,
-        dir.path().display()
-    )))
+    Ok(file)
 }
 
 /// Makes the controller start a new store generation. Returns whether this was not requested before.

@@ -9,15 +9,15 @@ use crate::handlers::changed;
 use crate::store::Store;
 use api::error::ApiError;
 use api::{
-    ApplicationConfig, Configure, Deploy, Deployed, GetConfig, Handle, Refresh, RemoveApplication,
+    ApplicationConfig, Configure, Deploy, Deployed, GetConfig, Handle, Refresh, Refreshed, RemoveApplication,
     SetExposed, SetTrust, WriteResponse,
 };
 use state::documents::draft::Draft;
 use state::lifecycle::creation::Creation;
 use state::lifecycle::{application, application_settings};
 use state::status::application_config::application_config;
+use state::status::charm_revision::kept_revisions;
 use state::terms::position::Committed;
-use state::terms::unit_documents::CharmDoc;
 use state::transitions::requested_removal::{self, RemovalOptions};
 
 impl<S: Store, E: Environment> Handle<Deploy> for Authorised<S, E> {
@@ -39,14 +39,20 @@ impl<S: Store, E: Environment> Handle<Deploy> for Authorised<S, E> {
 }
 
 impl<S: Store, E: Environment> Handle<Refresh> for Authorised<S, E> {
-    async fn handle(&self, refresh: Refresh) -> Result<Committed<CharmDoc>, ApiError> {
+    async fn handle(&self, refresh: Refresh) -> Result<Committed<Refreshed>, ApiError> {
         let model = self.model().await?;
         let (now_ms, ids) = (self.controller.environment.wall_ms(), Uuids::new(&self.controller.environment));
+        let name = refresh.application.clone();
         let transition = move |draft: &mut Draft<'_>| {
             let creation = Creation { now_ms, ids: &mut ids.generator() };
             application::refresh(draft, model, &refresh, creation)
         };
-        self.controller.run(transition).await
+        let Committed { answer: charm, revision } = self.controller.run(transition).await?;
+        let kept = self.controller.read(move |reader| {
+            let id = application::find(&mut { reader }, model, &name);
+            id.map_or_else(|_| Vec::new(), |id| kept_revisions(reader, model, id))
+        });
+        Ok(Committed { answer: Refreshed { charm, kept: kept.await }, revision })
     }
 }
 

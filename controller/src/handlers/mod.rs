@@ -10,6 +10,7 @@ mod archives;
 mod changes;
 mod constraints;
 mod controller_info;
+mod development;
 mod disk_usage;
 mod log;
 mod machine_agent;

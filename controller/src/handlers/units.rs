@@ -6,12 +6,11 @@
 
 use crate::callers::Authorised;
 use crate::environment::{Environment, Uuids};
-use crate::handlers::changed;
 use crate::lookup::find_unit;
 use crate::status;
 use crate::store::Store;
 use api::error::ApiError;
-use api::{AddUnits, Handle, RemoveUnit, ResolveUnit, ShowUnit, UnitInfo, WriteResponse};
+use api::{AddUnits, Handle, RemoveUnit, ResolveUnit, ResolvedRun, ShowUnit, UnitInfo, WriteResponse};
 use futures::future::join_all;
 use state::documents::draft::Draft;
 use state::documents::prelude::Model;
@@ -19,6 +18,7 @@ use state::documents::refusal::Refusal;
 use state::lifecycle::creation::{self, Creation};
 use state::lifecycle::unit::Placement;
 use state::lifecycle::{application, unit};
+use state::status::charm_revision::resolved_run;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::position::Committed;
 use state::terms::refusal::{AddedKind, EntityKind};
@@ -118,12 +118,14 @@ impl<S: Store, E: Environment> Handle<ShowUnit> for Authorised<S, E> {
 }
 
 impl<S: Store, E: Environment> Handle<ResolveUnit> for Authorised<S, E> {
-    async fn handle(&self, resolve: ResolveUnit) -> Result<WriteResponse, ApiError> {
+    async fn handle(&self, resolve: ResolveUnit) -> Result<Committed<Option<ResolvedRun>>, ApiError> {
         let ResolveUnit { unit: name, retry } = resolve;
         let found = self.read(move |reader, model| Ok((model, find_unit(reader, model, &name)?.0)));
         let (model, id) = found.await?;
         let transition = move |draft: &mut Draft<'_>| unit::resolved(draft, model, id, retry);
-        Ok(changed(self.controller.run(transition).await?.revision))
+        let revision = self.controller.run(transition).await?.revision;
+        let answer = self.controller.read(move |reader| resolved_run(reader, model, id)).await;
+        Ok(Committed { answer, revision })
     }
 }
 

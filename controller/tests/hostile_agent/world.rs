@@ -240,7 +240,7 @@ impl World {
             [("*".to_owned(), BTreeSet::from(["80/tcp".parse().expect("a range")]))].into();
         writes.leader_generation = Some(1);
         let mut failed = made(Operation::Hook(Hook::UpdateStatus));
-        let retry = Some(Timer { boot: "boot".to_owned(), started_ms: 1000, delay_ms: 5000 });
+        let retry = Some(Timer { boot: "boot".to_owned(), started_ms: 1000, delay_ms: 5000, advanced_ms: 0 });
         failed.outcome = Outcome::Failed { reason: FailureReason::exit(1), retry };
         let mut action = made(Operation::Action { id: 2, name: "backup".to_owned() });
         action.writes.action.process = Some(ProcessResult::default());
@@ -267,7 +267,7 @@ impl World {
             reason: FailureReason::exit(1),
             since_ms: 1,
             failures: 1,
-            retry: Some(Timer { boot: "boot".to_owned(), started_ms: 1000, delay_ms: 5000 }),
+            retry: Some(Timer { boot: "boot".to_owned(), started_ms: 1000, delay_ms: 5000, advanced_ms: 0 }),
         };
         let interrupted = Run {
             number: resync.run,

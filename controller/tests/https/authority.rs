@@ -48,6 +48,8 @@ async fn every_request_is_allowed_for_exactly_its_callers() {
         "EnqueueMachineExec",
         "RevealSecret",
         "CreateEnrolmentToken",
+        "SetFakeSettings",
+        "AdvanceClock",
         "ReportInstance",
         "GetMachineExistence",
         "SetMachineToken",

@@ -7,6 +7,7 @@
 
 mod agents;
 pub mod all;
+mod development;
 mod forced;
 mod provisioning;
 mod removals;

@@ -11,7 +11,7 @@ use crate::documents::prelude::{
 use crate::documents::refusal::Refusal;
 use crate::lifecycle::leadership;
 use crate::lifecycle::secret::{
-    change_metadata, count_bytes, grant, new_secret, put, remove, require_room, set_label, track,
+    ChangeTime, change_metadata, count_bytes, grant, new_secret, put, remove, require_room, set_label, track,
 };
 use crate::terms::names::{RelationNumber, Uuid};
 use crate::terms::refusal::secret::SecretRefusal;
@@ -123,7 +123,8 @@ fn changed_secret(
         }));
     }
     set_label(owned, id, &mut after, write.label.as_deref())?;
-    let content = change_metadata(&mut after, writer.unit, writer.at_ms, write)?;
+    let content =
+        change_metadata(&mut after, writer.unit, ChangeTime::new(draft, model, writer.at_ms), write)?;
     for change in &write.access {
         change_access(draft, model, writer.local, &mut after, change)?;
     }
@@ -263,8 +264,9 @@ pub(crate) fn hook_done(
             after.rotation_due = false;
             let interval = after.rotate.and_then(RotatePolicy::interval_ms);
             // the clock of the unit is not trusted: within an interval of when the controller found it due
+            let now_ms = ChangeTime::new(draft, model, writer.at_ms).model_ms;
             let next_ms = |interval: i64| {
-                let at_ms = writer.at_ms.clamp(due_ms, due_ms.saturating_add(interval));
+                let at_ms = now_ms.clamp(due_ms, due_ms.saturating_add(interval));
                 at_ms.saturating_add(interval)
             };
             after.rotate_at_ms = interval.map(next_ms);

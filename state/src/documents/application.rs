@@ -167,6 +167,14 @@ impl Model {
     pub fn application_trust(&self, id: Uuid) -> Key<bool> {
         self.key(Kind::ApplicationTrust, &[id])
     }
+    /// Index of the fake applications: their units have no agents, and a user sets what they publish.
+    pub fn fake_application(&self, id: Uuid) -> Key<()> {
+        self.key(Kind::FakeApplication, &[id])
+    }
+    /// The prefix of [`Self::fake_application`].
+    pub fn fake_applications(&self) -> String {
+        self.prefix(Kind::FakeApplication)
+    }
     /// The application of this name.
     pub fn application_name(&self, name: &str) -> Key<Uuid> {
         self.key_by_name(Kind::ApplicationName, name)

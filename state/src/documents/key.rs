@@ -72,6 +72,8 @@ string_enum! {
         ApplicationLife = "application-life",
         /// The charm of an application.
         ApplicationCharm = "application-charm",
+        /// Index: an application whose units have no agents.
+        FakeApplication = "fake-application",
         /// The settings of an application.
         ApplicationConfig = "application-config",
         /// Whether an application is trusted with the credential of its cloud.

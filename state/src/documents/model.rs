@@ -16,6 +16,9 @@ pub struct ModelDoc {
     pub name: String,
     /// When the model was created.
     pub created_ms: i64,
+    /// How far the clock of the model was advanced altogether, in milliseconds.
+    #[serde(default)]
+    pub advanced_ms: u64,
 }
 
 /// The progress of the destruction of a model (see `transitions::destruction`).

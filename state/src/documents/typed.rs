@@ -72,6 +72,7 @@ pub fn type_error(stored: &StoredDocument) -> Option<String> {
         Kind::StorageOn => parses::<MachineStorageDoc>(stored),
         Kind::ApplicationStorage => parses::<ApplicationStorageDoc>(stored),
         Kind::UnitOn
+        | Kind::FakeApplication
         | Kind::ArchiveUse
         | Kind::Recall
         | Kind::UnitOf

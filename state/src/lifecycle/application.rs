@@ -72,6 +72,10 @@ pub struct Deploy {
     /// The digests of uploaded files, by resource.
     #[serde(default)]
     pub resources: BTreeMap<String, String>,
+    /// Whether its units have no agents, so that a user sets what they publish. Only in models in which charms are
+    /// developed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fake: bool,
 }
 
 /// Refreshes an application: its charm is replaced by another revision.
@@ -159,6 +163,12 @@ pub fn deploy(
     require_count(request.units, AddedKind::Units)?;
     require_name_free(draft, model, &name)?;
     require_peers_within_limit(&charm)?;
+    if request.fake {
+        crate::lifecycle::model::require_development(draft, model)?;
+        if charm.subordinate || !charm.storage.is_empty() {
+            return Err(ApplicationRefusal::CannotBeFake { charm: charm.name.clone() }.into());
+        }
+    }
     if charm.subordinate && request.to.is_some() {
         return Err(ApplicationRefusal::SubordinatePlaced { application: name }.into());
     }
@@ -176,6 +186,9 @@ pub fn deploy(
     draft.put(&model.application(application), &doc);
     draft.put(&model.application_life(application), &Life::Alive);
     draft.put(&model.application_name(&name), &application);
+    if request.fake {
+        draft.put(&model.fake_application(application), &());
+    }
     draft.put(&model.application_config(application), &changed.options);
     application_settings::set_trust(draft, model, application, changed.is_trusted);
     let mut charm_doc = charm_doc(draft, model, &request.sha256, &charm);
@@ -418,6 +431,7 @@ pub(crate) fn remove_if_unreferenced(draft: &mut Draft, model: Model, id: Uuid) 
     draft.remove(&model.application_charm(id));
     draft.remove(&model.application_config(id));
     draft.remove(&model.application_exposed(id));
+    draft.remove(&model.fake_application(id));
     draft.remove(&model.application_trust(id));
     draft.remove(&model.application_storage(id));
     draft.remove(&model.application_status(id));

@@ -28,6 +28,9 @@ const UPDATE_STATUS_INTERVAL_DEFAULT: &str = "5m";
 /// The default of `provisioner-harvest-mode` (spec F.3).
 const HARVEST_MODE_DEFAULT: &str = "destroyed";
 
+/// The setting of models in which charms are developed: their clock can be advanced, and they can have fake applications.
+const DEVELOPMENT: &str = "development";
+
 /// The exclusive upper limit of the durations that a user sets: 8760 hours, a year. Sums of times and durations
 /// therefore never overflow.
 const INTERVAL_MS_MAX: u64 = 8760 * 3600 * 1000;
@@ -59,7 +62,7 @@ pub fn create(draft: &mut Draft, id: Uuid, name: &str, now_ms: i64) -> Result<()
     }
     let model = Model(id);
     draft.put(&GLOBAL.model_name(name), &id);
-    draft.put(&model.model(), &ModelDoc { name: name.to_owned(), created_ms: now_ms });
+    draft.put(&model.model(), &ModelDoc { name: name.to_owned(), created_ms: now_ms, advanced_ms: 0 });
     draft.put(&model.model_life(), &Life::Alive);
     let defaults = draft.get(&GLOBAL.model_config()).unwrap_or_default();
     draft.put(&model.model_config(), &defaults);
@@ -79,7 +82,7 @@ pub fn create_configured(
 ) -> Result<ModelDoc, Refusal> {
     create(draft, id, name, now_ms)?;
     configure(draft, Model(id), settings, &[])?;
-    Ok(ModelDoc { name: name.to_owned(), created_ms: now_ms })
+    Ok(ModelDoc { name: name.to_owned(), created_ms: now_ms, advanced_ms: 0 })
 }
 
 /// Creates the first model of a controller; changes nothing if the controller has a model.
@@ -98,6 +101,7 @@ pub fn create_first(draft: &mut Draft, id: Uuid, name: &str, now_ms: i64) -> Res
 static DEFAULTS: LazyLock<BTreeMap<String, Value>> = LazyLock::new(|| {
     let mut defaults = BTreeMap::from([
         ("automatically-retry-hooks".to_owned(), Value::from(true)),
+        (DEVELOPMENT.to_owned(), Value::from(false)),
         ("logging-config".to_owned(), Value::from("<root>=INFO")),
         ("max-hook-retries".to_owned(), Value::from(HOOK_RETRIES_DEFAULT)),
         ("parallel".to_owned(), Value::from(false)),
@@ -191,7 +195,7 @@ fn setting(name: &str, text: &str) -> Result<Value, SettingValues> {
             Some(_) => Ok(Value::from(text)),
             None => Err(SettingValues::HarvestMode),
         },
-        "automatically-retry-hooks" | "parallel" => match text {
+        "automatically-retry-hooks" | DEVELOPMENT | "parallel" => match text {
             "true" | "True" | "1" => Ok(Value::from(true)),
             "false" | "False" | "0" => Ok(Value::from(false)),
             _ => Err(SettingValues::Boolean),
@@ -235,6 +239,42 @@ fn interval_ms(text: &str) -> Option<u64> {
     (ms > 0 || ns == 0.0).then_some(ms)
 }
 
+/// Refuses unless charms are developed in the model: the setting `development`.
+///
+/// # Errors
+/// Also if the model does not exist.
+pub(crate) fn require_development(draft: &mut Draft, model: Model) -> Result<(), Refusal> {
+    let doc = draft.get(&model.model()).ok_or_else(|| Refusal::not_found(EntityKind::Model, model.0))?;
+    let config = draft.get(&model.model_config()).unwrap_or_default();
+    match effective(&config, DEVELOPMENT).and_then(Value::as_bool) == Some(true) {
+        true => Ok(()),
+        false => Err(ModelRefusal::NotForDevelopment { name: doc.name }.into()),
+    }
+}
+
+/// Advances the clock of a model in which charms are developed: update-status, the retries of failed hooks, and the
+/// rotations and expiries of secrets become due as if this time had passed. No other time is affected: not leases, tokens,
+/// certificates, the presence of agents or the timers of removals. Returns how far the clock is advanced altogether.
+///
+/// # Errors
+/// As [`require_development`], and for a year or more.
+pub fn advance(draft: &mut Draft, model: Model, by_ms: u64) -> Result<u64, Refusal> {
+    require_development(draft, model)?;
+    if by_ms >= INTERVAL_MS_MAX {
+        return Err(ModelRefusal::AdvancedTooFar.into());
+    }
+    let doc = draft.get(&model.model()).ok_or_else(|| Refusal::not_found(EntityKind::Model, model.0))?;
+    let advanced_ms = doc.advanced_ms.saturating_add(by_ms);
+    draft.put(&model.model(), &ModelDoc { advanced_ms, ..doc });
+    Ok(advanced_ms)
+}
+
+/// A time of the controller's clock by the clock of the model, which decides when secrets are due.
+pub fn model_time_ms(documents: &mut impl Documents, model: Model, wall_ms: i64) -> i64 {
+    let advanced_ms = documents.document(&model.model()).map_or(0, |doc| doc.advanced_ms);
+    wall_ms.saturating_add_unsigned(advanced_ms)
+}
+
 /// The part of the model that unit agents receive; none if the model does not exist.
 pub fn model_view(documents: &mut impl Documents, model: Model) -> Option<ModelView> {
     let doc = documents.document(&model.model())?;
@@ -253,6 +293,7 @@ pub fn model_view(documents: &mut impl Documents, model: Model) -> Option<ModelV
         proxies: Proxies::of(&config),
         parallel: is_parallel(&config),
         logging: logging.and_then(LoggingConfig::parse).unwrap_or_default(),
+        advanced_ms: doc.advanced_ms,
     })
 }
 
@@ -279,6 +320,7 @@ mod tests {
 
     #[test]
     fn a_setting_is_refused_with_the_rule_that_it_violates() {
+        assert_eq!(setting(DEVELOPMENT, "yes"), Err(SettingValues::Boolean));
         for name in ["update-status-hook-interval", "teardown-budget"] {
             assert_eq!(setting(name, "99999999999999999999h"), Err(SettingValues::BelowOneYear));
             assert_eq!(setting(name, "8759h"), Ok(Value::from("8759h")));

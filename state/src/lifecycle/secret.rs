@@ -14,6 +14,7 @@ use crate::documents::prelude::{
 };
 use crate::documents::refusal::Refusal;
 use crate::documents::secret::secret_of_key;
+use crate::lifecycle::model::model_time_ms;
 use crate::terms::names::Uuid;
 use crate::terms::refusal::secret::{SecretLimit, SecretRefusal};
 use crate::terms::secret::{
@@ -138,13 +139,35 @@ pub(crate) fn new_secret(owner: SecretOwner, at_ms: i64) -> SecretDoc {
     }
 }
 
+/// When a secret is changed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChangeTime {
+    /// By the clock of the host.
+    pub(crate) at_ms: i64,
+    /// By the clock of the model, which decides when the secret is due.
+    pub(crate) model_ms: i64,
+}
+
+impl ChangeTime {
+    /// This time of the host.
+    pub(crate) fn new(draft: &mut Draft, model: Model, at_ms: i64) -> ChangeTime {
+        ChangeTime { at_ms, model_ms: model_time_ms(draft, model, at_ms) }
+    }
+
+    /// A time of the host by the clock of the model.
+    fn by_model(self, host_ms: i64) -> i64 {
+        host_ms.saturating_add(self.model_ms.saturating_sub(self.at_ms))
+    }
+}
+
 /// Changes everything but the label and the readers. Returns the content of the new revision, if there is one.
 pub(crate) fn change_metadata(
     secret: &mut SecretDoc,
     sealed_for: Uuid,
-    at_ms: i64,
+    time: ChangeTime,
     write: &SecretWrite,
 ) -> Result<Option<SecretContentDoc>, Refusal> {
+    let ChangeTime { at_ms, model_ms } = time;
     secret.updated_ms = at_ms;
     if let Some(description) = &write.description {
         require_bytes(description, DESCRIPTION_BYTES_MAX)?;
@@ -153,7 +176,7 @@ pub(crate) fn change_metadata(
     if let Some(rotate) = write.rotate.filter(|rotate| Some(*rotate) != secret.rotate) {
         secret.rotate = Some(rotate);
         secret.rotation_due = false;
-        secret.rotate_at_ms = rotate.interval_ms().map(|interval| at_ms.saturating_add(interval));
+        secret.rotate_at_ms = rotate.interval_ms().map(|interval| model_ms.saturating_add(interval));
     }
     let content = match &write.sealed {
         None => None,
@@ -171,12 +194,12 @@ pub(crate) fn change_metadata(
             let revision = RevisionDoc { created_ms: at_ms, bytes, ..RevisionDoc::default() };
             secret.revisions.insert(secret.latest, revision);
             // the time at which an older revision has expired does not concern the new one
-            secret.expire_at_ms = secret.expire_at_ms.filter(|expire_at| *expire_at > at_ms);
+            secret.expire_at_ms = secret.expire_at_ms.filter(|expire_at| *expire_at > model_ms);
             Some(SecretContentDoc { sealed_for, sealed: sealed.clone() })
         }
     };
     if write.expire_at_ms.is_some() {
-        secret.expire_at_ms = write.expire_at_ms;
+        secret.expire_at_ms = write.expire_at_ms.map(|host_ms| time.by_model(host_ms));
         let newest = secret.newest();
         if let Some(revision) = secret.revisions.get_mut(&newest) {
             (revision.expired, revision.expiry_reported) = (false, false);

@@ -25,7 +25,7 @@ use crate::lifecycle::{machine, relation};
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
 use crate::terms::refusal::EntityKind;
-use crate::terms::refusal::application::ApplicationRequest;
+use crate::terms::refusal::application::{ApplicationRefusal, ApplicationRequest};
 use crate::terms::refusal::storage::StorageRefusal;
 use crate::terms::refusal::unit::UnitRefusal;
 use crate::terms::status::{AgentStatus, WorkloadStatus};
@@ -113,7 +113,12 @@ pub(crate) fn add_placed(
     if owner.subordinate {
         return Err(UnitRefusal::SubordinateApplication { application: owner.name }.into());
     }
+    let is_fake = draft.get(&model.fake_application(application)).is_some();
     let existing = match (to, attach.first()) {
+        (Some(_), _) if is_fake => {
+            return Err(ApplicationRefusal::FakePlaced { application: owner.name }.into());
+        }
+        (None, None) if is_fake => machine_of_fake(draft, model, application),
         (Some(name), _) => Some(machine::find(draft, model, name)?),
         (None, Some(id)) => Some(storage::find(draft, model, id)?.machine),
         (None, None) => None,
@@ -125,8 +130,7 @@ pub(crate) fn add_placed(
         }
         None => {
             let machine = (creation.ids)();
-            machine::add(draft, model, machine, now_ms)?;
-            machine::request_base(draft, model, machine, owner.requested_base.clone());
+            machine::add_requested(draft, model, machine, is_fake, owner.requested_base.clone(), now_ms)?;
             machine
         }
     };
@@ -140,8 +144,20 @@ pub(crate) fn add_placed(
         created_ms: now_ms,
     };
     create(draft, model, id, &doc);
+    if is_fake {
+        let (status, since_ms) = (WorkloadStatus::Active, now_ms);
+        draft.put(&model.unit_status(id), &StatusDoc { status, since_ms, ..StatusDoc::default() });
+    }
     storage::create_for_unit(draft, model, StorageOwner { id, doc: &doc }, attach, creation.reborrow())?;
     Ok((id, name))
+}
+
+/// The machine of the units of a fake application, if it can have another one. It is a manually provisioned machine that
+/// never enrols, so that no agent starts for them.
+fn machine_of_fake(draft: &mut Draft, model: Model, application: Uuid) -> Option<Uuid> {
+    let unit = *draft.ids(&model.units_of(application), 1).first()?;
+    let machine = draft.get(&model.unit(unit))?.machine;
+    machine::require_capacity(draft, model, machine).ok().map(|()| machine)
 }
 
 /// Adds up to `count` units as [`add`] does one after the other: the first on machine `to`, each other one on a new

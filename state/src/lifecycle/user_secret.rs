@@ -9,8 +9,8 @@ use crate::documents::prelude::{Model, SecretContentDoc, SecretDoc, SecretGrantD
 use crate::documents::refusal::Refusal;
 use crate::lifecycle::model::require_alive;
 use crate::lifecycle::secret::{
-    self, change_metadata, count_bytes, new_secret, not_found, prune, put, remove_revision, require_room,
-    set_label,
+    self, ChangeTime, change_metadata, count_bytes, new_secret, not_found, prune, put, remove_revision,
+    require_room, set_label,
 };
 use crate::terms::names::Uuid;
 use crate::terms::refusal::secret::SecretRefusal;
@@ -128,7 +128,8 @@ fn change(
     let mut owned = draft.get(&index).unwrap_or_default();
     let indexed = owned.clone();
     set_label(&mut owned, id, &mut after, write.label.as_deref())?;
-    let content = change_metadata(&mut after, SEALED_FOR_USERS, now_ms, write)?;
+    let content =
+        change_metadata(&mut after, SEALED_FOR_USERS, ChangeTime::new(draft, model, now_ms), write)?;
     count_bytes(&mut owned, id, &after);
     require_room(&owned, 0)?;
     if let Some(content) = content {

@@ -7,6 +7,7 @@
 
 pub mod application;
 pub mod application_config;
+pub mod charm_revision;
 pub mod machine;
 pub mod model;
 pub mod model_config;

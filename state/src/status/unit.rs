@@ -3,6 +3,7 @@
 use crate::documents::attachment::attachment;
 use crate::documents::draft::{Reader, read};
 use crate::documents::prelude::{Model, ReplicaDoc, ReportNumber, UnitDoc};
+use crate::lifecycle::fake::is_fake;
 use crate::status::machine::{MachineAgentState, machine_agent};
 use crate::status::presence::PresenceReader;
 use crate::terms::activity::Activity;
@@ -92,6 +93,10 @@ pub fn statuses(
         return UnitStatuses::new(workload, StatusInfo::new(AgentStatus::Failed, message, since_ms));
     }
     if !attachment(&mut { reader }, model, id).has_attached() {
+        if is_fake(&mut { reader }, model, doc) {
+            let agent = StatusInfo { current: AgentStatus::Idle, ..agent };
+            return UnitStatuses::new(workload, agent);
+        }
         let agent = StatusInfo { current: AgentStatus::Allocating, ..agent };
         return match lost_with() {
             Some((message, since_ms)) => UnitStatuses::new(

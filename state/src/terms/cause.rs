@@ -231,6 +231,8 @@ pub enum Duty {
     },
     /// End the failure that delays a refresh.
     EndFailure {
+        /// The charm that the unit runs, also when it completes what failed.
+        runs: String,
         /// The charm to which the application is refreshed.
         charm_url: String,
     },

@@ -14,6 +14,13 @@ pub struct Timer {
     pub started_ms: u64,
     /// The delay in milliseconds.
     pub delay_ms: u64,
+    /// How far the clock of the model had been advanced when the timer was started, in milliseconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub advanced_ms: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// How an operation ended. There is no variant for an interruption, because an interrupted operation runs again.

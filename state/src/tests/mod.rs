@@ -8,6 +8,7 @@ mod assigned_units;
 mod charms;
 mod commits;
 mod destruction;
+mod development;
 mod force;
 #[path = "../../../tests/support/src/hook_context.rs"]
 pub mod hook_context;

@@ -1,4 +1,5 @@
-//! Marks the rotations and expiries of secrets that are due, by the clock of the controller (spec/uniter.md A.14).
+//! Marks the rotations and expiries of secrets that are due, by the clock of the controller and what the
+//! clock of the model was advanced (spec/uniter.md A.14).
 //!
 //! The janitor marks what is due, so that no agent decides by a clock of its own; the record of a secret hook removes
 //! the mark (`agents::secret_writes`). Called by the janitor.
@@ -6,6 +7,7 @@
 use crate::documents::document_reads::Documents;
 use crate::documents::draft::{Draft, Reader};
 use crate::documents::prelude::Model;
+use crate::lifecycle::model::model_time_ms;
 use crate::lifecycle::secret::{find, put};
 use crate::terms::secret::SecretId;
 
@@ -14,8 +16,9 @@ const TIMERS_PER_BATCH: usize = 20;
 
 /// Whether the time of any secret has come.
 pub fn is_any_due(reader: &dyn Reader, model: Model, now_ms: i64) -> bool {
-    let first = (&mut { reader }).keys(&model.secret_timers(), 1).pop();
-    first.and_then(|key| timer_of(&key)).is_some_and(|(at_ms, _)| at_ms <= now_ms)
+    let Some(first) = (&mut { reader }).keys(&model.secret_timers(), 1).pop() else { return false };
+    let now_ms = model_time_ms(&mut { reader }, model, now_ms);
+    timer_of(&first).is_some_and(|(at_ms, _)| at_ms <= now_ms)
 }
 
 fn timer_of(key: &str) -> Option<(i64, SecretId)> {
@@ -27,6 +30,7 @@ fn timer_of(key: &str) -> Option<(i64, SecretId)> {
 /// Marks the secrets whose time of rotation or expiry has come; the views of their owners then show it. Returns whether
 /// more may be due.
 pub fn mark_due(draft: &mut Draft, model: Model, now_ms: i64) -> bool {
+    let now_ms = model_time_ms(draft, model, now_ms);
     let keys = draft.page_keys(&model.secret_timers(), "", TIMERS_PER_BATCH);
     let count = keys.len();
     let mut all_due = true;

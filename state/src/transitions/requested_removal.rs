@@ -7,7 +7,7 @@
 use crate::documents::draft::{Draft, Reader, read};
 use crate::documents::prelude::Model;
 use crate::documents::refusal::Refusal;
-use crate::lifecycle::{machine, model, storage};
+use crate::lifecycle::{fake, machine, model, storage};
 use crate::terms::force::Force;
 use crate::terms::names::Uuid;
 use crate::transitions::force;
@@ -81,9 +81,11 @@ pub fn remove_machine(
     force::destroy_machine(draft, model, id, options.force, now_ms)
 }
 
-/// Whether the janitor has to run now after a removal: it is forced without waiting, or the model has a teardown budget,
-/// whose timer starts now.
+/// Whether the janitor has to run now after a removal: it is forced without waiting, the model has a teardown budget,
+/// whose timer starts now, or a fake unit has to leave a relation or is to be removed.
 pub fn needs_janitor(reader: &dyn Reader, model: Model, force: Force) -> bool {
     let config = read(reader, &model.model_config()).unwrap_or_default();
-    force == Force::AtOnce || model::teardown_budget_ms(&config).is_some()
+    force == Force::AtOnce
+        || model::teardown_budget_ms(&config).is_some()
+        || !fake::ended(reader, model).is_empty()
 }

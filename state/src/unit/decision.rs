@@ -48,7 +48,8 @@ pub struct Now {
     /// Whether the controller has replied to a leadership claim of this process, so that `leader_generation` is
     /// known.
     pub is_leader_known: bool,
-    /// The time since the last hook ended or the agent started, in milliseconds.
+    /// The time since the last hook ended or the agent started, in milliseconds, with what the clock of the model was
+    /// advanced since then.
     pub idle_ms: u64,
     /// Whether the charm of the stored state is missing from its folder.
     pub is_charm_missing: bool,

@@ -93,6 +93,15 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
         });
         instead.unwrap_or_else(|| run(refreshed(), reason, open))
     };
+    // A forced refresh precedes everything else, as in Juju: the failed hook runs again with the new charm.
+    let forced = view.filter(|view| view.charm.charm.forced).map(wanted_charm);
+    let attempted = match &episode.operation {
+        Operation::InstallCharm(charm) => Some(charm.sha256.as_str()),
+        _ => local.charm.as_ref().map(|charm| charm.sha256.as_str()),
+    };
+    if let Some(wanted) = forced.filter(|wanted| attempted.is_some_and(|sha256| sha256 != wanted.sha256)) {
+        return run(Operation::InstallCharm(wanted), StartReason::ForcedRefresh, Some(episode.clone()));
+    }
     // No relation hook starts on a stale view, not even a retry (spec B.6.7): the resolved mark may be part of a
     // cached view, and the charm may have observed newer versions since (cargo sim 71023351).
     let of_relation = matches!(episode.operation, Operation::Hook(Hook::Relation { .. }));
@@ -110,14 +119,6 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
         Some(true) | None => {}
     }
     if let Some(view) = view {
-        let wanted = wanted_charm(view);
-        let attempted = match &episode.operation {
-            Operation::InstallCharm(charm) => Some(charm.sha256.as_str()),
-            _ => local.charm.as_ref().map(|charm| charm.sha256.as_str()),
-        };
-        if view.charm.charm.forced && attempted.is_some_and(|sha256| sha256 != wanted.sha256) {
-            return run(Operation::InstallCharm(wanted), StartReason::ForcedRefresh, Some(episode.clone()));
-        }
         if let Some(commands) = commands(local, view, now, Some(episode)) {
             return commands;
         }
@@ -126,7 +127,7 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
         }
     }
     let timer = episode.retry.as_ref().filter(|_| !now.boot.is_empty());
-    let due = timer.map(|timer| due_ms(timer, now));
+    let due = timer.map(|timer| due_ms(timer, view, now));
     if due.is_some_and(|due| due <= now.since_boot_ms) {
         if is_stale {
             return wait(None, vec![stale_link_cause(local, now)]);
@@ -154,11 +155,11 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
     if mark.is_some() {
         causes.push(stale_link_cause(local, now));
     }
-    if let Some(view) =
-        view.filter(|view| local.charm.as_ref().is_some_and(|c| c.url != view.charm.charm.url))
+    let pending = view.map(|view| view.charm.charm.url.clone());
+    if let Some((runs, charm_url)) = local.charm.as_ref().map(|charm| charm.url.clone()).zip(pending)
+        && runs != charm_url
     {
-        let duty = Duty::EndFailure { charm_url: view.charm.charm.url.clone() };
-        causes.push(wait_cause(local, duty, Actor::Operator));
+        causes.push(wait_cause(local, Duty::EndFailure { runs, charm_url }, Actor::Operator));
     }
     wait(due, causes)
 }
@@ -255,10 +256,12 @@ fn wall_ms(since_boot_ms: u64, now: &Now) -> i64 {
     now.wall_ms.saturating_add(remaining_ms)
 }
 
-/// Returns when a retry is due, in milliseconds since boot.
-fn due_ms(timer: &Timer, now: &Now) -> u64 {
+/// Returns when a retry is due, in milliseconds since boot: earlier by what the clock of the model was advanced since the
+/// timer was started.
+fn due_ms(timer: &Timer, view: Option<&Snapshot>, now: &Now) -> u64 {
     let from = if timer.boot == now.boot { timer.started_ms } else { now.agent_start_ms };
-    from.saturating_add(timer.delay_ms)
+    let advanced_ms = view.map_or(0, |view| view.model.advanced_ms.saturating_sub(timer.advanced_ms));
+    from.saturating_add(timer.delay_ms).saturating_sub(advanced_ms)
 }
 
 /// Returns when to retry `operation` if it fails now, or `None` if its retries are exhausted.
@@ -279,7 +282,12 @@ pub fn retry_after(
     // The delay is up to a tenth longer, so that units that failed together do not retry together. It is a function
     // of the unit and the number of failures, so that a simulation is reproducible.
     let jitter = jitter(local.unit, u64::from(failures)) % (delay / 10);
-    Some(Timer { boot: now.boot.clone(), started_ms: now.since_boot_ms, delay_ms: delay + jitter })
+    Some(Timer {
+        boot: now.boot.clone(),
+        started_ms: now.since_boot_ms,
+        delay_ms: delay + jitter,
+        advanced_ms: view.map_or(0, |view| view.model.advanced_ms),
+    })
 }
 
 /// Returns the same operation with the newest versions: a retried hook reads, and commits, the newest view.

@@ -50,6 +50,9 @@ pub struct ModelView {
     /// The levels from which lines of charms are stored.
     #[serde(default, skip_serializing_if = "LoggingConfig::is_default")]
     pub logging: LoggingConfig,
+    /// How far the clock of the model was advanced altogether, in milliseconds (`lifecycle::model::advance`).
+    #[serde(default)]
+    pub advanced_ms: u64,
 }
 
 /// The unit itself.

@@ -9,6 +9,7 @@ use crate::documents::effective_life;
 use crate::documents::prelude::{
     GLOBAL, MachineDoc, Model, RelationDoc, RelationEndDoc, TokenHolder, last_id,
 };
+use crate::lifecycle::fake::is_fake_machine;
 use crate::lifecycle::machine;
 use crate::terms::cause::{Actor, Cause, Count, Duty, Entity, Host};
 use crate::terms::life::Life;
@@ -77,7 +78,7 @@ pub fn missing_instance(reader: &dyn Reader, model: Model, id: Uuid) -> Option<C
 /// Returns the cause for a manually provisioned machine that has not enrolled: it waits for its owner. The command that
 /// enrols it cannot be shown again, because only the digest of the token is stored.
 pub fn enrolment(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Cause> {
-    let doc = read(reader, &model.machine(id))?;
+    let doc = read(reader, &model.machine(id)).filter(|_| !is_fake_machine(&mut { reader }, model, id))?;
     let holder = read(reader, &GLOBAL.token_of(id)).and_then(|hash| read(reader, &GLOBAL.token(&hash)));
     let expires_ms = match holder {
         Some(TokenHolder::EnrollingMachine { expires_ms, .. }) => Some(expires_ms),

@@ -6,6 +6,7 @@ use crate::documents::draft::{read, read_all};
 use crate::documents::effective_life;
 use crate::documents::prelude::{UnitDoc, last_id};
 use crate::documents::refusal::Refusal;
+use crate::lifecycle::fake::is_fake;
 use crate::status::presence::ExecutingRun;
 use crate::status::unit::{UnitStatuses, next_act, statuses};
 use crate::terms::activity::Activity;
@@ -46,7 +47,7 @@ pub(crate) fn explain(facts: &Facts<'_>, id: Uuid) -> Result<Why, Refusal> {
         (Some(failed_agent), _) => causes.push(failed_agent),
         (None, running) => {
             causes.extend(silent);
-            if !attached && life == Life::Alive {
+            if !attached && life == Life::Alive && !is_fake(&mut { facts.reader }, facts.model, &doc) {
                 causes.push(attach_cause(facts, &doc, &machine));
             }
             // the unit does nothing else before its current run has finished, whatever its life

@@ -37,6 +37,7 @@ pub fn fresh() -> Snapshot {
     Snapshot {
         position: Position { store_generation: STORE_GENERATION, revision: 1 },
         model: ModelView {
+            advanced_ms: 0,
             parallel: false,
             logging: Default::default(),
             uuid: Uuid(1),

@@ -33,6 +33,8 @@ const UNNAMED: &[(&str, &str)] = &[
     ("BundleApplication", "a bundle, which a person writes"),
     ("BundleMachine", "a bundle, which a person writes"),
     ("RelationEnds", "a bundle, which a person writes"),
+    ("ScenarioFile", "a scenario, which a person writes"),
+    ("RelationEntry", "a scenario, which a person writes"),
     ("DebugSession", "exists while a terminal is open; of another version it has no effect"),
     ("DebugMode", "a field of DebugSession"),
     ("Declared", "printed by a script that the program contains"),

@@ -272,6 +272,7 @@ const ROWS: &[(&str, &[Constant])] = &[
     ),
     ("files of resources of a unit", &[("api/src/archives.rs", "ARCHIVE_BYTES_MAX", Bytes)]),
     ("output of one run", &[("hooks-tools/client/src/shim.rs", "OUTPUT_BYTES_MAX", Bytes)]),
+    ("lines of it that `pintle dev` shows", &[("agent/src/follow_runs.rs", "OUTPUT_LINES_MAX", Count)]),
     ("`journal.yaml`", &[("agent/src/folder_port.rs", "JOURNAL_BYTES_MAX", Bytes)]),
     ("`view/` of a unit", &[("state/src/views/inline_settings.rs", "INLINE_BYTES_MAX", Bytes)]),
     ("`charm/` of a unit", &[]),

@@ -3,6 +3,7 @@
 mod actions;
 mod charm_problems;
 mod failures;
+mod followed_runs;
 mod refusals;
 mod store;
 
@@ -137,7 +138,10 @@ fn examples() -> Vec<Cause> {
         of_unit(Duty::RemoveSubordinate { unit: log.clone(), relation: Some(3) }, Actor::Unit(log.clone())),
         of_unit(Duty::FreeUnitSlot { machine: machine(), relation: 3 }, Actor::Operator),
         of_unit(recover, Actor::Charm).failure(FailureReason::exit(1)),
-        of_unit(Duty::EndFailure { charm_url: "local:web-1".to_owned() }, Actor::Operator),
+        of_unit(
+            Duty::EndFailure { runs: "local:web-0".to_owned(), charm_url: "local:web-1".to_owned() },
+            Actor::Operator,
+        ),
         of_side(Duty::Integrate),
         of_side(Duty::AddPrincipalUnit { principal: "web".to_owned() }),
         by_agent(Duty::EnterScope { relation: relation.clone() }),

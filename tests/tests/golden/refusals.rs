@@ -106,6 +106,10 @@ examples! { application: ApplicationRefusal {
     UndeclaredResources { charm: own("web"), resources: vec![own("app"), own("doc")] },
     TooManyResources { count: 21, max: 20 },
     SubordinatePlaced { application: own("logging") },
+    FakePlaced { application: own("postgres") },
+    CannotBeFake { charm: own("logging") },
+    NotFake { application: own("web") },
+    FakeSettingsTooLarge { bytes: 2_000_000, max: 1_048_576 },
     InvalidName { name: own("Web") },
     NameTooLong { length: 300, max: 63 },
     AlreadyExists { name: own("web") },
@@ -150,6 +154,8 @@ examples! { machine: MachineRefusal {
 
 examples! { model: ModelRefusal {
     InvalidName { name: own("Dev") },
+    NotForDevelopment { name: own("dev") },
+    AdvancedTooFar {},
     NameTooLong { length: 300, max: 63 },
     AlreadyExists { name: own("dev") },
     PredecessorExists { name: own("dev") },

@@ -18,6 +18,21 @@ pub(super) fn text(reason: &ApplicationRefusal) -> RefusalText {
             format!("cannot place {application}: it is a subordinate"),
             "deploy it without --to and integrate it",
         ),
+        ApplicationRefusal::FakePlaced { application } => with_hint(
+            format!(
+                "cannot place a unit of {application}: it is a fake application, whose units have no agents"
+            ),
+            "add the unit without --to",
+        ),
+        ApplicationRefusal::CannotBeFake { charm } => plain(format!(
+            "cannot deploy charm {charm} as a fake application: it is a subordinate or has storage, which needs agents"
+        )),
+        ApplicationRefusal::NotFake { application } => {
+            plain(format!("cannot set what {application} publishes: it is not a fake application"))
+        }
+        ApplicationRefusal::FakeSettingsTooLarge { bytes, max } => {
+            plain(format!("cannot set what a fake unit publishes: it takes {bytes} bytes, at most {max}"))
+        }
         ApplicationRefusal::InvalidName { name } => {
             with_hint(format!("invalid application name {name:?}"), NAME_RULE)
         }

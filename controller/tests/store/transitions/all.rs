@@ -9,6 +9,7 @@ pub async fn every_read_of_every_transition_is_a_precondition<S: Store, G>(open:
     agents::live(&mut fixture).await;
     secrets::use_secrets(&mut fixture).await;
     storage::use_storage(&mut fixture).await;
+    development::develop(&mut fixture).await;
     removals::end_subordinate(&mut fixture).await;
     removals::end(&mut fixture).await;
     provisioning::provision(&mut fixture).await;

@@ -37,6 +37,28 @@ pub enum ApplicationRefusal {
         /// The application.
         application: String,
     },
+    /// The units of a fake application have a machine without an agent.
+    FakePlaced {
+        /// The application.
+        application: String,
+    },
+    /// The units of a subordinate charm, or of one with storage, need agents.
+    CannotBeFake {
+        /// The charm.
+        charm: String,
+    },
+    /// What the units of an application publish is set by a user only if the application is fake.
+    NotFake {
+        /// The application.
+        application: String,
+    },
+    /// The settings of a fake unit are too large.
+    FakeSettingsTooLarge {
+        /// Their size.
+        bytes: usize,
+        /// The most bytes that are allowed.
+        max: usize,
+    },
     /// The name is invalid.
     InvalidName {
         /// The name.
@@ -131,6 +153,10 @@ impl ApplicationRefusal {
         match self {
             ApplicationRefusal::BeingRemoved { .. } => Code::NotAlive,
             ApplicationRefusal::SubordinatePlaced { .. }
+            | ApplicationRefusal::FakePlaced { .. }
+            | ApplicationRefusal::CannotBeFake { .. }
+            | ApplicationRefusal::NotFake { .. }
+            | ApplicationRefusal::FakeSettingsTooLarge { .. }
             | ApplicationRefusal::InvalidName { .. }
             | ApplicationRefusal::NameTooLong { .. }
             | ApplicationRefusal::NeedsKubernetes { .. }

@@ -48,6 +48,13 @@ pub enum ModelRefusal {
         /// The most bytes that are allowed.
         max: usize,
     },
+    /// The clock of a model is advanced, and fake applications exist, only in models in which charms are developed.
+    NotForDevelopment {
+        /// The name of the model.
+        name: String,
+    },
+    /// The clock of a model is advanced by less than a year at once.
+    AdvancedTooFar,
     /// Nothing is added to a model that is being removed.
     BeingRemoved {
         /// The name of the model.
@@ -85,7 +92,9 @@ impl ModelRefusal {
             ModelRefusal::InvalidName { .. }
             | ModelRefusal::NameTooLong { .. }
             | ModelRefusal::InvalidSetting { .. }
-            | ModelRefusal::SettingTooLong { .. } => Code::Invalid,
+            | ModelRefusal::SettingTooLong { .. }
+            | ModelRefusal::NotForDevelopment { .. }
+            | ModelRefusal::AdvancedTooFar => Code::Invalid,
             ModelRefusal::AlreadyExists { .. } | ModelRefusal::PredecessorExists { .. } => {
                 Code::AlreadyExists
             }

@@ -1,0 +1,35 @@
+//! Handlers of models in which charms are developed: what fake applications publish, and the clock of the model.
+
+use crate::callers::Authorised;
+use crate::environment::{Environment, Uuids};
+use crate::handlers::changed;
+use crate::store::Store;
+use api::error::ApiError;
+use api::{AdvanceClock, AdvancedClock, Handle, SetFakeSettings, WriteResponse};
+use state::documents::draft::Draft;
+use state::lifecycle::creation::Creation;
+use state::lifecycle::{fake, model};
+use state::terms::position::Committed;
+
+impl<S: Store, E: Environment> Handle<SetFakeSettings> for Authorised<S, E> {
+    async fn handle(&self, set: SetFakeSettings) -> Result<WriteResponse, ApiError> {
+        let model = self.model().await?;
+        let (now_ms, ids) = (self.controller.environment.wall_ms(), Uuids::new(&self.controller.environment));
+        let transition = move |draft: &mut Draft<'_>| {
+            let creation = Creation { now_ms, ids: &mut ids.generator() };
+            fake::set_settings(draft, model, &set, creation)
+        };
+        Ok(changed(self.controller.run(transition).await?.revision))
+    }
+}
+
+impl<S: Store, E: Environment> Handle<AdvanceClock> for Authorised<S, E> {
+    async fn handle(&self, advance: AdvanceClock) -> Result<Committed<AdvancedClock>, ApiError> {
+        let model = self.model().await?;
+        let transition = move |draft: &mut Draft<'_>| model::advance(draft, model, advance.by_ms);
+        let Committed { answer: advanced_ms, revision } = self.controller.run(transition).await?;
+        // the janitor marks the secrets that are due now
+        self.controller.sweep.notify_one();
+        Ok(Committed { answer: AdvancedClock { advanced_ms }, revision })
+    }
+}

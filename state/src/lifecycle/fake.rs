@@ -1,0 +1,167 @@
+//! Fake applications: their units have no agents, and a user sets what they publish in relations. For the development of
+//! charms (`pintle dev`).
+//!
+//! A fake application is an ordinary application of a model in which charms are developed, marked when it is deployed.
+//! Its units are on a machine that never enrols. What an agent would do when something is removed, the controller does:
+//! fake units leave each relation that is not Alive or is suspended, and are removed once they are not Alive ([`end`]).
+//! Other units observe ordinary members.
+//!
+//! Called by the handlers of users and by the janitor.
+
+use crate::documents::document_reads::Documents;
+use crate::documents::draft::{Draft, Reader, read, read_all};
+use crate::documents::effective_life;
+use crate::documents::prelude::{BagDoc, Model, UnitDoc, last_id};
+use crate::documents::refusal::Refusal;
+use crate::lifecycle::creation::Creation;
+use crate::lifecycle::{application, relation, scope, unit};
+use crate::terms::life::Life;
+use crate::terms::names::{UnitName, Uuid};
+use crate::terms::owner::Owner;
+use crate::terms::refusal::EntityKind;
+use crate::terms::refusal::application::ApplicationRefusal;
+use crate::terms::refusal::relation::RelationRefusal;
+use crate::terms::settings::{self, Bag};
+use serde::{Deserialize, Serialize};
+
+/// Sets what a fake application, or a unit of it, publishes in a relation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct SetFakeSettings {
+    /// The fake application.
+    pub application: String,
+    /// One end of the relation, as `remove-relation` names it: `web:db`.
+    pub left: String,
+    /// The other end: `postgres:db`.
+    pub right: String,
+    /// The unit that publishes; none for the application.
+    pub unit: Option<UnitName>,
+    /// The settings: they replace those before, and the unit enters the scope of the relation if it is not in it. None: the
+    /// unit leaves the relation; what the application publishes is empty.
+    pub settings: Option<Bag>,
+}
+
+/// Sets what a fake application or its unit publishes.
+///
+/// # Errors
+/// If an entity does not exist, the application is not fake or takes no part in the relation, the settings are too
+/// large, or the unit or the relation is not Alive.
+pub fn set_settings(
+    draft: &mut Draft,
+    model: Model,
+    request: &SetFakeSettings,
+    creation: Creation,
+) -> Result<(), Refusal> {
+    let owner = application::find(draft, model, &request.application)?;
+    if draft.get(&model.fake_application(owner)).is_none() {
+        return Err(ApplicationRefusal::NotFake { application: request.application.clone() }.into());
+    }
+    let (left, right) = (&request.left, &request.right);
+    let id = relation::find(draft, model, left, right)?;
+    let doc = draft.get(&model.relation(id)).ok_or_else(|| Refusal::not_found(EntityKind::Relation, id))?;
+    if doc.end_of(owner).is_none() {
+        return Err(RelationRefusal::NotFound { left: left.clone(), right: right.clone() }.into());
+    }
+    let settings = request.settings.clone().unwrap_or_default();
+    let bytes = settings::size(&settings);
+    if bytes > settings::BAG_BYTES_MAX {
+        let reason = ApplicationRefusal::FakeSettingsTooLarge { bytes, max: settings::BAG_BYTES_MAX };
+        return Err(reason.into());
+    }
+    let Some(name) = &request.unit else {
+        let key = model.bag(id, owner);
+        let before = draft.get(&key);
+        let mut bag = before.unwrap_or_else(|| BagDoc::new(Owner::Application(request.application.clone())));
+        if bag.values != settings {
+            (bag.counter, bag.values) = (bag.counter + 1, settings);
+            draft.put(&key, &bag);
+        }
+        return Ok(());
+    };
+    let unit = unit::find(draft, model, name)?;
+    if draft.get(&model.unit(unit)).is_none_or(|unit| unit.application != owner) {
+        return Err(Refusal::not_found(EntityKind::Unit, name));
+    }
+    match request.settings {
+        Some(_) => scope::enter(draft, model, unit, id, &settings, creation),
+        None => {
+            relation::leave_scope(draft, model, unit, id);
+            Ok(())
+        }
+    }
+}
+
+/// The number of units and relations of them that one sweep of the janitor ends in a model.
+const ENDED_MAX: usize = 40;
+
+/// What ends for a fake unit: it leaves a relation, or is removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FakeEnd {
+    unit: Uuid,
+    relation: Option<Uuid>,
+}
+
+/// What fake units have to leave, and which of them are to be removed: at most [`ENDED_MAX`].
+pub fn ended(reader: &dyn Reader, model: Model) -> Vec<FakeEnd> {
+    let mut ended = Vec::new();
+    let ids = |prefix: &str| -> Vec<Uuid> {
+        read_all::<()>(reader, prefix).iter().filter_map(|(key, ())| last_id(key)).collect()
+    };
+    let fake = ids(&model.fake_applications());
+    for unit in fake.into_iter().flat_map(|application| ids(&model.units_of(application))) {
+        let Some(doc) = read(reader, &model.unit(unit)) else { continue };
+        let is_alive = effective_life::unit_life_of(&mut { reader }, model, unit, &doc) == Life::Alive;
+        let left = ids(&model.scopes_of(unit))
+            .into_iter()
+            .filter(|relation| !is_alive || is_relation_ending(&mut { reader }, model, *relation));
+        ended.extend(left.map(|relation| FakeEnd { unit, relation: Some(relation) }));
+        if !is_alive {
+            ended.push(FakeEnd { unit, relation: None });
+        }
+        if ended.len() >= ENDED_MAX {
+            break;
+        }
+    }
+    ended
+}
+
+/// Whether the units of a relation have to leave it.
+fn is_relation_ending(documents: &mut impl Documents, model: Model, id: Uuid) -> bool {
+    let Some(doc) = documents.document(&model.relation(id)) else { return false };
+    effective_life::relation_life_of(documents, model, id, &doc) != Life::Alive
+        || documents.document(&model.relation_suspended(id)).is_some()
+}
+
+/// Lets a fake unit leave a relation, or removes it, if that is still necessary.
+///
+/// # Errors
+/// If the unit cannot be removed, for example because it is in the scope of a relation.
+pub fn end(draft: &mut Draft, model: Model, end: FakeEnd, now_ms: i64) -> Result<(), Refusal> {
+    let FakeEnd { unit, relation } = end;
+    let Some(doc) = draft.get(&model.unit(unit)) else { return Ok(()) };
+    if !is_fake(draft, model, &doc) {
+        return Ok(());
+    }
+    let is_alive = effective_life::unit_life_of(draft, model, unit, &doc) == Life::Alive;
+    match relation {
+        Some(relation) if !is_alive || is_relation_ending(draft, model, relation) => {
+            relation::leave_scope(draft, model, unit, relation);
+            Ok(())
+        }
+        None if !is_alive => unit::remove(draft, model, unit, now_ms),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Whether the unit has no agent because its application is fake.
+pub fn is_fake(documents: &mut impl Documents, model: Model, unit: &UnitDoc) -> bool {
+    documents.document(&model.fake_application(unit.application)).is_some()
+}
+
+/// Whether the machine has units of a fake application, so that it never enrols.
+pub fn is_fake_machine(documents: &mut impl Documents, model: Model, machine: Uuid) -> bool {
+    let first = documents.keys(&model.machine_units(machine), 1).pop().and_then(|key| last_id(&key));
+    let unit = first.and_then(|unit| documents.document(&model.unit(unit)));
+    unit.is_some_and(|unit| is_fake(documents, model, &unit))
+}
