@@ -163,6 +163,9 @@ impl CharmHost for LocalCharmHost {
 
     async fn reattach(&self, run: &Run, hook_host: &impl HookHost) -> Option<HookResult> {
         let result = self.reattach_run(run, hook_host).await;
+        if result.is_none() {
+            self.delete_unmasked_output(run);
+        }
         self.context_state.send_replace(ContextState::Closed);
         result
     }
