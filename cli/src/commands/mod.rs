@@ -1,6 +1,6 @@
 //! The list of all commands: module, help text and call of each. One file per command; `suspend_relation`, `operations`,
 //! `constraints`, `debug_hooks`, `add_secret`, `grant_secret` and `secrets` hold two commands each, `controllers` and
-//! `storage` three and `change_storage` four. `bases`, `charm_source`, `deploy_bundle`, `deploy_charm`, `removal`,
+//! `storage` three, `change_storage` four and `recorded_runs` five. `bases`, `charm_source`, `deploy_bundle`, `deploy_charm`, `removal`,
 //! `settings` and `task_results` hold code that several commands share.
 //!
 //! The recipe for a new command is in ARCHITECTURE.md. `dispatch` is called by `main`; it opens the session for the
@@ -38,6 +38,7 @@ pub mod model_defaults;
 pub mod models;
 pub mod not_offered;
 pub mod operations;
+pub mod recorded_runs;
 pub mod refresh;
 pub mod removal;
 pub mod remove_application;
@@ -73,7 +74,7 @@ pub mod why;
 
 use crate::arguments::GlobalArguments;
 use crate::command_error::CommandError;
-use crate::commands::not_offered::NOT_OFFERED;
+use crate::commands::not_offered::unknown_verb;
 use crate::data_dir::DataDir;
 use crate::output::Output;
 use crate::session::{CommandSession, explain};
@@ -174,6 +175,20 @@ pub enum Verb {
     DebugCode(debug_hooks::DebugCodeArgs),
     /// Copy files from and to machines
     Scp(scp::ScpArgs),
+    /// List the recorded hook runs of a unit
+    Runs(recorded_runs::RunsArgs),
+    /// Show a recorded run: why it ran, and what it saw, called, changed and printed
+    ShowRun(recorded_runs::ShowRunArgs),
+    /// Run a recorded hook again in a copy of the charm, with the recorded answers, and show what differs
+    #[command(
+        after_help = "The unit and the controller are not touched. What the hook does to its machine by other means than \
+                      the hook tools, it does again.\n\nThe exit code is 0 if nothing differs, else 1."
+    )]
+    Replay(recorded_runs::ReplayArgs),
+    /// Print a recorded run as a test for pytest, with ops.testing; -o FILE writes it to a file
+    ExportRun(recorded_runs::ExportRunArgs),
+    /// End the hook that a unit runs, which then fails
+    StopHook(recorded_runs::StopHookArgs),
     /// Remove units
     RemoveUnit(remove_unit::RemoveUnitArgs),
     /// Remove a relation
@@ -304,7 +319,7 @@ pub fn dispatch(arguments: Arguments) -> Result<(), CommandError> {
 async fn without_controller(global: &GlobalArguments, verb: Verb) -> Result<(), CommandError> {
     let output = Output::of_process(global);
     match verb {
-        Verb::External(words) => Err(unknown_verb(&words)),
+        Verb::External(words) => Err(unknown_verb(&words, Arguments::command())),
         Verb::Version(args) => version::run(&args, &output),
         Verb::Completion(args) => completion::run(&args, &output),
         Verb::Man(args) => completion::man(&args, Arguments::command(), &output),
@@ -350,6 +365,11 @@ async fn with_controller(
         Verb::DebugHooks(args) => debug_hooks::hooks(&args, session).await,
         Verb::DebugCode(args) => debug_hooks::code(&args, session).await,
         Verb::Scp(args) => scp::run(&args, session).await,
+        Verb::Runs(args) => recorded_runs::list(&args, session).await,
+        Verb::ShowRun(args) => recorded_runs::show(&args, session).await,
+        Verb::Replay(args) => recorded_runs::replay(&args, session).await,
+        Verb::ExportRun(args) => recorded_runs::export(&args, session).await,
+        Verb::StopHook(args) => recorded_runs::stop(&args, session).await,
         Verb::RemoveUnit(args) => remove_unit::run(&args, session).await,
         Verb::RemoveRelation(args) => remove_relation::run(&args, session).await,
         Verb::SuspendRelation(args) => suspend_relation::suspend(&args, session).await,
@@ -416,26 +436,6 @@ fn needs_no_current_model(verb: &Verb) -> bool {
         || matches!(verb, Verb::ShowModel(show) if show.name.is_some())
 }
 
-/// Jaro-Winkler similarity from which a command is suggested for a mistyped word.
-const SIMILARITY_MIN: f64 = 0.85;
-
-/// The error for a word that is not a command: either a command of Juju that is not supported, or unknown.
-fn unknown_verb(words: &[String]) -> CommandError {
-    let verb = words.first().map_or("", String::as_str);
-    if let Some((_, instead)) = NOT_OFFERED.iter().find(|(known, _)| *known == verb) {
-        return CommandError::new(format!("not offered here: {verb}")).hint(*instead);
-    }
-    let known = Arguments::command();
-    let similarity = |name: &str| strsim::jaro_winkler(name, verb);
-    let visible = known.get_subcommands().filter(|known| !known.is_hide_set()).map(clap::Command::get_name);
-    let nearest = visible.max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
-    let nearest = nearest.filter(|name| similarity(name) >= SIMILARITY_MIN);
-    CommandError::usage(format!("unrecognized command: {verb}")).hint(match nearest {
-        Some(name) => format!("did you mean: pintle {name}"),
-        None => "see: pintle help".to_owned(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -453,7 +453,7 @@ mod tests {
 
     #[test]
     fn the_nearest_command_is_suggested_for_a_mistyped_one() {
-        let hint = |verb: &str| unknown_verb(&[verb.to_owned()]).text();
+        let hint = |verb: &str| unknown_verb(&[verb.to_owned()], Arguments::command()).text();
         for (mistyped, meant) in [("stauts", "status"), ("remove-untis", "remove-unit"), ("deply", "deploy")]
         {
             assert!(hint(mistyped).contains(&format!(": pintle {meant}\n")), "{}", hint(mistyped));
@@ -463,10 +463,10 @@ mod tests {
 
     #[test]
     fn an_unsupported_command_of_juju_is_reported_by_name() {
-        let failure = unknown_verb(&["bootstrap".to_owned(), "x".to_owned()]);
+        let failure = unknown_verb(&["bootstrap".to_owned(), "x".to_owned()], Arguments::command());
         assert!(failure.message.ends_with(": bootstrap"), "{failure:?}");
         assert_eq!(failure.code, 1);
-        assert_eq!(unknown_verb(&["frobnicate".to_owned()]).code, 2);
+        assert_eq!(unknown_verb(&["frobnicate".to_owned()], Arguments::command()).code, 2);
     }
 
     #[test]
