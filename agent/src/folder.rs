@@ -86,6 +86,11 @@ impl UnitFolder {
         let found = self.kept_runs().into_iter().find(|(found, _)| *found == number);
         found.map_or_else(|| self.runs().join(format!("{number:06}")), |(_, path)| path)
     }
+    /// The folder of a run that has started, without a look at the others if it has the usual name.
+    pub fn started_run(&self, run: &Run) -> PathBuf {
+        let named = self.new_run(run);
+        if named.is_dir() { named } else { self.run(run.number) }
+    }
     /// The folder that a run creates, such as `hooks/000041-config-changed`.
     pub fn new_run(&self, run: &Run) -> PathBuf {
         self.runs().join(format!("{:06}-{}", run.number, operation_name(&run.operation)))

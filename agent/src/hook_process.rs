@@ -314,7 +314,7 @@ impl LocalCharmHost {
 
     /// The result of a run that has ended: its outcome, and everything that its session and its output contain.
     fn finish(&self, run: &Run, session: HookSession) -> HookResult {
-        let run_folder = self.folder.run(run.number);
+        let run_folder = self.folder.started_run(run);
         let exit = read_outcome(&run_folder).unwrap_or(RunExit::Interrupted);
         let requests_reboot = session.requests_reboot();
         let is_maskable = !session.has_unknown_contents;
@@ -344,7 +344,7 @@ impl LocalCharmHost {
 
     /// Deletes the output of an interrupted run that may contain the contents of secrets: this agent does not know them.
     fn delete_unmasked_output(&self, run: &Run) {
-        let run_folder = self.folder.run(run.number);
+        let run_folder = self.folder.started_run(run);
         let is_confidential = |line: &CallsLine| matches!(line, CallsLine::Confidential(_));
         if CallsFile::read(&run_folder).is_none_or(|lines| lines.iter().any(is_confidential)) {
             delete_output(&run_folder.join(shim::OUTPUT));

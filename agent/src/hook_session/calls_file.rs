@@ -128,6 +128,9 @@ pub(crate) struct MaskedCall {
 impl AnsweredCall {
     /// Notes what people are shown of the call. The call itself is stored unchanged, because a later agent repeats it.
     pub(crate) fn mask(&mut self, secrets: &SecretMask) {
+        if secrets.is_empty() {
+            return;
+        }
         let masked = |bytes: &StoredBytes| match bytes {
             StoredBytes::Text(text) => secrets.masked(text).map_or_else(|| bytes.clone(), StoredBytes::Text),
             StoredBytes::Raw { .. } | StoredBytes::Digest { .. } => bytes.clone(),

@@ -1,12 +1,13 @@
 //! Values as Python source, for the test that is made of a run.
 
+use host::escape::json_as_yaml;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// A string literal. The escapes of JSON are escapes of Python, too.
+/// A string literal without control characters. The escapes of JSON are escapes of Python, too.
 pub(super) fn string(text: &str) -> String {
-    Value::from(text).to_string()
+    json_as_yaml(&Value::from(text).to_string()).into_owned()
 }
 
 /// A literal of a JSON value.
@@ -58,7 +59,7 @@ mod tests {
 
     #[test]
     fn values_are_literals_of_python() {
-        let value = json!({ "a": [true, null, 1.5, -3], "b\"": "x\n\u{1b}é\\" });
-        assert_eq!(literal(&value), r#"{"a": [True, None, 1.5, -3], "b\"": "x\n\u001bé\\"}"#);
+        let value = json!({ "a": [true, null, 1.5, -3], "b\"": "x\n\u{1b}é\\\u{7f}" });
+        assert_eq!(literal(&value), r#"{"a": [True, None, 1.5, -3], "b\"": "x\n\u001bé\\\u007f"}"#);
     }
 }

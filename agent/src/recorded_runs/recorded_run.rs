@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use api::text::refusal;
 use charms::yaml;
 use hook_client::shim;
+use host::escape::json_as_yaml;
 use host::process::Process;
 use serde_json::Value;
 use state::terms::failure_reason::FailureReason;
@@ -31,7 +32,8 @@ pub enum DocumentFormat {
 impl DocumentFormat {
     pub(super) fn write(self, document: &Value) -> Result<String> {
         Ok(match self {
-            DocumentFormat::Json => format!("{document}\n"),
+            // a line that is printed has no control characters
+            DocumentFormat::Json => json_as_yaml(&format!("{document}\n")).into_owned(),
             DocumentFormat::Yaml => yaml::to_string(document)?,
         })
     }

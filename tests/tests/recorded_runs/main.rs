@@ -247,13 +247,21 @@ fn every_yaml_file_of_a_unit_is_yaml_whatever_its_charm_writes() {
     scene.until("its hooks have run", |host| {
         (host.unit("odd/0")?["juju-status"]["current"] == "idle").then_some(())
     });
+    let run = newest(&scene, "odd/0", "start");
+    let message = shown(&scene, "odd/0", &run)["changed"]["unit-status"]["message"].clone();
+    assert!(
+        message.as_str().is_some_and(|message| message.contains("a\u{7f}b\u{85}c\u{2028}d\u{9f}")),
+        "{message:?}"
+    );
+    let document = scene.beside("run.yaml");
+    scene.ok(&["show-run", "odd/0", &run, "--format", "yaml", "-o", text(&document)]);
     scene.ok(&["down"]);
     let unit = scene.unit_folder("odd/0").expect("it is deployed");
     let of_runs = files_of(&scene, "odd/0").into_keys().filter(|path| path.starts_with(unit.join("hooks")));
     let others = ["", "view"].into_iter().flat_map(|folder| {
         fs::read_dir(unit.join(folder)).expect("it exists").flatten().map(|entry| entry.path())
     });
-    let paths: Vec<PathBuf> = of_runs.chain(others).collect();
+    let paths: Vec<PathBuf> = of_runs.chain(others).chain([document]).collect();
     let paths: Vec<&str> =
         paths.iter().map(|path| text(path)).filter(|path| path.ends_with(".yaml")).collect();
     for name in
