@@ -45,12 +45,14 @@ if [ ! -d "$folder/${jubilant%%=*}-${jubilant##*=}.dist-info" ]; then
     python3 -m pip install -q --target "$folder" "$jubilant" ||
         { echo "make test needs $jubilant: pip cannot install it" >&2; exit 1; }
 fi
-# The source distribution of ops, whose test suites tests/tests/real_charms.rs runs, and what these import.
+# The source distribution of ops, whose test suites tests/tests/real_charms.rs runs, and what these import. ops-scenario
+# is ops.testing, with which tests/tests/recorded_runs runs exported tests.
 ops=3.9.0
+scenario=8.9.0
 folder=$(dirname "$0")/../target/ops-suite
-if [ ! -d "$folder/ops-$ops" ]; then
+if [ ! -d "$folder/ops-$ops" ] || [ ! -d "$folder/ops_scenario-$scenario.dist-info" ]; then
     echo "installing: the test suites of ops $ops (for the tests only, into target/ops-suite)"
-    { python3 -m pip install -q --target "$folder" pytest==9.2.0 minio==7.2.20 uv==0.13.9 "ops==$ops" &&
+    { python3 -m pip install -q --target "$folder" pytest==9.2.0 minio==7.2.20 uv==0.13.9 "ops==$ops" "ops-scenario==$scenario" &&
         python3 -m pip download -q --no-deps --no-binary :all: -d "$folder" "ops==$ops" &&
         tar -xf "$folder/ops-$ops.tar.gz" -C "$folder"; } ||
         { echo "make test needs the test suites of ops $ops: pip cannot download them" >&2; exit 1; }

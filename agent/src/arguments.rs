@@ -4,8 +4,9 @@
 use crate::enrolment::EnrolmentRequest;
 use crate::follow_runs::FollowedRuns;
 use crate::installed_programs::{self, require_hook_program};
+use crate::recorded_runs::{self, DocumentFormat, REPLAY_TIMEOUT, ReplayOptions};
 use crate::service::{Supervision, unit_files};
-use crate::{fault, follow_runs, inspect, juju_exec, machine_program, unit_program};
+use crate::{fault, follow_runs, hook_process, inspect, juju_exec, machine_program, unit_program};
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
 use host::escape::one_line;
@@ -15,6 +16,7 @@ use state::terms::names::Uuid;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Runs units of charms on a machine: one agent for the machine, and one for each unit.
 #[derive(Parser)]
@@ -101,6 +103,35 @@ enum Command {
     Show(UnitFolder),
     /// Show what a unit waits for
     Why(UnitFolder),
+    /// List the recorded runs of a unit
+    Runs {
+        #[command(flatten)]
+        folder: UnitFolder,
+        #[command(flatten)]
+        document: Document,
+    },
+    /// Show a recorded run of a unit: why it ran, and what it saw, called, changed and printed
+    ShowRun {
+        #[command(flatten)]
+        run: UnitRun,
+        #[command(flatten)]
+        document: Document,
+    },
+    /// Run a recorded hook or action again in a copy of the charm, with the recorded answers, and show what differs
+    Replay {
+        #[command(flatten)]
+        run: UnitRun,
+        /// The longest time in seconds
+        #[arg(long, value_name = "SECONDS", default_value_t = REPLAY_TIMEOUT.as_secs(), value_parser = clap::value_parser!(u64).range(1..))]
+        timeout: u64,
+        /// Keep the copy of the charm, and the record of the run in it
+        #[arg(long)]
+        keep: bool,
+    },
+    /// Print a recorded hook or action as a test for pytest, with ops.testing
+    ExportRun(UnitRun),
+    /// End the hook, action or commands that a unit runs: SIGTERM, and SIGKILL after 5 seconds
+    StopHook(UnitFolder),
     /// Reset a unit whose stored state was lost, so that it is installed again
     Resolve {
         #[command(flatten)]
@@ -116,6 +147,22 @@ struct Data {
     /// The folder of the machine agent
     #[arg(long = "data", value_name = "DIR")]
     folder: PathBuf,
+}
+
+#[derive(Args)]
+struct UnitRun {
+    #[command(flatten)]
+    folder: UnitFolder,
+    /// The number of the run
+    #[arg(value_name = "RUN")]
+    number: u64,
+}
+
+#[derive(Args)]
+struct Document {
+    /// Print a document
+    #[arg(long, value_enum)]
+    format: Option<DocumentFormat>,
 }
 
 #[derive(Args)]
@@ -156,6 +203,23 @@ pub fn main() -> ExitCode {
         Command::Show(folder) => run_async(|_| run_and_print(inspect::show(&folder.path))),
         Command::Why(folder) => {
             run_async(|_| run_and_print(inspect::why(&folder.path, require_hook_program())))
+        }
+        Command::Runs { folder, document } => {
+            run_async(|_| run_and_print(async { recorded_runs::list(&folder.path, document.format) }))
+        }
+        Command::ShowRun { run, document } => run_async(async |_| {
+            run_and_print(recorded_runs::show(&run.folder.path, run.number, document.format)).await
+        }),
+        Command::Replay { run, timeout, keep } => run_async(async |_| {
+            let options = ReplayOptions { timeout: Duration::from_secs(timeout), keep };
+            let (text, code) = recorded_runs::replay(&run.folder.path, run.number, options).await?;
+            run_and_print(async { Ok(text) }).await.map(|_| code)
+        }),
+        Command::ExportRun(run) => run_async(async |_| {
+            run_and_print(async { recorded_runs::export(&run.folder.path, run.number) }).await
+        }),
+        Command::StopHook(folder) => {
+            run_async(async |_| run_and_print(hook_process::stop_running(&folder.path)).await)
         }
         Command::Resolve { folder, .. } => run_async(|_| unit_program::start_fresh(folder.path)),
     };

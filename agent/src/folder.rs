@@ -13,6 +13,8 @@ use api::machine_folder::{AGENTS_DIR, RUNS_DIR};
 use host::file::{
     create_private_folder, exists, ignore_not_found, sync_folder, write_atomic, write_atomic_unsynced,
 };
+use state::terms::operation::Operation;
+use state::unit::local::Run;
 use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -22,6 +24,10 @@ use std::path::{Path, PathBuf};
 /// The newlines that are reserved after the content of an appended file: space for 16 usual documents, the writes of
 /// eight hooks.
 const RESERVE_BYTES: usize = 8 << 10;
+
+/// The length of the name of a run's operation in the name of its folder: with the number at most 69 characters, so that
+/// a list of folders is readable.
+const RUN_NAME_CHARS_MAX: usize = 48;
 
 /// The folder of a unit, `<data>/agents/unit-web-0`. It is displayed as `unit-web-0`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,10 +73,49 @@ impl UnitFolder {
     pub fn runs(&self) -> PathBuf {
         self.root.join(RUNS_DIR)
     }
-    /// The folder of a run, such as `hooks/000041`.
-    pub fn run(&self, number: u64) -> PathBuf {
-        self.runs().join(format!("{number:06}"))
+    /// The numbers and folders of its runs that are kept, in the order of the runs.
+    pub fn kept_runs(&self) -> Vec<(u64, PathBuf)> {
+        let entries = fs::read_dir(self.runs()).into_iter().flatten().flatten();
+        let run = |entry: fs::DirEntry| Some((run_number(entry.file_name().to_str()?)?, entry.path()));
+        let mut runs: Vec<_> = entries.filter_map(run).collect();
+        runs.sort_unstable();
+        runs
     }
+    /// The folder of the run with this number, whatever follows the number in its name.
+    pub fn run(&self, number: u64) -> PathBuf {
+        let found = self.kept_runs().into_iter().find(|(found, _)| *found == number);
+        found.map_or_else(|| self.runs().join(format!("{number:06}")), |(_, path)| path)
+    }
+    /// The folder of a run that has started, without a look at the others if it has the usual name.
+    pub fn started_run(&self, run: &Run) -> PathBuf {
+        let named = self.new_run(run);
+        if named.is_dir() { named } else { self.run(run.number) }
+    }
+    /// The folder that a run creates, such as `hooks/000041-config-changed`.
+    pub fn new_run(&self, run: &Run) -> PathBuf {
+        self.runs().join(format!("{:06}-{}", run.number, operation_name(&run.operation)))
+    }
+}
+
+/// The number in the name of the folder of a run, which alone identifies the run.
+fn run_number(name: &str) -> Option<u64> {
+    name.split_once('-').map_or(name, |(number, _)| number).parse().ok()
+}
+
+/// The name of an operation, for people, in the name of a folder: lower-case letters, digits and hyphens.
+fn operation_name(operation: &Operation) -> String {
+    let name = match operation {
+        Operation::Hook(hook) => hook.name().to_string(),
+        Operation::Action { name, .. } => format!("action-{name}"),
+        Operation::Commands(_) => "commands".to_owned(),
+        Operation::InstallCharm(_)
+        | Operation::EnterScope { .. }
+        | Operation::LeaveScope { .. }
+        | Operation::Resync
+        | Operation::SetDead => "operation".to_owned(),
+    };
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    name.chars().take(RUN_NAME_CHARS_MAX).map(plain).collect()
 }
 
 impl fmt::Display for UnitFolder {
@@ -165,6 +210,33 @@ impl FolderFiles for UnitFolder {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_is_found_by_its_number_whatever_its_operation() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let folder = UnitFolder::new(dir.path().join("unit-web-0"));
+        let action = Operation::Action { id: 7, name: format!("Back_up.{}", "x".repeat(100)) };
+        let run = Run {
+            number: 41,
+            operation: action,
+            attempt: 1,
+            reason: state::terms::start_reason::StartReason::Requested,
+            position: None,
+            leader_generation: None,
+            episode: None,
+        };
+        let named = folder.new_run(&run);
+        let name = named.file_name().and_then(|name| name.to_str()).expect("text");
+        assert!(name.starts_with("000041-action-back-up-xxx"), "{name}");
+        assert_eq!(name.len(), "000041-".len() + RUN_NAME_CHARS_MAX);
+        private_dir(&named).expect("created");
+        private_dir(&folder.runs().join("000410-install")).expect("created");
+        private_dir(&folder.runs().join("notes")).expect("created");
+        assert_eq!(folder.run(41), named);
+        assert_eq!(folder.run(4), folder.runs().join("000004"), "there is none");
+        let numbers: Vec<u64> = folder.kept_runs().into_iter().map(|(number, _)| number).collect();
+        assert_eq!(numbers, [41, 410]);
+    }
 
     #[tokio::test]
     async fn the_first_damaged_files_and_the_newest_are_kept() {

@@ -18,26 +18,25 @@ mod run_folders;
 use host::backoff::Backoff;
 use host::file::{ignore_not_found, write_atomic, write_atomic_unsynced};
 use host::lock::Lock;
-pub use remaining_processes::{kill_remaining_processes, kill_unknown_runs};
+pub use remaining_processes::{kill_remaining_processes, kill_unknown_runs, running, stop_running};
+pub(crate) use resources::RESOURCES_DIR;
 use run_files::{RunFile, create_file, read_outcome};
 use run_folders::RunFolders;
 
 use crate::clock::kernel_boot_id;
 use crate::folder::{self, UnitFolder};
-use crate::hook_session::{ControllerRequest, HookSession};
+use crate::hook_session::{CallsFile, CallsLine, ControllerRequest, HookSession};
 use crate::ports::HookHost;
 use crate::reboot_request::HOOK_LOCK;
 use crate::tool_socket::{ContextState, ToolCall, closed_reply};
 use api::text::log::{OMITTED_OUTPUT, more_bytes, omitted_lines};
 use base64::prelude::{BASE64_STANDARD, Engine};
-use commands::{SecretAnswer, SecretRequest};
 use hook_client::shim;
 use serde::{Deserialize, Serialize};
 use state::charm::Charm;
 use state::terms::activity::Activity;
 use state::terms::operation::Operation;
 use state::terms::process_result::{ProcessResult, StreamOutput};
-use state::terms::secret::SecretContent;
 use state::unit::dispatch::{CharmFiles, Dispatch, PathKind, dispatch};
 use state::unit::environment::{MachineFacts, environment};
 use state::unit::hook_context::{HookContext, HookTrigger, Level, ReportContent, RunningCommands};
@@ -73,7 +72,7 @@ const ENDED_RUNS_MAX: usize = 4;
 /// The file of commands, in the folder of their run.
 const SCRIPT: &str = "commands";
 /// The file that holds what the installed charm declares.
-const DECLARED: &str = "charm.json";
+pub(crate) const DECLARED: &str = "charm.json";
 
 /// The charm of one unit, on this host.
 pub struct LocalCharmHost {
@@ -88,8 +87,6 @@ pub struct LocalCharmHost {
     /// The runs that have ended since expired folders were last deleted. They are deleted when the unit waits, so that
     /// the deletion delays neither the outcome of a hook nor the start of the next one.
     ended_runs: RefCell<Vec<u64>>,
-    /// The contents of secrets that the hook of this run has read or written.
-    secrets: RefCell<SecretMask>,
 }
 
 /// `charm.json`: what the installed charm declares, and the digest of its archive.
@@ -103,6 +100,11 @@ impl DeclaredFile {
     /// Reads the file of a unit. None if it is absent or unreadable.
     pub fn read(folder: &UnitFolder) -> Option<DeclaredFile> {
         serde_json::from_slice(&fs::read(folder.file(DECLARED)).ok()?).ok()
+    }
+
+    /// What the charm declares.
+    pub(crate) fn into_charm(self) -> Charm {
+        self.charm
     }
 
     /// Writes the file of a unit.
@@ -155,7 +157,6 @@ impl LocalCharmHost {
             lock: RefCell::default(),
             run_folders: RunFolders::default(),
             ended_runs: RefCell::default(),
-            secrets: RefCell::default(),
         }
     }
 
@@ -203,8 +204,10 @@ impl LocalCharmHost {
 
     /// Starts the shim at a closed gate, and meanwhile stores what a later agent needs.
     async fn start(&self, run: &Run, context: &HookContext, program: &Path) -> io::Result<GatedShim> {
-        let run_folder = self.folder.run(run.number);
-        create_empty(&run_folder)?;
+        // a folder of the same number: the start of that run was never stored
+        host::tree::remove(&self.folder.run(run.number))?;
+        let run_folder = self.folder.new_run(run);
+        create(&run_folder)?;
         if let HookTrigger::Commands(RunningCommands { script, .. }) = &context.trigger {
             let script = format!("#!/bin/bash\n{script}\n");
             create_file(&run_folder.join(SCRIPT), script.as_bytes(), 0o700)?;
@@ -301,14 +304,7 @@ impl LocalCharmHost {
                 session.note_leader_write(hook_host.write_leader_settings(run, call, &change).await);
             }
             ControllerRequest::Secret(request) => {
-                let answer = hook_host.request_secret(&request).await;
-                if let SecretRequest::Seal { content, .. } = &request {
-                    self.mask(content);
-                }
-                if let Ok(SecretAnswer::Content(content)) = &answer {
-                    self.mask(content);
-                }
-                session.note_secret(answer);
+                session.note_secret(hook_host.request_secret(&request).await);
             }
             ControllerRequest::Resource(request) => {
                 session.note_resource(resources::provide(self.folder.root(), &request, hook_host).await);
@@ -316,27 +312,19 @@ impl LocalCharmHost {
         }
     }
 
-    fn mask(&self, content: &SecretContent) {
-        let mut secrets = self.secrets.borrow_mut();
-        for value in content.0.values() {
-            let decoded = BASE64_STANDARD.decode(value).unwrap_or_default();
-            secrets.add(&String::from_utf8_lossy(&decoded));
-        }
-    }
-
     /// The result of a run that has ended: its outcome, and everything that its session and its output contain.
     fn finish(&self, run: &Run, session: HookSession) -> HookResult {
-        let run_folder = self.folder.run(run.number);
+        let run_folder = self.folder.started_run(run);
         let exit = read_outcome(&run_folder).unwrap_or(RunExit::Interrupted);
         let requests_reboot = session.requests_reboot();
         let is_maskable = !session.has_unknown_contents;
+        let secrets = session.secrets().clone();
         let (mut writes, mut reports) = session.close();
         if matches!(run.operation, Operation::Action { .. }) {
             writes.action.process = process_result(&run_folder, &exit);
         }
         // An interrupted hook prints its output again when it is repeated. A hook that requested its end by a
         // reboot did not fail: its output is final.
-        let secrets = self.secrets.take();
         let printed = match is_maskable {
             true => masked_output(&run_folder, &secrets),
             false => omitted_output(&run_folder),
@@ -354,20 +342,24 @@ impl LocalCharmHost {
         HookResult { exit, writes, reports }
     }
 
+    /// Deletes the output of an interrupted run that may contain the contents of secrets: this agent does not know them.
+    fn delete_unmasked_output(&self, run: &Run) {
+        let run_folder = self.folder.started_run(run);
+        let is_confidential = |line: &CallsLine| matches!(line, CallsLine::Confidential(_));
+        if CallsFile::read(&run_folder).is_none_or(|lines| lines.iter().any(is_confidential)) {
+            delete_output(&run_folder.join(shim::OUTPUT));
+        }
+    }
+
     /// Deletes the folders that have expired with the runs that have ended.
     fn delete_expired_folders(&self) {
         self.run_folders.delete_expired(&self.folder, &self.ended_runs.take());
     }
 }
 
-/// Creates the folder of a run. A folder of the same number is deleted: the start of that run was never stored.
-fn create_empty(run_folder: &Path) -> io::Result<()> {
-    let create = || DirBuilder::new().mode(0o700).create(run_folder);
-    match create() {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            host::tree::remove(run_folder)?;
-            create()
-        }
+/// Creates the folder of a run.
+fn create(run_folder: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(run_folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => folder::private_dir(run_folder),
         created => created,
     }

@@ -9,6 +9,9 @@
 //! Called by `hook_process` with the calls that `tool_socket` accepts.
 
 mod calls_file;
+mod known_contents;
+pub(crate) mod masked_context;
+mod named_files;
 
 use crate::tool_socket::{bad_request, closed_reply, encode};
 use api::text::log::more_bytes;
@@ -16,23 +19,22 @@ pub use calls_file::{
     AnsweredCall, CALLS_BYTES_MAX, CALLS_WITH_EFFECT_BYTES_MAX, CallsFile, CallsLine, ConfidentialCall,
     FetchedBagLine, ShownCall, StoredBytes, lines_after,
 };
-use calls_file::{AppendError, CALLS, SecretEffect};
+use calls_file::{AppendError, SECRET_GET, SecretEffect};
+pub(crate) use calls_file::{CALLS, HIDDEN};
 use commands::{CallOutcome, Inputs, Need, ResourceRequest, SecretAnswer, SecretRequest, ToolReply};
 use hook_client::{ReplyFrame, RequestFrame};
+use known_contents::KnownContents;
+use named_files::{absolute, read_file, write_file};
 use state::terms::secret::SecretId;
 use state::terms::settings::{Bag, BagChange};
 use state::unit::hook_context::{HookContext, Reboot, ReportContent, Writes};
 use state::unit::record::RunReport;
 use state::unit::relation_view::BagRequest;
+use state::unit::secret_mask::SecretMask;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::PathBuf;
 
-/// The size limit of a file that a tool reads: the same as that of its stdin.
-const FILE_BYTES_MAX: u64 = 16 << 20;
 /// The number of reports of one hook that are kept until it ends; more are in `calls.yaml` only.
 const REPORTS_REMEMBERED_MAX: usize = 2_000;
 
@@ -80,6 +82,8 @@ pub struct HookSession<'a> {
     secret: Option<Result<SecretAnswer, String>>,
     /// The path of the file that the next call needs, or why it is not on the disk.
     resource: Option<Result<String, String>>,
+    /// The contents of secrets that the hook has read or written, which are masked in what people are shown.
+    contents: KnownContents,
     /// Whether it was logged that the file of the calls is full.
     is_full: bool,
     /// Whether an earlier agent has answered calls about secrets: this one cannot mask their contents in the output.
@@ -110,6 +114,7 @@ impl<'a> HookSession<'a> {
             leader_write: None,
             secret: None,
             resource: None,
+            contents: KnownContents::default(),
             is_full: false,
             has_unknown_contents: false,
         }
@@ -118,6 +123,16 @@ impl<'a> HookSession<'a> {
     /// Whether the hook requested an immediate reboot: the hook is killed then.
     pub fn requests_reboot(&self) -> bool {
         self.context.writes.reboot == Some(Reboot::Now)
+    }
+
+    /// The context as the calls so far have changed it.
+    pub(crate) fn context(&self) -> &HookContext {
+        &self.context
+    }
+
+    /// The contents of secrets that the hook has read or written.
+    pub fn secrets(&self) -> &SecretMask {
+        &self.contents.mask
     }
 
     /// Ends the session, and returns what the hook wrote and reported. No later call can change it (invariant
@@ -188,24 +203,10 @@ impl<'a> HookSession<'a> {
         })
     }
 
-    /// Repeats the effect of a call whose inputs are not stored.
-    fn replay_confidential(&mut self, call: &ConfidentialCall) {
-        self.has_unknown_contents = true;
-        self.last_call = call.call;
-        self.context.restrict_leadership(call.is_leader);
-        if let Some(effect) = &call.effect {
-            self.context.writes.secrets.extend(effect.secrets.clone());
-            self.context.writes.secrets.retain(|secret, _| !effect.dropped.contains(secret));
-            if effect.printed.is_none() {
-                return;
-            }
-            let printed = StoredBytes::new(effect.printed.as_deref().unwrap_or_default().as_bytes());
-            self.answered.insert(call.id.clone(), (call.code, printed, StoredBytes::new(b"")));
-        }
-    }
-
     /// Adds the controller's answer about a secret that a call needs.
     pub fn note_secret(&mut self, answer: Result<SecretAnswer, String>) {
+        self.contents.note_answer(&answer);
+        self.mask_context();
         self.secret = Some(answer);
     }
 
@@ -220,7 +221,10 @@ impl<'a> HookSession<'a> {
             }
         });
         match stored {
-            Ok(values) => self.context.insert_bag(request, values),
+            Ok(values) => {
+                self.context.insert_bag(request, values);
+                self.mask_context();
+            }
             Err(reason) => self.fetch_error = Some(reason),
         }
     }
@@ -290,7 +294,10 @@ impl<'a> HookSession<'a> {
                 CallOutcome::Need(Need::LeaderSettings(change)) => {
                     return Err(ControllerRequest::LeaderSettings { call: self.last_call + 1, change });
                 }
-                CallOutcome::Need(Need::Secret(need)) => return Err(ControllerRequest::Secret(need)),
+                CallOutcome::Need(Need::Secret(need)) => {
+                    self.contents.note_request(&need);
+                    return Err(ControllerRequest::Secret(need));
+                }
                 CallOutcome::Need(Need::Resource(need)) => return Err(ControllerRequest::Resource(need)),
                 CallOutcome::Need(Need::File(path)) => {
                     let found = read_file(&absolute(&cwd, &path));
@@ -311,6 +318,10 @@ impl<'a> HookSession<'a> {
                 id,
                 at_ms,
                 pid,
+                args: self.contents.arguments_without_contents(&tool, &args, code),
+                keys: self.contents.take_read(),
+                error: (code != 0 && tool == SECRET_GET)
+                    .then(|| String::from_utf8_lossy(&reply.stderr).into()),
                 confidential_tool: tool,
                 is_leader,
                 code,
@@ -340,13 +351,18 @@ impl<'a> HookSession<'a> {
             code: reply.code,
             stdout: StoredBytes::new(&reply.stdout),
             stderr: StoredBytes::new(&reply.stderr),
+            masked: None,
         };
+        match self.has_unknown_contents {
+            true => call.hide(),
+            false => call.mask(&self.contents.mask),
+        }
         let file_bytes: usize = call.files.values().flatten().map(|file| file.as_slice().len()).sum();
         let is_long = frame.len() + file_bytes + answer_bytes > LITERAL_BYTES_MAX;
         if !has_effect && is_long && reply.code != 0 {
             call.replace_inputs_by_digest(frame);
         } else if !has_effect && answer_bytes > LITERAL_BYTES_MAX {
-            call.stdout = StoredBytes::digest(&reply.stdout);
+            call.replace_stdout_by_digest();
         }
         let only_logs = reply.reports.iter().all(ReportContent::is_log_line);
         let bytes_max = if changes || !only_logs { CALLS_WITH_EFFECT_BYTES_MAX } else { CALLS_BYTES_MAX };
@@ -360,6 +376,32 @@ impl<'a> HookSession<'a> {
         let answer = done(&reply);
         self.add_reports(call.at_ms, reply.reports);
         Ok(answer)
+    }
+
+    /// Repeats the effect of a call whose inputs are not stored.
+    fn replay_confidential(&mut self, call: &ConfidentialCall) {
+        self.has_unknown_contents = true;
+        self.last_call = call.call;
+        self.context.restrict_leadership(call.is_leader);
+        if let Some(effect) = &call.effect {
+            self.context.writes.secrets.extend(effect.secrets.clone());
+            self.context.writes.secrets.retain(|secret, _| !effect.dropped.contains(secret));
+            if effect.printed.is_none() {
+                return;
+            }
+            let printed = StoredBytes::new(effect.printed.as_deref().unwrap_or_default().as_bytes());
+            self.answered.insert(call.id.clone(), (call.code, printed, StoredBytes::new(b"")));
+        }
+    }
+
+    /// Stores what people are shown of the context, if it contains a known content.
+    fn mask_context(&self) {
+        if !self.contents.mask.is_empty()
+            && let Some(run_folder) = self.calls.run_folder()
+            && let Err(error) = masked_context::store(run_folder, &self.contents.mask)
+        {
+            tracing::error!("cannot store what is shown of the context: {error}");
+        }
     }
 
     /// Stores the effect of a call that may concern the content of a secret, and answers it.
@@ -376,7 +418,7 @@ impl<'a> HookSession<'a> {
             before.secrets.keys().filter(|secret| !after.contains_key(secret)).copied().collect();
         if !secrets.is_empty() || !dropped.is_empty() {
             // secret-get prints a content, and may change which revision the unit reads: it is answered anew
-            let is_repeatable = line.confidential_tool != "secret-get";
+            let is_repeatable = line.confidential_tool != SECRET_GET;
             let printed = is_repeatable.then(|| String::from_utf8_lossy(&reply.stdout).into_owned());
             line.effect = Some(SecretEffect { printed, secrets, dropped });
         }
@@ -427,74 +469,4 @@ impl<'a> HookSession<'a> {
 /// The reply frame with the output and the exit code of a tool.
 fn done(ToolReply { code, stdout, stderr, .. }: &ToolReply) -> Vec<u8> {
     encode(ReplyFrame::Done { code: *code, stdout, stderr })
-}
-
-/// The absolute path of a file that a tool names, as Juju's tools show it in messages: relative to the working
-/// directory of the client, without `.` and `..`.
-fn absolute(cwd: &Path, path: &str) -> PathBuf {
-    let path = expand(path);
-    if path.is_absolute() {
-        return path;
-    }
-    let mut clean = PathBuf::new();
-    for part in cwd.join(path).components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => drop(clean.pop()),
-            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => clean.push(part),
-        }
-    }
-    clean
-}
-
-/// Expands `~/` to the home of the agent's user, which is the charm's user.
-fn expand(path: &str) -> PathBuf {
-    match (path.strip_prefix("~/"), std::env::var_os("HOME")) {
-        (Some(rest), Some(home)) => Path::new(&home).join(rest),
-        (Some(_), None) | (None, _) => PathBuf::from(path),
-    }
-}
-
-/// The text of Go's os package for an error, which charms match.
-fn go_error_text(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::NotFound => "no such file or directory".to_owned(),
-        io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
-        io::ErrorKind::IsADirectory => "is a directory".to_owned(),
-        _ => error.to_string(),
-    }
-}
-
-/// Opens a regular file. Anything else is refused, because a pipe would block the agent.
-fn open_regular_file(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    let file = options.custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits()).open(path)?;
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::other("not a regular file")),
-    }
-}
-
-fn write_file(path: &Path, bytes: &[u8]) -> Result<(), String> {
-    open_regular_file(OpenOptions::new().write(true).create(true).truncate(true).mode(0o644), path)
-        .and_then(|mut file| file.write_all(bytes))
-        .map_err(|error| open_error(path, &error))
-}
-
-/// The message of Go's os package for a file that cannot be opened.
-fn open_error(path: &Path, error: &io::Error) -> String {
-    format!("open {}: {}", path.display(), go_error_text(error))
-}
-
-fn read_file(path: &Path) -> Result<Vec<u8>, String> {
-    let read = || {
-        let mut bytes = Vec::new();
-        open_regular_file(OpenOptions::new().read(true), path)?
-            .take(FILE_BYTES_MAX + 1)
-            .read_to_end(&mut bytes)?;
-        match bytes.len() as u64 > FILE_BYTES_MAX {
-            true => Err(io::Error::other("file too large")),
-            false => Ok(bytes),
-        }
-    };
-    read().map_err(|error: io::Error| open_error(path, &error))
 }

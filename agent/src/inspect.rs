@@ -15,6 +15,8 @@ use anyhow::{Context, Result};
 use api::text::cause::{Times, hint, sentence};
 use api::text::start_reason;
 use charms::yaml;
+use hook_client::shim;
+use host::process::Process;
 use serde_json::json;
 use state::terms::cause::Cause;
 use state::terms::health::{Fault, UnitHealth};
@@ -124,7 +126,7 @@ pub async fn why(dir: &Path, program: Result<PathBuf>) -> Result<String> {
     if let (true, Step::Started(run)) = (is_running, &local.step) {
         let reason = start_reason::describe(&run.reason);
         let running = format!("{name}: running {} (run {}): {reason}\n", run.operation, run.number);
-        return Ok(first + &running + &last);
+        return Ok(first + &running + &process_lines(&folder, run.number) + &last);
     }
     let agent_causes = if is_running { Vec::new() } else { missing_agent_causes(&folder, name, program) };
     if view.is_none() && !agent_causes.is_empty() {
@@ -148,6 +150,18 @@ pub async fn why(dir: &Path, program: Result<PathBuf>) -> Result<String> {
     Ok(first + &text(&agent_causes, &now) + &next + &last)
 }
 
+/// Two lines about the process of a run: where it is, and what ends it. None if it has no process.
+fn process_lines(folder: &UnitFolder, run: u64) -> String {
+    let run_folder = folder.run(run);
+    let Some(process) = Process::read_alive(&run_folder.join(shim::HOOK_PID)) else { return String::new() };
+    let (record, unit) = (run_folder.display(), folder.root().display());
+    format!(
+        "  process: {}, record: {record}\n  hint: what it has called so far: pintle-agent show-run {unit} {run}; to end it: \
+         pintle-agent stop-hook {unit}\n",
+        process.pid
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use crate::inspect::*;
@@ -155,7 +169,6 @@ mod tests {
     use crate::ports::UnitStorage;
     use api::machine_folder::AGENT_PID;
     use api::{AgentConfig, AgentKind};
-    use host::process::Process;
     use state::terms::cause::{Actor, Duty, Entity};
     use state::terms::names::Uuid;
     use state::terms::operation::{Hook, Operation};
@@ -235,8 +248,9 @@ mod tests {
     async fn a_state_of_another_format_is_named_although_it_cannot_be_read() {
         let (_dir, folder) = configured().await;
         let state = std::fs::read_to_string(folder.file(journal::STATE)).expect("the file exists");
-        let body = state.split_once('\n').expect("a checksum").1.replacen("format: 1", "format: 2", 1);
-        let newer = host::digest::with_checksum(&body);
+        let document = state.strip_prefix(journal::STATE_HEAD).expect("it says what it is");
+        let body = document.split_once('\n').expect("a checksum").1.replacen("format: 1", "format: 2", 1);
+        let newer = format!("{}{}", journal::STATE_HEAD, host::digest::with_checksum(&body));
         std::fs::write(folder.file(journal::STATE), newer).expect("written");
         std::fs::write(folder.file("agent.log"), "ERROR its format is 2\nhint: update\n").expect("written");
         let fault = Fault::FolderFormat;

@@ -26,6 +26,13 @@ use std::sync::Arc;
 /// document would treat it as a torn tail (ARCHITECTURE.md, Compatibility).
 pub const FORMAT: u32 = 1;
 
+/// The beginning of `state.yaml` in every format, for a person who opens it. The checksum follows.
+pub const STATE_HEAD: &str = "\
+# The state of one unit of Pintle as of the start of its journal; journal.yaml has what has changed since.
+# The complete state is printed by: pintle-agent show FOLDER
+# The unit agent writes this file. One that is changed by hand is set aside as damaged.
+";
+
 #[derive(Serialize, Deserialize)]
 struct StateFile {
     /// The first line of the document in every format, so that it can be read without the rest ([`format_of`]).
@@ -115,7 +122,7 @@ enum Unreadable {
 
 /// The undamaged document of `state.yaml`, which has the format [`FORMAT`].
 fn state_document(bytes: &[u8]) -> Result<&str, Unreadable> {
-    let document = verified(bytes).ok_or(Unreadable::Corrupt)?;
+    let document = bytes.strip_prefix(STATE_HEAD.as_bytes()).and_then(verified).ok_or(Unreadable::Corrupt)?;
     match format_of(document) {
         Some(FORMAT) => Ok(document),
         Some(format) => Err(Unreadable::OtherFormat { format }),
@@ -239,7 +246,7 @@ pub async fn load<F: FolderFiles>(files: &F) -> Result<Loaded, DiskError> {
 async fn compact<F: FolderFiles>(files: &F, index: u64, local: &Local) -> Result<(), DiskError> {
     let state = StateFile { format: FORMAT, index, local: local.clone() };
     let body = yaml::to_string(&state).expect("the stored state is plain data");
-    files.replace(STATE, with_checksum(&body).as_bytes()).await?;
+    files.replace(STATE, format!("{STATE_HEAD}{}", with_checksum(&body)).as_bytes()).await?;
     files.replace(JOURNAL, b"").await
 }
 

@@ -165,9 +165,7 @@ fn refuse_within_hook(data: &Path) -> Result<(), Refused> {
 
 /// The folder of the run that was started last.
 fn newest_run(folder: &UnitFolder) -> Option<PathBuf> {
-    let entries = std::fs::read_dir(folder.runs()).into_iter().flatten().flatten();
-    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u64>().ok());
-    numbers.max().map(|number| folder.run(number))
+    folder.kept_runs().pop().map(|(_, path)| path)
 }
 
 fn has_context(run_folder: &Path, digest: &str) -> bool {

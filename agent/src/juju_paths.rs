@@ -1,4 +1,4 @@
-//! Creates and removes the paths of Juju that charms expect on a machine: `/var/lib/juju`, `jujud version` in its
+//! Creates and removes the paths of Juju that charms expect on a machine (and the script that runs the agent): `/var/lib/juju`, `jujud version` in its
 //! tools, and `/usr/bin/juju-exec`.
 //!
 //! A local machine, which is a folder of another host, has no paths outside this folder. On other machines (containers
@@ -9,7 +9,7 @@
 
 use crate::folder::{UnitFolder, public_dir};
 use anyhow::{Context, Result};
-use api::machine_folder::DATA_DIR;
+use api::machine_folder::{AGENT_SCRIPT, DATA_DIR};
 use host::file::{ignore_not_found, write_atomic};
 use host::shell;
 use std::fs;
@@ -34,6 +34,7 @@ pub fn provide(data: &Path, machine: &str) -> Result<()> {
     public_dir(&tools).and_then(|()| public_dir(&folder)).with_context(|| folder.display().to_string())?;
     write_script(&folder.join("jujud"), &jujud_script())?;
     write_exec_scripts(&tools, data)?;
+    write_script(&data.join(AGENT_SCRIPT), &agent_script())?;
     if data == Path::new(DATA_DIR) {
         public_dir(data)?;
         create_link(Path::new(JUJU_DIR), data)?;
@@ -59,6 +60,15 @@ pub fn write_exec_scripts(tools: &Path, data: &Path) -> Result<()> {
         write_script(&tools.join(name), &script)?;
     }
     Ok(())
+}
+
+/// The program through which commands of a person reach the agent of a machine: its path differs between machines.
+fn agent_script() -> String {
+    let program = crate::installed_programs::agent_program().display().to_string();
+    format!(
+        "#!/bin/sh\n# Provided by Pintle: the agent of this machine.\nexec {} \"$@\"\n",
+        shell::quote(&program)
+    )
 }
 
 /// Writes a program that every user may run.

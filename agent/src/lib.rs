@@ -18,7 +18,7 @@
 //! * how unit agents are kept running: `unit_supervisor`, `deployer`, `service`, `sd_notify`, `reboot`,
 //!   `reboot_request`;
 //! * the start and the end of a machine: `enrolment`, `uninstall`;
-//! * output for the operator: `inspect`, `follow_runs`, `observation`, `disk_usage`, `fault`, `outage`.
+//! * output for the operator: `inspect`, `follow_runs`, `recorded_runs`, `observation`, `disk_usage`, `fault`, `outage`.
 
 #[cfg(test)]
 #[path = "../../tests/support/src/skipped.rs"]
@@ -51,6 +51,7 @@ pub mod outage;
 pub mod ports;
 pub mod reboot;
 pub mod reboot_request;
+pub mod recorded_runs;
 pub mod requested_commands;
 pub mod sd_notify;
 pub mod service;

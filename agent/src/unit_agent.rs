@@ -19,6 +19,7 @@ mod watcher;
 
 pub use agent_state::AgentState;
 pub use end::UnitAgentEnd;
+pub use fetch::no_answer_in_time;
 
 use crate::outage::{Channel, LINK_BACKOFF};
 use crate::ports::{CharmHost, Clock, DiskError, UnitStorage};

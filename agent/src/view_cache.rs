@@ -8,6 +8,7 @@
 
 use crate::folder_port::FolderFiles;
 use host::digest::{checksum, verified, with_checksum};
+use host::escape::json_as_yaml;
 use serde::{Deserialize, Serialize};
 use state::terms::names::RelationNumber;
 use state::unit::relation_view::RelationView;
@@ -33,7 +34,8 @@ fn relation_file(relation: RelationNumber) -> String {
 /// Returns the checksum of the text and the file.
 fn encode(value: &impl Serialize) -> (String, Vec<u8>) {
     // JSON is valid YAML; one value per line is readable
-    let body = serde_json::to_string_pretty(value).expect("views are plain data") + "\n";
+    let json = serde_json::to_string_pretty(value).expect("views are plain data") + "\n";
+    let body = json_as_yaml(&json);
     (checksum(body.as_bytes()), with_checksum(&body).into_bytes())
 }
 

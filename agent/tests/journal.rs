@@ -4,7 +4,7 @@
 //! leads to a fresh unit or to a state that never existed.
 
 use agent::folder_port::FolderFiles;
-use agent::journal::{self, JOURNAL, Journal, Loaded, STATE};
+use agent::journal::{self, JOURNAL, Journal, Loaded, STATE, STATE_HEAD};
 use agent::ports::{DiskError, UnitStorage};
 use agent::view_cache::ViewCache;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
@@ -205,7 +205,8 @@ fn every_cut_is_survived() {
 fn a_folder_of_another_format_is_refused_and_not_changed() {
     let (folder, _) = unit_files();
     let state = String::from_utf8(folder.0.borrow()[STATE].clone()).expect("YAML is text");
-    let (_, body) = state.split_once('\n').expect("a checksum comes first");
+    let document = state.strip_prefix(STATE_HEAD).expect("the file says first what it is");
+    let (_, body) = document.split_once('\n').expect("a checksum comes next");
     let (current, rest) = body.split_once('\n').expect("the format comes next");
     assert_eq!(current, format!("format: {}", journal::FORMAT));
     let formats = [0, journal::FORMAT + 1];
@@ -213,7 +214,10 @@ fn a_folder_of_another_format_is_refused_and_not_changed() {
     for (format, rest) in formats.into_iter().flat_map(|format| rests.map(|rest| (format, rest))) {
         let body = format!("format: {format}\n{rest}");
         let sum = &host::digest::sha256(body.as_bytes())[..16];
-        folder.0.borrow_mut().insert(STATE.to_owned(), format!("# checksum {sum}\n{body}").into_bytes());
+        folder
+            .0
+            .borrow_mut()
+            .insert(STATE.to_owned(), format!("{STATE_HEAD}# checksum {sum}\n{body}").into_bytes());
         let before = folder.0.borrow().clone();
         let found = block_on(journal::load(&&folder)).expect("they are read");
         assert!(matches!(found, Loaded::OtherFormat { format: found } if found == format), "{found:?}");

@@ -69,3 +69,31 @@ fn the_next_agent_has_the_changes_of_secrets_and_no_content() {
     let listed = frame(4, "secret-ids", &["--format", "json"]);
     assert_eq!(printed(second.answer(&listed, None)), (0, ids, String::new()));
 }
+
+/// People are shown the calls of a run after it. A later agent repeats them, so that they are stored unchanged beside it.
+#[test]
+fn a_content_in_a_later_call_is_stored_for_the_next_agent_and_masked_for_people() {
+    let run = tempfile::tempdir().unwrap();
+    let mut first = session(run.path());
+    add(&mut first, 1);
+    let set = frame(2, "state-set", &[&format!("copy={CANARY}")]);
+    assert_eq!(printed(first.answer(&set, None)).0, 0);
+    let get = frame(3, "state-get", &["copy"]);
+    assert_eq!(printed(first.answer(&get, None)), (0, format!("{CANARY}\n"), String::new()));
+    let calls = std::fs::read_to_string(run.path().join("calls.yaml")).unwrap();
+    let line = |number: usize| {
+        serde_json::from_str::<serde_json::Value>(&calls.lines().nth(number).unwrap()[2..]).unwrap()
+    };
+    let placeholder = format!("SECRET({} value)", id(1));
+    assert_eq!(line(0)["args"], serde_json::json!(["--owner", "unit", "value=*****"]));
+    assert_eq!(line(1)["args"], serde_json::json!([format!("copy={CANARY}")]));
+    assert_eq!(line(1)["masked"]["args"], serde_json::json!([format!("copy={placeholder}")]));
+    assert_eq!(line(2)["masked"]["stdout"], serde_json::json!(format!("{placeholder}\n")));
+
+    let mut second = session(run.path());
+    assert!(second.replay(&CallsFile::read(run.path()).expect("whole lines")), "the answers are the same");
+    assert_eq!(printed(second.answer(&frame(4, "state-get", &["copy"]), None)).1, format!("{CANARY}\n"));
+    let calls = std::fs::read_to_string(run.path().join("calls.yaml")).unwrap();
+    let hidden: serde_json::Value = serde_json::from_str(&calls.lines().nth(3).unwrap()[2..]).unwrap();
+    assert_eq!(hidden["masked"]["stdout"], "*****", "this agent does not know what it has to mask");
+}

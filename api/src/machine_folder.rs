@@ -7,6 +7,8 @@
 pub const DATA_DIR: &str = "/var/lib/pintle";
 /// In a data folder of `pintle up`: the folders of its machines, which are named by the uuids of the machines.
 pub const MACHINES_DIR: &str = "machines";
+/// The script that runs `pintle-agent`, wherever it is installed on the machine.
+pub const AGENT_SCRIPT: &str = "tools/pintle-agent";
 /// The folder of the folders of the units, which are named by the tags of the units.
 pub const AGENTS_DIR: &str = "agents";
 /// The folder of quarantined units: the controller has no record of them, and another unit has their name. No

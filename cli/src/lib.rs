@@ -22,6 +22,7 @@ pub mod output;
 pub mod progress;
 pub mod query;
 pub mod render;
+pub mod running_hook;
 pub mod session;
 pub mod supervisor;
 pub mod terminal_escape;

@@ -193,13 +193,22 @@ impl Host {
         assert!(status.is_ok_and(|status| status.success()), "kill -s {signal} {pid}");
     }
 
+    /// Returns the folder of a run of a unit, while it is kept.
+    pub fn run_folder(&self, unit: &str, run: u64) -> Option<PathBuf> {
+        let entries = std::fs::read_dir(self.unit_folder(unit)?.join("hooks")).ok()?.flatten();
+        let is_it = |path: &PathBuf| {
+            path.file_name().and_then(|name| run_number(&name.to_string_lossy())) == Some(run)
+        };
+        entries.map(|entry| entry.path()).find(is_it)
+    }
+
     /// Returns the hook runs of a unit in order, number and operation, as stored in their folders.
     pub fn runs(&self, unit: &str) -> Vec<(u64, String)> {
         let Some(folder) = self.unit_folder(unit) else { return Vec::new() };
         let entries = std::fs::read_dir(folder.join("hooks")).into_iter().flatten().flatten();
         let mut runs: Vec<(u64, String)> = entries
             .filter_map(|entry| {
-                let number = entry.file_name().to_string_lossy().parse().ok()?;
+                let number = run_number(&entry.file_name().to_string_lossy())?;
                 let text = std::fs::read_to_string(entry.path().join("context.yaml")).ok()?;
                 let context: Value = serde_json::from_str(&text).ok()?;
                 Some((number, context["operation"].as_str()?.to_owned()))
@@ -247,6 +256,11 @@ fn command_output(output: Output) -> CommandOutput {
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
     }
+}
+
+/// The number in the name of the folder of a run: `000041-config-changed`.
+fn run_number(folder: &str) -> Option<u64> {
+    folder.split('-').next()?.parse().ok()
 }
 
 /// Returns whether this process runs as root.

@@ -40,7 +40,7 @@ impl LocalCharmHost {
             return Err(RunExit::Missing);
         }
         let Some(path) = context.trigger.dispatch_path() else {
-            return Ok(self.folder.run(run.number).join(SCRIPT));
+            return Ok(self.folder.new_run(run).join(SCRIPT));
         };
         match self.program(&path) {
             Dispatch::Run(program) => Ok(self.folder.charm().join(program)),
@@ -141,7 +141,7 @@ impl CharmHost for LocalCharmHost {
             Ok(gated) => gated.open_gate(),
             Err(exit) => return HookResult::without_writes(exit),
         };
-        let run_folder = self.folder.run(run.number);
+        let run_folder = self.folder.started_run(run);
         let digest = host::digest::sha256(context.id.as_bytes());
         let (on_report, is_leader) =
             (|report: &RunReport| hook_host.report(report), || hook_host.is_leader());
@@ -164,12 +164,15 @@ impl CharmHost for LocalCharmHost {
 
     async fn reattach(&self, run: &Run, hook_host: &impl HookHost) -> Option<HookResult> {
         let result = self.reattach_run(run, hook_host).await;
+        if result.is_none() {
+            self.delete_unmasked_output(run);
+        }
         self.context_state.send_replace(ContextState::Closed);
         result
     }
 
     async fn stop(&self, run: &Run, has_run_ended: &Cell<bool>) {
-        end_processes(&self.folder.run(run.number), has_run_ended).await;
+        end_processes(&self.folder.started_run(run), has_run_ended).await;
     }
 
     fn clean_up(&self) {

@@ -24,7 +24,7 @@ use std::rc::Rc;
 impl LocalCharmHost {
     /// See [`CharmHost::reattach`](crate::ports::CharmHost::reattach).
     pub(super) async fn reattach_run(&self, run: &Run, hook_host: &impl HookHost) -> Option<HookResult> {
-        let run_folder = self.folder.run(run.number);
+        let run_folder = self.folder.started_run(run);
         // A shim holds the hook lock from before its pid file exists until it ends:
         // 1. The shim was started, and the agent died before the shim wrote a file: only the lock shows the
         //    shim.

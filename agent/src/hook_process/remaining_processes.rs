@@ -15,8 +15,7 @@ use host::process::Process;
 use nix::sys::signal::Signal;
 use state::unit::environment::MACHINE_RUN_ID;
 use std::cell::Cell;
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -33,6 +32,10 @@ const GRACE: Duration = Duration::from_secs(5);
 /// A process that has not ended this long after its first SIGKILL hangs in a system call. This is logged, and the run
 /// continues to wait for it.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a person waits for the end of a hook: its grace, the time in which a killed process ends, and that of its shim,
+/// rounded up.
+const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Polls to wait for a process whose environment is still empty. An exec takes microseconds, and longer on a stopped or
 /// overloaded machine. A process without an environment looks the same for ever, so it is ignored after 100 polls: 2 s.
@@ -77,11 +80,9 @@ pub async fn kill_remaining_processes(run_folder: &Path) {
 /// Kills the processes of runs that the stored state does not know, because the state was deleted or an older one was put
 /// back: nobody would read their outcomes, and they would hold the hook lock. `started_run` is the one that it knows.
 pub async fn kill_unknown_runs(folder: &UnitFolder, started_run: Option<u64>) {
-    let known = started_run.map(|number| folder.run(number));
-    for entry in fs::read_dir(folder.runs()).into_iter().flatten().flatten() {
-        let run_folder = entry.path();
+    for (number, run_folder) in folder.kept_runs() {
         let is_alive = Process::read_alive(&run_folder.join(shim::SHIM_PID)).is_some();
-        if is_alive && known.as_ref() != Some(&run_folder) && read_outcome(&run_folder).is_none() {
+        if is_alive && Some(number) != started_run && read_outcome(&run_folder).is_none() {
             let reason = "the stored state does not know this run";
             tracing::warn!("{}: its processes are killed: {reason}", run_folder.display());
             kill_remaining_processes(&run_folder).await;
@@ -139,6 +140,38 @@ pub(super) async fn end_processes(run_folder: &Path, has_run_ended: &Cell<bool>)
         tokio::time::sleep(PROCESS_POLL_INTERVAL).await;
     }
     tracing::error!("{}: a cancelled process does not end", run_folder.display());
+}
+
+/// Ends the processes of the run of a unit that runs now, as a person requests it: it fails, as if it had been killed.
+/// Returns a line that names it. The unit agent need not run.
+///
+/// # Errors
+/// If nothing runs, or its processes do not end.
+pub async fn stop_running(unit: &Path) -> anyhow::Result<String> {
+    let folder = UnitFolder::new(unit.to_path_buf());
+    let Some((number, run_folder)) = running(&folder) else {
+        anyhow::bail!("cannot stop a hook of {}: no hook runs", folder.tag());
+    };
+    let operation = read_run_file(&run_folder).map(|run_file| run_file.operation).unwrap_or_default();
+    let ended = async {
+        // a hook that has not started yet is waited for
+        end_processes(&run_folder, &Cell::new(false)).await;
+        while read_outcome(&run_folder).is_none() && running(&folder).is_some() {
+            tokio::time::sleep(PROCESS_POLL_INTERVAL).await;
+        }
+    };
+    if tokio::time::timeout(STOP_TIMEOUT, ended).await.is_err() {
+        anyhow::bail!("cannot stop {operation} (run {number}) of {}: it does not end", folder.tag());
+    }
+    Ok(format!("{}: stopped {operation} (run {number})\n", folder.tag()))
+}
+
+/// The run of a unit whose processes run, with its folder.
+pub fn running(folder: &UnitFolder) -> Option<(u64, PathBuf)> {
+    let (number, run_folder) = folder.kept_runs().pop()?;
+    let is_alive = |file| Process::read_alive(&run_folder.join(file)).is_some();
+    let is_running = is_alive(shim::SHIM_PID) || is_alive(shim::HOOK_PID);
+    (is_running && read_outcome(&run_folder).is_none()).then_some((number, run_folder))
 }
 
 fn context_digest(run_folder: &Path) -> Option<String> {

@@ -6,6 +6,7 @@
 
 use crate::fault;
 use hook_client::shim;
+use host::escape::json_as_yaml;
 use serde::{Deserialize, Serialize};
 use state::terms::start_reason::StartReason;
 use state::unit::hook_context::HookContext;
@@ -17,20 +18,20 @@ use std::path::Path;
 use std::time::SystemTime;
 
 /// The file that holds the [`RunFile`], in the folder of a run: JSON, which is valid YAML.
-const CONTEXT_FILE: &str = "context.yaml";
+pub(crate) const CONTEXT_FILE: &str = "context.yaml";
 
 /// `context.yaml`: what a later agent needs to answer the tools of this run, and, for people, what was run, why, and from
 /// which view. Who knows the id of the context may call tools, so only its digest is stored.
 #[derive(Serialize, Deserialize)]
 pub struct RunFile {
-    pub(super) operation: String,
-    pub(super) reason: StartReason,
-    pub(super) position: Option<state::terms::position::Position>,
-    pub(super) context_digest: String,
+    pub(crate) operation: String,
+    pub(crate) reason: StartReason,
+    pub(crate) position: Option<state::terms::position::Position>,
+    pub(crate) context_digest: String,
     /// The boot in which the run started. After another boot no unsynced file is reliable: the outcome may
     /// exist while the calls are lost.
-    pub(super) boot: String,
-    pub(super) context: HookContext,
+    pub(crate) boot: String,
+    pub(crate) context: HookContext,
 }
 
 impl RunFile {
@@ -56,7 +57,7 @@ impl RunFile {
     pub fn write(&self, run_folder: &Path) -> io::Result<()> {
         // JSON is valid YAML; one value per line is readable
         let text = serde_json::to_string_pretty(self).expect("contexts are plain data");
-        create_file(&run_folder.join(CONTEXT_FILE), text.as_bytes(), 0o600)
+        create_file(&run_folder.join(CONTEXT_FILE), json_as_yaml(&text).as_bytes(), 0o600)
     }
 }
 

@@ -43,9 +43,7 @@ pub(super) fn mark_failed(run_folder: &Path) {
 }
 
 fn measure_all(folder: &UnitFolder) -> BTreeMap<u64, RunFolder> {
-    let entries = fs::read_dir(folder.runs()).into_iter().flatten().flatten();
-    let run = |entry: fs::DirEntry| Some((entry.file_name().to_str()?.parse().ok()?, measure(&entry.path())));
-    entries.filter_map(run).collect()
+    folder.kept_runs().into_iter().map(|(number, path)| (number, measure(&path))).collect()
 }
 
 /// A run folder contains files only.

@@ -6,11 +6,13 @@
 mod call_text;
 
 pub use call_text::ShownCall;
+use host::escape::json_as_yaml;
 use host::file::ignore_not_found;
 use serde::{Deserialize, Serialize};
 use state::terms::secret::SecretId;
 use state::terms::settings::Bag;
 use state::unit::relation_view::BagRequest;
+use state::unit::secret_mask::SecretMask;
 use state::unit::secrets::SecretWrites;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -26,8 +28,12 @@ pub const CALLS_BYTES_MAX: u64 = 32 << 20;
 pub const CALLS_WITH_EFFECT_BYTES_MAX: u64 = 128 << 20;
 /// The part of a failed call's output and tool name that is stored if the call is long: enough to recognise it.
 const EXCERPT_BYTES: usize = 200;
+/// What people are shown instead of a content of a secret.
+pub(crate) const HIDDEN: &str = "*****";
+/// The tool that reads a content and is given none.
+pub(super) const SECRET_GET: &str = "secret-get";
 /// The file of the calls, in the folder of the run.
-pub(super) const CALLS: &str = "calls.yaml";
+pub(crate) const CALLS: &str = "calls.yaml";
 
 /// Bytes that are stored as text if they are valid UTF-8, so that they are readable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,19 +51,19 @@ pub enum StoredBytes {
 }
 
 impl StoredBytes {
-    pub(super) fn new(bytes: &[u8]) -> StoredBytes {
+    pub(crate) fn new(bytes: &[u8]) -> StoredBytes {
         match std::str::from_utf8(bytes) {
             Ok(text) => StoredBytes::Text(text.to_owned()),
             Err(_) => StoredBytes::Raw { bytes: bytes.to_vec() },
         }
     }
-    pub(super) fn from_vec(bytes: Vec<u8>) -> StoredBytes {
+    pub(crate) fn from_vec(bytes: Vec<u8>) -> StoredBytes {
         match String::from_utf8(bytes) {
             Ok(text) => StoredBytes::Text(text),
             Err(error) => StoredBytes::Raw { bytes: error.into_bytes() },
         }
     }
-    pub(super) fn digest(bytes: &[u8]) -> StoredBytes {
+    pub(crate) fn digest(bytes: &[u8]) -> StoredBytes {
         StoredBytes::Digest { sha256: host::digest::sha256(bytes), length: bytes.len() }
     }
     /// The beginning of the bytes, as text.
@@ -65,14 +71,14 @@ impl StoredBytes {
         StoredBytes::Text(String::from_utf8_lossy(&bytes[..bytes.len().min(EXCERPT_BYTES)]).into_owned())
     }
     /// The bytes; none if only their digest is stored.
-    pub(super) fn as_slice(&self) -> &[u8] {
+    pub(crate) fn as_slice(&self) -> &[u8] {
         match self {
             StoredBytes::Text(text) => text.as_bytes(),
             StoredBytes::Raw { bytes } => bytes,
             StoredBytes::Digest { .. } => &[],
         }
     }
-    pub(super) fn is(&self, other: &[u8]) -> bool {
+    pub(crate) fn is(&self, other: &[u8]) -> bool {
         match self {
             StoredBytes::Digest { .. } => *self == StoredBytes::digest(other),
             StoredBytes::Text(_) | StoredBytes::Raw { .. } => self.as_slice() == other,
@@ -83,76 +89,155 @@ impl StoredBytes {
 /// One answered call in `calls.yaml`: the inputs, so that the context can be rebuilt, and the answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AnsweredCall {
-    pub(super) call: u32,
-    pub(super) id: String,
-    pub(super) at_ms: i64,
+    pub(crate) call: u32,
+    pub(crate) id: String,
+    pub(crate) at_ms: i64,
     /// The process that called. None if the kernel did not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) pid: Option<i32>,
-    pub(super) tool: String,
-    pub(super) args: Vec<StoredBytes>,
-    pub(super) cwd: StoredBytes,
+    pub(crate) pid: Option<i32>,
+    pub(crate) tool: String,
+    pub(crate) args: Vec<StoredBytes>,
+    pub(crate) cwd: StoredBytes,
     /// Whether the unit led when the call was answered.
-    pub(super) is_leader: bool,
+    pub(crate) is_leader: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) stdin: Option<StoredBytes>,
+    pub(crate) stdin: Option<StoredBytes>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) files: BTreeMap<String, Result<StoredBytes, String>>,
+    pub(crate) files: BTreeMap<String, Result<StoredBytes, String>>,
     /// The digest of the whole request of a failed call, whose inputs are not stored: nothing depends on them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) request_digest: Option<StoredBytes>,
-    pub(super) code: u8,
-    pub(super) stdout: StoredBytes,
-    pub(super) stderr: StoredBytes,
+    pub(crate) request_digest: Option<StoredBytes>,
+    pub(crate) code: u8,
+    pub(crate) stdout: StoredBytes,
+    pub(crate) stderr: StoredBytes,
+    /// What people are shown of the call, if its inputs or its answer contain the content of a secret that the hook had
+    /// read or written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) masked: Option<MaskedCall>,
+}
+
+/// The inputs and the answer of a call in which the contents of secrets are masked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct MaskedCall {
+    pub(crate) args: Vec<StoredBytes>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) stdin: Option<StoredBytes>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) files: BTreeMap<String, Result<StoredBytes, String>>,
+    pub(crate) stdout: StoredBytes,
+    pub(crate) stderr: StoredBytes,
 }
 
 impl AnsweredCall {
+    /// Notes what people are shown of the call. The call itself is stored unchanged, because a later agent repeats it.
+    pub(crate) fn mask(&mut self, secrets: &SecretMask) {
+        if secrets.is_empty() {
+            return;
+        }
+        let masked = |bytes: &StoredBytes| match bytes {
+            StoredBytes::Text(text) => secrets.masked(text).map_or_else(|| bytes.clone(), StoredBytes::Text),
+            StoredBytes::Raw { .. } | StoredBytes::Digest { .. } => bytes.clone(),
+        };
+        let file = |(path, found): (&String, &Result<StoredBytes, String>)| {
+            (path.clone(), found.as_ref().map(masked).map_err(Clone::clone))
+        };
+        let shown = MaskedCall {
+            args: self.args.iter().map(masked).collect(),
+            stdin: self.stdin.as_ref().map(masked),
+            files: self.files.iter().map(file).collect(),
+            stdout: masked(&self.stdout),
+            stderr: masked(&self.stderr),
+        };
+        let unmasked = MaskedCall {
+            args: self.args.clone(),
+            stdin: self.stdin.clone(),
+            files: self.files.clone(),
+            stdout: self.stdout.clone(),
+            stderr: self.stderr.clone(),
+        };
+        self.masked = (shown != unmasked).then_some(shown);
+    }
+
+    /// Hides the whole call from people: it may contain contents of secrets that this agent does not know.
+    pub(crate) fn hide(&mut self) {
+        let hidden = || StoredBytes::Text(HIDDEN.to_owned());
+        let (args, files) = (self.args.iter().map(|_| hidden()).collect(), BTreeMap::new());
+        let (stdin, stdout, stderr) = (self.stdin.as_ref().map(|_| hidden()), hidden(), hidden());
+        self.masked = Some(MaskedCall { args, stdin, files, stdout, stderr });
+    }
+
+    /// The call as people are shown it.
+    pub(crate) fn shown(self) -> AnsweredCall {
+        let Some(MaskedCall { args, stdin, files, stdout, stderr }) = self.masked else { return self };
+        AnsweredCall { args, stdin, files, stdout, stderr, masked: None, ..self }
+    }
+
+    /// Replaces the output of a call that has changed nothing by its digest.
+    pub(crate) fn replace_stdout_by_digest(&mut self) {
+        self.stdout = StoredBytes::digest(self.stdout.as_slice());
+        if let Some(masked) = &mut self.masked {
+            masked.stdout = self.stdout.clone();
+        }
+    }
+
     /// Replaces the inputs of a failed call, and what its answer repeats of them, by the digest of its request.
-    pub(super) fn replace_inputs_by_digest(&mut self, request: &[u8]) {
+    pub(crate) fn replace_inputs_by_digest(&mut self, request: &[u8]) {
         self.request_digest = Some(StoredBytes::digest(request));
         self.tool =
             String::from_utf8_lossy(&self.tool.as_bytes()[..self.tool.len().min(EXCERPT_BYTES)]).into_owned();
         (self.args, self.stdin, self.files) = Default::default();
         self.cwd = StoredBytes::new(b"");
+        if let Some(MaskedCall { stdout, stderr, .. }) = self.masked.take() {
+            (self.stdout, self.stderr) = (stdout, stderr);
+        }
         self.stdout = StoredBytes::excerpt(self.stdout.as_slice());
         self.stderr = StoredBytes::excerpt(self.stderr.as_slice());
     }
 }
 
-/// One answered call of a tool whose inputs or output may contain the content of a secret: only its effect, in which
-/// contents are sealed. A repetition of a call without an effect is answered anew.
+/// One answered call of a tool whose inputs or output may contain the content of a secret: its arguments and its effect
+/// without the content, which is sealed. A repetition of a call without an effect is answered anew.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ConfidentialCall {
-    pub(super) call: u32,
-    pub(super) id: String,
-    pub(super) at_ms: i64,
-    pub(super) pid: Option<i32>,
-    pub(super) confidential_tool: String,
-    pub(super) is_leader: bool,
-    pub(super) code: u8,
+    pub(crate) call: u32,
+    pub(crate) id: String,
+    pub(crate) at_ms: i64,
+    pub(crate) pid: Option<i32>,
+    pub(crate) confidential_tool: String,
+    /// The arguments, without contents; none of a call that failed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) args: Vec<String>,
+    /// The placeholders of the content that was read, by key.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) keys: BTreeMap<String, String>,
+    /// What a secret-get that failed has printed on stderr.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<String>,
+    pub(crate) is_leader: bool,
+    pub(crate) code: u8,
     /// What the call has changed, and what it printed: the id of a secret, or nothing.
-    pub(super) effect: Option<SecretEffect>,
+    pub(crate) effect: Option<SecretEffect>,
 }
 
 /// The effect of a call on the buffer of the hook.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct SecretEffect {
+pub(crate) struct SecretEffect {
     /// None if it contains the content of a secret.
-    pub(super) printed: Option<String>,
-    pub(super) secrets: SecretWrites,
+    pub(crate) printed: Option<String>,
+    pub(crate) secrets: SecretWrites,
     /// Secrets that the hook had created and removes again.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub(super) dropped: BTreeSet<SecretId>,
+    pub(crate) dropped: BTreeSet<SecretId>,
 }
 
 /// A bag that was omitted from the view and that a tool has read, as `calls.yaml` stores it: every later read
 /// in this hook returns the same values, whichever agent answers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FetchedBagLine {
-    pub(super) at_ms: i64,
-    pub(super) fetched: BagRequest,
+    pub(crate) at_ms: i64,
+    pub(crate) fetched: BagRequest,
     /// None if the bag no longer existed.
-    pub(super) values: Option<Bag>,
+    pub(crate) values: Option<Bag>,
 }
 
 /// One line of `calls.yaml`.
@@ -200,6 +285,16 @@ impl CallsFile {
         CallsFile { path, file }
     }
 
+    /// The folder of the run. None without a file.
+    pub(super) fn run_folder(&self) -> Option<&Path> {
+        self.path.parent().filter(|_| !matches!(self.file, CallsFileState::Unusable))
+    }
+
+    /// No file, for a session that repeats recorded calls and answers no others.
+    pub(crate) fn closed() -> CallsFile {
+        CallsFile { path: PathBuf::new(), file: CallsFileState::Unusable }
+    }
+
     /// The calls that an earlier agent answered, without an incomplete last line. None if the file or a line of it cannot
     /// be read, so that the answers which the hook has received are unknown.
     pub fn read(run: &Path) -> Option<Vec<CallsLine>> {
@@ -210,9 +305,8 @@ impl CallsFile {
 
     /// Appends a line, unless the file would have more than `bytes_max` bytes then.
     pub fn append(&mut self, line: &impl Serialize, bytes_max: u64) -> Result<(), AppendError> {
-        let mut bytes = b"- ".to_vec();
-        serde_json::to_writer(&mut bytes, line).expect("calls are plain data");
-        bytes.push(b'\n');
+        let json = serde_json::to_string(line).expect("calls are plain data");
+        let bytes = format!("- {}\n", json_as_yaml(&json)).into_bytes();
         if matches!(self.file, CallsFileState::Absent) {
             let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&self.path)?;
             self.file = CallsFileState::Open(file);

@@ -98,8 +98,13 @@ async fn until_answered<S: UnitStorage, A: UnitAgentRequests, C: Clock, T>(
 fn no_answer(last_error: Option<&ApiError>, now_ms: i64) -> String {
     match last_error {
         Some(error) if error.code != ErrorCode::Unreachable => full_text(error, now_ms),
-        _ => format!("the controller did not answer for {} s", TOOL_REQUEST_TIMEOUT_MS / 1000),
+        _ => no_answer_in_time(),
     }
+}
+
+/// The message of a tool whose request the controller has not answered in time.
+pub fn no_answer_in_time() -> String {
+    format!("the controller did not answer for {} s", TOOL_REQUEST_TIMEOUT_MS / 1000)
 }
 
 /// Changes the leader settings while the unit leads without interruption. A retry under the same session has the number

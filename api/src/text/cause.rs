@@ -344,8 +344,8 @@ fn remedy(remedy: &Remedy, times: &Times<'_>) -> String {
         Remedy::AfterResponse => "it starts as soon as the agent responds".to_owned(),
         Remedy::Imminent => "nothing to do: the agent is about to start it".to_owned(),
         Remedy::InspectHook { unit, run, machine } => format!(
-            "it ends with its process: on machine {machine}, hooks/{run:06} of the unit's folder has its hook.pid and \
-             output.log; pintle debug-log -i {unit}"
+            "it ends with its process on machine {machine}; what it has called so far: pintle show-run {unit} {run}; to end \
+             it: pintle stop-hook {unit}"
         ),
         Remedy::RunHooksInParallel { holder } => format!(
             "one hook runs at a time on a machine: pintle why {holder}; to run them in parallel: pintle model-config \

@@ -44,7 +44,7 @@ pub fn line<'a>(source: &LogSource, text: &'a str) -> Cow<'a, str> {
 
 /// The line about earlier lines of a run that the log lacks.
 pub fn omitted_lines(count: usize, run: u64) -> String {
-    format!("{count} earlier lines are omitted; they are in hooks/{run:06}/output.log")
+    format!("{count} earlier lines are omitted; they are in hooks/{run:06}-*/output.log")
 }
 
 /// The line instead of an output in which the contents of secrets could not be masked.

@@ -1,6 +1,6 @@
 //! The list of all commands: module, help text and call of each. One file per command; `suspend_relation`, `operations`,
 //! `debug_hooks`, `add_secret`, `grant_secret` and `secrets` hold two commands each, `controllers` and `storage` three,
-//! `constraints` and `change_storage` four. `bases`, `charm_source`, `deploy_bundle`, `deploy_charm`, `removal`,
+//! `constraints` and `change_storage` four, `recorded_runs` five. `bases`, `charm_source`, `deploy_bundle`, `deploy_charm`, `removal`,
 //! `settings` and `task_results` hold code that several commands share.
 //!
 //! The recipe for a new command is in ARCHITECTURE.md. `dispatch` is called by `main`; it opens the session for the
@@ -40,6 +40,7 @@ pub mod model_defaults;
 pub mod models;
 pub mod not_offered;
 pub mod operations;
+pub mod recorded_runs;
 pub mod refresh;
 pub mod removal;
 pub mod remove_application;
@@ -76,7 +77,7 @@ pub mod why;
 
 use crate::arguments::GlobalArguments;
 use crate::command_error::CommandError;
-use crate::commands::not_offered::NOT_OFFERED;
+use crate::commands::not_offered::unknown_verb;
 use crate::data_dir::DataDir;
 use crate::output::Output;
 use crate::session::{CommandSession, explain};
@@ -180,6 +181,20 @@ pub enum Verb {
     DebugCode(debug_hooks::DebugCodeArgs),
     /// Copy files from and to machines
     Scp(scp::ScpArgs),
+    /// List the recorded hook runs of a unit
+    Runs(recorded_runs::RunsArgs),
+    /// Show a recorded run: why it ran, and what it saw, called, changed and printed
+    ShowRun(recorded_runs::ShowRunArgs),
+    /// Run a recorded hook again in a copy of the charm, with the recorded answers, and show what differs
+    #[command(
+        after_help = "The unit and the controller are not touched. What the hook does to its machine by other means than \
+                      the hook tools, it does again.\n\nThe exit code is 0 if nothing differs, else 1."
+    )]
+    Replay(recorded_runs::ReplayArgs),
+    /// Print a recorded run as a test for pytest, with ops.testing; -o FILE writes it to a file
+    ExportRun(recorded_runs::ExportRunArgs),
+    /// End the hook that a unit runs, which then fails
+    StopHook(recorded_runs::StopHookArgs),
     /// Remove units
     RemoveUnit(remove_unit::RemoveUnitArgs),
     /// Remove a relation

@@ -1,5 +1,8 @@
 //! The commands of Juju that Pintle does not have, and what is used instead.
 
+use crate::command_error::CommandError;
+use clap::Command;
+
 const UP: &str = "`pintle up` starts a controller, and `pintle down` stops it";
 const LOCAL: &str = "charms are deployed from a path: pintle deploy ./CHARM";
 const MODELS: &str = "applications of one model are related: pintle integrate A B";
@@ -74,3 +77,22 @@ pub const NOT_OFFERED: [(&str, &str); 62] = [
     ("subnets", NETWORK),
     ("upgrade-model", "stop Pintle, install the newer programs, and start it: pintle up"),
 ];
+
+/// Jaro-Winkler similarity from which a command is suggested for a mistyped word.
+const SIMILARITY_MIN: f64 = 0.85;
+
+/// The error for a word that is none of the `known` commands: either a command of Juju that is not supported, or unknown.
+pub fn unknown_verb(words: &[String], known: Command) -> CommandError {
+    let verb = words.first().map_or("", String::as_str);
+    if let Some((_, instead)) = NOT_OFFERED.iter().find(|(known, _)| *known == verb) {
+        return CommandError::new(format!("not offered here: {verb}")).hint(*instead);
+    }
+    let similarity = |name: &str| strsim::jaro_winkler(name, verb);
+    let visible = known.get_subcommands().filter(|known| !known.is_hide_set()).map(Command::get_name);
+    let nearest = visible.max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
+    let nearest = nearest.filter(|name| similarity(name) >= SIMILARITY_MIN);
+    CommandError::usage(format!("unrecognized command: {verb}")).hint(match nearest {
+        Some(name) => format!("did you mean: pintle {name}"),
+        None => "see: pintle help".to_owned(),
+    })
+}

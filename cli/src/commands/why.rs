@@ -5,17 +5,25 @@
 //! after the others have been printed.
 
 use crate::command_error::CommandError;
+use crate::machine_access::{MachineAccess, Target};
 use crate::output::Output;
 use crate::render::{self, StructuredFormat};
+use crate::running_hook::{self, RunningHook};
 use crate::session::CommandSession;
 use crate::terminal_escape::safe_line;
 use crate::times::{Zone, now_ms};
 use api::entity_choice;
 use api::error::ErrorCode;
 use api::text::entity_state;
-use api::{GetWhy, UserPort};
+use api::{GetStatus, GetWhy, UserPort};
 use clap::Args;
 use serde_json::Value;
+use state::terms::cause::{Cause, Duty, Entity};
+use state::terms::names::UnitName;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The processes of hooks, by unit and run.
+type RunningHooks = BTreeMap<(UnitName, u64), RunningHook>;
 
 /// Arguments of `why`.
 #[derive(Debug, Args)]
@@ -52,28 +60,59 @@ pub async fn run<A: UserPort>(args: &WhyArgs, session: &CommandSession<A>) -> Re
         refused = Some(CommandError { message, ..error });
     }
     if !all.is_empty() {
-        print(&all, args, session)?;
+        print(&all, args, session).await?;
         // The command line was understood in part.
         refused = refused.map(|error| CommandError { code: 1, ..error });
     }
     refused.map_or(Ok(()), Err)
 }
 
-fn print<A>(all: &[api::Why], args: &WhyArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+/// The processes of the hooks that are to finish, by cause, as far as their machines can be asked without a login.
+async fn running_hooks<A: UserPort>(all: &[api::Why], session: &CommandSession<A>) -> RunningHooks {
+    let mut running = RunningHooks::new();
+    let runs: BTreeSet<(UnitName, u64)> = all.iter().flat_map(|why| &why.causes).filter_map(run_of).collect();
+    if runs.is_empty() {
+        return running;
+    }
+    // what is explained already counts without the processes
+    let Ok(status) = session.api.handle(GetStatus).await else { return running };
+    for (unit, run) in runs {
+        let name = unit.to_string();
+        let access = MachineAccess::find(&Target::new(&name), &[], &status, &session.dir);
+        running
+            .extend(access.ok().map(|access| ((unit.clone(), run), running_hook::find(&access, &unit, run))));
+    }
+    running
+}
+
+/// The unit and the run that a cause waits for.
+fn run_of(cause: &Cause) -> Option<(UnitName, u64)> {
+    match (&cause.entity, &cause.duty) {
+        (Entity::Unit(unit), Duty::Finish { run, .. }) => Some((unit.clone(), *run)),
+        _ => None,
+    }
+}
+
+async fn print<A: UserPort>(
+    all: &[api::Why],
+    args: &WhyArgs,
+    session: &CommandSession<A>,
+) -> Result<(), CommandError> {
+    let running = running_hooks(all, session).await;
     if let Some(format) = args.format {
         // One entity is printed as an object, several as a list.
         let mut values: Vec<Value> =
-            all.iter().map(|why| structured(why, now_ms(), &session.output)).collect();
+            all.iter().map(|why| structured(why, now_ms(), &running, &session.output)).collect();
         let value = if values.len() == 1 { values.remove(0) } else { Value::Array(values) };
         return session.output.print(&render::structured(&value, format)?);
     }
     let (now, zone) = (now_ms(), Zone::new(args.utc));
-    let text: String = all.iter().map(|why| text(why, now, &zone)).collect();
+    let text: String = all.iter().map(|why| text(why, now, &running, &zone)).collect();
     session.output.print(&session.output.complete(&text))
 }
 
 /// The text for one entity: a line for the entity, then two lines for each cause.
-pub fn text(why: &api::Why, now_ms: i64, zone: &Zone) -> String {
+pub fn text(why: &api::Why, now_ms: i64, running: &RunningHooks, zone: &Zone) -> String {
     let now = entity_state::describe(&why.now);
     let mut text = safe_line(&format!("{}: {}, {now}", why.entity, why.life)) + "\n";
     match (why.causes.is_empty(), why.more) {
@@ -85,6 +124,10 @@ pub fn text(why: &api::Why, now_ms: i64, zone: &Zone) -> String {
     }
     for cause in &why.causes {
         text += &render::cause::lines(cause, now_ms, zone);
+        if let Some(hook) = run_of(cause).and_then(|run| running.get(&run)) {
+            text += &safe_line(&format!("    {hook}"));
+            text.push('\n');
+        }
     }
     if why.more && !why.causes.is_empty() {
         text += "  and more\n";
@@ -92,11 +135,17 @@ pub fn text(why: &api::Why, now_ms: i64, zone: &Zone) -> String {
     text
 }
 
-fn structured(why: &api::Why, now_ms: i64, output: &Output) -> Value {
+fn structured(why: &api::Why, now_ms: i64, running: &RunningHooks, output: &Output) -> Value {
     let mut value = serde_json::to_value(why).expect("plain data");
     value["now"] = entity_state::describe(&why.now).into();
-    value["causes"] =
-        why.causes.iter().map(|cause| render::cause::structured(cause, now_ms, output)).collect();
+    let cause = |cause: &Cause| {
+        let mut value = render::cause::structured(cause, now_ms, output);
+        if let Some(hook) = run_of(cause).and_then(|run| running.get(&run)) {
+            value["process"] = hook.document();
+        }
+        value
+    };
+    value["causes"] = why.causes.iter().map(cause).collect();
     value
 }
 
@@ -104,9 +153,7 @@ fn structured(why: &api::Why, now_ms: i64, output: &Output) -> Value {
 mod tests {
     use super::*;
     use api::EntityState;
-    use state::terms::cause::{Cause, Duty, Entity};
     use state::terms::life::Life;
-    use state::terms::names::UnitName;
     use test_support::golden::compare;
 
     #[test]
@@ -121,8 +168,12 @@ mod tests {
             causes: vec![cause.since(36_005_000).last_error("exit status 1\nsecond line".to_owned())],
             more: true,
         };
-        compare("commands/why.txt", &text(&why, 36_005_000 + 125_000, &Zone::new(true)));
-        let json = structured(&why, 0, &Output::new(None, std::io::sink(), std::io::sink()));
+        compare(
+            "commands/why.txt",
+            &text(&why, 36_005_000 + 125_000, &RunningHooks::new(), &Zone::new(true)),
+        );
+        let json =
+            structured(&why, 0, &RunningHooks::new(), &Output::new(None, std::io::sink(), std::io::sink()));
         assert_eq!(json["causes"][0]["actor"], serde_json::json!({ "unit-agent": "web/0" }));
         assert!(json["causes"][0]["message"].is_string() && json["causes"][0]["hint"].is_string(), "{json}");
     }
@@ -132,6 +183,6 @@ mod tests {
         let entity = Entity::Application("web".to_owned());
         let now = EntityState::Application { units: 2 };
         let why = api::Why { entity, life: Life::Alive, now, causes: vec![], more: false };
-        compare("commands/why_idle.txt", &text(&why, 0, &Zone::new(true)));
+        compare("commands/why_idle.txt", &text(&why, 0, &RunningHooks::new(), &Zone::new(true)));
     }
 }

@@ -5,36 +5,52 @@
 //! before its agent was replaced, are not found. Used by the agent for the log of a hook that has ended.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 /// Shorter values are not masked: they occur by chance, and masking `no` would make a log useless.
 pub const MASKED_BYTES_MIN: usize = 4;
 /// The most lines of values that a mask knows. A secret has 100 keys at most, and few hooks read ten secrets.
 const LINES_MAX: usize = 1_000;
-/// What is printed instead of a value.
-const MASK: &str = "*****";
 
-/// The lines of the values of secrets, the longest first, so that a value which contains another is masked as a whole.
+/// The lines of the values of secrets with their placeholders, the longest line first, so that a value which contains
+/// another is masked as a whole.
 #[derive(Clone, Debug, Default)]
-pub struct SecretMask(BTreeSet<(Reverse<usize>, String)>);
+pub struct SecretMask(BTreeMap<(Reverse<usize>, String), String>);
 
 impl SecretMask {
-    /// Adds a value; each of its lines is masked, since output is masked line by line.
-    pub fn add(&mut self, value: &str) {
+    /// Adds a value; each of its lines is masked, since output is masked line by line. A line that the mask knows keeps
+    /// its placeholder.
+    pub fn add(&mut self, value: &str, placeholder: &str) {
         let lines = value.lines().map(str::trim).filter(|line| line.len() >= MASKED_BYTES_MIN);
         for line in lines {
             if self.0.len() < LINES_MAX {
-                self.0.insert((Reverse(line.len()), line.to_owned()));
+                let line = (Reverse(line.len()), line.to_owned());
+                self.0.entry(line).or_insert_with(|| placeholder.to_owned());
             }
         }
     }
 
+    /// Whether the mask knows no value.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The placeholder of a value of one line, if the mask knows it.
+    pub fn placeholder(&self, value: &str) -> Option<&str> {
+        let value = value.trim();
+        self.0.get(&(Reverse(value.len()), value.to_owned())).map(String::as_str)
+    }
+
     /// The text with its values replaced; none if it contains none.
     pub fn masked(&self, text: &str) -> Option<String> {
-        let contained = |(_, value): &&(Reverse<usize>, String)| text.contains(value.as_str());
+        let contained =
+            |((_, value), _): &(&(Reverse<usize>, String), &String)| text.contains(value.as_str());
         let mut found = self.0.iter().filter(contained).peekable();
         found.peek()?;
-        Some(found.fold(text.to_owned(), |text, (_, value)| text.replace(value.as_str(), MASK)))
+        let replaced = |text: String, ((_, value), placeholder): (&(Reverse<usize>, String), &String)| {
+            text.replace(value.as_str(), placeholder)
+        };
+        Some(found.fold(text.to_owned(), replaced))
     }
 }
 
@@ -45,19 +61,22 @@ mod tests {
     #[test]
     fn each_line_of_each_value_is_masked_and_other_text_is_kept() {
         let mut mask = SecretMask::default();
-        for value in ["hunter2", "hunter2-long", "-----BEGIN KEY-----\nMIIabc\n", "no", "x y z"] {
-            mask.add(value);
+        let values = ["hunter2", "hunter2-long", "-----BEGIN KEY-----\nMIIabc\n", "no", "x y z"];
+        for (value, placeholder) in values.into_iter().zip(["<1>", "<2>", "<3>", "<4>", "<5>"]) {
+            mask.add(value, placeholder);
         }
+        mask.add("hunter2", "<again>");
         let masked = |text: &str| mask.masked(text);
-        assert_eq!(masked("a=hunter2-long;hunter2;no").as_deref(), Some("a=*****;*****;no"));
-        assert_eq!(masked("MIIabc\n(x y z)").as_deref(), Some("*****\n(*****)"));
+        assert_eq!(masked("a=hunter2-long;hunter2;no").as_deref(), Some("a=<2>;<1>;no"));
+        assert_eq!(masked("MIIabc\n(x y z)").as_deref(), Some("<3>\n(<5>)"));
         assert_eq!(masked("nothing"), None);
+        assert_eq!((mask.placeholder(" hunter2\n"), mask.placeholder("no")), (Some("<1>"), None));
     }
 
     #[test]
     fn a_mask_is_bounded() {
         let mut mask = SecretMask::default();
-        (0..2 * LINES_MAX).for_each(|n| mask.add(&format!("value {n}")));
+        (0..2 * LINES_MAX).for_each(|n| mask.add(&format!("value {n}"), "<1>"));
         assert_eq!(mask.0.len(), LINES_MAX);
     }
 }

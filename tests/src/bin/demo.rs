@@ -70,7 +70,7 @@ fn main() {
         let (agent, shim, hook) = host.until("the slow hook runs", |host| {
             let slow = host.log().iter().any(|line| line.contains("taking 4 seconds"));
             let (last, _) = slow.then(|| host.runs("web/0").pop()).flatten()?;
-            let run = host.unit_folder("web/0")?.join(format!("hooks/{last:06}"));
+            let run = host.run_folder("web/0", last)?;
             Some((host.agent_pid("web/0")?, pid(&run.join("shim.pid"))?, pid(&run.join("hook.pid"))?))
         });
         [agent, shim, hook].into_iter().for_each(|pid| host.kill(pid));

@@ -273,6 +273,15 @@ const ROWS: &[(&str, &[Constant])] = &[
     ("files of resources of a unit", &[("api/src/archives.rs", "ARCHIVE_BYTES_MAX", Bytes)]),
     ("output of one run", &[("hooks-tools/client/src/shim.rs", "OUTPUT_BYTES_MAX", Bytes)]),
     ("lines of it that `pintle dev` shows", &[("agent/src/follow_runs.rs", "OUTPUT_LINES_MAX", Count)]),
+    (
+        "what `show-run` prints",
+        &[
+            ("agent/src/recorded_runs/page.rs", "VALUE_CHARS_MAX", Count),
+            ("agent/src/recorded_runs/page.rs", "SECTION_LINES_MAX", Count),
+            ("agent/src/recorded_runs/show.rs", "OUTPUT_LINES_MAX", Count),
+        ],
+    ),
+    ("a replayed run", &[("agent/src/recorded_runs/replay.rs", "REPLAY_TIMEOUT", Time)]),
     ("`journal.yaml`", &[("agent/src/folder_port.rs", "JOURNAL_BYTES_MAX", Bytes)]),
     ("`view/` of a unit", &[("state/src/views/inline_settings.rs", "INLINE_BYTES_MAX", Bytes)]),
     ("`charm/` of a unit", &[]),

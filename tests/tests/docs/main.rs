@@ -24,6 +24,7 @@ const NOT_RUN: [(&str, &str, usize); 6] = [
     ("docs/how-to/test-pintle.md", "build", 4),
     ("docs/how-to/develop-a-charm.md", "interactive", 1),
     ("docs/how-to/repair-a-unit.md", "interactive", 1),
+    ("docs/how-to/replay-a-hook.md", "interactive", 2),
     ("docs/how-to/use-machines.md", "interactive", 1),
     ("docs/how-to/use-machines.md", "root", 2),
 ];

@@ -76,7 +76,7 @@ impl Step {
 
     /// Whether the command changes nothing, so that it can be repeated until it prints the expected output.
     pub fn only_reads(&self) -> bool {
-        let readers = ["status", "why", "show-", "debug-log", "machines", "model-config", "-agent"];
+        let readers = ["status", "why", "show-", "debug-log", "machines", "model-config", "runs", "-agent"];
         let reads = readers.iter().any(|verb| {
             ["pintle ", "juju ", "pintle"]
                 .iter()

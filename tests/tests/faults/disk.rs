@@ -68,7 +68,7 @@ fn a_unit_on_a_full_disk_waits_for_room_and_repeats_nothing() {
         scene.ok(&["config", "db", "say=first"]);
         let mut hooks = [&STARTED[..], &["config-changed"]].concat();
         scene.until("the hook runs", |_| (ran(&scene, "db/0") == hooks).then_some(()));
-        let run = folder.join(format!("hooks/{:06}", scene.runs("db/0").pop().expect("it runs").0));
+        let run = scene.run_folder("db/0", scene.runs("db/0").pop().expect("it runs").0).expect("it is kept");
         let hook = scene.until("the hook is known", |host| host.pid(&run.join("hook.pid")));
         fill(&folder);
         fs::remove_file(&hold).expect("it was made");

@@ -3,6 +3,7 @@
 
 use super::disk::is_running;
 use super::namespace::again_in;
+use agent::journal::STATE_HEAD;
 use api::text::cause::{Times, hint, sentence};
 use api::text::status_message;
 use host::lock::Lock;
@@ -99,10 +100,11 @@ fn a_folder_of_a_newer_version_is_named_until_that_version_is_back() {
     let (scene, folder) = idle();
     scene.ok(&["down"]);
     let state = fs::read_to_string(folder.join("state.yaml")).expect("it was written");
-    let (_, body) = state.split_once('\n').expect("a checksum, then the state");
+    let document = state.strip_prefix(STATE_HEAD).expect("the file says first what it is");
+    let (_, body) = document.split_once('\n').expect("a checksum, then the state");
     let newer = body.replacen("format: 1", "format: 2", 1);
     assert_ne!(newer, body);
-    let newer = format!("# checksum {}\n{newer}", host::digest::checksum(newer.as_bytes()));
+    let newer = format!("{STATE_HEAD}# checksum {}\n{newer}", host::digest::checksum(newer.as_bytes()));
     fs::write(folder.join("state.yaml"), &newer).expect("it is ours");
     scene.ok(&["up"]);
     until_fault(&scene, &folder, Fault::FolderFormat);

@@ -67,7 +67,7 @@ fn a_hook_ends_while_the_controller_is_away_and_its_effects_are_there_once() {
     let error = scene.refused(&["status"]);
     assert!(error.starts_with("ERROR ") && error.contains(text(&scene.dir)), "{error}");
     let (last, _) = scene.runs("db/0").pop().expect("it runs");
-    let outcome = scene.unit_folder("db/0").expect("deployed").join(format!("hooks/{last:06}/outcome"));
+    let outcome = scene.run_folder("db/0", last).expect("it is kept").join("outcome");
     let pid = scene.agent_pid("db/0");
     fs::remove_file(&hold).expect("it was made");
     scene.until("the hook has ended", |_| {
@@ -193,7 +193,7 @@ fn held_action(scene: &Scene) -> std::thread::JoinHandle<tests::host::CommandOut
 /// Returns the process ID in this pid file of the newest run.
 fn of_run(scene: &Scene, file: &str) -> i32 {
     let (last, _) = scene.runs("db/0").pop().expect("it runs");
-    let folder = scene.unit_folder("db/0").expect("deployed").join(format!("hooks/{last:06}"));
+    let folder = scene.run_folder("db/0", last).expect("it is kept");
     scene.until(format_args!("{file} is written"), |host| host.pid(&folder.join(file)))
 }
 

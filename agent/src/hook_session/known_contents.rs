@@ -1,0 +1,90 @@
+//! The contents of secrets that the hook has read or written, as far as the agent that answers its tools knows them: they
+//! are masked in what people are shown of the run. No content is stored.
+
+use super::calls_file::{HIDDEN, SECRET_GET};
+use base64::prelude::{BASE64_STANDARD, Engine};
+use commands::{SecretAnswer, SecretRequest};
+use state::terms::secret::{SecretContent, SecretId};
+use state::unit::secret_mask::SecretMask;
+use std::collections::BTreeMap;
+
+/// The known contents of one run.
+#[derive(Default)]
+pub(super) struct KnownContents {
+    /// Their values, with placeholders.
+    pub(super) mask: SecretMask,
+    /// What the controller was asked about a secret.
+    request: Option<SecretRequest>,
+    /// The placeholders of the content that the next call reads, by key.
+    read: BTreeMap<String, String>,
+}
+
+impl KnownContents {
+    /// Notes what the controller is asked about a secret.
+    pub(super) fn note_request(&mut self, request: &SecretRequest) {
+        self.request = Some(request.clone());
+    }
+
+    /// The placeholders of the content that was read for the call that is answered now.
+    pub(super) fn take_read(&mut self) -> BTreeMap<String, String> {
+        std::mem::take(&mut self.read)
+    }
+
+    /// Notes the content that a secret has according to the controller's answer, or that the hook has written.
+    pub(super) fn note_answer(&mut self, answer: &Result<SecretAnswer, String>) {
+        let id = |secret: &SecretId| secret.to_string();
+        match (self.request.take(), answer) {
+            (Some(SecretRequest::Seal { content, .. }), Ok(SecretAnswer::Sealed { secret, .. })) => {
+                self.learn(&id(secret), &content);
+            }
+            (Some(SecretRequest::Seal { secret, content, .. }), Ok(SecretAnswer::Content(_)) | Err(_)) => {
+                self.learn(&secret.as_ref().map_or_else(String::new, id), &content);
+            }
+            (Some(SecretRequest::Read(read)), Ok(SecretAnswer::Content(content))) => {
+                let name = read.id.as_ref().map(id).or(read.label).unwrap_or_default();
+                self.read = self.learn(&name, content);
+            }
+            (Some(SecretRequest::Open { secret, .. }), Ok(SecretAnswer::Content(content))) => {
+                self.read = self.learn(&id(&secret), content);
+            }
+            (None, Ok(SecretAnswer::Content(content))) => self.read = self.learn("", content),
+            (Some(SecretRequest::Read(_) | SecretRequest::Open { .. }) | None, Ok(_) | Err(_)) => {}
+        }
+    }
+
+    /// Masks the values of a content from now on, in what people are shown of the run. Returns their placeholders by key.
+    /// Neither JSON nor YAML escapes or quotes a placeholder, so that a tool prints it as it is when the run is replayed.
+    fn learn(&mut self, name: &str, content: &SecretContent) -> BTreeMap<String, String> {
+        let mut placeholders = BTreeMap::new();
+        for (key, value) in &content.0 {
+            let value = BASE64_STANDARD.decode(value).unwrap_or_default();
+            let value = String::from_utf8_lossy(&value);
+            let known = self.mask.placeholder(&value).map(str::to_owned);
+            let placeholder = known.unwrap_or_else(|| format!("SECRET({name} {key})"));
+            self.mask.add(&value, &placeholder);
+            placeholders.insert(key.clone(), placeholder);
+        }
+        placeholders
+    }
+
+    /// The arguments of a confidential call, in which the content after each `key=` is hidden. None of a call that failed,
+    /// except of secret-get, which is given no content: a content may stand anywhere in arguments that the tool did not
+    /// understand.
+    pub(super) fn arguments_without_contents(&self, tool: &str, args: &[Vec<u8>], code: u8) -> Vec<String> {
+        if code != 0 && tool != SECRET_GET {
+            return Vec::new();
+        }
+        let (mut only_pairs, mut shown) = (false, Vec::new());
+        for arg in args {
+            let arg = String::from_utf8_lossy(arg);
+            let is_flag = arg.starts_with('-') && !only_pairs;
+            only_pairs |= arg == "--";
+            let hidden = match arg.split_once('=').filter(|_| !is_flag) {
+                Some((key, _)) => format!("{key}={HIDDEN}"),
+                None => arg.into_owned(),
+            };
+            shown.push(self.mask.masked(&hidden).unwrap_or(hidden));
+        }
+        shown
+    }
+}

@@ -1,0 +1,87 @@
+//! The process of a hook that runs, and the folder of its record, for `why`.
+//!
+//! Only the machine of the unit has them. A local machine and a container are asked; a manually provisioned machine would
+//! ask for a login, so that only the folder is named.
+
+use crate::commands::recorded_runs::machine_folder;
+use crate::machine_access::MachineAccess;
+use api::machine_folder::{AGENTS_DIR, RUNS_DIR};
+use host::shell::quote;
+use serde_json::{Value, json};
+use state::terms::names::UnitName;
+use std::fmt::{self, Display, Formatter};
+use std::process::Stdio;
+
+/// Prints the folder of the run, and then its pid file, which begins with the pid. `$1` is the pattern of its name.
+const SCRIPT: &str = "set -- $1*; [ -d \"$1\" ] && echo \"$PWD/$1\" && cat \"$1/hook.pid\"";
+
+/// A hook that runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunningHook {
+    /// The folder of its record, on its machine.
+    pub folder: String,
+    /// The id of its process on its machine, if it is known.
+    pub pid: Option<i32>,
+}
+
+impl RunningHook {
+    /// The hook as a document.
+    pub fn document(&self) -> Value {
+        json!({ "folder": self.folder, "pid": self.pid })
+    }
+}
+
+impl Display for RunningHook {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.pid {
+            Some(pid) => write!(f, "process: {pid}, record: {}", self.folder),
+            None => write!(f, "record, with the process in hook.pid: {}", self.folder),
+        }
+    }
+}
+
+/// The hook of this run of a unit.
+pub fn find(access: &MachineAccess, unit: &UnitName, run: u64) -> RunningHook {
+    let runs = machine_folder(access).join(AGENTS_DIR).join(unit.tag()).join(RUNS_DIR);
+    let unknown = RunningHook { folder: format!("{}/{run:06}-*", runs.display()), pid: None };
+    if matches!(access, MachineAccess::Remote(..)) {
+        return unknown;
+    }
+    let words = ["sh", "-c", &format!("cd {} && {SCRIPT}", quote(&runs.display().to_string())), "sh"];
+    let mut words: Vec<String> = words.map(str::to_owned).into();
+    words.push(format!("{run:06}"));
+    let mut command = access.command(&words);
+    let Ok(output) = command.stdin(Stdio::null()).stderr(Stdio::null()).output() else { return unknown };
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let (folder, pid) = printed.split_once('\n').unwrap_or_default();
+    match folder.is_empty() {
+        true => unknown,
+        false => RunningHook {
+            folder: folder.to_owned(),
+            pid: pid.split_whitespace().next().and_then(|pid| pid.parse().ok()),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_process_and_the_folder_of_a_local_hook_are_found_by_the_number_of_its_run() {
+        let machine = tempfile::tempdir().expect("a folder");
+        let unit = UnitName::new("web", 0);
+        let access = MachineAccess::Folder(machine.path().to_owned());
+        let runs = machine.path().join("agents/unit-web-0/hooks");
+        assert_eq!(find(&access, &unit, 7).pid, None);
+        let run = runs.join("000007-config-changed");
+        std::fs::create_dir_all(&run).expect("made");
+        let unstarted = RunningHook { folder: run.display().to_string(), pid: None };
+        assert_eq!(find(&access, &unit, 7), unstarted);
+        std::fs::write(run.join("hook.pid"), "123 456\n").expect("written");
+        assert_eq!(find(&access, &unit, 7), RunningHook { pid: Some(123), ..unstarted });
+        let remote = MachineAccess::Remote("10.0.0.1".to_owned(), Vec::new());
+        let named = "/var/lib/pintle/agents/unit-web-0/hooks/000007-*".to_owned();
+        assert_eq!(find(&remote, &unit, 7), RunningHook { folder: named, pid: None });
+    }
+}
