@@ -98,7 +98,7 @@ impl UnitFolder {
 }
 
 /// The number in the name of the folder of a run, which alone identifies the run.
-fn run_number(name: &str) -> Option<u64> {
+pub fn run_number(name: &str) -> Option<u64> {
     name.split_once('-').map_or(name, |(number, _)| number).parse().ok()
 }
 

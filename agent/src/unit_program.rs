@@ -11,7 +11,7 @@ use crate::deployer::AGENT_LOCK;
 use crate::exit_code;
 use crate::fault::{self, FaultContext};
 use crate::file_watch;
-use crate::folder::{UnitFolder, public_dir};
+use crate::folder::{UnitFolder, public_dir, run_number};
 use crate::hook_process::{LocalCharmHost, kill_unknown_runs};
 use crate::installed_programs::{HOOK_PATH, require_hook_program};
 use crate::journal::{self, Journal, Loaded};
@@ -121,7 +121,7 @@ fn newest_run(folder: &UnitFolder) -> std::io::Result<Option<u64>> {
     let Some(entries) = ignore_not_found(std::fs::read_dir(folder.runs()))? else { return Ok(None) };
     let mut newest = 0;
     for entry in entries {
-        let number = entry?.file_name().to_str().and_then(|name| name.parse().ok());
+        let number = entry?.file_name().to_str().and_then(run_number);
         newest = newest.max(number.unwrap_or(0));
     }
     Ok(Some(newest))

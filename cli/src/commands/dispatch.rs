@@ -22,7 +22,7 @@ pub fn dispatch(arguments: Arguments) -> Result<(), CommandError> {
 async fn without_controller(global: &GlobalArguments, verb: Verb) -> Result<(), CommandError> {
     let output = Output::of_process(global);
     match verb {
-        Verb::External(words) => Err(unknown_verb(&words)),
+        Verb::External(words) => Err(unknown_verb(&words, Arguments::command())),
         Verb::Version(args) => version::run(&args, &output),
         Verb::Completion(args) => completion::run(&args, &output),
         Verb::Man(args) => completion::man(&args, Arguments::command(), &output),
@@ -149,26 +149,6 @@ fn needs_no_current_model(verb: &Verb) -> bool {
         || matches!(verb, Verb::ShowModel(show) if show.name.is_some())
 }
 
-/// Jaro-Winkler similarity from which a command is suggested for a mistyped word.
-const SIMILARITY_MIN: f64 = 0.85;
-
-/// The error for a word that is not a command: either a command of Juju that is not supported, or unknown.
-fn unknown_verb(words: &[String]) -> CommandError {
-    let verb = words.first().map_or("", String::as_str);
-    if let Some((_, instead)) = NOT_OFFERED.iter().find(|(known, _)| *known == verb) {
-        return CommandError::new(format!("not offered here: {verb}")).hint(*instead);
-    }
-    let known = Arguments::command();
-    let similarity = |name: &str| strsim::jaro_winkler(name, verb);
-    let visible = known.get_subcommands().filter(|known| !known.is_hide_set()).map(clap::Command::get_name);
-    let nearest = visible.max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
-    let nearest = nearest.filter(|name| similarity(name) >= SIMILARITY_MIN);
-    CommandError::usage(format!("unrecognized command: {verb}")).hint(match nearest {
-        Some(name) => format!("did you mean: pintle {name}"),
-        None => "see: pintle help".to_owned(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,7 +166,7 @@ mod tests {
 
     #[test]
     fn the_nearest_command_is_suggested_for_a_mistyped_one() {
-        let hint = |verb: &str| unknown_verb(&[verb.to_owned()]).text();
+        let hint = |verb: &str| unknown_verb(&[verb.to_owned()], Arguments::command()).text();
         for (mistyped, meant) in [("stauts", "status"), ("remove-untis", "remove-unit"), ("deply", "deploy")]
         {
             assert!(hint(mistyped).contains(&format!(": pintle {meant}\n")), "{}", hint(mistyped));
@@ -196,10 +176,10 @@ mod tests {
 
     #[test]
     fn an_unsupported_command_of_juju_is_reported_by_name() {
-        let failure = unknown_verb(&["bootstrap".to_owned(), "x".to_owned()]);
+        let failure = unknown_verb(&["bootstrap".to_owned(), "x".to_owned()], Arguments::command());
         assert!(failure.message.ends_with(": bootstrap"), "{failure:?}");
         assert_eq!(failure.code, 1);
-        assert_eq!(unknown_verb(&["frobnicate".to_owned()]).code, 2);
+        assert_eq!(unknown_verb(&["frobnicate".to_owned()], Arguments::command()).code, 2);
     }
 
     #[test]

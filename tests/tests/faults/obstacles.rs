@@ -194,7 +194,9 @@ fn a_hook_whose_run_is_no_longer_known_is_ended_and_repeated() {
     scene.ok(&["config", "db", "say=first"]);
     let mut hooks = [&STARTED[..], &["config-changed"]].concat();
     scene.until("the hook runs", |_| (ran(&scene, "db/0") == hooks).then_some(()));
-    let run = folder.join(format!("hooks/{:06}", scene.runs("db/0").pop().expect("it runs").0));
+    let number = |scene: &Scene| scene.runs("db/0").pop().expect("it runs").0;
+    let first = number(&scene);
+    let run = scene.run_folder("db/0", first).expect("it is kept");
     let hook = scene.until("the hook is known", |host| host.pid(&run.join("hook.pid")));
     for name in ["state.yaml", "journal.yaml"] {
         fs::remove_file(folder.join(name)).expect("the unit has it");
@@ -203,6 +205,7 @@ fn a_hook_whose_run_is_no_longer_known_is_ended_and_repeated() {
     hooks.push("config-changed");
     scene.until("the hook runs again", |_| (ran(&scene, "db/0") == hooks).then_some(()));
     assert!(!is_running(hook), "the first one still runs");
+    assert_eq!(number(&scene), first + 1, "a number names one run only");
     fs::remove_file(&hold).expect("it was made");
     until_well(&scene, &folder, &hooks);
 }
