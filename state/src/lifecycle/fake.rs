@@ -102,7 +102,7 @@ pub struct FakeEnd {
     relation: Option<Uuid>,
 }
 
-/// What fake units have to leave, and which of them are to be removed: at most [`ENDED_MAX`].
+/// What fake units have to leave, and which of them are to be removed: at most `ENDED_MAX`.
 pub fn ended(reader: &dyn Reader, model: Model) -> Vec<FakeEnd> {
     let mut ended = Vec::new();
     let ids = |prefix: &str| -> Vec<Uuid> {

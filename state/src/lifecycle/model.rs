@@ -242,7 +242,7 @@ fn interval_ms(text: &str) -> Option<u64> {
 /// Refuses unless charms are developed in the model: the setting `development`.
 ///
 /// # Errors
-/// Also if the model does not exist.
+/// If they are not, or the model does not exist.
 pub(crate) fn require_development(draft: &mut Draft, model: Model) -> Result<(), Refusal> {
     let doc = draft.get(&model.model()).ok_or_else(|| Refusal::not_found(EntityKind::Model, model.0))?;
     let config = draft.get(&model.model_config()).unwrap_or_default();
@@ -257,7 +257,7 @@ pub(crate) fn require_development(draft: &mut Draft, model: Model) -> Result<(),
 /// certificates, the presence of agents or the timers of removals. Returns how far the clock is advanced altogether.
 ///
 /// # Errors
-/// As [`require_development`], and for a year or more.
+/// If no charms are developed in the model, the model does not exist, or for a year or more.
 pub fn advance(draft: &mut Draft, model: Model, by_ms: u64) -> Result<u64, Refusal> {
     require_development(draft, model)?;
     if by_ms >= INTERVAL_MS_MAX {
