@@ -2,7 +2,7 @@
 //!
 //! Reads the folders of the runs only and changes nothing. The output of a run is printed once its outcome is part of
 //! the stored state of the unit, because the agent masks the contents of secrets before that
-//! (`hook_process::finish`); tool calls are printed at once, because `calls.yaml` contains no secret.
+//! (`hook_process::finish`); tool calls are printed at once, as they are masked in `calls.yaml`.
 //!
 //! Called by `arguments`. The folders are polled: a run lasts longer than an interval, and no inotify instance is used.
 
@@ -141,11 +141,18 @@ impl UnitRuns {
     /// What has happened since the last call.
     pub async fn poll(&mut self) -> Vec<RunEvent> {
         let mut events = Vec::new();
-        for (number, folder) in self.new_folders() {
+        let folders = self.new_folders();
+        let newest = folders.keys().next_back().copied();
+        for (number, folder) in folders {
             let Some((file, started)) = run_files::read_run_file(&folder).zip(run_files::started(&folder))
             else {
-                // the agent is writing it; a later run cannot have started
-                break;
+                if Some(number) == newest {
+                    // the agent is writing it
+                    break;
+                }
+                // a later run has started: a power failure has left this file unreadable
+                self.last = number;
+                continue;
             };
             self.last = number;
             if run_files::ended(&folder).is_some_and(|ended| ended < self.since) {

@@ -20,7 +20,7 @@ use host::file::{ignore_not_found, write_atomic, write_atomic_unsynced};
 use host::lock::Lock;
 pub use remaining_processes::{kill_remaining_processes, kill_unknown_runs, running, stop_running};
 pub(crate) use resources::RESOURCES_DIR;
-use run_files::{RunFile, create_file, read_outcome};
+use run_files::{RunFile, create_file, read_outcome, read_run_file};
 use run_folders::RunFolders;
 
 use crate::clock::kernel_boot_id;
@@ -342,18 +342,20 @@ impl LocalCharmHost {
         HookResult { exit, writes, reports }
     }
 
-    /// Deletes the output of an interrupted run that may contain the contents of secrets: this agent does not know them.
-    fn delete_unmasked_output(&self, run: &Run) {
-        let run_folder = self.folder.started_run(run);
-        let is_confidential = |line: &CallsLine| matches!(line, CallsLine::Confidential(_));
-        if CallsFile::read(&run_folder).is_none_or(|lines| lines.iter().any(is_confidential)) {
-            delete_output(&run_folder.join(shim::OUTPUT));
-        }
-    }
-
     /// Deletes the folders that have expired with the runs that have ended.
     fn delete_expired_folders(&self) {
         self.run_folders.delete_expired(&self.folder, &self.ended_runs.take());
+    }
+}
+
+/// Deletes the output of an interrupted run that may contain the contents of secrets: this agent does not know them. Of
+/// another boot, only some of the files may be left.
+fn delete_unmasked_output(run_folder: &Path) {
+    let is_confidential = |line: &CallsLine| matches!(line, CallsLine::Confidential(_));
+    let is_of_this_boot = read_run_file(run_folder).is_some_and(|file| file.boot == kernel_boot_id());
+    let calls = CallsFile::read(run_folder);
+    if !is_of_this_boot || calls.is_none_or(|lines| lines.iter().any(is_confidential)) {
+        delete_output(&run_folder.join(shim::OUTPUT));
     }
 }
 

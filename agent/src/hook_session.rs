@@ -206,8 +206,7 @@ impl<'a> HookSession<'a> {
     /// Adds the controller's answer about a secret that a call needs.
     pub fn note_secret(&mut self, answer: Result<SecretAnswer, String>) {
         self.contents.note_answer(&answer);
-        self.mask_context();
-        self.secret = Some(answer);
+        self.secret = Some(self.mask_context().and(answer));
     }
 
     /// Adds the bag that a call needs, or the reason why it cannot be fetched. The bag is stored before
@@ -223,7 +222,7 @@ impl<'a> HookSession<'a> {
         match stored {
             Ok(values) => {
                 self.context.insert_bag(request, values);
-                self.mask_context();
+                self.fetch_error = self.mask_context().err();
             }
             Err(reason) => self.fetch_error = Some(reason),
         }
@@ -394,14 +393,14 @@ impl<'a> HookSession<'a> {
         }
     }
 
-    /// Stores what people are shown of the context, if it contains a known content.
-    fn mask_context(&self) {
-        if !self.contents.mask.is_empty()
-            && let Some(run_folder) = self.calls.run_folder()
-            && let Err(error) = masked_context::store(run_folder, &self.contents.mask)
-        {
-            tracing::error!("cannot store what is shown of the context: {error}");
-        }
+    /// Stores what people are shown of the context, if it contains a known content. A content that cannot be hidden from
+    /// people is not given to the charm.
+    fn mask_context(&self) -> Result<(), String> {
+        let Some(run_folder) = self.calls.run_folder().filter(|_| !self.contents.mask.is_empty()) else {
+            return Ok(());
+        };
+        masked_context::store(run_folder, &self.contents.mask)
+            .map_err(|error| format!("cannot store what is shown of the context: {error}"))
     }
 
     /// Stores the effect of a call that may concern the content of a secret, and answers it.

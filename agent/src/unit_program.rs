@@ -179,7 +179,7 @@ pub async fn run(dir: PathBuf, log_filter: LogFilter) -> Result<ExitCode> {
             .collect(),
         ..MachineFacts::default()
     };
-    kill_unknown_runs(&folder, started_run).await;
+    kill_unknown_runs(&folder, started_run, local.state_lost).await;
     let charms = LocalCharmHost::new(folder.clone(), host_environment, calls.tool_calls, context_state);
     let clock = HostClock::new(&folder.machine().join(reboot_request::BOOT_FILE));
     let view = ViewCache::load(&folder).await;

@@ -23,7 +23,7 @@ use state::terms::operation::{CharmRef, Hook, Operation};
 use state::terms::settings::{Bag, BagChange};
 use state::terms::start_reason::StartReason;
 use state::unit::environment::MachineFacts;
-use state::unit::hook_context::{self, HookContext, Level, ReportContent};
+use state::unit::hook_context::{self, HookContext, ReportContent};
 use state::unit::local::Run;
 use state::unit::outcome::RunExit;
 use state::unit::record::RunReport;
@@ -391,23 +391,6 @@ fn two_reports_of_one_call_have_different_numbers() {
     assert_eq!(printed(&session.answer(&frame[..length], None).expect("it reads no bag")).0, 0);
     let (_, reports) = session.close();
     assert_eq!(reports.iter().map(|report| report.number).collect::<Vec<_>>(), [1, 2], "{reports:?}");
-}
-
-#[test]
-fn log_lines_below_the_level_of_the_model_are_not_stored() {
-    for (log_level, stored) in [(Level::Debug, 1), (Level::Info, 0)] {
-        let run = tempfile::tempdir().unwrap();
-        let mut context = context();
-        context.model.log_level = log_level;
-        let digest = host::digest::sha256(CONTEXT_ID.as_bytes());
-        let mut session = HookSession::new(context, digest, CallsFile::open(run.path()), &|_| {}, &|| false);
-        let mut frame = vec![0; 1000];
-        let call =
-            CallHeader { call_id: [1; 16], context_id: CONTEXT_ID.as_bytes(), cwd: b"/", tool: b"juju-log" };
-        let length = encode_request(&mut frame, &call, [&b"--debug"[..], b"hello"].into_iter()).unwrap();
-        assert_eq!(printed(&session.answer(&frame[..length], None).expect("it reads no bag")).0, 0);
-        assert_eq!(session.close().1.len(), stored, "{log_level}");
-    }
 }
 
 #[tokio::test]

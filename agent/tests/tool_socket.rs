@@ -10,6 +10,7 @@ use hook_client::{
     CallHeader, HEADER_BYTES, REPLY_BYTES_MAX, REQUEST_BYTES_MAX, ReplyFrame, STDIN_BYTES_MAX,
     announce_stdin, encode_request, frame_length,
 };
+use state::unit::hook_context::Level;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -190,6 +191,19 @@ fn answer(session: &mut HookSession, frame: &[u8]) -> (u8, String, String) {
 
 fn calls_bytes(run: &Path) -> u64 {
     fs::metadata(run.join("calls.yaml")).unwrap().len()
+}
+
+#[test]
+fn log_lines_below_the_level_of_the_model_are_not_stored() {
+    for (log_level, stored) in [(Level::Debug, 1), (Level::Info, 0)] {
+        let run = tempfile::tempdir().unwrap();
+        let mut context = context();
+        context.model.log_level = log_level;
+        let digest = host::digest::sha256(CONTEXT_ID.as_bytes());
+        let mut session = HookSession::new(context, digest, CallsFile::open(run.path()), &|_| {}, &|| false);
+        assert_eq!(answer(&mut session, &frame(1, b"juju-log", &[b"--debug", b"hello"], None)).0, 0);
+        assert_eq!(session.close().1.len(), stored, "{log_level}");
+    }
 }
 
 #[test]

@@ -10,7 +10,13 @@ use host::shell::quote;
 use serde_json::{Value, json};
 use state::terms::names::UnitName;
 use std::fmt::{self, Display, Formatter};
-use std::process::Stdio;
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long the machine of a hook is waited for.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Prints the folder of the run, and then its pid file, which begins with the pid. `$1` is the pattern of its name.
 const SCRIPT: &str = "set -- $1*; [ -d \"$1\" ] && echo \"$PWD/$1\" && cat \"$1/hook.pid\"";
@@ -51,8 +57,9 @@ pub fn find(access: &MachineAccess, unit: &UnitName, run: u64) -> RunningHook {
     let mut words: Vec<String> = words.map(str::to_owned).into();
     words.push(format!("{run:06}"));
     let mut command = access.command(&words);
-    let Ok(output) = command.stdin(Stdio::null()).stderr(Stdio::null()).output() else { return unknown };
-    let printed = String::from_utf8_lossy(&output.stdout);
+    let Some(printed) = printed_in_time(command.stdin(Stdio::null()).stderr(Stdio::null())) else {
+        return unknown;
+    };
     let (folder, pid) = printed.split_once('\n').unwrap_or_default();
     match folder.is_empty() {
         true => unknown,
@@ -61,6 +68,24 @@ pub fn find(access: &MachineAccess, unit: &UnitName, run: u64) -> RunningHook {
             pid: pid.split_whitespace().next().and_then(|pid| pid.parse().ok()),
         },
     }
+}
+
+/// What a command prints, some hundred bytes; none if it does not end in time: the machine of a hook that hangs may hang
+/// as well.
+fn printed_in_time(command: &mut Command) -> Option<String> {
+    let mut child = command.stdout(Stdio::piped()).spawn().ok()?;
+    let started = Instant::now();
+    while child.try_wait().ok()?.is_none() {
+        if started.elapsed() > ANSWER_TIMEOUT {
+            // it may be in a system call that never ends, so that it is not waited for
+            child.kill().ok();
+            return None;
+        }
+        std::thread::sleep(POLL_INTERVAL);
+    }
+    let mut printed = String::new();
+    child.stdout.take()?.read_to_string(&mut printed).ok()?;
+    Some(printed)
 }
 
 #[cfg(test)]

@@ -286,3 +286,9 @@ pub fn sample(name: &str) -> PathBuf {
     let samples = samples.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../charms/samples"));
     samples.join(name).canonicalize().expect("sample charms are in the repository")
 }
+
+/// Whether the process runs; a zombie process does not.
+pub fn is_running(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}

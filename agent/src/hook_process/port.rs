@@ -5,7 +5,7 @@
 
 use super::remaining_processes::{end_processes, kill_remaining_processes, stop_for_reboot};
 use super::run_files::read_outcome;
-use super::{DeclaredFile, GatedShim, LocalCharmHost, SCRIPT, resources};
+use super::{DeclaredFile, GatedShim, LocalCharmHost, SCRIPT, delete_unmasked_output, resources};
 use crate::fault;
 use crate::hook_session::{CallsFile, HookSession};
 use crate::ports::{CharmHost, HookHost};
@@ -165,7 +165,7 @@ impl CharmHost for LocalCharmHost {
     async fn reattach(&self, run: &Run, hook_host: &impl HookHost) -> Option<HookResult> {
         let result = self.reattach_run(run, hook_host).await;
         if result.is_none() {
-            self.delete_unmasked_output(run);
+            delete_unmasked_output(&self.folder.started_run(run));
         }
         self.context_state.send_replace(ContextState::Closed);
         result

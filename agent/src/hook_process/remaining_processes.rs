@@ -7,6 +7,7 @@
 //! Called before a run is repeated, when an agent finds runs that its state does not know, when a unit is stopped, when a
 //! hook has requested a reboot, and when a user cancels an action or commands.
 
+use super::delete_unmasked_output;
 use super::run_files::{read_outcome, read_run_file};
 use crate::clock::kernel_boot_id;
 use crate::folder::UnitFolder;
@@ -78,14 +79,19 @@ pub async fn kill_remaining_processes(run_folder: &Path) {
 }
 
 /// Kills the processes of runs that the stored state does not know, because the state was deleted or an older one was put
-/// back: nobody would read their outcomes, and they would hold the hook lock. `started_run` is the one that it knows.
-pub async fn kill_unknown_runs(folder: &UnitFolder, started_run: Option<u64>) {
+/// back: nobody would read their outcomes, and they would hold the hook lock. `started_run` is the one that it knows. What
+/// the newest run has printed is deleted if it may contain secrets and the state does not have its end.
+pub async fn kill_unknown_runs(folder: &UnitFolder, started_run: Option<u64>, is_state_lost: bool) {
+    let newest = folder.kept_runs().pop().map(|(number, _)| number);
     for (number, run_folder) in folder.kept_runs() {
         let is_alive = Process::read_alive(&run_folder.join(shim::SHIM_PID)).is_some();
         if is_alive && Some(number) != started_run && read_outcome(&run_folder).is_none() {
             let reason = "the stored state does not know this run";
             tracing::warn!("{}: its processes are killed: {reason}", run_folder.display());
             kill_remaining_processes(&run_folder).await;
+            delete_unmasked_output(&run_folder);
+        } else if is_state_lost && Some(number) == newest {
+            delete_unmasked_output(&run_folder);
         }
     }
 }

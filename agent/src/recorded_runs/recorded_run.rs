@@ -1,4 +1,4 @@
-//! One run, as its folder has recorded it, without contents of secrets.
+//! One run, as its folder has recorded it, without the contents of secrets that the agent had masked.
 //!
 //! Used by every command about recorded runs.
 

@@ -78,9 +78,6 @@ fn duration_ms(text: &str) -> Result<u64, String> {
 pub async fn run(args: &DevArgs, global: &GlobalArguments) -> Result<(), CommandError> {
     let started = Instant::now();
     let Some(charm) = &args.charm else { return advance_other(args, global).await };
-    let to_error = |error: std::io::Error| CommandError::new(format!("cannot catch signals: {error}"));
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(to_error)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(to_error)?;
     let dir = DataDir::choose(global.data.as_deref())?;
     let folder = charm.canonicalize().ok().filter(|path| path.is_dir()).ok_or_else(|| {
         CommandError::new(format!("no charm folder at {}", charm.display()))
@@ -91,6 +88,9 @@ pub async fn run(args: &DevArgs, global: &GlobalArguments) -> Result<(), Command
     let scenario_watch = scenario.as_deref().map(FileWatch::of_file).transpose()?;
     let output = Arc::new(Output::of_process(global));
     start_controller(&dir, &output).await?;
+    let to_error = |error: std::io::Error| CommandError::new(format!("cannot catch signals: {error}"));
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(to_error)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(to_error)?;
 
     let mut development = Development {
         args,
@@ -104,30 +104,36 @@ pub async fn run(args: &DevArgs, global: &GlobalArguments) -> Result<(), Command
         followed: None,
         needs_scenario: true,
     };
-    development.deploy(started).await;
-    if let Some(by_ms) = args.advance {
-        development.advance(by_ms).await;
-    }
-    let (mut typed, mut reads_typed) = (typed_lines::receive(), true);
-    loop {
-        development.apply_scenario().await;
-        let scenario_changed = async {
-            match &scenario_watch {
-                Some(watch) => watch.changed().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            _ = interrupt.recv() => break,
-            _ = terminate.recv() => break,
-            saved = charm_watch.changed() => development.deploy(saved).await,
-            _ = scenario_changed => development.needs_scenario = true,
-            () = sleep(SCENARIO_RETRY), if development.retries_scenario() => {}
-            line = typed.recv(), if reads_typed => match line {
-                Some(line) => development.obey(&line).await,
-                None => reads_typed = false,
-            },
+    // requests are dropped where they are: the next `dev` continues
+    let working = async {
+        development.deploy(started).await;
+        if let Some(by_ms) = args.advance {
+            development.advance(by_ms).await;
         }
+        let (mut typed, mut reads_typed) = (typed_lines::receive(), true);
+        loop {
+            development.apply_scenario().await;
+            let scenario_changed = async {
+                match &scenario_watch {
+                    Some(watch) => watch.changed().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                saved = charm_watch.changed() => development.deploy(saved).await,
+                _ = scenario_changed => development.needs_scenario = true,
+                () = sleep(SCENARIO_RETRY), if development.retries_scenario() => {}
+                line = typed.recv(), if reads_typed => match line {
+                    Some(line) => development.obey(&line).await,
+                    None => reads_typed = false,
+                },
+            }
+        }
+    };
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+        () = working => {}
     }
     development.print_end()
 }

@@ -101,7 +101,8 @@ pub async fn run(args: &UpArgs, dir: &DataDir, output: &Output) -> Result<(), Co
 /// Starts the controller and its machines, unless they run, and returns the client file once the controller answers.
 ///
 /// # Errors
-/// If a setting cannot be used, or the controller does not start; then everything that was started is stopped again.
+/// If a setting cannot be used, or the controller does not start; then the supervisor and the controller
+/// are stopped again, and units that a former supervisor left go on.
 pub async fn start(args: &UpArgs, dir: &DataDir, output: &Output) -> Result<ClientFile, CommandError> {
     dir.create()?;
     let purpose = match (args.new_identity, args.moved) {

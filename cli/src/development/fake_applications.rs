@@ -29,7 +29,11 @@ pub async fn apply<A: UserPort>(
     let status = session.api.handle(GetStatus).await?;
     let is_wanted = |name: &str| scenario.iter().any(|fake| fake.name == *name);
     for (name, found) in &status.applications {
-        if found.charm_name == FAKE_CHARM && found.life == Life::Alive && !is_wanted(name) {
+        // those of another charm under development are its own
+        let mut related = found.relations.values().flatten();
+        let is_own =
+            found.charm_name == FAKE_CHARM && related.any(|related| related.application == *application);
+        if is_own && found.life == Life::Alive && !is_wanted(name) {
             let (application, force) = (name.clone(), Force::No);
             let removal = RemoveApplication { application, force, destroy_storage: false };
             session.note_write(session.api.handle(removal).await?.revision);
@@ -56,13 +60,31 @@ async fn apply_one<A: UserPort>(
     if found.is_some_and(|found| found.life != Life::Alive) {
         return Ok(false);
     }
-    if found.is_none() {
-        deploy(fake, session).await?;
+    match found {
+        None => deploy(fake, session).await?,
+        Some(found) if found.charm_name == FAKE_CHARM => {}
+        Some(found) => {
+            let text =
+                format!("cannot use {}: it is an application of charm {}", fake.name, found.charm_name);
+            return Err(
+                CommandError::new(text).hint("name the remote application of the scenario differently")
+            );
+        }
     }
     let endpoint = &fake.endpoint.name;
     let (left, right) = (format!("{application}:{endpoint}"), format!("{}:{endpoint}", fake.name));
     match session.api.handle(Integrate(Ends { a: left.clone(), b: right.clone() })).await {
         Err(error) if error.code == ErrorCode::AlreadyExists => {}
+        // the charm of an earlier scenario has another endpoint
+        Err(error) if error.code == ErrorCode::NotFound && found.is_some() => {
+            let removal = RemoveApplication {
+                application: fake.name.clone(),
+                force: Force::No,
+                destroy_storage: false,
+            };
+            session.note_write(session.api.handle(removal).await?.revision);
+            return Ok(false);
+        }
         answer => session.note_write(answer?.revision),
     }
     let set = |unit: Option<UnitName>, settings: &BTreeMap<String, String>| SetFakeSettings {

@@ -113,7 +113,7 @@ async fn a_killed_controller_restarts_at_the_same_address_and_watches_resume() {
     let program = Program::start(folder.path());
     assert_eq!(file(folder.path()), before, "address, CA and token are the same");
     let change = api::ConfigChange {
-        set: [("logging-config".into(), "<root>=DEBUG".into())].into(),
+        set: [("default-series".into(), "of no effect".into())].into(),
         reset: Vec::new(),
     };
     admin.handle(ConfigureModel { change }).await.expect("the client finds it again");

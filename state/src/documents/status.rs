@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// The most changes of one subject that the status log of an entity has: as many as `show-status-log` prints by default.
 pub const STATUS_CHANGES_MAX: usize = 20;
-/// The most bytes of the message of a change, so that the status log of a unit, with two subjects, has at most 2 * 20 * (512 +
+/// The most bytes of the message of a change in JSON, so that the status log of a unit, with two subjects, has at most 2 * 20 * (512 +
 /// 200) bytes, 28 KiB.
 pub const STATUS_CHANGE_MESSAGE_BYTES_MAX: usize = 512;
 
@@ -71,7 +71,21 @@ impl StatusLogDoc {
 /// A message of at most [`STATUS_CHANGE_MESSAGE_BYTES_MAX`] bytes: the beginning of a text, and nothing of a fact that is
 /// longer.
 fn cut(message: StatusMessage) -> StatusMessage {
-    let start = |text: &str| text[..text.floor_char_boundary(STATUS_CHANGE_MESSAGE_BYTES_MAX)].to_owned();
+    let start = |text: &str| {
+        let mut bytes = 0;
+        let fits = |c: &char| {
+            // as JSON escapes it
+            bytes += if c.is_control() {
+                6
+            } else if ['"', '\\'].contains(c) {
+                2
+            } else {
+                c.len_utf8()
+            };
+            bytes <= STATUS_CHANGE_MESSAGE_BYTES_MAX
+        };
+        text.chars().take_while(fits).collect::<String>()
+    };
     match message {
         StatusMessage::OfCharm(text) => StatusMessage::OfCharm(start(&text)),
         other => {

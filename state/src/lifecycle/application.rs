@@ -303,6 +303,9 @@ pub fn refresh(
     if charm.subordinate != doc.subordinate {
         return Err(ApplicationRefusal::SubordinateChanged { application: doc.name }.into());
     }
+    if draft.get(&model.fake_application(id)).is_some() && !charm.storage.is_empty() {
+        return Err(ApplicationRefusal::CannotBeFake { charm: charm.name.clone() }.into());
+    }
     // the existing peer relations are counted, too: require_endpoints keeps their endpoints
     require_peers_within_limit(&charm)?;
     require_endpoints(draft, model, id, &doc, &before, &charm)?;

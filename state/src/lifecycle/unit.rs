@@ -115,7 +115,7 @@ pub(crate) fn add_placed(
     }
     let is_fake = draft.get(&model.fake_application(application)).is_some();
     let existing = match (to, attach.first()) {
-        (Some(_), _) if is_fake => {
+        (Some(_), _) | (None, Some(_)) if is_fake => {
             return Err(ApplicationRefusal::FakePlaced { application: owner.name }.into());
         }
         (None, None) if is_fake => machine_of_fake(draft, model, application),

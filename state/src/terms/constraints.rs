@@ -44,7 +44,7 @@ string_enum! {
     }
 }
 
-/// The most bytes of the constraints of one entity as they are typed.
+/// The most bytes of the constraints of one entity as they are typed and as they are stored.
 pub const CONSTRAINTS_BYTES_MAX: usize = 4096;
 
 /// The value of a constraint. Its JSON is what `--format json` prints.
@@ -131,7 +131,12 @@ impl FromStr for Constraints {
                 constraints.insert(key, parse_value(key, value)?);
             }
         }
-        Ok(Constraints(constraints))
+        let constraints = Constraints(constraints);
+        // the stored form is longer: `mem=8P` is `mem=8589934592M`
+        match constraints.to_string().len() <= CONSTRAINTS_BYTES_MAX {
+            true => Ok(constraints),
+            false => Err(BadConstraint::TooLong),
+        }
     }
 }
 

@@ -153,11 +153,12 @@ fn an_agent_may_crash_at_any_call_and_again_while_it_recovers() {
 #[test]
 fn a_hooks_shim_may_crash_at_any_call_and_each_hook_takes_effect_once() {
     let (scene, crashes) = crashing_scene();
-    // Before it writes its own pid file, starts the hook, writes the outcome, renames it, and ends. The hook may have
-    // run since the third one.
-    let of_install = [("renameat", 1), ("clone", 1), ("writev", 3), ("renameat", 3), ("exit_group", 1)];
+    // Before it writes its own pid file, reserves the outcome, starts the hook, writes the outcome, renames it, and ends.
+    // The hook may have run since the fourth one.
+    let of_install =
+        [("renameat", 1), ("renameat", 2), ("clone", 1), ("writev", 4), ("renameat", 4), ("exit_group", 1)];
     // before it writes the hook's pid file, and when it waits for the hook
-    let of_the_next = [("renameat", 2), ("ppoll", 1)];
+    let of_the_next = [("renameat", 3), ("ppoll", 1)];
     let all: Vec<CrashPoint> = of_install
         .into_iter()
         .chain(of_the_next)

@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
-use tests::host::Host;
+use tests::host::{Host, is_running};
 use tests::scene::{Scene, scene, text};
 use tests::tally_scenario::{STARTED, deploy, ran, results, until_ran};
 
@@ -106,12 +106,6 @@ fn a_unit_on_a_full_disk_waits_for_room_and_repeats_nothing() {
         assert_eq!(results(&scene, "db/0", "count")["hooks"], "7");
         scene.ok(&["down"]);
     });
-}
-
-/// A zombie process counts as ended.
-pub fn is_running(pid: i32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
 #[test]

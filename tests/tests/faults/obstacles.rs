@@ -1,7 +1,6 @@
 //! Tests obstacles that prevent a unit agent from continuing: `pintle why`, `pintle status` and `pintle-agent why`
 //! report each with its remedy, and the unit continues once the remedy is applied.
 
-use super::disk::is_running;
 use super::namespace::again_in;
 use agent::journal::STATE_HEAD;
 use api::text::cause::{Times, hint, sentence};
@@ -14,7 +13,7 @@ use state::terms::status_message::StatusMessage;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use tests::host::{Host, is_root, programs, sample, skip};
+use tests::host::{Host, is_root, is_running, programs, sample, skip};
 use tests::scene::{Scene, hooks, scene, scene_with, text};
 use tests::tally_scenario::{STARTED, deploy, ran, until_ran};
 

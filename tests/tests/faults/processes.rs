@@ -103,6 +103,7 @@ fn a_running_hook_is_reported_again_after_a_controller_restart() {
     let before = scene.pid(&pid_file).expect("it runs");
     scene.kill(before);
     scene.until("another controller runs", |host| host.pid(&pid_file).filter(|now| *now != before));
+    scene.until("it answers", |host| (host.pintle(&["status"]).code == 0).then_some(()));
     scene.until("the hook is reported to it", running);
     fs::remove_file(&hold).expect("it was made");
     until_ran(&scene, "db/0", &[&STARTED[..], &["config-changed"]].concat());

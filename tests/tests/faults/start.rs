@@ -1,7 +1,7 @@
 //! Tests a system that does not start, or of which a part is missing: `pintle up` names the cause within seconds, and
 //! brings back what is missing once the cause is removed.
 
-use super::disk::{fill, free, is_running, with_mounts};
+use super::disk::{fill, free, with_mounts};
 use api::text::fault;
 use state::terms::health::{Fault, Limit};
 use std::fs;
@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use tests::host::Host;
+use tests::host::{Host, is_running};
 use tests::scene::{scene, text};
 use tests::tally_scenario::{STARTED, deploy, results, until_ran};
 

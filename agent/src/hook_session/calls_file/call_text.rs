@@ -1,7 +1,7 @@
 //! One tool call of `calls.yaml` as a person reads it: the command line, and the beginning of its answer.
 //!
-//! The content of a secret is in no line of `calls.yaml`; of a call that may concern one, only the tool is stored. Called
-//! by `follow_runs`.
+//! Contents of secrets that the hook had read or written before the call are masked; of a call that may concern one, only
+//! the tool is stored. Called by `follow_runs`.
 
 use super::{AnsweredCall, CallsLine, StoredBytes};
 use host::escape::one_line;
@@ -25,7 +25,7 @@ impl ShownCall {
     /// The call of a line. None if the line is not a call.
     pub fn of(line: &CallsLine) -> Option<ShownCall> {
         match line {
-            CallsLine::Call(call) => Some(ShownCall::of_call(call)),
+            CallsLine::Call(call) => Some(ShownCall::of_call(&call.clone().shown())),
             CallsLine::Confidential(call) => {
                 let command = format!("{} ...", excerpt(call.confidential_tool.as_bytes()));
                 Some(ShownCall { command, answer: String::new(), code: call.code })
