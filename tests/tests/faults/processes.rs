@@ -251,7 +251,7 @@ fn a_hook_that_goes_on_and_on_is_named_with_its_folder_until_it_ends() {
     until_started(&scene, "config-changed", 2);
     let why = scene.until("why names the hook", |host| {
         let why = host.ok(&["why", "db/0"]);
-        why.contains("hook.pid").then_some(why)
+        why.contains("stop-hook").then_some(why)
     });
     assert!(
         why.contains(&running(&Activity::hook(HookName::ConfigChanged))) && why.contains("charm"),
@@ -260,7 +260,7 @@ fn a_hook_that_goes_on_and_on_is_named_with_its_folder_until_it_ends() {
     fs::remove_file(&hold).expect("it was made");
     scene.until("why no longer names the hook", |host| {
         let why = host.ok(&["why", "db/0"]);
-        (!why.contains("hook.pid")).then_some(())
+        (!why.contains("stop-hook")).then_some(())
     });
 }
 
