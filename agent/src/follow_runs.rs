@@ -142,7 +142,7 @@ impl UnitRuns {
     pub async fn poll(&mut self) -> Vec<RunEvent> {
         let mut events = Vec::new();
         let folders = self.new_folders();
-        let newest = folders.keys().next_back().copied();
+        let newest = folders.last().map(|(number, _)| *number);
         for (number, folder) in folders {
             let Some((file, started)) = run_files::read_run_file(&folder).zip(run_files::started(&folder))
             else {
@@ -167,15 +167,11 @@ impl UnitRuns {
         events
     }
 
-    /// The folders of the runs after the last one, in order. Their names begin with the number.
-    fn new_folders(&self) -> BTreeMap<u64, PathBuf> {
-        let entries = std::fs::read_dir(self.folder.runs()).into_iter().flatten().flatten();
-        let run = |entry: std::fs::DirEntry| {
-            let name = entry.file_name().into_string().ok()?;
-            let digits = name.split(|c: char| !c.is_ascii_digit()).next()?;
-            Some((digits.parse().ok()?, entry.path()))
-        };
-        entries.filter_map(run).filter(|(number, _)| *number > self.last).collect()
+    /// The folders of the runs after the last one, in order.
+    fn new_folders(&self) -> Vec<(u64, PathBuf)> {
+        let mut folders = self.folder.kept_runs();
+        folders.retain(|(number, _)| *number > self.last);
+        folders
     }
 
     /// The calls of the open runs, and the ends of those that have ended.

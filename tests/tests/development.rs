@@ -165,14 +165,15 @@ fn a_save_is_deployed_at_once_also_to_a_unit_in_error() {
         started(&host, "shell/0", "upgrade-charm").expect("it ran"),
     );
 
-    // a secret that a hook reads is shown neither as the answer of its call nor in its output
+    // a secret that a hook reads is shown neither as the answer of its call, nor in another call, nor in its output
     charm.hook(
         "upgrade-charm",
-        "id=$(secret-add --owner unit token=canary-7d31)\necho before $(secret-get \"$id\" token) after\nstatus-set active five",
+        "id=$(secret-add --owner unit token=canary-7d31)\necho before $(secret-get \"$id\" token) after\nstate-set copy=$(secret-get \"$id\" token)\nstatus-set active five",
     );
     until_workload(&host, "dev-shell", "shell/0", "active", "five");
     dev.until_printed(&host, " after");
     dev.until_printed(&host, "secret-get");
+    dev.until_printed(&host, "state-set");
     assert!(!dev.has_printed("canary-7d31"));
 
     dev.end(&host);
