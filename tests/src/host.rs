@@ -239,7 +239,11 @@ impl Host {
         let from = own.lines().count().saturating_sub(40);
         let own: String = own.lines().skip(from).map(|line| format!("{line}\n")).collect();
         let (status, log) = ([status.stdout, status.stderr].concat(), [log.stdout, log.stderr].concat());
-        format!("--- status\n{status}\n--- log\n{log}\n--- supervisor log\n{own}")
+        let processes = Command::new("ps").args(["-eo", "pid,ppid,sid,stat,etimes,wchan:20,args"]).output();
+        let processes = processes.map_or_else(|error| error.to_string(), |ps| command_output(ps).stdout);
+        format!(
+            "--- status\n{status}\n--- log\n{log}\n--- supervisor log\n{own}\n--- processes\n{processes}"
+        )
     }
 }
 

@@ -18,7 +18,8 @@ const SCRIPT: &str = "debug";
 /// What the scripts have in common. `end_with_run PID` ends all processes of the terminal when the script of the run has
 /// ended: it was cancelled, or its unit is stopped.
 const FUNCTIONS: &str = r#"
-tmux() { command tmux -L "$session" "$@"; }
+# a server that does not answer has no windows
+tmux() { timeout 10 tmux -L "$session" "$@"; }
 end_with_run() {
     (
         trap '' HUP

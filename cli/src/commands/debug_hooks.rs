@@ -124,10 +124,13 @@ if tmux -L {tmux} has-session -t {tmux} 2>/dev/null; then
     exit 1
 fi
 tmux -L {tmux} new-session -d -s {tmux} -n waiting "echo 'Each hook of {unit} opens a window. The session ends with its last window.'; exec bash" || exit 1
-trap 'rm -f {file}; tmux -L {tmux} kill-server 2>/dev/null' EXIT
+trap 'rm -f {file}; timeout 10 tmux -L {tmux} kill-server 2>/dev/null' EXIT
 trap 'exit 1' HUP INT TERM
 printf %s {text} > {file}.new && mv {file}.new {file} || exit 1
-tmux -L {tmux} attach-session -t {tmux}
+# a signal ends the wait: a lost terminal ends the session even if the client of tmux does not end
+exec 3<&0
+tmux -L {tmux} attach-session -t {tmux} <&3 &
+wait $!
 "#
     )
 }
