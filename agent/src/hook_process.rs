@@ -18,7 +18,9 @@ mod run_folders;
 use host::backoff::Backoff;
 use host::file::{ignore_not_found, write_atomic, write_atomic_unsynced};
 use host::lock::Lock;
-pub use remaining_processes::{kill_remaining_processes, kill_unknown_runs, running, stop_running};
+pub use remaining_processes::{
+    is_running, kill_remaining_processes, kill_unknown_runs, running, stop_running,
+};
 pub(crate) use resources::RESOURCES_DIR;
 use run_files::{RunFile, create_file, read_outcome, read_run_file};
 use run_folders::RunFolders;

@@ -19,7 +19,7 @@ pub use calls_file::{
     AnsweredCall, CALLS_BYTES_MAX, CALLS_WITH_EFFECT_BYTES_MAX, CallsFile, CallsLine, ConfidentialCall,
     FetchedBagLine, ShownCall, StoredBytes, lines_after,
 };
-use calls_file::{AppendError, SECRET_GET, SecretEffect};
+use calls_file::{AppendError, CREDENTIAL_GET, SECRET_GET, SecretEffect};
 pub(crate) use calls_file::{CALLS, HIDDEN};
 use commands::{CallOutcome, Inputs, Need, ResourceRequest, SecretAnswer, SecretRequest, ToolReply};
 use hook_client::{ReplyFrame, RequestFrame};
@@ -205,8 +205,11 @@ impl<'a> HookSession<'a> {
 
     /// Adds the controller's answer about a secret that a call needs.
     pub fn note_secret(&mut self, answer: Result<SecretAnswer, String>) {
+        let known_before = self.contents.mask.lines();
         self.contents.note_answer(&answer);
-        self.secret = Some(self.mask_context().and(answer));
+        let has_learned = self.contents.mask.lines() > known_before;
+        let stored = if has_learned { self.mask_context() } else { Ok(()) };
+        self.secret = Some(stored.and(answer));
     }
 
     /// Adds the bag that a call needs, or the reason why it cannot be fetched. The bag is stored before
@@ -352,7 +355,7 @@ impl<'a> HookSession<'a> {
             stderr: StoredBytes::new(&reply.stderr),
             masked: None,
         };
-        match self.has_unknown_contents {
+        match self.has_unknown_contents || call.tool == CREDENTIAL_GET {
             true => call.hide(),
             false => call.mask(&self.contents.mask),
         }
@@ -396,10 +399,9 @@ impl<'a> HookSession<'a> {
     /// Stores what people are shown of the context, if it contains a known content. A content that cannot be hidden from
     /// people is not given to the charm.
     fn mask_context(&self) -> Result<(), String> {
-        let Some(run_folder) = self.calls.run_folder().filter(|_| !self.contents.mask.is_empty()) else {
-            return Ok(());
-        };
-        masked_context::store(run_folder, &self.contents.mask)
+        let is_needed = self.has_unknown_contents || !self.contents.mask.is_empty();
+        let Some(run_folder) = self.calls.run_folder().filter(|_| is_needed) else { return Ok(()) };
+        masked_context::store(run_folder, &self.contents.mask, self.has_unknown_contents)
             .map_err(|error| format!("cannot store what is shown of the context: {error}"))
     }
 

@@ -241,9 +241,7 @@ impl Host {
         let (status, log) = ([status.stdout, status.stderr].concat(), [log.stdout, log.stderr].concat());
         let processes = Command::new("ps").args(["-eo", "pid,ppid,sid,stat,etimes,wchan:20,args"]).output();
         let processes = processes.map_or_else(|error| error.to_string(), |ps| command_output(ps).stdout);
-        format!(
-            "--- status\n{status}\n--- log\n{log}\n--- supervisor log\n{own}\n--- processes\n{processes}"
-        )
+        format!("--- status\n{status}\n--- log\n{log}\n--- supervisor log\n{own}\n--- processes\n{processes}")
     }
 }
 

@@ -84,11 +84,13 @@ pub async fn kill_remaining_processes(run_folder: &Path) {
 pub async fn kill_unknown_runs(folder: &UnitFolder, started_run: Option<u64>, is_state_lost: bool) {
     let newest = folder.kept_runs().pop().map(|(number, _)| number);
     for (number, run_folder) in folder.kept_runs() {
-        let is_alive = Process::read_alive(&run_folder.join(shim::SHIM_PID)).is_some();
-        if is_alive && Some(number) != started_run && read_outcome(&run_folder).is_none() {
+        if Some(number) != started_run && is_running(&run_folder) {
             let reason = "the stored state does not know this run";
             tracing::warn!("{}: its processes are killed: {reason}", run_folder.display());
-            kill_remaining_processes(&run_folder).await;
+            let killed = kill_remaining_processes(&run_folder);
+            if tokio::time::timeout(END_TIMEOUT, killed).await.is_err() {
+                tracing::error!("{}: its processes do not end", run_folder.display());
+            }
             delete_unmasked_output(&run_folder);
         } else if is_state_lost && Some(number) == newest {
             delete_unmasked_output(&run_folder);
@@ -174,10 +176,14 @@ pub async fn stop_running(unit: &Path) -> anyhow::Result<String> {
 
 /// The run of a unit whose processes run, with its folder.
 pub fn running(folder: &UnitFolder) -> Option<(u64, PathBuf)> {
-    let (number, run_folder) = folder.kept_runs().pop()?;
+    folder.kept_runs().pop().filter(|(_, run_folder)| is_running(run_folder))
+}
+
+/// Whether processes of a run are alive, and it has no outcome.
+pub fn is_running(run_folder: &Path) -> bool {
     let is_alive = |file| Process::read_alive(&run_folder.join(file)).is_some();
-    let is_running = is_alive(shim::SHIM_PID) || is_alive(shim::HOOK_PID);
-    (is_running && read_outcome(&run_folder).is_none()).then_some((number, run_folder))
+    // the processes first: a run that ends meanwhile has its outcome then
+    (is_alive(shim::SHIM_PID) || is_alive(shim::HOOK_PID)) && read_outcome(run_folder).is_none()
 }
 
 fn context_digest(run_folder: &Path) -> Option<String> {

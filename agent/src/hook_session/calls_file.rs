@@ -32,6 +32,8 @@ const EXCERPT_BYTES: usize = 200;
 pub(crate) const HIDDEN: &str = "*****";
 /// The tool that reads a content and is given none.
 pub(super) const SECRET_GET: &str = "secret-get";
+/// The tool whose answer is never shown: it contains the keys to a cloud.
+pub(super) const CREDENTIAL_GET: &str = "credential-get";
 /// The file of the calls, in the folder of the run.
 pub(crate) const CALLS: &str = "calls.yaml";
 

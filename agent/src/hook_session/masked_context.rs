@@ -18,18 +18,22 @@ use std::path::Path;
 /// The file, in the folder of the run.
 const FILE: &str = "context.masked.yaml";
 
-/// Writes the masked context of a run with the bags that were fetched for it, unless it contains no content.
+/// Writes the masked context of a run with the bags that were fetched for it, unless it contains no content. If an earlier
+/// agent knew contents that this one does not know, the bags that were fetched since its last masked context are left out.
 ///
 /// # Errors
-/// If the file cannot be written.
-pub(super) fn store(run_folder: &Path, secrets: &SecretMask) -> io::Result<()> {
-    let Some(mut context) = read_run_file(run_folder).map(|run_file| run_file.context) else { return Ok(()) };
-    for line in CallsFile::read(run_folder).unwrap_or_default() {
+/// If the file cannot be read or written.
+pub(super) fn store(run_folder: &Path, secrets: &SecretMask, has_unknown_contents: bool) -> io::Result<()> {
+    let recorded = || read_run_file(run_folder).map(|run_file| run_file.context);
+    let earlier = if has_unknown_contents { read(run_folder)? } else { None };
+    let Some(mut context) = earlier.or_else(recorded) else { return Ok(()) };
+    let lines = if has_unknown_contents { None } else { CallsFile::read(run_folder) };
+    for line in lines.unwrap_or_default() {
         if let CallsLine::Bag(bag) = line {
             context.insert_bag(&bag.fetched, bag.values);
         }
     }
-    if !mask(&mut context, secrets) {
+    if !mask(&mut context, secrets) && !has_unknown_contents {
         return Ok(());
     }
     let text = serde_json::to_string_pretty(&context).expect("contexts are plain data");

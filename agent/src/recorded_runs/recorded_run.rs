@@ -3,6 +3,7 @@
 //! Used by every command about recorded runs.
 
 use crate::folder::UnitFolder;
+use crate::hook_process::is_running;
 use crate::hook_process::run_files::{CONTEXT_FILE, RunFile, read_outcome, read_run_file};
 use crate::hook_session::{CallsFile, CallsLine, masked_context};
 use crate::journal;
@@ -11,7 +12,6 @@ use api::text::refusal;
 use charms::yaml;
 use hook_client::shim;
 use host::escape::json_as_yaml;
-use host::process::Process;
 use serde_json::Value;
 use state::terms::failure_reason::FailureReason;
 use state::unit::local::Step;
@@ -52,9 +52,7 @@ pub enum RunEnd {
 
 impl RunEnd {
     fn of(run_folder: &Path) -> RunEnd {
-        let is_alive = |file| Process::read_alive(&run_folder.join(file)).is_some();
-        // the processes first: a run that ends meanwhile has its outcome then
-        let is_running = is_alive(shim::SHIM_PID) || is_alive(shim::HOOK_PID);
+        let is_running = is_running(run_folder);
         match read_outcome(run_folder) {
             Some(exit) => RunEnd::Exited(exit),
             None if is_running => RunEnd::Running,

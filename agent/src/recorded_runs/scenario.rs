@@ -402,6 +402,9 @@ fn assert_status(Status { of, status, text }: &Status) -> Option<String> {
     let of = match of {
         StatusOf::Unit => "unit_status",
         StatusOf::Application => "app_status",
+        StatusOf::WorkloadVersion if is_masked(text) => {
+            return Some("assert out.workload_version".to_owned());
+        }
         StatusOf::WorkloadVersion => return Some(format!("assert out.workload_version == {}", string(text))),
     };
     let class = status_class(status)?;

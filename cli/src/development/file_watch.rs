@@ -8,7 +8,7 @@ use api::text::fault::setting;
 use charms::folder::can_be_packed;
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use state::terms::health::Limit;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,8 +28,10 @@ pub struct FileWatch {
     changed: Arc<Notify>,
     /// When the first change was seen that was not returned yet.
     first: Cell<Option<Instant>>,
-    /// Holds the watch of the kernel.
-    _watcher: RecommendedWatcher,
+    folder: PathBuf,
+    mode: RecursiveMode,
+    /// Holds the watches of the kernel.
+    watcher: RefCell<RecommendedWatcher>,
 }
 
 impl FileWatch {
@@ -40,7 +42,8 @@ impl FileWatch {
     pub fn of_charm(folder: &Path) -> Result<FileWatch, CommandError> {
         let root = folder.to_path_buf();
         FileWatch::new(folder, RecursiveMode::Recursive, move |path| {
-            path.strip_prefix(&root).is_ok_and(|relative| can_be_packed(relative) && !is_temporary(relative))
+            let is_part = |relative: &Path| can_be_packed(relative) && !is_temporary(relative);
+            path == root || path.strip_prefix(&root).is_ok_and(is_part)
         })
     }
 
@@ -80,7 +83,12 @@ impl FileWatch {
         })
         .map_err(to_error)?;
         watcher.watch(folder, mode).map_err(to_error)?;
-        Ok(FileWatch { changed, first: Cell::new(None), _watcher: watcher })
+        if let Some(parent) = folder.parent() {
+            // the kernel watches a folder, not a name: the parent shows that another folder has the name
+            watcher.watch(parent, RecursiveMode::NonRecursive).map_err(to_error)?;
+        }
+        let (folder, watcher) = (folder.to_path_buf(), RefCell::new(watcher));
+        Ok(FileWatch { changed, first: Cell::new(None), folder, mode, watcher })
     }
 
     /// Completes when a file was saved, once nothing changes for a moment. Returns when the first change was seen. The
@@ -95,6 +103,8 @@ impl FileWatch {
         };
         self.first.set(Some(first));
         while first.elapsed() < QUIET_WAIT_MAX && timeout(QUIET, self.changed.notified()).await.is_ok() {}
+        // the folder may be another one; if it is absent, its return is the next change
+        self.watcher.borrow_mut().watch(&self.folder, self.mode).ok();
         self.first.set(None);
         first
     }
@@ -155,6 +165,19 @@ mod tests {
             () = is_seen => {}
         }
         timeout(DEADLINE, watch.changed()).await.expect("the change is returned");
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_is_replaced_is_watched() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let root = parent.path().canonicalize().expect("it was just created").join("charm");
+        std::fs::create_dir(&root).expect("created");
+        let watch = FileWatch::of_charm(&root).expect("inotify is available");
+        std::fs::rename(&root, root.with_extension("old")).expect("renamed");
+        std::fs::create_dir(&root).expect("created");
+        timeout(DEADLINE, watch.changed()).await.expect("the other folder is noticed");
+        std::fs::write(root.join("dispatch"), "x").expect("written");
+        timeout(DEADLINE, watch.changed()).await.expect("a file in it is noticed");
     }
 
     #[tokio::test]

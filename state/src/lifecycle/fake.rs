@@ -8,6 +8,7 @@
 //!
 //! Called by the handlers of users and by the janitor.
 
+use crate::charm::Scope;
 use crate::documents::document_reads::Documents;
 use crate::documents::draft::{Draft, Reader, read, read_all};
 use crate::documents::effective_life;
@@ -46,7 +47,7 @@ pub struct SetFakeSettings {
 ///
 /// # Errors
 /// If an entity does not exist, the application is not fake or takes no part in the relation, the settings are too
-/// large, or the unit or the relation is not Alive.
+/// large, the unit or the relation is not Alive, or the relation has container scope.
 pub fn set_settings(
     draft: &mut Draft,
     model: Model,
@@ -84,6 +85,9 @@ pub fn set_settings(
         return Err(Refusal::not_found(EntityKind::Unit, name));
     }
     match request.settings {
+        Some(_) if doc.scope == Scope::Container => {
+            Err(ApplicationRefusal::FakeInContainer { application: request.application.clone() }.into())
+        }
         Some(_) => scope::enter(draft, model, unit, id, &settings, creation),
         None => {
             relation::leave_scope(draft, model, unit, id);

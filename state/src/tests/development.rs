@@ -158,6 +158,25 @@ fn only_a_model_for_development_has_fake_applications_and_only_these_are_set() {
 }
 
 #[test]
+fn a_fake_unit_enters_no_relation_of_container_scope() {
+    let mut world = World::new();
+    for_development(&mut world);
+    deploy_fake(&mut world, "web", "web", 1).expect("it deploys");
+    world.deploy("logging", "logging", 0);
+    let relation = world.integrate("web", "logging").expect("the endpoints are compatible");
+    let doc = read(world.reader(), &MODEL.relation(relation)).expect("a relation");
+    let [left, right] = [&doc.ends[0], &doc.ends[1]].map(|end| end.name().to_string());
+    let unit = Some("web/0".parse().expect("a unit name"));
+    let request =
+        SetFakeSettings { application: "web".to_owned(), left, right, unit, settings: Some(Bag::new()) };
+    let set = world.run(|draft, ids| fake::set_settings(draft, MODEL, &request, Creation { now_ms: 7, ids }));
+    let reason = reason(ApplicationRefusal::FakeInContainer { application: "web".to_owned() });
+    assert_eq!(refused(set), reason);
+    let logging: UnitName = "logging/0".parse().expect("a unit name");
+    assert!(read(world.reader(), &MODEL.unit_name(&logging)).is_none(), "no subordinate was created");
+}
+
+#[test]
 fn the_clock_is_advanced_only_in_a_model_for_development_and_by_less_than_a_year() {
     let mut world = World::new();
     let not_here = reason(ModelRefusal::NotForDevelopment { name: "dev".to_owned() });

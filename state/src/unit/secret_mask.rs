@@ -17,6 +17,24 @@ const LINES_MAX: usize = 1_000;
 #[derive(Clone, Debug, Default)]
 pub struct SecretMask(BTreeMap<(Reverse<usize>, String), String>);
 
+/// A part of a text that is being masked. A placeholder may contain a value, and is not searched.
+enum Part<'a> {
+    Text(&'a str),
+    Placeholder(&'a str),
+}
+
+impl<'a> Part<'a> {
+    fn split(self, value: &str, placeholder: &'a str) -> Vec<Part<'a>> {
+        let Part::Text(text) = self else { return vec![self] };
+        let mut parts = Vec::new();
+        for (index, between) in text.split(value).enumerate() {
+            parts.extend((index > 0).then_some(Part::Placeholder(placeholder)));
+            parts.push(Part::Text(between));
+        }
+        parts
+    }
+}
+
 impl SecretMask {
     /// Adds a value; each of its lines is masked, since output is masked line by line. A line that the mask knows keeps
     /// its placeholder.
@@ -35,6 +53,11 @@ impl SecretMask {
         self.0.is_empty()
     }
 
+    /// The number of lines that the mask knows.
+    pub fn lines(&self) -> usize {
+        self.0.len()
+    }
+
     /// The placeholder of a value of one line, if the mask knows it.
     pub fn placeholder(&self, value: &str) -> Option<&str> {
         let value = value.trim();
@@ -47,10 +70,11 @@ impl SecretMask {
             |((_, value), _): &(&(Reverse<usize>, String), &String)| text.contains(value.as_str());
         let mut found = self.0.iter().filter(contained).peekable();
         found.peek()?;
-        let replaced = |text: String, ((_, value), placeholder): (&(Reverse<usize>, String), &String)| {
-            text.replace(value.as_str(), placeholder)
-        };
-        Some(found.fold(text.to_owned(), replaced))
+        let mut parts = vec![Part::Text(text)];
+        for ((_, value), placeholder) in found {
+            parts = parts.into_iter().flat_map(|part| part.split(value, placeholder)).collect();
+        }
+        Some(parts.into_iter().map(|(Part::Text(text) | Part::Placeholder(text))| text).collect())
     }
 }
 
@@ -71,6 +95,15 @@ mod tests {
         assert_eq!(masked("MIIabc\n(x y z)").as_deref(), Some("<3>\n(<5>)"));
         assert_eq!(masked("nothing"), None);
         assert_eq!((mask.placeholder(" hunter2\n"), mask.placeholder("no")), (Some("<1>"), None));
+    }
+
+    #[test]
+    fn a_value_in_the_placeholder_of_another_one_is_no_occurrence() {
+        let mut mask = SecretMask::default();
+        mask.add("long-value", "SECRET(1 password)");
+        mask.add("password", "SECRET(2 key)");
+        let masked = mask.masked("long-value password");
+        assert_eq!(masked.as_deref(), Some("SECRET(1 password) SECRET(2 key)"));
     }
 
     #[test]

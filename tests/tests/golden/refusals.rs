@@ -109,6 +109,7 @@ examples! { application: ApplicationRefusal {
     FakePlaced { application: own("postgres") },
     CannotBeFake { charm: own("logging") },
     NotFake { application: own("web") },
+    FakeInContainer { application: own("postgres") },
     FakeSettingsTooLarge { bytes: 2_000_000, max: 1_048_576 },
     InvalidName { name: own("Web") },
     NameTooLong { length: 300, max: 63 },

@@ -30,6 +30,9 @@ pub(super) fn text(reason: &ApplicationRefusal) -> RefusalText {
         ApplicationRefusal::NotFake { application } => {
             plain(format!("cannot set what {application} publishes: it is not a fake application"))
         }
+        ApplicationRefusal::FakeInContainer { application } => plain(format!(
+            "cannot set what a unit of {application} publishes: the relation has container scope, which needs agents"
+        )),
         ApplicationRefusal::FakeSettingsTooLarge { bytes, max } => {
             plain(format!("cannot set what a fake unit publishes: it takes {bytes} bytes, at most {max}"))
         }

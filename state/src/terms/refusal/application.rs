@@ -52,6 +52,11 @@ pub enum ApplicationRefusal {
         /// The application.
         application: String,
     },
+    /// A fake unit cannot enter a relation of container scope: the subordinate of the other end would need its agent.
+    FakeInContainer {
+        /// The fake application.
+        application: String,
+    },
     /// The settings of a fake unit are too large.
     FakeSettingsTooLarge {
         /// Their size.
@@ -156,6 +161,7 @@ impl ApplicationRefusal {
             | ApplicationRefusal::FakePlaced { .. }
             | ApplicationRefusal::CannotBeFake { .. }
             | ApplicationRefusal::NotFake { .. }
+            | ApplicationRefusal::FakeInContainer { .. }
             | ApplicationRefusal::FakeSettingsTooLarge { .. }
             | ApplicationRefusal::InvalidName { .. }
             | ApplicationRefusal::NameTooLong { .. }
