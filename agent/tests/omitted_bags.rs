@@ -9,6 +9,7 @@ use state::terms::names::{UnitName, Uuid};
 use state::terms::owner::Owner;
 use state::terms::position::Position;
 use state::terms::settings::Bag;
+use state::terms::start_reason::StartReason;
 use state::unit::hook_context::{HookContext, OmittedBags};
 use state::unit::relation_view::BagRequest;
 use std::collections::BTreeSet;
@@ -114,4 +115,23 @@ fn a_bag_that_cannot_be_fetched_fails_that_call_only() {
         second.answer(&frame(2), None).map_err(bag_request).expect_err("a later call requests it again");
     second.insert_bag(&request, Ok(bag("a")));
     assert_eq!(printed(second.answer(&frame(2), None)), ok("a\n"));
+}
+
+/// What an earlier agent could mask, this one cannot: another unit may publish the content of a secret.
+#[test]
+fn a_bag_that_is_fetched_when_contents_are_unknown_is_not_shown() {
+    let run = tempfile::tempdir().unwrap();
+    let recorded = serde_json::json!({
+        "operation": "hook config-changed", "reason": StartReason::NoCharm, "position": null,
+        "context_digest": "0", "boot": "b", "context": context(),
+    });
+    std::fs::write(run.path().join("context.yaml"), recorded.to_string()).unwrap();
+    let mut session = session(run.path());
+    session.has_unknown_contents = true;
+    let request = session.answer(&frame(1), None).map_err(bag_request).expect_err("the bag is omitted");
+    session.insert_bag(&request, Ok(bag("canary-77aa")));
+    assert_eq!(printed(session.answer(&frame(1), None)), ok("canary-77aa\n"));
+    let shown =
+        std::fs::read_to_string(run.path().join("context.masked.yaml")).expect("another context is shown");
+    assert!(!shown.contains("canary-77aa"), "{shown}");
 }
