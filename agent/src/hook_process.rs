@@ -318,6 +318,7 @@ impl LocalCharmHost {
     fn finish(&self, run: &Run, session: HookSession) -> HookResult {
         let run_folder = self.folder.started_run(run);
         let exit = read_outcome(&run_folder).unwrap_or(RunExit::Interrupted);
+        let exit = if self.folder.charm().is_dir() { exit } else { exit.without_charm(&run.operation) };
         let requests_reboot = session.requests_reboot();
         let is_maskable = !session.has_unknown_contents;
         let secrets = session.secrets().clone();

@@ -150,13 +150,13 @@ pub async fn why(dir: &Path, program: Result<PathBuf>) -> Result<String> {
     Ok(first + &text(&agent_causes, &now) + &next + &last)
 }
 
-/// Two lines about the process of a run: where it is, and what ends it. None if it has no process.
+/// Two lines about the process of a run: where it is, and what ends it. Empty if it has no process.
 fn process_lines(folder: &UnitFolder, run: u64) -> String {
     let run_folder = folder.run(run);
     let Some(process) = Process::read_alive(&run_folder.join(shim::HOOK_PID)) else { return String::new() };
-    let (record, unit) = (run_folder.display(), folder.root().display());
+    let (run_folder, unit) = (run_folder.display(), folder.root().display());
     format!(
-        "  process: {}, record: {record}\n  hint: what it has called so far: pintle-agent show-run {unit} {run}; to end it: \
+        "  process: {}, run folder: {run_folder}\n  hint: what it has called so far: pintle-agent show-run {unit} {run}; to end it: \
          pintle-agent stop-hook {unit}\n",
         process.pid
     )

@@ -32,6 +32,30 @@ use std::time::{Duration, Instant};
 const LOCK_TIMEOUT: Duration = Duration::from_secs(300);
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
+/// What `--help` prints.
+const HELP: &str = "\
+Usage: juju-exec [options] [unit] <commands>
+
+Summary:
+Run the specified commands in the hook context of a unit.
+
+Options:
+--force-remote-unit  (= false)
+    run the commands for a remote unit that is not in the relation
+--no-context  (= false)
+    do not run the commands in a hook context
+--operator  (= false)
+    run the commands on the operator, which is where they always run
+-r, --relation (= \"\")
+    run the commands for a specific relation
+--remote-app (= \"\")
+    run the commands for a specific remote application
+--remote-unit (= \"\")
+    run the commands for a specific remote unit
+-u, --unit (= \"\")
+    the unit, if the machine has several
+";
+
 /// Why the commands did not run: the exit code and the message.
 type Refused = (u8, String);
 
@@ -46,6 +70,10 @@ struct Request {
 
 /// Runs the program with these words of its command line, on the machine in the folder `data`.
 pub fn run(data: &Path, words: &[String]) -> ExitCode {
+    if is_help_requested(words) {
+        print!("{HELP}");
+        return ExitCode::SUCCESS;
+    }
     match parse(words).and_then(|request| execute(data, &request)) {
         Ok(code) => ExitCode::from(code),
         Err((code, text)) => {
@@ -53,6 +81,12 @@ pub fn run(data: &Path, words: &[String]) -> ExitCode {
             ExitCode::from(code)
         }
     }
+}
+
+/// Whether a word before the commands asks for help.
+fn is_help_requested(words: &[String]) -> bool {
+    let options = words.iter().take_while(|word| word.starts_with('-') && *word != "--");
+    options.into_iter().any(|word| word == "-h" || word == "--help")
 }
 
 fn usage<T>(text: impl Into<String>) -> Result<T, Refused> {
@@ -96,6 +130,8 @@ fn parse(words: &[String]) -> Result<Request, Refused> {
             "--remote-app" => request.relation.remote_application = value()?,
             "--force-remote-unit" => request.relation.force = true,
             "--no-context" => request.no_context = true,
+            // the commands run on the machine of the unit, which has no workload container
+            "--operator" => {}
             _ => return usage(format!("option provided but not defined: {name}")),
         }
     }
@@ -296,6 +332,9 @@ mod tests {
         assert_eq!(request.relation.remote_unit.as_deref(), Some("db/0"));
         assert_eq!(parsed(&["web/0"]), usage("missing commands"));
         assert_eq!(parsed(&["-u"]), usage("option needs an argument: -u"));
+        assert!(parsed(&["--operator", "true"]).is_ok());
+        assert!(is_help_requested(&words(&["--no-context", "-h"])));
+        assert!(!is_help_requested(&words(&["web/0", "ls", "--help"])), "it belongs to the commands");
         assert_eq!(parsed(&["--frob", "x"]), usage("option provided but not defined: --frob"));
     }
 }

@@ -2,7 +2,7 @@
 //! more, and a test that is made of it.
 //!
 //! Everything is read from the folder of the unit, so that neither the controller nor the agent is needed, and nothing in
-//! it is changed. No content of a secret is shown: the files hold none, except `calls.yaml` in calls that are stored with
+//! it is changed. Contents of secrets are masked, as far as `state::unit::secret_mask` finds them: the files hold none, except `calls.yaml` in calls that are stored with
 //! a masked copy for this purpose, and the output of a run whose agent has not masked it yet, which is left out.
 //!
 //! `recorded_run` reads a run; `list` is `pintle-agent runs`; `show` (with `page` and `changes`) `show-run`; `replay` (with `recorded_answers` and

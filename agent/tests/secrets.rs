@@ -1,5 +1,6 @@
-//! The tools of secrets (spec/hook-tools.md 2.6): `calls.yaml` has the sealed content only, and an agent that
-//! re-attaches to the hook has every change of the calls before.
+//! The tools of secrets (spec/hook-tools.md 2.6): what `calls.yaml` stores of their calls has sealed content
+//! only, people are shown masked copies of later calls, and an agent that re-attaches to the hook has every change of the
+//! calls before.
 
 mod support;
 

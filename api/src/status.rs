@@ -131,6 +131,9 @@ pub struct ApplicationStatus {
     pub exposed: bool,
     /// Whether its charm is a subordinate charm.
     pub subordinate: bool,
+    /// Whether it is a fake application, whose units have no agents.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fake: bool,
     /// For a subordinate: the applications of its principals.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub subordinate_to: Vec<String>,

@@ -1,7 +1,7 @@
-//! The process of a hook that runs, and the folder of its record, for `why`.
+//! The process of a hook that runs, and its run folder, for `why`.
 //!
-//! Only the machine of the unit has them. A local machine and a container are asked; a manually provisioned machine would
-//! ask for a login, so that only the folder is named.
+//! Only the machine of the unit has them. Local machines and containers are queried; for a manually provisioned machine,
+//! which requires a login, only the folder is named.
 
 use crate::commands::recorded_runs::machine_folder;
 use crate::machine_access::MachineAccess;
@@ -18,13 +18,14 @@ use std::time::{Duration, Instant};
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Prints the folder of the run, and then its pid file, which begins with the pid. `$1` is the pattern of its name.
-const SCRIPT: &str = "set -- $1*; [ -d \"$1\" ] && echo \"$PWD/$1\" && cat \"$1/hook.pid\"";
+/// Prints the folder of the run, and then its pid file, which begins with the pid. `$1` is the number of the run, with
+/// which the name of the folder begins.
+const SCRIPT: &str = "set -- \"$1\"-*; [ -d \"$1\" ] && echo \"$PWD/$1\" && cat \"$1/hook.pid\"";
 
 /// A hook that runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunningHook {
-    /// The folder of its record, on its machine.
+    /// Its run folder, on its machine.
     pub folder: String,
     /// The id of its process on its machine, if it is known.
     pub pid: Option<i32>,
@@ -40,8 +41,8 @@ impl RunningHook {
 impl Display for RunningHook {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self.pid {
-            Some(pid) => write!(f, "process: {pid}, record: {}", self.folder),
-            None => write!(f, "record, with the process in hook.pid: {}", self.folder),
+            Some(pid) => write!(f, "process: {pid}, run folder: {}", self.folder),
+            None => write!(f, "run folder, with the process in hook.pid: {}", self.folder),
         }
     }
 }
@@ -53,7 +54,7 @@ pub fn find(access: &MachineAccess, unit: &UnitName, run: u64) -> RunningHook {
     if matches!(access, MachineAccess::Remote(..)) {
         return unknown;
     }
-    let words = ["sh", "-c", &format!("cd {} && {SCRIPT}", quote(&runs.display().to_string())), "sh"];
+    let words = ["sh", "-c", &format!("cd {} && {{ {SCRIPT}; }}", quote(&runs.display().to_string())), "sh"];
     let mut words: Vec<String> = words.map(str::to_owned).into();
     words.push(format!("{run:06}"));
     let mut command = access.command(&words);

@@ -21,10 +21,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// The size of `calls.yaml` beyond which calls that change nothing are refused. Most take 300 bytes: usually 100,000 calls
-/// of one hook. A log line, or a setting that was written as it was, is stored whole: at least 32 of 1 MiB.
+/// of one hook. A log line, or a setting that was written as it was, is stored whole: some 30 of 1 MiB.
 pub const CALLS_BYTES_MAX: u64 = 32 << 20;
 /// The size beyond which every call is refused. It is a budget for calls with an effect and fetched settings; the one
-/// with the largest stdin fits: 16 MiB, each byte up to six times as long in JSON, are 96 MiB.
+/// with the largest stdin fits: 16 MiB, each byte up to six times as long in JSON, are 96 MiB. A masked copy counts as well.
 pub const CALLS_WITH_EFFECT_BYTES_MAX: u64 = 128 << 20;
 /// The part of a failed call's output and tool name that is stored if the call is long: enough to recognise it.
 const EXCERPT_BYTES: usize = 200;
@@ -138,7 +138,11 @@ impl AnsweredCall {
         }
         let masked = |bytes: &StoredBytes| match bytes {
             StoredBytes::Text(text) => secrets.masked(text).map_or_else(|| bytes.clone(), StoredBytes::Text),
-            StoredBytes::Raw { .. } | StoredBytes::Digest { .. } => bytes.clone(),
+            StoredBytes::Raw { bytes: raw } => {
+                let masked = secrets.masked(&String::from_utf8_lossy(raw));
+                masked.map_or_else(|| bytes.clone(), StoredBytes::Text)
+            }
+            StoredBytes::Digest { .. } => bytes.clone(),
         };
         let file = |(path, found): (&String, &Result<StoredBytes, String>)| {
             (path.clone(), found.as_ref().map(masked).map_err(Clone::clone))

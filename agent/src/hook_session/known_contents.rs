@@ -56,12 +56,14 @@ impl KnownContents {
     /// Neither JSON nor YAML escapes or quotes a placeholder, so that a tool prints it as it is when the run is replayed.
     fn learn(&mut self, name: &str, content: &SecretContent) -> BTreeMap<String, String> {
         let mut placeholders = BTreeMap::new();
-        for (key, value) in &content.0 {
-            let value = BASE64_STANDARD.decode(value).unwrap_or_default();
+        for (key, encoded) in &content.0 {
+            let value = BASE64_STANDARD.decode(encoded).unwrap_or_default();
             let value = String::from_utf8_lossy(&value);
             let known = self.mask.placeholder(&value).map(str::to_owned);
             let placeholder = known.unwrap_or_else(|| format!("SECRET({name} {key})"));
             self.mask.add(&value, &placeholder);
+            // secret-get KEY#base64
+            self.mask.add(encoded, &placeholder);
             placeholders.insert(key.clone(), placeholder);
         }
         placeholders

@@ -2,9 +2,9 @@
 //!
 //! Paths are relative to the working directory of the tool, and messages are those of Juju's tools, which charms match.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 
 /// The size limit of a file that a tool reads: the same as that of its stdin.
@@ -55,13 +55,20 @@ fn open_regular_file(options: &mut OpenOptions, path: &Path) -> io::Result<File>
     }
 }
 
-/// Replaces the content of a file that a tool names.
+/// Replaces the content of a file that a tool names. Other users can read a new file, as that of Juju's tools.
 ///
 /// # Errors
 /// The message of the tool.
 pub(super) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), String> {
-    open_regular_file(OpenOptions::new().write(true).create(true).truncate(true).mode(0o644), path)
-        .and_then(|mut file| file.write_all(bytes))
+    let is_new = !path.exists();
+    open_regular_file(OpenOptions::new().write(true).create(true).truncate(true), path)
+        .and_then(|mut file| {
+            if is_new {
+                // the umask of the agent is stricter
+                file.set_permissions(Permissions::from_mode(0o644))?;
+            }
+            file.write_all(bytes)
+        })
         .map_err(|error| open_error(path, &error))
 }
 

@@ -9,7 +9,7 @@ use crate::commands::resource_files::ResourceFiles;
 use crate::commands::{bases, charm_source, settings, up};
 use crate::data_dir::DataDir;
 use crate::development::file_watch::FileWatch;
-use crate::development::followed_runs::FollowedRuns;
+use crate::development::run_display::RunDisplay;
 use crate::development::{fake_applications, scenario, typed_lines};
 use crate::output::Output;
 use crate::session::{CommandSession, explain, model_name};
@@ -65,7 +65,7 @@ pub struct DevArgs {
     pub advance: Option<u64>,
 }
 
-/// Parses a duration as Go writes it into milliseconds.
+/// Parses a duration in the syntax of Go; returns milliseconds.
 fn duration_ms(text: &str) -> Result<u64, String> {
     let ns = duration::parse_ns(text).ok_or("expected a duration, for example 5m or 1h30m")?;
     Ok((ns / 1e6) as u64)
@@ -101,10 +101,10 @@ pub async fn run(args: &DevArgs, global: &GlobalArguments) -> Result<(), Command
         scenario,
         since_ms: now_ms(),
         deployed: None,
-        followed: None,
+        display: None,
         needs_scenario: true,
     };
-    // requests are dropped where they are: the next `dev` continues
+    // a signal ends a request that is being made; the next `dev` repeats it
     let working = async {
         development.deploy(started).await;
         if let Some(by_ms) = args.advance {
@@ -124,7 +124,7 @@ pub async fn run(args: &DevArgs, global: &GlobalArguments) -> Result<(), Command
                 _ = scenario_changed => development.needs_scenario = true,
                 () = sleep(SCENARIO_RETRY), if development.retries_scenario() => {}
                 line = typed.recv(), if reads_typed => match line {
-                    Some(line) => development.obey(&line).await,
+                    Some(line) => development.run_typed_command(&line).await,
                     None => reads_typed = false,
                 },
             }
@@ -156,11 +156,15 @@ async fn advance_other(args: &DevArgs, global: &GlobalArguments) -> Result<(), C
         (Some(_), _) => session.model.clone(),
         (None, [only]) => only.clone(),
         (None, []) => {
-            let error = CommandError::new("no charm is developed here: no model begins with dev-");
+            let error =
+                CommandError::new("cannot advance the clock: no model has a name that begins with dev-");
             return Err(error.hint("start with: pintle dev CHARM-FOLDER; or name a model: -m MODEL"));
         }
         (None, several) => {
-            let error = CommandError::new(format!("several charms are developed: {}", several.join(", ")));
+            let error = CommandError::new(format!(
+                "cannot advance the clock: several models: {}",
+                several.join(", ")
+            ));
             return Err(error.hint("name the model: -m MODEL"));
         }
     };
@@ -207,8 +211,8 @@ struct Development<'a> {
     since_ms: i64,
     /// None until the charm could be deployed for the first time.
     deployed: Option<Deployed>,
-    /// The display of the hooks, and the model that it shows.
-    followed: Option<(Uuid, FollowedRuns)>,
+    /// The display of the hooks, and the model and the application that it shows.
+    display: Option<((Uuid, String), RunDisplay)>,
     /// Whether the scenario is to be applied.
     needs_scenario: bool,
 }
@@ -216,7 +220,7 @@ struct Development<'a> {
 impl Development<'_> {
     /// Deploys the charm if it has changed since `saved`; prints why if that fails.
     async fn deploy(&mut self, saved: Instant) {
-        if let Err(failure) = self.try_deploy(saved).await {
+        if let Err(failure) = self.refresh_or_deploy(saved).await {
             self.report(failure);
             self.output.print_remark("-- waiting for the next save\n");
         }
@@ -250,7 +254,10 @@ impl Development<'_> {
 
     /// Advances the clock of the model; prints why if that fails.
     async fn advance(&self, by_ms: u64) {
-        let Some(Deployed { session, .. }) = &self.deployed else { return };
+        let Some(Deployed { session, .. }) = &self.deployed else {
+            self.report(CommandError::new("cannot advance the clock: the charm is not deployed yet"));
+            return;
+        };
         match session.api.handle(AdvanceClock { by_ms }).await {
             Ok(advanced) => {
                 let text = advanced_text(&session.model, advanced.answer.advanced_ms);
@@ -260,8 +267,8 @@ impl Development<'_> {
         }
     }
 
-    /// Does what a typed line says.
-    async fn obey(&self, line: &str) {
+    /// Executes a line that was typed.
+    async fn run_typed_command(&self, line: &str) {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
             [] => {}
@@ -273,7 +280,7 @@ impl Development<'_> {
         }
     }
 
-    async fn try_deploy(&mut self, saved: Instant) -> Result<(), CommandError> {
+    async fn refresh_or_deploy(&mut self, saved: Instant) -> Result<(), CommandError> {
         let any_model = CommandSession::open(self.global)?;
         let source = charm_source::load(&self.folder.to_string_lossy(), false, &any_model)?;
         if self.deployed.as_ref().is_some_and(|deployed| deployed.sha256 == source.sha256) {
@@ -284,15 +291,16 @@ impl Development<'_> {
             Some(name) => model_name(name)?.to_owned(),
             None => format!("{MODEL_PREFIX}{application}"),
         };
-        let uuid = model_uuid(&any_model, &model).await?;
+        let uuid = find_or_create_model(&any_model, &model).await?;
         let session = CommandSession::open(&GlobalArguments { model: Some(model), ..self.global.clone() })?;
-        if self.followed.as_ref().is_none_or(|(shown, _)| *shown != uuid) {
+        let of = (uuid, application.clone());
+        if self.display.as_ref().is_none_or(|(shown, _)| *shown != of) {
             let output = Arc::clone(&self.output);
-            let followed = FollowedRuns::start(self.dir, uuid, &application, self.since_ms, output)?;
-            self.followed = Some((uuid, followed));
+            let display = RunDisplay::start(self.dir, uuid, &application, self.since_ms, output)?;
+            self.display = Some((of, display));
         }
         let (sha256, charm) = (source.sha256.clone(), source.charm.clone());
-        let url = self.send(source, &application, &session).await?;
+        let url = self.upload_and_apply(source, &application, &session).await?;
         self.output.print(&format!(
             "-- {application} is deployed from {url} in model {} ({:.2} s)\n",
             session.model,
@@ -304,17 +312,13 @@ impl Development<'_> {
     }
 
     /// Refreshes the application, or deploys it if it does not exist. Returns the URL of its charm.
-    async fn send(
+    async fn upload_and_apply(
         &self,
         source: CharmSource,
         application: &str,
         session: &CommandSession<Client>,
     ) -> Result<String, CommandError> {
-        // what the user changes with `config` meanwhile is kept
-        let config = match &self.deployed {
-            None => settings::from_flags(&self.args.config, Some(application))?,
-            Some(_) => BTreeMap::new(),
-        };
+        let flags = settings::from_flags(&self.args.config, Some(application))?;
         let resources = ResourceFiles::check(&self.args.resource, &source.charm.resources)?;
         let base = bases::requested(self.dir, None, &source.charm)?;
         let sha256 = charm_source::upload(source, session).await?.sha256;
@@ -323,7 +327,8 @@ impl Development<'_> {
             application: application.to_owned(),
             sha256: sha256.clone(),
             forced: true,
-            config: config.clone(),
+            // what the user changes with `config` meanwhile is kept
+            config: if self.deployed.is_none() { flags.clone() } else { BTreeMap::new() },
             trusted: self.args.trust,
             resources: resources.clone(),
         };
@@ -340,7 +345,7 @@ impl Development<'_> {
             application: Some(application.to_owned()),
             sha256,
             units: 1,
-            config,
+            config: flags,
             trusted: self.args.trust,
             base,
             resources,
@@ -353,7 +358,7 @@ impl Development<'_> {
 
     /// Prints what stays, and how it is removed.
     fn print_end(self) -> Result<(), CommandError> {
-        drop(self.followed);
+        drop(self.display);
         let Some(Deployed { application, session, .. }) = self.deployed else { return Ok(()) };
         let text = format!(
             "\n{application} stays in model {model}; to remove it: pintle destroy-model {model}\n",
@@ -364,7 +369,7 @@ impl Development<'_> {
 }
 
 /// The model of this name, which is created if it does not exist.
-async fn model_uuid(session: &CommandSession<Client>, name: &str) -> Result<Uuid, CommandError> {
+async fn find_or_create_model(session: &CommandSession<Client>, name: &str) -> Result<Uuid, CommandError> {
     let models = session.api.handle(ListModels).await?;
     if let Some(model) = models.into_iter().find(|model| model.name == name) {
         return Ok(model.uuid);

@@ -6,11 +6,12 @@ use crate::render::{self, StructuredFormat, resource};
 use crate::session::CommandSession;
 use api::{AttachResources, ListResources, UserPort};
 use clap::Args;
+use state::terms::names::UnitName;
 
 /// Arguments of `resources`.
 #[derive(Debug, Args)]
 pub struct ResourcesArgs {
-    /// Name of the application
+    /// The application, or one of its units
     pub application: String,
     /// Show the file, the size and the digest of each resource
     #[arg(long)]
@@ -34,7 +35,9 @@ pub async fn list<A: UserPort>(
     args: &ResourcesArgs,
     session: &CommandSession<A>,
 ) -> Result<(), CommandError> {
-    let listed = session.api.handle(ListResources { application: args.application.clone() }).await?;
+    let of_unit = args.application.parse::<UnitName>().map(|unit| unit.application);
+    let application = of_unit.unwrap_or_else(|_| args.application.clone());
+    let listed = session.api.handle(ListResources { application }).await?;
     match args.format {
         Some(format) => {
             session.output.print(&render::structured(&resource::document(&listed, args.details), format)?)

@@ -1,9 +1,10 @@
-//! Makes the fake applications of a model those of a scenario, with ordinary requests: what differs is deployed,
-//! related, changed or removed. Repeating it changes nothing.
+//! Makes the fake applications that are related to the application under development those of a scenario, with ordinary
+//! requests: what differs is deployed, related, changed or removed. Repeating it changes nothing. Fake applications of
+//! another application under development are kept.
 
 use crate::command_error::CommandError;
 use crate::commands::charm_source;
-use crate::development::scenario::{FAKE_CHARM, FakeApplication, UnitMatch, match_units};
+use crate::development::scenario::{FakeApplication, UnitMatch, match_units};
 use crate::session::CommandSession;
 use api::error::ErrorCode;
 use api::{
@@ -20,23 +21,25 @@ use std::collections::{BTreeMap, BTreeSet};
 /// is still being removed: then the caller tries again soon.
 ///
 /// # Errors
-/// If the controller refuses a request.
+/// If the application under development does not exist or is being removed, or the controller refuses a request.
 pub async fn apply<A: UserPort>(
     scenario: &[FakeApplication],
     application: &str,
     session: &CommandSession<A>,
 ) -> Result<bool, CommandError> {
     let status = session.api.handle(GetStatus).await?;
+    if status.applications.get(application).is_none_or(|found| found.life != Life::Alive) {
+        let text = format!("cannot apply the scenario: {application} does not exist, or is being removed");
+        return Err(CommandError::new(text).hint("it is deployed again at the next save"));
+    }
     let is_wanted = |name: &str| scenario.iter().any(|fake| fake.name == *name);
     for (name, found) in &status.applications {
-        // those of another charm under development are its own
-        let mut related = found.relations.values().flatten();
-        let is_own =
-            found.charm_name == FAKE_CHARM && related.any(|related| related.application == *application);
-        if is_own && found.life == Life::Alive && !is_wanted(name) {
-            let (application, force) = (name.clone(), Force::No);
-            let removal = RemoveApplication { application, force, destroy_storage: false };
-            session.note_write(session.api.handle(removal).await?.revision);
+        // one that is not related yet was left behind by a command that was interrupted
+        let mut related = found.relations.values().flatten().peekable();
+        let is_of_other =
+            related.peek().is_some() && !related.any(|related| related.application == *application);
+        if found.fake && !is_of_other && found.life == Life::Alive && !is_wanted(name) {
+            remove(name, session).await?;
         }
     }
     let mut is_complete = true;
@@ -62,7 +65,7 @@ async fn apply_one<A: UserPort>(
     }
     match found {
         None => deploy(fake, session).await?,
-        Some(found) if found.charm_name == FAKE_CHARM => {}
+        Some(found) if found.fake => {}
         Some(found) => {
             let text =
                 format!("cannot use {}: it is an application of charm {}", fake.name, found.charm_name);
@@ -77,12 +80,7 @@ async fn apply_one<A: UserPort>(
         Err(error) if error.code == ErrorCode::AlreadyExists => {}
         // the charm of an earlier scenario has another endpoint
         Err(error) if error.code == ErrorCode::NotFound && found.is_some() => {
-            let removal = RemoveApplication {
-                application: fake.name.clone(),
-                force: Force::No,
-                destroy_storage: false,
-            };
-            session.note_write(session.api.handle(removal).await?.revision);
+            remove(&fake.name, session).await?;
             return Ok(false);
         }
         answer => session.note_write(answer?.revision),
@@ -100,7 +98,7 @@ async fn apply_one<A: UserPort>(
     let alive = units.into_iter().flatten().filter(|(_, unit)| unit.life == Life::Alive);
     let existing: BTreeSet<u32> = alive.map(|(name, _)| name.number).collect();
     let wanted: BTreeSet<u32> = fake.units.keys().copied().collect();
-    let UnitMatch { mut known, added, removed } = match_units(&wanted, &existing);
+    let UnitMatch { mut matched, added, removed } = match_units(&wanted, &existing);
     if !added.is_empty() {
         let add = AddUnits {
             application: fake.name.clone(),
@@ -108,10 +106,11 @@ async fn apply_one<A: UserPort>(
             to: None,
             attach_storage: Vec::new(),
         };
-        let names = session.api.handle(add).await?.answer;
-        known.extend(added.into_iter().zip(names.into_iter().map(|name| name.number)));
+        let names = session.api.handle(add).await?;
+        session.note_write(names.revision);
+        matched.extend(added.into_iter().zip(names.answer.into_iter().map(|name| name.number)));
     }
-    for (number, unit) in known {
+    for (number, unit) in matched {
         let unit = UnitName::new(&fake.name, unit);
         session.note_write(session.api.handle(set(Some(unit), &fake.units[&number])).await?.revision);
     }
@@ -121,6 +120,13 @@ async fn apply_one<A: UserPort>(
         session.note_write(session.api.handle(removal).await?.revision);
     }
     Ok(true)
+}
+
+async fn remove<A: UserPort>(fake: &str, session: &CommandSession<A>) -> Result<(), CommandError> {
+    let removal =
+        RemoveApplication { application: fake.to_owned(), force: Force::No, destroy_storage: false };
+    session.note_write(session.api.handle(removal).await?.revision);
+    Ok(())
 }
 
 /// Deploys the application without units, from a generated charm.

@@ -17,11 +17,11 @@ use tokio::time::{Instant, timeout};
 
 /// How long nothing must have changed: the steps of one save follow each other within a few milliseconds.
 const QUIET: Duration = Duration::from_millis(100);
-/// The longest wait for that: a tool that writes files without end must not prevent a deployment.
+/// After this time no further wait for that begins: a tool that writes files without end must not prevent a deployment.
 const QUIET_WAIT_MAX: Duration = Duration::from_millis(500);
-/// How the names of temporary files of editors begin or end.
-const TEMPORARY_BEGINS: [&str; 3] = [".#", "#", ".~"];
-const TEMPORARY_ENDS: [&str; 5] = ["~", ".swp", ".swx", ".tmp", ".pyc"];
+/// How the names of files that are not part of a save begin or end: temporary files of editors, compiled Python.
+const IGNORED_PREFIXES: [&str; 3] = [".#", "#", ".~"];
+const IGNORED_SUFFIXES: [&str; 5] = ["~", ".swp", ".swx", ".tmp", ".pyc"];
 
 /// A watch, until it is dropped.
 pub struct FileWatch {
@@ -42,8 +42,7 @@ impl FileWatch {
     pub fn of_charm(folder: &Path) -> Result<FileWatch, CommandError> {
         let root = folder.to_path_buf();
         FileWatch::new(folder, RecursiveMode::Recursive, move |path| {
-            let is_part = |relative: &Path| can_be_packed(relative) && !is_temporary(relative);
-            path == root || path.strip_prefix(&root).is_ok_and(is_part)
+            path.strip_prefix(&root).is_ok_and(|relative| can_be_packed(relative) && !is_temporary(relative))
         })
     }
 
@@ -71,11 +70,11 @@ impl FileWatch {
         let probe = std::thread::Builder::new().spawn(|| {});
         probe.map(std::thread::JoinHandle::join).map_err(notify::Error::io).map_err(to_error)?.ok();
         let changed = Arc::new(Notify::new());
-        let notify = Arc::clone(&changed);
+        let (notify, root) = (Arc::clone(&changed), folder.to_path_buf());
         let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
             // an error may hide a change; read accesses are events, too, and are ignored
             let relevant = event.map_or(true, |event| {
-                !event.kind.is_access() && event.paths.iter().any(|path| is_relevant(path))
+                !event.kind.is_access() && event.paths.iter().any(|path| *path == root || is_relevant(path))
             });
             if relevant {
                 notify.notify_one();
@@ -110,13 +109,13 @@ impl FileWatch {
     }
 }
 
-/// Whether it is a temporary file of an editor. It may be packed, but a save is only what comes after it.
+/// Whether changes of the file are ignored: an editor renames it to the saved file, or copies it.
 fn is_temporary(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     // vim creates 4913 to find out whether it can write into the folder
     name == "4913"
-        || TEMPORARY_BEGINS.iter().any(|begin| name.starts_with(begin))
-        || TEMPORARY_ENDS.iter().any(|end| name.ends_with(end))
+        || IGNORED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        || IGNORED_SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
 }
 
 #[cfg(test)]
@@ -137,7 +136,7 @@ mod tests {
         for name in [".git/index", "web.charm", "hooks/.install.swp", "hooks/install~", "4913"] {
             std::fs::write(root.join(name), "x").expect("written");
         }
-        // inotify keeps the order of events: those before are ignored, or this wait ends before its file exists
+        // events arrive in order: the wait must time out before hooks/install is written
         let name = root.join("hooks/install");
         let write = async {
             let ignored = timeout(QUIET_WAIT_MAX, watch.changed()).await;

@@ -1,10 +1,10 @@
-//! What `pintle dev` uses: the watch on the files of a charm, the display of its hooks, the fake applications of a
-//! scenario, and the lines that are typed while it runs.
+//! What `pintle dev` uses: the watch on the files of a charm, the display of its hooks, the scenario file, which is matched
+//! with the fake applications of the model, and the lines that are typed while it runs.
 //!
-//! Nothing here decides about the model; requests are sent, which the controller decides about.
+//! These modules send requests only; the controller makes the decisions about the model.
 
 pub mod fake_applications;
 pub mod file_watch;
-pub mod followed_runs;
+pub mod run_display;
 pub mod scenario;
 pub mod typed_lines;

@@ -11,8 +11,8 @@ use state::charm::{Charm, Endpoint, Role, Scope};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// The name of the generated charms. An application with such a charm is a fake application of a scenario.
-pub const FAKE_CHARM: &str = "pintle-fake";
+/// The name of the generated charms.
+const FAKE_CHARM: &str = "pintle-fake";
 
 /// The content of the file.
 #[derive(Debug, Default, Deserialize)]
@@ -113,18 +113,17 @@ fn addresses(number: u32) -> BTreeMap<String, String> {
 }
 
 impl FakeApplication {
-    /// The files of a charm with the endpoint at the other end.
+    /// The `metadata.yaml` of a charm with the endpoint at the other end.
     pub fn metadata(&self) -> String {
         let role = match self.endpoint.role {
             Role::Provider => "requires",
             Role::Requirer | Role::Peer => "provides",
         };
         let Endpoint { name, interface, .. } = &self.endpoint;
-        let endpoint = serde_json::json!({ role: { name.as_str(): { "interface": interface } } });
         // JSON is valid YAML
         let about = "A fake application of pintle dev, whose units have no agents";
         let mut metadata = serde_json::json!({ "name": FAKE_CHARM, "summary": about, "description": about });
-        metadata[role] = endpoint[role].clone();
+        metadata[role] = serde_json::json!({ name.as_str(): { "interface": interface } });
         metadata.to_string()
     }
 }
@@ -133,7 +132,7 @@ impl FakeApplication {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct UnitMatch {
     /// The numbers in the model, by those of the file.
-    pub known: BTreeMap<u32, u32>,
+    pub matched: BTreeMap<u32, u32>,
     /// The numbers of the file for which units are added.
     pub added: Vec<u32>,
     /// The numbers in the model of units that are removed.
@@ -142,17 +141,17 @@ pub struct UnitMatch {
 
 /// Matches the units of a file with those that exist: first those with the same number, then the others in order.
 pub fn match_units(wanted: &BTreeSet<u32>, existing: &BTreeSet<u32>) -> UnitMatch {
-    let mut known: BTreeMap<u32, u32> =
+    let mut matched: BTreeMap<u32, u32> =
         wanted.intersection(existing).map(|number| (*number, *number)).collect();
     let mut free = existing.difference(wanted).copied();
     let mut added = Vec::new();
     for number in wanted.difference(existing) {
         match free.next() {
-            Some(unit) => drop(known.insert(*number, unit)),
+            Some(unit) => drop(matched.insert(*number, unit)),
             None => added.push(*number),
         }
     }
-    UnitMatch { known, added, removed: free.collect() }
+    UnitMatch { matched, added, removed: free.collect() }
 }
 
 #[cfg(test)]
@@ -214,15 +213,15 @@ mod tests {
     #[test]
     fn units_keep_their_numbers_and_a_number_that_is_used_up_gets_another() {
         let set = |numbers: &[u32]| numbers.iter().copied().collect::<BTreeSet<u32>>();
-        let matched = |wanted: &[u32], existing: &[u32]| match_units(&set(wanted), &set(existing));
-        assert_eq!(matched(&[0, 1], &[]), UnitMatch { added: vec![0, 1], ..UnitMatch::default() });
-        let known = BTreeMap::from([(1, 1)]);
+        let of = |wanted: &[u32], existing: &[u32]| match_units(&set(wanted), &set(existing));
+        assert_eq!(of(&[0, 1], &[]), UnitMatch { added: vec![0, 1], ..UnitMatch::default() });
+        let matched = BTreeMap::from([(1, 1)]);
         assert_eq!(
-            matched(&[1], &[0, 1]),
-            UnitMatch { known: known.clone(), removed: vec![0], added: vec![] }
+            of(&[1], &[0, 1]),
+            UnitMatch { matched: matched.clone(), removed: vec![0], added: vec![] }
         );
-        assert_eq!(matched(&[0, 1], &[1]), UnitMatch { known, added: vec![0], removed: vec![] });
-        let known = BTreeMap::from([(0, 2), (1, 1)]);
-        assert_eq!(matched(&[0, 1], &[1, 2]), UnitMatch { known, added: vec![], removed: vec![] });
+        assert_eq!(of(&[0, 1], &[1]), UnitMatch { matched, added: vec![0], removed: vec![] });
+        let matched = BTreeMap::from([(0, 2), (1, 1)]);
+        assert_eq!(of(&[0, 1], &[1, 2]), UnitMatch { matched, added: vec![], removed: vec![] });
     }
 }

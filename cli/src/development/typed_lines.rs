@@ -3,10 +3,10 @@
 use std::io::{BufRead, IsTerminal, stdin};
 use tokio::sync::mpsc::{Receiver, channel};
 
-/// The lines that may wait: nobody types faster than they are handled.
+/// The most lines that wait, for example during a deployment.
 const LINES_MAX: usize = 8;
 
-/// The lines of stdin. A process in the background does not read from a terminal, which would stop it.
+/// The lines of stdin. A process that starts in the background does not read from a terminal, which would stop it.
 pub fn receive() -> Receiver<String> {
     let (sender, receiver) = channel(LINES_MAX);
     let in_background = stdin().is_terminal()

@@ -56,6 +56,7 @@ fn application(charm: &str, version: &str, message: &str) -> ApplicationStatus {
         charm_version: None,
         base: base(),
         exposed: false,
+        fake: false,
         subordinate: false,
         subordinate_to: vec![],
         workload_version: version.to_owned(),

@@ -31,9 +31,11 @@ pub const FAILED: &str = "failed";
 
 /// The length of a line of output in bytes; longer lines are split (spec/hook-tools.md 5.6).
 pub const LINE_BYTES_MAX: usize = 4096;
-/// The amount of one run's output that is kept, in bytes. The rest is read and counted, so that the hook never blocks
-/// (I39).
+/// The amount of one run's output that is kept, in bytes: its beginning and its end. The rest is read and counted, so that
+/// the hook never blocks (I39).
 pub const OUTPUT_BYTES_MAX: usize = 4 << 20;
+/// The amount of the end of output that is too long, in bytes: some 600 lines of a traceback.
+pub const OUTPUT_END_BYTES_MAX: usize = 64 << 10;
 /// The amount of each stream of an action that is kept unmodified, in bytes. The action's result contains the end of
 /// it.
 pub const STREAM_BYTES_MAX: usize = OUTPUT_BYTES_MAX;

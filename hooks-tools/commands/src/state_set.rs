@@ -36,21 +36,28 @@ fn set(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
     let pairs = key_value::parse(&call.parsed.positionals).map_err(ToolError::Usage)?;
     let mut change = call.file()?;
     change.extend(pairs);
-    for (key, value) in change {
-        if key.len() > KEY_BYTES_MAX {
-            return failed(format!("max allowed key length ({KEY_BYTES_MAX}) exceeded"));
-        }
-        if value.len() > VALUE_BYTES_MAX {
-            return failed(format!("max allowed value length ({VALUE_BYTES_MAX}) exceeded"));
-        }
-        call.context.write_state(key, Some(value))?;
+    let mut problem = None;
+    let fitting = change.into_iter().map_while(|(key, value)| {
+        problem = too_long(&key, &value);
+        problem.is_none().then_some((key, Some(value)))
+    });
+    call.context.write_state(fitting)?;
+    match problem {
+        Some(problem) => failed(problem),
+        None => Ok(ToolOutput::silent()),
     }
-    Ok(ToolOutput::silent())
+}
+
+fn too_long(key: &str, value: &str) -> Option<String> {
+    if key.len() > KEY_BYTES_MAX {
+        return Some(format!("max allowed key length ({KEY_BYTES_MAX}) exceeded"));
+    }
+    (value.len() > VALUE_BYTES_MAX).then(|| format!("max allowed value length ({VALUE_BYTES_MAX}) exceeded"))
 }
 
 fn delete(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
     if let Some(key) = call.positionals(1)?.first().filter(|key| !key.is_empty()).cloned() {
-        call.context.write_state(key, None)?;
+        call.context.write_state([(key, None)])?;
     }
     Ok(ToolOutput::silent())
 }

@@ -18,11 +18,11 @@ use std::marker::PhantomData;
 /// wrote it.
 pub type Revision = u64;
 
-/// The most reads of one transaction. etcd accepts 128 operations and 1.5 MiB by default; these bounds leave
-/// room for the engine's own keys.
-pub const READS_MAX: usize = 100;
-/// The most writes of one transaction.
-pub const WRITES_MAX: usize = 100;
+/// The most reads of one transaction: the 200 documents that one hook may write take at most three each. etcd accepts 128
+/// operations by default, and these with `--max-txn-ops=1024`.
+pub const READS_MAX: usize = 1_000;
+/// The most writes of one transaction: those of one hook, 60 reports and 40 documents of the record itself.
+pub const WRITES_MAX: usize = 300;
 /// The most bytes that one transaction writes, keys and documents together: 1 MiB.
 pub const BYTES_MAX: usize = 1 << 20;
 /// The most entries of one page. A page is recorded as single reads: two full pages (80 reads) fit into one

@@ -67,8 +67,8 @@ pub fn set_settings(
     let settings = request.settings.clone().unwrap_or_default();
     let bytes = settings::size(&settings);
     if bytes > settings::BAG_BYTES_MAX {
-        let reason = ApplicationRefusal::FakeSettingsTooLarge { bytes, max: settings::BAG_BYTES_MAX };
-        return Err(reason.into());
+        let (application, max) = (request.application.clone(), settings::BAG_BYTES_MAX);
+        return Err(ApplicationRefusal::FakeSettingsTooLarge { application, bytes, max }.into());
     }
     let Some(name) = &request.unit else {
         let key = model.bag(id, owner);
@@ -127,6 +127,7 @@ pub fn ended(reader: &dyn Reader, model: Model) -> Vec<FakeEnd> {
             break;
         }
     }
+    ended.truncate(ENDED_MAX);
     ended
 }
 
@@ -163,7 +164,7 @@ pub fn is_fake(documents: &mut impl Documents, model: Model, unit: &UnitDoc) -> 
     documents.document(&model.fake_application(unit.application)).is_some()
 }
 
-/// Whether the machine has units of a fake application, so that it never enrols.
+/// Whether the machine has units of a fake application, so that it never enrols. No other units are on it.
 pub fn is_fake_machine(documents: &mut impl Documents, model: Model, machine: Uuid) -> bool {
     let first = documents.keys(&model.machine_units(machine), 1).pop().and_then(|key| last_id(&key));
     let unit = first.and_then(|unit| documents.document(&model.unit(unit)));

@@ -128,7 +128,7 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal>
     }
     let mut alive = Vec::new();
     for unit in draft.ids(&model.machine_units(id), UNITS_MAX) {
-        // a unit whose own life is Dying or Dead costs only two of the 100 reads of a transaction
+        // a unit whose own life is Dying or Dead costs only two reads
         if draft.get(&model.unit_life(unit)) != Some(Life::Alive) {
             continue;
         }
@@ -144,9 +144,7 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal>
         let reason = MachineRefusal::UnitsAlive { machine: machine.name, units: alive };
         return Err(Refusal::new(reason).blockers(model, blockers));
     }
-    // Read untracked, because a full machine takes all 100 reads of the transaction: no storage is added while no unit
-    // is Alive.
-    let on_machine = draft.get_untracked(&model.machine_storage(id)).unwrap_or_default();
+    let on_machine = draft.get(&model.machine_storage(id)).unwrap_or_default();
     let storage = alive_storage(on_machine);
     if !storage.is_empty() {
         return Err(StorageRefusal::OnMachine { machine: machine.name, storage }.into());
@@ -171,9 +169,7 @@ pub(crate) fn keep_instance(draft: &mut Draft, model: Model, id: Uuid) -> Result
     if draft.get(&model.machine_life(id)) == Some(Life::Dead) {
         return Err(MachineRefusal::InstanceBeingReleased { machine: machine.name }.into());
     }
-    // Read untracked, because a full machine takes all 100 reads of the transaction: the instance document
-    // is removed only together with the machine's document, which this transaction has read.
-    if draft.get_untracked(&model.machine_instance(id)).is_none_or(|instance| instance.id.is_none()) {
+    if draft.get(&model.machine_instance(id)).is_none_or(|instance| instance.id.is_none()) {
         return Err(MachineRefusal::NoInstance { machine: machine.name }.into());
     }
     draft.put(&model.machine(id), &MachineDoc { keep_instance: true, ..machine });

@@ -17,6 +17,7 @@ use crate::documents::refusal::Refusal;
 use crate::documents::{sequence, token};
 use crate::lifecycle::application;
 use crate::lifecycle::creation::Creation;
+use crate::lifecycle::fake;
 use crate::lifecycle::pending_reentry;
 use crate::lifecycle::secret;
 use crate::lifecycle::storage::{self, StorageOwner};
@@ -26,6 +27,7 @@ use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
 use crate::terms::refusal::EntityKind;
 use crate::terms::refusal::application::{ApplicationRefusal, ApplicationRequest};
+use crate::terms::refusal::machine::MachineRefusal;
 use crate::terms::refusal::storage::StorageRefusal;
 use crate::terms::refusal::unit::UnitRefusal;
 use crate::terms::status::{AgentStatus, WorkloadStatus};
@@ -34,11 +36,11 @@ use crate::terms::storage::StorageId;
 
 /// The most writes of one [`add`]: seven documents of the unit and three of its new machine, and the sequences of unit
 /// numbers, machine numbers and addresses. Further units of the same transaction write ten each, so that an empty
-/// draft has room for nine units: 93 of 100 writes.
+/// draft has room for 29 units: 293 of 300 writes.
 const ADD_WRITES_MAX: usize = 13;
 
 /// Units that [`add_batch`] adds to an empty draft.
-pub const ADDED_PER_TRANSACTION: u32 = 9;
+pub const ADDED_PER_TRANSACTION: u32 = 29;
 
 /// The result of a request to destroy a unit, relation or application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +128,10 @@ pub(crate) fn add_placed(
     let machine = match existing {
         Some(machine) => {
             machine::require_capacity(draft, model, machine)?;
+            if !is_fake && fake::is_fake_machine(draft, model, machine) {
+                let machine = to.unwrap_or_default().to_owned();
+                return Err(MachineRefusal::WithoutAgent { machine }.into());
+            }
             machine
         }
         None => {

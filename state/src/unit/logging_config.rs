@@ -1,8 +1,8 @@
 //! The levels of the loggers of a model: the setting `logging-config`, in the form of Juju:
 //! `<root>=INFO;unit=DEBUG;unit.web/0=TRACE`.
 //!
-//! The name of a logger is the beginning of a module, in whole parts between dots. The longest one that fits a module
-//! decides. Lines of charms below the level are not stored (spec/clients.md 3.6); the controller's and the agents' own
+//! A logger matches the module of its name, and those whose names continue after a dot. The logger with the longest
+//! name that matches a module has its level. Lines of charms below the level are not stored (spec/clients.md 3.6); the controller's and the agents' own
 //! lines do not depend on it.
 
 use crate::terms::names::UnitName;
@@ -22,15 +22,18 @@ const LEVEL_DEFAULT: Level = Level::Info;
 pub struct LoggingConfig(BTreeMap<String, Level>);
 
 impl LoggingConfig {
-    /// Parses the setting. A level alone is that of the root, and `UNSPECIFIED` leaves a logger to the shorter ones. None
+    /// Parses the setting. A text that is only a level is that of the root, and `UNSPECIFIED` leaves a logger to the shorter ones. None
     /// if the text is in another form.
     pub fn parse(text: &str) -> Option<LoggingConfig> {
         let mut levels = BTreeMap::new();
-        for entry in text.split([';', '\n']).map(str::trim).filter(|entry| !entry.is_empty()) {
-            let (logger, level) = entry.split_once('=').unwrap_or((ROOT, entry));
+        let entries: Vec<&str> =
+            text.split([';', '\n']).map(str::trim).filter(|entry| !entry.is_empty()).collect();
+        for entry in &entries {
+            let only = (entries.len() == 1).then_some((ROOT, *entry));
+            let (logger, level) = entry.split_once('=').or(only)?;
             match (logger.trim(), level.trim().to_uppercase().as_str()) {
                 ("", _) => return None,
-                (_, "UNSPECIFIED") => {}
+                (logger, "UNSPECIFIED") => drop(levels.remove(logger)),
                 (logger, "WARN") => drop(levels.insert(logger.to_owned(), Level::Warning)),
                 (logger, level) => drop(levels.insert(logger.to_owned(), level.parse().ok()?)),
             }
@@ -40,7 +43,7 @@ impl LoggingConfig {
         Some(LoggingConfig(levels))
     }
 
-    /// Whether it says what is the default.
+    /// Whether every logger has its default level.
     pub fn is_default(&self) -> bool {
         self.0.is_empty()
     }

@@ -52,6 +52,18 @@ impl RunExit {
         has_failed && !requests_reboot && !operation.runs_once()
     }
 
+    /// The end of a run after which the folder of the charm is missing. A hook that has deleted it has failed, so that the
+    /// charm is fetched for each retry and not again at once: it would delete it again. A unit that is being removed needs
+    /// no charm after its last hooks.
+    pub fn without_charm(self, operation: &Operation) -> RunExit {
+        match (self, operation) {
+            (RunExit::Code(0), Operation::Hook(hook)) if !matches!(hook, Hook::Stop | Hook::Remove) => {
+                RunExit::Failed(FailureReason::CharmMissing)
+            }
+            (exit, _) => exit,
+        }
+    }
+
     /// The end of a run whose view was dropped, because its agent has attached to a store of another generation. This is
     /// no failure of the charm: a hook is started again with the new view.
     pub fn without_view(operation: &Operation) -> RunExit {

@@ -86,16 +86,21 @@ impl HookContext {
         Some(state)
     }
 
-    /// Buffers one key of the charm's stored state. `None` deletes the key.
+    /// Buffers keys of the charm's stored state. `None` deletes a key.
     ///
     /// # Errors
     /// [`HookWriteError`] if the hook's writes exceed their limit. The buffer is unchanged then.
-    pub fn write_state(&mut self, key: String, value: Option<String>) -> Result<(), HookWriteError> {
+    pub fn write_state(
+        &mut self,
+        change: impl IntoIterator<Item = (String, Option<String>)>,
+    ) -> Result<(), HookWriteError> {
         let before = self.writes.clone();
-        if self.charm_state.get(&key) == value.as_ref() {
-            self.writes.state.remove(&key);
-        } else {
-            self.writes.state.insert(key, value);
+        for (key, value) in change {
+            if self.charm_state.get(&key) == value.as_ref() {
+                self.writes.state.remove(&key);
+            } else {
+                self.writes.state.insert(key, value);
+            }
         }
         self.check_size(before)
     }
@@ -227,7 +232,7 @@ mod tests {
         context.write_bag(1, BagSide::Unit, change(&[("a", &third)])).unwrap();
         let before = context.clone();
         assert!(context.write_bag(2, BagSide::Unit, change(&[("a", &third)])).is_err());
-        assert!(context.write_state("a".to_owned(), Some(third.clone())).is_err());
+        assert!(context.write_state([("a".to_owned(), Some(third.clone()))]).is_err());
         assert_eq!(context, before);
     }
 
@@ -251,8 +256,8 @@ mod tests {
             context.write_bag(number, BagSide::Unit, change(&[("a", "1")])).unwrap();
         }
         let before = context.clone();
-        assert!(context.write_bag(99, BagSide::Unit, change(&[("a", "1")])).is_err());
-        assert!(context.write_state("a".to_owned(), Some(String::new())).is_err());
+        assert!(context.write_bag(HOOK_DOCUMENTS_MAX as u32, BagSide::Unit, change(&[("a", "1")])).is_err());
+        assert!(context.write_state([("a".to_owned(), Some(String::new()))]).is_err());
         assert_eq!(context, before);
     }
 
@@ -268,8 +273,8 @@ mod tests {
     fn a_context_and_its_writes_survive_a_restart() {
         let mut context = context();
         context.write_bag(1, BagSide::Application, change(&[("a", "1")])).unwrap();
-        context.write_state("k".to_owned(), None).unwrap();
-        context.write_state("l".to_owned(), Some("v".to_owned())).unwrap();
+        context.write_state([("k".to_owned(), None)]).unwrap();
+        context.write_state([("l".to_owned(), Some("v".to_owned()))]).unwrap();
         let text = serde_json::to_string(&context).unwrap();
         assert_eq!(serde_json::from_str::<HookContext>(&text).unwrap(), context);
         assert_eq!(serde_json::from_str::<Writes>("{}").unwrap(), Writes::default());

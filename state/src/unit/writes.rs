@@ -18,13 +18,13 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// The most reports (log lines and statuses) that one record carries. The agent sends further ones while the hook
-/// runs, or drops them and reports how many. 60 reports and the record's own documents fit into the 100 writes of a
-/// transaction.
+/// runs, or drops them and reports how many.
 pub const REPORTS_MAX: usize = 60;
 
-/// The most documents that one hook may write: the 100 of a transaction, minus one for each of the record's reports,
-/// minus 20 for the record's own documents (replica, status, life and others).
-pub const HOOK_DOCUMENTS_MAX: usize = 100 - REPORTS_MAX - 20;
+/// The most documents that one hook may write: the 300 of a transaction, minus one for each of the record's reports,
+/// minus 40 for the record's own documents (replica, status, life and others): one for each of 200 relations.
+pub const HOOK_DOCUMENTS_MAX: usize = 300 - REPORTS_MAX - 40;
+const _: () = assert!(HOOK_DOCUMENTS_MAX + REPORTS_MAX + 40 == crate::documents::draft::WRITES_MAX);
 
 /// The most bytes of a unit's own data in a transaction: the 1 MiB of a transaction, minus the reports of the
 /// record, minus 16 KiB for the headers of documents.
@@ -308,7 +308,7 @@ impl Writes {
     }
 
     /// The documents that a commit of the secrets changes, with the indexes of the unit's and the application's
-    /// secrets; or a third of the documents that it reads, of which a transaction has 60 more than of its writes.
+    /// secrets; or a third of the documents that it reads: a transaction has room for three reads of each write.
     fn secret_documents(&self) -> usize {
         if self.secrets.is_empty() {
             return 0;

@@ -271,7 +271,13 @@ const ROWS: &[(&str, &[Constant])] = &[
         ],
     ),
     ("files of resources of a unit", &[("api/src/archives.rs", "ARCHIVE_BYTES_MAX", Bytes)]),
-    ("output of one run", &[("hooks-tools/client/src/shim.rs", "OUTPUT_BYTES_MAX", Bytes)]),
+    (
+        "output of one run",
+        &[
+            ("hooks-tools/client/src/shim.rs", "OUTPUT_BYTES_MAX", Bytes),
+            ("hooks-tools/client/src/shim.rs", "OUTPUT_END_BYTES_MAX", Bytes),
+        ],
+    ),
     ("lines of it that `pintle dev` shows", &[("agent/src/follow_runs.rs", "OUTPUT_LINES_MAX", Count)]),
     (
         "what `show-run` prints",

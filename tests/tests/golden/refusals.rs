@@ -110,7 +110,7 @@ examples! { application: ApplicationRefusal {
     CannotBeFake { charm: own("logging") },
     NotFake { application: own("web") },
     FakeInContainer { application: own("postgres") },
-    FakeSettingsTooLarge { bytes: 2_000_000, max: 1_048_576 },
+    FakeSettingsTooLarge { application: own("postgres"), bytes: 2_000_000, max: 1_048_576 },
     InvalidName { name: own("Web") },
     NameTooLong { length: 300, max: 63 },
     AlreadyExists { name: own("web") },
@@ -143,6 +143,7 @@ examples! { instance: InstanceRefusal {
 examples! { machine: MachineRefusal {
     NotAlive { machine: own("0") },
     Full { machine: own("0"), max: 24 },
+    WithoutAgent { machine: own("3") },
     NoUnit { machine: own("0") },
     UnitsAlive { machine: own("0"), units: vec![web()] },
     UnitsAlive { machine: own("0"), units: vec![db(), web()] },

@@ -33,8 +33,8 @@ pub(super) fn text(reason: &ApplicationRefusal) -> RefusalText {
         ApplicationRefusal::FakeInContainer { application } => plain(format!(
             "cannot set what a unit of {application} publishes: the relation has container scope, which needs agents"
         )),
-        ApplicationRefusal::FakeSettingsTooLarge { bytes, max } => {
-            plain(format!("cannot set what a fake unit publishes: it takes {bytes} bytes, at most {max}"))
+        ApplicationRefusal::FakeSettingsTooLarge { application, bytes, max } => {
+            plain(format!("cannot set what {application} publishes: it takes {bytes} bytes, at most {max}"))
         }
         ApplicationRefusal::InvalidName { name } => {
             with_hint(format!("invalid application name {name:?}"), NAME_RULE)

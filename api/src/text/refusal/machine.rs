@@ -14,6 +14,9 @@ pub(super) fn text(reason: &MachineRefusal) -> RefusalText {
             format!("cannot assign a unit to machine {machine}: it has {max} units, the maximum"),
             "use another machine, or remove a unit from this one",
         ),
+        MachineRefusal::WithoutAgent { machine } => plain(format!(
+            "cannot place a unit on machine {machine}: it belongs to a fake application and has no agent"
+        )),
         MachineRefusal::UnitsAlive { machine, units } => {
             let names = units.iter().map(UnitName::to_string).collect::<Vec<_>>().join(", ");
             let assigned = match units.len() {

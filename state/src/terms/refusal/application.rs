@@ -57,8 +57,10 @@ pub enum ApplicationRefusal {
         /// The fake application.
         application: String,
     },
-    /// The settings of a fake unit are too large.
+    /// The settings of a fake application or unit are too large.
     FakeSettingsTooLarge {
+        /// The fake application.
+        application: String,
         /// Their size.
         bytes: usize,
         /// The most bytes that are allowed.

@@ -21,6 +21,11 @@ pub enum MachineRefusal {
         /// The most units of a machine.
         max: usize,
     },
+    /// Only units of a fake application are assigned to its machine, which has no agent.
+    WithoutAgent {
+        /// The name of the machine.
+        machine: String,
+    },
     /// A machine with Alive units is not removed.
     UnitsAlive {
         /// The name of the machine.
@@ -66,6 +71,7 @@ impl MachineRefusal {
         match self {
             MachineRefusal::NotAlive { .. } => Code::NotAlive,
             MachineRefusal::Full { .. }
+            | MachineRefusal::WithoutAgent { .. }
             | MachineRefusal::InstanceBeingReleased { .. }
             | MachineRefusal::NoInstance { .. }
             | MachineRefusal::NoUnit { .. }

@@ -11,6 +11,7 @@ use crate::tests::relations::pair;
 use crate::tests::*;
 use crate::unit::hook_context::BagWrites;
 use crate::unit::record::REPORTS_MAX;
+use crate::unit::writes::HOOK_DOCUMENTS_MAX;
 
 #[test]
 fn a_record_is_applied_exactly_once() {
@@ -179,13 +180,15 @@ fn the_largest_record_fits_one_transaction() {
     let mut web = Agent::attach(&mut world, "web/0");
     web.start(&mut world);
     let mut numbers = Vec::new();
-    for n in 0..29 {
-        let name = format!("d{n}");
-        world.deploy(&name, "db", 0);
-        let id = world.integrate("web:db", &name).expect("the endpoints are compatible");
-        web.enter(&mut world, id);
-        numbers.push(world.number(id));
-    }
+    world.make(|world| {
+        for n in 0..HOOK_DOCUMENTS_MAX {
+            let name = format!("d{n}");
+            world.deploy(&name, "db", 0);
+            let id = world.integrate("web:db", &name).expect("the endpoints are compatible");
+            web.enter(world, id);
+            numbers.push(world.number(id));
+        }
+    });
     let mut record = hook(&web);
     for number in numbers {
         record.writes.bags.insert(number, BagWrites { unit: change("a", "1"), ..BagWrites::default() });

@@ -1,10 +1,11 @@
 //! The output of a hook: split into lines, and stored in `output.log` with the name of the stream in front of each.
 //!
-//! A full disk loses output, but does not fail the hook. Output beyond the bound is read and counted, so that the hook
-//! never blocks (I39).
+//! A full disk loses output, but does not fail the hook. Beyond the bound the end of the output is kept in memory, because
+//! it says how the hook has failed; what is between is read and counted, so that the hook never blocks (I39).
 
 use hook_client::shim::{
-    ENTRY_BYTES_MAX, LINE_BYTES_MAX, OUTPUT, OUTPUT_BYTES_MAX, STDERR, STDOUT, STREAM_BYTES_MAX, encode_entry,
+    ENTRY_BYTES_MAX, LINE_BYTES_MAX, OUTPUT, OUTPUT_BYTES_MAX, OUTPUT_END_BYTES_MAX, STDERR, STDOUT,
+    STREAM_BYTES_MAX, encode_entry,
 };
 
 use super::files::RunFolder;
@@ -16,12 +17,13 @@ use crate::kernel::{self, Errno, Fd};
 pub struct OutputBuffers {
     lines: [[u8; LINE_BYTES_MAX]; 2],
     entry: [u8; ENTRY_BYTES_MAX],
+    end: [u8; OUTPUT_END_BYTES_MAX],
 }
 
 impl OutputBuffers {
     /// Unused memory.
     pub const fn new() -> Self {
-        OutputBuffers { lines: [[0; _]; 2], entry: [0; _] }
+        OutputBuffers { lines: [[0; _]; 2], entry: [0; _], end: [0; _] }
     }
 }
 
@@ -34,9 +36,11 @@ pub struct Output<'a> {
 impl<'a> Output<'a> {
     /// `pipes` are stdout and stderr of the hook.
     pub fn new(run_folder: RunFolder, [stdout, stderr]: [Fd; 2], buffers: &'a mut OutputBuffers) -> Self {
-        let OutputBuffers { lines: [first, second], entry } = buffers;
+        let OutputBuffers { lines: [first, second], entry, end } = buffers;
         let streams = [Stream::new(STDOUT, stdout, first), Stream::new(STDERR, stderr, second)];
-        Output { log: Log { run_folder, file: None, bytes: 0, dropped: 0, entry }, streams }
+        let log =
+            Log { run_folder, file: None, bytes: 0, entry, end: End { entries: end, length: 0, dropped: 0 } };
+        Output { log, streams }
     }
 
     /// Also stores each stream as it is, in a file of its name.
@@ -146,9 +150,39 @@ struct Log<'a> {
     run_folder: RunFolder,
     file: Option<Fd>,
     bytes: usize,
-    /// The number of bytes that were discarded.
-    dropped: usize,
     entry: &'a mut [u8; ENTRY_BYTES_MAX],
+    end: End<'a>,
+}
+
+/// The last entries that were not stored.
+struct End<'a> {
+    entries: &'a mut [u8; OUTPUT_END_BYTES_MAX],
+    length: usize,
+    /// The number of bytes of older entries, which were discarded.
+    dropped: usize,
+}
+
+impl End<'_> {
+    /// Keeps an entry. The older half of the others is discarded if there is no room.
+    fn keep(&mut self, entry: &[u8]) {
+        if self.length + entry.len() > self.entries.len() {
+            let half = self.entries.len() / 2;
+            let newer = self.entries.get(half..self.length).unwrap_or_default();
+            let line_end = newer.iter().position(|byte| *byte == b'\n');
+            let start = line_end.map_or(self.length, |at| half + at + 1);
+            self.entries.copy_within(start..self.length, 0);
+            self.length -= start;
+            self.dropped += start;
+        }
+        let end = self.length + entry.len();
+        match self.entries.get_mut(self.length..end) {
+            Some(room) => {
+                room.copy_from_slice(entry);
+                self.length = end;
+            }
+            None => self.dropped += entry.len(),
+        }
+    }
 }
 
 impl Log<'_> {
@@ -163,26 +197,30 @@ impl Log<'_> {
     }
 
     fn store(&mut self, stream: &str, line: &[u8]) {
-        // An entry is at least as long as its line, so the encoding of most lines beyond the bound is saved.
-        if self.bytes + line.len() <= OUTPUT_BYTES_MAX
-            && let Ok(file) = self.file()
-        {
-            let entry = encode_entry(stream, line, self.entry);
-            if self.bytes + entry.len() <= OUTPUT_BYTES_MAX && write_all(file, entry).is_ok() {
-                self.bytes += entry.len();
-                return;
-            }
+        let file = self.file();
+        let entry = encode_entry(stream, line, self.entry);
+        // an entry that is stored after one that is not would be out of order
+        let has_room =
+            self.end.length == 0 && self.bytes + entry.len() <= OUTPUT_BYTES_MAX - OUTPUT_END_BYTES_MAX;
+        match file {
+            Ok(file) if has_room && write_all(file, entry).is_ok() => self.bytes += entry.len(),
+            Ok(_) | Err(_) => self.end.keep(entry),
         }
-        self.dropped += line.len();
     }
 
     fn finish(&mut self) {
-        if self.dropped > 0 {
+        // The last lines of a log on a full disk are lost.
+        if self.end.dropped > 0 {
             let mut digits = Digits::default();
-            let dropped = decimal(self.dropped as u64, &mut digits);
+            let dropped = decimal(self.end.dropped as u64, &mut digits);
             let pieces = [STDERR.as_bytes(), b": ", dropped, b" more bytes of output were discarded\n"];
-            // The last line of a log on a full disk is lost.
             let _ = self.file().and_then(|file| kernel::write_pieces(file, &pieces));
+        }
+        let length = self.end.length;
+        if length > 0 {
+            let _ = self
+                .file()
+                .and_then(|file| write_all(file, self.end.entries.get(..length).unwrap_or_default()));
         }
     }
 }

@@ -11,13 +11,15 @@ use state::terms::names::Uuid;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The process that reads, and the thread that prints. Both end when this is dropped.
-pub struct FollowedRuns {
+/// The process that reads. It is killed when this is dropped; the thread that prints ends at the end of the pipe.
+pub struct RunDisplay {
     process: Child,
+    is_dropped: Arc<AtomicBool>,
 }
 
-impl FollowedRuns {
+impl RunDisplay {
     /// Prints the runs of the application that have not ended before `since_ms`.
     ///
     /// # Errors
@@ -28,7 +30,7 @@ impl FollowedRuns {
         application: &str,
         since_ms: i64,
         output: Arc<Output>,
-    ) -> Result<FollowedRuns, CommandError> {
+    ) -> Result<RunDisplay, CommandError> {
         let to_error =
             |error: std::io::Error| CommandError::new(format!("cannot start the display of hooks: {error}"));
         let mut process = Command::new(program("pintle-agent")?)
@@ -43,19 +45,25 @@ impl FollowedRuns {
             .map_err(to_error)?;
         let lines = BufReader::new(process.stdout.take().expect("stdout is a pipe"));
         // a charm that is being packed must not delay the display
+        let is_dropped = Arc::new(AtomicBool::new(false));
+        let was_dropped = Arc::clone(&is_dropped);
         let print = move || {
             for line in lines.lines().map_while(Result::ok) {
                 output.print(&(line + "\n")).ok(); // the command itself reports that it cannot print
             }
+            if !was_dropped.load(Ordering::Relaxed) {
+                output.print_remark("-- hooks are no longer shown: pintle-agent follow-runs has ended\n");
+            }
         };
         let started = std::thread::Builder::new().spawn(print).map_err(to_error);
-        let followed = FollowedRuns { process };
-        started.map(|_| followed)
+        let display = RunDisplay { process, is_dropped };
+        started.map(|_| display)
     }
 }
 
-impl Drop for FollowedRuns {
+impl Drop for RunDisplay {
     fn drop(&mut self) {
+        self.is_dropped.store(true, Ordering::Relaxed);
         // fails only if it has ended
         self.process.kill().ok();
         self.process.wait().ok();
