@@ -50,6 +50,7 @@ async fn with_controller(
     match verb {
         Verb::Deploy(args) => deploy::run(&args, session).await,
         Verb::AddUnit(args) => add_unit::run(&args, session).await,
+        Verb::ScaleApplication(args) => scale_application::run(&args, session).await,
         Verb::Integrate(args) => integrate::run(&args, session).await,
         Verb::Config(args) => config::run(&args, session).await,
         Verb::Trust(args) => trust::run(&args, session).await,

@@ -53,6 +53,7 @@ pub mod resource_files;
 pub mod resources;
 pub mod retry_provisioning;
 pub mod run;
+pub mod scale_application;
 pub mod scp;
 pub mod secrets;
 pub mod settings;
@@ -136,10 +137,13 @@ pub enum Verb {
     Dev(dev::DevArgs),
     /// Add units to an application
     AddUnit(add_unit::AddUnitArgs),
+    /// Add or remove units until an application has a number of them
+    ScaleApplication(scale_application::ScaleApplicationArgs),
     /// Integrate two applications
-    #[command(visible_alias = "relate")]
+    #[command(visible_alias = "relate", alias = "add-relation")]
     Integrate(integrate::IntegrateArgs),
     /// Show or change the settings of an application
+    #[command(aliases = ["get-config", "set-config"])]
     Config(config::ConfigArgs),
     /// Let the charm of an application read the credential of its cloud
     Trust(trust::TrustArgs),
@@ -169,6 +173,7 @@ pub enum Verb {
     /// Run an action on units
     Run(run::RunArgs),
     /// Show the actions that the charm of an application declares
+    #[command(visible_alias = "list-actions")]
     Actions(actions::ActionsArgs),
     /// Run commands in the context of units
     Exec(exec::ExecArgs),
@@ -236,6 +241,7 @@ pub enum Verb {
     /// Show the controller, the model and the user of the commands
     Whoami(controllers::WhoamiArgs),
     /// List the models
+    #[command(visible_alias = "list-models")]
     Models(models::ModelsArgs),
     /// Create a model
     AddModel(add_model::AddModelArgs),
@@ -255,6 +261,7 @@ pub enum Verb {
     /// Show or change the current model, which commands without -m use
     Switch(switch::SwitchArgs),
     /// List the operations: actions and commands that were run
+    #[command(visible_alias = "list-operations")]
     Operations(operations::OperationsArgs),
     /// Show an operation
     ShowOperation(operations::ShowOperationArgs),
@@ -263,6 +270,7 @@ pub enum Verb {
     /// Show the status and the results of a task
     ShowTask(show_task::ShowTaskArgs),
     /// Cancel tasks: those that run are ended within ten seconds
+    #[command(alias = "cancel-action")]
     CancelTask(cancel_task::CancelTaskArgs),
     /// Add a secret that applications can be granted
     AddSecret(add_secret::AddSecretArgs),
