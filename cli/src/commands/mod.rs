@@ -104,9 +104,11 @@ impl Arguments {
     /// If an argument is invalid.
     pub fn from_process() -> Result<Arguments, CommandError> {
         Arguments::try_parse().map_err(|error| match error.kind() {
-            ErrorKind::DisplayHelp
-            | ErrorKind::DisplayVersion
-            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error.exit(),
+            ErrorKind::DisplayVersion => {
+                print!("{}", version::text());
+                std::process::exit(0);
+            }
+            ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error.exit(),
             _ => usage_error(&error.render().to_string()),
         })
     }
@@ -225,13 +227,13 @@ pub enum Verb {
     DiskUsage(disk_usage::DiskUsageArgs),
     /// Wait until a query about an entity holds
     WaitFor(wait_for::WaitForArgs),
-    /// Explain what a unit, application, relation, machine or the model waits for, and who must act
+    /// Explain what a unit, application, relation, machine or everything in the model waits for, and who must act
     Why(why::WhyArgs),
     /// Print the script that lets a shell complete commands and names
     Completion(completion::CompletionArgs),
     /// Write the manual pages of all commands
     Man(completion::ManArgs),
-    /// Show the version
+    /// Show the version of Pintle, and the version of Juju that it reports to clients
     Version(version::VersionArgs),
     /// Show the controller of the data folder
     #[command(visible_alias = "list-controllers")]
