@@ -233,9 +233,14 @@ impl FakeClient {
             }
             "GetWhy" => {
                 let GetWhy { entity } = parsed(&body);
-                let EntityChoice::Unit(unit) = entity else { panic!("{entity:?} is no unit") };
-                self.require_known(&unit.to_string())?;
-                let entity = Entity::Unit(unit);
+                let entity = match entity {
+                    EntityChoice::Unit(unit) => Entity::Unit(unit),
+                    EntityChoice::Model => Entity::Model(self.model.clone()),
+                    entity => panic!("the fake controller does not explain {entity:?}"),
+                };
+                if let Entity::Unit(unit) = &entity {
+                    self.require_known(&unit.to_string())?;
+                }
                 let idle = StatusInfo { current: AgentStatus::Idle, ..StatusInfo::default() };
                 let now = EntityState::Unit { workload: StatusInfo::default(), agent: idle };
                 json(Why { entity, life: Default::default(), now, causes: vec![], more: false })
