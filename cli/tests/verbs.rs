@@ -4,12 +4,17 @@ mod samples;
 
 use clap::Parser;
 use cli::command_error::CommandError;
-use cli::commands::{Arguments, Verb, scale_application, why};
+use cli::commands::{
+    Arguments, Verb, add_machine, add_model, change_storage, deploy, destroy_model, exec, integrate,
+    model_config, operations, refresh, scale_application, show_task, trust, wait_for, why,
+};
 use samples::fake::FakeController;
+use samples::sample_task;
 use samples::session::FakeSession;
 use serde_json::{Value, json};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::time::Duration;
 
 /// Runs the command line `words`.
 async fn run_command(words: &[&str], session: &FakeSession) -> Result<(), CommandError> {
@@ -17,6 +22,19 @@ async fn run_command(words: &[&str], session: &FakeSession) -> Result<(), Comman
     match parsed.verb {
         Verb::ScaleApplication(args) => scale_application::run(&args, session).await,
         Verb::Why(args) => why::run(&args, session).await,
+        Verb::AddMachine(args) => add_machine::run(&args, session, &session.dir).await,
+        Verb::AddModel(args) => add_model::run(&args, session, &session.dir).await,
+        Verb::Deploy(args) => deploy::run(&args, session).await,
+        Verb::DestroyModel(args) => destroy_model::run(&args, session, &session.dir).await,
+        Verb::DetachStorage(args) => change_storage::detach(&args, session).await,
+        Verb::Exec(args) => exec::run(&args, session).await,
+        Verb::Integrate(args) => integrate::run(&args, session).await,
+        Verb::ModelConfig(args) => model_config::run(&args, session).await,
+        Verb::Refresh(args) => refresh::run(&args, session).await,
+        Verb::ShowOperation(args) => operations::show(&args, session).await,
+        Verb::ShowTask(args) => show_task::run(&args, session).await,
+        Verb::Trust(args) => trust::run(&args, session).await,
+        Verb::WaitFor(args) => wait_for::run(&args, session).await,
         verb => panic!("{verb:?} is not tested here"),
     }
 }
@@ -59,4 +77,101 @@ async fn why_without_an_entity_explains_the_model() {
     run_command(&["why", "--format", "json"], &session).await.expect("it is explained");
     let why: Value = serde_json::from_str(&session.printed().0).expect("JSON");
     assert_eq!(why["entity"], json!({ "model": "dev" }));
+}
+
+/// The fake controller refuses most of these requests; the warning precedes them.
+#[tokio::test(flavor = "current_thread")]
+async fn a_flag_without_an_effect_is_answered_with_one_warning() {
+    for (line, warnings) in [
+        ("deploy ./nowhere --series jammy", 1),
+        ("deploy ./nowhere --bind a --channel b --device c --revision 1", 4),
+        ("integrate a b --via 10.0.0.0/8", 1),
+        ("integrate a b", 0),
+        ("refresh web --path ./nowhere --revision 1", 1),
+        ("refresh web --path ./nowhere --channel edge", 1),
+        ("refresh web --path ./nowhere --base ubuntu@22.04", 1),
+        ("refresh web --path ./nowhere --storage data=1G", 1),
+        ("refresh web --path ./nowhere --bind alpha", 1),
+        ("refresh web --path ./nowhere --force-base", 0),
+        ("add-model m local --credential x", 1),
+        ("add-model m lxd", 1),
+        ("add-model m local/local", 0),
+        ("trust web --scope cluster", 1),
+        ("detach-storage data/0 --force", 1),
+        ("detach-storage data/0 --no-wait", 1),
+        ("exec --unit ledger/0 --execution-group g true", 1),
+    ] {
+        let units = vec!["ledger/0".to_owned()];
+        let task = Some(sample_task());
+        let session = FakeSession::new(FakeController { units, task, ..FakeController::default() });
+        let words: Vec<&str> = line.split(' ').collect();
+        drop(run_command(&words, &session).await);
+        let printed = session.printed().1;
+        assert_eq!(
+            printed.lines().filter(|line| line.starts_with("WARNING ")).count(),
+            warnings,
+            "{line}: {printed}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_flag_that_cannot_be_honoured_is_refused_before_anything_is_sent() {
+    for line in [
+        "add-model m --controller nope",
+        "add-machine --disks 10G",
+        "add-machine --private-key k",
+        "add-machine --public-key k",
+        "destroy-model dev --no-prompt --release-storage",
+        "exec --unit ledger/0 --parallel=false --background true",
+    ] {
+        let session = FakeSession::new(FakeController::default());
+        let words: Vec<&str> = line.split(' ').collect();
+        let failure = run_command(&words, &session).await.expect_err(line);
+        assert!(failure.hint.is_some() || failure.code == 2, "{line}: {failure:?}");
+        let writes = session.api.requests().into_iter().filter(|request| request != "status");
+        assert_eq!(writes.collect::<Vec<_>>(), Vec::<String>::new(), "{line}");
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn commands_are_run_one_after_the_other_on_request() {
+    let units = vec!["ledger/0".to_owned(), "ledger/1".to_owned()];
+    let line = ["exec", "--unit", "ledger/0,ledger/1", "--parallel=false", "--wait", "50ms", "true"];
+    // the first task never completes
+    let session = FakeSession::new(FakeController { units: units.clone(), ..FakeController::default() });
+    run_command(&line, &session).await.expect_err("it times out");
+    assert_eq!(session.api.requests(), ["exec ledger/0 true"]);
+    let session =
+        FakeSession::new(FakeController { units, task: Some(sample_task()), ..FakeController::default() });
+    run_command(&line, &session).await.expect("they are done");
+    assert_eq!(session.api.requests(), ["exec ledger/0 true", "exec ledger/1 true"]);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn results_of_a_task_are_watched_and_an_entity_is_summarised() {
+    let done = || FakeSession::new(FakeController { task: Some(sample_task()), ..FakeController::default() });
+    for line in ["show-task 7 --watch", "show-operation 7 --watch", "show-operation 7 --wait 5s"] {
+        let words: Vec<&str> = line.split(' ').collect();
+        run_command(&words, &done()).await.expect(line);
+        let never = FakeSession::new(FakeController::default());
+        let waits = tokio::time::timeout(Duration::from_millis(50), run_command(&words, &never)).await;
+        assert!(waits.is_err(), "{line}: {waits:?}");
+    }
+    let session = done();
+    run_command(&["wait-for", "application", "ledger", "--summary"], &session).await.expect("it is active");
+    let printed = session.printed().1;
+    assert!(printed.lines().any(|line| line == "workload-version: '2.1'"), "{printed}");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn model_settings_are_read_from_a_file_and_the_command_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("settings.yaml");
+    std::fs::write(&file, "a: 1\nb: two\n").expect("written");
+    let session = FakeSession::new(FakeController::default());
+    let words = ["model-config", "--file", file.to_str().expect("text"), "a=3"];
+    run_command(&words, &session).await.expect("it is changed");
+    let expected = r#"configure-model {"a": "3", "b": "two"} []"#;
+    assert_eq!(session.api.requests(), [expected]);
 }

@@ -2,6 +2,7 @@
 //!
 //! All problems of a charm are reported together, before anything is sent to the controller.
 
+use crate::arguments::ignored_flags;
 use crate::command_error::CommandError;
 use crate::progress::Progress;
 use crate::session::CommandSession;
@@ -10,7 +11,7 @@ use charms::{CharmSource, ReadOptions, read_with_progress};
 use clap::Args;
 use std::path::Path;
 
-/// Flags of Juju's `deploy` and `refresh` that are accepted and have no effect.
+/// Flags of Juju's `deploy` and `refresh` that are answered with a warning.
 #[derive(Debug, Default, Args)]
 pub struct IgnoredSourceArgs {
     #[arg(long, hide = true)]
@@ -19,6 +20,17 @@ pub struct IgnoredSourceArgs {
     pub channel: Option<String>,
     #[arg(long, hide = true)]
     pub revision: Option<String>,
+}
+
+impl IgnoredSourceArgs {
+    /// The warnings about the flags that were given.
+    pub fn warnings(&self) -> Vec<String> {
+        ignored_flags([
+            ("--bind", self.bind.is_some(), "all machines are in one network, which the host provides"),
+            ("--channel", self.channel.is_some(), "the charm comes from a path, which has no channels"),
+            ("--revision", self.revision.is_some(), "each changed charm from a path gets the next revision"),
+        ])
+    }
 }
 
 /// Reads and validates the charm at `path`. The error lists all problems, one per line.

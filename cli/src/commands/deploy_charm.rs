@@ -3,6 +3,7 @@
 //! The first unit, and all units without a machine of `--to`, are part of the deploy request. Each further machine of
 //! `--to` is a request of its own.
 
+use crate::arguments::ignored_flags;
 use crate::command_error::CommandError;
 use crate::commands::resource_files::ResourceFiles;
 use crate::commands::{bases, change_storage, charm_source, constraints, settings};
@@ -60,7 +61,7 @@ pub struct DeployArgs {
     pub ignored: IgnoredArgs,
 }
 
-/// Flags of Juju's `deploy` that are accepted and have no effect.
+/// Flags of Juju's `deploy` that are answered with a warning.
 #[derive(Debug, Default, Args)]
 pub struct IgnoredArgs {
     #[arg(long, hide = true)]
@@ -72,16 +73,18 @@ pub struct IgnoredArgs {
 }
 
 impl IgnoredArgs {
-    /// Warnings about the ignored flags that could change the behaviour of a charm.
+    /// The warnings about the flags that were given.
     fn warnings(&self) -> Vec<String> {
-        let given = [
-            ("--bind", self.source.bind.is_some()),
-            ("--channel", self.source.channel.is_some()),
-            ("--device", !self.device.is_empty()),
-            ("--revision", self.source.revision.is_some()),
-        ];
-        let given = given.into_iter().filter(|(_, given)| *given);
-        given.map(|(flag, _)| format!("{flag} has no effect in this version")).collect()
+        let mut warnings = self.source.warnings();
+        warnings.extend(ignored_flags([
+            ("--device", !self.device.is_empty(), "devices are of Kubernetes"),
+            (
+                "--series",
+                self.series.is_some(),
+                "--base chooses the base of new machines, for example ubuntu@22.04",
+            ),
+        ]));
+        warnings
     }
 }
 

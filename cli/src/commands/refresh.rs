@@ -1,5 +1,6 @@
 //! `refresh APP --path CHARM`: upgrades an application to another revision of its charm.
 
+use crate::arguments::ignored_flags;
 use crate::command_error::CommandError;
 use crate::commands::resource_files::ResourceFiles;
 use crate::commands::{charm_source, resources, settings};
@@ -43,7 +44,24 @@ pub struct RefreshArgs {
     pub ignored: charm_source::IgnoredSourceArgs,
 }
 
+impl RefreshArgs {
+    /// The warnings about flags that have no effect.
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.ignored.warnings();
+        warnings.extend(ignored_flags([
+            ("--base", self.base.is_some(), "the units keep their machines, and these their base"),
+            (
+                "--storage",
+                !self.storage.is_empty(),
+                "the application keeps its storage directives; pintle add-storage adds storage to a unit",
+            ),
+        ]));
+        warnings
+    }
+}
+
 pub async fn run<A: UserPort>(args: &RefreshArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+    session.output.warn(&args.warnings());
     if args.path.is_none() && !args.resource.is_empty() && args.config.is_empty() && !args.trust {
         return resources::attach_to(&args.application, &args.resource, session).await;
     }
@@ -51,7 +69,7 @@ pub async fn run<A: UserPort>(args: &RefreshArgs, session: &CommandSession<A>) -
         let text = format!("cannot refresh {}: charm stores are not supported", args.application);
         CommandError::new(text).hint("give the path of the new charm: --path DIR-OR-FILE")
     })?;
-    let source = charm_source::load(path, args.force, session)?;
+    let source = charm_source::load(path, args.force || args.force_base || args.force_series, session)?;
     let config = settings::from_flags(&args.config, Some(&args.application))?;
     let resources = ResourceFiles::check(&args.resource, &source.charm.resources)?;
     let sha256 = charm_source::upload(source, session).await?.sha256;

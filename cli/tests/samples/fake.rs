@@ -193,6 +193,12 @@ impl FakeClient {
                 ));
                 json(changed())
             }
+            "ConfigureModel" => {
+                let ConfigureModel { change } = parsed(&body);
+                self.record(format!("configure-model {:?} {:?}", change.set, change.reset));
+                json(changed())
+            }
+            "ListStorage" => json(super::sample_storage()),
             "SetConstraints" => {
                 let SetConstraints { application, constraints } = parsed(&body);
                 self.record(format!("constraints {application:?} {constraints}"));
