@@ -4,6 +4,7 @@
 //! token, is read here; a client file that other users can read is rejected.
 
 use crate::arguments::GlobalArguments;
+use crate::charm_places::CharmPlaces;
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::last_write::LastWrites;
@@ -57,6 +58,11 @@ impl<A> CommandSession<A> {
                 .hint("select one with: pintle switch MODEL, or use -m MODEL; see: pintle models")),
             false => Ok(()),
         }
+    }
+
+    /// From where the charms of applications were deployed.
+    pub fn charm_places(&self) -> CharmPlaces {
+        CharmPlaces(self.dir.charm_places())
     }
 
     /// Stores the revision of a completed write to this model: the next `status` waits until agents have applied it.

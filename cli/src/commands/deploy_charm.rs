@@ -4,6 +4,7 @@
 //! `--to` is a request of its own.
 
 use crate::arguments::ignored_flags;
+use crate::charm_places;
 use crate::command_error::CommandError;
 use crate::commands::resource_files::ResourceFiles;
 use crate::commands::{bases, change_storage, charm_source, constraints, settings};
@@ -17,7 +18,8 @@ use std::path::PathBuf;
 /// Arguments of `deploy`.
 #[derive(Debug, Args)]
 pub struct DeployArgs {
-    /// Path of a charm folder, a .charm file, or the YAML file of a bundle
+    /// Path of a charm folder, a .charm file, or the YAML file of a bundle, or the name of a charm in a charm directory
+    /// (PINTLE_CHARMS, up --charms)
     pub charm: String,
     /// Name of the application; by default the name of the charm
     pub application: Option<String>,
@@ -102,7 +104,8 @@ pub async fn run<A: UserPort>(
     }
     session.output.warn(&args.ignored.warnings());
     let limits = constraints::parse(&args.constraints, session)?;
-    let source = charm_source::load(&args.charm, args.force, session)?;
+    let place = charm_places::find(&args.charm, &session.dir)?;
+    let source = charm_source::load(&place, args.force, session)?;
     let charm = source.charm.name.clone();
     let application = args.application.as_deref().unwrap_or(&charm).to_owned();
     let mut config = settings::from_flags(&args.config, Some(&application))?;
@@ -144,6 +147,7 @@ pub async fn run<A: UserPort>(
     };
     let deployed = session.api.handle(deploy).await?;
     session.note_write(deployed.revision);
+    session.charm_places().remember(&session.model, &application, &place);
     if !limits.0.is_empty() {
         constraints::set(Some(&application), limits, session).await?;
     }

@@ -61,6 +61,9 @@ pub struct UpArgs {
     /// for the next start
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<IpAddr>,
+    /// Directory in which deploy NAME finds charms; stored, also while the controller runs; may be repeated
+    #[arg(long, value_name = "DIR")]
+    pub charms: Vec<PathBuf>,
     /// Make this copy of a data folder a system of its own, with new certificates, port and tokens
     #[arg(long, conflicts_with = "moved")]
     pub new_identity: bool,
@@ -182,6 +185,7 @@ fn store_settings(
         base: base.or_else(|| before.base.clone()),
         base_roots: before.base_roots.clone(),
         listen: args.listen.or(before.listen),
+        charms: before.charms.clone(),
     };
     let cannot_change = || {
         let text = format!("cannot change settings: {} is running", dir.path().display());
@@ -189,6 +193,11 @@ fn store_settings(
     };
     if settings != before && is_running {
         return Err(cannot_change());
+    }
+    if !args.charms.is_empty() {
+        let charms: std::io::Result<_> = args.charms.iter().map(std::path::absolute).collect();
+        settings.charms = charms
+            .map_err(|error| CommandError::new(format!("cannot use this directory of charms: {error}")))?;
     }
     if settings.provider != before.provider
         && exists(&dir.client_file()).map_err(|error| CommandError::new(error.to_string()))?

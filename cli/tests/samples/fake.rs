@@ -165,19 +165,16 @@ impl FakeClient {
                 self.record(format!(
                     "deploy {application} units={units} to={to:?} config={config:?}{attached}"
                 ));
-                let charm = CharmDoc {
-                    sha256: String::new(),
-                    name: "web".to_owned(),
-                    url: "local:web-3".to_owned(),
-                    revision: 3,
-                    forced: false,
-                    previous: vec![],
-                    resources: Default::default(),
-                };
+                let charm = sample_charm();
                 let units = Vec::new();
                 let deployed =
                     Deployed { application: Uuid(1), name: application, charm, units, units_remaining: 0 };
                 json(Committed { answer: deployed, revision: 1 })
+            }
+            "Refresh" => {
+                let Refresh { application, .. } = parsed(&body);
+                self.record(format!("refresh {application}"));
+                json(Committed { answer: Refreshed { charm: sample_charm(), kept: vec![] }, revision: 1 })
             }
             "AddUnits" => {
                 let add: AddUnits = parsed(&body);
@@ -371,6 +368,18 @@ impl FakeClient {
             return Err(ApiError::new(ErrorCode::UnknownAction, text));
         }
         Ok(enqueued(&name))
+    }
+}
+
+fn sample_charm() -> CharmDoc {
+    CharmDoc {
+        sha256: String::new(),
+        name: "web".to_owned(),
+        url: "local:web-3".to_owned(),
+        revision: 3,
+        forced: false,
+        previous: vec![],
+        resources: Default::default(),
     }
 }
 
