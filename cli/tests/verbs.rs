@@ -2,17 +2,21 @@
 
 mod samples;
 
+use api::ActionFailure;
+use api::text::refusal::message;
 use clap::Parser;
 use cli::command_error::CommandError;
 use cli::commands::{
     Arguments, Verb, add_machine, add_model, change_storage, deploy, destroy_model, exec, integrate,
-    model_config, operations, refresh, scale_application, show_task, trust, wait_for, why,
+    model_config, operations, refresh, run, scale_application, show_task, trust, wait_for, why,
 };
 use cli::supervisor::settings::UpSettings;
 use samples::fake::FakeController;
 use samples::sample_task;
 use samples::session::FakeSession;
 use serde_json::{Value, json};
+use state::terms::refusal::application::ApplicationRefusal;
+use state::terms::status::ActionStatus;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
@@ -31,6 +35,7 @@ async fn run_command(words: &[&str], session: &FakeSession) -> Result<(), Comman
         Verb::Exec(args) => exec::run(&args, session).await,
         Verb::Integrate(args) => integrate::run(&args, session).await,
         Verb::ModelConfig(args) => model_config::run(&args, session).await,
+        Verb::Run(args) => run::run(&args, session).await,
         Verb::Refresh(args) => refresh::run(&args, session).await,
         Verb::ShowOperation(args) => operations::show(&args, session).await,
         Verb::ShowTask(args) => show_task::run(&args, session).await,
@@ -194,6 +199,40 @@ async fn a_charm_is_refreshed_from_the_place_of_its_deployment() {
         "{:?}",
         session.api.requests()
     );
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_dry_run_of_an_existing_application_is_refused_as_its_deployment() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir(folder.path().join("hooks")).expect("a folder");
+    std::fs::write(folder.path().join("metadata.yaml"), "name: web\nsummary: s\ndescription: d\n")
+        .expect("written");
+    std::fs::write(folder.path().join("hooks/install"), "#!/bin/sh\n").expect("written");
+    let charm = folder.path().to_str().expect("text");
+    let session = FakeSession::new(FakeController::default());
+    run_command(&["deploy", charm, "--dry-run"], &session).await.expect("it is new");
+    let failure =
+        run_command(&["deploy", charm, "ledger", "--dry-run"], &session).await.expect_err("it exists");
+    let exists = ApplicationRefusal::AlreadyExists { name: "ledger".to_owned() };
+    assert_eq!(failure.message, message(&exists.into()));
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn an_action_that_calls_action_fail_is_reported_on_stderr_as_well() {
+    let mut task = sample_task();
+    task.status = ActionStatus::Failed;
+    task.failure = Some(ActionFailure::ActionFail { message: "the book is\u{1b} frozen".to_owned() });
+    for format in ["plain", "json"] {
+        let units = vec!["ledger/0".to_owned()];
+        let session =
+            FakeSession::new(FakeController { units, task: Some(task.clone()), ..FakeController::default() });
+        run_command(&["run", "ledger/0", "post", "--format", format], &session).await.expect("as in Juju");
+        let stderr = session.printed().1;
+        assert!(
+            stderr.lines().last().is_some_and(|line| line.contains("the book is\\u{1b} frozen")),
+            "{stderr}"
+        );
+    }
 }
 
 #[tokio::test(flavor = "current_thread")]

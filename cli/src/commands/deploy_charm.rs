@@ -9,9 +9,12 @@ use crate::command_error::CommandError;
 use crate::commands::resource_files::ResourceFiles;
 use crate::commands::{bases, change_storage, charm_source, constraints, settings};
 use crate::session::CommandSession;
-use api::{AddUnits, UserPort};
+use api::error::ApiError;
+use api::{AddUnits, GetStatus, UserPort};
 use clap::Args;
 use state::charm::Base;
+use state::documents::refusal::Refusal;
+use state::terms::refusal::application::ApplicationRefusal;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -120,6 +123,11 @@ pub async fn run<A: UserPort>(
         session.output.warn(&bases::warning(args.base.as_ref(), real));
     }
     if args.dry_run {
+        let status = session.api.handle(GetStatus).await?;
+        if status.applications.contains_key(&application) {
+            let exists = ApplicationRefusal::AlreadyExists { name: application };
+            return Err(ApiError::from(Refusal::new(exists)).into());
+        }
         session
             .output
             .print_remark(&format!("Would deploy \"{application}\" from local charm \"{charm}\"\n"));

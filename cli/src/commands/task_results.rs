@@ -105,6 +105,9 @@ pub async fn finish<A: UserPort>(
     }
     let done = wait_at_most(tasks, args, wait_default, session).await?;
     print(&done, args.format, plain, session)?;
+    // as in Juju such an action is no error of the command
+    let failures = done.iter().filter_map(task::action_failure);
+    failures.for_each(|failure| session.output.print_remark(&format!("{failure}\n")));
     task::failure(&done).map_or(Ok(()), Err)
 }
 
