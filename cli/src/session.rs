@@ -55,7 +55,7 @@ impl<A> CommandSession<A> {
     pub fn require_model(&self) -> Result<(), CommandError> {
         match self.model.is_empty() {
             true => Err(CommandError::new("no model in focus")
-                .hint("select one with: pintle switch MODEL, or use -m MODEL; see: pintle models")),
+                .hint("create one with: pintle add-model dev, or select one of pintle models with: pintle switch NAME")),
             false => Ok(()),
         }
     }

@@ -172,5 +172,6 @@ pub async fn run<A: UserPort>(
         };
         session.note_write(session.api.handle(add).await?.revision);
     }
+    session.output.print_hint(&format!("to follow it: pintle status {application} --watch 2s"));
     Ok(())
 }

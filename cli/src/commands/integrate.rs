@@ -22,5 +22,6 @@ pub async fn run<A: UserPort>(args: &IntegrateArgs, session: &CommandSession<A>)
     session.output.warn(&ignored_flags([via]));
     let ends = Ends { a: args.a.clone(), b: args.b.clone() };
     session.note_write(session.api.handle(api::Integrate(ends)).await?.revision);
+    session.output.print_hint("to see the relation: pintle status --relations");
     Ok(())
 }
