@@ -1,6 +1,6 @@
 //! The list of all commands: module, help text and call of each. One file per command; `suspend_relation`, `operations`,
 //! `debug_hooks`, `add_secret`, `grant_secret` and `secrets` hold two commands each, `controllers` and `storage` three,
-//! `constraints` and `change_storage` four, `recorded_runs` five. `bases`, `charm_source`, `deploy_bundle`, `deploy_charm`, `removal`,
+//! `constraints` and `change_storage` four, `recorded_runs` five. `bases`, `charm_source`, `help` (examples), `deploy_bundle`, `deploy_charm`, `removal`,
 //! `settings` and `task_results` hold code that several commands share.
 //!
 //! The recipe for a new command is in ARCHITECTURE.md. `dispatch` is called by `main`; it opens the session for the
@@ -33,6 +33,7 @@ pub mod down;
 pub mod exec;
 pub mod expose;
 pub mod grant_secret;
+pub mod help;
 pub mod integrate;
 pub mod machines;
 pub mod model_config;
@@ -84,7 +85,7 @@ use crate::output::Output;
 use crate::session::{CommandSession, explain};
 use crate::supervisor::identity;
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 pub use dispatch::dispatch;
 
 /// Deploy, integrate and operate charms, and explain what they wait for.
@@ -103,13 +104,16 @@ impl Arguments {
     /// # Errors
     /// If an argument is invalid.
     pub fn from_process() -> Result<Arguments, CommandError> {
-        Arguments::try_parse().map_err(|error| match error.kind() {
-            ErrorKind::DisplayVersion => {
-                print!("{}", version::text());
-                std::process::exit(0);
+        let matches = help::documented(Arguments::command(), true).try_get_matches();
+        matches.and_then(|matches| Arguments::from_arg_matches(&matches)).map_err(|error| {
+            match error.kind() {
+                ErrorKind::DisplayVersion => {
+                    print!("{}", version::text());
+                    std::process::exit(0);
+                }
+                ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error.exit(),
+                _ => usage_error(&error.render().to_string()),
             }
-            ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error.exit(),
-            _ => usage_error(&error.render().to_string()),
         })
     }
 }
@@ -255,10 +259,6 @@ pub enum Verb {
     ModelConfig(settings::SettingsArgs),
     /// Show or change the settings with which new models begin
     #[command(visible_alias = "model-default")]
-    #[command(
-        after_help = "Examples:\n  pintle model-defaults\n  pintle model-defaults update-status-hook-interval=1m\n  \
-                            pintle model-defaults --reset update-status-hook-interval\n\nSee also: model-config, add-model"
-    )]
     ModelDefaults(settings::SettingsArgs),
     /// Show or change the current model, which commands without -m use
     Switch(switch::SwitchArgs),
