@@ -244,6 +244,8 @@ fn root_cause(error: &(dyn Error + 'static)) -> String {
     match root.downcast_ref::<std::io::Error>().map(std::io::Error::kind) {
         Some(std::io::ErrorKind::ConnectionRefused) => "connection refused".to_owned(),
         Some(std::io::ErrorKind::ConnectionReset) => "connection reset".to_owned(),
+        // rustls: the other end was killed; its text explains an attack that a response with a length excludes
+        Some(std::io::ErrorKind::UnexpectedEof) => "connection closed".to_owned(),
         Some(_) | None => root.to_string(),
     }
 }
@@ -346,6 +348,14 @@ impl InModel for Client {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io;
+
+    #[test]
+    fn the_reason_of_a_killed_controller_has_no_text_of_a_library() {
+        let of_rustls = "peer closed connection without sending TLS close_notify: https://docs.rs/rustls";
+        let error = io::Error::other(io::Error::new(io::ErrorKind::UnexpectedEof, of_rustls));
+        assert!(!root_cause(&error).contains("https:"), "{}", root_cause(&error));
+    }
 
     #[test]
     fn the_time_of_a_body_at_the_minimum_rate_is_no_silence_of_the_controller() {

@@ -1,7 +1,8 @@
 //! Arguments that several commands share: the flags of every command and of every removal, `--force`, and unit names.
 //!
-//! A flag of Juju that has no meaning in Pintle is accepted and hidden from the help if ignoring it is harmless. The
-//! command line as a whole and the arguments of each command are in [`crate::commands`].
+//! A flag of Juju that has no meaning in Pintle is accepted, hidden from the help and answered with a warning
+//! ([`ignored_flags`]); only flags about the output (`--verbose`, `--color`) are ignored in silence. The command line as
+//! a whole and the arguments of each command are in [`crate::commands`].
 
 use crate::command_error::CommandError;
 use crate::command_flags::CommandFlags;
@@ -79,6 +80,13 @@ impl ForceArguments {
             false => Ok(Force::of(self.force, self.no_wait)),
         }
     }
+}
+
+/// The warnings about flags of Juju that were given and have no effect: the flag, whether it was given, and what happens
+/// instead.
+pub fn ignored_flags<const N: usize>(flags: [(&str, bool, &str); N]) -> Vec<String> {
+    let given = flags.into_iter().filter(|(_, is_given, _)| *is_given);
+    given.map(|(flag, _, instead)| format!("{flag} has no effect: {instead}")).collect()
 }
 
 /// Parses the names of units.

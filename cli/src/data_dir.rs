@@ -101,6 +101,11 @@ impl DataDir {
         self.0.join("writes")
     }
 
+    /// From where the charm of each application was deployed ([`crate::charm_places`]).
+    pub fn charm_places(&self) -> PathBuf {
+        self.0.join("charm-places")
+    }
+
     /// Installed Python packages of charms, kept between deployments.
     pub fn charm_cache(&self) -> PathBuf {
         self.0.join("cache")

@@ -4,12 +4,13 @@
 //! (design 16). It never reads the controller's store.
 //!
 //! Reading order: `arguments` (command line), `session` (controller and model of a command), `commands` (one file per
-//! command), `render` (tables, JSON, YAML), `command_flags` (the
+//! command), `charm_places` (charm directories), `render` (tables, JSON, YAML), `command_flags` (the
 //! commands of hints), `completion` (what a shell offers), `development` (what `dev`
 //! uses), `supervisor` (the processes that `up` starts and `down` stops).
 
 pub mod arguments;
 pub mod bundle;
+pub mod charm_places;
 pub mod command_error;
 pub mod command_flags;
 pub mod commands;

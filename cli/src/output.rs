@@ -113,6 +113,13 @@ impl Output {
         drop(lock(&self.stderr).write_all(safe_for(self.stderr_is_terminal, text).as_bytes()));
     }
 
+    /// Prints what a person can do next, on stderr, if that is a terminal: programs do not read it.
+    pub fn print_hint(&self, hint: &str) {
+        if self.stderr_is_terminal {
+            self.print_remark(&format!("{}\n", self.complete(hint)));
+        }
+    }
+
     /// Whether remarks appear on a terminal, where [`Output::rewrite_line`] has an effect.
     pub fn can_rewrite_lines(&self) -> bool {
         self.stderr_is_terminal

@@ -15,6 +15,7 @@ pub mod status_summary;
 pub mod status_table;
 pub mod storage;
 pub mod task;
+pub mod terminal_page;
 pub mod unit;
 
 use crate::command_error::CommandError;
@@ -43,6 +44,9 @@ pub type Colours = BTreeMap<(usize, usize), Colour>;
 /// The longest cell, in characters: every row is padded to it. The last cell of a row is not padded.
 const CELL_MAX: usize = 200;
 
+/// The characters of the last column, which is a message, that must fit beside the others on a terminal.
+const LAST_CELL_MIN: usize = 20;
+
 fn shortened(cell: String, is_last: bool) -> String {
     match cell.char_indices().nth(CELL_MAX) {
         Some((end, _)) if !is_last => format!("{}…", &cell[..end]),
@@ -54,6 +58,30 @@ impl Table<'_> {
     /// The table as text.
     pub fn text(&self) -> String {
         self.coloured_text(&Colours::new())
+    }
+
+    /// The table as it fits a terminal of this width: columns of `order` are left out, one after the other, until the
+    /// others fit; of the last column, at least [`LAST_CELL_MIN`] characters count. What is still longer, the terminal wraps.
+    pub fn fitted_text(&self, colours: &Colours, width: usize, order: &[usize]) -> String {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width_of = |at: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(at));
+            let widest = cells.map(|cell| cell.chars().count()).max().unwrap_or(0);
+            if at + 1 == columns { widest.min(LAST_CELL_MIN) } else { widest.min(CELL_MAX) + COLUMN_GAP }
+        };
+        let mut kept: Vec<usize> = (0..columns).collect();
+        for dropped in order {
+            if kept.iter().map(|at| width_of(*at)).sum::<usize>() <= width {
+                break;
+            }
+            kept.retain(|at| at != dropped);
+        }
+        let place = |at: usize| kept.iter().position(|known| *known == at);
+        let right: Vec<usize> = self.right.iter().filter_map(|at| place(*at)).collect();
+        let colours = colours.iter().filter_map(|((row, at), colour)| Some(((*row, place(*at)?), *colour)));
+        let rows = self.rows.iter();
+        let rows = rows.map(|row| kept.iter().filter_map(|at| row.get(*at).cloned()).collect()).collect();
+        Table { right: &right, rows }.coloured_text(&colours.collect())
     }
 
     /// The table as text, in which some cells have a colour. It has no other control characters.
@@ -207,6 +235,21 @@ mod tests {
         let coloured = table.coloured_text(&[((1, 1), Colour::Green)].into());
         assert_eq!(coloured.replace("\x1b[32m", "").replace("\x1b[0m", ""), table.text());
         assert_eq!(coloured.matches('\x1b').count(), 2, "{coloured:?}");
+    }
+
+    #[test]
+    fn columns_are_left_out_in_order_until_the_table_fits() {
+        let table = Table {
+            right: &[2],
+            rows: vec![row(["Unit", "Address", "Rev", "Message"]), row(["web/0", "10.0.0.17", "3", "ready"])],
+        };
+        let colours: Colours = [((1, 2), Colour::Green)].into();
+        let fitted = |width| {
+            table.fitted_text(&colours, width, &[1, 0]).replace("\x1b[32m", "").replace("\x1b[0m", "")
+        };
+        assert_eq!(fitted(30), table.text());
+        assert_eq!(fitted(29), "Unit   Rev  Message\nweb/0    3  ready\n");
+        assert_eq!(fitted(5), "Rev  Message\n  3  ready\n", "the others stay");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! token, is read here; a client file that other users can read is rejected.
 
 use crate::arguments::GlobalArguments;
+use crate::charm_places::CharmPlaces;
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::last_write::LastWrites;
@@ -54,9 +55,14 @@ impl<A> CommandSession<A> {
     pub fn require_model(&self) -> Result<(), CommandError> {
         match self.model.is_empty() {
             true => Err(CommandError::new("no model in focus")
-                .hint("select one with: pintle switch MODEL, or use -m MODEL; see: pintle models")),
+                .hint("create one with: pintle add-model dev, or select one of pintle models with: pintle switch NAME")),
             false => Ok(()),
         }
+    }
+
+    /// From where the charms of applications were deployed.
+    pub fn charm_places(&self) -> CharmPlaces {
+        CharmPlaces(self.dir.charm_places())
     }
 
     /// Stores the revision of a completed write to this model: the next `status` waits until agents have applied it.

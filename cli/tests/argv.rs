@@ -4,7 +4,7 @@ use clap::{CommandFactory, Parser};
 use cli::command_flags::WITHOUT_MODEL;
 use cli::commands::Arguments;
 use cli::commands::Verb;
-use cli::commands::not_offered::NOT_OFFERED;
+use cli::commands::not_offered::{NOT_OFFERED, RETIRED, unknown_verb};
 
 fn parse(line: &str) -> Result<Arguments, clap::Error> {
     Arguments::try_parse_from(["juju"].into_iter().chain(line.split_whitespace()))
@@ -76,6 +76,21 @@ fn every_command_line_of_clients_is_parsed() {
         "show-task 7 --wait 5s --format json",
         "cancel-task 7 8 --format json",
         "status --no-settle",
+        "scale-application app 3 --no-prompt",
+        // Forms of earlier versions of Juju, and the list- forms.
+        "add-relation a b",
+        "set-config app k=v",
+        "get-config app",
+        "cancel-action 7",
+        "list-actions app",
+        "list-controllers",
+        "list-machines",
+        "list-models",
+        "list-operations",
+        "list-resources app",
+        "list-secrets",
+        "list-storage",
+        "list-storage-pools",
     ];
     for line in lines {
         match parse(line) {
@@ -110,9 +125,42 @@ fn an_invalid_command_line_is_a_usage_error() {
 
 #[test]
 fn an_unsupported_command_is_not_defined() {
-    for (verb, _) in NOT_OFFERED {
+    for (verb, _) in NOT_OFFERED.iter().chain(RETIRED) {
         let parsed = parse(verb).expect("any verb is taken");
         assert!(matches!(parsed.verb, Verb::External(_)), "{verb} is offered");
+    }
+}
+
+/// The commands of Juju 2.9 to 3.6, as far as they are not in the list of supported command lines.
+#[test]
+fn every_command_of_juju_is_known() {
+    let retired = "run-action show-action-status show-action-output upgrade-juju upgrade-series";
+    let listed = "clouds credentials regions offers users spaces subnets payloads firewall-rules agreements \
+                  disabled-commands secret-backends charm-resources ssh-keys";
+    let others = "users show-user show-space show-offer show-credential show-credentials show-secret-backend unregister \
+                  update-cloud remove-cloud set-credential update-credential remove-credential revoke-cloud \
+                  update-public-clouds update-k8s remove-k8s set-default-region set-default-credentials \
+                  add-secret-backend update-secret-backend remove-secret-backend secret-backends model-secret-backend \
+                  remove-space rename-space move-to-space update-storage-pool remove-storage-pool upgrade-controller \
+                  upgrade-machine upgrade-gui sync-tools sync-agent-binary payloads metrics agree agreements \
+                  documentation help-tool help-hook-commands help-action-commands show-action";
+    let listed = listed.split_whitespace().flat_map(|noun| [noun.to_owned(), format!("list-{noun}")]);
+    let plain = retired.split_whitespace().chain(others.split_whitespace()).map(str::to_owned);
+    for verb in plain.chain(listed) {
+        if let Ok(Arguments { verb: Verb::External(words), .. }) = parse(&verb) {
+            let failure = unknown_verb(&words, Arguments::command());
+            assert!(failure.code == 1 && failure.hint.is_some(), "{verb}: {failure:?}");
+        }
+    }
+    let unknown = unknown_verb(&["list-frobs".to_owned()], Arguments::command());
+    assert_eq!(unknown.code, 2);
+}
+
+#[test]
+fn the_successor_of_a_retired_command_exists() {
+    let known = Arguments::command();
+    for (verb, successor) in RETIRED {
+        assert!(known.find_subcommand(successor).is_some(), "{verb}: {successor}");
     }
 }
 

@@ -23,7 +23,7 @@ dev    here        local/local   3.6.14   10:00:09Z
 ";
 
 fn options(relations: bool, storage: &BTreeMap<StorageId, StorageInfo>) -> PageOptions<'_> {
-    PageOptions { relations, storage, colours: false }
+    PageOptions { relations, storage, colours: false, width: None }
 }
 
 #[test]
@@ -74,6 +74,34 @@ Machine  State    Address    Inst id  Base          AZ  Message
 "
     );
     assert_eq!(page(&sample(), &Zone::new(true), options(false, &BTreeMap::new())), expected);
+}
+
+/// The columns that identify a thing and state how it is are kept.
+#[test]
+fn a_terminal_of_forty_columns_shows_what_is_most_important() {
+    let expected = "\
+Model  Controller  Version  Timestamp
+dev    here        3.6.14   10:00:09Z
+
+App      Version  Status  Scale  Message
+auditor           active      1
+ledger   2.1      active      1  epoch 1
+
+Unit          Workload  Agent      Message
+ledger/0*     active    idle       ready
+  auditor/0*  active    executing  (config-changed)
+
+Machine  State    Address    Message
+0        started  127.0.0.1  Running
+";
+    let storage = BTreeMap::new();
+    let narrow = PageOptions { width: Some(40), ..options(false, &storage) };
+    assert_eq!(page(&sample(), &Zone::new(true), narrow), expected);
+    let wide = PageOptions { width: Some(120), ..options(false, &storage) };
+    assert_eq!(
+        page(&sample(), &Zone::new(true), wide),
+        page(&sample(), &Zone::new(true), options(false, &storage))
+    );
 }
 
 #[test]

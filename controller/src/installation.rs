@@ -193,9 +193,10 @@ impl Installation {
             (controller.environment.wall_ms(), environment::random_uuid(&controller.environment));
         let sha256 = sha256(file.token.as_bytes());
         let created = controller.run(move |draft| {
+            // before the first token is stored
+            state::lifecycle::model::create_first(draft, model, FIRST_MODEL, now_ms)?;
             let admin = TokenHolder::User { name: FIRST_USER.to_owned(), role: UserRole::Admin };
-            token::set(draft, user_id(FIRST_USER), &admin, &sha256)?;
-            state::lifecycle::model::create_first(draft, model, FIRST_MODEL, now_ms)
+            token::set(draft, user_id(FIRST_USER), &admin, &sha256)
         });
         created.await?;
         Ok(())

@@ -19,8 +19,8 @@ pub use endpoints::{EndpointPair, IntegrateEnd, NoMatch};
 pub const JUJU_INFO: &str = "juju-info";
 
 /// The version of Juju whose charm contract Pintle implements (spec/clients.md, finding 6), and the value of
-/// `JUJU_VERSION`; `pintle version` prints it with the operating system and the architecture. Charms switch features on by it: it enables everything that they expect of
-/// Juju 3.6, and nothing that Juju 4 changed.
+/// `JUJU_VERSION`; `pintle version` prints it with the operating system and the architecture. Charms switch features on
+/// by it: it enables everything that they expect of Juju 3.6, and nothing that Juju 4 changed.
 pub const JUJU_VERSION: &str = "3.6.14";
 
 /// One revision of a charm, as its files declare it (spec/clients.md 4.3 to 4.6).

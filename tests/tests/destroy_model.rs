@@ -6,7 +6,7 @@ use state::terms::names::UnitName;
 use state::terms::refusal::model::ModelRefusal;
 use state::terms::refusal::{EntityKind, RefusalReason};
 use std::time::{Duration, Instant};
-use tests::host::sample;
+use tests::host::{is_root, sample};
 use tests::scene::{scene, text};
 
 /// An acceptable wait for pytest-jubilant after each module. A unit in error has no grace period, which would be 60 s.
@@ -67,6 +67,16 @@ fn destroying_a_model_removes_its_applications_agents_and_folders() {
     let without_model = host.pintle(&["status"]);
     assert_eq!((without_model.code, without_model.stdout.as_str()), (1, ""), "{without_model:?}");
     host.ok(&["destroy-model", "dev", "--no-prompt"]);
+
+    // the first model does not come back with the next start
+    host.ok(&["down"]);
+    let up = host.pintle(&["up"]);
+    assert_eq!(up.stderr.lines().filter(|line| line.starts_with("WARNING ")).count(), usize::from(is_root()));
+    let models: serde_json::Value =
+        serde_json::from_str(&host.ok(&["models", "--format", "json"])).expect("JSON");
+    assert_eq!(models["models"], serde_json::json!([]));
+    let refused = host.pintle(&["deploy", text(&sample("hello"))]);
+    assert!(refused.stderr.contains("pintle add-model "), "{refused:?}");
 
     // the name is free, and a new model of that name gets machines
     host.ok(&["add-model", "shop"]);

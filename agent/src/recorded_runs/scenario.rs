@@ -13,6 +13,7 @@ use crate::hook_session::{CallsLine, ConfidentialCall, HIDDEN, StoredBytes};
 use anyhow::{Context, Result, bail};
 use api::text::start_reason;
 use host::escape::one_line;
+use host::file::ignore_not_found;
 use state::charm::{Charm, Scope};
 use state::terms::hook_name::{HookName, RelationEventName};
 use state::terms::names::RelationNumber;
@@ -39,7 +40,7 @@ const PROGRAM: &str = "src/charm.py";
 pub fn export(dir: &Path, number: u64) -> Result<String> {
     let unit = unit_folder(dir)?;
     let run = RecordedRun::read(&unit, number)?;
-    let class = charm_class(&unit).with_context(|| format!("cannot export run {number}"))?;
+    let class = charm_class(&unit)?;
     let charm = DeclaredFile::read(&unit).map(DeclaredFile::into_charm).unwrap_or_default();
     let test = Test { run: &run, charm: &charm, context: &run.file.context };
     let Some(event) = test.event() else {
@@ -51,7 +52,9 @@ pub fn export(dir: &Path, number: u64) -> Result<String> {
 /// The class that the program of the charm passes to `ops.main`.
 fn charm_class(unit: &UnitFolder) -> Result<String> {
     let path = unit.charm().join(PROGRAM);
-    let source = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let source = ignore_not_found(fs::read_to_string(&path));
+    let source = source.with_context(|| format!("cannot read {}", path.display()))?;
+    let Some(source) = source else { bail!("export-run is for ops charms: this charm has no {PROGRAM}") };
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let class = source.match_indices("main(").filter_map(|(at, found)| {
         let (before, after) = (&source[..at], &source[at + found.len()..]);
@@ -61,7 +64,7 @@ fn charm_class(unit: &UnitFolder) -> Result<String> {
         (is_call && name.starts_with(char::is_uppercase)).then_some(name)
     });
     class.last().with_context(|| {
-        format!("{PROGRAM} of the charm does not call ops.main(CLASS): only charms of ops can be tested in this way")
+        format!("export-run is for ops charms: {PROGRAM} of this charm does not call ops.main(CLASS)")
     })
 }
 

@@ -26,6 +26,29 @@ pub struct AddMachineArgs {
     /// Constraints of the machines; only arch is enforced
     #[arg(long, value_name = "KEY=VALUE ...")]
     pub constraints: Vec<String>,
+    #[arg(long, hide = true)]
+    pub disks: Vec<String>,
+    #[arg(long, hide = true)]
+    pub private_key: Option<String>,
+    #[arg(long, hide = true)]
+    pub public_key: Option<String>,
+}
+
+impl AddMachineArgs {
+    /// Refuses the flags of Juju that ask for what no machine has here.
+    fn refuse_unsupported(&self) -> Result<(), CommandError> {
+        if !self.disks.is_empty() {
+            let text = "cannot use --disks: a machine has the disks of its host";
+            return Err(CommandError::new(text).hint("a charm declares the storage that its units need"));
+        }
+        if self.private_key.is_some() || self.public_key.is_some() {
+            let text = "cannot use --private-key or --public-key: the controller does not log in to machines";
+            return Err(
+                CommandError::new(text).hint("to enrol a machine of your own: pintle add-machine manual")
+            );
+        }
+        Ok(())
+    }
 }
 
 pub async fn run<A: UserPort>(
@@ -33,6 +56,7 @@ pub async fn run<A: UserPort>(
     session: &CommandSession<A>,
     dir: &DataDir,
 ) -> Result<(), CommandError> {
+    args.refuse_unsupported()?;
     let manual = match args.target.as_deref() {
         None => false,
         Some("manual") => true,

@@ -1,5 +1,6 @@
 //! `add-model NAME`: creates a model and makes it the current one, unless `--no-switch` is given.
 
+use crate::arguments::ignored_flags;
 use crate::command_error::CommandError;
 use crate::commands::{settings, switch};
 use crate::data_dir::DataDir;
@@ -12,7 +13,7 @@ use clap::Args;
 pub struct AddModelArgs {
     /// Name of the new model
     pub name: String,
-    /// Cloud and region of Juju; ignored
+    /// Cloud and region of Juju: the one of this controller
     #[arg(hide = true)]
     pub cloud: Option<String>,
     /// Keep the current model
@@ -36,6 +37,24 @@ pub async fn run<A: UserPort>(
 ) -> Result<(), CommandError> {
     let config = settings::from_flags(&args.config, None)?;
     let name = model_name(&args.name)?.to_owned();
+    if let Some(controller) = &args.controller {
+        model_name(&format!("{controller}:{name}"))?;
+    }
+    let own = [CLOUD_NAME.to_owned(), REGION_NAME.to_owned(), format!("{CLOUD_NAME}/{REGION_NAME}")];
+    let is_other_cloud = args.cloud.as_ref().is_some_and(|cloud| !own.contains(cloud));
+    session.output.warn(&ignored_flags([
+        (
+            "the cloud",
+            is_other_cloud,
+            "this controller has one, and its provider was chosen by: pintle up --provider",
+        ),
+        ("--credential", args.credential.is_some(), "this cloud needs none"),
+        (
+            "--owner",
+            args.owner.as_ref().is_some_and(|owner| owner != FIRST_USER),
+            "the user of the data folder is the only one",
+        ),
+    ]));
     let model = session.api.handle(CreateModel { name, config }).await?;
     session.output.print_remark(&format!(
         "Added '{}' model on {CLOUD_NAME}/{REGION_NAME} for user '{FIRST_USER}'\n",

@@ -1,5 +1,6 @@
 //! `add-storage`, `attach-storage`, `detach-storage` and `remove-storage`: changes of the storage of units.
 
+use crate::arguments::ignored_flags;
 use crate::command_error::CommandError;
 use crate::session::CommandSession;
 use api::{AddStorage, AttachStorage, DetachStorage, RemoveStorage, UserPort};
@@ -111,6 +112,10 @@ pub async fn detach<A: UserPort>(
     args: &DetachStorageArgs,
     session: &CommandSession<A>,
 ) -> Result<(), CommandError> {
+    let instead =
+        "the unit detaches it in its hook storage-detaching; to end a hook that hangs: pintle stop-hook UNIT";
+    let ignored = [("--force", args.force, instead), ("--no-wait", args.no_wait, instead)];
+    session.output.warn(&ignored_flags(ignored));
     for storage in &args.storage {
         let detach = DetachStorage { storage: storage.clone() };
         session.note_write(session.api.handle(detach).await?.revision);

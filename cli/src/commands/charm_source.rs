@@ -2,6 +2,8 @@
 //!
 //! All problems of a charm are reported together, before anything is sent to the controller.
 
+use crate::arguments::ignored_flags;
+use crate::charm_places::METADATA_FILES;
 use crate::command_error::CommandError;
 use crate::progress::Progress;
 use crate::session::CommandSession;
@@ -10,7 +12,7 @@ use charms::{CharmSource, ReadOptions, read_with_progress};
 use clap::Args;
 use std::path::Path;
 
-/// Flags of Juju's `deploy` and `refresh` that are accepted and have no effect.
+/// Flags of Juju's `deploy` and `refresh` that are answered with a warning.
 #[derive(Debug, Default, Args)]
 pub struct IgnoredSourceArgs {
     #[arg(long, hide = true)]
@@ -21,30 +23,32 @@ pub struct IgnoredSourceArgs {
     pub revision: Option<String>,
 }
 
-/// Reads and validates the charm at `path`. The error lists all problems, one per line.
-pub fn load<A>(path: &str, force: bool, session: &CommandSession<A>) -> Result<CharmSource, CommandError> {
-    // Bundles and old scripts use `local:./x`.
-    let local_path = Path::new(path.strip_prefix("local:").unwrap_or(path));
-    if !local_path.exists() {
-        let help = "give the path of a charm folder or a .charm file, for example ./web; charm stores are not supported";
-        return Err(CommandError::new(format!("no charm at {path:?}")).hint(help));
+impl IgnoredSourceArgs {
+    /// The warnings about the flags that were given.
+    pub fn warnings(&self) -> Vec<String> {
+        ignored_flags([
+            ("--bind", self.bind.is_some(), "all machines are in one network, which the host provides"),
+            ("--channel", self.channel.is_some(), "the charm comes from a path, which has no channels"),
+            ("--revision", self.revision.is_some(), "each changed charm from a path gets the next revision"),
+        ])
     }
-    let metadata_files = ["metadata.yaml", "charmcraft.yaml"];
-    if local_path.is_dir() && !metadata_files.iter().any(|file| local_path.join(file).exists()) {
-        let text = format!(
-            "{path:?} is not a charm: it has neither {} nor {}",
-            metadata_files[0], metadata_files[1]
-        );
+}
+
+/// Reads and validates the charm at `place`. The error lists all problems, one per line.
+pub fn load<A>(place: &Path, force: bool, session: &CommandSession<A>) -> Result<CharmSource, CommandError> {
+    if place.is_dir() && !METADATA_FILES.iter().any(|file| place.join(file).exists()) {
+        let [metadata, charmcraft] = METADATA_FILES;
+        let text = format!("{place:?} is not a charm: it has neither {metadata} nor {charmcraft}");
         return Err(CommandError::new(text));
     }
     let options = ReadOptions { cache: session.dir.charm_cache(), force };
     let progress = Progress::new(&session.output);
-    let source = read_with_progress(local_path, &options, &|step| progress.show(step));
+    let source = read_with_progress(place, &options, &|step| progress.show(step));
     let done = if source.is_ok() { "Installed" } else { "Could not install" };
     progress.finish(&format!("{done} the charm's Python packages"));
     let source = source.map_err(|problems| {
         let lines: Vec<String> = problems.iter().map(|problem| format!("  {problem}")).collect();
-        CommandError::new(format!("cannot use charm {path:?}:\n{}", lines.join("\n")))
+        CommandError::new(format!("cannot use charm {place:?}:\n{}", lines.join("\n")))
     })?;
     session.output.warn(&source.notes);
     Ok(source)

@@ -13,10 +13,6 @@ pub const VARIABLE: &str = "PINTLE_COMPLETE";
 
 /// Arguments of `completion`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  source <(pintle completion bash)\n  pintle completion fish | source\n\n\
-                        See also: man"
-)]
 pub struct CompletionArgs {
     /// The shell
     pub shell: Shell,
@@ -32,7 +28,6 @@ pub enum Shell {
 
 /// Arguments of `man`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  pintle man ~/.local/share/man/man1\n\nSee also: completion")]
 pub struct ManArgs {
     /// The folder of the pages; it is created
     #[arg(value_name = "FOLDER")]

@@ -3,20 +3,26 @@
 //! The first unit, and all units without a machine of `--to`, are part of the deploy request. Each further machine of
 //! `--to` is a request of its own.
 
+use crate::arguments::ignored_flags;
+use crate::charm_places;
 use crate::command_error::CommandError;
 use crate::commands::resource_files::ResourceFiles;
 use crate::commands::{bases, change_storage, charm_source, constraints, settings};
 use crate::session::CommandSession;
-use api::{AddUnits, UserPort};
+use api::error::ApiError;
+use api::{AddUnits, GetStatus, UserPort};
 use clap::Args;
 use state::charm::Base;
+use state::documents::refusal::Refusal;
+use state::terms::refusal::application::ApplicationRefusal;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Arguments of `deploy`.
 #[derive(Debug, Args)]
 pub struct DeployArgs {
-    /// Path of a charm folder, a .charm file, or the YAML file of a bundle
+    /// Path of a charm folder, a .charm file, or the YAML file of a bundle, or the name of a charm in a charm directory
+    /// (PINTLE_CHARMS, up --charms)
     pub charm: String,
     /// Name of the application; by default the name of the charm
     pub application: Option<String>,
@@ -60,7 +66,7 @@ pub struct DeployArgs {
     pub ignored: IgnoredArgs,
 }
 
-/// Flags of Juju's `deploy` that are accepted and have no effect.
+/// Flags of Juju's `deploy` that are answered with a warning.
 #[derive(Debug, Default, Args)]
 pub struct IgnoredArgs {
     #[arg(long, hide = true)]
@@ -72,16 +78,18 @@ pub struct IgnoredArgs {
 }
 
 impl IgnoredArgs {
-    /// Warnings about the ignored flags that could change the behaviour of a charm.
+    /// The warnings about the flags that were given.
     fn warnings(&self) -> Vec<String> {
-        let given = [
-            ("--bind", self.source.bind.is_some()),
-            ("--channel", self.source.channel.is_some()),
-            ("--device", !self.device.is_empty()),
-            ("--revision", self.source.revision.is_some()),
-        ];
-        let given = given.into_iter().filter(|(_, given)| *given);
-        given.map(|(flag, _)| format!("{flag} has no effect in this version")).collect()
+        let mut warnings = self.source.warnings();
+        warnings.extend(ignored_flags([
+            ("--device", !self.device.is_empty(), "devices are of Kubernetes"),
+            (
+                "--series",
+                self.series.is_some(),
+                "--base chooses the base of new machines, for example ubuntu@22.04",
+            ),
+        ]));
+        warnings
     }
 }
 
@@ -99,7 +107,8 @@ pub async fn run<A: UserPort>(
     }
     session.output.warn(&args.ignored.warnings());
     let limits = constraints::parse(&args.constraints, session)?;
-    let source = charm_source::load(&args.charm, args.force, session)?;
+    let place = charm_places::find(&args.charm, &session.dir)?;
+    let source = charm_source::load(&place, args.force, session)?;
     let charm = source.charm.name.clone();
     let application = args.application.as_deref().unwrap_or(&charm).to_owned();
     let mut config = settings::from_flags(&args.config, Some(&application))?;
@@ -114,6 +123,11 @@ pub async fn run<A: UserPort>(
         session.output.warn(&bases::warning(args.base.as_ref(), real));
     }
     if args.dry_run {
+        let status = session.api.handle(GetStatus).await?;
+        if status.applications.contains_key(&application) {
+            let exists = ApplicationRefusal::AlreadyExists { name: application };
+            return Err(ApiError::from(Refusal::new(exists)).into());
+        }
         session
             .output
             .print_remark(&format!("Would deploy \"{application}\" from local charm \"{charm}\"\n"));
@@ -141,6 +155,7 @@ pub async fn run<A: UserPort>(
     };
     let deployed = session.api.handle(deploy).await?;
     session.note_write(deployed.revision);
+    session.charm_places().remember(&session.model, &application, &place);
     if !limits.0.is_empty() {
         constraints::set(Some(&application), limits, session).await?;
     }
@@ -157,5 +172,6 @@ pub async fn run<A: UserPort>(
         };
         session.note_write(session.api.handle(add).await?.revision);
     }
+    session.output.print_hint(&format!("to follow it: pintle status {application} --watch 2s"));
     Ok(())
 }

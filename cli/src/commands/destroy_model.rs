@@ -9,7 +9,7 @@ use crate::data_dir::DataDir;
 use crate::session::{CommandSession, model_name};
 use crate::times::{self, Zone, now_ms};
 use api::error::ErrorCode;
-use api::{DryRunDestroyModel, GetStatus, Status, UserPort};
+use api::{DryRunDestroyModel, GetStatus, ListStorage, Status, UserPort};
 use clap::Args;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -45,6 +45,9 @@ pub async fn run<A: UserPort>(
     }
     // From here on the model is addressed by UUID: another model may be created under its name.
     let status = session.api.in_model(name).handle(GetStatus).await?;
+    if args.release_storage && !args.removal.destroy_storage {
+        refuse_to_release(&status, session).await?;
+    }
     let entities = [vec![format!("model {}", status.model.name)], contents(&status)].concat();
     if !removal::ask(&entities, &args.removal, &session.output)? {
         return Ok(());
@@ -52,8 +55,25 @@ pub async fn run<A: UserPort>(
     let uuid = status.model.uuid.to_string();
     let changed = session.api.in_model(&uuid).handle(api::DestroyModel { force }).await?;
     session.output.warn_of(&changed.warnings);
+    session.charm_places().forget(&status.model.name);
     wait_until_removed(&uuid, &status.model.name, args.timeout, session).await?;
     switch::clear_current(dir, &status.model.name)
+}
+
+/// Refuses `--release-storage` for a model with storage, whose content would be lost.
+async fn refuse_to_release<A: UserPort>(
+    status: &Status,
+    session: &CommandSession<A>,
+) -> Result<(), CommandError> {
+    let all = session.api.in_model(&status.model.uuid.to_string()).handle(ListStorage).await?;
+    if all.is_empty() {
+        return Ok(());
+    }
+    let text = format!(
+        "cannot release the storage of model {}: storage is removed with its model",
+        status.model.name
+    );
+    Err(CommandError::new(text).hint("copy what is needed, then use --destroy-storage instead"))
 }
 
 /// The applications and machines that are removed with the model.

@@ -282,7 +282,7 @@ impl Development<'_> {
 
     async fn refresh_or_deploy(&mut self, saved: Instant) -> Result<(), CommandError> {
         let any_model = CommandSession::open(self.global)?;
-        let source = charm_source::load(&self.folder.to_string_lossy(), false, &any_model)?;
+        let source = charm_source::load(&self.folder, false, &any_model)?;
         if self.deployed.as_ref().is_some_and(|deployed| deployed.sha256 == source.sha256) {
             return Ok(());
         }

@@ -4,11 +4,12 @@
 //! One word is a line for the shell; several words are a program and its arguments, which are quoted. The commands are
 //! tasks like the actions of their units: `show-task`, `operations` and `cancel-task` accept them.
 
+use crate::arguments::ignored_flags;
 use crate::command_error::CommandError;
-use crate::commands::task_results::{ResultArgs, enqueued, finish};
+use crate::commands::task_results::{ResultArgs, enqueued, finish, wait_at_most};
 use crate::render::task;
 use crate::session::CommandSession;
-use api::{EnqueueExec, EnqueueMachineExec, GetStatus, UnitChoice, UserPort};
+use api::{ActionDoc, EnqueueExec, EnqueueMachineExec, GetStatus, UnitChoice, UserPort};
 use clap::Args;
 use host::shell;
 use state::terms::refusal::EntityKind;
@@ -37,8 +38,20 @@ pub struct ExecArgs {
     /// All machines of the model
     #[arg(long, conflicts_with_all = ["unit", "application", "machine"])]
     pub all: bool,
+    /// Whether the commands run on all targets at once; with false, each starts when the one before it has ended
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true")]
+    #[arg(action = clap::ArgAction::Set)]
+    pub parallel: bool,
+    #[arg(long, hide = true, value_name = "GROUP")]
+    pub execution_group: Option<String>,
     #[command(flatten)]
     pub results: ResultArgs,
+}
+
+/// Where commands run.
+enum Receiver {
+    Machine(String),
+    Unit(UnitChoice),
 }
 
 pub async fn run<A: UserPort>(args: &ExecArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
@@ -63,14 +76,26 @@ pub async fn run<A: UserPort>(args: &ExecArgs, session: &CommandSession<A>) -> R
             "no target: expected --unit UNIT, --application APPLICATION, --machine MACHINE or --all";
         return Err(CommandError::usage(expected));
     }
-    let commands = shell::line(&args.words);
-    let mut tasks = Vec::new();
-    for machine in machines {
-        let answer = session.api.handle(EnqueueMachineExec { machine, commands: commands.clone() }).await;
-        tasks.extend(enqueued(answer, session)?);
+    let group = ("--execution-group", args.execution_group.is_some(), "--parallel=false is used");
+    session.output.warn(&ignored_flags([group]));
+    let targets = machines.into_iter().map(Receiver::Machine).chain(units.into_iter().map(Receiver::Unit));
+    let is_sequential = !args.parallel || args.execution_group.is_some();
+    if is_sequential && args.results.background {
+        return Err(CommandError::usage(
+            "cannot use --background: with --parallel=false each command is waited for",
+        ));
     }
-    for unit in units {
-        let answer = session.api.handle(EnqueueExec { unit, commands: commands.clone() }).await;
+    let commands = shell::line(&args.words);
+    let mut tasks: Vec<ActionDoc> = Vec::new();
+    for target in targets {
+        if let Some(before) = tasks.last().filter(|_| is_sequential) {
+            wait_at_most(std::slice::from_ref(before), &args.results, WAIT_DEFAULT, session).await?;
+        }
+        let commands = commands.clone();
+        let answer = match target {
+            Receiver::Machine(machine) => session.api.handle(EnqueueMachineExec { machine, commands }).await,
+            Receiver::Unit(unit) => session.api.handle(EnqueueExec { unit, commands }).await,
+        };
         tasks.extend(enqueued(answer, session)?);
     }
     finish(&tasks, &args.results, WAIT_DEFAULT, |task| Ok(task::printed(task)), session).await

@@ -1,6 +1,6 @@
 //! The list of all commands: module, help text and call of each. One file per command; `suspend_relation`, `operations`,
 //! `debug_hooks`, `add_secret`, `grant_secret` and `secrets` hold two commands each, `controllers` and `storage` three,
-//! `constraints` and `change_storage` four, `recorded_runs` five. `bases`, `charm_source`, `deploy_bundle`, `deploy_charm`, `removal`,
+//! `constraints` and `change_storage` four, `recorded_runs` five. `bases`, `charm_source`, `help` (examples), `deploy_bundle`, `deploy_charm`, `removal`,
 //! `settings` and `task_results` hold code that several commands share.
 //!
 //! The recipe for a new command is in ARCHITECTURE.md. `dispatch` is called by `main`; it opens the session for the
@@ -33,6 +33,7 @@ pub mod down;
 pub mod exec;
 pub mod expose;
 pub mod grant_secret;
+pub mod help;
 pub mod integrate;
 pub mod machines;
 pub mod model_config;
@@ -53,6 +54,7 @@ pub mod resource_files;
 pub mod resources;
 pub mod retry_provisioning;
 pub mod run;
+pub mod scale_application;
 pub mod scp;
 pub mod secrets;
 pub mod settings;
@@ -83,7 +85,7 @@ use crate::output::Output;
 use crate::session::{CommandSession, explain};
 use crate::supervisor::identity;
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 pub use dispatch::dispatch;
 
 /// Deploy, integrate and operate charms, and explain what they wait for.
@@ -102,11 +104,16 @@ impl Arguments {
     /// # Errors
     /// If an argument is invalid.
     pub fn from_process() -> Result<Arguments, CommandError> {
-        Arguments::try_parse().map_err(|error| match error.kind() {
-            ErrorKind::DisplayHelp
-            | ErrorKind::DisplayVersion
-            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error.exit(),
-            _ => usage_error(&error.render().to_string()),
+        let matches = help::documented(Arguments::command(), true).try_get_matches();
+        matches.and_then(|matches| Arguments::from_arg_matches(&matches)).map_err(|error| {
+            match error.kind() {
+                ErrorKind::DisplayVersion => {
+                    print!("{}", version::text());
+                    std::process::exit(0);
+                }
+                ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error.exit(),
+                _ => usage_error(&error.render().to_string()),
+            }
         })
     }
 }
@@ -136,10 +143,13 @@ pub enum Verb {
     Dev(dev::DevArgs),
     /// Add units to an application
     AddUnit(add_unit::AddUnitArgs),
+    /// Add or remove units until an application has a number of them
+    ScaleApplication(scale_application::ScaleApplicationArgs),
     /// Integrate two applications
-    #[command(visible_alias = "relate")]
+    #[command(visible_alias = "relate", alias = "add-relation")]
     Integrate(integrate::IntegrateArgs),
     /// Show or change the settings of an application
+    #[command(aliases = ["get-config", "set-config"])]
     Config(config::ConfigArgs),
     /// Let the charm of an application read the credential of its cloud
     Trust(trust::TrustArgs),
@@ -169,6 +179,7 @@ pub enum Verb {
     /// Run an action on units
     Run(run::RunArgs),
     /// Show the actions that the charm of an application declares
+    #[command(visible_alias = "list-actions")]
     Actions(actions::ActionsArgs),
     /// Run commands in the context of units
     Exec(exec::ExecArgs),
@@ -220,13 +231,13 @@ pub enum Verb {
     DiskUsage(disk_usage::DiskUsageArgs),
     /// Wait until a query about an entity holds
     WaitFor(wait_for::WaitForArgs),
-    /// Explain what a unit, application, relation, machine or the model waits for, and who must act
+    /// Explain what a unit, application, relation, machine or everything in the model waits for, and who must act
     Why(why::WhyArgs),
     /// Print the script that lets a shell complete commands and names
     Completion(completion::CompletionArgs),
     /// Write the manual pages of all commands
     Man(completion::ManArgs),
-    /// Show the version
+    /// Show the version of Pintle, and the version of Juju that it reports to clients
     Version(version::VersionArgs),
     /// Show the controller of the data folder
     #[command(visible_alias = "list-controllers")]
@@ -236,6 +247,7 @@ pub enum Verb {
     /// Show the controller, the model and the user of the commands
     Whoami(controllers::WhoamiArgs),
     /// List the models
+    #[command(visible_alias = "list-models")]
     Models(models::ModelsArgs),
     /// Create a model
     AddModel(add_model::AddModelArgs),
@@ -247,14 +259,11 @@ pub enum Verb {
     ModelConfig(settings::SettingsArgs),
     /// Show or change the settings with which new models begin
     #[command(visible_alias = "model-default")]
-    #[command(
-        after_help = "Examples:\n  pintle model-defaults\n  pintle model-defaults update-status-hook-interval=1m\n  \
-                            pintle model-defaults --reset update-status-hook-interval\n\nSee also: model-config, add-model"
-    )]
     ModelDefaults(settings::SettingsArgs),
     /// Show or change the current model, which commands without -m use
     Switch(switch::SwitchArgs),
     /// List the operations: actions and commands that were run
+    #[command(visible_alias = "list-operations")]
     Operations(operations::OperationsArgs),
     /// Show an operation
     ShowOperation(operations::ShowOperationArgs),
@@ -263,6 +272,7 @@ pub enum Verb {
     /// Show the status and the results of a task
     ShowTask(show_task::ShowTaskArgs),
     /// Cancel tasks: those that run are ended within ten seconds
+    #[command(alias = "cancel-action")]
     CancelTask(cancel_task::CancelTaskArgs),
     /// Add a secret that applications can be granted
     AddSecret(add_secret::AddSecretArgs),

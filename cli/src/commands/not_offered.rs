@@ -9,36 +9,55 @@ const MODELS: &str = "applications of one model are related: pintle integrate A 
 const NETWORK: &str = "all machines are in one network, which the host provides";
 const KEYS: &str = "`pintle ssh` needs no key; a manually provisioned machine has its own ssh server";
 const USERS: &str = "the user of the data folder is the only one";
+const SECRETS: &str = "the controller stores the contents of secrets, encrypted";
+const TERMS: &str = "charms come from folders and files, which have no terms to agree to";
+const POOLS: &str = "`pintle storage-pools` lists the pools, which are fixed";
+const UPGRADE: &str = "stop Pintle, install the newer programs, and start it: pintle up";
+const MACHINES: &str = "a machine keeps its base: add a unit with `pintle add-unit`, and remove the old one";
+const METRICS: &str = "charms report with `status-set` and actions, and `pintle status` shows it";
+const DASHBOARD: &str = "`pintle status --watch 2s` follows the model";
+const HELP: &str =
+    "`pintle help COMMAND` describes a command, and `pintle man FOLDER` writes manual pages of all";
+const TOOLS: &str =
+    "each hook tool describes itself with --help, and docs/reference/hook-tools.md all of them";
 const BACKUP: &str = "stop Pintle and copy its data folder (docs/how-to/copy-or-restore.md)";
 
 /// Commands of Juju that are not supported: rejected with `not offered here` (spec/clients.md 3.2), and a hint that names
-/// what is used instead.
-pub const NOT_OFFERED: [(&str, &str); 62] = [
+/// what is used instead. Each is also known by its `list-` form.
+pub const NOT_OFFERED: &[(&str, &str)] = &[
     ("add-cloud", UP),
     ("add-credential", UP),
     ("add-k8s", UP),
+    ("add-secret-backend", SECRETS),
     ("add-space", NETWORK),
     ("add-ssh-key", KEYS),
+    ("add-subnet", NETWORK),
     ("add-user", USERS),
+    ("agree", TERMS),
+    ("agreements", TERMS),
     ("autoload-credentials", UP),
+    ("backups", BACKUP),
     ("bind", NETWORK),
     ("bootstrap", UP),
+    ("cached-images", UP),
     ("change-user-password", USERS),
     ("charm-resources", "`pintle resources APP` lists the resources of an application"),
     ("clouds", UP),
+    ("collect-metrics", METRICS),
     ("consume", MODELS),
     ("controller-config", UP),
     ("create-backup", BACKUP),
-    ("create-storage-pool", "`pintle storage-pools` lists the pools"),
+    ("create-storage-pool", POOLS),
     ("credentials", UP),
-    ("dashboard", "`pintle status --watch 2s` follows the model"),
+    ("dashboard", DASHBOARD),
     ("default-credential", UP),
     ("default-region", UP),
     ("destroy-controller", "`pintle down` stops the controller; delete its data folder afterwards"),
     ("diff-bundle", "`pintle deploy BUNDLE --dry-run` shows what it would change"),
     ("disable-command", USERS),
-    ("disabled-commands", USERS),
     ("disable-user", USERS),
+    ("disabled-commands", USERS),
+    ("documentation", HELP),
     ("download", LOCAL),
     ("download-backup", BACKUP),
     ("enable-command", USERS),
@@ -51,40 +70,116 @@ pub const NOT_OFFERED: [(&str, &str); 62] = [
     ("firewall-rules", NETWORK),
     ("grant", USERS),
     ("grant-cloud", USERS),
+    ("gui", DASHBOARD),
+    ("help-action-commands", TOOLS),
+    ("help-hook-commands", TOOLS),
+    ("help-tool", TOOLS),
+    ("hook-tool", TOOLS),
+    ("hook-tools", TOOLS),
     ("import-filesystem", "`pintle attach-storage` attaches storage of the model"),
     ("import-ssh-key", KEYS),
     ("info", LOCAL),
     ("kill-controller", "`pintle down` stops the controller; delete its data folder afterwards"),
-    ("list-ssh-keys", KEYS),
     ("login", USERS),
     ("logout", USERS),
+    ("metrics", METRICS),
     ("migrate", BACKUP),
+    ("model-secret-backend", SECRETS),
+    ("move-to-space", NETWORK),
     ("offer", MODELS),
     ("offers", MODELS),
+    ("payloads", METRICS),
     ("regions", UP),
     ("register", "copy `client.yaml` of the data folder, and use --data"),
     ("reload-spaces", NETWORK),
+    ("remove-backup", BACKUP),
+    ("remove-cached-images", UP),
+    ("remove-cloud", UP),
+    ("remove-credential", UP),
+    ("remove-k8s", UP),
     ("remove-offer", MODELS),
     ("remove-saas", MODELS),
+    ("remove-secret-backend", SECRETS),
+    ("remove-space", NETWORK),
     ("remove-ssh-key", KEYS),
+    ("remove-storage-pool", POOLS),
     ("remove-user", USERS),
+    ("rename-space", NETWORK),
+    ("restore-backup", BACKUP),
     ("revoke", USERS),
+    ("revoke-cloud", USERS),
+    ("secret-backends", SECRETS),
     ("set-application-base", "`pintle deploy --base` chooses the base of new machines"),
+    ("set-credential", UP),
+    ("set-default-credentials", UP),
+    ("set-default-region", UP),
     ("set-firewall-rule", NETWORK),
+    ("set-meter-status", METRICS),
+    ("set-series", MACHINES),
+    ("show-action", "`pintle actions APP --schema` shows the parameters of each action"),
+    ("show-backup", BACKUP),
     ("show-cloud", UP),
+    ("show-credential", UP),
+    ("show-credentials", UP),
+    ("show-offer", MODELS),
+    ("show-secret-backend", SECRETS),
+    ("show-space", NETWORK),
+    ("show-user", USERS),
     ("spaces", NETWORK),
     ("ssh-keys", KEYS),
     ("subnets", NETWORK),
-    ("upgrade-model", "stop Pintle, install the newer programs, and start it: pintle up"),
+    ("sync-agent-binary", UPGRADE),
+    ("sync-tools", UPGRADE),
+    ("unregister", "a controller is registered nowhere: --data and PINTLE_DATA choose it"),
+    ("update-cloud", UP),
+    ("update-credential", UP),
+    ("update-k8s", UP),
+    ("update-public-clouds", UP),
+    ("update-secret-backend", SECRETS),
+    ("update-storage-pool", POOLS),
+    ("upgrade-controller", UPGRADE),
+    ("upgrade-gui", DASHBOARD),
+    ("upgrade-juju", UPGRADE),
+    ("upgrade-machine", MACHINES),
+    ("upgrade-model", UPGRADE),
+    ("upgrade-series", MACHINES),
+    ("upload-backup", BACKUP),
+    ("users", USERS),
+];
+
+/// Commands of earlier versions of Juju whose successor takes other arguments: rejected with the name of the successor.
+/// Those whose arguments are the same are hidden aliases in [`crate::commands::Verb`].
+pub const RETIRED: &[(&str, &str)] = &[
+    ("destroy-application", "remove-application"),
+    ("destroy-machine", "remove-machine"),
+    ("destroy-relation", "remove-relation"),
+    ("destroy-service", "remove-application"),
+    ("destroy-unit", "remove-unit"),
+    ("get", "config"),
+    ("get-constraints", "constraints"),
+    ("get-model-constraints", "model-constraints"),
+    ("remove-service", "remove-application"),
+    ("run-action", "run"),
+    ("set", "config"),
+    ("show-action-output", "show-task"),
+    ("show-action-status", "operations"),
+    ("status-history", "show-status-log"),
+    ("unset", "config"),
 ];
 
 /// Jaro-Winkler similarity from which a command is suggested for a mistyped word.
 const SIMILARITY_MIN: f64 = 0.85;
 
-/// The error for a word that is none of the `known` commands: either a command of Juju that is not supported, or unknown.
+/// The error for a word that is none of the `known` commands: a command of Juju that is not
+/// supported, a retired one, or unknown.
 pub fn unknown_verb(words: &[String], known: Command) -> CommandError {
     let verb = words.first().map_or("", String::as_str);
-    if let Some((_, instead)) = NOT_OFFERED.iter().find(|(known, _)| *known == verb) {
+    if let Some((_, successor)) = RETIRED.iter().find(|(retired, _)| *retired == verb) {
+        return CommandError::new(format!("{verb} was replaced by {successor}"))
+            .hint(format!("see: pintle help {successor}"));
+    }
+    let listed = verb.strip_prefix("list-").unwrap_or(verb);
+    if let Some((_, instead)) = NOT_OFFERED.iter().find(|(known, _)| *known == listed) {
         return CommandError::new(format!("not offered here: {verb}")).hint(*instead);
     }
     let similarity = |name: &str| strsim::jaro_winkler(name, verb);

@@ -3,14 +3,16 @@
 //! In Pintle each operation has exactly one task, and both have the same number.
 
 use crate::command_error::CommandError;
+use crate::commands::task_results::task_of;
 use crate::render::{self, StructuredFormat, Table, row, task};
 use crate::session::CommandSession;
-use crate::times::Zone;
+use crate::times::{self, Zone};
 use api::{ActionDoc, GetAction, ListActions, UserPort};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Map, Value, json};
 use state::terms::status::ActionStatus;
+use std::time::Duration;
 
 /// Default of `--limit`, as in Juju.
 const LIMIT: usize = 50;
@@ -52,6 +54,12 @@ pub struct ShowOperationArgs {
     /// Output format
     #[arg(long, value_enum, default_value = "yaml")]
     pub format: StructuredFormat,
+    /// Longest time to wait for the results; without it, show the current state
+    #[arg(long, value_parser = times::duration, value_name = "DURATION")]
+    pub wait: Option<Duration>,
+    /// Wait for the results without a time limit
+    #[arg(long, conflicts_with = "wait")]
+    pub watch: bool,
 }
 
 /// Parses the name of a status.
@@ -110,8 +118,13 @@ pub async fn show<A: UserPort>(
     args: &ShowOperationArgs,
     session: &CommandSession<A>,
 ) -> Result<(), CommandError> {
-    let action = session.api.handle(GetAction { id: args.id }).await;
-    let action = action.map_err(|error| task::unknown_operation(error, args.id))?;
+    // an unknown number is an error of an operation, not of a task
+    let known = session.api.handle(GetAction { id: args.id }).await;
+    let known = known.map_err(|error| task::unknown_operation(error, args.id))?;
+    let action = match args.watch || args.wait.is_some() {
+        true => task_of(args.id, args.wait, args.watch, session).await?,
+        false => known,
+    };
     session.output.print(&render::structured(&document(&action, task::document), args.format)?)
 }
 

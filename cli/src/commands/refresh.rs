@@ -1,5 +1,7 @@
-//! `refresh APP --path CHARM`: upgrades an application to another revision of its charm.
+//! `refresh APP [--path CHARM]`: upgrades an application to another revision of its charm.
 
+use crate::arguments::ignored_flags;
+use crate::charm_places;
 use crate::command_error::CommandError;
 use crate::commands::resource_files::ResourceFiles;
 use crate::commands::{charm_source, resources, settings};
@@ -7,13 +9,14 @@ use crate::session::CommandSession;
 use api::{KeptRevision, Refreshed, UserPort};
 use clap::Args;
 use host::shell::quote;
+use std::path::Path;
 
 /// Arguments of `refresh`.
 #[derive(Debug, Args)]
 pub struct RefreshArgs {
     /// Name of the application
     pub application: String,
-    /// Path of a charm folder or a .charm file
+    /// Path of a charm folder or a .charm file; by default the one from which the charm was deployed
     #[arg(long, visible_alias = "switch", value_name = "CHARM")]
     pub path: Option<String>,
     /// A setting, key=value or key=@FILE, or a YAML file of settings; may be repeated
@@ -43,15 +46,39 @@ pub struct RefreshArgs {
     pub ignored: charm_source::IgnoredSourceArgs,
 }
 
+impl RefreshArgs {
+    /// The warnings about flags that have no effect.
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.ignored.warnings();
+        warnings.extend(ignored_flags([
+            ("--base", self.base.is_some(), "the units keep their machines, and these their base"),
+            (
+                "--storage",
+                !self.storage.is_empty(),
+                "the application keeps its storage directives; pintle add-storage adds storage to a unit",
+            ),
+        ]));
+        warnings
+    }
+}
+
 pub async fn run<A: UserPort>(args: &RefreshArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+    session.output.warn(&args.warnings());
     if args.path.is_none() && !args.resource.is_empty() && args.config.is_empty() && !args.trust {
         return resources::attach_to(&args.application, &args.resource, session).await;
     }
-    let path = args.path.as_deref().ok_or_else(|| {
-        let text = format!("cannot refresh {}: charm stores are not supported", args.application);
-        CommandError::new(text).hint("give the path of the new charm: --path DIR-OR-FILE")
-    })?;
-    let source = charm_source::load(path, args.force, session)?;
+    let place = match &args.path {
+        Some(path) => charm_places::find(path, &session.dir)?,
+        None => session.charm_places().get(&session.model, &args.application).ok_or_else(|| {
+            let text = format!(
+                "cannot refresh {}: it is not recorded in {} from where its charm was deployed",
+                args.application,
+                session.dir.path().display()
+            );
+            CommandError::new(text).hint("give the path of the new charm: --path DIR-OR-FILE")
+        })?,
+    };
+    let source = charm_source::load(&place, args.force || args.force_base || args.force_series, session)?;
     let config = settings::from_flags(&args.config, Some(&args.application))?;
     let resources = ResourceFiles::check(&args.resource, &source.charm.resources)?;
     let sha256 = charm_source::upload(source, session).await?.sha256;
@@ -66,21 +93,22 @@ pub async fn run<A: UserPort>(args: &RefreshArgs, session: &CommandSession<A>) -
     };
     let refreshed = session.api.handle(refresh).await?;
     session.note_write(refreshed.revision);
+    session.charm_places().remember(&session.model, &args.application, &place);
     let Refreshed { charm, kept } = refreshed.answer;
     session.output.print_remark(&format!("Added charm \"{}\" to the model\n", charm.url));
-    session.output.print_remark(&session.output.complete(&kept_text(args, &charm.url, &kept)));
+    session.output.print_remark(&session.output.complete(&kept_text(args, &place, &charm.url, &kept)));
     Ok(())
 }
 
 /// Which units in error keep their revision, and how they are included; empty if there are none. As in Juju, a unit that is
 /// included stays in error until it is resolved.
-fn kept_text(args: &RefreshArgs, charm_url: &str, kept: &[KeptRevision]) -> String {
+fn kept_text(args: &RefreshArgs, place: &Path, charm_url: &str, kept: &[KeptRevision]) -> String {
     let Some(first) = kept.first() else { return String::new() };
     let mut text = String::new();
     for KeptRevision { unit, charm_url } in kept {
         text += &format!("{unit} is in error and keeps {charm_url} until its error has ended\n");
     }
-    let path = args.path.as_deref().map(quote).unwrap_or_default();
+    let path = quote(&place.to_string_lossy());
     text += &format!(
         "to refresh units in error, too: pintle refresh {} --path {path} --force-units\n",
         args.application
@@ -106,7 +134,10 @@ mod tests {
         let args = Parsed::parse_from(["pintle", "web", "--path", "./my charm"]).args;
         let kept =
             |number| KeptRevision { unit: UnitName::new("web", number), charm_url: "local:web-0".to_owned() };
-        compare("commands/refresh_kept.txt", &kept_text(&args, "local:web-1", &[kept(0), kept(2)]));
-        assert_eq!(kept_text(&args, "local:web-1", &[]), "");
+        compare(
+            "commands/refresh_kept.txt",
+            &kept_text(&args, Path::new("./my charm"), "local:web-1", &[kept(0), kept(2)]),
+        );
+        assert_eq!(kept_text(&args, Path::new("."), "local:web-1", &[]), "");
     }
 }

@@ -10,7 +10,7 @@ use charms::yaml;
 use clap::Args;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Arguments of `model-config` and `model-defaults`.
 #[derive(Debug, Args)]
@@ -20,6 +20,9 @@ pub struct SettingsArgs {
     /// Keys to reset to their defaults; comma-separated
     #[arg(long)]
     pub reset: Vec<String>,
+    /// A YAML file of settings; settings on the command line take precedence
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
     /// Output format; by default a table
     #[arg(long, value_enum)]
     pub format: Option<StructuredFormat>,
@@ -41,13 +44,16 @@ impl SettingsArgs {
     pub fn request(&self) -> Result<SettingsRequest<'_>, CommandError> {
         let (set, keys): (Vec<&String>, Vec<&String>) =
             self.words.iter().partition(|word| word.contains('='));
+        let changes = !set.is_empty() || !self.reset.is_empty() || self.file.is_some();
         match keys[..] {
-            [] if set.is_empty() && self.reset.is_empty() => Ok(SettingsRequest::Show(None)),
+            [] if !changes => Ok(SettingsRequest::Show(None)),
             [] => {
-                let change = ConfigChange { set: parse_pairs(set)?, reset: reset_words(&self.reset) };
-                Ok(SettingsRequest::Change(change))
+                let mut all =
+                    self.file.as_deref().map_or(Ok(BTreeMap::new()), |file| from_file(file, None))?;
+                all.extend(parse_pairs(set)?);
+                Ok(SettingsRequest::Change(ConfigChange { set: all, reset: reset_words(&self.reset) }))
             }
-            [key] if set.is_empty() && self.reset.is_empty() => Ok(SettingsRequest::Show(Some(key))),
+            [key] if !changes => Ok(SettingsRequest::Show(Some(key))),
             [key] => {
                 Err(CommandError::usage(format!("cannot show {key:?} and change settings in one command")))
             }

@@ -6,6 +6,7 @@
 use crate::command_error::CommandError;
 use crate::output::Output;
 use crate::render::status_table::{self, PageOptions};
+use crate::render::terminal_page::{self, DrawnPage};
 use crate::render::{self, status_json, status_summary};
 use crate::session::CommandSession;
 use crate::times::{self, Zone};
@@ -72,10 +73,11 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 pub async fn run<A: UserPort>(args: &StatusArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
     let Some(every) = args.watch else {
-        return show(args, session).await;
+        return show(args, session, &mut DrawnPage::default()).await;
     };
+    let mut drawn = DrawnPage::default();
     loop {
-        show(args, session).await?;
+        show(args, session, &mut drawn).await?;
         sleep(every).await;
     }
 }
@@ -83,14 +85,18 @@ pub async fn run<A: UserPort>(args: &StatusArgs, session: &CommandSession<A>) ->
 /// The most damaged documents that the warning names.
 const DAMAGED_NAMES_MAX: usize = 3;
 
-async fn show<A: UserPort>(args: &StatusArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+async fn show<A: UserPort>(
+    args: &StatusArgs,
+    session: &CommandSession<A>,
+    drawn: &mut DrawnPage,
+) -> Result<(), CommandError> {
     let mut status = caught_up_status(args, session).await?;
     filter(&mut status, &args.filters);
     let storage = match args.storage {
         true => storage_of(&status, session.api.handle(ListStorage).await?, &args.filters),
         false => BTreeMap::new(),
     };
-    print(&status, &storage, args, &session.output)?;
+    print(&status, &storage, args, &session.output, drawn)?;
     if !status.damaged.is_empty() {
         let names = status.damaged.iter().take(DAMAGED_NAMES_MAX).map(String::as_str).collect::<Vec<_>>();
         let more = match status.damaged.len() - names.len() {
@@ -152,27 +158,24 @@ fn storage_of(
     storage
 }
 
-/// The page as it is drawn over the previous one, from the top of the terminal. What is longer there is erased line by line,
-/// so that nothing flickers that has not changed.
-fn over_the_previous(page: &str) -> String {
-    format!("\x1b[H\x1b[K{}\x1b[J", page.replace('\n', "\n\x1b[K"))
-}
-
 fn print(
     status: &api::Status,
     storage: &BTreeMap<StorageId, StorageInfo>,
     args: &StatusArgs,
     output: &Output,
+    drawn: &mut DrawnPage,
 ) -> Result<(), CommandError> {
     let zone = Zone::new(args.utc);
     let format = match args.format {
         StatusFormat::Tabular => {
             let colours = args.color || output.has_colours() && !args.no_color;
-            let options = PageOptions { relations: args.relations, storage, colours };
+            let size = terminal_page::size().filter(|_| output.is_terminal());
+            let width = size.map(|size| size.columns);
+            let options = PageOptions { relations: args.relations, storage, colours, width };
             let page = status_table::page(status, &zone, options);
-            match args.watch.is_some() && output.is_terminal() {
-                true => output.print_safe(&over_the_previous(&page))?,
-                false => output.print_safe(&page)?,
+            match size.filter(|_| args.watch.is_some()) {
+                Some(size) => output.print_safe(&drawn.redraw(&page, size))?,
+                None => output.print_safe(&page)?,
             }
             if let Some(remark) = status_table::remark(status).filter(|_| args.filters.is_empty()) {
                 output.print_remark(&remark);

@@ -103,16 +103,53 @@ pub async fn finish<A: UserPort>(
         session.output.print_remark(&session.output.complete(&text));
         return Ok(());
     }
+    let done = wait_at_most(tasks, args, wait_default, session).await?;
+    print(&done, args.format, plain, session)?;
+    // as in Juju such an action is no error of the command
+    let failures = done.iter().filter_map(task::action_failure);
+    failures.for_each(|failure| session.output.print_remark(&format!("{failure}\n")));
+    task::failure(&done).map_or(Ok(()), Err)
+}
+
+/// Waits for the results of the tasks.
+///
+/// # Errors
+/// If the timeout has expired.
+pub async fn wait_at_most<A: UserPort>(
+    tasks: &[ActionDoc],
+    args: &ResultArgs,
+    wait_default: Duration,
+    session: &CommandSession<A>,
+) -> Result<Vec<ActionDoc>, CommandError> {
     let limit = args.wait.unwrap_or(wait_default);
-    let done = tokio::time::timeout(limit, results(tasks, args, session)).await.map_err(|_| {
+    let Some(first) = tasks.first() else { return Ok(Vec::new()) };
+    tokio::time::timeout(limit, results(tasks, args, session)).await.map_err(|_| {
         let name = |task| format!("{} {}", task::receiver_kind(task), task::receiver(task));
         let receivers: Vec<String> = tasks.iter().map(name).collect();
         let text = format!("timed out waiting for results from: {}", receivers.join(", "));
         CommandError::new(text)
             .hint(format!("the task keeps running; to wait for it: pintle show-task {} --wait 5m", first.id))
-    })??;
-    print(&done, args.format, plain, session)?;
-    task::failure(&done).map_or(Ok(()), Err)
+    })?
+}
+
+/// The task, once it is completed if that is requested.
+///
+/// # Errors
+/// If the task does not exist, or the timeout has expired.
+pub async fn task_of<A: UserPort>(
+    id: u64,
+    wait: Option<Duration>,
+    watch: bool,
+    session: &CommandSession<A>,
+) -> Result<ActionDoc, CommandError> {
+    match (wait, watch) {
+        (None, false) => Ok(session.api.handle(GetAction { id }).await?),
+        (None, true) => wait_for_task(id, session, |_| ()).await,
+        (Some(limit), _) => {
+            let timed_out = |_| CommandError::new(format!("timed out waiting for results of task {id}"));
+            tokio::time::timeout(limit, wait_for_task(id, session, |_| ())).await.map_err(timed_out)?
+        }
+    }
 }
 
 /// Waits until all tasks are completed; with the plain format it prints their log lines as they arrive.

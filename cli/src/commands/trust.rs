@@ -2,6 +2,7 @@
 //!
 //! Only `credential-get` depends on it. The units of the application run config-changed.
 
+use crate::arguments::ignored_flags;
 use crate::command_error::CommandError;
 use crate::session::CommandSession;
 use api::{SetTrust, UserPort};
@@ -15,12 +16,14 @@ pub struct TrustArgs {
     /// Revoke the trust
     #[arg(long)]
     pub remove: bool,
-    /// Accepted without an effect: the scope of the credential concerns Kubernetes only
     #[arg(long, hide = true)]
     pub scope: Option<String>,
 }
 
 pub async fn run<A: UserPort>(args: &TrustArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+    let scope =
+        ("--scope", args.scope.is_some(), "scopes are of Kubernetes; the charm is trusted as a whole");
+    session.output.warn(&ignored_flags([scope]));
     let set = SetTrust { application: args.application.clone(), trusted: !args.remove };
     session.note_write(session.api.handle(set).await?.revision);
     Ok(())

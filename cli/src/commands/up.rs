@@ -4,6 +4,7 @@
 //! controller does not answer, or ends at each start, the error says why, and everything that this command started is
 //! stopped again. Running `up` twice is harmless: a supervisor that runs starts a controller that has ended at once.
 
+use crate::charm_places::METADATA_FILES;
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::output::Output;
@@ -14,7 +15,7 @@ use crate::supervisor::process_exits::{self, ProcessExits};
 use crate::supervisor::provider::bases::{BaseSource, Bases};
 use crate::supervisor::provider::{base_system, nspawn};
 use crate::supervisor::settings::{BaseRoot, UpSettings};
-use crate::supervisor::{lock, renewal, stop};
+use crate::supervisor::{lock, renewal, replaced_programs, stop};
 use api::error::ErrorCode;
 use api::text::fault::not_started;
 use api::{ClientFile, GetAbout, Handle};
@@ -27,7 +28,7 @@ use host::{log_file, log_tail};
 use nix::sys::signal::Signal;
 use state::terms::provider_kind::ProviderKind;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
@@ -61,6 +62,9 @@ pub struct UpArgs {
     /// for the next start
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<IpAddr>,
+    /// Directory in which deploy NAME finds charms; stored, also while the controller runs; may be repeated
+    #[arg(long, value_name = "DIR")]
+    pub charms: Vec<PathBuf>,
     /// Make this copy of a data folder a system of its own, with new certificates, port and tokens
     #[arg(long, conflicts_with = "moved")]
     pub new_identity: bool,
@@ -90,12 +94,40 @@ pub async fn run(args: &UpArgs, dir: &DataDir, output: &Output) -> Result<(), Co
     let is_running = lock::holder(dir).is_some();
     let file = start(args, dir, output).await?;
     let state = if is_running { "already up" } else { "up" };
-    let model = if file.model.is_empty() { "none (pintle switch MODEL)" } else { &file.model };
+    let model = if file.model.is_empty() { "none" } else { &file.model };
+    output.warn(&warnings(dir, is_running)?);
+    let is_charm = METADATA_FILES.iter().any(|file| Path::new(file).exists());
+    let next = match (file.model.is_empty(), is_charm) {
+        (true, _) => "to create a model: pintle add-model dev",
+        (false, true) => "to deploy the charm of this folder: pintle deploy .",
+        (false, false) => "to see the model: pintle status",
+    };
     output.print(&output.complete(&format!(
-        "{state}: controller {}, model {model}, data in {}\nnext: pintle deploy CHARM-FOLDER\n",
+        "{state}: controller {}, model {model}, data in {}\n{next}\n",
         file.controller,
         dir.path().display()
     )))
+}
+
+/// What a person should know about the system: who runs charms, and whether older programs run.
+fn warnings(dir: &DataDir, is_running: bool) -> Result<Vec<String>, CommandError> {
+    let mut warnings = Vec::new();
+    let is_local = UpSettings::read(dir)?.provider == ProviderKind::Local;
+    if is_local && !is_running && nix::unistd::geteuid().is_root() {
+        warnings.push(
+            "charms run as root on this host itself; to run them in containers, use another data folder: \
+             pintle up --data DIR --provider nspawn"
+                .to_owned(),
+        );
+    }
+    let replaced = replaced_programs::replaced(dir);
+    if is_running && !replaced.is_empty() {
+        let names = replaced.join(" and ");
+        warnings.push(format!(
+            "the running {names} is older than this command; to use the new one: pintle down, then pintle up"
+        ));
+    }
+    Ok(warnings)
 }
 
 /// Starts the controller and its machines, unless they run, and returns the client file once the controller answers.
@@ -182,6 +214,7 @@ fn store_settings(
         base: base.or_else(|| before.base.clone()),
         base_roots: before.base_roots.clone(),
         listen: args.listen.or(before.listen),
+        charms: before.charms.clone(),
     };
     let cannot_change = || {
         let text = format!("cannot change settings: {} is running", dir.path().display());
@@ -189,6 +222,11 @@ fn store_settings(
     };
     if settings != before && is_running {
         return Err(cannot_change());
+    }
+    if !args.charms.is_empty() {
+        let charms: std::io::Result<_> = args.charms.iter().map(std::path::absolute).collect();
+        settings.charms = charms
+            .map_err(|error| CommandError::new(format!("cannot use this directory of charms: {error}")))?;
     }
     if settings.provider != before.provider
         && exists(&dir.client_file()).map_err(|error| CommandError::new(error.to_string()))?

@@ -1,4 +1,7 @@
-//! `version`: prints the version of Juju that Pintle reports to clients, in Juju's format (spec/clients.md 2.2).
+//! `version`: prints the version of Pintle and the version of Juju that it reports to clients.
+//!
+//! Called as `juju`, `version` and `--version` print what Juju's do: the bare version, in Juju's format (spec/clients.md
+//! 2.2).
 
 use crate::command_error::CommandError;
 use crate::commands::constraints::host_arch;
@@ -7,6 +10,8 @@ use crate::render;
 use api::JUJU_VERSION;
 use clap::Args;
 use serde_json::json;
+use std::ffi::OsStr;
+use std::path::Path;
 
 /// Arguments of `version`.
 #[derive(Debug, Args)]
@@ -20,12 +25,26 @@ pub struct VersionArgs {
 }
 
 pub fn run(args: &VersionArgs, output: &Output) -> Result<(), CommandError> {
-    let version = format!("{JUJU_VERSION}-ubuntu-{}", host_arch());
+    let version = juju_version();
     let all = json!({ "version": version, "pintle": env!("CARGO_PKG_VERSION") });
     match (args.format, args.all) {
-        (None, false) => output.print(&format!("{version}\n")),
+        (None, false) => output.print(&text()),
         (None, true) => output.print(&render::yaml(&all)?),
         (Some(format), true) => output.print(&render::structured(&all, format)?),
         (Some(format), false) => output.print(&render::structured(&json!(version), format)?),
     }
+}
+
+/// What `version` and `--version` print under the name by which this process was called.
+pub fn text() -> String {
+    let called = std::env::args_os().next();
+    match called.as_deref().map(Path::new).and_then(Path::file_name) == Some(OsStr::new("juju")) {
+        true => format!("{}\n", juju_version()),
+        false => format!("pintle  {}\njuju    {}\n", env!("CARGO_PKG_VERSION"), juju_version()),
+    }
+}
+
+/// The version of Juju that clients are told.
+fn juju_version() -> String {
+    format!("{JUJU_VERSION}-ubuntu-{}", host_arch())
 }

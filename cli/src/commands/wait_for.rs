@@ -4,6 +4,7 @@
 
 use crate::command_error::CommandError;
 use crate::query::Query;
+use crate::render::yaml;
 use crate::session::CommandSession;
 use crate::times;
 use api::{ApplicationStatus, GetStatus, MachineStatus, Status, UnitStatus, UserPort, WaitForChange};
@@ -45,7 +46,8 @@ pub struct WaitArgs {
     /// Longest time to wait
     #[arg(long, value_parser = times::duration, default_value = "10m", value_name = "DURATION")]
     pub timeout: Duration,
-    #[arg(long, hide = true)]
+    /// At the end, print the entity as the query sees it
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub summary: bool,
 }
 
@@ -94,6 +96,11 @@ pub async fn run<A: UserPort>(args: &WaitForArgs, session: &CommandSession<A>) -
         }
     };
     let reached = timeout(args.timeout, until_true).await;
+    if args.summary
+        && let Some(facts) = facts(&session.api.handle(GetStatus).await?, name)
+    {
+        session.output.print_remark(&yaml(&facts)?);
+    }
     reached.unwrap_or_else(|_| {
         let choice = match kind {
             "model" => "model".to_owned(),

@@ -1,5 +1,5 @@
-//! `why UNIT|APP|RELATION|MACHINE|MODEL`: explains what an entity waits for, who must act, since when, and which
-//! command helps.
+//! `why [UNIT|APP|RELATION|MACHINE|model]`: explains what an entity, or everything in the model, waits for, who must
+//! act, since when, and which command helps.
 //!
 //! Several entities are explained in one call. An entity that is unknown, or a word that names none, is reported
 //! after the others have been printed.
@@ -12,7 +12,7 @@ use crate::running_hook::{self, RunningHook};
 use crate::session::CommandSession;
 use crate::terminal_escape::safe_line;
 use crate::times::{Zone, now_ms};
-use api::entity_choice;
+use api::entity_choice::{self, EntityChoice};
 use api::error::ErrorCode;
 use api::text::entity_state;
 use api::{GetStatus, GetWhy, UserPort};
@@ -29,8 +29,7 @@ type RunningHooks = BTreeMap<(UnitName, u64), RunningHook>;
 #[derive(Debug, Args)]
 pub struct WhyArgs {
     /// Units (web/0), applications (web), machines (machine/0), relations (relation/3, or their ends: web:db
-    /// db:server, relation web db)
-    #[arg(required = true)]
+    /// db:server, relation web db); by default everything that waits in the model
     pub entities: Vec<String>,
     /// Output format; by default text
     #[arg(long, value_enum)]
@@ -42,7 +41,11 @@ pub struct WhyArgs {
 
 pub async fn run<A: UserPort>(args: &WhyArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
     let (mut all, mut refused) = (Vec::new(), None);
-    for entity in entity_choice::parse(&args.entities) {
+    let entities = match args.entities.is_empty() {
+        true => vec![Ok(EntityChoice::Model)],
+        false => entity_choice::parse(&args.entities),
+    };
+    for entity in entities {
         let error = match entity {
             Ok(entity) => match session.api.handle(GetWhy { entity }).await {
                 Ok(why) => {

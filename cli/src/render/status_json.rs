@@ -239,7 +239,7 @@ impl<'a> Context<'a> {
         ApplicationDocument {
             application_status: self.info(&app.status, app.status.current.as_str()),
             base: base(&app.base),
-            charm: &app.charm_name,
+            charm: &app.charm_url,
             charm_name: &app.charm_name,
             charm_origin: "local",
             charm_rev: app.charm_revision,

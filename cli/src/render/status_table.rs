@@ -25,23 +25,37 @@ pub struct PageOptions<'a> {
     pub storage: &'a BTreeMap<StorageId, StorageInfo>,
     /// The colours of statuses, for a terminal.
     pub colours: bool,
+    /// The columns of a terminal; none for programs, which get every column.
+    pub width: Option<usize>,
 }
+
+/// The columns that a narrow terminal does not show, the first ones first (`Table::fitted_text`): in the head, ...
+const HEAD_ORDER: &[usize] = &[2, 3, 1];
+/// ... of applications: Channel, Rev, Exposed, Charm, Version, Scale
+const APPLICATIONS_ORDER: &[usize] = &[5, 6, 7, 4, 1, 3];
+/// ... of units: Public address, Ports, Machine
+const UNITS_ORDER: &[usize] = &[4, 5, 3];
+/// ... and of machines: AZ, Inst id, Base, Address.
+const MACHINES_ORDER: &[usize] = &[5, 3, 4, 2];
 
 /// The whole page: sections in the order of the spec, without empty ones. It has no control characters but line breaks and
 /// the codes of colours.
 pub fn page(status: &Status, zone: &Zone, options: PageOptions<'_>) -> String {
-    let PageOptions { relations, storage, colours } = options;
-    let text = |(table, coloured): (Table, Colours)| match colours {
-        true => table.coloured_text(&coloured),
-        false => table.text(),
+    let PageOptions { relations, storage, colours, width } = options;
+    let text = |(table, coloured): (Table, Colours), order: &[usize]| {
+        let coloured = if colours { coloured } else { Colours::new() };
+        match width {
+            Some(width) => table.fitted_text(&coloured, width, order),
+            None => table.coloured_text(&coloured),
+        }
     };
-    let mut sections = vec![head(status, zone)];
+    let mut sections = vec![text((head(status, zone), Colours::new()), HEAD_ORDER)];
     if !status.applications.is_empty() {
-        sections.push(text(applications(status)));
+        sections.push(text(applications(status), APPLICATIONS_ORDER));
     }
-    sections.extend(units(status).map(text));
+    sections.extend(units(status).map(|units| text(units, UNITS_ORDER)));
     if !status.machines.is_empty() {
-        sections.push(text(machines(status)));
+        sections.push(text(machines(status), MACHINES_ORDER));
     }
     if relations && !status.relations.is_empty() {
         sections.push(integrations(status));
@@ -79,7 +93,7 @@ pub fn remark(status: &Status) -> Option<String> {
     empty.then(|| format!("\nModel {:?} is empty.\n", owned_name(&status.model.name)))
 }
 
-fn head(status: &Status, zone: &Zone) -> String {
+fn head(status: &Status, zone: &Zone) -> Table<'static> {
     let model = &status.model;
     let mut heading = row(["Model", "Controller", "Cloud/Region", "Version", "Timestamp"]);
     let cloud = format!("{}/{}", model.cloud, model.region);
@@ -93,7 +107,7 @@ fn head(status: &Status, zone: &Zone) -> String {
         heading.push("Notes".to_owned());
         line.push(notes);
     }
-    Table { right: &[], rows: vec![heading, line] }.text()
+    Table { right: &[], rows: vec![heading, line] }
 }
 
 fn applications(status: &Status) -> (Table<'static>, Colours) {

@@ -148,6 +148,15 @@ fn failure_text(task: &ActionDoc) -> Option<String> {
     }
 }
 
+/// The message of an action that called `action-fail` in a process that exited with 0, as a line for stderr.
+pub fn action_failure(task: &ActionDoc) -> Option<String> {
+    let is_failed = task.status == ActionStatus::Failed && failure_text(task).is_none();
+    let message = text::message(task).unwrap_or_default();
+    is_failed.then(|| {
+        terminal_escape::safe_line(&format!("action {} of {} failed: {message}", task.name, receiver(task)))
+    })
+}
+
 /// The error of `run` if processes failed. `None` if all exited with 0, even if `action-fail` was called.
 pub fn failure(tasks: &[ActionDoc]) -> Option<CommandError> {
     let bad: Vec<(&ActionDoc, String)> =

@@ -8,7 +8,7 @@
 //! supervisor per folder), `supervised_process` (a process that is restarted), `process_exits` (how it ended),
 //! `machines` and `provisioner` (which
 //! machines must exist), `provider` (how they are created), `agent_file` (how an agent connects to its controller),
-//! `stop` (what `down` stops), `process`.
+//! `stop` (what `down` stops), `replaced_programs` (what a running system does not use yet), `process`.
 
 pub mod agent_file;
 pub mod host_programs;
@@ -21,6 +21,7 @@ pub mod process_exits;
 pub mod provider;
 pub mod provisioner;
 pub mod renewal;
+pub mod replaced_programs;
 pub mod settings;
 pub mod stop;
 pub mod supervised_process;

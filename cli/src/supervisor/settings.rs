@@ -32,6 +32,9 @@ pub struct UpSettings {
     pub base_roots: Vec<BaseRoot>,
     /// The additional address on which the controller listens for manually provisioned machines.
     pub listen: Option<IpAddr>,
+    /// The directories in which `deploy NAME` finds charms; read by the commands, not by the supervisor.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub charms: Vec<PathBuf>,
 }
 
 impl UpSettings {

@@ -165,19 +165,16 @@ impl FakeClient {
                 self.record(format!(
                     "deploy {application} units={units} to={to:?} config={config:?}{attached}"
                 ));
-                let charm = CharmDoc {
-                    sha256: String::new(),
-                    name: "web".to_owned(),
-                    url: "local:web-3".to_owned(),
-                    revision: 3,
-                    forced: false,
-                    previous: vec![],
-                    resources: Default::default(),
-                };
+                let charm = sample_charm();
                 let units = Vec::new();
                 let deployed =
                     Deployed { application: Uuid(1), name: application, charm, units, units_remaining: 0 };
                 json(Committed { answer: deployed, revision: 1 })
+            }
+            "Refresh" => {
+                let Refresh { application, .. } = parsed(&body);
+                self.record(format!("refresh {application}"));
+                json(Committed { answer: Refreshed { charm: sample_charm(), kept: vec![] }, revision: 1 })
             }
             "AddUnits" => {
                 let add: AddUnits = parsed(&body);
@@ -193,6 +190,12 @@ impl FakeClient {
                 ));
                 json(changed())
             }
+            "ConfigureModel" => {
+                let ConfigureModel { change } = parsed(&body);
+                self.record(format!("configure-model {:?} {:?}", change.set, change.reset));
+                json(changed())
+            }
+            "ListStorage" => json(super::sample_storage()),
             "SetConstraints" => {
                 let SetConstraints { application, constraints } = parsed(&body);
                 self.record(format!("constraints {application:?} {constraints}"));
@@ -233,9 +236,14 @@ impl FakeClient {
             }
             "GetWhy" => {
                 let GetWhy { entity } = parsed(&body);
-                let EntityChoice::Unit(unit) = entity else { panic!("{entity:?} is no unit") };
-                self.require_known(&unit.to_string())?;
-                let entity = Entity::Unit(unit);
+                let entity = match entity {
+                    EntityChoice::Unit(unit) => Entity::Unit(unit),
+                    EntityChoice::Model => Entity::Model(self.model.clone()),
+                    entity => panic!("the fake controller does not explain {entity:?}"),
+                };
+                if let Entity::Unit(unit) = &entity {
+                    self.require_known(&unit.to_string())?;
+                }
                 let idle = StatusInfo { current: AgentStatus::Idle, ..StatusInfo::default() };
                 let now = EntityState::Unit { workload: StatusInfo::default(), agent: idle };
                 json(Why { entity, life: Default::default(), now, causes: vec![], more: false })
@@ -360,6 +368,18 @@ impl FakeClient {
             return Err(ApiError::new(ErrorCode::UnknownAction, text));
         }
         Ok(enqueued(&name))
+    }
+}
+
+fn sample_charm() -> CharmDoc {
+    CharmDoc {
+        sha256: String::new(),
+        name: "web".to_owned(),
+        url: "local:web-3".to_owned(),
+        revision: 3,
+        forced: false,
+        previous: vec![],
+        resources: Default::default(),
     }
 }
 

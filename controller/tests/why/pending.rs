@@ -176,6 +176,10 @@ async fn why_names_the_hook_lock_holder_and_waiters_unless_hooks_run_in_parallel
     let activity = Activity::Action { id: next, name: "backup".to_owned() };
     let duty = Duty::ReleaseHookLock { activity, running: running.clone(), holder: holder.clone() };
     assert_eq!((waits.duty, waits.actor), (duty, Actor::UnitAgent(holder)));
+    let in_model = causes(&fixture, "model").await;
+    let is_of_web = |number| move |cause: &&Cause| cause.entity == Entity::Unit(UnitName::new("web", number));
+    assert!(in_model.iter().filter(is_of_web(1)).any(|cause| is_for_lock(cause)), "{in_model:?}");
+    assert!(in_model.iter().any(|cause| is_of_web(0)(&cause)), "{in_model:?}");
     let holds = causes(&fixture, "web/0").await;
     let lock_waiters = vec![UnitName::new("web", 1)];
     let duty =

@@ -279,6 +279,7 @@ fn charm_doc(draft: &mut Draft, model: Model, sha256: &str, charm: &Charm) -> Ch
 
 /// The user's `refresh`: changes the charm of an Alive application (spec A.6).
 ///
+/// The charm gets a new revision, also if its content is the same: the units run upgrade-charm, as in Juju.
 /// Refused if the new charm lacks an endpoint that a relation uses. Options that the new charm lacks, or
 /// declares with another type, are dropped (spec/charms.md, lesson 7); new peer relations are created, with
 /// identifiers from `creation`. With `forced`, units in error take the new charm, too.
@@ -317,21 +318,17 @@ pub fn refresh(
         draft.put(&model.application_config(id), &changed.options);
     }
     application_settings::set_trust(draft, model, id, changed.is_trusted);
-    let mut next = match current.sha256 == request.sha256 {
-        true => current.clone(),
-        false => {
-            let next = charm_doc(draft, model, &request.sha256, &charm);
-            CharmDoc { previous: current.previous_of_next(), ..next }
-        }
+    let previous = match current.sha256 == request.sha256 {
+        true => current.previous.clone(),
+        false => current.previous_of_next(),
     };
+    let mut next = CharmDoc { previous, ..charm_doc(draft, model, &request.sha256, &charm) };
     next.forced = request.forced;
     next.resources = resource::retain_declared(&charm, &current.resources);
     let owner = ResourceOwner { model, application: id, charm: &charm };
     resource::attach(draft, owner, &mut next.resources, &request.resources, creation.now_ms)?;
-    if next != current {
-        draft.put(&model.application_charm(id), &next);
-        archive::record_use(draft, model, id, &request.sha256);
-    }
+    draft.put(&model.application_charm(id), &next);
+    archive::record_use(draft, model, id, &request.sha256);
     relation::add_peers(draft, model, id, &doc.name, &charm, creation);
     Ok(next)
 }

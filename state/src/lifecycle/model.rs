@@ -85,14 +85,16 @@ pub fn create_configured(
     Ok(ModelDoc { name: name.to_owned(), created_ms: now_ms, advanced_ms: 0 })
 }
 
-/// Creates the first model of a controller; changes nothing if the controller has a model.
+/// Creates the first model of a controller that has never served: it has neither a model nor a token. A model that was
+/// destroyed does not come back.
 ///
 /// # Errors
 /// As [`create`].
 pub fn create_first(draft: &mut Draft, id: Uuid, name: &str, now_ms: i64) -> Result<(), Refusal> {
-    match draft.any_key(&GLOBAL.prefix(Kind::ModelName), &[]) {
-        Some(_) => Ok(()),
-        None => create(draft, id, name, now_ms),
+    let has_served = |draft: &mut Draft, kind| draft.any_key(&GLOBAL.prefix(kind), &[]).is_some();
+    match has_served(draft, Kind::ModelName) || has_served(draft, Kind::TokenOf) {
+        true => Ok(()),
+        false => create(draft, id, name, now_ms),
     }
 }
 

@@ -330,15 +330,21 @@ pub(super) fn shut_down(
     Some(Act::RecordOutcome(local.record(Operation::SetDead, Outcome::Ok, now.wall_ms)))
 }
 
+/// Whether the charm of the application is another revision, possibly of the same content.
+pub(super) fn is_refreshed(charm: &CharmRef, wanted: &CharmRef) -> bool {
+    charm.sha256 != wanted.sha256 || charm.url != wanted.url
+}
+
 /// Installs the charm of the application if it or its resources differ, or runs an upgrade-charm that is pending since an error.
 pub(super) fn upgrade(local: &Local, view: &Snapshot, alive: bool) -> Option<ChosenOperation> {
     if !alive || !local.installed {
         return None;
     }
     let wanted = wanted_charm(view);
-    let is_refreshed = |charm: &CharmRef| charm.sha256 != wanted.sha256 || charm.url != wanted.url;
     let reason = match &local.charm {
-        Some(charm) if is_refreshed(charm) => Some(StartReason::Refreshed { charm_url: wanted.url.clone() }),
+        Some(charm) if is_refreshed(charm, &wanted) => {
+            Some(StartReason::Refreshed { charm_url: wanted.url.clone() })
+        }
         Some(charm) if charm.resources != wanted.resources => Some(StartReason::ResourceAttached),
         Some(_) | None => None,
     };

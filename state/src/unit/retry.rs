@@ -10,7 +10,9 @@ use super::chosen_operation::{ChosenOperation, start};
 use super::decision::{Act, Now, RECONCILE_WAIT_MS, is_first_claim_pending, is_link_fresh};
 use super::jitter::jitter;
 use super::local::{Episode, INTERRUPTIONS_MAX, Local, Run};
-use super::pending_operations::{commands, config_digest, is_alive, pending_action, wanted_charm};
+use super::pending_operations::{
+    commands, config_digest, is_alive, is_refreshed, pending_action, wanted_charm,
+};
 use super::pending_relation_hook::{PendingHook, ThisUnit, pending_hook};
 use super::pending_secret_hook::is_due;
 use super::pending_storage_hook;
@@ -96,10 +98,10 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
     // A forced refresh precedes everything else, as in Juju: the failed hook runs again with the new charm.
     let forced = view.filter(|view| view.charm.charm.forced).map(wanted_charm);
     let attempted = match &episode.operation {
-        Operation::InstallCharm(charm) => Some(charm.sha256.as_str()),
-        _ => local.charm.as_ref().map(|charm| charm.sha256.as_str()),
+        Operation::InstallCharm(charm) => Some(charm),
+        _ => local.charm.as_ref(),
     };
-    if let Some(wanted) = forced.filter(|wanted| attempted.is_some_and(|sha256| sha256 != wanted.sha256)) {
+    if let Some(wanted) = forced.filter(|wanted| attempted.is_some_and(|charm| is_refreshed(charm, wanted))) {
         return run(Operation::InstallCharm(wanted), StartReason::ForcedRefresh, Some(episode.clone()));
     }
     // No relation hook starts on a stale view, not even a retry (spec B.6.7): the resolved mark may be part of a

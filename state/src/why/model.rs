@@ -1,6 +1,6 @@
-//! Explains a whole model: what its removal and all removals in it wait for, then the entities that are not being removed
-//! and need help: agents of machines and units that are late or have failed, recalls that cannot be confirmed, suspended
-//! relations. The search stops when the answer is full. Called by `why::explain`.
+//! Explains a whole model: what its removal and all removals in it wait for, then what the entities that are not being
+//! removed wait for: agents of machines and units that are late or have failed, recalls that cannot be confirmed,
+//! suspended relations, hooks that run and the units that wait for their hook lock. The search stops when the answer is full. Called by `why::explain`.
 
 use crate::documents::attachment::attachment;
 use crate::documents::blockers::EntityId;
@@ -64,7 +64,7 @@ pub(crate) fn explain(facts: &Facts<'_>) -> Result<Why, Refusal> {
     let stalled = machines.into_iter().flat_map(of_machine);
     let suspended =
         relations.into_iter().filter_map(|id| non_removal_causes::suspended(facts.reader, facts.model, id));
-    let stalled = stalled.chain(suspended).chain(units.into_iter().flat_map(|id| stalled_unit(facts, id)));
+    let stalled = stalled.chain(suspended).chain(units.into_iter().flat_map(|id| waiting_unit(facts, id)));
     for cause in stalled {
         if deduplicate_and_check_full(&mut causes) {
             break;
@@ -75,9 +75,10 @@ pub(crate) fn explain(facts: &Facts<'_>) -> Result<Why, Refusal> {
     Ok(Why { entity: Entity::Model(doc.name), life, now, causes, more })
 }
 
-/// Returns the causes of an Alive unit whose agent is in error, cannot go on, is late or has never attached. A unit whose machine agent is
-/// lost is omitted, because the machine's own cause is listed (F.4).
-fn stalled_unit(facts: &Facts<'_>, id: Uuid) -> Vec<Cause> {
+/// Returns what an Alive unit waits for: its agent, the hook that it runs, the hook lock of its machine, or what its next
+/// operation needs. A unit that only waits for its lost machine agent is omitted, because the machine's own cause is
+/// listed (F.4).
+fn waiting_unit(facts: &Facts<'_>, id: Uuid) -> Vec<Cause> {
     let Some(doc) = read(facts.reader, &facts.model.unit(id)) else { return Vec::new() };
     let replica = read(facts.reader, &facts.model.replica(id));
     let failed = replica.is_some_and(|replica| replica.local.episode().is_some())
@@ -87,8 +88,8 @@ fn stalled_unit(facts: &Facts<'_>, id: Uuid) -> Vec<Cause> {
         !attachment(&mut { facts.reader }, facts.model, id).has_attached() || facts.presence.is_late(id);
     let alive = effective_life::unit_life_of(&mut { facts.reader }, facts.model, id, &doc) == Life::Alive;
     let agent = || machine_agent(facts.reader, facts.model, facts.presence, doc.machine);
-    let is_only_unit_absent = || is_absent && agent() != MachineAgentState::Lost;
-    if !alive || !failed && !is_only_unit_absent() {
+    let is_listed_by_machine = || is_absent && agent() == MachineAgentState::Lost;
+    if !alive || !failed && is_listed_by_machine() {
         return Vec::new();
     }
     unit::explain(facts, id).map_or(Vec::new(), |why| why.causes)

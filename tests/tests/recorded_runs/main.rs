@@ -120,6 +120,9 @@ fn a_run_is_listed_and_shown_with_what_it_saw_called_and_changed() {
         assert!(page.contains(part), "{part}: {page}");
     }
 
+    // the charm is not one of ops
+    let refused = scene.refused(&["export-run", "web/0", &run]);
+    assert!(refused.contains("src/charm.py") && !refused.contains("os error"), "{refused}");
     for (args, code) in
         [(["show-run", "web/0", "9999"], 1), (["show-run", "web/9", "1"], 1), (["show-run", "web/0", "x"], 2)]
     {

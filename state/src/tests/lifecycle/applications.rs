@@ -85,7 +85,7 @@ fn unit_and_charm_numbers_are_never_reused() {
     let charm = world
         .run(|draft, ids| application::refresh(draft, MODEL, &request, Creation { now_ms: 5, ids }))
         .expect("same charm");
-    assert_eq!((charm.url.as_str(), charm.forced), ("local:web-0", true));
+    assert_eq!((charm.url.as_str(), charm.forced), ("local:web-1", true), "also for the same content");
 }
 
 #[test]

@@ -1,0 +1,150 @@
+//! Where charms are: finds the charm that `deploy` names, and remembers from where each application was deployed.
+//!
+//! A charm is named by a path, or by its name if it is in a charm directory: those of `PINTLE_CHARMS`, then those of
+//! `up --charms`. The place of the charm of an application is a path of this host, so it is stored in the data folder
+//! and not by the controller; `refresh` without `--path` uses it. A file that cannot be written is not an error.
+
+use crate::command_error::CommandError;
+use crate::data_dir::DataDir;
+use crate::supervisor::settings::UpSettings;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The environment variable with charm directories, separated by colons.
+pub const VARIABLE: &str = "PINTLE_CHARMS";
+
+/// The files of which a charm folder has at least one.
+pub const METADATA_FILES: [&str; 2] = ["metadata.yaml", "charmcraft.yaml"];
+
+/// Finds the charm that a command names. Bundles and old scripts use `local:./x`.
+///
+/// # Errors
+/// If there is none; the error says where it was searched.
+pub fn find(charm: &str, dir: &DataDir) -> Result<PathBuf, CommandError> {
+    let name = charm.strip_prefix("local:").unwrap_or(charm);
+    let path = Path::new(name);
+    if path.exists() {
+        return Ok(path.to_owned());
+    }
+    let named = CommandError::new(format!("no charm at {charm:?}"));
+    let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
+    if !is_name {
+        return Err(named.hint(
+            "give the path of a charm folder or a .charm file, for example ./web; charm stores are not supported",
+        ));
+    }
+    let directories = directories(std::env::var_os(VARIABLE), dir)?;
+    if let Some(found) = directories.iter().find_map(|directory| in_directory(directory, name)) {
+        return Ok(found);
+    }
+    let searched = [PathBuf::from(".")].into_iter().chain(directories);
+    let searched: Vec<String> = searched.map(|directory| directory.display().to_string()).collect();
+    Err(CommandError { message: format!("no charm {name:?} in {}", searched.join(", ")), ..named }.hint(format!(
+        "give the path of a charm folder or a .charm file, or name the directories of charms: {VARIABLE}=DIR:DIR, or \
+         pintle up --charms DIR; charm stores are not supported"
+    )))
+}
+
+/// The charm directories of the environment, then those of the data folder.
+fn directories(variable: Option<std::ffi::OsString>, dir: &DataDir) -> Result<Vec<PathBuf>, CommandError> {
+    let given: Vec<PathBuf> = variable.iter().flat_map(std::env::split_paths).collect();
+    let given = given.into_iter().filter(|directory| !directory.as_os_str().is_empty());
+    Ok(given.chain(UpSettings::read(dir)?.charms).collect())
+}
+
+/// The charm of this name in a directory: a charm folder, or the newest file `NAME.charm`, `NAME_BASE.charm` or
+/// `NAME-NUMBER.charm`.
+fn in_directory(directory: &Path, name: &str) -> Option<PathBuf> {
+    let folder = directory.join(name);
+    if METADATA_FILES.iter().any(|file| folder.join(file).exists()) {
+        return Some(folder);
+    }
+    let is_named = |path: &PathBuf| {
+        let file = path.file_name().and_then(|file| file.to_str()).unwrap_or_default();
+        let rest = file.strip_suffix(".charm").and_then(|stem| stem.strip_prefix(name));
+        // the charm web-admin is another one
+        rest.is_some_and(|rest| {
+            rest.is_empty()
+                || rest.starts_with('_')
+                || rest.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+        })
+    };
+    let files = fs::read_dir(directory).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    let modified = |path: &PathBuf| path.metadata().and_then(|found| found.modified()).ok();
+    files.filter(is_named).max_by_key(|path| (modified(path), path.clone()))
+}
+
+/// The folder of the places, with one file per application in a folder per model.
+pub struct CharmPlaces(pub PathBuf);
+
+impl CharmPlaces {
+    /// Stores from where the charm of an application was deployed or refreshed.
+    pub fn remember(&self, model: &str, application: &str, place: &Path) {
+        let Ok(place) = std::path::absolute(place) else { return };
+        let folder = self.0.join(model);
+        let text = place.to_string_lossy();
+        let _ =
+            fs::create_dir_all(&folder).and_then(|()| fs::write(folder.join(application), text.as_bytes()));
+    }
+
+    /// From where the charm of an application was deployed or refreshed the last time.
+    pub fn get(&self, model: &str, application: &str) -> Option<PathBuf> {
+        fs::read_to_string(self.0.join(model).join(application)).ok().map(PathBuf::from)
+    }
+
+    /// Deletes the places of a model that was destroyed.
+    pub fn forget(&self, model: &str) {
+        drop(fs::remove_dir_all(self.0.join(model)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_charm_is_found_by_its_name_in_the_charm_directories() {
+        let outer = tempfile::tempdir().expect("a folder");
+        let directory = outer.path();
+        let write = |file: &str| {
+            let path = directory.join(file);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            fs::write(&path, "").expect("written");
+            path
+        };
+        let web = write("web_ubuntu-24.04-amd64.charm");
+        write("web-admin_ubuntu-24.04-amd64.charm");
+        let log = write("log/metadata.yaml");
+        let db = write("db-3.charm");
+        write("empty/notes.txt");
+        let found = |name: &str| in_directory(directory, name);
+        assert_eq!(found("web"), Some(web));
+        assert_eq!(found("log").as_deref(), log.parent());
+        assert_eq!(found("db"), Some(db));
+        assert_eq!((found("empty"), found("other")), (None, None));
+    }
+
+    #[test]
+    fn directories_of_the_environment_precede_those_of_up() {
+        let outer = tempfile::tempdir().expect("a folder");
+        let dir = DataDir::choose(Some(outer.path())).expect("a path");
+        UpSettings { charms: vec!["/c".into()], ..UpSettings::default() }.write(&dir).expect("written");
+        let all = directories(Some("/a::/b".into()), &dir).expect("readable");
+        assert_eq!(all, ["/a", "/b", "/c"].map(PathBuf::from));
+    }
+
+    #[test]
+    fn the_place_of_a_charm_is_kept_until_its_model_is_destroyed() {
+        let outer = tempfile::tempdir().expect("a folder");
+        let places = CharmPlaces(outer.path().join("places"));
+        assert_eq!(places.get("dev", "web"), None);
+        places.remember("dev", "web", Path::new("/charms/web"));
+        places.remember("other", "web", Path::new("/charms/old"));
+        assert_eq!(places.get("dev", "web"), Some("/charms/web".into()));
+        places.forget("dev");
+        assert_eq!(
+            (places.get("dev", "web"), places.get("other", "web")),
+            (None, Some("/charms/old".into()))
+        );
+    }
+}
