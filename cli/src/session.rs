@@ -55,7 +55,7 @@ impl<A> CommandSession<A> {
     pub fn require_model(&self) -> Result<(), CommandError> {
         match self.model.is_empty() {
             true => Err(CommandError::new("no model in focus")
-                .hint("create one with: pintle add-model dev, or select one of pintle models with: pintle switch NAME")),
+                .hint("create one with: pintle add-model dev; or list them with: pintle models; and select one with: pintle switch NAME")),
             false => Ok(()),
         }
     }

@@ -44,7 +44,7 @@ impl DrawnPage {
     }
 }
 
-/// The lines of a page as they fit on a terminal; the last row is left for the cursor.
+/// The lines of a page that a terminal shows; the last row is left for the cursor.
 fn fitted(page: &str, size: TerminalSize) -> Vec<String> {
     let rows = size.rows.saturating_sub(1).max(1);
     let mut lines: Vec<String> = page.lines().take(rows).map(|line| cut(line, size.columns)).collect();
