@@ -272,6 +272,12 @@ const ROWS: &[(&str, &[Constant])] = &[
     ),
     ("files of resources of a unit", &[("api/src/archives.rs", "ARCHIVE_BYTES_MAX", Bytes)]),
     ("output of one run", &[("hooks-tools/client/src/shim.rs", "OUTPUT_BYTES_MAX", Bytes)]),
+    ("lines of it in the debug log", &[("agent/src/hook_process/printed.rs", "OUTPUT_LINES_MAX", Count)]),
+    (
+        "each stream of a task in its result",
+        &[("agent/src/hook_process/printed.rs", "RESULT_BYTES_MAX", Bytes)],
+    ),
+    ("a line of `juju-log`", &[("state/src/unit/writes.rs", "TEXT_BYTES_MAX", Bytes)]),
     ("lines of it that `pintle dev` shows", &[("agent/src/follow_runs.rs", "OUTPUT_LINES_MAX", Count)]),
     (
         "what `show-run` prints",
