@@ -1,16 +1,17 @@
 //! The order in which `pintle dev` shows the runs of a unit.
 
-mod support;
+#[path = "../../tests/support/src/hook_context.rs"]
+mod hook_context;
 
 use agent::folder::UnitFolder;
 use agent::follow_runs::{RunEvent, UnitRuns};
 use agent::journal::Journal;
 use hook_client::shim::OUTCOME;
+use hook_context::context;
 use state::terms::names::{UnitName, Uuid};
 use state::unit::local::Local;
 use std::fs;
 use std::time::UNIX_EPOCH;
-use support::context;
 
 /// Creates the files of a run that has ended.
 fn ended_run(unit: &UnitFolder, number: u64) {
