@@ -29,6 +29,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The interval of reading the folders: a start is shown within a few hundredths of a second.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// The most polls for which the start of a run is held back until the end of the run before is stored: a second. It is
+/// stored before the next run starts, so that only an unreadable state is waited for.
+const POLLS_HELD_MAX: u32 = 50;
 /// The most lines of the output of a run that are shown: a screen shows them beside the calls.
 const OUTPUT_LINES_MAX: usize = 20;
 
@@ -130,12 +133,14 @@ pub struct UnitRuns {
     open: BTreeMap<u64, OpenRun>,
     /// The newest run that was looked at.
     last: u64,
+    /// How often in a row the start of a run was not shown, because the end of the one before was not stored.
+    polls_held: u32,
 }
 
 impl UnitRuns {
     /// The runs of the unit in this folder, without those that ended before `since`.
     pub fn new(folder: UnitFolder, since: SystemTime) -> UnitRuns {
-        UnitRuns { folder, since, open: BTreeMap::new(), last: 0 }
+        UnitRuns { folder, since, open: BTreeMap::new(), last: 0, polls_held: 0 }
     }
 
     /// What has happened since the last call.
@@ -154,14 +159,21 @@ impl UnitRuns {
                 self.last = number;
                 continue;
             };
-            self.last = number;
+            let before = std::mem::replace(&mut self.last, number);
             if run_files::ended(&folder).is_some_and(|ended| ended < self.since) {
                 continue;
             }
+            // a unit runs one operation after the other: the end of a run is shown before the start of the next one
+            events.extend(self.progress().await);
+            if !self.open.is_empty() && self.polls_held < POLLS_HELD_MAX {
+                self.polls_held += 1;
+                self.last = before;
+                return events;
+            }
+            self.polls_held = 0;
             let (operation, reason) = (file.operation().to_owned(), file.reason().clone());
             events.push(RunEvent::Started { run: number, operation: operation.clone(), reason });
             self.open.insert(number, OpenRun { folder, operation, started, calls_bytes: 0 });
-            events.extend(self.progress().await);
         }
         events.extend(self.progress().await);
         events

@@ -4,11 +4,13 @@
 //! agent dies.
 //!
 //! `port` is what the unit agent's loop calls; `debug_session` runs hooks in a terminal; `reattach` continues a run whose
-//! agent died; `remaining_processes` kills the processes of a run that must not continue; `resources` provides the files
+//! agent died; `printed` reads what
+//! a program has printed; `remaining_processes` kills the processes of a run that must not continue; `resources` provides the files
 //! of resources; `run_files` writes and reads the files of a run; `run_folders` deletes old folders.
 
 mod debug_session;
 mod port;
+mod printed;
 mod reattach;
 mod remaining_processes;
 mod resources;
@@ -16,8 +18,9 @@ pub mod run_files;
 mod run_folders;
 
 use host::backoff::Backoff;
-use host::file::{ignore_not_found, write_atomic, write_atomic_unsynced};
+use host::file::write_atomic;
 use host::lock::Lock;
+use printed::{delete_output, masked_output, omitted_output, output_lines, process_result};
 pub use remaining_processes::{
     is_running, kill_remaining_processes, kill_unknown_runs, running, stop_running,
 };
@@ -31,21 +34,18 @@ use crate::hook_session::{CallsFile, CallsLine, ControllerRequest, HookSession};
 use crate::ports::HookHost;
 use crate::reboot_request::HOOK_LOCK;
 use crate::tool_socket::{ContextState, ToolCall, closed_reply};
-use api::text::log::{OMITTED_OUTPUT, more_bytes, omitted_lines};
-use base64::prelude::{BASE64_STANDARD, Engine};
 use hook_client::shim;
 use serde::{Deserialize, Serialize};
 use state::charm::Charm;
 use state::terms::activity::Activity;
+use state::terms::log_module;
 use state::terms::operation::Operation;
-use state::terms::process_result::{ProcessResult, StreamOutput};
 use state::unit::dispatch::{CharmFiles, Dispatch, PathKind, dispatch};
 use state::unit::environment::{MachineFacts, environment};
-use state::unit::hook_context::{HookContext, HookTrigger, Level, ReportContent, RunningCommands};
+use state::unit::hook_context::{HookContext, HookTrigger, RunningCommands};
+use state::unit::hook_log::HookHandler;
 use state::unit::local::Run;
 use state::unit::outcome::{HookResult, RunExit};
-use state::unit::record::RunReport;
-use state::unit::secret_mask::SecretMask;
 use std::cell::RefCell;
 use std::fs::{self, DirBuilder};
 use std::io::{self, Write};
@@ -61,12 +61,6 @@ use tokio::sync::{Mutex, mpsc, watch};
 /// The delay between attempts to acquire the hook lock.
 const LOCK_POLL_FIRST_MS: u64 = 2;
 const LOCK_POLL_MAX_MS: u64 = 50;
-
-/// The number of last lines of a hook's stderr in its record: half of the reports that a record may hold.
-const OUTPUT_LINES_MAX: usize = state::unit::record::REPORTS_MAX / 2;
-/// The size of the end of an action's output that is stored as a result: two streams leave most of a record's 1
-/// MiB to the rest.
-const RESULT_BYTES_MAX: usize = 64 << 10;
 
 /// The number of ended runs after which expired folders are deleted even if the unit never waits.
 const ENDED_RUNS_MAX: usize = 4;
@@ -183,6 +177,15 @@ impl LocalCharmHost {
         )
     }
 
+    /// The program of the charm that runs a hook; none for an action or commands.
+    fn handler(&self, run: &Run) -> Option<HookHandler> {
+        let Operation::Hook(_) = run.operation else { return None };
+        Some(match self.charm_file("dispatch") {
+            PathKind::Absent => HookHandler::Explicit,
+            PathKind::Executable | PathKind::NotExecutable | PathKind::Directory => HookHandler::Dispatch,
+        })
+    }
+
     /// Waits until the hook lock is acquired: that of the unit if `parallel`, else that of the machine.
     async fn acquire_lock(&self, parallel: bool) -> Rc<Lock> {
         let folder = if parallel { self.folder.root().to_path_buf() } else { self.folder.machine() };
@@ -220,6 +223,7 @@ impl LocalCharmHost {
             position: run.position,
             context_digest: host::digest::sha256(context.id.as_bytes()),
             boot: kernel_boot_id(),
+            handler: self.handler(run),
             context: context.clone(),
         };
         run_file.context.id.clear();
@@ -315,13 +319,16 @@ impl LocalCharmHost {
     }
 
     /// The result of a run that has ended: its outcome, and everything that its session and its output contain.
-    fn finish(&self, run: &Run, session: HookSession) -> HookResult {
+    fn finish(&self, run: &Run, session: HookSession, handler: Option<HookHandler>) -> HookResult {
         let run_folder = self.folder.started_run(run);
         let exit = read_outcome(&run_folder).unwrap_or(RunExit::Interrupted);
         let exit = if self.folder.charm().is_dir() { exit } else { exit.without_charm(&run.operation) };
         let requests_reboot = session.requests_reboot();
         let is_maskable = !session.has_unknown_contents;
         let secrets = session.secrets().clone();
+        let context = session.context();
+        let module = log_module::of_run(&context.unit, &Activity::from(&run.operation));
+        let lowest = context.model.logging.level_of(&module);
         let (mut writes, mut reports) = session.close();
         if matches!(run.operation, Operation::Action { .. }) {
             writes.action.process = process_result(&run_folder, &exit);
@@ -333,7 +340,8 @@ impl LocalCharmHost {
             false => omitted_output(&run_folder),
         };
         if exit != RunExit::Interrupted || requests_reboot {
-            reports.extend(output_lines(&printed, run, reports.last().map_or(0, |last| last.number)));
+            let last_report = reports.last().map_or(0, |last| last.number);
+            reports.extend(output_lines(&printed, run, last_report, lowest));
         }
         if exit.is_failed_hook(&run.operation, requests_reboot) {
             run_folders::mark_failed(&run_folder);
@@ -342,7 +350,7 @@ impl LocalCharmHost {
         if self.ended_runs.borrow().len() >= ENDED_RUNS_MAX {
             self.delete_expired_folders();
         }
-        HookResult { exit, writes, reports }
+        HookResult { exit, handler, writes, reports }
     }
 
     /// Deletes the folders that have expired with the runs that have ended.
@@ -368,70 +376,4 @@ fn create(run_folder: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => folder::private_dir(run_folder),
         created => created,
     }
-}
-
-/// The exit code of an action's program and its output, byte for byte (spec/hook-tools.md 2.7); none if the program has
-/// no exit code.
-fn process_result(run_folder: &Path, exit: &RunExit) -> Option<ProcessResult> {
-    let RunExit::Code(exit_code) = *exit else { return None };
-    let output = |stream| stream_output(fs::read(run_folder.join(stream)).unwrap_or_default());
-    Some(ProcessResult { exit_code, stdout: output(shim::STDOUT), stderr: output(shim::STDERR) })
-}
-
-/// The end of what a program has printed to a stream; none if it is empty.
-fn stream_output(mut printed: Vec<u8>) -> Option<StreamOutput> {
-    let is_text = std::str::from_utf8(&printed).is_ok();
-    let over = printed.len().saturating_sub(RESULT_BYTES_MAX);
-    // the cut must not split a character
-    let start = (over..printed.len()).find(|at| !is_text || printed[*at] & 0xc0 != 0x80).unwrap_or(over);
-    printed.drain(..start);
-    (!printed.is_empty()).then(|| match String::from_utf8(printed) {
-        Ok(text) => StreamOutput::Text(text),
-        Err(error) => StreamOutput::Base64(BASE64_STANDARD.encode(error.as_bytes())),
-    })
-}
-
-/// The output of a hook that has ended, in which the contents of secrets are masked. If it contains any, the file is written
-/// anew, or deleted if that fails.
-fn masked_output(run_folder: &Path, secrets: &SecretMask) -> String {
-    let path = run_folder.join(shim::OUTPUT);
-    let printed = String::from_utf8_lossy(&fs::read(&path).unwrap_or_default()).into_owned();
-    let Some(masked) = secrets.masked(&printed) else { return printed };
-    if let Err(error) = write_atomic_unsynced(&path, masked.as_bytes()) {
-        tracing::error!("cannot mask the contents of secrets in {}: {error}", path.display());
-        delete_output(&path);
-    }
-    masked
-}
-
-/// Deletes the output of a hook in which the contents of secrets cannot be masked. Returns a line that says so.
-fn omitted_output(run_folder: &Path) -> String {
-    delete_output(&run_folder.join(shim::OUTPUT));
-    let mut entry = [0; shim::ENTRY_BYTES_MAX];
-    String::from_utf8_lossy(shim::encode_entry(shim::STDERR, OMITTED_OUTPUT.as_bytes(), &mut entry))
-        .into_owned()
-}
-
-fn delete_output(path: &Path) {
-    if let Err(error) = ignore_not_found(fs::remove_file(path)) {
-        tracing::error!("cannot delete {}, which contains secrets: {error}", path.display());
-    }
-}
-
-/// The output of the charm as log lines: stderr as warnings (spec/hook-tools.md 5.6). stdout has level DEBUG,
-/// which is not stored; it is in `output.log` only.
-fn output_lines(text: &str, run: &Run, last_report: u32) -> Vec<RunReport> {
-    let activity = Activity::from(&run.operation);
-    let mut lines: Vec<&str> =
-        text.lines().filter_map(|line| shim::decode_entry(shim::STDERR, line)).collect();
-    let left_out = lines.len().saturating_sub(OUTPUT_LINES_MAX);
-    lines.drain(..left_out);
-    let more = (left_out > 0).then(|| omitted_lines(left_out, run.number));
-    let line = |(text, number): (String, u32)| RunReport {
-        number,
-        at_ms: crate::clock::wall_ms(),
-        what: ReportContent::Output { run: activity.clone(), level: Level::Warning, text }
-            .truncated(more_bytes),
-    };
-    more.into_iter().chain(lines.into_iter().map(str::to_owned)).zip(last_report + 1..).map(line).collect()
 }

@@ -14,7 +14,7 @@ pub(crate) mod masked_context;
 mod named_files;
 
 use crate::tool_socket::{bad_request, closed_reply, encode};
-use api::text::log::more_bytes;
+use api::text::log::omitted_bytes;
 pub use calls_file::{
     AnsweredCall, CALLS_BYTES_MAX, CALLS_WITH_EFFECT_BYTES_MAX, CallsFile, CallsLine, ConfidentialCall,
     FetchedBagLine, ShownCall, StoredBytes, lines_after,
@@ -25,6 +25,7 @@ use commands::{CallOutcome, Inputs, Need, ResourceRequest, SecretAnswer, SecretR
 use hook_client::{ReplyFrame, RequestFrame};
 use known_contents::KnownContents;
 use named_files::{absolute, read_file, write_file};
+use state::terms::log_module;
 use state::terms::secret::SecretId;
 use state::terms::settings::{Bag, BagChange};
 use state::unit::hook_context::{HookContext, Reboot, ReportContent, Writes};
@@ -449,13 +450,13 @@ impl<'a> HookSession<'a> {
     /// Adds the reports of a call, without log lines below the level of the model (spec/clients.md 3.6), and passes them to
     /// `on_report`.
     fn add_reports(&mut self, at_ms: i64, contents: Vec<ReportContent>) {
-        let lowest = self.context.model.log_level;
+        let lowest = self.context.model.logging.level_of(&log_module::juju_log(&self.context.unit));
         let stored = contents
             .into_iter()
             .filter(|what| !matches!(what, ReportContent::Log { level, .. } if *level < lowest));
         for what in stored {
             self.last_report += 1;
-            let report = RunReport { number: self.last_report, at_ms, what: what.truncated(more_bytes) };
+            let report = RunReport { number: self.last_report, at_ms, what: what.shortened(omitted_bytes) };
             (self.on_report)(&report);
             if self.reports.len() == REPORTS_REMEMBERED_MAX {
                 // the oldest log line is dropped; a status is not

@@ -24,6 +24,7 @@ use state::terms::settings::{Bag, BagChange};
 use state::terms::start_reason::StartReason;
 use state::unit::environment::MachineFacts;
 use state::unit::hook_context::{self, HookContext, ReportContent};
+use state::unit::hook_log::HookHandler;
 use state::unit::local::Run;
 use state::unit::outcome::RunExit;
 use state::unit::record::RunReport;
@@ -44,7 +45,7 @@ const CONTEXT_ID: &str = "web/0-install-0123456789abcdef0123456789abcdef";
 fn started_run(at: &Path, boot: &str) -> Run {
     fs::create_dir_all(at).unwrap();
     let run_file = serde_json::json!({
-        "operation": "install", "reason": "charm-installed", "position": null, "boot": boot,
+        "operation": "install", "reason": "charm-installed", "position": null, "boot": boot, "handler": "dispatch",
         "context_digest": host::digest::sha256(CONTEXT_ID.as_bytes()), "context": context(),
     });
     fs::write(at.join("context.yaml"), run_file.to_string()).unwrap();
@@ -402,14 +403,13 @@ async fn only_the_end_of_a_hooks_output_is_reported_with_the_number_of_omitted_l
     fs::write(at.join(OUTCOME), "exit 0").unwrap();
     let printed: String = (1..=100).map(|n| format!("stderr: line {n}\n")).collect();
     fs::write(at.join(OUTPUT), printed).unwrap();
-
     let result = charms_of(unit.path()).reattach(&run, &NoRequests).await.expect("it ended");
-
-    let lines = result.reports.iter().map(|report| match &report.what {
-        ReportContent::Output { text, .. } => (report.number, text.as_str()),
+    assert_eq!(result.handler, Some(HookHandler::Dispatch), "as it was when the run started");
+    let line = |report| match report {
+        &RunReport { number, what: ReportContent::Output { ref text, .. }, .. } => (number, text.as_str()),
         other => panic!("{other:?}"),
-    });
-    let lines: Vec<(u32, &str)> = lines.collect();
+    };
+    let lines: Vec<(u32, &str)> = result.reports.iter().map(line).collect();
     let (call, omitted) = lines[0];
     assert!(omitted.starts_with("70 ") && omitted.ends_with("hooks/000001-*/output.log"), "{omitted}");
     assert_eq!(call, 1);

@@ -11,6 +11,7 @@ use hook_client::{
     announce_stdin, encode_request, frame_length,
 };
 use state::unit::hook_context::Level;
+use state::unit::logging_config::LoggingConfig;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -198,7 +199,7 @@ fn log_lines_below_the_level_of_the_model_are_not_stored() {
     for (log_level, stored) in [(Level::Debug, 1), (Level::Info, 0)] {
         let run = tempfile::tempdir().unwrap();
         let mut context = context();
-        context.model.log_level = log_level;
+        context.model.logging = LoggingConfig::parse(log_level.as_str()).unwrap();
         let digest = host::digest::sha256(CONTEXT_ID.as_bytes());
         let mut session = HookSession::new(context, digest, CallsFile::open(run.path()), &|_| {}, &|| false);
         assert_eq!(answer(&mut session, &frame(1, b"juju-log", &[b"--debug", b"hello"], None)).0, 0);

@@ -13,6 +13,7 @@ use samples::fake::FakeController;
 use samples::session::FakeSession;
 use samples::{executing, info, info_of, sample};
 use serde_json::Value;
+use state::terms::activity::Activity;
 use state::terms::hook_name::HookName;
 use state::terms::names::UnitName;
 use state::terms::status::{AgentStatus, WorkloadStatus};
@@ -65,6 +66,17 @@ const STATUS: &[&str] = &["status", "--format", "json"];
 #[tokio::test(flavor = "current_thread")]
 async fn the_status_before_a_write_is_not_shown_after_it() {
     let session = session_with(vec![busy("old"), busy("old"), idle("new")]);
+    run_command(&["config", "ledger", "port=81"], &session).await;
+    assert_eq!(shown_message(&session, STATUS).await, "new");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_unit_that_waits_for_the_hook_lock_has_work_to_do() {
+    let hook = || Activity::hook(HookName::ConfigChanged);
+    let holder = UnitName::new("auditor", 0);
+    let message = StatusMessage::WaitingForHookLock { activity: hook(), running: hook(), holder };
+    let waiting = shown(info("active", "old"), info_of("allocating", message));
+    let session = session_with(vec![waiting.clone(), waiting, idle("new")]);
     run_command(&["config", "ledger", "port=81"], &session).await;
     assert_eq!(shown_message(&session, STATUS).await, "new");
 }

@@ -7,8 +7,7 @@
 
 use state::documents::prelude::Model;
 use state::terms::names::Uuid;
-use state::transitions::run_reports::{LogLines, log_line_count};
-use state::unit::record::RunReport;
+use state::transitions::run_reports::LogLines;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -62,8 +61,8 @@ impl LogGrowth {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Decides whether the log lines of a message are stored, before its transaction. [`LogGrowth::record`] must follow.
-    pub(crate) fn grant(&self, model: Model, unit: Uuid, reports: &[RunReport]) -> LogGrant {
+    /// Decides whether the `count` log lines of a message are stored, before its transaction. [`LogGrowth::record`] must follow.
+    pub(crate) fn grant(&self, model: Model, unit: Uuid, count: u64) -> LogGrant {
         let mut models = self.lock();
         let grown = models.entry(model.0).or_default();
         let known = grown.units.entry(unit).or_default();
@@ -75,7 +74,7 @@ impl LogGrowth {
                 LogLines::Dropped
             }
         };
-        LogGrant { model, unit, lines, count: log_line_count(reports) }
+        LogGrant { model, unit, lines, count }
     }
 
     /// Counts the bytes of log lines that were stored of a message; none if its transaction was not committed. Returns
@@ -132,17 +131,11 @@ impl LogGrowth {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use state::unit::writes::{Level, ReportContent};
-
-    fn reports(bytes: usize) -> Vec<RunReport> {
-        let what = ReportContent::Log { level: Level::Info, text: "t".repeat(bytes) };
-        vec![RunReport { number: 1, at_ms: 1, what }]
-    }
 
     #[test]
     fn a_unit_stores_no_more_than_its_budget_until_its_log_is_within_the_bound() {
         let (growth, model, unit) = (LogGrowth::default(), Model(Uuid(1)), Uuid(2));
-        let is_stored = |unit| growth.grant(model, unit, &reports(1));
+        let is_stored = |unit| growth.grant(model, unit, 1);
         for _ in 0..4 {
             growth.record(is_stored(unit), Some(1 << 20));
         }
@@ -166,7 +159,7 @@ mod tests {
     #[test]
     fn a_unit_that_sends_nothing_is_forgotten() {
         let (growth, model) = (LogGrowth::default(), Model(Uuid(1)));
-        growth.grant(model, Uuid(2), &reports(1));
+        growth.grant(model, Uuid(2), 1);
         for _ in 0..2 {
             growth.begin(model);
             growth.finish(model);

@@ -133,6 +133,8 @@ impl CharmHost for LocalCharmHost {
         gated: Option<GatedShim>,
         hook_host: &impl HookHost,
     ) -> HookResult {
+        // the hook may change the charm's folder
+        let handler = self.handler(run);
         let gated = match gated {
             Some(gated) => Ok(gated),
             None => self.start_on_free_disk(run, &context).await,
@@ -159,7 +161,7 @@ impl CharmHost for LocalCharmHost {
             tracing::warn!("the shim of run {} ended without an outcome", run.number);
             kill_remaining_processes(&run_folder).await;
         }
-        self.finish(run, session)
+        self.finish(run, session, handler)
     }
 
     async fn reattach(&self, run: &Run, hook_host: &impl HookHost) -> Option<HookResult> {

@@ -93,7 +93,8 @@ impl LocalCharmHost {
         } else if read_outcome(&run_folder).is_none() {
             kill_remaining_processes(&run_folder).await;
         }
-        (requests_reboot || read_outcome(&run_folder).is_some()).then(|| self.finish(run, session))
+        (requests_reboot || read_outcome(&run_folder).is_some())
+            .then(|| self.finish(run, session, run_file.handler))
     }
 
     /// Both hook locks: a shim holds one of them, depending on the model's setting when the run started.

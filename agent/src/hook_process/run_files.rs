@@ -10,6 +10,7 @@ use host::escape::json_as_yaml;
 use serde::{Deserialize, Serialize};
 use state::terms::start_reason::StartReason;
 use state::unit::hook_context::HookContext;
+use state::unit::hook_log::HookHandler;
 use state::unit::outcome::RunExit;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -31,6 +32,9 @@ pub struct RunFile {
     /// The boot in which the run started. After another boot no unsynced file is reliable: the outcome may
     /// exist while the calls are lost.
     pub(crate) boot: String,
+    /// The program of the charm that runs a hook; none for an action or commands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) handler: Option<HookHandler>,
     pub(crate) context: HookContext,
 }
 

@@ -15,7 +15,6 @@ mod storage;
 
 use refusal_text::{plain, with_hint};
 use state::terms::failure_reason::FailureReason;
-use state::terms::hook_name::HookName;
 use state::terms::names::RelationEnds;
 use state::terms::refusal::action::ActionRefusal;
 use state::terms::refusal::model::ModelRefusal;
@@ -113,11 +112,6 @@ fn with_line(end: String, last_line: Option<&String>) -> String {
         Some(line) => format!("{end}: {line}"),
         None => end,
     }
-}
-
-/// The line of the log about a hook that has failed.
-pub fn failed_hook(hook: &HookName, reason: &FailureReason) -> String {
-    format!("hook \"{hook}\" failed: {}", failure(reason))
 }
 
 /// What was dropped, and why: `settings of relation 3: the relation is removed`.

@@ -27,6 +27,12 @@ pub fn describe(message: &StatusMessage) -> String {
         StatusMessage::StoppingCharm => "stopping charm software",
         StatusMessage::RemovingCharm => "cleaning up prior to charm deletion",
         StatusMessage::Executing(activity) => return running(activity),
+        StatusMessage::WaitingForHookLock { activity, running: held_for, holder } => {
+            let (next, held_for) = (running(activity), running(held_for));
+            return format!(
+                "waiting for the machine's hook lock before {next}: {holder} holds it ({held_for})"
+            );
+        }
         StatusMessage::HookFailed { hook } => return format!("hook failed: \"{hook}\""),
         StatusMessage::OperationFailed { operation, reason } => {
             return format!("{operation} failed: {}", refusal::failure(reason));

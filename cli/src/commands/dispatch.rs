@@ -86,6 +86,7 @@ async fn with_controller(
         Verb::DiskUsage(args) => disk_usage::run(&args, session).await,
         Verb::ShowMachine(args) => show_machine::run(&args, session).await,
         Verb::RetryProvisioning(args) => retry_provisioning::run(&args, session).await,
+        Verb::Wait(args) => wait::run(&args, session).await,
         Verb::WaitFor(args) => wait_for::run(&args, session).await,
         Verb::Why(args) => why::run(&args, session).await,
         Verb::Controllers(args) => controllers::list(&args, session).await,

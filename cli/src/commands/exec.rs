@@ -68,7 +68,11 @@ pub async fn run<A: UserPort>(args: &ExecArgs, session: &CommandSession<A>) -> R
             // the agent of a unit runs the commands, so a machine without units is left out
             let units = status.applications.values().flat_map(|application| application.units.values());
             let with_units: BTreeSet<&String> = units.map(|unit| &unit.machine).collect();
-            machines.extend(status.machines.keys().filter(|name| with_units.contains(name)).cloned());
+            let (used, unused): (Vec<_>, Vec<_>) =
+                status.machines.keys().cloned().partition(|name| with_units.contains(name));
+            let nothing_runs = |name: &String| format!("nothing runs on machine {name}: it has no unit");
+            session.output.warn(&unused.iter().map(nothing_runs).collect::<Vec<_>>());
+            machines.extend(used);
         }
     }
     if units.is_empty() && machines.is_empty() && !args.all {

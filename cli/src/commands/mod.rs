@@ -74,6 +74,7 @@ pub mod task_results;
 pub mod trust;
 pub mod up;
 pub mod version;
+pub mod wait;
 pub mod wait_for;
 pub mod why;
 
@@ -229,6 +230,8 @@ pub enum Verb {
     RetryProvisioning(retry_provisioning::RetryProvisioningArgs),
     /// Show what the store, the models, the units and the charm archives take on disk
     DiskUsage(disk_usage::DiskUsageArgs),
+    /// Wait until no unit of the model has anything to do
+    Wait(wait::WaitArgs),
     /// Wait until a query about an entity holds
     WaitFor(wait_for::WaitForArgs),
     /// Explain what a unit, application, relation, machine or everything in the model waits for, and who must act

@@ -27,6 +27,31 @@ pub enum StatusLogKind {
     Workload,
     /// An application
     Application,
+    /// Of Juju, and not kept here
+    #[value(hide = true)]
+    Machine,
+    /// Of Juju, and not kept here
+    #[value(hide = true)]
+    JujuMachine,
+    /// Of Juju, and not kept here
+    #[value(hide = true)]
+    Model,
+}
+
+/// The refusal of a kind of entity whose earlier statuses are not stored.
+fn not_kept(entity: &str, kind: StatusLogKind) -> Option<CommandError> {
+    let (noun, command) = match kind {
+        StatusLogKind::Machine | StatusLogKind::JujuMachine => ("machines", format!("show-machine {entity}")),
+        StatusLogKind::Model => ("models", format!("show-model {entity}")),
+        StatusLogKind::Unit
+        | StatusLogKind::JujuUnit
+        | StatusLogKind::Workload
+        | StatusLogKind::Application => return None,
+    };
+    let text = format!(
+        "the earlier statuses of {noun} are not stored; --type offers unit, juju-unit, workload and application"
+    );
+    Some(CommandError::new(text).hint(format!("show the present status: pintle {command}")))
 }
 
 /// Arguments of `show-status-log`.
@@ -59,6 +84,9 @@ pub async fn run<A: UserPort>(
     args: &ShowStatusLogArgs,
     session: &CommandSession<A>,
 ) -> Result<(), CommandError> {
+    if let Some(refusal) = args.kind.and_then(|kind| not_kept(&args.entity, kind)) {
+        return Err(refusal);
+    }
     let is_unit = args.entity.contains('/');
     let get = match (is_unit, args.kind) {
         (true, Some(StatusLogKind::Application)) => {
@@ -97,6 +125,7 @@ fn is_of(kind: Option<StatusLogKind>, status: SubjectStatus) -> bool {
         None | Some(StatusLogKind::Unit | StatusLogKind::Application) => true,
         Some(StatusLogKind::JujuUnit) => matches!(status, SubjectStatus::Agent(_)),
         Some(StatusLogKind::Workload) => matches!(status, SubjectStatus::Workload(_)),
+        Some(StatusLogKind::Machine | StatusLogKind::JujuMachine | StatusLogKind::Model) => false,
     }
 }
 

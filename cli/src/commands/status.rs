@@ -10,10 +10,11 @@ use crate::render::terminal_page::{self, DrawnPage};
 use crate::render::{self, status_json, status_summary};
 use crate::session::CommandSession;
 use crate::times::{self, Zone};
-use api::{GetStatus, ListStorage, StorageInfo, UnitStatus, UserPort};
+use api::{GetStatus, ListStorage, Shared, StorageInfo, UnitStatus, UserPort};
 use clap::Args;
 use state::terms::names::UnitName;
 use state::terms::status::{AgentStatus, WorkloadStatus};
+use state::terms::status_message::StatusMessage;
 use state::terms::storage::StorageId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -130,7 +131,11 @@ async fn caught_up_status<A: UserPort>(
     loop {
         let mut units = status.applications.values().flat_map(|app| app.units.values());
         // The controller reports `idle` only for a unit that has no pending work at this revision.
-        if !units.clone().any(|unit| unit.agent.current == AgentStatus::Executing) {
+        let has_work = |unit: &Shared<UnitStatus>| {
+            let waits = matches!(unit.agent.message, StatusMessage::WaitingForHookLock { .. });
+            waits || unit.agent.current == AgentStatus::Executing
+        };
+        if !units.clone().any(has_work) {
             session.writes.forget(&session.model, revision);
             return Ok(status);
         }

@@ -46,7 +46,10 @@ pub fn text(line: &LogLine, style: &LogLineStyle) -> String {
 mod tests {
     use super::*;
     use api::LogSource;
+    use state::terms::failure_reason::FailureReason;
+    use state::terms::hook_name::HookName;
     use state::terms::names::UnitName;
+    use state::unit::hook_log::{HookEnd, HookHandler};
     use state::unit::writes::Level;
 
     #[test]
@@ -63,6 +66,23 @@ mod tests {
             text(&line, &style),
             "unit-ledger-0: 10:00:05 INFO unit.ledger/0.juju-log ledger:1: text\\u{1b}[2J\n"
         );
+    }
+
+    #[test]
+    fn the_end_of_a_hook_has_the_shapes_that_clients_match() {
+        let shown = |handler, end| {
+            let source = LogSource::HookEnd { hook: HookName::ConfigChanged, handler, end };
+            let (at_ms, unit) = (36_005_000, UnitName::new("ledger", 0));
+            let line = LogLine { at_ms, level: Level::Info, unit, source, text: String::new() };
+            text(&line, &LogLineStyle { zone: Zone::new(true), date: false, millis: false, json: false })
+        };
+        let lines = [
+            shown(Some(HookHandler::Dispatch), HookEnd::Ran),
+            shown(Some(HookHandler::Explicit), HookEnd::Ran),
+            shown(Some(HookHandler::Dispatch), HookEnd::Failed(FailureReason::exit(1))),
+            shown(None, HookEnd::Missing),
+        ];
+        test_support::golden::compare("commands/hook_ends.txt", &lines.concat());
     }
 
     #[test]

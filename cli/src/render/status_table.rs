@@ -10,6 +10,7 @@ use state::terms::activity::Activity;
 use state::terms::names::UnitName;
 use state::terms::port_range::{PortRange, Protocol};
 use state::terms::status::{AgentStatus, InstanceStatus, RelationState, WorkloadStatus};
+use state::terms::status_message::StatusMessage;
 use state::terms::storage::StorageId;
 use std::collections::BTreeMap;
 
@@ -195,7 +196,7 @@ fn unit_row(name: &UnitName, unit: &UnitStatus) -> Vec<String> {
 }
 
 /// The message of a unit: the running hook or action in brackets, then the message of the workload. The message of the
-/// agent replaces it while the agent has failed or reboots, or is allocating without a message of the workload, and
+/// agent replaces it while the agent has failed, reboots or waits for the hook lock, or is allocating without a message of the workload, and
 /// follows it in brackets while the agent is idle.
 fn unit_message(
     workload: &StatusInfo<WorkloadStatus>,
@@ -222,7 +223,9 @@ fn unit_message(
 
 /// Whether the message of the agent is more urgent than that of the workload: the agent cannot continue.
 fn has_problem(agent: &StatusInfo<AgentStatus>) -> bool {
-    matches!(agent.current, AgentStatus::Failed | AgentStatus::Rebooting) && !agent.message.is_empty()
+    let waits = matches!(agent.message, StatusMessage::WaitingForHookLock { .. });
+    waits
+        || matches!(agent.current, AgentStatus::Failed | AgentStatus::Rebooting) && !agent.message.is_empty()
 }
 
 /// `80,443/tcp 53/udp`: ports are grouped by protocol.
@@ -297,7 +300,6 @@ fn integrations(status: &Status) -> String {
 mod tests {
     use super::*;
     use state::terms::hook_name::HookName;
-    use state::terms::status_message::StatusMessage;
 
     #[test]
     fn ports_are_grouped_by_protocol() {
@@ -330,5 +332,13 @@ mod tests {
         let why = describe(&waits.message);
         assert_eq!(unit_message(&of_charm(WorkloadStatus::Waiting, ""), &waits, None), why);
         assert_eq!(unit_message(&of_charm(WorkloadStatus::Waiting, "soon"), &waits, None), "soon");
+        let (activity, running) = (Activity::hook(HookName::Start), Activity::hook(HookName::Install));
+        let message = StatusMessage::WaitingForHookLock { activity, running, holder: UnitName::new("db", 0) };
+        let lock = info(AgentStatus::Allocating, message);
+        assert_eq!(
+            unit_message(&of_charm(WorkloadStatus::Active, "ready"), &lock, None),
+            describe(&lock.message),
+            "why nothing happens is more important than what the charm has set"
+        );
     }
 }

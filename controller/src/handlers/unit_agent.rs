@@ -30,7 +30,7 @@ use state::terms::names::Uuid;
 use state::terms::operation::Operation;
 use state::terms::position::Committed;
 use state::terms::refusal::EntityKind;
-use state::transitions::run_reports::RefusedRecord;
+use state::transitions::run_reports::{RefusedRecord, log_line_count, record_line_count};
 use state::transitions::{leader_claim, leader_settings, record_commit};
 use state::unit::record::{CommitOutcome, DroppedWrite, Record};
 use state::unit::relation_view::{BagRequest, BagView};
@@ -67,7 +67,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         let dropped = self.resync(session, &record).await?;
         let AgentSession { model, unit, .. } = session;
         let ids = Uuids::new(&self.controller.environment);
-        let grant = self.controller.log_growth.grant(model, unit, &record.reports);
+        let grant = self.controller.log_growth.grant(model, unit, record_line_count(&record));
         let transition = move |draft: &mut Draft<'_>| {
             let new_id = &mut ids.generator();
             let outcome = record_commit::commit(draft, session, &record, grant.lines, new_id)?;
@@ -167,7 +167,7 @@ impl<S: Store, E: Environment> Handle<Report> for Authorised<S, E> {
         let early = EarlyReport { run, reports, executing: executing.clone(), executing_for_ms };
         let early = Valid::report(early)?;
         let now_ms = self.controller.environment.wall_ms();
-        let grant = self.controller.log_growth.grant(model, unit, &early.reports);
+        let grant = self.controller.log_growth.grant(model, unit, log_line_count(&early.reports));
         let transition = move |draft: &mut Draft<'_>| {
             record_commit::apply_report(draft, session, &early, grant.lines, now_ms)?;
             let since_ms = record_commit::executing_since(draft, session, &early, now_ms);

@@ -272,6 +272,7 @@ impl<A: UnitAgentRequests> Agent<A> {
             reboot: None,
             resync_local: None,
             writes: Writes::default(),
+            hook_log: None,
             reports: Vec::new(),
             at_ms: 5,
         }

@@ -3,8 +3,8 @@
 use crate::fixture::{causes, idle_agent, pending, run_until_idle};
 use crate::support::*;
 use api::{
-    AddUnits, ConfigChange, Configure, ConfigureModel, EnqueueAction, Force, GetWhy, Handle, RelationChoice,
-    RemoveRelation, RemoveUnit, Report, ResolveUnit, ResumeRelation, SuspendRelation,
+    AddUnits, ConfigChange, Configure, ConfigureModel, EnqueueAction, Force, GetStatus, GetWhy, Handle,
+    RelationChoice, RemoveRelation, RemoveUnit, Report, ResolveUnit, ResumeRelation, SuspendRelation,
 };
 use controller::Environment;
 use state::charm::{Charm, ConfigOption, OptionType};
@@ -15,6 +15,8 @@ use state::terms::failure_reason::FailureReason;
 use state::terms::hook_name::{HookName, RelationEventName};
 use state::terms::names::UnitName;
 use state::terms::operation::{Hook, Operation};
+use state::terms::status::AgentStatus;
+use state::terms::status_message::StatusMessage;
 use state::unit::record::{Outcome, Record};
 use state::why::explanation::{EntityState, HookLock};
 use std::collections::BTreeMap;
@@ -180,6 +182,14 @@ async fn why_names_the_hook_lock_holder_and_waiters_unless_hooks_run_in_parallel
     let is_of_web = |number| move |cause: &&Cause| cause.entity == Entity::Unit(UnitName::new("web", number));
     assert!(in_model.iter().filter(is_of_web(1)).any(|cause| is_for_lock(cause)), "{in_model:?}");
     assert!(in_model.iter().any(|cause| is_of_web(0)(&cause)), "{in_model:?}");
+    let status = fixture.admin.handle(GetStatus).await.expect("the model exists");
+    let waiter = &status.applications["web"].units[&UnitName::new("web", 1)];
+    let (activity, lock_holder) =
+        (Activity::Action { id: next, name: "backup".to_owned() }, UnitName::new("web", 0));
+    let message =
+        StatusMessage::WaitingForHookLock { activity, running: running.clone(), holder: lock_holder };
+    assert_eq!((waiter.agent.current, &waiter.agent.message), (AgentStatus::Allocating, &message));
+    assert_eq!(waiter.activity, None, "it does not run yet");
     let holds = causes(&fixture, "web/0").await;
     let lock_waiters = vec![UnitName::new("web", 1)];
     let duty =

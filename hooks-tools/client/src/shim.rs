@@ -36,8 +36,8 @@ pub const LINE_BYTES_MAX: usize = 4096;
 pub const OUTPUT_BYTES_MAX: usize = 4 << 20;
 /// The amount of the end of output that is too long, in bytes: some 600 lines of a traceback.
 pub const OUTPUT_END_BYTES_MAX: usize = 64 << 10;
-/// The amount of each stream of an action that is kept unmodified, in bytes. The action's result contains the end of
-/// it.
+/// The amount of each stream of an action that is kept unmodified, in bytes. The action's result contains its
+/// beginning and its end.
 pub const STREAM_BYTES_MAX: usize = OUTPUT_BYTES_MAX;
 /// The interval between two attempts to write to a full disk, in milliseconds.
 pub const DISK_FULL_RETRY_MS: u32 = 500;

@@ -5,7 +5,9 @@
 use crate::documents::draft::Key;
 use crate::documents::key::{Kind, Model};
 use crate::terms::activity::Activity;
+use crate::terms::hook_name::HookName;
 use crate::terms::names::{UnitName, Uuid};
+use crate::unit::hook_log::{HookEnd, HookHandler};
 use crate::unit::writes::Level;
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +35,16 @@ pub enum LogSource {
     JujuLog,
     /// A program of the charm, by printing the line in this run, or the agent about the run.
     Run(Activity),
+    /// The agent, about a hook that has ended; the line has no text of its own.
+    HookEnd {
+        /// The hook.
+        hook: HookName,
+        /// The program that ran it; none if no program was started.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        handler: Option<HookHandler>,
+        /// How it has ended.
+        end: HookEnd,
+    },
     /// The controller: this many earlier lines were dropped, because the unit logs faster than old lines are deleted.
     DroppedLines(u64),
 }

@@ -8,6 +8,7 @@
 pub mod application;
 pub mod application_config;
 pub mod charm_revision;
+pub mod hook_lock;
 pub mod machine;
 pub mod model;
 pub mod model_config;

@@ -4,11 +4,12 @@ use crate::documents::attachment::attachment;
 use crate::documents::draft::{Reader, read};
 use crate::documents::prelude::{Model, ReplicaDoc, ReportNumber, UnitDoc};
 use crate::lifecycle::fake::is_fake;
+use crate::status::hook_lock;
 use crate::status::machine::{MachineAgentState, machine_agent};
-use crate::status::presence::PresenceReader;
+use crate::status::presence::{ExecutingRun, PresenceReader};
 use crate::terms::activity::Activity;
 use crate::terms::cause::Duty;
-use crate::terms::names::Uuid;
+use crate::terms::names::{UnitName, Uuid};
 use crate::terms::status::{AgentStatus, WorkloadStatus};
 use crate::terms::status_info::StatusInfo;
 use crate::terms::status_message::StatusMessage;
@@ -45,13 +46,26 @@ pub struct UnitStatuses {
     pub workload: StatusInfo<WorkloadStatus>,
     /// The status of the agent.
     pub agent: StatusInfo<AgentStatus>,
-    /// The run that the agent executes or will start next.
+    /// The run that the agent executes or will start next; none while it waits for the hook lock.
     pub activity: Option<Activity>,
 }
 
 impl UnitStatuses {
     fn new(workload: StatusInfo<WorkloadStatus>, agent: StatusInfo<AgentStatus>) -> UnitStatuses {
         UnitStatuses { workload, agent, activity: None }
+    }
+
+    /// A unit whose next run waits for the hook lock of its machine. It is neither idle nor executing, so that of Juju's
+    /// words it has the one of a unit that waits for what it runs on (spec/clients.md 3.4).
+    fn waiting(
+        workload: StatusInfo<WorkloadStatus>,
+        activity: Activity,
+        holder: UnitName,
+        running: ExecutingRun,
+    ) -> UnitStatuses {
+        let ExecutingRun { activity: running, since_ms, .. } = running;
+        let message = StatusMessage::WaitingForHookLock { activity, running, holder };
+        UnitStatuses::new(workload, StatusInfo::new(AgentStatus::Allocating, message, Some(since_ms)))
     }
 
     fn executing(
@@ -139,7 +153,14 @@ pub fn statuses(
         Some(next_act_in(&replica.local, view))
     });
     match act {
-        Some(Act::Start(run)) => UnitStatuses::executing(workload, Activity::from(&run.operation), since_ms),
+        Some(Act::Start(run)) => {
+            let activity = Activity::from(&run.operation);
+            let holder = hook_lock::holder(reader, model, presence, doc.machine);
+            match holder.filter(|_| run.operation.runs_charm()) {
+                Some((holder, running)) => UnitStatuses::waiting(workload, activity, holder, running),
+                None => UnitStatuses::executing(workload, activity, since_ms),
+            }
+        }
         // attached, but no run has completed yet: the agent downloads the charm
         None => UnitStatuses::new(
             workload,

@@ -86,6 +86,16 @@ impl FailureReason {
         FailureReason::Signal { signal, last_line: None }
     }
 
+    /// This failure without the last line that the hook printed.
+    #[must_use]
+    pub fn without_last_line(&self) -> FailureReason {
+        match self {
+            FailureReason::Exit { code, .. } => FailureReason::exit(*code),
+            FailureReason::Signal { signal, .. } => FailureReason::signal(*signal),
+            other => other.clone(),
+        }
+    }
+
     /// The failure of an operation whose writes were refused.
     pub fn refused(refusal: RefusalReason) -> FailureReason {
         FailureReason::Refused { refusal: Box::new(refusal) }

@@ -18,6 +18,7 @@ pub mod health;
 pub mod hook_name;
 pub mod leader_settings;
 pub mod life;
+pub mod log_module;
 pub mod member_version;
 pub mod names;
 pub mod operation;

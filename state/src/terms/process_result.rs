@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How a process has exited, and the end of what it printed.
+/// How a process has exited, and the beginning and the end of what it printed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProcessResult {

@@ -53,6 +53,15 @@ pub enum StatusMessage {
     // The agent of a unit.
     /// The agent runs this or is about to.
     Executing(Activity),
+    /// The agent runs this as soon as another unit of the machine has released the hook lock.
+    WaitingForHookLock {
+        /// What the unit runs next.
+        activity: Activity,
+        /// What the other unit runs.
+        running: Activity,
+        /// The other unit.
+        holder: UnitName,
+    },
     /// A hook failed.
     HookFailed {
         /// The hook.

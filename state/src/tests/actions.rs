@@ -42,7 +42,7 @@ fn an_activity_beyond_its_bound_is_refused() {
     let fields = serde_json::to_vec(&of_name(String::new())).expect("plain data").len();
     let mut report = |bytes: usize| {
         let activity = of_name("x".repeat(bytes - fields));
-        let none = ReportsOfRun { run: 1, reports: &[] };
+        let none = ReportsOfRun { run: 1, reports: &[], end: None };
         world.run(|draft, _| apply_report(draft, agent.session(), none, Some(&activity), 9))
     };
     assert!(report(ACTIVITY_BYTES_MAX).is_ok());
@@ -94,7 +94,7 @@ fn an_action_is_checked_enqueued_and_finished_once() {
         what: ReportContent::ActionLog(format!("line {number}")),
     };
     let run = agent.local.run + 1;
-    let reports = ReportsOfRun { run, reports: &[line(1)] };
+    let reports = ReportsOfRun { run, reports: &[line(1)], end: None };
     world.run(|draft, _| apply_report(draft, agent.session(), reports, None, 70)).expect("its session");
     assert_eq!(doc(&world, id).log, [ActionLogLine { report: 1, at_ms: 71, text: "line 1".to_owned() }]);
     let mut record = agent.record(Operation::Action { id, name: "backup".into() }, Outcome::Ok);
@@ -162,7 +162,7 @@ fn the_status_of_a_unit_is_the_same_before_and_after_its_actions() {
     for outcome in [Outcome::Ok, Outcome::Failed { reason: FailureReason::exit(1), retry: None }] {
         let id = enqueue(&mut world, doing.unit, "backup", json!({})).expect("it fits");
         let (run, activity) = (doing.local.run + 1, Activity::Action { id, name: "backup".into() });
-        let none = ReportsOfRun { run, reports: &[] };
+        let none = ReportsOfRun { run, reports: &[], end: None };
         world
             .run(|draft, _| apply_report(draft, agent.session(), none, Some(&activity), 9))
             .expect("its session");
@@ -265,8 +265,10 @@ fn a_late_report_of_another_action_does_not_start_an_action() {
     let second = enqueue(&mut world, unit, "backup", json!({})).expect("it fits");
     let session = agent.session();
     let report_started = |world: &mut World| {
-        let (none, activity) =
-            (ReportsOfRun { run, reports: &[] }, Activity::Action { id: first, name: "backup".into() });
+        let (none, activity) = (
+            ReportsOfRun { run, reports: &[], end: None },
+            Activity::Action { id: first, name: "backup".into() },
+        );
         world.run(|draft, _| apply_report(draft, session, none, Some(&activity), 60)).expect("its session");
     };
     report_started(&mut world);
@@ -291,7 +293,7 @@ fn the_largest_action_is_stored() {
             what: ReportContent::ActionLog(text()),
         };
         let reports: Vec<RunReport> = (1..60).map(line).collect();
-        let reports = ReportsOfRun { run: agent.local.run + 1, reports: &reports };
+        let reports = ReportsOfRun { run: agent.local.run + 1, reports: &reports, end: None };
         world
             .run(|draft, _| apply_report(draft, agent.session(), reports, None, 60))
             .expect("it always fits");

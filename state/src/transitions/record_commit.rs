@@ -13,7 +13,7 @@
 //! | scope entered | conditional | refused: the unit or the relation is not alive, the relation is suspended |
 //! | subordinate of an entered scope | conditional | refused: an earlier one still exists, the machine is full |
 //! | dead | conditional | refused: scopes or subordinates are left |
-//! | statuses, log lines, workload version | report | always stored; ordered by (run, call) |
+//! | statuses, log lines, workload version, the line about the end of a hook | report | always stored; ordered by (run, call) |
 //!
 //! A refusal refuses all writes of its record; its reports, its outcome and the answer are stored all the same.
 //! Called by the unit agent's handlers.
@@ -44,7 +44,7 @@ use crate::terms::refusal::write::WriteRefusal;
 use crate::terms::settings;
 use crate::terms::storage::{StorageDirective, StorageEvent};
 use crate::transitions::run_reports;
-use crate::transitions::run_reports::{LogLines, RefusedRecord, ReportsOfRun};
+use crate::transitions::run_reports::{LogLines, LoggedEnd, RefusedRecord, ReportsOfRun};
 use crate::unit::hook_context::{ALL_ENDPOINTS, BagWrites, Ports};
 use crate::unit::local::{Event, Local, Step};
 use crate::unit::record::{CommitOutcome, DroppedWrite, Outcome, Record};
@@ -118,7 +118,8 @@ pub fn commit(
         }
         (Some(_), _) => {}
     }
-    let reports = ReportsOfRun { run: record.run, reports: &record.reports };
+    let end = LoggedEnd::of(record, committed.refusal.as_ref());
+    let reports = ReportsOfRun { run: record.run, reports: &record.reports, end };
     committed.dropped.extend(run_reports::apply(draft, model, unit, &doc, reports, log_lines));
     run_reports::derive_statuses(draft, model, unit, record, &local);
 
@@ -206,7 +207,7 @@ pub fn apply_report(
     if is_record_applied(draft, model, unit, *run) {
         return Ok(Vec::new());
     }
-    let of_run = ReportsOfRun { run: *run, reports };
+    let of_run = ReportsOfRun { run: *run, reports, end: None };
     let dropped = run_reports::apply(draft, model, unit, &doc, of_run, log_lines);
     action::log(draft, model, unit, reports);
     if let Some(activity) = executing {

@@ -16,6 +16,7 @@ use crate::terms::refusal::RefusalReason;
 use crate::terms::status::{AgentStatus, WorkloadStatus};
 use crate::terms::status_message::StatusMessage;
 use crate::unit::hook_context::{Level, ReportContent};
+use crate::unit::hook_log::HookEnd;
 use crate::unit::local::{Episode, FollowUp, Local};
 use crate::unit::record::{DroppedWrite, Outcome, Record, RunReport};
 use serde_json::Value;
@@ -53,6 +54,11 @@ impl LogLines {
     pub const ALL: LogLines = LogLines::Stored { dropped_before: 0 };
 }
 
+/// Returns the number of log lines that a record can store.
+pub fn record_line_count(record: &Record) -> u64 {
+    log_line_count(&record.reports) + u64::from(record.hook_log.is_some())
+}
+
 /// Returns the number of log lines in these reports.
 pub fn log_line_count(reports: &[RunReport]) -> u64 {
     let is_line =
@@ -61,12 +67,37 @@ pub fn log_line_count(reports: &[RunReport]) -> u64 {
 }
 
 /// Reports of one run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ReportsOfRun<'a> {
     /// The number of the run.
     pub run: u64,
     /// The reports in the order of their calls.
     pub reports: &'a [RunReport],
+    /// What is logged about the end of the run.
+    pub end: Option<LoggedEnd>,
+}
+
+/// What is logged about the end of the run of a hook.
+#[derive(Clone, Debug)]
+pub struct LoggedEnd {
+    /// When the hook ended.
+    at_ms: i64,
+    /// The severity.
+    level: Level,
+    /// The hook and its end.
+    source: LogSource,
+}
+
+impl LoggedEnd {
+    /// What is logged about the end of a record; `refused` is why its writes were refused. None if it is below the level
+    /// of the model, or the record is not that of a hook that ran.
+    pub(crate) fn of(record: &Record, refused: Option<&RefusalReason>) -> Option<LoggedEnd> {
+        let (Operation::Hook(hook), Some(log)) = (&record.operation, record.hook_log) else { return None };
+        let end = HookEnd::of(&record.operation, &record.outcome, refused)?;
+        let (at_ms, level) = (record.at_ms, end.level());
+        let source = LogSource::HookEnd { hook: hook.name(), handler: log.handler, end };
+        (level >= log.lowest).then_some(LoggedEnd { at_ms, level, source })
+    }
 }
 
 /// A record that was refused as a whole.
@@ -90,19 +121,22 @@ pub(crate) fn apply(
     reports: ReportsOfRun,
     mut log_lines: LogLines,
 ) -> Vec<DroppedWrite> {
-    let ReportsOfRun { run, reports } = reports;
+    let ReportsOfRun { run, reports, end } = reports;
     let mut dropped = Vec::new();
-    for RunReport { number, at_ms, what } in reports {
-        let mut log = |source: LogSource, level: &Level, text: &str| {
+    let mut put_line =
+        |draft: &mut Draft, number: u32, at_ms: i64, source: LogSource, level: Level, text: &str| {
             let LogLines::Stored { dropped_before } = &mut log_lines else { return };
-            let line =
-                |source, level, text| LogDoc { at_ms: *at_ms, level, unit: doc.name.clone(), source, text };
+            let line = |source, level, text| LogDoc { at_ms, level, unit: doc.name.clone(), source, text };
             let lines = std::mem::take(dropped_before);
             if lines > 0 {
                 let dropped = line(LogSource::DroppedLines(lines), Level::Warning, String::new());
-                draft.put_once(&model.dropped_lines(unit, run, *number), &dropped);
+                draft.put_once(&model.dropped_lines(unit, run, number), &dropped);
             }
-            draft.put_once(&model.log(unit, run, *number), &line(source, *level, text.to_owned()));
+            draft.put_once(&model.log(unit, run, number), &line(source, level, text.to_owned()));
+        };
+    for RunReport { number, at_ms, what } in reports {
+        let mut log = |source: LogSource, level: &Level, text: &str| {
+            put_line(draft, *number, *at_ms, source, *level, text);
         };
         match what {
             ReportContent::Log { level, text } => log(LogSource::JujuLog, level, text),
@@ -133,6 +167,9 @@ pub(crate) fn apply(
             ReportContent::WorkloadVersion(version) => put_version(draft, model, unit, version),
             ReportContent::ActionLog(_) => {}
         }
+    }
+    if let Some(LoggedEnd { at_ms, level, source }) = end {
+        put_line(draft, AFTER_RUN, at_ms, source, level, "");
     }
     dropped
 }

@@ -5,6 +5,7 @@
 //! clock: `hook_context_builder` builds it, and the hook session lends it to the hook tools.
 
 pub use super::hook_relation::{HookRelation, OmittedBags};
+use super::logging_config::LoggingConfig;
 use super::secrets::HookSecret;
 pub use super::writes::{
     ALL_ENDPOINTS, ActionWrites, BagWrites, HOOK_DOCUMENTS_MAX, HOOK_WRITES_BYTES_MAX, HookWriteError, Level,
@@ -181,8 +182,9 @@ pub struct HookModel {
     pub kubernetes: bool,
     /// The proxy settings.
     pub proxies: Proxies,
-    /// The lowest level at which lines of the charm are stored.
-    pub log_level: Level,
+    /// The levels from which lines are stored.
+    #[serde(default, skip_serializing_if = "LoggingConfig::is_default")]
+    pub logging: LoggingConfig,
 }
 
 /// A workload status.

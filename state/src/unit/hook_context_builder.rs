@@ -119,7 +119,7 @@ pub fn build(local: &Local, view: &Snapshot, run: &Run, input: &ContextInput) ->
             uuid: view.model.uuid,
             kubernetes: false,
             proxies: view.model.proxies.clone(),
-            log_level: view.model.logging.level_of_charm(&view.unit.name),
+            logging: view.model.logging.clone(),
         },
         leader: input.is_leader,
         leader_settings: view.newest_leader_settings().values.clone(),

@@ -7,6 +7,7 @@
 
 mod apply;
 
+use super::hook_log::HookLog;
 use super::writes::{RunReport, Writes};
 use crate::terms::failure_reason::FailureReason;
 use crate::terms::hook_name::HookName;
@@ -180,6 +181,9 @@ pub struct Record {
     /// The reports that this record delivers, in the order of their calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reports: Vec<RunReport>,
+    /// What the debug log states about the end of a hook, besides the outcome; none if the hook did not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hook_log: Option<HookLog>,
     /// When the operation ended: the wall clock in milliseconds since 1970, for display only.
     pub at_ms: i64,
     /// The leadership generation in which the hook made its leader-only writes. The controller refuses them if
@@ -446,6 +450,7 @@ impl Local {
             episode: self.episode().map(|episode| episode.id),
             writes: Default::default(),
             reports: Vec::new(),
+            hook_log: None,
             at_ms,
             leader_generation: generation,
             reboot: None,

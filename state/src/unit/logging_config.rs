@@ -2,10 +2,9 @@
 //! `<root>=INFO;unit=DEBUG;unit.web/0=TRACE`.
 //!
 //! A logger matches the module of its name, and those whose names continue after a dot. The logger with the longest
-//! name that matches a module has its level. Lines of charms below the level are not stored (spec/clients.md 3.6); the controller's and the agents' own
-//! lines do not depend on it.
+//! name that matches a module has its level. Lines of charms and of hooks that ran below the level are not stored
+//! (spec/clients.md 3.6); the controller's and the agents' own logs do not depend on it.
 
-use crate::terms::names::UnitName;
 use crate::unit::writes::Level;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -48,10 +47,9 @@ impl LoggingConfig {
         self.0.is_empty()
     }
 
-    /// The lowest level at which lines of a unit's charm are stored: that of the module `unit.web/0.juju-log`.
-    pub fn level_of_charm(&self, unit: &UnitName) -> Level {
-        let module = format!("unit.{unit}.juju-log");
-        let mut prefix = module.as_str();
+    /// The lowest level at which lines of a module are stored. See [`log_module`](crate::terms::log_module).
+    pub fn level_of(&self, module: &str) -> Level {
+        let mut prefix = module;
         loop {
             if let Some(level) = self.0.get(prefix) {
                 return *level;
@@ -67,9 +65,18 @@ impl LoggingConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::terms::log_module::UNITER_OPERATION;
 
     fn level(text: &str) -> Level {
-        LoggingConfig::parse(text).expect("a valid setting").level_of_charm(&UnitName::new("web", 0))
+        LoggingConfig::parse(text).expect("a valid setting").level_of("unit.web/0.juju-log")
+    }
+
+    #[test]
+    fn lines_about_hooks_have_the_level_of_their_own_module() {
+        let level = |text| LoggingConfig::parse(text).expect("a valid setting").level_of(UNITER_OPERATION);
+        assert_eq!(level("unit=TRACE"), Level::Info);
+        assert_eq!(level("<root>=WARNING;juju.worker=DEBUG"), Level::Debug);
+        assert_eq!(level("juju.worker.uniter.operation=ERROR;juju=DEBUG"), Level::Error);
     }
 
     #[test]

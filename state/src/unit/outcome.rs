@@ -6,6 +6,7 @@
 
 use super::decision::Now;
 use super::hook_context::{Level, Reboot, ReportContent, Writes};
+use super::hook_log::{HookHandler, HookLog};
 use super::local::{Event, Local, Run, UnrecordedReport};
 use super::pending_operations::addresses;
 use super::record::{Outcome, REPORTS_MAX, Record, RunReport};
@@ -13,7 +14,7 @@ use super::retry;
 use super::snapshot::Snapshot;
 use crate::terms::activity::Activity;
 use crate::terms::failure_reason::FailureReason;
-use crate::terms::hook_name::HookName;
+use crate::terms::log_module::UNITER_OPERATION;
 use crate::terms::operation::{Hook, Operation};
 use crate::unit::pending_reports::PendingReports;
 use std::collections::BTreeSet;
@@ -79,6 +80,8 @@ impl RunExit {
 pub struct HookResult {
     /// How the program ended.
     pub exit: RunExit,
+    /// The program of the charm that was started; none if it was none.
+    pub handler: Option<HookHandler>,
     /// What the hook's tools wrote, which is applied only if the hook succeeded.
     pub writes: Writes,
     /// What the hook reported, in order: log lines, statuses and output. It takes effect even if the hook failed.
@@ -88,7 +91,7 @@ pub struct HookResult {
 impl HookResult {
     /// The result of a run that wrote and reported nothing.
     pub fn without_writes(exit: RunExit) -> HookResult {
-        HookResult { exit, writes: Writes::default(), reports: Vec::new() }
+        HookResult { exit, handler: None, writes: Writes::default(), reports: Vec::new() }
     }
 }
 
@@ -108,8 +111,6 @@ pub struct FinishedRun<'a> {
 /// The lines that an agent adds to the log of a run. Their English is in `api::text::log`.
 #[derive(Clone, Copy, Debug)]
 pub struct RunTexts {
-    /// About a hook that has failed for this reason.
-    pub failed_hook: fn(&HookName, &FailureReason) -> String,
     /// About this many earlier lines that the log lacks, in the run with this number.
     pub omitted_lines: fn(usize, u64) -> String,
 }
@@ -129,7 +130,8 @@ pub fn events(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Finished
 
 /// Returns the record of a run, or `None` if it was interrupted.
 pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: FinishedRun) -> Option<Record> {
-    let FinishedRun { run, result: HookResult { exit, writes, reports }, pending_reports, texts } = ended;
+    let FinishedRun { run, result: HookResult { exit, handler, writes, reports }, pending_reports, texts } =
+        ended;
     let operation = &run.operation;
     let runs_once = operation.runs_once();
     let last_line = last_stderr_line(&reports);
@@ -147,7 +149,6 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Finished
         RunExit::Signal(signal) => failed(FailureReason::signal(signal)),
         RunExit::Failed(reason) => failed(reason),
     };
-    let last_report = reports.last().map_or(0, |report| report.number);
     let mut record = local.record(operation.clone(), outcome, now.wall_ms);
     // a failed hook publishes only its reports; an action's results are sent even if it failed
     if record.outcome.advances() {
@@ -158,17 +159,17 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Finished
         record.writes.action = writes.action;
     }
     record.reports = bounded_reports(run, reports, pending_reports, texts, now);
-    if let (Outcome::Failed { reason, .. }, Operation::Hook(hook)) = (&mut record.outcome, &record.operation)
-    {
-        let text = (texts.failed_hook)(&hook.name(), reason);
-        let what = ReportContent::Output { run: Activity::from(operation), level: Level::Error, text };
-        // the log has the last line on stderr already; the reason includes it for status and `why`
-        if let FailureReason::Exit { last_line: known, .. } | FailureReason::Signal { last_line: known, .. } =
-            reason
+    if matches!(record.operation, Operation::Hook(_)) {
+        let logging = view.map(|view| view.model.logging.clone()).unwrap_or_default();
+        record.hook_log = Some(HookLog { handler, lowest: logging.level_of(UNITER_OPERATION) });
+        if let Outcome::Failed {
+            reason:
+                FailureReason::Exit { last_line: known, .. } | FailureReason::Signal { last_line: known, .. },
+            ..
+        } = &mut record.outcome
         {
             *known = last_line;
         }
-        record.reports.push(RunReport { number: last_report + 1, at_ms: now.wall_ms, what });
     }
     Some(record)
 }
@@ -212,8 +213,8 @@ fn last_stderr_line(reports: &[RunReport]) -> Option<String> {
 /// each kind and the newest lines, which show how the run ended.
 fn split_newest(reports: Vec<RunReport>) -> (Vec<RunReport>, Vec<RunReport>) {
     let mut kinds = BTreeSet::new();
-    // 5 reports are reserved: three statuses, the line with the failure, and the line with the number of omitted
-    // lines
+    // 5 reports are reserved: three statuses, the line about the end of the hook, and the line with the number of
+    // omitted lines
     let mut lines_left = REPORTS_MAX - 5;
     let (mut kept, mut unfit): (Vec<RunReport>, Vec<RunReport>) =
         reports.into_iter().rev().partition(|report| match &report.what {
@@ -248,6 +249,7 @@ fn refresh_addresses(local: &Local, view: Option<&Snapshot>, record: &mut Record
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::terms::hook_name::HookName;
     use crate::terms::names::{UnitName, Uuid};
     use crate::terms::start_reason::StartReason;
     use crate::terms::status::WorkloadStatus;
@@ -255,11 +257,7 @@ mod tests {
     use crate::unit::local::Event;
     use crate::unit::resolve::next;
 
-    const TEXTS: RunTexts = RunTexts { failed_hook, omitted_lines };
-
-    fn failed_hook(hook: &HookName, reason: &FailureReason) -> String {
-        format!("{hook}: {reason:?}")
-    }
+    const TEXTS: RunTexts = RunTexts { omitted_lines };
 
     fn omitted_lines(count: usize, run: u64) -> String {
         format!("{count} of {run}")
@@ -322,8 +320,7 @@ mod tests {
             ReportContent::Output { run, level, text }
         };
         let left_out = printed(Level::Warning, &omitted_lines(45, 7));
-        let why = printed(Level::Error, &failed_hook(&HookName::UpdateStatus, &FailureReason::exit(1)));
-        assert_eq!(about, [(0, &left_out), (101, &why)]);
+        assert_eq!(about, [(0, &left_out)]);
 
         pending_reports.acknowledge(45);
         assert_eq!(
@@ -355,7 +352,9 @@ mod tests {
         local.apply(&Event::Started(run.clone()));
         let writes = Writes { reboot: Some(Reboot::Now), ..Writes::default() };
         let pending_reports = PendingReports::default();
-        let result = HookResult { exit: RunExit::Signal(9), writes, reports: reports.clone() };
+        let reports_of = reports.clone();
+        let result =
+            HookResult { writes, reports: reports_of, ..HookResult::without_writes(RunExit::Signal(9)) };
         let ended = FinishedRun { run: &run, result, pending_reports: &pending_reports, texts: TEXTS };
         events(&local, None, &now, ended).iter().for_each(|event| local.apply(event));
         assert_eq!(local.unrecorded_reports, [UnrecordedReport { run: 1, reports }]);
@@ -371,8 +370,8 @@ mod tests {
         assert_eq!(send(&local), NextMessage::Commit(1));
     }
 
-    /// Returns the failure message and the logged line of a run that printed these lines on stderr.
-    fn reason(operation: Operation, exit: RunExit, stderr: &[&str]) -> (FailureReason, String) {
+    /// Returns the failure of a run that printed these lines on stderr.
+    fn reason(operation: Operation, exit: RunExit, stderr: &[&str]) -> FailureReason {
         let local = Local::new(Uuid(1), UnitName::new("web", 0));
         let now = Now { boot: "boot".to_owned(), since_boot_ms: 1, wall_ms: 5, ..Now::hypothetical() };
         let line = |text: &&str| RunReport {
@@ -399,33 +398,27 @@ mod tests {
             FinishedRun { run: &run, result, pending_reports: &PendingReports::default(), texts: TEXTS };
         let record = record(&local, None, &now, ended);
         let record = record.expect("it was not interrupted");
-        let logged = match record.reports.last().map(|report| &report.what) {
-            Some(ReportContent::Output { text, .. }) => text.clone(),
-            other => panic!("{other:?}"),
-        };
         let Outcome::Failed { reason, .. } = record.outcome else { panic!("{:?}", record.outcome) };
-        (reason, logged)
+        reason
     }
 
     #[test]
     fn the_reason_of_a_failed_hook_has_the_last_line_on_stderr() {
         let install = || Operation::Hook(Hook::Install);
         let exited = |lines: &[&str]| reason(install(), RunExit::Code(1), lines);
-        let logged = failed_hook(&HookName::Install, &FailureReason::exit(1));
-        let failure = |line: Option<&str>| {
-            (FailureReason::Exit { code: 1, last_line: line.map(str::to_owned) }, logged.clone())
-        };
+        let failure =
+            |line: Option<&str>| FailureReason::Exit { code: 1, last_line: line.map(str::to_owned) };
         assert_eq!(exited(&["Traceback:", "  No space. ", "", " "]), failure(Some("No space.")));
         assert_eq!(exited(&[]), failure(None));
         assert_eq!(exited(&[&"é".repeat(201)]), failure(Some(&"é".repeat(200))));
-        let killed = |lines: &[&str]| reason(install(), RunExit::Signal(9), lines).0;
+        let killed = |lines: &[&str]| reason(install(), RunExit::Signal(9), lines);
         assert_eq!(killed(&[]), FailureReason::signal(9));
         assert_eq!(killed(&["bye"]), FailureReason::Signal { signal: 9, last_line: Some("bye".to_owned()) });
-        let not_started = reason(install(), RunExit::Failed(FailureReason::CharmMissing), &["bye"]).0;
+        let not_started = reason(install(), RunExit::Failed(FailureReason::CharmMissing), &["bye"]);
         assert_eq!(not_started, FailureReason::CharmMissing, "the charm did not run");
         let backup = Operation::Action { id: 1, name: "backup".to_owned() };
         assert_eq!(
-            reason(backup, RunExit::Code(1), &["bye"]).0,
+            reason(backup, RunExit::Code(1), &["bye"]),
             FailureReason::exit(1),
             "clients match the message of an action"
         );

@@ -128,7 +128,9 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
             return action;
         }
     }
-    let timer = episode.retry.as_ref().filter(|_| !now.boot.is_empty());
+    // the setting decides now, not when the hook failed: a retry that was switched off is due again when it is on
+    let is_off = view.is_some_and(|view| view.model.hook_retries_max == Some(0));
+    let timer = episode.retry.as_ref().filter(|_| !now.boot.is_empty() && !is_off);
     let due = timer.map(|timer| due_ms(timer, view, now));
     if due.is_some_and(|due| due <= now.since_boot_ms) {
         if is_stale {
@@ -138,9 +140,9 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
         return again(reason, Some(episode.clone()));
     }
     let retry = match (due, &episode.retry) {
+        _ if is_off => Retry::Off,
         (Some(due), _) => Retry::At(wall_ms(due, now)),
         (None, Some(timer)) => Retry::After(timer.delay_ms),
-        (None, None) if view.is_some_and(|view| view.model.hook_retries_max == Some(0)) => Retry::Off,
         (None, None) => Retry::Exhausted,
     };
     let actor = match &episode.operation {
@@ -266,7 +268,8 @@ fn due_ms(timer: &Timer, view: Option<&Snapshot>, now: &Now) -> u64 {
     from.saturating_add(timer.delay_ms).saturating_sub(advanced_ms)
 }
 
-/// Returns when to retry `operation` if it fails now, or `None` if its retries are exhausted.
+/// Returns when to retry `operation` if it fails now, or `None` if its retries are exhausted. While retries are switched
+/// off the timer runs as well, so that the hook is retried when they are switched on again; [`after_failure`] decides.
 pub fn retry_after(
     local: &Local,
     view: Option<&Snapshot>,
@@ -276,6 +279,7 @@ pub fn retry_after(
     let same = local.episode().filter(|episode| episode.operation.is_same_as(operation));
     let failures = same.map_or(0, |episode| episode.failures).saturating_add(1);
     let max = view.map_or(Some(HOOK_RETRIES_DEFAULT), |view| view.model.hook_retries_max);
+    let max = max.map(|max| if max == 0 { HOOK_RETRIES_DEFAULT } else { max });
     if max.is_some_and(|max| failures > max) {
         return None;
     }

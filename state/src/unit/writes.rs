@@ -4,6 +4,7 @@
 //! ([`ReportContent`]: statuses and log lines) take effect immediately, even if the hook fails (spec/hook-tools.md
 //! 3). The limits guarantee that a record always fits into one transaction of the store.
 
+use super::middle_cut;
 use super::secrets::{SecretWrite, SecretWrites};
 use crate::terms::activity::Activity;
 use crate::terms::names::RelationNumber;
@@ -223,8 +224,9 @@ impl ReportContent {
         }
     }
 
-    /// Truncates a text longer than [`TEXT_BYTES_MAX`] and appends `mark` of the number of missing bytes.
-    pub fn truncated(mut self, mark: fn(usize) -> String) -> ReportContent {
+    /// Shortens a text longer than [`TEXT_BYTES_MAX`] to its beginning and its end, with `mark` of the number of missing
+    /// bytes between them.
+    pub fn shortened(mut self, mark: fn(usize) -> String) -> ReportContent {
         let text = match &mut self {
             ReportContent::UnitStatus { message, .. } | ReportContent::ApplicationStatus { message, .. } => {
                 message
@@ -232,13 +234,7 @@ impl ReportContent {
             ReportContent::Log { text, .. } | ReportContent::Output { text, .. } => text,
             ReportContent::ActionLog(text) | ReportContent::WorkloadVersion(text) => text,
         };
-        if text.len() > TEXT_BYTES_MAX {
-            let is_boundary = |at: &usize| text.is_char_boundary(*at);
-            let end = (0..=TEXT_BYTES_MAX).rev().find(is_boundary).unwrap_or(0);
-            let omitted_bytes = text.len() - end;
-            text.truncate(end);
-            text.push_str(&mark(omitted_bytes));
-        }
+        middle_cut::shorten(text, TEXT_BYTES_MAX, mark);
         self
     }
 }
@@ -324,12 +320,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_text_is_truncated_between_characters_and_states_the_missing_bytes() {
-        let long = ReportContent::ActionLog(format!("x{}", "é".repeat(TEXT_BYTES_MAX)));
-        let mark = |bytes: usize| format!("|{bytes}");
-        let ReportContent::ActionLog(text) = long.truncated(mark) else { panic!("the variant changed") };
-        assert!(text.ends_with("é|4098") && text.len() < TEXT_BYTES_MAX + 30, "{}", text.len());
+    fn a_long_text_keeps_its_beginning_and_its_end_and_states_the_missing_bytes() {
+        let text = format!("begin{}end", "x".repeat(20_000));
+        let mark = |bytes: usize| format!("|{bytes}|");
+        let long = ReportContent::Log { level: Level::Info, text };
+        let ReportContent::Log { text, .. } = long.shortened(mark) else { panic!("the variant changed") };
+        assert!(text.starts_with("begin") && text.contains("|15912|") && text.ends_with("end"), "{text}");
+        assert!(text.len() < TEXT_BYTES_MAX + 30, "{}", text.len());
         let short = ReportContent::WorkloadVersion("1.0".into());
-        assert_eq!(short.clone().truncated(mark), short);
+        assert_eq!(short.clone().shortened(mark), short);
     }
 }

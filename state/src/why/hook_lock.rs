@@ -1,28 +1,14 @@
-//! The holder of a machine's hook lock and the units that wait for it (spec/uniter.md B.5).
+//! The units that wait for a machine's hook lock (spec/uniter.md B.5). Its holder is in `status::hook_lock`.
 //!
-//! The lock itself is a file on the machine. The holder is inferred: on a machine whose hooks run one at a
-//! time, the unit that runs a hook holds the lock, and the units with a pending hook wait. `why` shows the result.
+//! Units with a pending hook wait while another unit of the machine runs one. `why` shows the result.
 
-use crate::documents::draft::{Reader, read, read_all};
-use crate::documents::prelude::{Model, last_id};
-use crate::lifecycle::model;
-use crate::status::presence::{ExecutingRun, PresenceReader};
+use crate::documents::draft::{Reader, read};
+use crate::documents::prelude::Model;
+use crate::status::hook_lock::{holder, units};
+use crate::status::presence::PresenceReader;
 use crate::status::unit::next_act;
 use crate::terms::names::{UnitName, Uuid};
 use crate::unit::resolve::Act;
-
-/// Returns the unit that holds the lock and its current run; none if the model runs hooks in parallel.
-pub fn holder(
-    reader: &dyn Reader,
-    model: Model,
-    presence: &dyn PresenceReader,
-    machine: Uuid,
-) -> Option<(UnitName, ExecutingRun)> {
-    units(reader, model, machine)
-        .into_iter()
-        .filter(|unit| !presence.is_lost(*unit))
-        .find_map(|unit| Some((read(reader, &model.unit(unit))?.name, presence.executing(unit)?)))
-}
 
 /// Returns the units whose pending hook waits for another unit's run.
 pub fn waiters(
@@ -43,14 +29,4 @@ pub fn waiters(
     };
     let waiting = units(reader, model, machine).into_iter().filter(is_waiting);
     waiting.filter_map(|unit| Some(read(reader, &model.unit(unit))?.name)).collect()
-}
-
-/// Returns the units of a machine that share its lock; none if the model runs hooks in parallel.
-fn units(reader: &dyn Reader, model: Model, machine: Uuid) -> Vec<Uuid> {
-    let config = read(reader, &model.model_config()).unwrap_or_default();
-    if model::is_parallel(&config) {
-        return Vec::new();
-    }
-    let units = read_all::<()>(reader, &model.machine_units(machine));
-    units.iter().filter_map(|(key, ())| last_id(key)).collect()
 }

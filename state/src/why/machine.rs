@@ -3,6 +3,7 @@
 use crate::documents::blockers::EntityId;
 use crate::documents::draft::{read, read_all};
 use crate::documents::effective_life;
+use crate::status::hook_lock::holder;
 use crate::status::machine::{MachineAgentState, machine_agent};
 use crate::terms::cause::{Actor, Cause, Duty, Entity, Silence};
 use crate::terms::life::Life;
@@ -53,7 +54,7 @@ pub(crate) fn obstructed_recalls(facts: &Facts<'_>, id: Uuid, name: &str) -> Vec
 
 fn machine_state(facts: &Facts<'_>, id: Uuid) -> EntityState {
     let units = read_all::<()>(facts.reader, &facts.model.machine_units(id)).len();
-    let held = hook_lock::holder(facts.reader, facts.model, facts.presence, id);
+    let held = holder(facts.reader, facts.model, facts.presence, id);
     let hook_lock = held.map(|(holder, executing)| HookLock {
         holder,
         running: executing.activity,

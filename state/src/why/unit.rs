@@ -7,6 +7,7 @@ use crate::documents::effective_life;
 use crate::documents::prelude::{UnitDoc, last_id};
 use crate::documents::refusal::Refusal;
 use crate::lifecycle::fake::is_fake;
+use crate::status::hook_lock::holder;
 use crate::status::presence::ExecutingRun;
 use crate::status::unit::{UnitStatuses, next_act, statuses};
 use crate::terms::activity::Activity;
@@ -166,7 +167,7 @@ fn next_operation_causes(
 /// Returns the cause for a pending run: it waits for the hook lock, or only for the agent.
 fn starting(facts: &Facts<'_>, id: Uuid, doc: &UnitDoc, run: Run, silent: bool) -> Cause {
     let activity = Activity::from(&run.operation);
-    let holder = hook_lock::holder(facts.reader, facts.model, facts.presence, doc.machine);
+    let holder = holder(facts.reader, facts.model, facts.presence, doc.machine);
     if let Some((holder, running)) = holder.filter(|_| run.operation.runs_charm()) {
         let ExecutingRun { activity: running, since_ms, .. } = running;
         let duty = Duty::ReleaseHookLock { activity, running, holder: holder.clone() };
@@ -182,7 +183,7 @@ fn starting(facts: &Facts<'_>, id: Uuid, doc: &UnitDoc, run: Run, silent: bool) 
 /// then the reboot itself.
 fn rebooting(facts: &Facts<'_>, doc: &UnitDoc, since_ms: Option<i64>) -> Vec<Cause> {
     let machine = machine_name(facts, doc);
-    let holder = hook_lock::holder(facts.reader, facts.model, facts.presence, doc.machine);
+    let holder = holder(facts.reader, facts.model, facts.presence, doc.machine);
     let delays = holder.map(|(holder, running)| {
         let duty = Duty::Finish {
             activity: running.activity,

@@ -160,7 +160,7 @@ impl SimCharms {
                     }
                     exit => exit,
                 };
-                return HookResult { exit, writes: context.writes, reports };
+                return HookResult { writes: context.writes, reports, ..HookResult::without_writes(exit) };
             }
             if context.writes.reboot == Some(Reboot::Now) {
                 self.kill_process();

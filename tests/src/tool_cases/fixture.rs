@@ -14,7 +14,7 @@ use state::terms::status::WorkloadStatus;
 use state::terms::storage::{StorageEvent, StorageId};
 use state::unit::hook_context::{
     ALL_ENDPOINTS, Address, CloudCredential, CloudSpec, Device, Goal, GoalState, GoalStatus, HookContext,
-    HookModel, HookRelation, HookResource, HookStorage, HookTrigger, Level, Network, OmittedBags, Ports,
+    HookModel, HookRelation, HookResource, HookStorage, HookTrigger, Network, OmittedBags, Ports,
     RunningAction, Status, Statuses, Writes,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -287,7 +287,7 @@ pub fn context(value: &Value) -> Result<HookContext, String> {
             uuid: fixture.model.uuid,
             kubernetes: fixture.model_type.as_deref() == Some("caas"),
             proxies: Default::default(),
-            log_level: Level::Info,
+            logging: Default::default(),
         },
         leader: fixture.leader,
         leader_settings: fixture.leader_settings,

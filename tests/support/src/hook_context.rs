@@ -7,7 +7,7 @@ use state::terms::hook_name::HookName;
 use state::terms::life::Life;
 use state::terms::names::{UnitName, Uuid};
 use state::unit::hook_context::{
-    GoalState, HookContext, HookModel, HookRelation, HookTrigger, Level, OmittedBags, Statuses, Writes,
+    GoalState, HookContext, HookModel, HookRelation, HookTrigger, OmittedBags, Statuses, Writes,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,7 +36,7 @@ pub fn context() -> HookContext {
             uuid: Uuid(1),
             kubernetes: false,
             proxies: Default::default(),
-            log_level: Level::Info,
+            logging: Default::default(),
         },
         leader: true,
         leader_settings: BTreeMap::new(),

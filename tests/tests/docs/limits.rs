@@ -278,6 +278,12 @@ const ROWS: &[(&str, &[Constant])] = &[
             ("hooks-tools/client/src/shim.rs", "OUTPUT_END_BYTES_MAX", Bytes),
         ],
     ),
+    ("lines of it in the debug log", &[("agent/src/hook_process/printed.rs", "OUTPUT_LINES_MAX", Count)]),
+    (
+        "each stream of a task in its result",
+        &[("agent/src/hook_process/printed.rs", "RESULT_BYTES_MAX", Bytes)],
+    ),
+    ("a line of `juju-log`", &[("state/src/unit/writes.rs", "TEXT_BYTES_MAX", Bytes)]),
     ("lines of it that `pintle dev` shows", &[("agent/src/follow_runs.rs", "OUTPUT_LINES_MAX", Count)]),
     (
         "what `show-run` prints",

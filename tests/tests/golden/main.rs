@@ -391,7 +391,11 @@ fn next_message(message: &StatusMessage) -> Option<StatusMessage> {
         StatusMessage::InstallingCharm => StatusMessage::StoppingCharm,
         StatusMessage::StoppingCharm => StatusMessage::RemovingCharm,
         StatusMessage::RemovingCharm => StatusMessage::Executing(Activity::hook(HookName::ConfigChanged)),
-        StatusMessage::Executing(_) => StatusMessage::HookFailed { hook: HookName::Install },
+        StatusMessage::Executing(activity) => {
+            let running = Activity::hook(HookName::Start);
+            StatusMessage::WaitingForHookLock { activity: activity.clone(), running, holder: unit }
+        }
+        StatusMessage::WaitingForHookLock { .. } => StatusMessage::HookFailed { hook: HookName::Install },
         StatusMessage::HookFailed { .. } => {
             let operation = Box::new(Operation::LeaveScope { relation: 3, uuid: Uuid(3) });
             StatusMessage::OperationFailed { operation, reason: FailureReason::Text("no disk".to_owned()) }

@@ -45,7 +45,7 @@ pub fn report(
     run: u64,
     reports: &[RunReport],
 ) -> Result<Vec<DroppedWrite>, Refusal> {
-    let reports = ReportsOfRun { run, reports };
+    let reports = ReportsOfRun { run, reports, end: None };
     world.run(|draft, _| apply_report(draft, agent.session(), reports, None, 9))
 }
 

@@ -7,6 +7,7 @@ use crate::documents::prelude::{
 use crate::lifecycle::leadership;
 use crate::terms::activity::Activity;
 use crate::terms::hook_name::HookName;
+use crate::terms::refusal::write::WriteRefusal;
 use crate::terms::status::{AgentStatus, WorkloadStatus};
 use crate::terms::status_message::StatusMessage;
 use crate::tests::commits::fixture::{apply_report, change, hook, log, of_charm, report, run_report, status};
@@ -14,6 +15,7 @@ use crate::tests::relations::pair;
 use crate::tests::*;
 use crate::transitions::run_reports::{LogLines, ReportsOfRun};
 use crate::unit::hook_context::{BagWrites, Level, ReportContent};
+use crate::unit::hook_log::{HookEnd, HookHandler, HookLog};
 use crate::unit::record::RunReport;
 
 #[test]
@@ -47,6 +49,43 @@ fn statuses_and_log_lines_are_stored_once_and_in_order() {
         (line.source, line.unit, line.level),
         (LogSource::JujuLog, UnitName::new("web", 0), Level::Info)
     );
+}
+
+/// The line about a hook is part of the transaction that stores its outcome (spec/clients.md 1.8).
+#[test]
+fn the_end_of_a_hook_is_logged_once_with_its_outcome() {
+    let mut world = World::new();
+    let (id, mut web, _db) = pair(&mut world);
+    let number = world.number(id);
+    let log = |lowest| Some(HookLog { handler: Some(HookHandler::Dispatch), lowest });
+    let mut commit = |outcome, hook_log, writes: BTreeMap<RelationNumber, BagWrites>| {
+        let mut record = web.record(Operation::Hook(Hook::UpdateStatus), outcome);
+        (record.hook_log, record.writes.bags) = (hook_log, writes);
+        let before = read_all::<LogDoc>(world.reader(), &MODEL.logs()).len();
+        let again = web.clone();
+        web.commit(&mut world, record.clone());
+        again.send(&mut world, &record).expect("the same record");
+        let lines = read_all::<LogDoc>(world.reader(), &MODEL.logs()).into_iter().skip(before);
+        lines.map(|(_, line)| (line.level, line.source)).collect::<Vec<_>>()
+    };
+    let line = |level, end| {
+        let (hook, handler) = (HookName::UpdateStatus, Some(HookHandler::Dispatch));
+        vec![(level, LogSource::HookEnd { hook, handler, end })]
+    };
+    let none = BTreeMap::new;
+    assert_eq!(commit(Outcome::Ok, log(Level::Info), none()), line(Level::Info, HookEnd::Ran));
+    assert_eq!(commit(Outcome::Missing, log(Level::Debug), none()), line(Level::Info, HookEnd::Missing));
+    assert_eq!(commit(Outcome::Ok, log(Level::Warning), none()), [], "below the level of the model");
+    assert_eq!(commit(Outcome::Skipped, log(Level::Info), none()), [], "it did not run");
+    let application = BagWrites { application: change("a", "1"), ..BagWrites::default() };
+    let refusal = WriteRefusal::NotLeader { unit: web0(), leader: None };
+    let refused = HookEnd::Failed(FailureReason::refused(refusal.into()));
+    let writes = BTreeMap::from([(number, application)]);
+    assert_eq!(commit(Outcome::Ok, log(Level::Error), writes), line(Level::Error, refused));
+    let reason = FailureReason::Exit { code: 1, last_line: Some("no space".to_owned()) };
+    let failed = HookEnd::Failed(FailureReason::exit(1));
+    let outcome = Outcome::Failed { reason, retry: None };
+    assert_eq!(commit(outcome, log(Level::Error), none()), line(Level::Error, failed));
 }
 
 /// Scenarios 149 and 151.
@@ -163,7 +202,7 @@ fn the_agent_sets_the_workload_status_until_the_charm_does() {
     assert_eq!(shown(&world, unit), (unknown.clone(), idle.clone()));
     let session = quiet.session();
     let started = |world: &mut World, run: u64, hook: HookName| {
-        let (none, activity) = (ReportsOfRun { run, reports: &[] }, Activity::hook(hook));
+        let (none, activity) = (ReportsOfRun { run, reports: &[], end: None }, Activity::hook(hook));
         world.run(|draft, _| apply_report(draft, session, none, Some(&activity), 9)).expect("its session");
     };
     let next = read(world.reader(), &MODEL.replica(unit)).expect("it has one").local.run + 1;

@@ -172,6 +172,7 @@ async fn run_first_hooks(controller: &std::sync::Arc<BenchController>) -> Uuid {
             reboot: None,
             resync_local: None,
             writes: Writes::default(),
+            hook_log: None,
             reports: Vec::new(),
             at_ms: 5,
         };

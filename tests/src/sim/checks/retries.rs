@@ -91,7 +91,9 @@ impl Retries {
             .take()
             .zip(self.faults_ended_ms)
             .map(|(due_ms, faults_ended_ms)| due_ms.max(faults_ended_ms));
-        if let Some(late_ms) = due_ms.and_then(|due_ms| self.now_ms.checked_sub(due_ms + LATE_MS)) {
+        let late_ms = due_ms.and_then(|due_ms| self.now_ms.checked_sub(due_ms + LATE_MS));
+        // a retry that was switched off for a time is late
+        if let Some(late_ms) = late_ms.filter(|_| !self.is_retry_limit_set) {
             let late_ms = late_ms + LATE_MS;
             return Some(format!("{folder}: the retry of {} starts {late_ms} ms late", run.operation));
         }

@@ -1,0 +1,162 @@
+//! What the program of a run has printed: the lines of the debug log, and the results of an action.
+//!
+//! The shim stores the output; its bounds are in `hook_client::shim`. In the output of a hook the contents of secrets
+//! are masked before anything else reads it. Called when a run has ended.
+
+use api::text::log::{OMITTED_OUTPUT, UNSTORED_OUTPUT, omitted_bytes, omitted_lines};
+use base64::prelude::{BASE64_STANDARD, Engine};
+use hook_client::shim;
+use host::file::{ignore_not_found, write_atomic_unsynced};
+use state::terms::activity::Activity;
+use state::terms::process_result::{ProcessResult, StreamOutput};
+use state::unit::hook_context::{Level, ReportContent};
+use state::unit::local::Run;
+use state::unit::middle_cut::shortened;
+use state::unit::outcome::RunExit;
+use state::unit::record::{REPORTS_MAX, RunReport};
+use state::unit::secret_mask::SecretMask;
+use std::fs;
+use std::path::Path;
+
+/// The number of last lines of a hook's output in its record: half of the reports that a record may hold.
+const OUTPUT_LINES_MAX: usize = 30;
+const _: () = assert!(OUTPUT_LINES_MAX == REPORTS_MAX / 2);
+/// The size of the beginning and the end of each stream of an action that are stored as a result: two streams leave most
+/// of a record's 1 MiB to the rest.
+const RESULT_BYTES_MAX: usize = 64 << 10;
+
+/// The exit code of an action's program and its output, byte for byte (spec/hook-tools.md 2.7); none if the program has
+/// no exit code.
+pub(super) fn process_result(run_folder: &Path, exit: &RunExit) -> Option<ProcessResult> {
+    let RunExit::Code(exit_code) = *exit else { return None };
+    let output = |stream| stream_output(fs::read(run_folder.join(stream)).unwrap_or_default());
+    Some(ProcessResult { exit_code, stdout: output(shim::STDOUT), stderr: output(shim::STDERR) })
+}
+
+/// What a program has printed to a stream, without the middle if it is long; none if it is empty.
+fn stream_output(mut printed: Vec<u8>) -> Option<StreamOutput> {
+    if printed.len() >= shim::STREAM_BYTES_MAX {
+        printed.extend(UNSTORED_OUTPUT.as_bytes());
+    }
+    let printed = shortened(&printed, RESULT_BYTES_MAX, omitted_bytes).unwrap_or(printed);
+    (!printed.is_empty()).then(|| match String::from_utf8(printed) {
+        Ok(text) => StreamOutput::Text(text),
+        Err(error) => StreamOutput::Base64(BASE64_STANDARD.encode(error.as_bytes())),
+    })
+}
+
+/// The output of a hook that has ended, in which the contents of secrets are masked. If it contains any, the file is written
+/// anew, or deleted if that fails.
+pub(super) fn masked_output(run_folder: &Path, secrets: &SecretMask) -> String {
+    let path = run_folder.join(shim::OUTPUT);
+    let printed = String::from_utf8_lossy(&fs::read(&path).unwrap_or_default()).into_owned();
+    let Some(masked) = secrets.masked(&printed) else { return printed };
+    if let Err(error) = write_atomic_unsynced(&path, masked.as_bytes()) {
+        tracing::error!("cannot mask the contents of secrets in {}: {error}", path.display());
+        delete_output(&path);
+    }
+    masked
+}
+
+/// Deletes the output of a hook in which the contents of secrets cannot be masked. Returns a line that says so.
+pub(super) fn omitted_output(run_folder: &Path) -> String {
+    delete_output(&run_folder.join(shim::OUTPUT));
+    let mut entry = [0; shim::ENTRY_BYTES_MAX];
+    String::from_utf8_lossy(shim::encode_entry(shim::STDERR, OMITTED_OUTPUT.as_bytes(), &mut entry))
+        .into_owned()
+}
+
+pub(super) fn delete_output(path: &Path) {
+    if let Err(error) = ignore_not_found(fs::remove_file(path)) {
+        tracing::error!("cannot delete {}, which contains secrets: {error}", path.display());
+    }
+}
+
+/// The output of the charm as log lines: stderr as warnings, stdout with the level DEBUG if the model stores it
+/// (spec/hook-tools.md 5.6). Beyond [`OUTPUT_LINES_MAX`] the oldest lines are left out, those of stdout first.
+pub(super) fn output_lines(text: &str, run: &Run, last_report: u32, lowest: Level) -> Vec<RunReport> {
+    let activity = Activity::from(&run.operation);
+    let decode = |entry| match shim::decode_entry(shim::STDERR, entry) {
+        Some(line) => Some((Level::Warning, line)),
+        None => shim::decode_entry(shim::STDOUT, entry)
+            .filter(|_| lowest <= Level::Debug)
+            .map(|line| (Level::Debug, line)),
+    };
+    let mut lines: Vec<(Level, &str)> = text.lines().filter_map(decode).collect();
+    let left_out = lines.len().saturating_sub(OUTPUT_LINES_MAX);
+    let mut excess = left_out;
+    for level in [Level::Debug, Level::Warning] {
+        lines.retain(|line| {
+            let is_left_out = excess > 0 && line.0 == level;
+            excess -= usize::from(is_left_out);
+            !is_left_out
+        });
+    }
+    let more = (left_out > 0).then(|| (Level::Warning, omitted_lines(left_out, run.number)));
+    let line = |((level, text), number): ((Level, String), u32)| RunReport {
+        number,
+        at_ms: crate::clock::wall_ms(),
+        what: ReportContent::Output { run: activity.clone(), level, text }.shortened(omitted_bytes),
+    };
+    let lines = lines.into_iter().map(|(level, text)| (level, text.to_owned()));
+    more.into_iter().chain(lines).zip(last_report + 1..).map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use state::terms::operation::{Hook, Operation};
+    use state::terms::start_reason::StartReason;
+
+    fn lines(text: &str, lowest: Level) -> Vec<(Level, String)> {
+        let run = Run {
+            number: 1,
+            operation: Operation::Hook(Hook::Install),
+            attempt: 1,
+            reason: StartReason::CharmInstalled,
+            position: None,
+            leader_generation: None,
+            episode: None,
+        };
+        let shown = |report: RunReport| match report.what {
+            ReportContent::Output { level, text, .. } => (level, text),
+            other => panic!("{other:?}"),
+        };
+        output_lines(text, &run, 0, lowest).into_iter().map(shown).collect()
+    }
+
+    #[test]
+    fn stdout_is_logged_if_the_model_stores_the_level_debug() {
+        let text = "stdout: one\nstderr: two\nstdout: three\n";
+        let line = |level, text: &str| (level, text.to_owned());
+        let two = line(Level::Warning, "two");
+        assert_eq!(lines(text, Level::Info), std::slice::from_ref(&two));
+        let all = [line(Level::Debug, "one"), two, line(Level::Debug, "three")];
+        assert_eq!(lines(text, Level::Debug), all);
+        assert_eq!(lines(text, Level::Trace), all);
+    }
+
+    #[test]
+    fn stdout_displaces_no_line_of_stderr() {
+        let text = format!("stderr: first\n{}", "stdout: x\n".repeat(OUTPUT_LINES_MAX));
+        let lines = lines(&text, Level::Debug);
+        assert_eq!(lines.len(), OUTPUT_LINES_MAX + 1, "one is the number of those that are left out");
+        assert_eq!(lines[1], (Level::Warning, "first".to_owned()));
+    }
+
+    #[test]
+    fn the_result_of_an_action_has_the_beginning_and_the_end_of_its_output() {
+        let printed = |bytes: usize| [b"HEAD".to_vec(), vec![b'x'; bytes], b"TAIL\n".to_vec()].concat();
+        let text = |printed| match stream_output(printed) {
+            Some(StreamOutput::Text(text)) => text,
+            other => panic!("{other:?}"),
+        };
+        let long = text(printed(3_000_000));
+        assert!(long.starts_with("HEADx") && long.ends_with("xTAIL\n"), "{} bytes", long.len());
+        assert!(long.len() < RESULT_BYTES_MAX + 100, "{} bytes", long.len());
+        assert_eq!(text(printed(10)), "HEADxxxxxxxxxxTAIL\n");
+        let endless = text(vec![b'x'; shim::STREAM_BYTES_MAX]);
+        assert!(endless.ends_with(UNSTORED_OUTPUT), "its end was not stored");
+        assert_eq!(stream_output(Vec::new()), None);
+    }
+}

@@ -1,0 +1,76 @@
+//! The order in which `pintle dev` shows the runs of a unit.
+
+#[path = "../../tests/support/src/hook_context.rs"]
+mod hook_context;
+
+use agent::folder::UnitFolder;
+use agent::follow_runs::{RunEvent, UnitRuns};
+use agent::journal::Journal;
+use hook_client::shim::OUTCOME;
+use hook_context::context;
+use state::terms::names::{UnitName, Uuid};
+use state::unit::local::Local;
+use std::fs;
+use std::time::UNIX_EPOCH;
+
+/// Creates the files of a run that has ended.
+fn ended_run(unit: &UnitFolder, number: u64) {
+    let folder = unit.root().join(format!("hooks/{number:06}-install"));
+    fs::create_dir_all(&folder).expect("it is the test's");
+    let run_file = serde_json::json!({
+        "operation": number.to_string(), "reason": "charm-installed", "position": null, "boot": "",
+        "context_digest": "", "context": context(),
+    });
+    fs::write(folder.join("context.yaml"), run_file.to_string()).expect("there is room");
+    fs::write(folder.join(OUTCOME), "exit 0\n").expect("there is room");
+}
+
+#[derive(Debug, PartialEq)]
+enum Shown {
+    Start(String),
+    End(String),
+}
+
+fn start(run: u64) -> Shown {
+    Shown::Start(run.to_string())
+}
+
+fn end(run: u64) -> Shown {
+    Shown::End(run.to_string())
+}
+
+fn shown(events: Vec<RunEvent>) -> Vec<Shown> {
+    let shown = |event| match event {
+        RunEvent::Started { operation, .. } => Shown::Start(operation),
+        RunEvent::Ended { operation, .. } => Shown::End(operation),
+        other => panic!("{other:?}"),
+    };
+    events.into_iter().map(shown).collect()
+}
+
+#[tokio::test]
+async fn the_end_of_a_run_is_shown_before_the_start_of_the_next_one() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let folder = UnitFolder::new(dir.path().to_path_buf());
+    let mut runs = UnitRuns::new(folder.clone(), UNIX_EPOCH);
+    ended_run(&folder, 1);
+    assert_eq!(shown(runs.poll().await), [start(1)]);
+    ended_run(&folder, 2);
+    assert_eq!(shown(runs.poll().await), [], "the end of run 1 is not stored");
+    let local = Local { run: 2, ..Local::new(Uuid(1), UnitName::new("web", 0)) };
+    Journal::open(folder.clone(), 0, &local, true).await.expect("there is room");
+    assert_eq!(shown(runs.poll().await), [end(1), start(2), end(2)]);
+}
+
+#[tokio::test]
+async fn a_state_that_cannot_be_read_does_not_end_the_display() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let folder = UnitFolder::new(dir.path().to_path_buf());
+    let mut runs = UnitRuns::new(folder.clone(), UNIX_EPOCH);
+    (1..=2).for_each(|number| ended_run(&folder, number));
+    let mut events = Vec::new();
+    for _ in 0..100 {
+        events.extend(shown(runs.poll().await));
+    }
+    assert_eq!(events, [start(1), start(2)]);
+}
