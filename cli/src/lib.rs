@@ -17,6 +17,7 @@ pub mod completion;
 pub mod data_dir;
 pub mod development;
 pub mod last_write;
+mod local_paths;
 pub mod machine_access;
 pub mod output;
 pub mod progress;

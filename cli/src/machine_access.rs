@@ -6,6 +6,7 @@
 
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
+use crate::local_paths;
 use crate::supervisor::provider::Instance;
 use api::machine_folder::CONTAINER_PID;
 use api::{Status, UnitChoice, UnitStatus};
@@ -174,6 +175,7 @@ impl MachineAccess {
                 let terminal = std::env::var("TERM").map(|term| format!("TERM={term}"));
                 let mut command = Command::new("nsenter");
                 command
+                command.env("PATH", local_paths::search_path(folder, std::env::var_os("PATH")));
                     .args([
                         "-t",
                         &pid.to_string(),
@@ -221,6 +223,9 @@ impl MachineAccess {
             (MachineAccess::Folder(_), _, None) => {
                 let shell = std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".to_owned());
                 self.command(&words(&[&shell]))
+            }
+            (MachineAccess::Folder(folder), _, Some(line)) => {
+                self.command(&words(&["sh", "-c", &local_paths::line(folder, line)]))
             }
         }
     }
