@@ -15,6 +15,7 @@ use host::process::Process;
 use host::shell;
 use state::terms::names::UnitName;
 use state::terms::refusal::EntityKind;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -143,6 +144,11 @@ impl MachineAccess {
             if machine.address.is_empty() {
                 return Err(not_running());
             }
+            // this host's own loopback address would lead to this host
+            if machine.address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback()) {
+                let text = format!("cannot reach machine {name}: it is part of the controller's host");
+                return Err(CommandError::new(text).hint("run the command there, or use: pintle exec"));
+            }
             let user = target.user.map_or(String::new(), |user| format!("{user}@"));
             return Ok(MachineAccess::Remote(format!("{user}{}", machine.address), options.to_vec()));
         }
@@ -169,13 +175,13 @@ impl MachineAccess {
             MachineAccess::Folder(folder) => {
                 let mut command = Command::new(&words[0]);
                 command.args(&words[1..]).current_dir(folder);
+                command.env("PATH", local_paths::search_path(folder, std::env::var_os("PATH")));
                 command
             }
             MachineAccess::Container(pid) => {
                 let terminal = std::env::var("TERM").map(|term| format!("TERM={term}"));
                 let mut command = Command::new("nsenter");
                 command
-                command.env("PATH", local_paths::search_path(folder, std::env::var_os("PATH")));
                     .args([
                         "-t",
                         &pid.to_string(),
@@ -218,14 +224,14 @@ impl MachineAccess {
                 self.command(&words(&["su", "--login", user, "--command", line]))
             }
             (MachineAccess::Container(_), Some(user), None) => self.command(&words(&["su", "--login", user])),
+            (MachineAccess::Folder(folder), _, Some(line)) => {
+                self.command(&words(&["sh", "-c", &local_paths::line(folder, line)]))
+            }
             (_, _, Some(line)) => self.command(&words(&["sh", "-c", line])),
             (MachineAccess::Container(_), None, None) => self.command(&words(&["bash", "--login"])),
             (MachineAccess::Folder(_), _, None) => {
                 let shell = std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".to_owned());
                 self.command(&words(&[&shell]))
-            }
-            (MachineAccess::Folder(folder), _, Some(line)) => {
-                self.command(&words(&["sh", "-c", &local_paths::line(folder, line)]))
             }
         }
     }
