@@ -139,6 +139,11 @@ fn jujud_script() -> String {
     )
 }
 
+/// Whether `/var/lib/juju` is the link to this machine's folder, and not a folder of Juju.
+pub fn is_provided(data: &Path) -> bool {
+    is_link_to(Path::new(JUJU_DIR), data)
+}
+
 fn is_link_to(link: &Path, data: &Path) -> bool {
     fs::read_link(link).is_ok_and(|target| target == data)
 }
@@ -184,11 +189,6 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_of_juju_is_left_alone_and_a_link_is_withdrawn() {
-        let lib = tempfile::tempdir().unwrap();
-        let (data, juju) = (lib.path().join("pintle"), lib.path().join("juju"));
-        create_link(&juju, &data).unwrap();
-    #[test]
     fn sudo_of_a_local_machine_runs_the_program_with_its_arguments() {
         let machine = tempfile::tempdir().unwrap();
         provide(machine.path(), "0").unwrap();
@@ -206,6 +206,11 @@ mod tests {
         assert_eq!(ended.code(), Some(7));
     }
 
+    #[test]
+    fn a_folder_of_juju_is_left_alone_and_a_link_is_withdrawn() {
+        let lib = tempfile::tempdir().unwrap();
+        let (data, juju) = (lib.path().join("pintle"), lib.path().join("juju"));
+        create_link(&juju, &data).unwrap();
         create_link(&juju, &data).unwrap();
         assert_eq!(fs::read_link(&juju).unwrap(), data);
         withdraw_link(&juju, &lib.path().join("other")).unwrap();

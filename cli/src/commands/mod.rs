@@ -63,6 +63,7 @@ pub mod show_status_log;
 pub mod show_task;
 pub mod show_unit;
 pub mod ssh;
+pub mod ssh_keys;
 pub mod status;
 pub mod storage;
 pub mod supervise;
@@ -306,6 +307,18 @@ pub enum Verb {
     /// Run the supervisor process of `up`
     #[command(hide = true)]
     Supervise(supervise::SuperviseArgs),
+    /// Add ssh keys, with which people log in to the machines of the model
+    #[command(
+        after_help = "Examples:\n  pintle add-ssh-key \"$(cat ~/.ssh/id_ed25519.pub)\"\n\nSee also: ssh-keys, \
+                            remove-ssh-key, ssh"
+    )]
+    AddSshKey(ssh_keys::AddSshKeyArgs),
+    /// Remove ssh keys of the model
+    #[command(after_help = "Examples:\n  pintle remove-ssh-key me@host\n\nSee also: ssh-keys, add-ssh-key")]
+    RemoveSshKey(ssh_keys::RemoveSshKeyArgs),
+    /// List the ssh keys of the model
+    #[command(visible_alias = "list-ssh-keys", after_help = "See also: add-ssh-key, remove-ssh-key")]
+    SshKeys(ssh_keys::SshKeysArgs),
     /// Any other word, with its arguments
     #[command(external_subcommand)]
     External(Vec<String>),

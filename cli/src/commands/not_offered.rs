@@ -7,18 +7,17 @@ const UP: &str = "`pintle up` starts a controller, and `pintle down` stops it";
 const LOCAL: &str = "charms are deployed from a path: pintle deploy ./CHARM";
 const MODELS: &str = "applications of one model are related: pintle integrate A B";
 const NETWORK: &str = "all machines are in one network, which the host provides";
-const KEYS: &str = "`pintle ssh` needs no key; a manually provisioned machine has its own ssh server";
+const KEYS: &str = "nothing is looked up in the network; `pintle add-ssh-key` adds a key that you have";
 const USERS: &str = "the user of the data folder is the only one";
 const BACKUP: &str = "stop Pintle and copy its data folder (docs/how-to/copy-or-restore.md)";
 
 /// Commands of Juju that are not supported: rejected with `not offered here` (spec/clients.md 3.2), and a hint that names
 /// what is used instead.
-pub const NOT_OFFERED: [(&str, &str); 62] = [
+pub const NOT_OFFERED: [(&str, &str); 58] = [
     ("add-cloud", UP),
     ("add-credential", UP),
     ("add-k8s", UP),
     ("add-space", NETWORK),
-    ("add-ssh-key", KEYS),
     ("add-user", USERS),
     ("autoload-credentials", UP),
     ("bind", NETWORK),
@@ -55,7 +54,6 @@ pub const NOT_OFFERED: [(&str, &str); 62] = [
     ("import-ssh-key", KEYS),
     ("info", LOCAL),
     ("kill-controller", "`pintle down` stops the controller; delete its data folder afterwards"),
-    ("list-ssh-keys", KEYS),
     ("login", USERS),
     ("logout", USERS),
     ("migrate", BACKUP),
@@ -66,14 +64,12 @@ pub const NOT_OFFERED: [(&str, &str); 62] = [
     ("reload-spaces", NETWORK),
     ("remove-offer", MODELS),
     ("remove-saas", MODELS),
-    ("remove-ssh-key", KEYS),
     ("remove-user", USERS),
     ("revoke", USERS),
     ("set-application-base", "`pintle deploy --base` chooses the base of new machines"),
     ("set-firewall-rule", NETWORK),
     ("show-cloud", UP),
     ("spaces", NETWORK),
-    ("ssh-keys", KEYS),
     ("subnets", NETWORK),
     ("upgrade-model", "stop Pintle, install the newer programs, and start it: pintle up"),
 ];
