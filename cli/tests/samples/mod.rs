@@ -309,6 +309,7 @@ pub fn sample_model() -> ModelInfo {
         state: ModelState::Available,
         controller: Uuid(8),
         created_ms: NOW_MS,
+        has_machines: true,
     }
 }
 
