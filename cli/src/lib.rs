@@ -27,4 +27,5 @@ pub mod running_hook;
 pub mod session;
 pub mod supervisor;
 pub mod terminal_escape;
+mod terminal_width;
 pub mod times;

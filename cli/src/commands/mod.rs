@@ -83,8 +83,9 @@ use crate::data_dir::DataDir;
 use crate::output::Output;
 use crate::session::{CommandSession, explain};
 use crate::supervisor::identity;
+use crate::terminal_width::{columns, fitted};
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 pub use dispatch::dispatch;
 
 /// Deploy, integrate and operate charms, and explain what they wait for.
@@ -103,7 +104,9 @@ impl Arguments {
     /// # Errors
     /// If an argument is invalid.
     pub fn from_process() -> Result<Arguments, CommandError> {
-        Arguments::try_parse().map_err(|error| match error.kind() {
+        let command = fitted(Arguments::command(), columns(std::io::stdout()));
+        let parsed = command.try_get_matches().and_then(|matches| Arguments::from_arg_matches(&matches));
+        parsed.map_err(|error| match error.kind() {
             ErrorKind::DisplayHelp
             | ErrorKind::DisplayVersion
             | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error.exit(),
@@ -304,9 +307,6 @@ pub enum Verb {
     SetConstraints(constraints::SetConstraintsArgs),
     /// Show the constraints of the machines of an application
     Constraints(constraints::ConstraintsArgs),
-    /// Run the supervisor process of `up`
-    #[command(hide = true)]
-    Supervise(supervise::SuperviseArgs),
     /// Add ssh keys, with which people log in to the machines of the model
     #[command(
         after_help = "Examples:\n  pintle add-ssh-key \"$(cat ~/.ssh/id_ed25519.pub)\"\n\nSee also: ssh-keys, \
@@ -319,6 +319,9 @@ pub enum Verb {
     /// List the ssh keys of the model
     #[command(visible_alias = "list-ssh-keys", after_help = "See also: add-ssh-key, remove-ssh-key")]
     SshKeys(ssh_keys::SshKeysArgs),
+    /// Run the supervisor process of `up`
+    #[command(hide = true)]
+    Supervise(supervise::SuperviseArgs),
     /// Any other word, with its arguments
     #[command(external_subcommand)]
     External(Vec<String>),
