@@ -24,6 +24,21 @@ const PROGRAMS_DIR: &str = "/usr/bin";
 /// The programs that run commands in the context of a unit; `juju-run` is the name up to Juju 2.9.
 pub const EXEC_NAMES: [&str; 2] = ["juju-exec", "juju-run"];
 
+/// Stands for `sudo` on a local machine, where a program of `pintle ssh` runs as the user of all its programs.
+const SUDO: &str = r#"#!/bin/sh
+# Provided by Pintle: the programs of this machine run as the user of "pintle up", and sudo changes nothing.
+while [ $# -gt 0 ]; do
+    case $1 in
+        --) shift; break ;;
+        -u|--user|-g|--group) shift; [ $# = 0 ] || shift ;;
+        -*) shift ;;
+        *) break ;;
+    esac
+done
+if [ $# = 0 ]; then exec "${SHELL:-/bin/sh}"; fi
+exec env "$@"
+"#;
+
 /// Provides the paths for the machine of this name in the folder `data`. May be repeated.
 ///
 /// # Errors
@@ -35,6 +50,11 @@ pub fn provide(data: &Path, machine: &str) -> Result<()> {
     write_script(&folder.join("jujud"), &jujud_script())?;
     write_exec_scripts(&tools, data)?;
     write_script(&data.join(AGENT_SCRIPT), &agent_script())?;
+    if data != Path::new(DATA_DIR) {
+        let stand_ins = tools.join("login");
+        public_dir(&stand_ins)?;
+        write_script(&stand_ins.join("sudo"), SUDO)?;
+    }
     if data == Path::new(DATA_DIR) {
         public_dir(data)?;
         create_link(Path::new(JUJU_DIR), data)?;
@@ -119,6 +139,11 @@ fn jujud_script() -> String {
     )
 }
 
+/// Whether `/var/lib/juju` is the link to this machine's folder, and not a folder of Juju.
+pub fn is_provided(data: &Path) -> bool {
+    is_link_to(Path::new(JUJU_DIR), data)
+}
+
 fn is_link_to(link: &Path, data: &Path) -> bool {
     fs::read_link(link).is_ok_and(|target| target == data)
 }
@@ -161,6 +186,24 @@ mod tests {
         assert_eq!(other.status.code(), Some(1));
         let refused = String::from_utf8(other.stderr).unwrap();
         assert!(refused.starts_with("ERROR jujud: ") && refused.contains("\"jujud version\""), "{refused}");
+    }
+
+    #[test]
+    fn sudo_of_a_local_machine_runs_the_program_with_its_arguments() {
+        let machine = tempfile::tempdir().unwrap();
+        provide(machine.path(), "0").unwrap();
+        let sudo = machine.path().join("tools/login/sudo");
+        for words in [
+            &["A=1", "printf", "%s|", "a b", "-u"][..],
+            &["-i", "printf", "%s|", "a b", "-u"],
+            &["-nE", "-u", "root", "--", "printf", "%s|", "a b", "-u"],
+            &["--user=root", "printf", "%s|", "a b", "-u"],
+        ] {
+            let ran = Command::new(&sudo).args(words).output().unwrap();
+            assert_eq!(String::from_utf8(ran.stdout).unwrap(), "a b|-u|", "{words:?}");
+        }
+        let ended = Command::new(&sudo).args(["sh", "-c", "exit 7"]).status().unwrap();
+        assert_eq!(ended.code(), Some(7));
     }
 
     #[test]

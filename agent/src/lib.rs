@@ -25,6 +25,7 @@
 mod skipped;
 
 pub mod arguments;
+mod authorized_keys;
 mod blocking;
 pub mod clock;
 pub mod config;

@@ -6,12 +6,14 @@
 //!
 //! Started by `pintle-agent machine`, and by the simulator.
 
+mod controller_answers;
 mod obstructed_recalls;
+mod ssh_keys;
 mod storage;
 
 use crate::fault;
 use crate::outage::{Channel, LINK_BACKOFF, LINK_RETRY_MAX_MS, Outage};
-use crate::ports::{Clock, Deployments, StorageHost};
+use crate::ports::{AuthorizedKeys, Clock, Deployments, StorageHost};
 use anyhow::Result;
 use api::error::{ApiError, ErrorCode};
 use api::{
@@ -19,10 +21,11 @@ use api::{
     ReportDiskUsage, ReportMachineDead, ReportObstructedRecalls, ReportPresence, ReportUninstalled,
     ReportUnitHealth, SetUnitToken, Stream, Watch, WatchMachine,
 };
+use controller_answers::{is_temporary, is_unfinished};
 use obstructed_recalls::ObstructedRecalls;
+use ssh_keys::SshKeysProgress;
 use state::machine::plan::{
     DeployStep, Evidence, MachineStep, confirmations, evidence, is_dying_and_empty, machine_step, plan,
-    shows_unfinished_agent,
 };
 use state::terms::health::UnitHealth;
 use state::terms::names::Uuid;
@@ -37,17 +40,6 @@ const DISK_USAGE_INTERVAL_MS: u64 = 30 * 60 * 1000;
 /// The upper bound of the random delay that is added to that pause, so that machines whose agents were started at the
 /// same time do not always report at the same time.
 const DISK_USAGE_JITTER_MS: u64 = 5 * 60 * 1000;
-
-/// Whether the controller was unreachable, or requests a later attempt.
-fn is_temporary(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<ApiError>().is_some_and(ApiError::is_transient)
-}
-
-/// Whether the controller refused to remove a unit because its agent has to run the last hooks.
-fn is_unfinished(error: &anyhow::Error) -> bool {
-    let reason = error.downcast_ref::<ApiError>().and_then(|error| error.reason.as_deref());
-    reason.is_some_and(shows_unfinished_agent)
-}
 
 /// The agent of one machine. See the module.
 pub struct MachineAgent<A, D, C> {
@@ -78,9 +70,10 @@ pub struct MachineAgent<A, D, C> {
     obstructed: RefCell<ObstructedRecalls>,
     /// What was done with the storage of the machine.
     storage: StorageProgress,
+    ssh_keys: SshKeysProgress,
 }
 
-impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAgent<A, D, C> {
+impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: Clock> MachineAgent<A, D, C> {
     /// An agent that has not started yet.
     pub fn new(api: A, deployments: D, clock: C) -> MachineAgent<A, D, C> {
         let (unfinished_units, units_with_token, logged_errors) = Default::default();
@@ -101,6 +94,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
             reported_health,
             obstructed: RefCell::new(ObstructedRecalls::new()),
             storage: StorageProgress::default(),
+            ssh_keys: SshKeysProgress::default(),
         }
     }
 
@@ -156,6 +150,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
     pub async fn uninstall_units(&self) -> Result<()> {
         self.deployments.stop_all().await?;
         self.deployments.release_all_storage().await?;
+        self.deployments.keep_ssh_keys(&[]).await?;
         for (unit, folder) in self.deployments.deployed()? {
             self.deployments.delete(unit, &folder).await?;
         }
@@ -201,6 +196,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost, C: Clock> MachineAge
             if let Some(view) = &view {
                 let (api, host, progress) = (&self.api, &self.deployments, &self.storage);
                 is_incomplete |= StorageExecutor { api, host, progress }.apply(view).await;
+                is_incomplete |= self.ssh_keys.apply(host, &view.ssh_keys).await;
             }
             self.report_health().await;
             self.report_obstructed_recalls().await;

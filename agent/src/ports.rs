@@ -11,6 +11,7 @@ use state::terms::health::{Fault, UnitHealth};
 use state::terms::names::{UnitName, Uuid};
 use state::terms::operation::CharmRef;
 use state::terms::settings::{Bag, BagChange};
+use state::terms::ssh_key::SshKey;
 use state::terms::storage::{MachineStorage, StorageId};
 use state::unit::hook_context::HookContext;
 use state::unit::local::{Event, Local, Run};
@@ -202,6 +203,12 @@ pub trait Deployments {
     fn quarantined_bytes(&self) -> impl Future<Output = u64>;
     /// Completes when a unit agent has ended or may be started again.
     fn changed(&self) -> impl Future<Output = ()>;
+}
+
+/// The file with the keys with which people log in to a machine.
+pub trait AuthorizedKeys {
+    /// Makes these keys the keys of the model in the file; the keys of other people stay.
+    fn keep_ssh_keys(&self, keys: &[SshKey]) -> impl Future<Output = anyhow::Result<()>>;
 }
 
 /// The storage of a machine. The machine agent may crash within each of these operations; its next start repeats the

@@ -4,7 +4,7 @@
 //!    started.
 //! 2. The agents and hooks of all units are stopped, in every folder below `agents/` and `quarantine/`, whether or not
 //!    its unit can be determined.
-//! 3. All storage is released: what is mounted outside of the folder, and the block devices. Services of charms may still
+//! 3. The ssh keys of the model leave `authorized_keys`. All storage is released: what is mounted outside of the folder, and the block devices. Services of charms may still
 //!    use it, so that a mount which is in use is detached.
 //! 4. The folders of the units are deleted (steps 2 to 5 are `MachineAgent::uninstall_units`).
 //! 5. The agent reports to the controller that it is uninstalled. For a manually provisioned machine the

@@ -6,16 +6,17 @@
 use crate::config;
 use crate::deployer::{Deployer, may_run};
 use crate::folder::UnitFolder;
-use crate::ports::{Deployments, StorageHost, UnitToken};
+use crate::ports::{AuthorizedKeys, Deployments, StorageHost, UnitToken};
 use crate::service::{self, AgentExit, EndedAgent};
 use crate::storage_pools::StoragePools;
-use crate::{blocking, clock, disk_usage, exit_code, fault, observation};
+use crate::{authorized_keys, blocking, clock, disk_usage, exit_code, fault, observation};
 use anyhow::Result;
 use api::text::fault::process_end;
 use host::restart::{EndedBy, Restarts};
 use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::health::{ProcessEnd, UnitAgentExit, UnitHealth};
 use state::terms::names::{UnitName, Uuid};
+use state::terms::ssh_key::SshKey;
 use state::terms::storage::{MachineStorage, StorageId};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -159,6 +160,12 @@ impl StorageHost for UnitSupervisor {
 
     async fn release_all_storage(&self) -> Result<()> {
         self.storage_pools().release_all_storage().await
+    }
+}
+
+impl AuthorizedKeys for UnitSupervisor {
+    async fn keep_ssh_keys(&self, keys: &[SshKey]) -> Result<()> {
+        authorized_keys::keep(self.deployer.machine_folder(), keys).await
     }
 }
 

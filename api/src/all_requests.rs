@@ -23,6 +23,7 @@ use crate::relations::RelationRequests;
 use crate::request::{Entry, Handle, InModel, Request, Visitor, Watch, WatchRequest};
 use crate::resources::ResourceRequests;
 use crate::secrets::SecretRequests;
+use crate::ssh_keys::SshKeyRequests;
 use crate::status::StatusRequests;
 use crate::storage::StorageRequests;
 use crate::unit_agent::UnitAgentRequests;
@@ -46,7 +47,7 @@ nouns! {
     UnitAgentRequests MachineAgentRequests AboutRequests DiskUsageRequests ChangeRequests ModelRequests ArchiveRequests
     ResourceRequests ApplicationRequests UnitRequests RelationRequests DryRunRequests StatusRequests LogRequests WhyRequests
     ActionRequests SecretRequests StorageRequests MachineRequests DevelopmentRequests ConstraintRequests
-    ProvisioningRequests
+    SshKeyRequests ProvisioningRequests
 }
 
 /// All requests, those of agents first.
@@ -83,7 +84,8 @@ ports! {
     /// The requests of a user, through the command-line client.
     UserPort: InModel, AboutRequests, DiskUsageRequests, ChangeRequests, ModelRequests, ArchiveRequests, ResourceRequests,
         ApplicationRequests, UnitRequests, RelationRequests, DryRunRequests, StatusRequests, LogRequests, WhyRequests,
-        ActionRequests, SecretRequests, StorageRequests, MachineRequests, DevelopmentRequests, ConstraintRequests;
+        ActionRequests, SecretRequests, StorageRequests, MachineRequests, DevelopmentRequests, ConstraintRequests,
+        SshKeyRequests;
     /// The requests of the provisioner.
     ProvisionerPort: InModel, ProvisioningRequests, Handle<ListModels>, Handle<GetModelConfig>, Handle<WaitForChange>;
 }

@@ -43,4 +43,9 @@ pub enum WriteWarning {
         /// The name of the setting.
         name: String,
     },
+    /// The model has the ssh key already.
+    DuplicateSshKey {
+        /// The fingerprint of the key.
+        fingerprint: String,
+    },
 }

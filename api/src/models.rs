@@ -86,6 +86,8 @@ pub struct ModelInfo {
     pub controller: Uuid,
     /// When the model was created.
     pub created_ms: i64,
+    /// Whether the model has machines.
+    pub has_machines: bool,
 }
 
 /// Creates a model. `AlreadyExists` if the name is taken.

@@ -6,6 +6,7 @@
 
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
+use crate::local_paths;
 use crate::supervisor::provider::Instance;
 use api::machine_folder::CONTAINER_PID;
 use api::{Status, UnitChoice, UnitStatus};
@@ -14,6 +15,7 @@ use host::process::Process;
 use host::shell;
 use state::terms::names::UnitName;
 use state::terms::refusal::EntityKind;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -142,6 +144,11 @@ impl MachineAccess {
             if machine.address.is_empty() {
                 return Err(not_running());
             }
+            // this host's own loopback address would lead to this host
+            if machine.address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback()) {
+                let text = format!("cannot reach machine {name}: it is part of the controller's host");
+                return Err(CommandError::new(text).hint("run the command there, or use: pintle exec"));
+            }
             let user = target.user.map_or(String::new(), |user| format!("{user}@"));
             return Ok(MachineAccess::Remote(format!("{user}{}", machine.address), options.to_vec()));
         }
@@ -168,6 +175,7 @@ impl MachineAccess {
             MachineAccess::Folder(folder) => {
                 let mut command = Command::new(&words[0]);
                 command.args(&words[1..]).current_dir(folder);
+                command.env("PATH", local_paths::search_path(folder, std::env::var_os("PATH")));
                 command
             }
             MachineAccess::Container(pid) => {
@@ -216,6 +224,9 @@ impl MachineAccess {
                 self.command(&words(&["su", "--login", user, "--command", line]))
             }
             (MachineAccess::Container(_), Some(user), None) => self.command(&words(&["su", "--login", user])),
+            (MachineAccess::Folder(folder), _, Some(line)) => {
+                self.command(&words(&["sh", "-c", &local_paths::line(folder, line)]))
+            }
             (_, _, Some(line)) => self.command(&words(&["sh", "-c", line])),
             (MachineAccess::Container(_), None, None) => self.command(&words(&["bash", "--login"])),
             (MachineAccess::Folder(_), _, None) => {

@@ -5,14 +5,12 @@
 
 use crate::output::Output;
 use crate::terminal_escape::safe_line;
+use crate::terminal_width::columns;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 /// Shortest time between two lines if stderr is not a terminal.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
-/// Most characters of a line on a terminal: a longer line would wrap, and a wrapped line is not rewritten.
-const COLUMNS_MAX: usize = 79;
-
 /// Shows the steps of one command.
 pub struct Progress<'a> {
     output: &'a Output,
@@ -34,7 +32,8 @@ impl<'a> Progress<'a> {
             first.make_ascii_uppercase();
         }
         if self.output.can_rewrite_lines() {
-            let line: String = step.chars().take(COLUMNS_MAX).collect();
+            // a longer line would wrap, and a wrapped line is not rewritten
+            let line: String = step.chars().take(usize::from(columns(std::io::stderr())) - 1).collect();
             self.output.rewrite_line(&line);
         } else if self.printed.get().is_none_or(|printed| printed.elapsed() >= LOG_INTERVAL) {
             self.output.print_remark(&format!("{step}\n"));

@@ -9,7 +9,7 @@ use cli::commands::Arguments;
 use cli::commands::Verb;
 use cli::commands::{
     actions, cancel_task, constraints, destroy_model, exec, operations, run, show_status_log, show_task,
-    status, switch,
+    ssh_keys, status, switch,
 };
 use cli::data_dir::DataDir;
 use samples::fake::FakeController;
@@ -40,6 +40,9 @@ async fn run_command(
         Verb::SetModelConstraints(args) => {
             constraints::set(None, constraints::parse(&args.constraints, session)?, session).await
         }
+        Verb::AddSshKey(args) => ssh_keys::add(&args, session).await,
+        Verb::RemoveSshKey(args) => ssh_keys::remove(&args, session).await,
+        Verb::SshKeys(args) => ssh_keys::list(&args, session).await,
         Verb::ModelConstraints(args) => constraints::show(None, args.format, session).await,
         Verb::ShowStatusLog(args) => show_status_log::run(&args, session).await,
         Verb::DestroyModel(args) => destroy_model::run(&args, session, dir.expect("a folder")).await,
@@ -396,4 +399,24 @@ async fn control_characters_of_a_charm_do_not_reach_a_terminal() {
     let session = FakeSession::new(task());
     run_command(&exec, &session, None).await.expect("it exits with 0");
     assert_eq!(session.printed().0, "a\tb\n\u{1b}]0;title\u{7}\n\u{9b}31m\n", "a pipe gets every byte");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn ssh_keys_are_listed_as_in_juju_and_a_duplicate_is_a_warning() {
+    let session = FakeSession::new(FakeController::default());
+    for words in [&["ssh-keys"][..], &["list-ssh-keys", "--full"]] {
+        run_command(words, &session, None).await.expect("shown");
+    }
+    let added =
+        run_command(&["add-ssh-key", "ssh-ed25519 AAAA me@host", "ssh-rsa BBBB"], &session, None).await;
+    assert_eq!(added, Ok(()));
+    let removed = run_command(&["remove-ssh-key", "27:d1", "you@host"], &session, None).await;
+    assert_eq!(removed, Ok(()));
+    let (printed, remarks) = session.printed();
+    compare("commands/ssh_keys.txt", &format!("{printed}{remarks}"));
+    let requests = [
+        "add ssh keys [\"ssh-ed25519 AAAA me@host\", \"ssh-rsa BBBB\"]",
+        "remove ssh keys [\"27:d1\", \"you@host\"]",
+    ];
+    assert_eq!(session.api.requests(), requests);
 }

@@ -15,6 +15,7 @@ use crate::presence::{Presence, PresenceSnapshot};
 use crate::status::StatusCaches;
 use crate::store::{self, RunError, Store, StoreError, unavailable};
 use crate::tokens;
+use crate::urgent_models::UrgentModels;
 use api::error::{ApiError, ErrorCode};
 use api::request::{Handle, InModel, Request, Watch, WatchRequest};
 use state::documents::draft::{Draft, Reader};
@@ -49,8 +50,8 @@ pub struct Controller<S, E> {
     pub(crate) log_growth: LogGrowth,
     /// What was computed for the last status of each model.
     pub(crate) status_caches: StatusCaches,
-    /// Wakes the janitor before its next regular sweep.
-    pub(crate) sweep: tokio::sync::Notify,
+    /// The models for which the janitor is woken before its next regular sweep.
+    pub(crate) urgent_models: UrgentModels,
 }
 
 /// One authenticated caller. It handles every request that the caller may send.
@@ -83,8 +84,8 @@ impl<S: Store, E: Environment> Controller<S, E> {
         let leases = Leases::new(now_ms);
         let presence = Arc::new(Presence::new(now_ms));
         let commit_times = Arc::new(CommitTimes::new(store.newest_revision(), environment.wall_ms()));
-        let (force_timers, log_growth, sweep) =
-            (Arc::default(), LogGrowth::default(), tokio::sync::Notify::new());
+        let (force_timers, log_growth, urgent_models) =
+            (Arc::default(), LogGrowth::default(), UrgentModels::default());
         Arc::new(Controller {
             store,
             environment,
@@ -97,7 +98,7 @@ impl<S: Store, E: Environment> Controller<S, E> {
             known_tokens: tokens::KnownTokens::default(),
             log_growth,
             status_caches: StatusCaches::default(),
-            sweep,
+            urgent_models,
         })
     }
 
@@ -180,8 +181,9 @@ impl<S: Store, E: Environment> Controller<S, E> {
     /// Counts the bytes of log lines that were committed of a message. Wakes the janitor if the debug log of the model
     /// has grown by too much since it was last measured.
     pub(crate) fn note_log_bytes(&self, grant: LogGrant, bytes: Option<u64>) {
+        let model = grant.model;
         if self.log_growth.record(grant, bytes) {
-            self.sweep.notify_one();
+            self.urgent_models.add(model.0);
         }
     }
 
@@ -191,7 +193,7 @@ impl<S: Store, E: Environment> Controller<S, E> {
         self.presence.forget(machine);
         let destroyed = self.read(move |reader| reader.get(model.model_destruction().text()).is_some()).await;
         if destroyed {
-            self.sweep.notify_one();
+            self.urgent_models.add(model.0);
         }
     }
 
@@ -226,7 +228,7 @@ impl<S: Store, E: Environment> Controller<S, E> {
 
     /// Waits until a request has notified the janitor, at most until `until_ms` on the monotonic clock.
     pub async fn wait_for_sweep(&self, until_ms: u64) {
-        let mut notified = pin!(self.sweep.notified());
+        let mut notified = pin!(self.urgent_models.added());
         let mut timeout = pin!(self.environment.sleep_until(until_ms));
         std::future::poll_fn(move |context| {
             if notified.as_mut().poll(context).is_ready() {

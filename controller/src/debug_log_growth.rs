@@ -48,7 +48,8 @@ struct UnitGrowth {
 /// What was decided about the log lines of a message of a unit.
 #[derive(Clone, Copy)]
 pub(crate) struct LogGrant {
-    model: Model,
+    /// The model of the unit.
+    pub model: Model,
     unit: Uuid,
     /// Whether they are stored.
     pub lines: LogLines,

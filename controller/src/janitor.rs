@@ -6,7 +6,8 @@
 //! (`archives`), tombstones (`tombstones`; design 5) and tokens of removed machines (`retired_tokens`). A batch that fails does not
 //! stop the others; the next sweep repeats it. A document that is damaged on disk fails only the batches that need it.
 //!
-//! `program` runs one sweep every [`SWEEP_INTERVAL_MS`], and one at once when a request notifies it.
+//! `program` runs one sweep every [`SWEEP_INTERVAL_MS`]. A model that a request has changed is swept at once, and during a
+//! sweep before the next model (`urgent_models`): how long a destruction takes does not depend on the number of models.
 
 mod archives;
 mod batch;
@@ -55,6 +56,9 @@ pub const SWEEP_INTERVAL_MS: u64 = 10_000;
 /// and an operator waits for the end of the model, which should take less than 5 s.
 const FORCED_DESTRUCTION_INTERVAL_MS: u64 = 1_000;
 
+/// How often one model is swept before the other urgent ones have their turn: an empty model is removed in four rounds.
+const URGENT_ROUNDS_MAX: usize = 8;
+
 /// Limits that the simulator lowers, so that its runs reach them.
 #[derive(Clone, Copy)]
 pub struct JanitorLimits {
@@ -93,8 +97,8 @@ pub struct Janitor {
     units_after: BTreeMap<Uuid, String>,
     /// The last agent that was looked up.
     agents_after: Option<Uuid>,
-    /// Whether the last sweep found a model that is being destroyed with force.
-    destroys_by_force: bool,
+    /// The models that are being destroyed with force.
+    destroyed_by_force: BTreeSet<Uuid>,
 }
 
 impl Janitor {
@@ -103,9 +107,9 @@ impl Janitor {
         Janitor { limits, ..Janitor::default() }
     }
 
-    /// The pause until the next sweep.
+    /// The pause until the next sweep, of urgent models or of all.
     pub fn interval_ms(&self) -> u64 {
-        if self.destroys_by_force { FORCED_DESTRUCTION_INTERVAL_MS } else { SWEEP_INTERVAL_MS }
+        if !self.destroyed_by_force.is_empty() { FORCED_DESTRUCTION_INTERVAL_MS } else { SWEEP_INTERVAL_MS }
     }
 
     /// Runs one sweep over all models, with batches of bounded size. Returns true if there is more to do now. An error
@@ -114,6 +118,8 @@ impl Janitor {
         &mut self,
         controller: &Controller<S, E>,
     ) -> Result<bool, ApiError> {
+        // a model that is added from now on may be one that was swept already
+        controller.urgent_models.take();
         let (models, damaged) = controller
             .store
             .read_available(|reader| read_all::<Uuid>(reader, &GLOBAL.prefix(Kind::ModelName)))
@@ -135,32 +141,82 @@ impl Janitor {
         more |= tombstones::sweep(controller, GLOBAL, tombstones, self.limits.tombstones_max).await?;
         let (retired_tokens, tokens_max) = (&mut self.retired_tokens, self.limits.retired_tokens_max);
         more |= retired_tokens::sweep(controller, retired_tokens, tokens_max).await?;
-        self.destroys_by_force = false;
         for id in model_ids {
-            let model = Model(id);
-            more |= cleanup_batch(controller, model).await?;
-            more |= destroy_model_batch(controller, model).await?;
-            start_budget_timers(controller, model, self.units_after.entry(id).or_default()).await?;
-            let destruction =
-                controller.read_available(move |reader| read(reader, &model.model_destruction())).await;
-            let destroyed_by_force = destruction.is_some_and(|destruction| destruction.force != Force::No);
-            self.destroys_by_force |= destroyed_by_force;
-            let forced = self.forced_after.entry(id).or_default();
-            more |= force_batches(controller, model, destroyed_by_force, forced).await?;
-            let tombstones = self.tombstones.entry(id).or_default();
-            more |= tombstones::sweep(controller, model, tombstones, self.limits.tombstones_max).await?;
-            more |= end_fake_units(controller, model).await?;
-            more |= secrets::mark_due(controller, model).await?;
-            more |= secrets::seal_again(controller, model, self.sealed_after.entry(id).or_default()).await?;
-            more |= logs::sweep(controller, model, self.logs.entry(id).or_default()).await?;
-            more |= delete_expired_actions(controller, model, self.actions.entry(id).or_default()).await?;
+            more |= self.sweep_model(controller, id).await?;
+            more |= self.sweep_changed(controller).await?;
         }
+        Ok(more)
+    }
+
+    /// Sweeps the models that requests have changed, those that are being destroyed with force, and what is left of removed
+    /// ones. Returns true if there is more to do now.
+    ///
+    /// # Errors
+    /// As [`Janitor::sweep`].
+    pub async fn sweep_urgent<S: Store, E: Environment>(
+        &mut self,
+        controller: &Controller<S, E>,
+    ) -> Result<bool, ApiError> {
+        let mut more = self.sweep_changed(controller).await?;
+        for id in self.destroyed_by_force.clone() {
+            more |= self.sweep_model(controller, id).await?;
+        }
+        Ok(cleanup_batch(controller, GLOBAL).await? || more)
+    }
+
+    /// Sweeps the models that requests have changed. Returns true if there is more to do in one of them.
+    async fn sweep_changed<S: Store, E: Environment>(
+        &mut self,
+        controller: &Controller<S, E>,
+    ) -> Result<bool, ApiError> {
+        let mut has_more = false;
+        for id in controller.urgent_models.take() {
+            let mut rounds = 0;
+            while self.sweep_model(controller, id).await? {
+                rounds += 1;
+                if rounds == URGENT_ROUNDS_MAX {
+                    controller.urgent_models.add(id);
+                    has_more = true;
+                    break;
+                }
+            }
+        }
+        Ok(has_more)
+    }
+
+    /// Runs one sweep over one model. Returns true if there is more to do now.
+    async fn sweep_model<S: Store, E: Environment>(
+        &mut self,
+        controller: &Controller<S, E>,
+        id: Uuid,
+    ) -> Result<bool, ApiError> {
+        let (model, mut more) = (Model(id), false);
+        more |= cleanup_batch(controller, model).await?;
+        more |= destroy_model_batch(controller, model).await?;
+        start_budget_timers(controller, model, self.units_after.entry(id).or_default()).await?;
+        let destruction =
+            controller.read_available(move |reader| read(reader, &model.model_destruction())).await;
+        let destroyed_by_force = destruction.is_some_and(|destruction| destruction.force != Force::No);
+        match destroyed_by_force {
+            true => drop(self.destroyed_by_force.insert(id)),
+            false => drop(self.destroyed_by_force.remove(&id)),
+        }
+        let forced = self.forced_after.entry(id).or_default();
+        more |= force_batches(controller, model, destroyed_by_force, forced).await?;
+        let tombstones = self.tombstones.entry(id).or_default();
+        more |= tombstones::sweep(controller, model, tombstones, self.limits.tombstones_max).await?;
+        more |= end_fake_units(controller, model).await?;
+        more |= secrets::mark_due(controller, model).await?;
+        more |= secrets::seal_again(controller, model, self.sealed_after.entry(id).or_default()).await?;
+        more |= logs::sweep(controller, model, self.logs.entry(id).or_default()).await?;
+        more |= delete_expired_actions(controller, model, self.actions.entry(id).or_default()).await?;
         Ok(more)
     }
 
     fn forget_removed_models(&mut self, models: &BTreeSet<Uuid>) {
         self.logs.retain(|id, _| models.contains(id));
         self.actions.retain(|id, _| models.contains(id));
+        self.destroyed_by_force.retain(|id| models.contains(id));
         self.tombstones.retain(|id, _| *id == GLOBAL.0 || models.contains(id));
         for after in [&mut self.forced_after, &mut self.sealed_after, &mut self.units_after] {
             after.retain(|id, _| models.contains(id));

@@ -36,6 +36,7 @@ pub mod server;
 pub mod status;
 pub mod store;
 pub mod tokens;
+mod urgent_models;
 pub mod watches;
 pub mod why;
 

@@ -190,11 +190,20 @@ async fn follow_log_level(file: PathBuf, log_filter: LogFilter, mut hangup: Sign
 
 async fn run_janitor(controller: Arc<Controller<Sqlite, HostEnvironment>>) {
     let mut janitor = janitor::Janitor::default();
+    let mut next_ms = 0;
     loop {
+        let now_ms = controller.environment.monotonic_ms();
         // An error is not handled here: the next sweep repeats what failed.
-        if !matches!(janitor.sweep(&controller).await, Ok(true)) {
-            let next = controller.environment.monotonic_ms() + janitor.interval_ms();
-            controller.wait_for_sweep(next).await;
+        let more = match now_ms >= next_ms {
+            true => {
+                let more = janitor.sweep(&controller).await;
+                next_ms = if matches!(more, Ok(true)) { now_ms } else { now_ms + janitor::SWEEP_INTERVAL_MS };
+                more
+            }
+            false => janitor.sweep_urgent(&controller).await,
+        };
+        if !matches!(more, Ok(true)) {
+            controller.wait_for_sweep(next_ms.min(now_ms + janitor.interval_ms())).await;
         }
     }
 }

@@ -4,8 +4,8 @@ mod support;
 
 use api::error::ErrorCode;
 use api::{
-    AddMachines, CreateModel, Deploy, DestroyModel, Ends, Force, GetStatus, GetWhy, Handle, Integrate,
-    ListMachines, ListModels, RemoveDeadMachine,
+    AddMachines, CreateModel, Deploy, DestroyModel, Ends, Force, GetStatus, GetWhy, Handle, InModel,
+    Integrate, ListMachines, ListModels, RemoveDeadMachine,
 };
 use controller::janitor::Janitor;
 use state::documents::draft::read;
@@ -131,4 +131,36 @@ async fn removing_the_last_machine_wakes_the_janitor() {
     }
     sweep(&fixture).await;
     assert_eq!(fixture.admin.handle(ListModels).await.expect("none is left"), []);
+}
+
+/// The work between the request and the end of an empty model. A regular sweep works on every model.
+#[tokio::test]
+async fn the_work_to_destroy_a_model_does_not_depend_on_the_number_of_other_models() {
+    let fixture = Fixture::in_memory().await;
+    let mut janitor = Janitor::default();
+    let mut created = 0;
+    let mut snapshots_with = async |models: usize| {
+        while created < models {
+            let create = CreateModel { name: format!("other-{created}"), ..CreateModel::default() };
+            fixture.admin.handle(create).await.expect("a new name");
+            created += 1;
+        }
+        let ended = CreateModel { name: "ended".to_owned(), ..CreateModel::default() };
+        let ended = fixture.admin.handle(ended).await.expect("a new name");
+        let in_ended = fixture.admin.in_model(&ended.uuid.to_string());
+        in_ended.handle(DestroyModel::default()).await.expect("accepted");
+        let before = fixture.controller.store.snapshots();
+        while janitor.sweep_urgent(&fixture.controller).await.expect("the sweep succeeds") {}
+        let taken = fixture.controller.store.snapshots() - before;
+        let left = in_ended.handle(GetStatus).await.expect_err("it was removed");
+        assert_eq!(left.code, ErrorCode::NotFound);
+        let rest = fixture.controller.read(move |reader| {
+            let prefix = format!("{}/", ended.uuid);
+            reader.scan(&prefix, "", 10).into_iter().map(|stored| stored.key).collect::<Vec<_>>()
+        });
+        assert_eq!(rest.await, Vec::<String>::new(), "also its leftovers");
+        taken
+    };
+    let alone = snapshots_with(0).await;
+    assert_eq!(snapshots_with(40).await, alone);
 }

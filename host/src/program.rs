@@ -108,6 +108,16 @@ impl ProgramError {
         matches!(self.reason, Failure::TimedOut(_))
     }
 
+    /// The error without the program and its arguments, for a program whose arguments are a script.
+    pub fn without_arguments(&self) -> String {
+        let stderr = if self.stderr.is_empty() { String::new() } else { format!(": {}", self.stderr) };
+        match &self.reason {
+            Failure::Start(error) => error.to_string(),
+            Failure::Exit(status) => format!("{status}{stderr}"),
+            Failure::TimedOut(limit) => format!("no end within {} s{stderr}", limit.as_secs()),
+        }
+    }
+
     /// The exit code with which the program reported a failure. None if it did not end by itself.
     pub fn exit_code(&self) -> Option<i32> {
         match &self.reason {

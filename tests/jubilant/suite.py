@@ -1,15 +1,56 @@
 #!/usr/bin/env python3
-"""What a test suite of a charm does, with jubilant unchanged and our program under the name `juju` on the PATH.
+"""What a test suite of a charm does, with jubilant unchanged and our program under the name `juju` on the PATH: every
+method of `jubilant.Juju`. Those that Pintle does not offer are refused by name.
+
+A thread reads the status 200 times at random moments of the suite, with jubilant's parser.
 
     suite.py SAMPLES    the folder of the sample charms; the model `dev` of a running controller is empty
 """
 
+import json
 import pathlib
+import random
+import shutil
 import sys
+import tempfile
+import threading
+import time
 
 import jubilant
+from jubilant import statustypes
 
 SAMPLES = pathlib.Path(sys.argv[1])
+STATUSES = 200
+DELAY = 0.1
+# `wait` returns at the third status in a row that is right, and sleeps between two
+WAIT_MIN = 2 * DELAY
+KEY = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOS7xlIjyC3OfoK8Bxez7x/enitRUWt72fL6o+iQHsUQ'
+waits = []
+
+
+def wait(juju, ready, error=None):
+    waits.append(WAIT_MIN)
+    return juju.wait(ready, error=error, delay=DELAY, timeout=60)
+
+
+class Reader(threading.Thread):
+    """Parses the status of the model at random moments."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.parsed, self.errors = 0, []
+
+    def run(self):
+        juju = jubilant.Juju(model='dev')
+        while self.parsed < STATUSES:
+            try:
+                text = juju.cli('status', '--format', 'json', '--no-settle')
+                statustypes.Status._from_dict(json.loads(text))
+            except Exception as error:  # whatever it is, the suite must fail
+                self.errors.append(f'{error!r} {getattr(error, "stderr", "")}')
+                return
+            self.parsed += 1
+            time.sleep(random.uniform(0, 0.2))
 
 
 def refused(kind, words, call):
@@ -23,11 +64,10 @@ def refused(kind, words, call):
 
 
 def settled(juju, *apps):
-    return juju.wait(
+    return wait(
+        juju,
         lambda status: jubilant.all_active(status, *apps) and jubilant.all_agents_idle(status, *apps),
         error=jubilant.any_error,
-        delay=0.1,
-        timeout=60,
     )
 
 
@@ -35,8 +75,54 @@ def message(status, unit):
     return status.apps[unit.split('/')[0]].units[unit].workload_status.message
 
 
+def use_secrets(juju):
+    uri = juju.add_secret('login', {'password': 'first'}, info='of the suite')
+    juju.grant_secret('login', ['web', 'db'])
+    juju.update_secret(uri, {'password': 'second'}, name='password', info='changed')
+    [secret] = juju.secrets()
+    assert (secret.name, secret.description, secret.revision) == ('password', 'changed', 2), secret
+    assert juju.show_secret('password').uri == uri
+    assert juju.show_secret(uri, reveal=True).content == {'password': 'second'}
+    assert juju.show_secret(uri, reveal=True, revision=1).content == {'password': 'first'}
+    assert len(juju.show_secret(uri, revisions=True).revisions) == 2
+    juju.remove_secret(uri, revision=1)
+    juju.remove_secret('password')
+    assert juju.secrets() == []
+    refused(jubilant.CLIError, 'not found', lambda: juju.show_secret('password'))
+
+
+def use_ssh_keys(juju):
+    juju.add_ssh_key(f'{KEY} me@host')
+    assert 'me@host' in juju.cli('ssh-keys') and KEY in juju.cli('ssh-keys', '--full')
+    juju.add_ssh_key(f'{KEY} again')
+    fingerprint = juju.cli('ssh-keys').splitlines()[1].split()[0]
+    juju.remove_ssh_key(fingerprint)
+    assert KEY not in juju.cli('ssh-keys', '--full')
+    juju.add_ssh_key(f'{KEY} me@host\n')
+    juju.remove_ssh_key('me@host')
+    refused(jubilant.CLIError, 'not found', lambda: juju.remove_ssh_key('me@host'))
+    refused(jubilant.CLIError, 'ssh key', lambda: juju.add_ssh_key('me@host'))
+
+
+def refuse_what_is_not_offered(juju):
+    cloud = {'clouds': {'c': {'type': 'manual'}}}
+    calls = {
+        'bootstrap': lambda: juju.bootstrap('lxd', 'other'),
+        'offer': lambda: juju.offer('db', endpoint='db'),
+        'consume': lambda: juju.consume('other.db'),
+        'add-cloud': lambda: juju.add_cloud('c', cloud, client=True),
+        'update-cloud': lambda: juju.update_cloud('c', cloud, client=True),
+        'add-credential': lambda: juju.add_credential('c', {'credentials': {}}, client=True),
+    }
+    for verb, call in calls.items():
+        refused(jubilant.CLIError, verb, call)
+
+
 def main():
+    started = time.monotonic()
     juju = jubilant.Juju(model='dev')
+    reader = Reader()
+    reader.start()
     assert str(juju.version()).startswith('3.6.'), juju.version()
     assert juju.show_model().short_name == 'dev'
     assert juju.status().apps == {}
@@ -85,6 +171,28 @@ def main():
     assert 'suite passed' in juju.ssh('db/0', 'cat', 'suite.py', ssh_options=['-T'])
     refused(jubilant.CLIError, 'not found', lambda: juju.ssh('db/9', 'true'))
 
+    # commands, secrets, keys, trust, a new revision, machines
+    assert juju.exec('echo "$JUJU_UNIT_NAME"', unit='db/0').stdout == 'db/0\n'
+    assert juju.exec('printf', '%s', 'a b', unit='db/leader').stdout == 'a b'
+    assert juju.exec('echo here', machine=0).stdout == 'here\n'
+    refused(jubilant.TaskError, '7', lambda: juju.exec('exit 7', unit='db/0'))
+    use_secrets(juju)
+    use_ssh_keys(juju)
+    juju.trust('db')
+    juju.trust('db', remove=True)
+    with tempfile.TemporaryDirectory() as folder:
+        changed = pathlib.Path(folder, 'pair-db')
+        shutil.copytree(SAMPLES / 'pair-db', changed)
+        (changed / 'new').write_text('content')
+        juju.refresh('db', path=changed)
+        assert settled(juju).apps['db'].charm_rev == 1
+    juju.add_machine()
+    [added] = [name for name in juju.status().machines if name not in status.machines]
+    wait(juju, lambda status: status.machines[added].juju_status.current == 'started')
+    juju.cli('remove-machine', '--no-prompt', added)
+    wait(juju, lambda status: added not in status.machines)
+    refuse_what_is_not_offered(juju)
+
     # what people look at
     info = juju.show_unit('web/0')
     assert info.leader == web.units['web/0'].leader and info.charm == 'local:pair-web-0', info
@@ -98,14 +206,14 @@ def main():
     juju.add_unit('db')
     settled(juju)
     juju.remove_unit('db/0')
-    status = juju.wait(lambda status: sorted(status.apps['db'].units) == ['db/1'], delay=0.1, timeout=60)
+    status = wait(juju, lambda status: sorted(status.apps['db'].units) == ['db/1'])
 
     # remove
     juju.remove_relation('web', 'db')
-    status = juju.wait(lambda status: jubilant.all_blocked(status, 'web'), delay=0.1, timeout=60)
+    status = wait(juju, lambda status: jubilant.all_blocked(status, 'web'))
     assert not status.apps['web'].relations, status
     juju.remove_application('web', 'db')
-    juju.wait(lambda status: not status.apps and not status.machines, delay=0.1, timeout=60)
+    wait(juju, lambda status: not status.apps and not status.machines)
 
     # a model of one's own
     juju.add_model('other')
@@ -113,6 +221,13 @@ def main():
     other.deploy(SAMPLES / 'pair-db', 'db')
     settled(other)
     refused(jubilant.CLIError, 'already exists', lambda: juju.add_model('other'))
+    jubilant.Juju().destroy_model('other', destroy_storage=True, force=True)
+    refused(jubilant.CLIError, 'not found', lambda: jubilant.Juju(model='other').status())
+
+    took = time.monotonic() - started
+    reader.join()
+    assert (reader.parsed, reader.errors) == (STATUSES, []), reader.errors
+    print(f'{took:.1f} s, of which {sum(waits):.1f} s are unavoidable waits of the suite; {reader.parsed} statuses parsed')
     print('the suite passed')
 
 

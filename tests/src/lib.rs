@@ -9,4 +9,5 @@ pub mod model_check;
 pub mod scene;
 pub mod sim;
 pub mod tally_scenario;
+pub mod terminal;
 pub mod tool_cases;

@@ -142,6 +142,53 @@ fn ssh_runs_a_command_in_a_machine_and_scp_copies_its_files() {
     }
 }
 
+/// The commands that jhack sends for `fire` and `sync` to a unit of a machine, which name the paths of Juju.
+#[test]
+fn jhack_fires_a_hook_and_pushes_files_to_a_local_machine() {
+    let dir = TempDir::with_prefix("pintle-jhack-").expect("a temporary folder can be created");
+    let host = Host::up(&dir.path().canonicalize().expect("the folder was just created").join("data"));
+    host.ok(&["deploy", text(&sample("hello"))]);
+    host.until_status("hello/0", "active", "Hello");
+    let charm = "/var/lib/juju/agents/unit-hello-0/charm";
+    let hook = format!("{charm}/hooks/update-status");
+    assert!(host.ok(&["ssh", "hello/0", "cat", &hook]).contains("still here"));
+    // a charm without dispatch is known by this exit code
+    assert_eq!(host.pintle(&["ssh", "hello/0", "cat", &format!("{charm}/dispatch")]).code, 1);
+    let fired =
+        "sudo /usr/bin/juju-exec -u hello/0 JUJU_DISPATCH_PATH=hooks/update-status JUJU_MODEL_NAME=dev";
+    let fire = |hook: &str| {
+        let words: Vec<&str> = ["ssh", "hello/0"].into_iter().chain(fired.split(' ')).chain([hook]).collect();
+        host.ok(&words);
+    };
+    fire(&hook);
+    host.until("the hook has run", |host| {
+        host.ok(&["debug-log", "--limit", "0"]).contains("update-status: still here").then_some(())
+    });
+
+    let push = |text: &str, path: &str| {
+        let file = dir.path().join("pushed");
+        std::fs::write(&file, text).expect("written");
+        let mut command = Command::new(programs().join("pintle"));
+        command.args(["ssh", "hello/0", "sudo", "-i", &format!("sudo tee {path}")]);
+        command.stdin(std::fs::File::open(&file).expect("it is there")).stdout(std::process::Stdio::null());
+        assert!(command.env("PINTLE_DATA", &host.dir).status().expect("it runs").success(), "{path}");
+    };
+    host.ok(&["ssh", "hello/0", "sudo", "mkdir", "-p", &format!("{charm}/src")]);
+    push("changed", &format!("{charm}/src/charm.py"));
+    let folder = host.unit_folder("hello/0").expect("it is deployed").join("charm");
+    let read = |path: &str| std::fs::read_to_string(folder.join(path)).unwrap_or_default();
+    assert_eq!(read("src/charm.py"), "changed");
+    push("#!/bin/sh\njuju-log \"fired: $JUJU_DISPATCH_PATH\"\n", &hook);
+    fire(&hook);
+    host.until("the changed hook has run", |host| {
+        host.ok(&["debug-log", "--limit", "0"]).contains("fired: hooks/update-status").then_some(())
+    });
+    host.ok(&["scp", text(&dir.path().join("pushed")), &format!("hello/0:{charm}/copied")]);
+    assert!(read("copied").starts_with("#!/bin/sh"));
+    host.ok(&["scp", &format!("hello/0:{charm}/copied"), text(&dir.path().join("back"))]);
+    assert!(dir.path().join("back").exists());
+}
+
 /// A repeated command adds only what an overlay adds.
 #[test]
 fn a_bundle_is_deployed_and_a_repeated_command_adds_what_is_missing() {

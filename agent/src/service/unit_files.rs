@@ -14,6 +14,7 @@ use host::file::{ignore_not_found, sync_folder, write_atomic};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 /// The service of the machine agent.
 pub(super) const MACHINE_SERVICE: &str = "pintle-machine.service";
@@ -27,8 +28,7 @@ pub(super) const WANTS_DIR: &str = "etc/systemd/system/multi-user.target.wants";
 /// The settings of all services of Pintle, except for the program. A hook continues when its agent is stopped
 /// (`KillMode=process`): its shim stores the outcome, which the next agent reads. The watchdog interval is
 /// three times the longest time that an agent works without a pause, the 60 s in which it unpacks the largest
-/// charm. systemd before 254 ignores the steps of the restart delay and restarts once a second. An agent exits with 15
-/// (`exit_code::RESTART`) when it was signalled or its configuration changed: it is started again, unless systemd has
+/// charm. An agent exits with 15 (`exit_code::RESTART`) when it was signalled or its configuration changed: it is started again, unless systemd has
 /// stopped it, which is no failure.
 const SERVICE: &str = "Type=notify
 WatchdogSec=180
@@ -36,19 +36,49 @@ Restart=on-failure
 SuccessExitStatus=15
 RestartForceExitStatus=15
 RestartSec=1
-RestartSteps=8
-RestartMaxDelaySec=30
 KillMode=process
 TimeoutStopSec=10
 LimitCORE=0
 OOMPolicy=continue
 ";
 
+/// The version from which systemd knows [`RESTART_STEPS`]. Earlier ones warn about them, and restart once a second.
+const RESTART_STEPS_SINCE: u32 = 254;
+
+/// The steps of the delay between two starts.
+const RESTART_STEPS: &str = "RestartSteps=8\nRestartMaxDelaySec=30\n";
+
+/// The settings of all services of Pintle that a systemd of this version knows; none if it is not known.
+fn settings(version: Option<u32>) -> String {
+    let steps = if version >= Some(RESTART_STEPS_SINCE) { RESTART_STEPS } else { "" };
+    format!("{SERVICE}{steps}")
+}
+
+/// The version in the first line of `systemctl --version`: `systemd 252 (252.30-1~deb12u2)`, or `systemd 256~rc1 (…)`.
+fn parse_version(text: &str) -> Option<u32> {
+    let word = text.lines().next()?.strip_prefix("systemd ")?.split_whitespace().next()?;
+    word.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+/// The version of the systemd of the system below `root`. None if it has no systemd.
+pub(super) fn systemd_version(root: &Path) -> Option<u32> {
+    let mut command = match root == Path::new("/") {
+        true => Command::new("systemctl"),
+        false => Command::new("chroot"),
+    };
+    if root != Path::new("/") {
+        command.arg(root).arg("systemctl");
+    }
+    let printed = command.arg("--version").stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    parse_version(&String::from_utf8_lossy(&printed.stdout))
+}
+
 /// The template of the unit agents' services. Their log is that of an agent without systemd, which rotates it itself.
-pub(super) fn unit_agent_service(program: &Path, data: &Path) -> String {
+pub(super) fn unit_agent_service(program: &Path, data: &Path, version: Option<u32>) -> String {
     const CONFIG: &str = AgentConfig::FILE;
     let (program, data) = (program.display(), data.display());
     let folder = format!("{data}/{AGENTS_DIR}/%i");
+    let settings = settings(version);
     format!(
         "[Unit]
 Description=Pintle unit agent %i
@@ -63,13 +93,14 @@ ExecStart={program} unit --dir {folder}
 UMask=0077
 StandardOutput=append:{folder}/{AGENT_LOG}
 StandardError=append:{folder}/{AGENT_LOG}
-{SERVICE}"
+{settings}"
     )
 }
 
 /// The service of the machine agent. Its condition is evaluated once, so the disk of the folder must be mounted before.
-fn machine_agent_service(program: &Path, data: &Path) -> String {
+fn machine_agent_service(program: &Path, data: &Path, version: Option<u32>) -> String {
     let (program, data) = (program.display(), data.display());
+    let settings = settings(version);
     format!(
         "[Unit]
 Description=Pintle machine agent
@@ -81,7 +112,7 @@ StartLimitIntervalSec=0
 
 [Service]
 ExecStart={program} machine --data {data} --systemd
-{SERVICE}
+{settings}
 [Install]
 WantedBy=multi-user.target
 "
@@ -134,7 +165,8 @@ pub fn install(root: &Path, program: &Path, data: &Path) -> Result<()> {
     let (file, wanted) = (root.join(UNIT_FILE_DIR).join(MACHINE_SERVICE), root.join(WANTS_DIR));
     fs::create_dir_all(&wanted).with_context(|| wanted.display().to_string())?;
     // this makes the folder of the link durable, too: it is in the folder of the file
-    write_atomic(&file, machine_agent_service(program, data).as_bytes())?;
+    let text = machine_agent_service(program, data, systemd_version(root));
+    write_atomic(&file, text.as_bytes())?;
     let (link, target) =
         (wanted.join(MACHINE_SERVICE), Path::new("/").join(UNIT_FILE_DIR).join(MACHINE_SERVICE));
     if fs::read_link(&link).ok().as_ref() != Some(&target) {
@@ -194,9 +226,8 @@ mod tests {
     #[test]
     fn each_service_waits_for_the_disk_of_its_folder() {
         let (program, data) = (Path::new("/opt/pintle-agent"), Path::new("/var/lib/pintle"));
-        for text in
-            [machine_agent_service, unit_agent_service, removal_service].map(|text| text(program, data))
-        {
+        let agents = [machine_agent_service, unit_agent_service].map(|text| text(program, data, None));
+        for text in agents.into_iter().chain([removal_service(program, data)]) {
             assert_eq!(value(&text, "RequiresMountsFor"), Some("/var/lib/pintle"), "{text}");
             let unit = text.split("\n[Service]").next().unwrap();
             assert!(unit.contains("RequiresMountsFor"), "systemd ignores it in another section\n{text}");
@@ -207,16 +238,37 @@ mod tests {
     fn an_agent_that_systemd_stops_has_not_failed_and_one_that_restarts_is_started_again() {
         let (program, data) = (Path::new("/opt/pintle-agent"), Path::new("/var/lib/pintle"));
         let code = crate::exit_code::RESTART.to_string();
-        for text in [machine_agent_service, unit_agent_service].map(|text| text(program, data)) {
+        for text in [machine_agent_service, unit_agent_service].map(|text| text(program, data, None)) {
             assert_eq!(value(&text, "SuccessExitStatus"), Some(&*code), "{text}");
             assert_eq!(value(&text, "RestartForceExitStatus"), Some(&*code), "{text}");
+        }
+    }
+
+    /// systemd writes a warning to the journal for each key that it does not know.
+    #[test]
+    fn a_service_has_only_keys_that_its_systemd_knows() {
+        let (program, data) = (Path::new("/opt/pintle-agent"), Path::new("/var/lib/pintle"));
+        for (printed, version, has_steps) in [
+            ("systemd 249 (249.11-0ubuntu3.12)\n+PAM +AUDIT\n", Some(249), false),
+            ("systemd 253 (253)\n", Some(253), false),
+            ("systemd 254 (254.4-1)\n", Some(254), true),
+            ("systemd 256~rc3 (256~rc3-1)\n", Some(256), true),
+            ("systemd devel\n", None, false),
+            ("", None, false),
+        ] {
+            assert_eq!(parse_version(printed), version, "{printed}");
+            for text in [machine_agent_service, unit_agent_service] {
+                let text = text(program, data, version);
+                let steps = ["RestartSteps", "RestartMaxDelaySec"].map(|key| value(&text, key).is_some());
+                assert_eq!(steps, [has_steps; 2], "{printed}{text}");
+            }
         }
     }
 
     /// Otherwise the last error of an agent would be that of an earlier agent, which was no service.
     #[test]
     fn the_log_of_an_agent_is_in_its_folder_whatever_started_it() {
-        let text = unit_agent_service(Path::new("/opt/pintle-agent"), Path::new("/var/lib/pintle"));
+        let text = unit_agent_service(Path::new("/opt/pintle-agent"), Path::new("/var/lib/pintle"), None);
         for key in ["StandardOutput", "StandardError"] {
             assert_eq!(value(&text, key), Some("append:/var/lib/pintle/agents/%i/agent.log"), "{text}");
         }
@@ -254,7 +306,7 @@ mod tests {
 
     #[test]
     fn a_hook_survives_its_agent_and_a_finished_unit_is_not_started() {
-        let text = unit_agent_service(Path::new("/opt/pintle-agent"), Path::new("/var/lib/pintle"));
+        let text = unit_agent_service(Path::new("/opt/pintle-agent"), Path::new("/var/lib/pintle"), None);
         for line in [
             "Type=notify",
             "KillMode=process",

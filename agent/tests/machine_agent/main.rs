@@ -226,6 +226,7 @@ fn view(units: BTreeMap<Uuid, Assigned>) -> MachineView {
         units,
         recalls: BTreeSet::new(),
         storage: BTreeMap::new(),
+        ssh_keys: Vec::new(),
     }
 }
 

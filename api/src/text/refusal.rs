@@ -68,6 +68,10 @@ fn not_found(kind: EntityKind, name: &str) -> RefusalText {
         EntityKind::CharmArchive => plain(format!("charm archive {name} not found")),
         EntityKind::ResourceFile => plain(format!("resource file {name} not found")),
         EntityKind::MachineOrRelation => plain(format!("no machine or relation {name}")),
+        EntityKind::SshKey => with_hint(
+            format!("ssh key {name:?} not found"),
+            "list the keys of the model with: pintle ssh-keys",
+        ),
         EntityKind::Unit
         | EntityKind::Relation
         | EntityKind::Machine
@@ -183,6 +187,14 @@ fn model(reason: &ModelRefusal) -> RefusalText {
         ModelRefusal::AdvancedTooFar => {
             plain("cannot advance the clock by a year or more at once".to_owned())
         }
+        ModelRefusal::InvalidSshKey { number, problem } => with_hint(
+            format!("invalid ssh key number {number}: {}", problem::ssh_key(*problem)),
+            "use the content of a file of a public key, for example: pintle add-ssh-key \"$(cat ~/.ssh/id_ed25519.pub)\"",
+        ),
+        ModelRefusal::TooManySshKeys { max } => with_hint(
+            format!("cannot add ssh keys: a model has at most {max}"),
+            "remove keys that nobody uses: pintle remove-ssh-key FINGERPRINT",
+        ),
         ModelRefusal::BeingRemoved { name } => {
             with_hint(format!("cannot add to model {name}: it is being removed"), removal(name))
         }

@@ -8,5 +8,8 @@ pub fn describe(warning: &WriteWarning) -> String {
         WriteWarning::UnknownModelSetting { name } => {
             format!("unknown model setting {name:?}: stored, but has no effect")
         }
+        WriteWarning::DuplicateSshKey { fingerprint } => {
+            format!("duplicate ssh key: the model has the key {fingerprint} already")
+        }
     }
 }

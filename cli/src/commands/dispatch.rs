@@ -128,6 +128,9 @@ async fn with_controller(
             constraints::set(Some(&args.application), constraints, session).await
         }
         Verb::Constraints(args) => constraints::show(Some(&args.application), args.format, session).await,
+        Verb::AddSshKey(args) => ssh_keys::add(&args, session).await,
+        Verb::RemoveSshKey(args) => ssh_keys::remove(&args, session).await,
+        Verb::SshKeys(args) => ssh_keys::list(&args, session).await,
         Verb::Up(_)
         | Verb::Down(_)
         | Verb::Dev(_)

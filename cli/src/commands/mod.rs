@@ -65,6 +65,7 @@ pub mod show_status_log;
 pub mod show_task;
 pub mod show_unit;
 pub mod ssh;
+pub mod ssh_keys;
 pub mod status;
 pub mod storage;
 pub mod supervise;
@@ -85,6 +86,7 @@ use crate::data_dir::DataDir;
 use crate::output::Output;
 use crate::session::{CommandSession, explain};
 use crate::supervisor::identity;
+use crate::terminal_width::{columns, fitted};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 pub use dispatch::dispatch;
@@ -105,7 +107,7 @@ impl Arguments {
     /// # Errors
     /// If an argument is invalid.
     pub fn from_process() -> Result<Arguments, CommandError> {
-        let matches = help::documented(Arguments::command(), true).try_get_matches();
+        let matches = help::documented(fitted(Arguments::command(), columns(std::io::stdout())), true).try_get_matches();
         matches.and_then(|matches| Arguments::from_arg_matches(&matches)).map_err(|error| {
             match error.kind() {
                 ErrorKind::DisplayVersion => {
@@ -316,6 +318,18 @@ pub enum Verb {
     SetConstraints(constraints::SetConstraintsArgs),
     /// Show the constraints of the machines of an application
     Constraints(constraints::ConstraintsArgs),
+    /// Add ssh keys, with which people log in to the machines of the model
+    #[command(
+        after_help = "Examples:\n  pintle add-ssh-key \"$(cat ~/.ssh/id_ed25519.pub)\"\n\nSee also: ssh-keys, \
+                            remove-ssh-key, ssh"
+    )]
+    AddSshKey(ssh_keys::AddSshKeyArgs),
+    /// Remove ssh keys of the model
+    #[command(after_help = "Examples:\n  pintle remove-ssh-key me@host\n\nSee also: ssh-keys, add-ssh-key")]
+    RemoveSshKey(ssh_keys::RemoveSshKeyArgs),
+    /// List the ssh keys of the model
+    #[command(visible_alias = "list-ssh-keys", after_help = "See also: add-ssh-key, remove-ssh-key")]
+    SshKeys(ssh_keys::SshKeysArgs),
     /// Run the supervisor process of `up`
     #[command(hide = true)]
     Supervise(supervise::SuperviseArgs),

@@ -7,7 +7,7 @@ const UP: &str = "`pintle up` starts a controller, and `pintle down` stops it";
 const LOCAL: &str = "charms are deployed from a path: pintle deploy ./CHARM";
 const MODELS: &str = "applications of one model are related: pintle integrate A B";
 const NETWORK: &str = "all machines are in one network, which the host provides";
-const KEYS: &str = "`pintle ssh` needs no key; a manually provisioned machine has its own ssh server";
+const KEYS: &str = "nothing is looked up in the network; `pintle add-ssh-key` adds a key that you have";
 const USERS: &str = "the user of the data folder is the only one";
 const SECRETS: &str = "the controller stores the contents of secrets, encrypted";
 const TERMS: &str = "charms come from folders and files, which have no terms to agree to";
@@ -30,7 +30,6 @@ pub const NOT_OFFERED: &[(&str, &str)] = &[
     ("add-k8s", UP),
     ("add-secret-backend", SECRETS),
     ("add-space", NETWORK),
-    ("add-ssh-key", KEYS),
     ("add-subnet", NETWORK),
     ("add-user", USERS),
     ("agree", TERMS),
@@ -101,7 +100,6 @@ pub const NOT_OFFERED: &[(&str, &str)] = &[
     ("remove-saas", MODELS),
     ("remove-secret-backend", SECRETS),
     ("remove-space", NETWORK),
-    ("remove-ssh-key", KEYS),
     ("remove-storage-pool", POOLS),
     ("remove-user", USERS),
     ("rename-space", NETWORK),
@@ -126,7 +124,6 @@ pub const NOT_OFFERED: &[(&str, &str)] = &[
     ("show-space", NETWORK),
     ("show-user", USERS),
     ("spaces", NETWORK),
-    ("ssh-keys", KEYS),
     ("subnets", NETWORK),
     ("sync-agent-binary", UPGRADE),
     ("sync-tools", UPGRADE),

@@ -6,6 +6,7 @@
 //! anything else.
 
 use crate::command_error::CommandError;
+use crate::local_paths;
 use crate::machine_access::{AccessArgs, MachineAccess, Target};
 use crate::session::CommandSession;
 use api::{GetStatus, Status, UserPort};
@@ -83,7 +84,11 @@ impl Place {
             )));
         }
         let path = if path.is_empty() { "." } else { path };
-        Ok(Place { machine: Some(machine), path: path.to_owned() })
+        let path = match &machine {
+            MachineAccess::Folder(folder) => local_paths::path(folder, path),
+            MachineAccess::Container(_) | MachineAccess::Remote(..) => path.to_owned(),
+        };
+        Ok(Place { machine: Some(machine), path })
     }
 
     /// The command that runs a script with this path and further arguments.

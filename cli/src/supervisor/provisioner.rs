@@ -85,6 +85,10 @@ impl<P: Provider, E: ProvisionerEnvironment> Provisioner<P, E> {
             }
             until_next_list = LIST_INTERVAL_MAX;
             for model in client.handle(ListModels).await? {
+                // the rounds of models without machines would delay those of the others
+                if !model.has_machines && self.provider.list(model.uuid)?.is_empty() {
+                    continue;
+                }
                 let client = client.in_model(&model.uuid.to_string());
                 until_next_list = until_next_list.min(self.round(&client, file, &model).await?);
             }
@@ -293,6 +297,7 @@ mod tests {
                 state: ModelState::Available,
                 controller,
                 created_ms: 0,
+                has_machines: true,
             }])
         };
         GetModelConfig: |_one, _| Ok(BTreeMap::new());

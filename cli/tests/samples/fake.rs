@@ -201,6 +201,29 @@ impl FakeClient {
                 self.record(format!("constraints {application:?} {constraints}"));
                 json(changed())
             }
+            "ListSshKeys" => json(vec![
+                SshKeyInfo {
+                    key: "ssh-ed25519 AAAA me@host".to_owned(),
+                    fingerprint: "27:d1".to_owned(),
+                    comment: "me@host".to_owned(),
+                },
+                SshKeyInfo {
+                    key: "ssh-rsa BBBB".to_owned(),
+                    fingerprint: "0f:33".to_owned(),
+                    comment: String::new(),
+                },
+            ]),
+            "AddSshKeys" => {
+                let AddSshKeys { keys } = parsed(&body);
+                self.record(format!("add ssh keys {keys:?}"));
+                let duplicate = WriteWarning::DuplicateSshKey { fingerprint: "27:d1".to_owned() };
+                json(WriteResponse { warnings: vec![duplicate], ..changed() })
+            }
+            "RemoveSshKeys" => {
+                let RemoveSshKeys { keys } = parsed(&body);
+                self.record(format!("remove ssh keys {keys:?}"));
+                json(changed())
+            }
             "GetConstraints" => json(ConstraintsInfo { constraints: "mem=8G".parse().expect("it is valid") }),
             "SetTrust" => {
                 let SetTrust { application, trusted } = parsed(&body);

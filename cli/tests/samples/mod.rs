@@ -310,6 +310,7 @@ pub fn sample_model() -> ModelInfo {
         state: ModelState::Available,
         controller: Uuid(8),
         created_ms: NOW_MS,
+        has_machines: true,
     }
 }
 

@@ -29,7 +29,7 @@ impl<S: Store, E: Environment> Handle<AdvanceClock> for Authorised<S, E> {
         let transition = move |draft: &mut Draft<'_>| model::advance(draft, model, advance.by_ms);
         let Committed { answer: advanced_ms, revision } = self.controller.run(transition).await?;
         // the janitor marks the secrets that are due now
-        self.controller.sweep.notify_one();
+        self.controller.urgent_models.add(model.0);
         Ok(Committed { answer: AdvancedClock { advanced_ms }, revision })
     }
 }

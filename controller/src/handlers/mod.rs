@@ -21,6 +21,7 @@ mod relations;
 mod removal;
 mod resources;
 mod secrets;
+mod ssh_keys;
 mod status;
 mod storage;
 pub mod unit_agent;

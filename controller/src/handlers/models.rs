@@ -22,8 +22,17 @@ use state::terms::status::ModelState;
 use state::transitions::destruction;
 use std::collections::BTreeMap;
 
+/// A model, as if it had no machines.
 fn info(doc: &ModelDoc, model: Model, life: Life, state: ModelState, controller: Uuid) -> ModelInfo {
-    ModelInfo { uuid: model.0, name: doc.name.clone(), life, state, controller, created_ms: doc.created_ms }
+    ModelInfo {
+        uuid: model.0,
+        name: doc.name.clone(),
+        life,
+        state,
+        controller,
+        created_ms: doc.created_ms,
+        has_machines: false,
+    }
 }
 
 impl<S: Store, E: Environment> Handle<ListModels> for Authorised<S, E> {
@@ -35,7 +44,9 @@ impl<S: Store, E: Environment> Handle<ListModels> for Authorised<S, E> {
                 let model = Model(id);
                 let doc = read(reader, &model.model())?;
                 let life = effective_life::model_life(&mut { reader }, model);
-                Some(info(&doc, model, life, model_state(reader, model, &doc).current, controller))
+                let has_machines = !reader.scan(&model.prefix(Kind::Machine), "", 1).is_empty();
+                let state = model_state(reader, model, &doc).current;
+                Some(ModelInfo { has_machines, ..info(&doc, model, life, state, controller) })
             };
             names.into_iter().filter_map(model).collect()
         });
@@ -64,7 +75,7 @@ impl<S: Store, E: Environment> Handle<DestroyModel> for Authorised<S, E> {
         let transition = move |draft: &mut Draft<'_>| destruction::destroy(draft, model, force, now_ms);
         let committed = self.controller.run(transition).await?;
         // the janitor executes the destruction in batches
-        self.controller.sweep.notify_one();
+        self.controller.urgent_models.add(model.0);
         Ok(changed(committed.revision))
     }
 }

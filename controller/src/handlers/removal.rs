@@ -29,7 +29,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         let committed = self.controller.run(transition).await?;
         let needs_janitor = move |reader: &dyn Reader| requested_removal::needs_janitor(reader, model, force);
         if self.controller.read(needs_janitor).await {
-            self.controller.sweep.notify_one();
+            self.controller.urgent_models.add(model.0);
         }
         Ok(changed(committed.revision))
     }

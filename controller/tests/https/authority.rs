@@ -50,6 +50,8 @@ async fn every_request_is_allowed_for_exactly_its_callers() {
         "CreateEnrolmentToken",
         "SetFakeSettings",
         "AdvanceClock",
+        "AddSshKeys",
+        "RemoveSshKeys",
         "ReportInstance",
         "GetMachineExistence",
         "SetMachineToken",

@@ -28,7 +28,7 @@ use state::documents::token;
 use state::lifecycle::creation::Creation;
 use state::lifecycle::{
     action, application, application_settings, archive, cleanup, constraints, leadership, machine, model,
-    relation, scope, unit,
+    relation, scope, ssh_keys, unit,
 };
 use state::restore::resync;
 use state::restore::resync::ResyncProgress;

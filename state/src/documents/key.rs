@@ -30,6 +30,8 @@ string_enum! {
         Model = "model",
         /// The settings of the model.
         ModelConfig = "model-config",
+        /// The ssh keys of the model.
+        SshKeys = "ssh-keys",
         /// The life of the model.
         ModelLife = "model-life",
         /// The progress of the model's destruction.

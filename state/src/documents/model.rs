@@ -5,6 +5,7 @@ use crate::documents::key::{Kind, Model};
 use crate::terms::force::Force;
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
+use crate::terms::ssh_key::SshKey;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -68,6 +69,11 @@ impl Model {
     /// The settings that the user set for the model.
     pub fn model_config(&self) -> Key<BTreeMap<String, Value>> {
         self.key(Kind::ModelConfig, &[])
+    }
+    /// The keys with which people log in to the machines of the model, in the order in which they were added; absent if
+    /// there is none.
+    pub fn ssh_keys(&self) -> Key<Vec<SshKey>> {
+        self.key(Kind::SshKeys, &[])
     }
     /// The life of the model.
     pub fn model_life(&self) -> Key<Life> {

@@ -9,6 +9,7 @@ use crate::terms::constraints::Constraints;
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 use crate::terms::port_range::Ports;
+use crate::terms::ssh_key::SshKey;
 use crate::terms::status::ActionStatus;
 use crate::terms::status::AgentStatus;
 use serde_json::Value;
@@ -21,6 +22,7 @@ pub fn type_error(stored: &StoredDocument) -> Option<String> {
     };
     let parsed = match parts.kind {
         Kind::Model => parses::<ModelDoc>(stored),
+        Kind::SshKeys => parses::<Vec<SshKey>>(stored),
         Kind::ModelConfig | Kind::ApplicationConfig => parses::<BTreeMap<String, Value>>(stored),
         Kind::ModelLife | Kind::MachineLife | Kind::ApplicationLife | Kind::UnitLife | Kind::RelationLife => {
             parses::<Life>(stored)

@@ -22,6 +22,7 @@ pub mod resource;
 pub mod scope;
 pub(crate) mod secret;
 pub mod secret_content;
+pub mod ssh_keys;
 pub mod storage;
 mod storage_directives;
 pub mod unit;

@@ -34,6 +34,7 @@ pub mod refusal;
 pub mod resource;
 pub mod secret;
 pub mod settings;
+pub mod ssh_key;
 pub mod start_reason;
 pub mod status;
 pub mod status_info;

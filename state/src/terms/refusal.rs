@@ -66,6 +66,8 @@ string_enum! {
         Task = "task",
         /// An instance of storage.
         Storage = "storage",
+        /// An ssh key.
+        SshKey = "ssh-key",
     }
 }
 

@@ -132,6 +132,7 @@ fn remove(draft: &mut Draft, model: Model) {
     draft.remove(&model.model());
     draft.remove(&model.model_life());
     draft.remove(&model.model_config());
+    draft.remove(&model.ssh_keys());
     draft.remove(&model.constraints(model.0));
     draft.remove(&model.model_destruction());
     draft.remove(&GLOBAL.model_name(&doc.name));

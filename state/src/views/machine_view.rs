@@ -9,6 +9,8 @@ use crate::terms::assignment::Assigned;
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 use crate::terms::position::Position;
+use crate::terms::provider_kind::ProviderKind;
+use crate::terms::ssh_key::SshKey;
 use crate::terms::storage::{MachineStorage, StorageId};
 use crate::views::machine_storage;
 use serde::{Deserialize, Serialize};
@@ -36,6 +38,10 @@ pub struct MachineView {
     /// The storage whose content is or is to be on the machine.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub storage: BTreeMap<StorageId, MachineStorage>,
+    /// The keys with which people may log in to the machine. None for a local machine, which has no users of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
+    pub ssh_keys: Vec<SshKey>,
 }
 
 /// Recalls in one view of a machine; the next ones follow when these are confirmed. A machine has at most 24 units at
@@ -55,6 +61,7 @@ pub fn view(reader: &dyn Reader, model: Model, id: Uuid) -> Option<MachineView> 
         units.insert(unit, Assigned { name: doc.name, life });
     }
     let recalls = reader.scan(&model.recalls(id), "", RECALLS_SHOWN_MAX);
+    let keys = read(reader, &model.ssh_keys()).unwrap_or_default();
     Some(MachineView {
         position: Position { revision: reader.revision(), ..Position::default() },
         model: model.0,
@@ -64,7 +71,14 @@ pub fn view(reader: &dyn Reader, model: Model, id: Uuid) -> Option<MachineView> 
         units,
         recalls: recalls.iter().filter_map(|stored| last_id(&stored.key)).collect(),
         storage: machine_storage::on_machine(reader, model, id),
+        ssh_keys: if has_own_users(reader, model, id) { keys } else { Vec::new() },
     })
+}
+
+/// Whether the machine has users of its own: it is not a folder of the controller's host.
+fn has_own_users(reader: &dyn Reader, model: Model, id: Uuid) -> bool {
+    let instance = read(reader, &model.machine_instance(id));
+    instance.is_some_and(|instance| instance.provider != Some(ProviderKind::Local))
 }
 
 /// Whether a written document may have changed the view of this machine, as of the last one that was computed.
@@ -74,9 +88,13 @@ pub fn is_affected(shown: &MachineView, machine: Uuid, key: &str) -> bool {
     };
     let ids = parts.ids();
     match parts.kind {
-        Kind::Machine | Kind::MachineLife | Kind::UnitOn | Kind::StorageOn | Kind::Recall => {
-            ids.first() == Some(&machine)
-        }
+        Kind::Machine
+        | Kind::MachineLife
+        | Kind::MachineInstance
+        | Kind::UnitOn
+        | Kind::StorageOn
+        | Kind::Recall => ids.first() == Some(&machine),
+        Kind::SshKeys => true,
         Kind::Unit | Kind::UnitLife => ids.first().is_some_and(|unit| shown.units.contains_key(unit)),
         // the application of a unit, and of its principal
         Kind::ApplicationLife | Kind::SubordinateLink => !shown.units.is_empty(),

@@ -1,6 +1,7 @@
 //! `cargo bench-system`: measures the time from one unit's hook to the hook of another unit, compared with the least
 //! time that this disk and this kernel allow (the floor); the cost of 50 idle unit agents; the time of adding 1,000
-//! units; and the time of `status` with 1,000 and with 10,000 units. With an argument, only that part is measured.
+//! units; the time of `status` with 1,000 and with 10,000 units; and what a person waits for: models, deployments, and an
+//! edit in `dev`. With an argument, only that part is measured.
 //!
 //! `cargo bench-system agents` prints how long 100, 250 and 500 unit agents take to start. It needs 1 GB of memory and
 //! several minutes.
@@ -9,6 +10,8 @@
 mod agents;
 #[path = "bench/events.rs"]
 mod events;
+#[path = "bench/person.rs"]
+mod person;
 #[path = "bench/status.rs"]
 mod status;
 
@@ -60,10 +63,12 @@ fn main() {
             events::settings(&dir);
             agents::idle(&dir, &idle);
             status::bench(&dir);
+            person::bench(&dir);
         }
         Some("add-unit") => added_units(&dir),
         Some("agents") => agents::many(&dir, &idle),
         Some("events") => events::settings(&dir),
+        Some("person") => person::bench(&dir),
         Some("status") => status::bench(&dir),
         Some(other) => panic!("no bench is named {other}"),
     }

@@ -15,6 +15,7 @@ use state::documents::json_text::Text;
 use state::terms::names::Uuid;
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
 use tokio::sync::watch;
@@ -70,6 +71,8 @@ struct Shared {
     store_generation: Uuid,
     contents: Mutex<Contents>,
     newest: watch::Sender<Revision>,
+    /// How often a snapshot was taken.
+    snapshots: AtomicU64,
 }
 
 /// A store in memory.
@@ -109,7 +112,12 @@ impl MemoryStore {
 
     fn with_contents(store_generation: Uuid, contents: Contents) -> MemoryStore {
         let newest = watch::Sender::new(contents.documents.revision);
-        MemoryStore(Arc::new(Shared { store_generation, contents: Mutex::new(contents), newest }))
+        MemoryStore(Arc::new(Shared {
+            store_generation,
+            contents: Mutex::new(contents),
+            newest,
+            snapshots: AtomicU64::new(0),
+        }))
     }
 
     fn contents(&self) -> MutexGuard<'_, Contents> {
@@ -121,7 +129,13 @@ impl MemoryStore {
         view(&self.documents())
     }
 
+    /// How often a snapshot was taken: a measure of the work of a caller.
+    pub fn snapshots(&self) -> u64 {
+        self.0.snapshots.load(Ordering::Relaxed)
+    }
+
     fn documents(&self) -> Documents {
+        self.0.snapshots.fetch_add(1, Ordering::Relaxed);
         self.contents().documents.clone()
     }
 

@@ -21,6 +21,7 @@ use state::terms::names::Uuid;
 use state::terms::operation::Operation;
 use state::terms::port_range::Ports;
 use state::terms::position::Position;
+use state::terms::ssh_key::SshKey;
 use state::terms::status::ActionStatus;
 use state::unit::hook_context::ReportContent;
 use state::unit::record::Outcome;
@@ -91,6 +92,12 @@ pub fn make() -> Samples {
     let mut documents = made_documents(&mut maker);
     documents.insert("TokenHolder".to_owned(), principals());
     documents.insert("Constraints".to_owned(), vec![Value::from("arch=amd64 mem=8192M")]);
+    documents.insert(
+        "SshKey".to_owned(),
+        vec![Value::from(
+            "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOS7xlIjyC3OfoK8Bxez7x/enitRUWt72fL6o+iQHsUQ me@host",
+        )],
+    );
     let files = made_files(&mut maker);
     let yaml = |named: &Named| serde_yaml::to_string(named).expect("plain data");
     let texts = [(DOCUMENTS, yaml(&documents)), (FILES, yaml(&files)), (GENERATION, generation())];
@@ -103,6 +110,7 @@ pub fn load(samples: &Samples) {
     loads_documents(&documents);
     loaded::<TokenHolder>("TokenHolder", &documents["TokenHolder"]);
     loaded::<Constraints>("Constraints", &documents["Constraints"]);
+    loaded::<SshKey>("SshKey", &documents["SshKey"]);
     loads_files(&named(FILES));
     let folder = TempDir::with_prefix("pintle-test-").expect("there is room for a test");
     fs::write(folder.path().join(GENERATION), &samples[GENERATION]).expect("there is room for a test");

@@ -24,6 +24,7 @@ const UNNAMED: &[(&str, &str)] = &[
     ("FileIdentity", "store: generation.yaml"),
     ("TokenHolder", "store: documents.yaml"),
     ("Constraints", "store: documents.yaml"),
+    ("SshKey", "store: documents.yaml"),
     ("UserRole", "store: documents.yaml, a field of TokenHolder"),
     ("Model", "store: documents.yaml, a field of TokenHolder"),
     ("BagHead", "some fields of BagDoc"),

@@ -149,6 +149,13 @@ const ROWS: &[(&str, &[Constant])] = &[
     ("a duration", &[("state/src/lifecycle/model.rs", "INTERVAL_MS_MAX", Time)]),
     ("the value of a model setting", &[("state/src/lifecycle/model.rs", "SETTING_BYTES_MAX", Bytes)]),
     (
+        "the ssh keys of a model",
+        &[
+            ("state/src/lifecycle/ssh_keys.rs", "SSH_KEYS_MAX", Count),
+            ("state/src/terms/ssh_key.rs", "SSH_KEY_BYTES_MAX", Bytes),
+        ],
+    ),
+    (
         "the leader settings of an application",
         &[("state/src/terms/leader_settings.rs", "LEADER_SETTINGS_BYTES_MAX", Bytes)],
     ),

@@ -21,6 +21,7 @@ use state::terms::refusal::unit::UnitRefusal;
 use state::terms::refusal::write::{LeaderSettingsProblem, WriteRefusal};
 use state::terms::refusal::{AddedKind, EntityKind, RefusalReason, ScopeRefusal};
 use state::terms::secret::SecretId;
+use state::terms::ssh_key::SshKeyProblem;
 use state::terms::status::{ActionStatus, WorkloadStatus};
 use state::terms::storage::StorageId;
 use state::unit::record::DroppedWrite;
@@ -158,6 +159,11 @@ examples! { model: ModelRefusal {
     InvalidName { name: own("Dev") },
     NotForDevelopment { name: own("dev") },
     AdvancedTooFar {},
+    InvalidSshKey { number: 1, problem: SshKeyProblem::Type },
+    InvalidSshKey { number: 2, problem: SshKeyProblem::Content },
+    InvalidSshKey { number: 3, problem: SshKeyProblem::Line },
+    InvalidSshKey { number: 4, problem: SshKeyProblem::TooLong },
+    TooManySshKeys { max: 64 },
     NameTooLong { length: 300, max: 63 },
     AlreadyExists { name: own("dev") },
     PredecessorExists { name: own("dev") },

@@ -221,6 +221,7 @@ fn a_principal_survives_every_crash_on_a_real_machine_and_leaves_nothing() {
         assert_eq!(machine.run(&["systemctl", "is-active", service]), "active\n");
     }
 
+    ssh_keys_come_and_go(&host, &machine);
     a_hook_survives_its_agent(&host, &machine);
     units_survive_their_machine_agent(&host, &machine);
     start_runs_once_a_boot(&host, &machine);
@@ -255,6 +256,16 @@ fn a_principal_survives_every_crash_on_a_real_machine_and_leaves_nothing() {
     host.ok(&["down"]);
     let after = listing(dir.path());
     assert_eq!(after.difference(&before).collect::<Vec<_>>(), Vec::<&String>::new(), "it is left");
+}
+
+/// The base system has no user `ubuntu`, so that people log in as root.
+fn ssh_keys_come_and_go(host: &Host, machine: &Machine) {
+    const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOS7xlIjyC3OfoK8Bxez7x/enitRUWt72fL6o+iQHsUQ";
+    let keys = || fs::read_to_string(machine.root("root/.ssh/authorized_keys")).unwrap_or_default();
+    host.ok(&["add-ssh-key", &format!("{KEY} me@host")]);
+    host.until("the machine has the key", |_| (keys() == format!("{KEY} Juju:me@host\n")).then_some(()));
+    host.ok(&["remove-ssh-key", "me@host"]);
+    host.until("the machine has no key", |_| keys().is_empty().then_some(()));
 }
 
 /// The next agent records the outcome of the hook, which does not run twice.

@@ -58,8 +58,8 @@ fn arrows_point_only_towards_fewer_effects() {
 }
 
 #[test]
-fn the_core_depends_on_data_formats_and_a_digest_only() {
-    assert_eq!(dependencies("state"), ["serde", "serde_json", "sha2"]);
+fn the_core_depends_on_data_formats_and_digests_only() {
+    assert_eq!(dependencies("state"), ["base64", "md-5", "serde", "serde_json", "sha2"]);
     assert_eq!(
         optional_dependencies("state"),
         ["schemars"],

@@ -3,6 +3,7 @@
 use state::charm::options::OptionProblem;
 use state::charm::params::{ParameterProblem, ParameterRule};
 use state::terms::refusal::model::SettingValues;
+use state::terms::ssh_key::{SSH_KEY_BYTES_MAX, SshKeyProblem};
 
 /// Several problems in one line.
 pub(super) fn joined<T>(problems: &[T], text: impl FnMut(&T) -> String) -> String {
@@ -34,6 +35,15 @@ pub(super) fn setting_values(expected: SettingValues) -> &'static str {
         SettingValues::Interval => "a duration like 5m, or 0 for never",
         SettingValues::Budget => "a duration like 10m, or off",
         SettingValues::BelowOneYear => "a duration below 8760h (a year)",
+    }
+}
+
+pub(super) fn ssh_key(problem: SshKeyProblem) -> String {
+    match problem {
+        SshKeyProblem::Type => "it must begin with its type, like ssh-ed25519".to_owned(),
+        SshKeyProblem::Content => "after its type, it must have a key of that type in base64".to_owned(),
+        SshKeyProblem::Line => "it must be one line without control characters".to_owned(),
+        SshKeyProblem::TooLong => format!("it must have at most {SSH_KEY_BYTES_MAX} bytes"),
     }
 }
 

@@ -163,6 +163,7 @@ mod tests {
             state: ModelState::Available,
             controller: Uuid(9),
             created_ms: 0,
+            has_machines: true,
         };
         let text = String::new;
         let (controller, server_name, ca, user) = (text(), text(), text(), text());

@@ -14,6 +14,7 @@ mod machine_folder;
 mod machine_names;
 mod mounts;
 pub mod nspawn;
+mod registration;
 
 pub use instance::{CreatedInstance, Instance, InstanceList, InstanceSpec};
 

@@ -31,6 +31,7 @@ use super::loop_devices;
 use super::machine_folder::{address, folders, hand_over, remove_folder};
 use super::machine_names::{self, CONFIG_DIR};
 use super::mounts::{is_mounted, mount_path};
+use super::registration;
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::supervisor::network::Network;
@@ -269,7 +270,8 @@ impl Nspawn {
         command
             .args(["-c", LAUNCH_SCRIPT, "sh"])
             .arg(folder.join(CONTAINER_PID))
-            .args(["--quiet", "--boot", "--register=no", "--keep-unit", "--link-journal=no"])
+            .args(["--quiet", "--boot", "--link-journal=no"])
+            .args(registration::arguments(registration::is_possible().await))
             .args(["--console=pipe", "--directory"])
             .arg(folder.join("root"))
             .arg(format!("--machine=m{short}"))

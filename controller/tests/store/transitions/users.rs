@@ -20,6 +20,12 @@ pub(super) async fn build<S: Store>(fixture: &mut Fixture<'_, S>) {
     }
     let set = BTreeMap::from([("update-status-hook-interval".to_owned(), "10m".to_owned())]);
     fixture.call("model::configure", move |draft| model::configure(draft, MODEL, &set, &[]).map(drop)).await;
+    let key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOS7xlIjyC3OfoK8Bxez7x/enitRUWt72fL6o+iQHsUQ me@host";
+    fixture
+        .call("ssh_keys::add", move |draft| ssh_keys::add(draft, MODEL, &[key.to_owned()]).map(drop))
+        .await;
+    let id = "me@host".to_owned();
+    fixture.call("ssh_keys::remove", move |draft| ssh_keys::remove(draft, MODEL, &[id.clone()])).await;
     fixture
         .call("archive::register", |draft| {
             let charm = charm("log", "server", Role::Requirer);

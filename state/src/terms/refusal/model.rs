@@ -1,6 +1,7 @@
 //! Why a request about a model is refused.
 
 use crate::terms::refusal::code::Code;
+use crate::terms::ssh_key::SshKeyProblem;
 use serde::{Deserialize, Serialize};
 
 /// Why a request about a model is refused.
@@ -55,6 +56,18 @@ pub enum ModelRefusal {
     },
     /// The clock of a model is advanced by less than a year at once.
     AdvancedTooFar,
+    /// A text is not a public key of OpenSSH.
+    InvalidSshKey {
+        /// Which of the keys of the request it is, from 1.
+        number: usize,
+        /// What is wrong.
+        problem: SshKeyProblem,
+    },
+    /// The model would have too many ssh keys.
+    TooManySshKeys {
+        /// The most that are allowed.
+        max: usize,
+    },
     /// Nothing is added to a model that is being removed.
     BeingRemoved {
         /// The name of the model.
@@ -94,6 +107,8 @@ impl ModelRefusal {
             | ModelRefusal::InvalidSetting { .. }
             | ModelRefusal::SettingTooLong { .. }
             | ModelRefusal::NotForDevelopment { .. }
+            | ModelRefusal::InvalidSshKey { .. }
+            | ModelRefusal::TooManySshKeys { .. }
             | ModelRefusal::AdvancedTooFar => Code::Invalid,
             ModelRefusal::AlreadyExists { .. } | ModelRefusal::PredecessorExists { .. } => {
                 Code::AlreadyExists

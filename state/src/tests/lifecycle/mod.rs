@@ -7,4 +7,5 @@ pub mod fixture;
 mod machines;
 mod models;
 mod resources;
+mod ssh_keys;
 mod units;

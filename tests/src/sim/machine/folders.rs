@@ -7,11 +7,12 @@ use crate::sim::network::SimNetwork;
 use crate::sim::network::machines::MachineLink;
 use crate::sim::world::{Command, World};
 use agent::machine_agent::MachineAgent;
-use agent::ports::{Deployments, StorageHost, UnitToken};
+use agent::ports::{AuthorizedKeys, Deployments, StorageHost, UnitToken};
 use state::documents::prelude::Model;
 use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::health::UnitHealth;
 use state::terms::names::{UnitName, Uuid};
+use state::terms::ssh_key::SshKey;
 use state::terms::storage::{MachineStorage, StorageId};
 use std::collections::BTreeMap;
 
@@ -84,6 +85,13 @@ impl StorageHost for Folders {
     }
 
     async fn release_all_storage(&self) -> anyhow::Result<()> {
+        Ok(())
+    }
+}
+
+impl AuthorizedKeys for Folders {
+    /// No user of the simulator adds a key.
+    async fn keep_ssh_keys(&self, _: &[SshKey]) -> anyhow::Result<()> {
         Ok(())
     }
 }
