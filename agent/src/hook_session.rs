@@ -85,6 +85,8 @@ pub struct HookSession<'a> {
     resource: Option<Result<String, String>>,
     /// The contents of secrets that the hook has read or written, which are masked in what people are shown.
     contents: KnownContents,
+    /// The number of lines of contents with which the context was masked; none if it has changed since.
+    masked_lines: Option<usize>,
     /// Whether it was logged that the file of the calls is full.
     is_full: bool,
     /// Whether an earlier agent has answered calls about secrets: this one cannot mask their contents in the output.
@@ -116,6 +118,7 @@ impl<'a> HookSession<'a> {
             secret: None,
             resource: None,
             contents: KnownContents::default(),
+            masked_lines: None,
             is_full: false,
             has_unknown_contents: false,
         }
@@ -206,11 +209,8 @@ impl<'a> HookSession<'a> {
 
     /// Adds the controller's answer about a secret that a call needs.
     pub fn note_secret(&mut self, answer: Result<SecretAnswer, String>) {
-        let known_before = self.contents.mask.lines();
         self.contents.note_answer(&answer);
-        let has_learned = self.contents.mask.lines() > known_before;
-        let stored = if has_learned { self.mask_context() } else { Ok(()) };
-        self.secret = Some(stored.and(answer));
+        self.secret = Some(self.mask_context().and(answer));
     }
 
     /// Adds the bag that a call needs, or the reason why it cannot be fetched. The bag is stored before
@@ -226,6 +226,7 @@ impl<'a> HookSession<'a> {
         match stored {
             Ok(values) => {
                 self.context.insert_bag(request, values);
+                self.masked_lines = None;
                 self.fetch_error = self.mask_context().err();
             }
             Err(reason) => self.fetch_error = Some(reason),
@@ -309,7 +310,7 @@ impl<'a> HookSession<'a> {
             }
         };
         if let Some((path, bytes)) = &reply.output_file
-            && let Err(reason) = write_file(&absolute(&cwd, path), bytes)
+            && let Err(reason) = write_file(&absolute(&cwd, path), bytes, pid)
         {
             let failed = ToolReply::error(EXIT_FAILED, &reason);
             (reply.code, reply.stderr) = (failed.code, failed.stderr);
@@ -399,11 +400,18 @@ impl<'a> HookSession<'a> {
 
     /// Stores what people are shown of the context, if it contains a known content. A content that cannot be hidden from
     /// people is not given to the charm.
-    fn mask_context(&self) -> Result<(), String> {
-        let is_needed = self.has_unknown_contents || !self.contents.mask.is_empty();
-        let Some(run_folder) = self.calls.run_folder().filter(|_| is_needed) else { return Ok(()) };
+    fn mask_context(&mut self) -> Result<(), String> {
+        // a mask only grows
+        let known = self.contents.mask.lines();
+        let is_needed = self.has_unknown_contents || known > 0;
+        if !is_needed || self.masked_lines == Some(known) {
+            return Ok(());
+        }
+        let Some(run_folder) = self.calls.run_folder() else { return Ok(()) };
         masked_context::store(run_folder, &self.contents.mask, self.has_unknown_contents)
-            .map_err(|error| format!("cannot store what is shown of the context: {error}"))
+            .map_err(|error| format!("cannot store what is shown of the context: {error}"))?;
+        self.masked_lines = Some(known);
+        Ok(())
     }
 
     /// Stores the effect of a call that may concern the content of a secret, and answers it.

@@ -373,7 +373,7 @@ fn systemd_reads_the_template_of_the_services_at_each_start_of_the_machine_agent
         fake_systemctl("");
         calls();
         block_on(systemd::prepare(Path::new("/var/lib/pintle"))).expect("it answers");
-        assert_eq!(calls(), ["daemon-reload"]);
+        assert_eq!(calls(), ["--version", "daemon-reload"]);
     });
 }
 

@@ -55,21 +55,29 @@ fn open_regular_file(options: &mut OpenOptions, path: &Path) -> io::Result<File>
     }
 }
 
-/// Replaces the content of a file that a tool names. Other users can read a new file, as that of Juju's tools.
+/// Replaces the content of a file that a tool names. A new file has the mode that the tool, whose process is `pid`, would
+/// give it.
 ///
 /// # Errors
 /// The message of the tool.
-pub(super) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), String> {
+pub(super) fn write_file(path: &Path, bytes: &[u8], pid: Option<i32>) -> Result<(), String> {
     let is_new = !path.exists();
     open_regular_file(OpenOptions::new().write(true).create(true).truncate(true), path)
         .and_then(|mut file| {
-            if is_new {
-                // the umask of the agent is stricter
-                file.set_permissions(Permissions::from_mode(0o644))?;
+            // the umask of the agent is stricter than that of hooks
+            if let Some(umask) = pid.filter(|_| is_new).and_then(umask_of) {
+                file.set_permissions(Permissions::from_mode(0o666 & !umask))?;
             }
             file.write_all(bytes)
         })
         .map_err(|error| open_error(path, &error))
+}
+
+/// The umask of a process. None if it has ended.
+fn umask_of(pid: i32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let umask = status.lines().find_map(|line| line.strip_prefix("Umask:"))?;
+    u32::from_str_radix(umask.trim(), 8).ok()
 }
 
 /// The message of Go's os package for a file that cannot be opened.

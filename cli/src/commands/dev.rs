@@ -327,6 +327,7 @@ impl Development<'_> {
             application: application.to_owned(),
             sha256: sha256.clone(),
             forced: true,
+            only_if_changed: true,
             // what the user changes with `config` meanwhile is kept
             config: if self.deployed.is_none() { flags.clone() } else { BTreeMap::new() },
             trusted: self.args.trust,

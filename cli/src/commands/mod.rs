@@ -107,7 +107,8 @@ impl Arguments {
     /// # Errors
     /// If an argument is invalid.
     pub fn from_process() -> Result<Arguments, CommandError> {
-        let matches = help::documented(fitted(Arguments::command(), columns(std::io::stdout())), true).try_get_matches();
+        let matches = help::documented(fitted(Arguments::command(), columns(std::io::stdout())), true)
+            .try_get_matches();
         matches.and_then(|matches| Arguments::from_arg_matches(&matches)).map_err(|error| {
             match error.kind() {
                 ErrorKind::DisplayVersion => {

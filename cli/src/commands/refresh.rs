@@ -87,6 +87,7 @@ pub async fn run<A: UserPort>(args: &RefreshArgs, session: &CommandSession<A>) -
         application: args.application.clone(),
         sha256,
         forced: args.force_units,
+        only_if_changed: false,
         config,
         trusted: args.trust,
         resources,

@@ -109,10 +109,12 @@ async fn show<A: UserPort>(
              {}{more}; list the damage with: pintle-controller check DIR",
             names.join(", ")
         )]);
+        *drawn = DrawnPage::default(); // the warning moved the page
     }
     if !args.filters.is_empty() && status.applications.is_empty() && status.machines.is_empty() {
         let plural = if args.filters.len() == 1 { "" } else { "s" };
         session.output.print_remark(&format!("Nothing matched specified filter{plural}.\n"));
+        *drawn = DrawnPage::default();
     }
     Ok(())
 }

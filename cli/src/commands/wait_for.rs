@@ -97,7 +97,8 @@ pub async fn run<A: UserPort>(args: &WaitForArgs, session: &CommandSession<A>) -
     };
     let reached = timeout(args.timeout, until_true).await;
     if args.summary
-        && let Some(facts) = facts(&session.api.handle(GetStatus).await?, name)
+        && let Ok(status) = session.api.handle(GetStatus).await
+        && let Some(facts) = facts(&status, name)
     {
         session.output.print_remark(&yaml(&facts)?);
     }

@@ -84,7 +84,7 @@ impl FileWatch {
         watcher.watch(folder, mode).map_err(to_error)?;
         if let Some(parent) = folder.parent() {
             // the kernel watches a folder, not a name: the parent shows that another folder has the name
-            watcher.watch(parent, RecursiveMode::NonRecursive).map_err(to_error)?;
+            watcher.watch(parent, RecursiveMode::NonRecursive).ok(); // it need not be readable
         }
         let (folder, watcher) = (folder.to_path_buf(), RefCell::new(watcher));
         Ok(FileWatch { changed, first: Cell::new(None), folder, mode, watcher })

@@ -113,5 +113,5 @@ async fn a_refresh_names_the_units_in_error_and_resolved_the_revision_that_runs(
     let forced = Refresh { forced: true, ..refresh("newer") };
     let refreshed = fixture.admin.handle(forced).await.expect("the same charm").answer;
     assert_eq!(refreshed.kept, [], "they are included");
-    assert_eq!(runs(&fixture).await, Some(("local:web-1".to_owned(), None)));
+    assert_eq!(runs(&fixture).await, Some(("local:web-2".to_owned(), None)), "each refresh is a revision");
 }

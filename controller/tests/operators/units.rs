@@ -17,32 +17,32 @@ fn web(units: u32) -> AddUnits {
 }
 
 #[tokio::test]
-async fn one_request_adds_nine_units_in_each_transaction() {
+async fn one_request_adds_59_units_in_each_transaction() {
     let fixture = Fixture::in_memory().await;
     fixture.deploy("web", 1).await;
     let before = newest_position(&fixture.controller).await.revision;
-    let added = fixture.admin.handle(web(25)).await.expect("they are added");
-    assert_eq!(added.revision - before, 3, "9 + 9 + 7");
+    let added = fixture.admin.handle(web(130)).await.expect("they are added");
+    assert_eq!(added.revision - before, 3, "59 + 59 + 12");
     let names: Vec<String> = added.answer.iter().map(ToString::to_string).collect();
-    let expected: Vec<String> = (1..26).map(|number| format!("web/{number}")).collect();
+    let expected: Vec<String> = (1..131).map(|number| format!("web/{number}")).collect();
     assert_eq!(names, expected);
     let deploy = Deploy {
         application: Some("more".to_owned()),
         sha256: "web".to_owned(),
-        units: 25,
+        units: 130,
         to: None,
         config: BTreeMap::new(),
         ..Deploy::default()
     };
     let deployed = fixture.admin.handle(deploy).await.expect("it is deployed");
-    assert_eq!((deployed.answer.units.len(), deployed.revision - added.revision), (25, 3), "8 + 9 + 8");
+    assert_eq!((deployed.answer.units.len(), deployed.revision - added.revision), (130, 3), "58 + 59 + 13");
 }
 
 #[tokio::test]
 async fn a_request_that_fails_in_between_leaves_whole_units() {
     let folder = tempfile::tempdir().expect("a folder");
     // An empty store takes ten pages. A unit takes some 5 KiB, with its entries in the change log.
-    let options = Options { pages_max: Some(200), ..Options::new(uuid_v4(77)) };
+    let options = Options { pages_max: Some(800), ..Options::new(uuid_v4(77)) };
     let store = Sqlite::open(folder.path(), options).expect("a new store");
     let fixture = Fixture::new(Controller::new(store, FakeEnvironment::new(), uuid_v4(1))).await;
     fixture.deploy("web", 1).await;

@@ -34,8 +34,10 @@ pub const LINE_BYTES_MAX: usize = 4096;
 /// The amount of one run's output that is kept, in bytes: its beginning and its end. The rest is read and counted, so that
 /// the hook never blocks (I39).
 pub const OUTPUT_BYTES_MAX: usize = 4 << 20;
-/// The amount of the end of output that is too long, in bytes: some 600 lines of a traceback.
+/// The amount of the end of each stream of output that is too long, in bytes: some 600 lines of a traceback. The longest
+/// entry fits.
 pub const OUTPUT_END_BYTES_MAX: usize = 64 << 10;
+const _: () = assert!(ENTRY_BYTES_MAX <= OUTPUT_END_BYTES_MAX);
 /// The amount of each stream of an action that is kept unmodified, in bytes. The action's result contains its
 /// beginning and its end.
 pub const STREAM_BYTES_MAX: usize = OUTPUT_BYTES_MAX;

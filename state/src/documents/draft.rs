@@ -18,13 +18,14 @@ use std::marker::PhantomData;
 /// wrote it.
 pub type Revision = u64;
 
-/// The most reads of one transaction: the 200 documents that one hook may write take at most three each. etcd accepts 128
-/// operations by default, and these with `--max-txn-ops=1024`.
-pub const READS_MAX: usize = 1_000;
-/// The most writes of one transaction: those of one hook, 60 reports and 40 documents of the record itself.
-pub const WRITES_MAX: usize = 300;
-/// The most bytes that one transaction writes, keys and documents together: 1 MiB.
-pub const BYTES_MAX: usize = 1 << 20;
+/// The most reads of one transaction: three for each write, and 200. etcd accepts 128 operations by default, and these with
+/// `--max-txn-ops=2048`.
+pub const READS_MAX: usize = 2_000;
+/// The most writes of one transaction: 200 of one hook, its 60 reports, 40 documents of the record itself, and new addresses
+/// in 300 relations.
+pub const WRITES_MAX: usize = 600;
+/// The most bytes that one transaction writes, keys and documents together: 1.25 MiB. etcd accepts 1.5 MiB by default.
+pub const BYTES_MAX: usize = (1 << 20) + (256 << 10);
 /// The most entries of one page. A page is recorded as single reads: two full pages (80 reads) fit into one
 /// transaction.
 pub const PAGE_MAX: usize = 40;

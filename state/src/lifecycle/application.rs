@@ -89,6 +89,10 @@ pub struct Refresh {
     pub sha256: String,
     /// Whether units in error take the new charm, too (`--force-units`).
     pub forced: bool,
+    /// Whether the charm of the application stays if it has this digest and no file of a resource is attached. Otherwise each
+    /// refresh is a new revision.
+    #[serde(default)]
+    pub only_if_changed: bool,
     /// Settings that are changed together with the charm.
     #[serde(default)]
     pub config: BTreeMap<String, String>,
@@ -318,6 +322,9 @@ pub fn refresh(
         draft.put(&model.application_config(id), &changed.options);
     }
     application_settings::set_trust(draft, model, id, changed.is_trusted);
+    if request.only_if_changed && current.sha256 == request.sha256 && request.resources.is_empty() {
+        return Ok(current);
+    }
     let previous = match current.sha256 == request.sha256 {
         true => current.previous.clone(),
         false => current.previous_of_next(),

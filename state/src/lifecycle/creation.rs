@@ -6,7 +6,7 @@ use crate::documents::refusal::Refusal;
 use crate::terms::names::Uuid;
 use crate::terms::refusal::{AddedKind, RefusalReason};
 
-/// Units or machines that one request may add: 112 transactions of nine units, or one for each machine.
+/// Units or machines that one request may add: 17 transactions of 59 units, or one for each machine.
 pub const ADDED_PER_REQUEST_MAX: u32 = 1_000;
 
 /// The time and the UUIDs of new entities.

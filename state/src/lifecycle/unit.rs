@@ -36,11 +36,11 @@ use crate::terms::storage::StorageId;
 
 /// The most writes of one [`add`]: seven documents of the unit and three of its new machine, and the sequences of unit
 /// numbers, machine numbers and addresses. Further units of the same transaction write ten each, so that an empty
-/// draft has room for 29 units: 293 of 300 writes.
+/// draft has room for 59 units: 593 of 600 writes.
 const ADD_WRITES_MAX: usize = 13;
 
 /// Units that [`add_batch`] adds to an empty draft.
-pub const ADDED_PER_TRANSACTION: u32 = 29;
+pub const ADDED_PER_TRANSACTION: u32 = 59;
 
 /// The result of a request to destroy a unit, relation or application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -231,6 +231,14 @@ pub fn next_act(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Act> {
 }
 
 /// What a unit with this state and this view would do next.
+/// Whether the agent of a unit, as far as the controller knows its state, has nothing to do and lacks nothing.
+pub(crate) fn has_nothing_to_do(reader: &dyn Reader, model: Model, id: Uuid) -> bool {
+    let replica = read(reader, &model.replica(id));
+    let act =
+        replica.and_then(|replica| Some(next_act_in(&replica.local, decision_view(reader, model, id)?)));
+    matches!(&act, Some(Act::Wait(wait)) if wait.causes.is_empty())
+}
+
 fn next_act_in(local: &Local, mut view: Snapshot) -> Act {
     view.position.store_generation = local.store_generation.unwrap_or_default();
     let leader = view.leader.as_ref().filter(|grant| grant.holder == local.name);

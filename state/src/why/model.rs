@@ -9,6 +9,7 @@ use crate::documents::effective_life;
 use crate::documents::prelude::{Kind, last_id};
 use crate::documents::refusal::Refusal;
 use crate::status::machine::{MachineAgentState, machine_agent};
+use crate::status::unit::has_nothing_to_do;
 use crate::terms::cause::{Cause, Count, Entity};
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
@@ -90,6 +91,11 @@ fn waiting_unit(facts: &Facts<'_>, id: Uuid) -> Vec<Cause> {
     let agent = || machine_agent(facts.reader, facts.model, facts.presence, doc.machine);
     let is_listed_by_machine = || is_absent && agent() == MachineAgentState::Lost;
     if !alive || !failed && is_listed_by_machine() {
+        return Vec::new();
+    }
+    // an explanation reads the whole view of the unit, which may have many members
+    let is_executing = facts.presence.executing(id).is_some();
+    if !failed && !is_absent && !is_executing && has_nothing_to_do(facts.reader, facts.model, id) {
         return Vec::new();
     }
     unit::explain(facts, id).map_or(Vec::new(), |why| why.causes)

@@ -58,7 +58,8 @@ impl SimOperator {
         let call = |caller: SimCaller| {
             let (application, sha256) = (name.to_owned(), sha256.clone());
             let (config, resources) = Default::default();
-            let refresh = Refresh { application, sha256, forced, trusted, config, resources };
+            let refresh =
+                Refresh { application, sha256, forced, only_if_changed: false, trusted, config, resources };
             async move { caller.handle(refresh).await }
         };
         self.request(call).await;

@@ -17,13 +17,13 @@ use crate::kernel::{self, Errno, Fd};
 pub struct OutputBuffers {
     lines: [[u8; LINE_BYTES_MAX]; 2],
     entry: [u8; ENTRY_BYTES_MAX],
-    end: [u8; OUTPUT_END_BYTES_MAX],
+    ends: [[u8; OUTPUT_END_BYTES_MAX]; 2],
 }
 
 impl OutputBuffers {
     /// Unused memory.
     pub const fn new() -> Self {
-        OutputBuffers { lines: [[0; _]; 2], entry: [0; _], end: [0; _] }
+        OutputBuffers { lines: [[0; _]; 2], entry: [0; _], ends: [[0; _]; 2] }
     }
 }
 
@@ -36,11 +36,10 @@ pub struct Output<'a> {
 impl<'a> Output<'a> {
     /// `pipes` are stdout and stderr of the hook.
     pub fn new(run_folder: RunFolder, [stdout, stderr]: [Fd; 2], buffers: &'a mut OutputBuffers) -> Self {
-        let OutputBuffers { lines: [first, second], entry, end } = buffers;
-        let streams = [Stream::new(STDOUT, stdout, first), Stream::new(STDERR, stderr, second)];
-        let log =
-            Log { run_folder, file: None, bytes: 0, entry, end: End { entries: end, length: 0, dropped: 0 } };
-        Output { log, streams }
+        let OutputBuffers { lines: [first, second], entry, ends: [first_end, second_end] } = buffers;
+        let streams =
+            [Stream::new(STDOUT, stdout, first, first_end), Stream::new(STDERR, stderr, second, second_end)];
+        Output { log: Log { run_folder, file: None, bytes: 0, is_full: false, dropped: 0, entry }, streams }
     }
 
     /// Also stores each stream as it is, in a file of its name.
@@ -68,7 +67,8 @@ impl<'a> Output<'a> {
         for stream in &mut self.streams {
             stream.store_rest(&mut self.log);
         }
-        self.log.finish();
+        let ends = self.streams.each_ref().map(|stream| &stream.end);
+        self.log.finish(ends);
     }
 }
 
@@ -81,6 +81,7 @@ struct Stream<'a> {
     /// The beginning of a line.
     line: &'a mut [u8; LINE_BYTES_MAX],
     length: usize,
+    end: End<'a>,
 }
 
 /// The file of the unmodified bytes of a stream, and the number of bytes that it may still receive.
@@ -90,8 +91,14 @@ struct Unmodified {
 }
 
 impl<'a> Stream<'a> {
-    fn new(name: &'static str, pipe: Fd, line: &'a mut [u8; LINE_BYTES_MAX]) -> Self {
-        Stream { name, pipe: Some(pipe), unmodified: None, line, length: 0 }
+    fn new(
+        name: &'static str,
+        pipe: Fd,
+        line: &'a mut [u8; LINE_BYTES_MAX],
+        end: &'a mut [u8; OUTPUT_END_BYTES_MAX],
+    ) -> Self {
+        let end = End { entries: end, length: 0, dropped: 0 };
+        Stream { name, pipe: Some(pipe), unmodified: None, line, length: 0, end }
     }
 
     fn read(&mut self, log: &mut Log<'_>) {
@@ -114,7 +121,7 @@ impl<'a> Stream<'a> {
         let mut stored = 0;
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
             if line.ends_with(b"\n") || line.len() == LINE_BYTES_MAX {
-                log.store(self.name, line);
+                log.store(self.name, line, &mut self.end);
                 stored += line.len();
             }
         }
@@ -125,7 +132,7 @@ impl<'a> Stream<'a> {
     /// Stores a last line that has no end.
     fn store_rest(&mut self, log: &mut Log<'_>) {
         if self.length > 0 {
-            log.store(self.name, self.line.get(..self.length).unwrap_or_default());
+            log.store(self.name, self.line.get(..self.length).unwrap_or_default(), &mut self.end);
             self.length = 0;
         }
     }
@@ -145,16 +152,8 @@ impl Unmodified {
     }
 }
 
-/// The file `output.log`, which is created with the first line, and what was stored in it.
-struct Log<'a> {
-    run_folder: RunFolder,
-    file: Option<Fd>,
-    bytes: usize,
-    entry: &'a mut [u8; ENTRY_BYTES_MAX],
-    end: End<'a>,
-}
-
-/// The last entries that were not stored.
+/// The last entries of a stream beyond the bound. Each stream has its own, because a flood of one must not displace what
+/// the other says at the end.
 struct End<'a> {
     entries: &'a mut [u8; OUTPUT_END_BYTES_MAX],
     length: usize,
@@ -163,10 +162,10 @@ struct End<'a> {
 }
 
 impl End<'_> {
-    /// Keeps an entry. The older half of the others is discarded if there is no room.
+    /// Keeps an entry. The older half of the others is discarded while there is no room.
     fn keep(&mut self, entry: &[u8]) {
-        if self.length + entry.len() > self.entries.len() {
-            let half = self.entries.len() / 2;
+        while self.length > 0 && self.length + entry.len() > self.entries.len() {
+            let half = self.length.min(self.entries.len() / 2);
             let newer = self.entries.get(half..self.length).unwrap_or_default();
             let line_end = newer.iter().position(|byte| *byte == b'\n');
             let start = line_end.map_or(self.length, |at| half + at + 1);
@@ -185,6 +184,21 @@ impl End<'_> {
     }
 }
 
+/// The amount of the beginning of the output in bytes: the ends of both streams follow.
+const BEGINNING_BYTES_MAX: usize = OUTPUT_BYTES_MAX - 2 * OUTPUT_END_BYTES_MAX;
+
+/// The file `output.log`, which is created with the first line, and what was stored in it.
+struct Log<'a> {
+    run_folder: RunFolder,
+    file: Option<Fd>,
+    bytes: usize,
+    /// Whether the bound of the beginning is reached.
+    is_full: bool,
+    /// The number of bytes that could not be written.
+    dropped: usize,
+    entry: &'a mut [u8; ENTRY_BYTES_MAX],
+}
+
 impl Log<'_> {
     /// The file, which is opened if it is not.
     fn file(&mut self) -> Result<Fd, Errno> {
@@ -196,31 +210,31 @@ impl Log<'_> {
         Ok(file)
     }
 
-    fn store(&mut self, stream: &str, line: &[u8]) {
+    fn store(&mut self, stream: &str, line: &[u8], end: &mut End<'_>) {
         let file = self.file();
         let entry = encode_entry(stream, line, self.entry);
-        // an entry that is stored after one that is not would be out of order
-        let has_room =
-            self.end.length == 0 && self.bytes + entry.len() <= OUTPUT_BYTES_MAX - OUTPUT_END_BYTES_MAX;
-        match file {
-            Ok(file) if has_room && write_all(file, entry).is_ok() => self.bytes += entry.len(),
-            Ok(_) | Err(_) => self.end.keep(entry),
+        self.is_full |= self.bytes + entry.len() > BEGINNING_BYTES_MAX;
+        if self.is_full {
+            return end.keep(entry);
+        }
+        match file.and_then(|file| write_all(file, entry)) {
+            Ok(()) => self.bytes += entry.len(),
+            Err(_) => self.dropped += entry.len(),
         }
     }
 
-    fn finish(&mut self) {
+    fn finish(&mut self, ends: [&End<'_>; 2]) {
+        let dropped = ends.iter().fold(self.dropped, |dropped, end| dropped + end.dropped);
         // The last lines of a log on a full disk are lost.
-        if self.end.dropped > 0 {
+        if dropped > 0 {
             let mut digits = Digits::default();
-            let dropped = decimal(self.end.dropped as u64, &mut digits);
+            let dropped = decimal(dropped as u64, &mut digits);
             let pieces = [STDERR.as_bytes(), b": ", dropped, b" more bytes of output were discarded\n"];
             let _ = self.file().and_then(|file| kernel::write_pieces(file, &pieces));
         }
-        let length = self.end.length;
-        if length > 0 {
-            let _ = self
-                .file()
-                .and_then(|file| write_all(file, self.end.entries.get(..length).unwrap_or_default()));
+        for end in ends.into_iter().filter(|end| end.length > 0) {
+            let entries = end.entries.get(..end.length).unwrap_or_default();
+            let _ = self.file().and_then(|file| write_all(file, entries));
         }
     }
 }
