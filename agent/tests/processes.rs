@@ -174,6 +174,7 @@ async fn an_outcome_is_accepted_only_if_it_is_of_this_boot() {
     for (boot, accepted) in [(kernel_boot_id(), Some(RunExit::Code(0))), ("another".to_owned(), None)] {
         let unit = tempfile::tempdir().unwrap();
         let at = unit.path().join("hooks/000001");
+        fs::create_dir(unit.path().join("charm")).unwrap();
         let run = started_run(&at, &boot);
         fs::write(at.join(SHIM_PID), "1 1").unwrap();
         fs::write(at.join(OUTCOME), "exit 0").unwrap();

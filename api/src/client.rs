@@ -241,7 +241,12 @@ fn root_cause(error: &(dyn Error + 'static)) -> String {
     while let Some(source) = root.source() {
         root = source;
     }
-    match root.downcast_ref::<std::io::Error>().map(std::io::Error::kind) {
+    let mut of_system = root.downcast_ref::<std::io::Error>();
+    // an error of the system that contains another one does not name it as its source
+    while let Some(inner) = of_system.and_then(|error| error.get_ref()?.downcast_ref::<std::io::Error>()) {
+        of_system = Some(inner);
+    }
+    match of_system.map(std::io::Error::kind) {
         Some(std::io::ErrorKind::ConnectionRefused) => "connection refused".to_owned(),
         Some(std::io::ErrorKind::ConnectionReset) => "connection reset".to_owned(),
         // rustls: the other end was killed; its text explains an attack that a response with a length excludes

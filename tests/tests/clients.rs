@@ -162,7 +162,7 @@ fn jhack_fires_a_hook_and_pushes_files_to_a_local_machine() {
     };
     fire(&hook);
     host.until("the hook has run", |host| {
-        host.ok(&["debug-log", "--limit", "0"]).contains("update-status: still here").then_some(())
+        host.ok(&["debug-log", "--limit", "0"]).contains("still here").then_some(())
     });
 
     let push = |text: &str, path: &str| {
@@ -170,7 +170,9 @@ fn jhack_fires_a_hook_and_pushes_files_to_a_local_machine() {
         std::fs::write(&file, text).expect("written");
         let mut command = Command::new(programs().join("pintle"));
         command.args(["ssh", "hello/0", "sudo", "-i", &format!("sudo tee {path}")]);
-        command.stdin(std::fs::File::open(&file).expect("it is there")).stdout(std::process::Stdio::null());
+        command
+            .stdin(std::fs::File::open(&file).expect("it was just written"))
+            .stdout(std::process::Stdio::null());
         assert!(command.env("PINTLE_DATA", &host.dir).status().expect("it runs").success(), "{path}");
     };
     host.ok(&["ssh", "hello/0", "sudo", "mkdir", "-p", &format!("{charm}/src")]);

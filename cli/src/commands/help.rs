@@ -30,6 +30,7 @@ pub const EXAMPLES: &[(&str, &str, &str)] = &[
         "add-secret db-login user=ann password#file=./password",
         "grant-secret, update-secret, secrets",
     ),
+    ("add-ssh-key", "add-ssh-key KEY", "ssh-keys, remove-ssh-key, ssh"),
     ("add-storage", "add-storage db/0 data=1G", "storage, detach-storage, attach-storage"),
     ("add-unit", "add-unit web -n 2\nadd-unit web --to 0", "remove-unit, scale-application"),
     ("attach-resource", "attach-resource web site=./site.tar", "resources, deploy, refresh"),
@@ -97,6 +98,7 @@ pub const EXAMPLES: &[(&str, &str, &str)] = &[
         "remove-secret db-login\nremove-secret db-login --revision 1",
         "add-secret, revoke-secret",
     ),
+    ("remove-ssh-key", "remove-ssh-key me@host", "ssh-keys, add-ssh-key"),
     ("remove-storage", "remove-storage data/0\nremove-storage data/0 --force", "detach-storage, storage"),
     (
         "remove-unit",
@@ -136,6 +138,7 @@ pub const EXAMPLES: &[(&str, &str, &str)] = &[
     ("show-task", "show-task 7\nshow-task 7 --wait 5m", "run, exec, cancel-task"),
     ("show-unit", "show-unit web/0\nshow-unit web/0 --endpoint db", "status, why"),
     ("ssh", "ssh web/0\nssh 0 uptime", "scp, exec, debug-hooks"),
+    ("ssh-keys", "ssh-keys\nssh-keys --full", "add-ssh-key, remove-ssh-key"),
     ("status", "status\nstatus web --relations\nstatus --watch 2s", "why, wait-for, show-unit"),
     ("stop-hook", "stop-hook web/0", "why, runs"),
     ("storage", "storage\nstorage --format json", "show-storage, add-storage, storage-pools"),
@@ -147,6 +150,7 @@ pub const EXAMPLES: &[(&str, &str, &str)] = &[
     ("up", "up\nup --data ./system\nup --charms ~/charms", "down, add-model, deploy"),
     ("update-secret", "update-secret db-login password#file=./password", "add-secret, show-secret"),
     ("version", "version\nversion --all --format json", "up"),
+    ("wait", "wait --settled\nwait --settled --timeout 2m", "wait-for, why, status"),
     (
         "wait-for",
         "wait-for application web\nwait-for application web --query len(units)==2 --timeout 2m",

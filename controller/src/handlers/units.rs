@@ -24,9 +24,9 @@ use state::terms::position::Committed;
 use state::terms::refusal::{AddedKind, EntityKind};
 use state::transitions::requested_removal::{self, RemovalOptions};
 
-/// Batches of one request that wait for the writer at the same time: a quarter of what the writer commits with one
-/// sync, so that other requests wait for one commit at most.
-const BATCHES_AT_ONCE: usize = 16;
+/// Batches of one request that wait for the writer at the same time, so that other requests wait for one commit of 177 units
+/// at most.
+const BATCHES_AT_ONCE: usize = 3;
 
 impl<S: Store, E: Environment> Authorised<S, E> {
     /// Adds units in as few transactions as possible; the first unit on machine `to`.

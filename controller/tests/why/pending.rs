@@ -180,7 +180,7 @@ async fn why_names_the_hook_lock_holder_and_waiters_unless_hooks_run_in_parallel
     assert_eq!((waits.duty, waits.actor), (duty, Actor::UnitAgent(holder)));
     let in_model = causes(&fixture, "model").await;
     let is_of_web = |number| move |cause: &&Cause| cause.entity == Entity::Unit(UnitName::new("web", number));
-    assert!(in_model.iter().filter(is_of_web(1)).any(|cause| is_for_lock(cause)), "{in_model:?}");
+    assert!(in_model.iter().filter(is_of_web(1)).any(&is_for_lock), "{in_model:?}");
     assert!(in_model.iter().any(|cause| is_of_web(0)(&cause)), "{in_model:?}");
     let status = fixture.admin.handle(GetStatus).await.expect("the model exists");
     let waiter = &status.applications["web"].units[&UnitName::new("web", 1)];
@@ -209,7 +209,7 @@ async fn why_names_the_hook_lock_holder_and_waiters_unless_hooks_run_in_parallel
         .await
         .expect("a known setting");
     let own = causes(&fixture, "web/1").await;
-    assert!(!own.iter().any(is_for_lock), "{own:?}");
+    assert!(!own.iter().any(&is_for_lock), "{own:?}");
     assert_eq!(machine().await, free);
 }
 

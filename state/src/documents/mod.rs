@@ -16,6 +16,7 @@ pub mod document_reads;
 pub mod draft;
 pub mod effective_life;
 pub mod existence;
+pub mod fake_application;
 pub mod invariants;
 pub mod json_text;
 pub mod key;

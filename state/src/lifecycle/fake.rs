@@ -12,7 +12,8 @@ use crate::charm::Scope;
 use crate::documents::document_reads::Documents;
 use crate::documents::draft::{Draft, Reader, read, read_all};
 use crate::documents::effective_life;
-use crate::documents::prelude::{BagDoc, Model, UnitDoc, last_id};
+use crate::documents::fake_application::is_fake;
+use crate::documents::prelude::{BagDoc, Model, last_id};
 use crate::documents::refusal::Refusal;
 use crate::lifecycle::creation::Creation;
 use crate::lifecycle::{application, relation, scope, unit};
@@ -157,16 +158,4 @@ pub fn end(draft: &mut Draft, model: Model, end: FakeEnd, now_ms: i64) -> Result
         None if !is_alive => unit::remove(draft, model, unit, now_ms),
         Some(_) | None => Ok(()),
     }
-}
-
-/// Whether the unit has no agent because its application is fake.
-pub fn is_fake(documents: &mut impl Documents, model: Model, unit: &UnitDoc) -> bool {
-    documents.document(&model.fake_application(unit.application)).is_some()
-}
-
-/// Whether the machine has units of a fake application, so that it never enrols. No other units are on it.
-pub fn is_fake_machine(documents: &mut impl Documents, model: Model, machine: Uuid) -> bool {
-    let first = documents.keys(&model.machine_units(machine), 1).pop().and_then(|key| last_id(&key));
-    let unit = first.and_then(|unit| documents.document(&model.unit(unit)));
-    unit.is_some_and(|unit| is_fake(documents, model, &unit))
 }

@@ -10,6 +10,7 @@ use crate::documents::blockers::{self, EntityId};
 use crate::documents::document_reads::Documents;
 use crate::documents::draft::Draft;
 use crate::documents::effective_life;
+use crate::documents::fake_application::is_fake_machine;
 use crate::documents::prelude::{
     Model, ResolvedDoc, StatusDoc, SubordinateLink, TombstoneDoc, TombstoneKind, UnitDoc, last_id,
 };
@@ -17,7 +18,6 @@ use crate::documents::refusal::Refusal;
 use crate::documents::{sequence, token};
 use crate::lifecycle::application;
 use crate::lifecycle::creation::Creation;
-use crate::lifecycle::fake;
 use crate::lifecycle::pending_reentry;
 use crate::lifecycle::secret;
 use crate::lifecycle::storage::{self, StorageOwner};
@@ -128,7 +128,7 @@ pub(crate) fn add_placed(
     let machine = match existing {
         Some(machine) => {
             machine::require_capacity(draft, model, machine)?;
-            if !is_fake && fake::is_fake_machine(draft, model, machine) {
+            if !is_fake && is_fake_machine(draft, model, machine) {
                 let machine = to.unwrap_or_default().to_owned();
                 return Err(MachineRefusal::WithoutAgent { machine }.into());
             }

@@ -2,8 +2,8 @@
 
 use crate::documents::attachment::attachment;
 use crate::documents::draft::{Reader, read};
+use crate::documents::fake_application::is_fake;
 use crate::documents::prelude::{Model, ReplicaDoc, ReportNumber, UnitDoc};
-use crate::lifecycle::fake::is_fake;
 use crate::status::hook_lock;
 use crate::status::machine::{MachineAgentState, machine_agent};
 use crate::status::presence::{ExecutingRun, PresenceReader};

@@ -12,6 +12,7 @@ mod development;
 mod force;
 #[path = "../../../tests/support/src/hook_context.rs"]
 pub mod hook_context;
+mod large_models;
 mod lifecycle;
 mod races;
 mod random;
@@ -51,7 +52,6 @@ use crate::terms::settings::Bag;
 use crate::transitions::{record_commit, run_reports::LogLines};
 use crate::unit::local::{Event, Local};
 use crate::unit::record::{CommitOutcome, DroppedWrite, Outcome, Record};
-use crate::unit::relation_view::BagView;
 use crate::unit::snapshot::{Change, Delta, Snapshot};
 use crate::views::decision_view::decision_view;
 use crate::views::delta::{affected_parts, delta};
@@ -110,19 +110,6 @@ pub struct World {
     is_unchecked: bool,
 }
 
-/// What is left of a view in a decision view.
-fn without_cold_data(mut view: Snapshot) -> Snapshot {
-    (view.statuses, view.machine_ports) = Default::default();
-    view.application_status = None;
-    view.leader_settings.values.clear();
-    view.position.store_generation = Uuid(0);
-    for (_, bag) in view.relations.values_mut().flat_map(|relation| &mut relation.bags) {
-        *bag = BagView::with_values(bag.counter, Default::default());
-        bag.bytes = 0;
-    }
-    view
-}
-
 impl World {
     /// A model with the archives of some charms.
     pub fn new() -> World {
@@ -154,16 +141,6 @@ impl World {
             computed: BTreeSet::new(),
             is_unchecked: false,
         }
-    }
-
-    /// Makes a large model without a check of each transaction, whose cost grows with the model.
-    pub fn make(&mut self, steps: impl FnOnce(&mut World)) {
-        self.is_unchecked = true;
-        steps(self);
-        self.is_unchecked = false;
-        self.watched.clear();
-        let made = self.documents.clone();
-        self.check(&made, &[]);
     }
 
     pub fn reader(&self) -> &dyn Reader {
@@ -257,7 +234,11 @@ impl World {
                     let expected = Snapshot::from_full(full.delta).expect("complete");
                     assert_eq!(*snapshot, expected, "the fold of deltas after {changed:?}");
                     let decided = decision_view(&at, MODEL, *id).expect("there is a view");
-                    assert_eq!(decided, without_cold_data(expected), "the decision view after {changed:?}");
+                    assert_eq!(
+                        decided,
+                        large_models::without_cold_data(expected),
+                        "the decision view after {changed:?}"
+                    );
                 }
                 None => assert!(snapshot.removed, "a removed unit receives its tombstone"),
             }

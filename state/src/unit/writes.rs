@@ -26,13 +26,10 @@ pub const REPORTS_MAX: usize = 60;
 /// minus 40 for the record's own documents (replica, status, life and others), minus those of 300 relations in which the
 /// record of a config-changed hook publishes new addresses.
 pub const HOOK_DOCUMENTS_MAX: usize = 600 - REPORTS_MAX - 40 - 300;
-const _: () = assert!(HOOK_DOCUMENTS_MAX + REPORTS_MAX + 40 + 300 == crate::documents::draft::WRITES_MAX);
 
 /// The most bytes of a unit's own data in a transaction: its 1.25 MiB, minus the reports of the record, minus 272 KiB for
 /// the keys and the other fields of documents, some 460 bytes for each of 600.
 pub const HOOK_WRITES_BYTES_MAX: usize = (1 << 20) - REPORTS_BYTES_MAX - (16 << 10);
-const _: () =
-    assert!(HOOK_WRITES_BYTES_MAX + REPORTS_BYTES_MAX + (272 << 10) == crate::documents::draft::BYTES_MAX);
 
 /// The most bytes of the reports in one record, as JSON: 60 reports of about 4 KiB. An action's parameters and its
 /// log share this limit.

@@ -6,10 +6,10 @@
 
 use crate::documents::draft::{Reader, read, read_all};
 use crate::documents::effective_life;
+use crate::documents::fake_application::is_fake_machine;
 use crate::documents::prelude::{
     GLOBAL, MachineDoc, Model, RelationDoc, RelationEndDoc, TokenHolder, last_id,
 };
-use crate::lifecycle::fake::is_fake_machine;
 use crate::lifecycle::machine;
 use crate::terms::cause::{Actor, Cause, Count, Duty, Entity, Host};
 use crate::terms::life::Life;

@@ -25,7 +25,9 @@ pub(super) async fn build<S: Store>(fixture: &mut Fixture<'_, S>) {
         .call("ssh_keys::add", move |draft| ssh_keys::add(draft, MODEL, &[key.to_owned()]).map(drop))
         .await;
     let id = "me@host".to_owned();
-    fixture.call("ssh_keys::remove", move |draft| ssh_keys::remove(draft, MODEL, &[id.clone()])).await;
+    fixture
+        .call("ssh_keys::remove", move |draft| ssh_keys::remove(draft, MODEL, std::slice::from_ref(&id)))
+        .await;
     fixture
         .call("archive::register", |draft| {
             let charm = charm("log", "server", Role::Requirer);

@@ -1,0 +1,31 @@
+//! Models that are too large for a check of each transaction, and what is left of a view in a decision view.
+
+use crate::terms::names::Uuid;
+use crate::tests::World;
+use crate::unit::relation_view::BagView;
+use crate::unit::snapshot::Snapshot;
+
+/// What is left of a view in a decision view.
+pub(super) fn without_cold_data(mut view: Snapshot) -> Snapshot {
+    (view.statuses, view.machine_ports) = Default::default();
+    view.application_status = None;
+    view.leader_settings.values.clear();
+    view.position.store_generation = Uuid(0);
+    for (_, bag) in view.relations.values_mut().flat_map(|relation| &mut relation.bags) {
+        *bag = BagView::with_values(bag.counter, Default::default());
+        bag.bytes = 0;
+    }
+    view
+}
+
+impl World {
+    /// Makes a large model without a check of each transaction, whose cost grows with the model.
+    pub fn make(&mut self, steps: impl FnOnce(&mut World)) {
+        self.is_unchecked = true;
+        steps(self);
+        self.is_unchecked = false;
+        self.watched.clear();
+        let made = self.documents.clone();
+        self.check(&made, &[]);
+    }
+}
