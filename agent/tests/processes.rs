@@ -180,7 +180,6 @@ async fn an_outcome_is_accepted_only_if_it_is_of_this_boot() {
         fs::write(at.join(OUTCOME), "exit 0").unwrap();
 
         let result = charms_of(unit.path()).reattach(&run, &NoRequests).await;
-
         assert_eq!(result.map(|result| result.exit), accepted, "boot {boot}");
     }
 }

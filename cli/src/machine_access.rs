@@ -141,11 +141,13 @@ impl MachineAccess {
         };
         let folder = dir.machines().join(machine.uuid.to_string());
         if !folder.is_dir() {
-            if machine.address.is_empty() {
+            let is_here = Process::read_alive(&dir.controller_pid()).is_some();
+            let is_loopback = machine.address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+            if machine.address.is_empty() || is_here && is_loopback {
                 return Err(not_running());
             }
             // this host's own loopback address would lead to this host
-            if machine.address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback()) {
+            if is_loopback {
                 let text = format!("cannot reach machine {name}: it is part of the controller's host");
                 return Err(CommandError::new(text).hint("run the command there, or use: pintle exec"));
             }

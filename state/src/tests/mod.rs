@@ -7,15 +7,16 @@ mod actions;
 mod assigned_units;
 mod charms;
 mod commits;
+mod decision_views;
 mod destruction;
 mod development;
 mod force;
 #[path = "../../../tests/support/src/hook_context.rs"]
 pub mod hook_context;
-mod large_models;
 mod lifecycle;
 mod races;
 mod random;
+mod refusals;
 mod relation_hooks;
 mod relations;
 mod removal;
@@ -59,6 +60,7 @@ use crate::views::inline_settings::INLINE_BYTES_MAX;
 use crate::views::machine_view;
 use crate::views::view::{self, SentView};
 pub use charms::{db, endpoint, logging, plain, shop, web};
+pub use refusals::{not_found, reason, refused};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub const MODEL: Model = Model(Uuid(7));
@@ -141,6 +143,16 @@ impl World {
             computed: BTreeSet::new(),
             is_unchecked: false,
         }
+    }
+
+    /// Makes a large model without a check of each transaction, whose cost grows with the model.
+    pub fn make(&mut self, steps: impl FnOnce(&mut World)) {
+        self.is_unchecked = true;
+        steps(self);
+        self.is_unchecked = false;
+        self.watched.clear();
+        let made = self.documents.clone();
+        self.check(&made, &[]);
     }
 
     pub fn reader(&self) -> &dyn Reader {
@@ -236,7 +248,7 @@ impl World {
                     let decided = decision_view(&at, MODEL, *id).expect("there is a view");
                     assert_eq!(
                         decided,
-                        large_models::without_cold_data(expected),
+                        decision_views::without_cold_data(expected),
                         "the decision view after {changed:?}"
                     );
                 }
@@ -465,23 +477,6 @@ impl Agent {
         assert_eq!(self.done(world, Operation::SetDead), CommitOutcome::default());
         world.run(|draft, _| unit::remove(draft, MODEL, self.unit, 60)).expect("it is dead");
     }
-}
-
-/// The code and the reason of a refusal.
-pub fn refused<T: std::fmt::Debug>(answer: Result<T, Refusal>) -> (Code, RefusalReason) {
-    let refusal = answer.expect_err("it is refused");
-    (refusal.code(), *refusal.reason)
-}
-
-/// A refusal with its code, as [`refused`] returns it.
-pub fn reason(reason: impl Into<RefusalReason>) -> (Code, RefusalReason) {
-    let reason = reason.into();
-    (reason.code(), reason)
-}
-
-/// The refusal because an entity does not exist.
-pub fn not_found(kind: EntityKind, name: &str) -> (Code, RefusalReason) {
-    reason(RefusalReason::NotFound { kind, name: name.to_owned() })
 }
 
 /// Unit web/0.

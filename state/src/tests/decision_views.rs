@@ -1,7 +1,6 @@
-//! Models that are too large for a check of each transaction, and what is left of a view in a decision view.
+//! What is left of a view in a decision view.
 
 use crate::terms::names::Uuid;
-use crate::tests::World;
 use crate::unit::relation_view::BagView;
 use crate::unit::snapshot::Snapshot;
 
@@ -16,16 +15,4 @@ pub(super) fn without_cold_data(mut view: Snapshot) -> Snapshot {
         bag.bytes = 0;
     }
     view
-}
-
-impl World {
-    /// Makes a large model without a check of each transaction, whose cost grows with the model.
-    pub fn make(&mut self, steps: impl FnOnce(&mut World)) {
-        self.is_unchecked = true;
-        steps(self);
-        self.is_unchecked = false;
-        self.watched.clear();
-        let made = self.documents.clone();
-        self.check(&made, &[]);
-    }
 }
