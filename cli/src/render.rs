@@ -61,7 +61,7 @@ impl Table<'_> {
     }
 
     /// The table as it fits a terminal of this width: columns of `order` are left out, one after the other, until the
-    /// others fit; of the last column, at least [`LAST_CELL_MIN`] characters count. What is still longer, the terminal wraps.
+    /// others fit; of the last column, at least `LAST_CELL_MIN` characters count. What is still longer, the terminal wraps.
     pub fn fitted_text(&self, colours: &Colours, width: usize, order: &[usize]) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let width_of = |at: usize| {

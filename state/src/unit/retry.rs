@@ -269,7 +269,7 @@ fn due_ms(timer: &Timer, view: Option<&Snapshot>, now: &Now) -> u64 {
 }
 
 /// Returns when to retry `operation` if it fails now, or `None` if its retries are exhausted. While retries are switched
-/// off the timer runs as well, so that the hook is retried when they are switched on again; [`after_failure`] decides.
+/// off the timer runs as well, so that the hook is retried when they are switched on again; `after_failure` decides.
 pub fn retry_after(
     local: &Local,
     view: Option<&Snapshot>,
