@@ -24,7 +24,10 @@ if [ -n "$missing" ]; then
     { $sudo apt-get update -qq && $sudo apt-get install -y -qq $packages; } ||
         { echo "make test needs these programs:$missing" >&2; exit 1; }
 fi
-python3 -m pip --version >/dev/null 2>&1 ||
+# The interpreter itself and not what a version manager puts on PATH under its name: pyenv's takes a lock after each
+# installation, which a killed installation leaves behind for ever.
+python=$(python3 -c 'import sys; print(sys.executable)')
+"$python" -m pip --version >/dev/null 2>&1 ||
     { echo "make test needs pip: python3 -m pip does not answer (Debian: python3-pip)" >&2; exit 1; }
 # cargo-deny reads the crates of all platforms without the network; a build fetches only those of this one.
 cargo fetch --quiet --locked || { echo "make test needs the crates of Cargo.lock: cargo cannot fetch them" >&2; exit 1; }
@@ -42,7 +45,7 @@ jubilant=jubilant==1.14.0
 folder=$(dirname "$0")/../target/jubilant
 if [ ! -d "$folder/${jubilant%%=*}-${jubilant##*=}.dist-info" ]; then
     echo "installing: $jubilant (for the tests only, into target/jubilant)"
-    python3 -m pip install -q --target "$folder" "$jubilant" ||
+    "$python" -m pip install -q --target "$folder" "$jubilant" ||
         { echo "make test needs $jubilant: pip cannot install it" >&2; exit 1; }
 fi
 # The source distribution of ops, whose test suites tests/tests/real_charms.rs runs, and what these import. ops-scenario
@@ -52,8 +55,8 @@ scenario=8.9.0
 folder=$(dirname "$0")/../target/ops-suite
 if [ ! -d "$folder/ops-$ops" ] || [ ! -d "$folder/ops_scenario-$scenario.dist-info" ]; then
     echo "installing: the test suites of ops $ops (for the tests only, into target/ops-suite)"
-    { python3 -m pip install -q --target "$folder" pytest==9.2.0 minio==7.2.20 uv==0.13.9 "ops==$ops" "ops-scenario==$scenario" &&
-        python3 -m pip download -q --no-deps --no-binary :all: -d "$folder" "ops==$ops" &&
+    { "$python" -m pip install -q --target "$folder" pytest==9.2.0 minio==7.2.20 uv==0.13.9 "ops==$ops" "ops-scenario==$scenario" &&
+        "$python" -m pip download -q --no-deps --no-binary :all: -d "$folder" "ops==$ops" &&
         tar -xf "$folder/ops-$ops.tar.gz" -C "$folder"; } ||
         { echo "make test needs the test suites of ops $ops: pip cannot download them" >&2; exit 1; }
 fi

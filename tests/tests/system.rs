@@ -403,19 +403,11 @@ fn a_tool_without_a_running_hook_is_refused() {
     assert_eq!(stale, (Some(1), "ERROR bad request: this context is closed\n".to_owned()));
 }
 
-/// The charm is from the source distribution of ops, and is deployed unmodified from its folder.
+/// The charm is from the source distribution of ops (tests/prerequisites.sh), and is deployed unmodified from its folder.
 #[test]
 fn a_third_party_ops_charm_reads_its_relations() {
-    let dir = TempDir::with_prefix("pintle-ops-").expect("there is room for a test");
-    let run = |program: &str, args: &[&str]| {
-        let output = Command::new(program).args(args).current_dir(dir.path()).output();
-        let output = output.unwrap_or_else(|error| panic!("{program}: {error}"));
-        assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
-    };
-    let version = "ops==3.9.0";
-    run("python3", &["-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:", version]);
-    run("tar", &["xzf", "ops-3.9.0.tar.gz"]);
-    let charm = dir.path().join("ops-3.9.0/test/charms/test_relation");
+    let suites = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/ops-suite");
+    let charm = suites.join("ops-3.9.0/test/charms/test_relation");
     let host = scene();
     host.ok(&["deploy", text(&charm), "test-relation", "--num-units", "2"]);
     host.ok(&["deploy", text(&sample("any"))]);
