@@ -25,8 +25,6 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The file that the unit agent of a folder locks.
-pub const AGENT_LOCK: &str = "agent.lock";
 /// Quarantined folders that are kept: those of four restored backups, with the 24 units of a machine each. A person
 /// decides what is deleted, because nothing else has the state of these units.
 pub const QUARANTINED_MAX: usize = 100;

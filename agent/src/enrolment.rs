@@ -198,7 +198,7 @@ mod tests {
             name: "0".to_owned(),
             token_and_ca: "token\nno CA".to_owned(),
         };
-        let lock = data.join(crate::uninstall::LOCK);
+        let lock = data.join(api::machine_folder::MACHINE_LOCK);
         let agent = host::lock::Lock::take(&lock, "pid 1").unwrap().expect("it is free");
         let error =
             enrol(&data, request.clone()).await.expect_err("the agent would delete the new machine's folder");

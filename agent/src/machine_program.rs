@@ -20,7 +20,7 @@ use crate::service::{self, Supervision, systemd, unit_files};
 use crate::unit_supervisor::UnitSupervisor;
 use crate::{enrolment, reboot, reboot_request, socket_dir, uninstall};
 use anyhow::{Context, Result, bail};
-use api::machine_folder::{DATA_DIR, MACHINE_PID};
+use api::machine_folder::{DATA_DIR, MACHINE_LOCK, MACHINE_PID};
 use host::lock::Lock;
 use host::logging::{LEVEL_FILE, LogFilter};
 use host::process::Process;
@@ -110,7 +110,7 @@ pub async fn run(dir: PathBuf, services: Supervision, log_filter: LogFilter) -> 
         require_hook_program()?;
     }
     let holder = format!("pid {}", std::process::id());
-    let _lock = match Lock::take(&dir.join(uninstall::LOCK), &holder)? {
+    let _lock = match Lock::take(&dir.join(MACHINE_LOCK), &holder)? {
         Ok(lock) => lock,
         Err(held) => {
             let (dir, holder) = (dir.display(), held.0);

@@ -21,6 +21,7 @@ use crate::juju_paths;
 use crate::service::{systemd, unit_files};
 use anyhow::{Context, Result, bail};
 use api::AgentConfig;
+use api::machine_folder::MACHINE_LOCK;
 use host::file::{exists, ignore_not_found, sync_folder, write_atomic};
 use host::lock::Lock;
 use host::mounts::mount_points;
@@ -31,8 +32,6 @@ use std::path::{Path, PathBuf};
 
 /// The file that marks the folder of a Dead machine.
 const DEAD: &str = "dead";
-/// The lock that the machine agent holds.
-pub const LOCK: &str = "machine.lock";
 
 /// Whether the machine of this folder is Dead, so that nothing may run for it.
 ///
@@ -94,7 +93,7 @@ fn take_lock(data: &Path) -> Result<Option<Lock>> {
     if !exists(data)? {
         return Ok(None);
     }
-    match Lock::take(&data.join(LOCK), &format!("pid {}", std::process::id()))? {
+    match Lock::take(&data.join(MACHINE_LOCK), &format!("pid {}", std::process::id()))? {
         Ok(lock) => Ok(Some(lock)),
         Err(held) => bail!(
             "the agent of the earlier machine is still ending ({})\nhint: repeat the command in a few seconds",
@@ -131,7 +130,7 @@ pub fn clear_dead(data: &Path) -> Result<Option<Lock>> {
 
 fn remove(data: &Path) -> Result<()> {
     clear(data)?;
-    ignore_not_found(fs::remove_file(data.join(LOCK)))?;
+    ignore_not_found(fs::remove_file(data.join(MACHINE_LOCK)))?;
     // only if the folder is empty: another machine may have been enrolled in it since
     let removed = match mounts()?.contains(&data.canonicalize()?) {
         // the mount belongs to the host; nothing is removed from it
@@ -171,8 +170,9 @@ fn empty(data: &Path) -> Result<()> {
         nix::mount::umount2(&mount, nix::mount::MntFlags::MNT_DETACH)
             .with_context(|| format!("cannot unmount {}", mount.display()))?;
     }
-    let is_kept =
-        |entry: &fs::DirEntry| [DEAD, AgentConfig::FILE, LOCK].iter().any(|name| entry.file_name() == *name);
+    let is_kept = |entry: &fs::DirEntry| {
+        [DEAD, AgentConfig::FILE, MACHINE_LOCK].iter().any(|name| entry.file_name() == *name)
+    };
     for entry in fs::read_dir(data)?.flatten().filter(|entry| !is_kept(entry)) {
         let path = entry.path();
         let removed = match entry.file_type()?.is_dir() {
@@ -193,7 +193,7 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let data = parent.path().join("pintle");
         fs::create_dir_all(data.join("tools/unit-web-0")).unwrap();
-        for name in [AgentConfig::FILE, LOCK, MACHINE_PID] {
+        for name in [AgentConfig::FILE, MACHINE_LOCK, MACHINE_PID] {
             fs::write(data.join(name), "").unwrap();
         }
         mark_dead(&data).unwrap();

@@ -7,7 +7,6 @@
 
 use crate::clock::HostClock;
 use crate::config;
-use crate::deployer::AGENT_LOCK;
 use crate::exit_code;
 use crate::fault::{self, FaultContext};
 use crate::file_watch;
@@ -25,7 +24,7 @@ use crate::unit_agent::{UnitAgent, UnitAgentEnd};
 use crate::view_cache::ViewCache;
 use anyhow::{Context, Result, anyhow, bail};
 use api::AgentConfig;
-use api::machine_folder::{AGENT_PID, FINISHED};
+use api::machine_folder::{AGENT_LOCK, AGENT_PID, FINISHED};
 use host::file::{ignore_not_found, write_atomic_unsynced};
 use host::lock::Lock;
 use host::logging::{LEVEL_FILE, LogFilter};

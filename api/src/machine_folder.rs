@@ -20,6 +20,8 @@ pub const STORAGE_DIR: &str = "storage";
 pub const DEVICE_FILE: &str = "device.img";
 /// The pid file of the machine agent.
 pub const MACHINE_PID: &str = "machine.pid";
+/// The file that the machine agent locks while it runs.
+pub const MACHINE_LOCK: &str = "machine.lock";
 /// The log of the machine agent of a machine that is a folder of this host.
 pub const MACHINE_LOG: &str = "machine.log";
 /// The pid file of the process of a container.
@@ -28,6 +30,8 @@ pub const CONTAINER_PID: &str = "nspawn.pid";
 pub const CONSOLE_LOG: &str = "console.log";
 /// In the folder of a unit: the pid file of its agent.
 pub const AGENT_PID: &str = "agent.pid";
+/// In the folder of a unit: the file that its agent locks while it runs.
+pub const AGENT_LOCK: &str = "agent.lock";
 /// In the folder of a unit: the file that a finished unit agent writes: the agent is not started again.
 pub const FINISHED: &str = "finished";
 /// In the folder of a unit: the file that marks a unit which is being recalled.

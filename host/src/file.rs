@@ -10,6 +10,7 @@
 //! The crate `tempfile` is not used because it renames with a raw system call, which the library of
 //! `tests/crash_points` cannot intercept.
 
+use nix::unistd::geteuid;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -139,12 +140,25 @@ fn replace(
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let temporary = path.with_file_name(format!(".{name}.{:032x}", crate::random::random_u128()));
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
-    let written = file.metadata().and_then(|metadata| file.write_all(&content(&metadata)));
+    let written = keep_owner(path, &file);
+    let written =
+        written.and_then(|()| file.metadata()).and_then(|metadata| file.write_all(&content(&metadata)));
     let written = written.and_then(|()| sync(&file)).and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {
         fs::remove_file(&temporary).ok(); // the first error is the one that matters
     }
     written
+}
+
+/// Gives a new file the owner of the file that it replaces: root must not take a file from the user whom it helps.
+fn keep_owner(replaced: &Path, file: &File) -> io::Result<()> {
+    if geteuid().is_root()
+        && let Ok(found) = fs::metadata(replaced)
+        && found.uid() != 0
+    {
+        std::os::unix::fs::fchown(file, Some(found.uid()), Some(found.gid()))?;
+    }
+    Ok(())
 }
 
 fn folder_of(path: &Path) -> &Path {
@@ -155,6 +169,21 @@ fn folder_of(path: &Path) -> &Path {
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
+
+    /// `sudo pintle switch`, in the data folder of a user.
+    #[test]
+    fn a_file_that_is_replaced_keeps_its_owner() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("client.yaml");
+        fs::write(&path, "old").expect("written");
+        let owner = if geteuid().is_root() { 65_534 } else { geteuid().as_raw() };
+        std::os::unix::fs::chown(&path, Some(owner), None).expect("root may do that");
+        write_atomic(&path, b"new").expect("written");
+        assert_eq!(
+            (fs::read(&path).expect("readable"), path.metadata().expect("it exists").uid()),
+            (b"new".to_vec(), owner)
+        );
+    }
 
     #[test]
     fn what_is_no_regular_file_or_too_large_is_neither_waited_for_nor_read() {

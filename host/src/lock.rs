@@ -3,11 +3,15 @@
 //! The kernel releases a lock when the last descriptor of its file is closed, which also happens after `kill
 //! -9`. A lock is therefore never left behind by a crash.
 
+use crate::process::Process;
 use fs2::{FileExt, TryLockError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
 /// A lock that this process holds.
 #[derive(Debug)]
@@ -72,4 +76,78 @@ pub fn is_held(path: &Path) -> bool {
     let Ok(file) = File::open(path) else { return false };
     // closing the file releases the shared lock
     matches!(FileExt::try_lock_shared(&file), Err(TryLockError::WouldBlock))
+}
+
+/// What the kernel appends to the path of a file that was deleted or replaced while a process has it open.
+const DELETED: &[u8] = b" (deleted)";
+
+/// A lock that a process holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldLock {
+    /// The locked file, relative to the folder that was searched.
+    pub file: PathBuf,
+    /// The process that has acquired the lock.
+    pub holder: Process,
+}
+
+/// Returns the locks below a folder that processes hold, as the kernel knows them: also if the files were overwritten or
+/// deleted since, or the folder was replaced by another one of the same name. Does not see processes of other users,
+/// except as root.
+pub fn held_below(folder: &Path) -> Vec<HeldLock> {
+    let Ok(folder) = folder.canonicalize() else { return Vec::new() };
+    let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+    let mut inodes = BTreeMap::<i32, BTreeSet<u64>>::new();
+    for (pid, inode) in locks.lines().filter_map(exclusive_lock) {
+        inodes.entry(pid).or_default().insert(inode);
+    }
+    let holders = inodes.iter().filter_map(|(pid, inodes)| Some((Process::find(*pid)?, inodes)));
+    holders.flat_map(|(holder, inodes)| held_by(holder, inodes, &folder)).collect()
+}
+
+/// The holder and the inode in a line of `/proc/locks`, for example `1: FLOCK  ADVISORY  WRITE 9395 fe:00:5365844 0 EOF`.
+/// None if the lock is of another kind.
+fn exclusive_lock(line: &str) -> Option<(i32, u64)> {
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    let ["FLOCK", _, "WRITE", pid, file, ..] = fields.get(1..)? else { return None };
+    Some((pid.parse().ok()?, file.rsplit(':').next()?.parse().ok()?))
+}
+
+/// The locks below a folder among the open files of a process that holds the locks of these inodes.
+fn held_by(holder: Process, inodes: &BTreeSet<u64>, folder: &Path) -> Vec<HeldLock> {
+    let opened = std::fs::read_dir(format!("/proc/{}/fd", holder.pid)).into_iter().flatten().flatten();
+    let held = opened.filter_map(|link| {
+        let path = std::fs::read_link(link.path()).ok()?;
+        let path = path.as_os_str().as_bytes();
+        let path = Path::new(OsStr::from_bytes(path.strip_suffix(DELETED).unwrap_or(path)));
+        let file = path.strip_prefix(folder).ok()?.to_path_buf();
+        let is_locked = inodes.contains(&std::fs::metadata(link.path()).ok()?.ino());
+        is_locked.then_some(HeldLock { file, holder })
+    });
+    held.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_held_lock_is_found_when_its_file_was_overwritten_or_deleted_and_not_below_a_copy() {
+        let outer = tempfile::tempdir().expect("a folder");
+        let (folder, copy) = (outer.path().join("d"), outer.path().join("d2"));
+        for folder in [&folder, &copy] {
+            std::fs::create_dir(folder).expect("made");
+        }
+        let file = folder.join("a.lock");
+        let held = HeldLock { file: "a.lock".into(), holder: Process::current() };
+        let lock = Lock::take(&file, "me").expect("it can be opened").expect("it is free");
+        assert_eq!(held_below(&folder), [held.clone()]);
+        std::fs::write(&file, "another text").expect("overwritten");
+        std::fs::copy(&file, copy.join("a.lock")).expect("copied");
+        assert_eq!((held_below(&folder), held_below(&copy)), (vec![held.clone()], vec![]));
+        std::fs::remove_dir_all(&folder).expect("deleted");
+        std::fs::create_dir(&folder).expect("another folder of this name");
+        assert_eq!(held_below(&folder), [held]);
+        drop(lock);
+        assert_eq!(held_below(&folder), []);
+    }
 }

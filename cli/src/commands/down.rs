@@ -14,7 +14,7 @@ use clap::Args;
 pub struct DownArgs {}
 
 pub async fn run(dir: &DataDir, output: &Output) -> Result<(), CommandError> {
-    identity::check(dir)?;
+    identity::check_for_stop(dir)?;
     let name = dir.path().display();
     let stopped = stop::stop_all(dir).await;
     // The supervisor stops its containers itself, unless it was killed.

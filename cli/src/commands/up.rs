@@ -306,7 +306,7 @@ fn resume(dir: &DataDir) {
     let Some(supervisor) = lock::holder(dir) else { return };
     // An error means that it has ended meanwhile: the controller does not answer then.
     let _ = supervisor.signal(Signal::SIGCONT);
-    if Process::read_alive(&dir.controller_pid()).is_none() {
+    if lock::controller(dir).is_none() {
         let _ = supervisor.signal(Signal::SIGHUP);
     }
 }
@@ -398,7 +398,7 @@ async fn wait_for_controller(
 
 /// Whether the running controller is a child of the current supervisor, not one that a killed supervisor left.
 fn is_own_controller(dir: &DataDir) -> bool {
-    let controller = Process::read_alive(&dir.controller_pid()).and_then(|process| process.stat());
+    let controller = lock::controller(dir).and_then(|process| process.stat());
     let supervisor = lock::holder(dir);
     controller.zip(supervisor).is_some_and(|(controller, supervisor)| controller.parent == supervisor.pid)
 }

@@ -126,6 +126,26 @@ pub fn check(dir: &DataDir) -> Result<(), CommandError> {
     }
 }
 
+/// As [`check`], for the command that stops what runs. It may also act on a folder that has replaced the original at its
+/// path: what has locked files at this path is what the original has started. The pid files are deleted, since they are
+/// those of a copy: if the original was moved, they would name processes that go on.
+///
+/// # Errors
+/// If the folder is another copy, or a pid file cannot be deleted.
+pub fn check_for_stop(dir: &DataDir) -> Result<(), CommandError> {
+    match folder_origin(dir).map_err(|error| unusable(dir, &error))? {
+        FolderOrigin::Copy { original, exists: false } if is_at(dir, &original) => {
+            renewal::forget_processes(dir).map_err(|error| unusable(dir, &error))
+        }
+        _ => check(dir),
+    }
+}
+
+/// Whether this folder is where its original was.
+fn is_at(dir: &DataDir, original: &Path) -> bool {
+    dir.path().canonicalize().is_ok_and(|path| path == original)
+}
+
 /// Checks the folder for `up` and records its identity. A copy is accepted only with a purpose.
 ///
 /// # Errors
@@ -175,12 +195,17 @@ pub fn establish(dir: &DataDir, purpose: CopyPurpose) -> Result<(), CommandError
 /// Refuses to continue an original while its processes run, because it was then moved and still exists.
 fn require_ended(dir: &DataDir, original: &Path) -> Result<(), CommandError> {
     let Some(process) = renewal::processes(dir).into_iter().next() else { return Ok(()) };
+    let is_replaced = is_at(dir, original);
     let (name, original) = (dir.path().display(), original.display());
     let text = format!("cannot continue {original} in {name}: process {} of the original runs", process.pid);
-    Err(CommandError::new(text).hint("stop it first (if the original was moved: pintle --data DIR down)"))
+    Err(CommandError::new(text).hint(match is_replaced {
+        true => format!("stop it first: pintle --data {name} down"),
+        false => "stop it first (if the original was moved: pintle --data DIR down)".to_owned(),
+    }))
 }
 
 fn refusal(dir: &DataDir, original: &Path, exists: bool) -> CommandError {
+    let is_replaced = is_at(dir, original);
     let (name, original) = (dir.path().display(), original.display());
     let new_identity = format!("to make it a system of its own: pintle --data {name} up --new-identity");
     if exists {
@@ -188,7 +213,10 @@ fn refusal(dir: &DataDir, original: &Path, exists: bool) -> CommandError {
         let hint = format!("to use the original: pintle --data {original}; {new_identity}");
         return CommandError::new(text).hint(hint);
     }
-    let text = format!("cannot use {name}: it is a copy of {original}, which no longer exists there");
+    let text = match is_replaced {
+        true => format!("cannot use {name}: it is a copy, as a restored backup is; the original is gone"),
+        false => format!("cannot use {name}: it is a copy of {original}, which no longer exists there"),
+    };
     CommandError::new(text).hint(format!(
         "if the original is gone and this folder replaces it: pintle --data {name} up --moved; {new_identity}"
     ))

@@ -1,19 +1,25 @@
 //! The lock of a data folder: at most one supervisor runs per folder.
 //!
-//! A kernel lock on a file that contains the process ID of its holder; the kernel releases it when the holder exits.
+//! A kernel lock on a file; the kernel releases it when the holder exits. The holder is asked of the kernel: the text of
+//! the file may be that of another time or folder.
 
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
-use host::lock::Lock;
+use api::CONTROLLER_DIR;
+use host::lock::{HeldLock, Lock};
 use host::process::Process;
 
-/// The running supervisor of this folder, if there is one. The file of a copied folder names the supervisor of the
-/// original, which does not hold the lock of the copy.
+/// The running supervisor of this folder, if there is one.
 pub fn holder(dir: &DataDir) -> Option<Process> {
     let path = dir.supervisor_lock();
-    // The lock is tested only if the process runs: a test holds the lock for a moment, which a supervisor that starts
-    // would take for another supervisor.
-    Process::read_alive(&path).filter(|_| host::lock::is_held(&path))
+    let is_supervisor = |lock: &HeldLock| path.file_name() == Some(lock.file.as_os_str());
+    host::lock::held_below(dir.path()).into_iter().find(is_supervisor).map(|lock| lock.holder)
+}
+
+/// The controller of this folder, if it runs. Its store is locked unless it is in etcd.
+pub fn controller(dir: &DataDir) -> Option<Process> {
+    let held = || host::lock::held_below(&dir.path().join(CONTROLLER_DIR)).into_iter().next();
+    Process::read_alive(&dir.controller_pid()).or_else(|| held().map(|lock| lock.holder))
 }
 
 /// Acquires the lock for this process until the returned value is dropped. An error if another process holds it.

@@ -38,9 +38,10 @@ pub fn require_renewable(dir: &DataDir) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// The running processes that the pid files of a folder name.
+/// The running processes that the pid files of a folder name, or that have locked a file at its path.
 pub fn processes(dir: &DataDir) -> Vec<Process> {
-    pid_files(dir).iter().filter_map(|file| Process::read_alive(file)).collect()
+    let held = host::lock::held_below(dir.path()).into_iter().map(|lock| lock.holder);
+    pid_files(dir).iter().filter_map(|file| Process::read_alive(file)).chain(held).collect()
 }
 
 /// Deletes the pid files and the socket links, which lead to processes of the original. A hook that ran when the folder

@@ -1,11 +1,15 @@
 //! Stops all processes of a data folder, parents before their children, so that no stopped process is started again.
 //!
-//! Processes are found by the pid files that they or their parents wrote, never by name. Used by `down`, `supervise`
-//! and the `local` provider.
+//! Processes are found by the locks that they hold in the folder and by the pid files that they or their parents wrote,
+//! never by name. A backup that was copied over the folder has replaced the pid files, and a lock is lost only where a
+//! process does not take one (etcd has no store to lock, a hook has no lock of its own). Used by `down`, `supervise` and
+//! the `local` provider.
 
 use crate::data_dir::DataDir;
+use crate::supervisor::lock;
 use crate::supervisor::process::{self, children};
-use api::machine_folder::{AGENT_PID, AGENTS_DIR, MACHINE_PID, RUNS_DIR, SHIM_PID};
+use api::machine_folder::{AGENT_LOCK, AGENT_PID, AGENTS_DIR, MACHINE_LOCK, MACHINE_PID, RUNS_DIR, SHIM_PID};
+use host::lock::HeldLock;
 use host::process::Process;
 use nix::sys::signal::Signal;
 use std::collections::BTreeSet;
@@ -42,7 +46,7 @@ impl StopResult {
 
 /// Stops the supervisor and all processes that it started, also if the supervisor was killed before.
 pub async fn stop_all(dir: &DataDir) -> StopResult {
-    let supervisor = Process::read_alive(&dir.supervisor_lock());
+    let supervisor = lock::holder(dir).or_else(|| Process::read_alive(&dir.supervisor_lock()));
     // The children are listed before the supervisor stops: some may not have written their pid files yet.
     let started: Vec<Process> = supervisor.map(children).unwrap_or_default();
     let mut stopped = StopResult::default();
@@ -57,7 +61,7 @@ pub async fn stop_all(dir: &DataDir) -> StopResult {
 /// Stops the supervisor, the controller and the machine agents of a start that has failed. Units that a former
 /// supervisor left keep running.
 pub async fn stop_failed_start(dir: &DataDir) {
-    let supervisor: Vec<Process> = Process::read_alive(&dir.supervisor_lock()).into_iter().collect();
+    let supervisor: Vec<Process> = lock::holder(dir).into_iter().collect();
     process::stop_by(Signal::SIGQUIT, &supervisor, SUPERVISOR_GRACE).await;
     stop_orphans(dir, vec![]).await;
 }
@@ -66,12 +70,14 @@ pub async fn stop_failed_start(dir: &DataDir) {
 /// longer start processes.
 pub async fn stop_children(dir: &DataDir, started: Vec<Process>) -> StopResult {
     let mut stopped = StopResult::default();
-    let controller = Process::read_alive(&dir.controller_pid());
+    let held = HeldLocks::below(dir.path());
+    let controller = lock::controller(dir);
     let machines: Vec<PathBuf> = folders(&dir.machines());
     let agents = machines.iter().filter_map(|machine| Process::read_alive(&machine.join(MACHINE_PID)));
-    let agents = agents.chain(started).filter(|process| Some(*process) != controller);
+    let agents =
+        agents.chain(started).chain(held.machine_agents).filter(|process| Some(*process) != controller);
     stopped.stop(agents.collect(), AGENT_GRACE).await;
-    stop_units(&machines, &mut stopped).await;
+    stop_units(&machines, held.unit_agents, &mut stopped).await;
     stopped.stop(controller.into_iter().collect(), CONTROLLER_GRACE).await;
     stopped
 }
@@ -81,7 +87,7 @@ pub async fn stop_machine(folder: &Path, agent: Option<Process>) -> StopResult {
     let mut stopped = StopResult::default();
     let named = Process::read_alive(&folder.join(MACHINE_PID));
     stopped.stop(agent.into_iter().chain(named).collect(), AGENT_GRACE).await;
-    stop_units(&[folder.to_owned()], &mut stopped).await;
+    stop_units(&[folder.to_owned()], HeldLocks::below(folder).unit_agents, &mut stopped).await;
     stopped
 }
 
@@ -90,18 +96,40 @@ pub async fn stop_machine(folder: &Path, agent: Option<Process>) -> StopResult {
 pub async fn stop_orphans(dir: &DataDir, started: Vec<Process>) -> StopResult {
     let mut stopped = StopResult::default();
     let agents = folders(&dir.machines()).into_iter().map(|machine| machine.join(MACHINE_PID));
+    let named = agents.filter_map(|file| Process::read_alive(&file));
     let all =
-        agents.chain([dir.controller_pid()]).filter_map(|file| Process::read_alive(&file)).chain(started);
+        named.chain(started).chain(lock::controller(dir)).chain(HeldLocks::below(dir.path()).machine_agents);
     stopped.stop(all.collect(), CONTROLLER_GRACE).await;
     stopped
 }
 
-/// Stops unit agents, then the processes of their hooks.
-async fn stop_units(machines: &[PathBuf], stopped: &mut StopResult) {
+/// The agents that hold the locks below a data folder or the folder of a machine.
+#[derive(Default)]
+struct HeldLocks {
+    machine_agents: Vec<Process>,
+    unit_agents: Vec<Process>,
+}
+
+impl HeldLocks {
+    fn below(folder: &Path) -> HeldLocks {
+        let mut found = HeldLocks::default();
+        for HeldLock { file, holder } in host::lock::held_below(folder) {
+            match file.file_name().and_then(|name| name.to_str()) {
+                Some(MACHINE_LOCK) => found.machine_agents.push(holder),
+                Some(AGENT_LOCK) => found.unit_agents.push(holder),
+                _ => {}
+            }
+        }
+        found
+    }
+}
+
+/// Stops unit agents, those of the pid files and those that are `known`, then the processes of their hooks.
+async fn stop_units(machines: &[PathBuf], known: Vec<Process>, stopped: &mut StopResult) {
     let units: Vec<PathBuf> =
         machines.iter().flat_map(|machine| folders(&machine.join(AGENTS_DIR))).collect();
     let agents = units.iter().filter_map(|unit| Process::read_alive(&unit.join(AGENT_PID)));
-    stopped.stop(agents.collect(), AGENT_GRACE).await;
+    stopped.stop(agents.chain(known).collect(), AGENT_GRACE).await;
     let runs = units.iter().flat_map(|unit| folders(&unit.join(RUNS_DIR)));
     let shims = runs.filter_map(|run| Process::read_alive(&run.join(SHIM_PID)));
     stopped.stop(shims.flat_map(process::hook_processes).collect(), HOOK_GRACE).await;

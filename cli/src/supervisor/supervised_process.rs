@@ -9,7 +9,7 @@
 
 use super::process_exits::ProcessExits;
 use api::text::fault;
-use host::file::exists;
+use host::file::{create_private_folder, exists};
 use host::process::Process;
 use host::restart::{EXIT_REFUSED, EndedBy, RECOVERED_AFTER_MS, Restarts};
 use host::{log_file, log_tail};
@@ -154,6 +154,9 @@ fn ended_by(end: ProcessEnd) -> EndedBy {
 }
 
 fn start(program: &Program) -> io::Result<tokio::process::Child> {
+    if let Some(folder) = program.log.parent() {
+        create_private_folder(folder)?; // a person may delete the logs
+    }
     let log = log_file::open(&program.log)?;
     let argument = match &program.argument_while {
         Some((file, argument)) if exists(file)? => Some(argument),
@@ -181,7 +184,7 @@ mod tests {
             path: "sleep".into(),
             arguments: vec!["1000".to_owned()],
             argument_while: None,
-            log: folder.path().join("log"),
+            log: folder.path().join("logs/log"),
             pid_file: Some(pid_file.clone()),
             exits_file: None,
         });
@@ -192,6 +195,7 @@ mod tests {
             }
         };
         let mut latest = next_process(None).await;
+        std::fs::remove_dir_all(folder.path().join("logs")).expect("it was made");
         // with the delays of a program that fails, this would take 100 ms * (2^9 - 1) = 51 s
         let killing = Instant::now();
         for _ in 0..9 {

@@ -79,6 +79,7 @@ impl Sqlite {
         let OpenStore {
             lock,
             file,
+            database_file,
             connection,
             generation_file,
             store_generation,
@@ -95,6 +96,7 @@ impl Sqlite {
         let (requests, waiting) = mpsc::channel(QUEUE_MAX);
         let writer = Writer {
             connection,
+            database_file,
             generation_file,
             write_limit: WriteLimit::new(file.clone()),
             _lock: lock,

@@ -93,6 +93,46 @@ async fn a_database_of_another_generation_is_refused() {
     assert!(error.contains(&GENERATION.to_string()), "{error}");
 }
 
+/// `cp -a d c; pintle --data c up --new-identity; cp c/.../store.sqlite d/...`: the units of `d` are no units of `c`.
+#[tokio::test]
+async fn the_database_of_a_copy_that_became_a_system_of_its_own_is_refused() {
+    let (folder, copy) = (filled().await, tempfile::tempdir().expect("a folder"));
+    for name in ["store.sqlite", "generation.yaml"] {
+        std::fs::copy(folder.path().join(name), copy.path().join(name)).expect("copied");
+    }
+    let restored = Options { restored: true, ..Options::new(OTHER_GENERATION) };
+    drop(Sqlite::open(copy.path(), restored).expect("requested"));
+    std::fs::copy(copy.path().join("store.sqlite"), folder.path().join("store.sqlite")).expect("copied");
+    let error = refusal(folder.path());
+    assert!(error.contains(&GENERATION.to_string()), "{error}");
+}
+
+#[tokio::test]
+async fn a_start_of_a_generation_that_was_interrupted_is_continued() {
+    let folder = filled().await;
+    let file = folder.path().join("generation.yaml");
+    let recorded = std::fs::read_to_string(&file).expect("readable");
+    let restored = Options { restored: true, ..Options::new(OTHER_GENERATION) };
+    drop(Sqlite::open(folder.path(), restored).expect("requested"));
+    // the process died after the database and before this file was replaced
+    std::fs::write(&file, format!("{recorded}starting: {OTHER_GENERATION}\n")).expect("written");
+    let store = Sqlite::open(folder.path(), Options::new(GENERATION)).expect("it was requested");
+    assert_eq!(store.store_generation(), OTHER_GENERATION);
+}
+
+/// `cp -al d c`: a controller of one folder would change the other.
+#[tokio::test]
+async fn a_database_that_another_folder_shares_is_refused() {
+    let (folder, copy) = (filled().await, tempfile::tempdir().expect("a folder"));
+    let (file, link) = (folder.path().join("store.sqlite"), copy.path().join("store.sqlite"));
+    std::fs::hard_link(&file, &link).expect("linked");
+    let restored = Options { restored: true, ..Options::new(OTHER_GENERATION) };
+    let refused = Sqlite::open(copy.path(), restored).err();
+    assert!(matches!(refused, Some(OpenError::Shared { .. })), "{refused:?}");
+    std::fs::remove_file(&link).expect("removed");
+    Sqlite::open(folder.path(), Options::new(OTHER_GENERATION)).expect("it is the only one");
+}
+
 #[tokio::test]
 async fn the_documents_beside_a_damaged_one_are_served() {
     let folder = filled().await;

@@ -372,6 +372,26 @@ async fn after_a_failed_commit_every_request_fails() {
     assert_eq!(store.newest_revision(), 1);
 }
 
+/// `rm -rf DIR/controller/store`: what is committed from then on would be lost at the end of the process.
+#[tokio::test]
+async fn nothing_is_committed_to_a_database_that_was_deleted_or_replaced() {
+    for replaced in [false, true] {
+        let (store, folder) = sqlite(10);
+        write(&store, &[("m/a", Some(1))]).await;
+        let file = folder.path().join("store.sqlite");
+        std::fs::rename(&file, folder.path().join("elsewhere")).expect("moved away");
+        if replaced {
+            std::fs::write(&file, "another file").expect("written");
+        }
+        let put = |draft: &mut Draft<'_>| {
+            draft.put(&key("m/a"), &2);
+            Ok::<_, ()>(())
+        };
+        assert!(matches!(store.run(put).await, Err(RunError::Failed(StoreError::Broken(_)))), "{replaced}");
+        assert_ne!(store.broken().await, "");
+    }
+}
+
 const CHILD: &str = "PINTLE_STORE_TEST_FOLDER";
 
 /// A child process commits from several tasks and prints each number once its commit is acknowledged, until it is

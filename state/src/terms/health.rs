@@ -145,7 +145,7 @@ impl UnitHealth {
     }
 }
 
-/// A line without control characters and of bounded length.
+/// A line with blanks instead of control characters, and of bounded length.
 pub fn bounded_line(line: &str) -> String {
-    line.trim().chars().filter(|c| !c.is_control()).take(LINE_CHARS_MAX).collect()
+    line.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(LINE_CHARS_MAX).collect()
 }

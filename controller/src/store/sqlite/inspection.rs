@@ -4,7 +4,7 @@
 //! The database is therefore read from a copy.
 
 use super::damaged_documents;
-use super::open::{CURRENT, DATABASE, GenerationFile, VERSION, generation, structural_fault, why_incomplete};
+use super::open::{DATABASE, GenerationFile, VERSION, generation, structural_fault, why_incomplete};
 use super::reads::{change_rows, newest_revision};
 use rusqlite::{Connection, OpenFlags};
 use state::documents::draft::{Reader, Revision, StoredDocument};
@@ -70,7 +70,7 @@ impl Inspection {
         }
         self.revision = newest_revision(connection)?;
         let recorded = GenerationFile::load(folder);
-        match (generation(connection, CURRENT), recorded) {
+        match (generation(connection), recorded) {
             (Err(why), _) => self.faults.push(format!("{DATABASE}: {why}")),
             (Ok(None), _) => self.faults.push(format!("{DATABASE}: it has no store generation")),
             (Ok(Some(stored)), Some(at)) if at.store_generation != stored => self.faults.push(format!(

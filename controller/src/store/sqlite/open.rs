@@ -99,6 +99,9 @@ pub enum OpenError {
          a new store generation from it: pintle up --restored", file.display()
     )]
     CopiedIntoPlace { file: PathBuf },
+    /// The file of the database is also that of another folder.
+    #[error("cannot open {}: {why}", file.display())]
+    Shared { file: PathBuf, why: String },
     /// The folder or the database cannot be used.
     #[error("cannot open the store in {}: {why}", folder.display())]
     Failed { folder: PathBuf, why: String },
@@ -111,6 +114,7 @@ impl OpenError {
             OpenError::OtherVersion { .. }
             | OpenError::NotTheStore { .. }
             | OpenError::OlderCopy { .. }
+            | OpenError::Shared { .. }
             | OpenError::CopiedIntoPlace { .. } => true,
             OpenError::InUse { .. } | OpenError::Failed { .. } => false,
         }
@@ -121,6 +125,7 @@ impl OpenError {
 pub(super) struct OpenStore {
     pub lock: Lock,
     pub file: PathBuf,
+    pub database_file: DatabaseFile,
     pub connection: Connection,
     pub generation_file: GenerationFile,
     pub store_generation: Uuid,
@@ -139,6 +144,14 @@ pub(super) fn open(folder: &Path, options: &Options) -> Result<OpenStore, OpenEr
         true => refused(damaged(&error)),
         false => failed(error.to_string()),
     };
+    if let Some(names) = std::fs::metadata(&file).ok().map(|file| file.nlink()).filter(|names| *names > 1) {
+        let why = format!(
+            "the file has {names} names (hard links), so that another folder shares its content; give this folder a \
+             copy of its own: cp {0} {0}.copy && mv {0}.copy {0}",
+            file.display()
+        );
+        return Err(OpenError::Shared { file, why });
+    }
     if is_recorded && !options.restored {
         why_incomplete(&file).map_or(Ok(()), |why| Err(refused(why.to_owned())))?;
     }
@@ -147,7 +160,7 @@ pub(super) fn open(folder: &Path, options: &Options) -> Result<OpenStore, OpenEr
     }
     // A database that is refused must not be changed, not even by a checkpoint: it may be the only copy.
     let identity = read_only(&file, identity).map_err(unreadable)?.unwrap_or(Ok(Identity::default()));
-    let Identity { stored, replaced, newest } = identity.map_err(|why| refused(damaged(&why)))?;
+    let Identity { stored, newest } = identity.map_err(|why| refused(damaged(&why)))?;
     let continued = match (stored, recorded) {
         _ if options.restored => None,
         (None, None) if !is_recorded => None,
@@ -164,10 +177,9 @@ pub(super) fn open(folder: &Path, options: &Options) -> Result<OpenStore, OpenEr
         (Some(stored), Some(at)) if at.store_generation == stored && GenerationFile::is_copied(folder) => {
             return Err(OpenError::CopiedIntoPlace { file });
         }
+        (Some(stored), Some(at)) if at.store_generation == stored => Some(stored),
         // A process that was started with `--restored` died before it replaced `generation.yaml`.
-        (Some(stored), Some(at)) if [Some(stored), replaced].contains(&Some(at.store_generation)) => {
-            Some(stored)
-        }
+        (Some(stored), Some(_)) if GenerationFile::starting(folder) == Some(stored) => Some(stored),
         (Some(stored), Some(at)) => {
             let recorded = at.store_generation;
             return Err(refused(format!("it is of store generation {stored}, but {recorded} is recorded")));
@@ -183,12 +195,25 @@ pub(super) fn open(folder: &Path, options: &Options) -> Result<OpenStore, OpenEr
     let connection = connect(&file, options).map_err(unreadable)?;
     let store_generation = continued.unwrap_or(options.new_generation);
     if continued.is_none() {
-        let replaced = recorded.map(|at| at.store_generation);
-        start_generation(&connection, store_generation, replaced).map_err(unreadable)?;
+        if recorded.is_some() {
+            GenerationFile::note_start(folder, store_generation)
+                .map_err(|error| failed(error.to_string()))?;
+        }
+        start_generation(&connection, store_generation).map_err(unreadable)?;
     }
     let generation_file =
         GenerationFile::create(folder, store_generation, newest).map_err(|e| failed(e.to_string()))?;
-    Ok(OpenStore { lock, file, connection, generation_file, store_generation, newest, damaged_documents })
+    let database_file = DatabaseFile::of(&file).map_err(|error| failed(error.to_string()))?;
+    Ok(OpenStore {
+        lock,
+        file,
+        database_file,
+        connection,
+        generation_file,
+        store_generation,
+        newest,
+        damaged_documents,
+    })
 }
 
 fn damaged(why: &dyn std::fmt::Display) -> String {
@@ -274,11 +299,10 @@ fn other_version(connection: &Connection) -> rusqlite::Result<Option<i64>> {
     Ok(Some(version(connection)?).filter(|version| ![0, VERSION].contains(version)))
 }
 
-/// The store generation of a database, the one that it replaced, and its newest revision.
+/// The store generation of a database, and its newest revision.
 #[derive(Default)]
 struct Identity {
     stored: Option<Uuid>,
-    replaced: Option<Uuid>,
     newest: Revision,
 }
 
@@ -288,8 +312,7 @@ fn identity(connection: &Connection) -> rusqlite::Result<Result<Identity, String
         return Ok(Ok(Identity::default()));
     }
     let newest = newest_revision(connection)?;
-    let both = generation(connection, CURRENT).and_then(|now| Ok((now, generation(connection, REPLACED)?)));
-    Ok(both.map(|(stored, replaced)| Identity { stored, replaced, newest }))
+    Ok(generation(connection).map(|stored| Identity { stored, newest }))
 }
 
 fn connect(file: &Path, options: &Options) -> rusqlite::Result<Connection> {
@@ -311,27 +334,22 @@ fn connect(file: &Path, options: &Options) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// The name of the current store generation in the table `meta`, and of the one that it replaced.
-pub(super) const CURRENT: &str = "store_generation";
-const REPLACED: &str = "replaced";
+/// The name of the store generation in the table `meta`.
+const STORE_GENERATION: &str = "store_generation";
 
-/// Reads a store generation from the database.
-pub(super) fn generation(connection: &Connection, name: &str) -> Result<Option<Uuid>, String> {
-    let stored = connection.query_row("SELECT value FROM meta WHERE name = ?1", [name], |row| row.get(0));
+/// Reads the store generation from the database.
+pub(super) fn generation(connection: &Connection) -> Result<Option<Uuid>, String> {
+    let query = "SELECT value FROM meta WHERE name = ?1";
+    let stored = connection.query_row(query, [STORE_GENERATION], |row| row.get(0));
     let stored: Option<String> = stored.optional().map_err(|error| error.to_string())?;
     stored.map(|text| text.parse().map_err(|_| format!("{text:?} is no store generation"))).transpose()
 }
 
-/// Starts a new store generation in place of the one that is recorded beside the database.
-fn start_generation(connection: &Connection, new: Uuid, recorded: Option<Uuid>) -> rusqlite::Result<()> {
-    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
-    let mut put = transaction.prepare("INSERT OR REPLACE INTO meta VALUES (?1, ?2)")?;
-    put.execute([CURRENT, &new.to_string()])?;
-    if let Some(recorded) = recorded {
-        put.execute([REPLACED, &recorded.to_string()])?;
-    }
-    drop(put);
-    transaction.commit()
+/// Starts a new store generation.
+fn start_generation(connection: &Connection, new: Uuid) -> rusqlite::Result<()> {
+    connection
+        .execute("INSERT OR REPLACE INTO meta VALUES (?1, ?2)", [STORE_GENERATION, &new.to_string()])?;
+    Ok(())
 }
 
 /// The file `generation.yaml`: the store generation, a revision that it has reached, and the identity of the file.
@@ -377,6 +395,26 @@ impl FileIdentity {
     }
 }
 
+/// The file of the open database, to notice that its name has another file or none: commits would reach nobody.
+pub(super) struct DatabaseFile {
+    path: PathBuf,
+    identity: FileIdentity,
+}
+
+impl DatabaseFile {
+    fn of(path: &Path) -> std::io::Result<DatabaseFile> {
+        Ok(DatabaseFile { path: path.to_owned(), identity: FileIdentity::of(&path.metadata()?) })
+    }
+
+    /// Whether the file was deleted or replaced since it was opened.
+    pub(super) fn is_gone(&self) -> bool {
+        match self.path.metadata() {
+            Ok(found) => !self.identity.is_same(FileIdentity::of(&found)),
+            Err(error) => error.kind() == ErrorKind::NotFound,
+        }
+    }
+}
+
 impl GenerationFile {
     pub(super) fn path(folder: &Path) -> PathBuf {
         folder.join("generation.yaml")
@@ -386,6 +424,25 @@ impl GenerationFile {
     pub fn load(folder: &Path) -> Option<Position> {
         let text = std::fs::read_to_string(GenerationFile::path(folder)).ok()?;
         charms::yaml::from_str(&text).ok()
+    }
+
+    /// Notes that a new store generation replaces the recorded one, before the database has it: a process that dies
+    /// between the two must not leave a database that looks like one of another folder.
+    fn note_start(folder: &Path, new: Uuid) -> std::io::Result<()> {
+        let path = GenerationFile::path(folder);
+        let mut text = std::fs::read_to_string(&path)?;
+        text.push_str(&format!("starting: {new}\n"));
+        host::file::write_atomic(&path, text.as_bytes())
+    }
+
+    /// The new store generation that replaces the recorded one.
+    fn starting(folder: &Path) -> Option<Uuid> {
+        #[derive(Deserialize)]
+        struct Noted {
+            starting: Option<Uuid>,
+        }
+        let text = std::fs::read_to_string(GenerationFile::path(folder)).ok()?;
+        charms::yaml::from_str::<Noted>(&text).ok()?.starting
     }
 
     /// Whether the file is not the one that a controller has created in this folder.

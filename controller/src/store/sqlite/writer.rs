@@ -10,7 +10,7 @@ use super::damaged_documents::{self, DamagedDocuments};
 use super::reads::{CHANGE_LOG, ConnectionReader, cannot_open, is_damage, is_write_error};
 use super::recent::RecentCommits;
 use super::write_limit::WriteLimit;
-use crate::store::sqlite::open::{GenerationFile, Lock};
+use crate::store::sqlite::open::{DATABASE, DatabaseFile, GenerationFile, Lock};
 use rusqlite::{Connection, Transaction as SqliteTransaction, TransactionBehavior, params};
 use state::documents::draft::{Draft, Reader, Revision, Transaction};
 use std::collections::VecDeque;
@@ -99,6 +99,7 @@ impl WriteRequest for ApplyRequest {
 
 pub(super) struct Writer {
     pub connection: Connection,
+    pub database_file: DatabaseFile,
     pub generation_file: GenerationFile,
     pub write_limit: WriteLimit,
     /// Dropped after the connection, so that the next process finds all writes.
@@ -158,6 +159,9 @@ impl Writer {
 
     /// Commits a batch in one transaction with one sync.
     fn commit(&mut self, batch: &mut [Box<dyn WriteRequest>]) -> Result<CommittedBatch, CommitError> {
+        if self.database_file.is_gone() {
+            return Err(CommitError::Gone);
+        }
         let before = *self.newest.borrow();
         let mut newest = before;
         let sqlite_transaction =
@@ -228,6 +232,9 @@ impl Writer {
                     .for_each(|document| self.damaged_documents.log(document, "it cannot be written"));
                 return StoreError::Damaged(documents);
             }
+            CommitError::Gone => {
+                return self.break_store(format!("{DATABASE} was deleted or replaced while it was open"));
+            }
             CommitError::Failed(error) => error,
         };
         if is_write_error(&error) && self.write_limit.is_reached(&error) {
@@ -236,7 +243,10 @@ impl Writer {
         if cannot_open(&error) {
             return StoreError::CannotOpen(error.to_string());
         }
-        let why = error.to_string();
+        self.break_store(error.to_string())
+    }
+
+    fn break_store(&self, why: String) -> StoreError {
         tracing::error!(why, "the store is broken");
         self.broken.send_replace(Some(why.clone()));
         StoreError::Broken(why)
@@ -268,6 +278,8 @@ struct Written {
 enum CommitError {
     /// The file is damaged where these documents belong. The commit had not begun.
     Damaged(Vec<String>),
+    /// The file of the database was deleted or replaced since it was opened.
+    Gone,
     Failed(rusqlite::Error),
 }
 
