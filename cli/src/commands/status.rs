@@ -12,8 +12,9 @@ use crate::session::CommandSession;
 use crate::times::{self, Zone};
 use api::{GetStatus, ListStorage, Shared, StorageInfo, UnitStatus, UserPort};
 use clap::Args;
+use state::status::settled::UnitProgress;
 use state::terms::names::UnitName;
-use state::terms::status::{AgentStatus, WorkloadStatus};
+use state::terms::status::AgentStatus;
 use state::terms::status_message::StatusMessage;
 use state::terms::storage::StorageId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -142,7 +143,7 @@ async fn caught_up_status<A: UserPort>(
             return Ok(status);
         }
         let failed = units.any(|unit| {
-            unit.workload.current == WorkloadStatus::Error && unit.agent.current == AgentStatus::Idle
+            UnitProgress::of(unit.life, unit.workload.current, unit.agent.current) == UnitProgress::Failed
         });
         if failed || Instant::now() >= end {
             return Ok(status);
