@@ -127,7 +127,7 @@ async fn caught_up_status<A: UserPort>(
     session: &CommandSession<A>,
 ) -> Result<api::Status, CommandError> {
     let mut status = session.api.handle(GetStatus).await?;
-    let Some(revision) = session.writes.get(&session.model).filter(|_| !args.no_wait_for_agents) else {
+    let Some(revision) = session.notes.last_write(&session.model).filter(|_| !args.no_wait_for_agents) else {
         return Ok(status);
     };
     let end = Instant::now() + CATCH_UP_MAX;
@@ -139,7 +139,7 @@ async fn caught_up_status<A: UserPort>(
             waits || unit.agent.current == AgentStatus::Executing
         };
         if !units.clone().any(has_work) {
-            session.writes.forget(&session.model, revision);
+            session.notes.delete_last_write(&session.model, revision);
             return Ok(status);
         }
         let failed = units.any(|unit| {
