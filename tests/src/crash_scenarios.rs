@@ -60,15 +60,7 @@ pub fn local_states() -> Vec<(Option<Event>, Local)> {
     for operation in [Operation::InstallCharm(charm), Operation::Hook(Hook::Install)] {
         let reason = StartReason::Refreshed { charm_url: "local:web-0".into() };
         let number = local.run + 1;
-        let run = Run {
-            number,
-            operation: operation.clone(),
-            attempt: 1,
-            reason,
-            position: None,
-            leader_generation: None,
-            episode: None,
-        };
+        let run = Run::new(number, operation.clone(), reason);
         happens(&mut local, Event::Started(run));
         let record = local.record(operation, Outcome::Ok, 5);
         happens(&mut local, Event::Finished(record));
