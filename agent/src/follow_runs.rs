@@ -17,6 +17,7 @@ use api::text::start_reason;
 use host::escape::one_line;
 use nix::unistd::{Pid, getppid};
 use state::terms::names::{UnitName, Uuid};
+use state::terms::operation::Operation;
 use state::terms::start_reason::StartReason;
 use state::unit::local::{Local, Step};
 use state::unit::outcome::RunExit;
@@ -55,7 +56,7 @@ pub enum RunEvent {
         /// The number of the run.
         run: u64,
         /// What runs.
-        operation: String,
+        operation: Operation,
         /// Why.
         reason: StartReason,
     },
@@ -71,7 +72,7 @@ pub enum RunEvent {
     /// It has ended.
     Ended {
         /// What ran.
-        operation: String,
+        operation: Operation,
         /// How it has ended.
         exit: RunExit,
         /// How long it took.
@@ -120,7 +121,7 @@ pub fn text(unit: &UnitName, event: &RunEvent) -> String {
 /// A run that has started and whose end was not shown.
 struct OpenRun {
     folder: PathBuf,
-    operation: String,
+    operation: Operation,
     started: SystemTime,
     /// The length of the calls that were shown.
     calls_bytes: u64,
@@ -171,7 +172,7 @@ impl UnitRuns {
                 return events;
             }
             self.polls_held = 0;
-            let (operation, reason) = (file.operation().to_owned(), file.reason().clone());
+            let (operation, reason) = (file.operation().clone(), file.reason().clone());
             events.push(RunEvent::Started { run: number, operation: operation.clone(), reason });
             self.open.insert(number, OpenRun { folder, operation, started, calls_bytes: 0 });
         }

@@ -1,14 +1,13 @@
 //! The order in which `pintle dev` shows the runs of a unit.
 
-#[path = "../../tests/support/src/hook_context.rs"]
-mod hook_context;
+mod support;
 
 use agent::folder::UnitFolder;
 use agent::follow_runs::{RunEvent, UnitRuns};
 use agent::journal::Journal;
 use hook_client::shim::OUTCOME;
-use hook_context::context;
 use state::terms::names::{UnitName, Uuid};
+use state::terms::operation::Operation;
 use state::unit::local::Local;
 use std::fs;
 use std::time::UNIX_EPOCH;
@@ -16,27 +15,27 @@ use std::time::UNIX_EPOCH;
 /// Creates the files of a run that has ended.
 fn ended_run(unit: &UnitFolder, number: u64) {
     let folder = unit.root().join(format!("hooks/{number:06}-install"));
-    fs::create_dir_all(&folder).expect("it is the test's");
-    let run_file = serde_json::json!({
-        "operation": number.to_string(), "reason": "charm-installed", "position": null, "boot": "",
-        "context_digest": "", "context": context(),
-    });
-    fs::write(folder.join("context.yaml"), run_file.to_string()).expect("there is room");
+    support::write_run_file(&folder, &operation(number), "", "", &support::context());
     fs::write(folder.join(OUTCOME), "exit 0\n").expect("there is room");
+}
+
+/// What the run of this number does: an action of the same number.
+fn operation(run: u64) -> Operation {
+    Operation::Action { id: run, name: "backup".to_owned() }
 }
 
 #[derive(Debug, PartialEq)]
 enum Shown {
-    Start(String),
-    End(String),
+    Start(Operation),
+    End(Operation),
 }
 
 fn start(run: u64) -> Shown {
-    Shown::Start(run.to_string())
+    Shown::Start(operation(run))
 }
 
 fn end(run: u64) -> Shown {
-    Shown::End(run.to_string())
+    Shown::End(operation(run))
 }
 
 fn shown(events: Vec<RunEvent>) -> Vec<Shown> {
