@@ -181,13 +181,13 @@ fn a_save_is_deployed_at_once_also_to_a_unit_in_error() {
 }
 
 #[test]
-fn a_scenario_acts_for_other_applications_and_the_clock_is_advanced() {
+fn fake_applications_act_for_others_and_the_clock_is_advanced() {
     let dir = TempDir::with_prefix("pintle-dev-").expect("a temporary folder can be created");
     let (host, charm) = (host(&dir), Shell::new(dir.path(), "shell"));
-    let scenario = dir.path().join("scenario.yaml");
+    let fakes = dir.path().join("fakes.yaml");
     let save = |units: &str| {
         let relation = format!("relations:\n- endpoint: db\n  remote: postgres\n  units: {units}\n");
-        fs::write(&scenario, if units.is_empty() { "relations: []\n" } else { &relation }).expect("writable");
+        fs::write(&fakes, if units.is_empty() { "relations: []\n" } else { &relation }).expect("writable");
     };
     charm.hook("db-relation-joined", "status-set waiting \"joined $JUJU_REMOTE_UNIT\"");
     charm.hook(
@@ -199,7 +199,7 @@ fn a_scenario_acts_for_other_applications_and_the_clock_is_advanced() {
     charm.hook("update-status", "status-set active updated");
     charm.hook("config-changed", "true");
     save("{0: {host: 10.0.0.1}}");
-    let dev = Dev::start(&host, &[text(&charm.folder), "--scenario", text(&scenario)]);
+    let dev = Dev::start(&host, &[text(&charm.folder), "--fakes", text(&fakes)]);
     let until = |status: &str, message: &str| until_workload(&host, "dev-shell", "shell/0", status, message);
     until("active", "10.0.0.1");
     save("{0: {host: 10.0.0.2}}");
@@ -227,11 +227,11 @@ fn a_scenario_acts_for_other_applications_and_the_clock_is_advanced() {
 fn a_model_with_fake_units_is_destroyed_without_agents_for_them() {
     let dir = TempDir::with_prefix("pintle-dev-").expect("a temporary folder can be created");
     let (host, charm) = (host(&dir), Shell::new(dir.path(), "shell"));
-    let scenario = dir.path().join("scenario.yaml");
-    fs::write(&scenario, "relations: [{endpoint: db, remote: postgres, units: {0: {}, 1: {}}}]\n")
+    let fakes = dir.path().join("fakes.yaml");
+    fs::write(&fakes, "relations: [{endpoint: db, remote: postgres, units: {0: {}, 1: {}}}]\n")
         .expect("writable");
     charm.hook("db-relation-joined", "status-set active joined");
-    let dev = Dev::start(&host, &[text(&charm.folder), "--scenario", text(&scenario)]);
+    let dev = Dev::start(&host, &[text(&charm.folder), "--fakes", text(&fakes)]);
     until_workload(&host, "dev-shell", "shell/0", "active", "joined");
     dev.end(&host);
     let before = Instant::now();

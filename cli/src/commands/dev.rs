@@ -10,7 +10,7 @@ use crate::commands::{bases, charm_source, settings, up};
 use crate::data_dir::DataDir;
 use crate::development::file_watch::FileWatch;
 use crate::development::run_display::RunDisplay;
-use crate::development::{fake_applications, scenario, typed_lines};
+use crate::development::{fake_applications, fakes_file, typed_lines};
 use crate::output::Output;
 use crate::session::{CommandSession, explain, model_name};
 use crate::supervisor::identity;
@@ -36,8 +36,8 @@ use tokio::time::{Instant, sleep};
 /// How the name of a model begins that this command has created; the name of the application follows.
 const MODEL_PREFIX: &str = "dev-";
 
-/// The pause before a scenario is applied again because an earlier fake application is still being removed.
-const SCENARIO_RETRY: Duration = Duration::from_millis(500);
+/// The pause before fake applications are applied again because an earlier fake application is still being removed.
+const FAKES_RETRY: Duration = Duration::from_millis(500);
 
 /// Arguments of `dev`.
 #[derive(Debug, Args)]
@@ -58,7 +58,7 @@ pub struct DevArgs {
     pub trust: bool,
     /// A YAML file with fake applications: what the charm is related to
     #[arg(long, value_name = "FILE")]
-    pub scenario: Option<PathBuf>,
+    pub fakes: Option<PathBuf>,
     /// Advance the clock of the model, for example by 5m: update-status, retries of hooks, and rotations and expiries of
     /// secrets become due. Without a charm, the clock of a running dev is advanced
     #[arg(long, value_name = "DURATION", value_parser = duration_ms)]
@@ -84,8 +84,8 @@ pub async fn run(args: &DevArgs, global: &GlobalArguments) -> Result<(), Command
             .hint("give the path of a charm folder, for example ./web")
     })?;
     let charm_watch = FileWatch::of_charm(&folder)?;
-    let scenario = args.scenario.as_deref().map(absolute).transpose()?;
-    let scenario_watch = scenario.as_deref().map(FileWatch::of_file).transpose()?;
+    let fakes = args.fakes.as_deref().map(absolute).transpose()?;
+    let fakes_watch = fakes.as_deref().map(FileWatch::of_file).transpose()?;
     let output = Arc::new(Output::of_process(global));
     start_controller(&dir, &output).await?;
     let to_error = |error: std::io::Error| CommandError::new(format!("cannot catch signals: {error}"));
@@ -98,11 +98,11 @@ pub async fn run(args: &DevArgs, global: &GlobalArguments) -> Result<(), Command
         dir: &dir,
         output: Arc::clone(&output),
         folder,
-        scenario,
+        fakes,
         since_ms: now_ms(),
         deployed: None,
         display: None,
-        needs_scenario: true,
+        needs_fakes: true,
     };
     // a signal ends a request that is being made; the next `dev` repeats it
     let working = async {
@@ -112,17 +112,17 @@ pub async fn run(args: &DevArgs, global: &GlobalArguments) -> Result<(), Command
         }
         let (mut typed, mut reads_typed) = (typed_lines::receive(), true);
         loop {
-            development.apply_scenario().await;
-            let scenario_changed = async {
-                match &scenario_watch {
+            development.apply_fakes().await;
+            let fakes_changed = async {
+                match &fakes_watch {
                     Some(watch) => watch.changed().await,
                     None => std::future::pending().await,
                 }
             };
             tokio::select! {
                 saved = charm_watch.changed() => development.deploy(saved).await,
-                _ = scenario_changed => development.needs_scenario = true,
-                () = sleep(SCENARIO_RETRY), if development.retries_scenario() => {}
+                _ = fakes_changed => development.needs_fakes = true,
+                () = sleep(FAKES_RETRY), if development.retries_fakes() => {}
                 line = typed.recv(), if reads_typed => match line {
                     Some(line) => development.run_typed_command(&line).await,
                     None => reads_typed = false,
@@ -205,16 +205,16 @@ struct Development<'a> {
     dir: &'a DataDir,
     output: Arc<Output>,
     folder: PathBuf,
-    /// The file of the scenario.
-    scenario: Option<PathBuf>,
+    /// The file of the fake applications.
+    fakes: Option<PathBuf>,
     /// When the command began.
     since_ms: i64,
     /// None until the charm could be deployed for the first time.
     deployed: Option<Deployed>,
     /// The display of the hooks, and the model and the application that it shows.
     display: Option<((Uuid, String), RunDisplay)>,
-    /// Whether the scenario is to be applied.
-    needs_scenario: bool,
+    /// Whether the fake applications are to be applied.
+    needs_fakes: bool,
 }
 
 impl Development<'_> {
@@ -232,24 +232,24 @@ impl Development<'_> {
         self.output.print_remark(&explain(failure, self.dir).complete(&flags).text());
     }
 
-    /// Applies the scenario if it or the charm has changed; prints why if that fails.
-    async fn apply_scenario(&mut self) {
-        let (Some(path), Some(deployed), true) = (&self.scenario, &self.deployed, self.needs_scenario) else {
+    /// Applies the fake applications if their file or the charm has changed; prints why if that fails.
+    async fn apply_fakes(&mut self) {
+        let (Some(path), Some(deployed), true) = (&self.fakes, &self.deployed, self.needs_fakes) else {
             return;
         };
-        let applied = match scenario::read(path, &deployed.charm) {
+        let applied = match fakes_file::read(path, &deployed.charm) {
             Ok(fakes) => fake_applications::apply(&fakes, &deployed.application, &deployed.session).await,
             Err(failure) => Err(failure),
         };
-        self.needs_scenario = applied == Ok(false);
+        self.needs_fakes = applied == Ok(false);
         if let Err(failure) = applied {
             self.report(failure);
         }
     }
 
-    /// Whether the scenario could not be applied as a whole yet.
-    fn retries_scenario(&self) -> bool {
-        self.needs_scenario && self.scenario.is_some() && self.deployed.is_some()
+    /// Whether the fake applications could not be applied as a whole yet.
+    fn retries_fakes(&self) -> bool {
+        self.needs_fakes && self.fakes.is_some() && self.deployed.is_some()
     }
 
     /// Advances the clock of the model; prints why if that fails.
@@ -307,7 +307,7 @@ impl Development<'_> {
             saved.elapsed().as_secs_f64()
         ))?;
         self.deployed = Some(Deployed { application, sha256, charm, session });
-        self.needs_scenario = true;
+        self.needs_fakes = true;
         Ok(())
     }
 

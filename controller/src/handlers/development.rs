@@ -8,7 +8,7 @@ use api::error::ApiError;
 use api::{AdvanceClock, AdvancedClock, Handle, SetFakeSettings, WriteResponse};
 use state::documents::draft::Draft;
 use state::lifecycle::creation::Creation;
-use state::lifecycle::{fake, model};
+use state::lifecycle::{fake_application, model};
 use state::terms::position::Committed;
 
 impl<S: Store, E: Environment> Handle<SetFakeSettings> for Authorised<S, E> {
@@ -17,7 +17,7 @@ impl<S: Store, E: Environment> Handle<SetFakeSettings> for Authorised<S, E> {
         let (now_ms, ids) = (self.controller.environment.wall_ms(), Uuids::new(&self.controller.environment));
         let transition = move |draft: &mut Draft<'_>| {
             let creation = Creation { now_ms, ids: &mut ids.generator() };
-            fake::set_settings(draft, model, &set, creation)
+            fake_application::set_settings(draft, model, &set, creation)
         };
         Ok(changed(self.controller.run(transition).await?.revision))
     }
