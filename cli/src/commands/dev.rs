@@ -33,7 +33,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, sleep};
 
-/// How the name of a model begins that this command has created; the name of the application follows.
+/// How the name of a model begins that this command creates; the name of the application follows.
 const MODEL_PREFIX: &str = "dev-";
 
 /// The pause before fake applications are applied again because an earlier fake application is still being removed.
@@ -143,7 +143,7 @@ fn absolute(path: &Path) -> Result<PathBuf, CommandError> {
         .map_err(|error| CommandError::new(format!("cannot use {}: {error}", path.display())))
 }
 
-/// Advances the clock of the model of a `dev` that runs, or of another model: `-m`, else the only model of this command.
+/// Advances the clock of the model of `-m`, else of the only model in which charms are developed.
 async fn advance_other(args: &DevArgs, global: &GlobalArguments) -> Result<(), CommandError> {
     let by_ms = args.advance.expect("clap requires a charm or this");
     let dir = DataDir::choose(global.data.as_deref())?;
@@ -151,14 +151,13 @@ async fn advance_other(args: &DevArgs, global: &GlobalArguments) -> Result<(), C
     let session = CommandSession::open(global)?;
     let models = session.api.handle(ListModels).await.map_err(|error| explain(error.into(), &dir))?;
     let own: Vec<String> =
-        models.into_iter().map(|model| model.name).filter(|name| name.starts_with(MODEL_PREFIX)).collect();
+        models.into_iter().filter(|model| model.development).map(|model| model.name).collect();
     let model = match (&global.model, &own[..]) {
         (Some(_), _) => session.model.clone(),
         (None, [only]) => only.clone(),
         (None, []) => {
-            let error =
-                CommandError::new("cannot advance the clock: no model has a name that begins with dev-");
-            return Err(error.hint("start with: pintle dev CHARM-FOLDER; or name a model: -m MODEL"));
+            let error = CommandError::new("cannot advance the clock: no model has the setting development");
+            return Err(error.hint("start with: pintle dev CHARM-FOLDER"));
         }
         (None, several) => {
             let error = CommandError::new(format!(

@@ -311,6 +311,7 @@ pub fn sample_model() -> ModelInfo {
         controller: Uuid(8),
         created_ms: NOW_MS,
         has_machines: true,
+        development: false,
     }
 }
 
