@@ -1,4 +1,4 @@
-//! The order in which `pintle dev` shows the runs of a unit.
+//! The order in which `pintle dev` shows the runs of a unit, and the end of the process that reads them.
 
 mod support;
 
@@ -10,7 +10,11 @@ use state::terms::names::{UnitName, Uuid};
 use state::terms::operation::Operation;
 use state::unit::local::Local;
 use std::fs;
-use std::time::UNIX_EPOCH;
+use std::process::Stdio;
+use std::time::{Duration, UNIX_EPOCH};
+
+/// The longest wait for the end of a process. It takes milliseconds.
+const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Creates the files of a run that has ended.
 fn ended_run(unit: &UnitFolder, number: u64) {
@@ -72,4 +76,17 @@ async fn a_state_that_cannot_be_read_does_not_end_the_display() {
         events.extend(shown(runs.poll().await));
     }
     assert_eq!(events, [start(1), start(2)]);
+}
+
+/// `pintle dev` may be killed, so that it cannot end the process.
+#[tokio::test]
+async fn following_ends_when_its_output_has_no_reader() {
+    let machines = tempfile::tempdir().expect("a folder");
+    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_pintle-agent"));
+    command.arg("follow-runs").arg(machines.path()).args(["--model", &Uuid(1).to_string()]);
+    command.args(["--application", "web", "--since", "0"]).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut process = command.kill_on_drop(true).spawn().expect("it runs");
+    drop(process.stdout.take());
+    let end = tokio::time::timeout(DEADLINE, process.wait()).await.expect("it ends").expect("it is a child");
+    assert!(end.success(), "{end}");
 }
