@@ -213,10 +213,17 @@ async fn the_status_log_is_limited_by_type_number_and_day() {
     run_command(&["show-status-log", "ledger"], &session, None).await.expect("shown");
     let requests = session.api.requests();
     assert_eq!(requests.last().map(String::as_str), Some("Application(\"ledger\")"));
-    for (entity, kind) in [("0", "machine"), ("0", "juju-machine"), ("dev", "model")] {
-        let words = ["show-status-log", entity, "--type", kind];
-        assert_eq!(run_command(&words, &session, None).await.expect_err("not stored").code, 1, "{words:?}");
+    for (words, request) in [
+        (&["0"][..], "Machine(\"0\")"),
+        (&["0", "--type", "juju-machine"], "Machine(\"0\")"),
+        (&["--type", "model"], "Model"),
+        (&["dev", "--type", "model"], "Model"),
+    ] {
+        run_command(&[&["show-status-log"], words].concat(), &session, None).await.expect("shown");
+        assert_eq!(session.api.requests().last().map(String::as_str), Some(request), "{words:?}");
     }
+    let none = run_command(&["show-status-log", "--type", "machine"], &session, None).await;
+    assert_eq!(none.expect_err("which one is missing").code, 2);
     for words in [["ledger", "workload"], ["ledger/0", "application"]] {
         let words = ["show-status-log", words[0], "--type", words[1]];
         assert_eq!(run_command(&words, &session, None).await.expect_err("another kind").code, 2, "{words:?}");

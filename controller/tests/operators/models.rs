@@ -1,7 +1,12 @@
-//! The list of the models.
+//! The list of the models, and the statuses that a model and its machines have had.
 
 use crate::support::*;
-use api::{ConfigChange, ConfigureModel, CreateModel, Handle, InModel, ListModels};
+use api::error::ErrorCode;
+use api::{
+    AddMachines, ConfigChange, ConfigureModel, CreateModel, DestroyModel, Force, GetStatusLog, Handle,
+    InModel, ListModels, SubjectStatus,
+};
+use state::terms::status::{InstanceStatus, MachineAgentStatus, ModelState};
 use std::collections::BTreeMap;
 
 #[tokio::test]
@@ -18,4 +23,27 @@ async fn the_list_shows_in_which_models_charms_are_developed() {
     let change = ConfigChange { reset: vec!["development".to_owned()], ..ConfigChange::default() };
     fixture.admin.in_model("later").handle(ConfigureModel { change }).await.expect("it is reset");
     assert_eq!(developed().await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn the_statuses_that_a_model_and_its_machines_have_had_are_shown() {
+    let fixture = Fixture::in_memory().await;
+    let log = async |get: GetStatusLog| {
+        let log = fixture.admin.handle(get).await?;
+        Ok::<_, api::error::ApiError>(log.changes.into_iter().map(|change| change.status).collect::<Vec<_>>())
+    };
+    let available = SubjectStatus::Model(ModelState::Available);
+    assert_eq!(log(GetStatusLog::Model).await, Ok(vec![available]));
+    let add = AddMachines { count: 1, manual: false, base: None };
+    fixture.admin.handle(add).await.expect("the model is Alive");
+    let pending = [
+        SubjectStatus::MachineAgent(MachineAgentStatus::Pending),
+        SubjectStatus::Instance(InstanceStatus::Pending),
+    ];
+    assert_eq!(log(GetStatusLog::Machine("0".to_owned())).await, Ok(pending.to_vec()));
+    let unknown = log(GetStatusLog::Machine("99".to_owned())).await;
+    assert_eq!(unknown.map_err(|error| error.code), Err(ErrorCode::NotFound));
+    fixture.admin.handle(DestroyModel { force: Force::No }).await.expect("it is Alive");
+    let destroying = SubjectStatus::Model(ModelState::Destroying);
+    assert_eq!(log(GetStatusLog::Model).await, Ok(vec![available, destroying]));
 }
