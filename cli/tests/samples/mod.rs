@@ -220,6 +220,7 @@ pub fn sample_config() -> ApplicationConfig {
 pub fn sample_task() -> ActionDoc {
     ActionDoc {
         id: 7,
+        operation: 7,
         unit: Uuid(70),
         unit_name: UnitName::new("ledger", 0),
         machine: None,
