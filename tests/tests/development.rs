@@ -1,6 +1,7 @@
 //! `pintle dev` with real programs: a charm is deployed on each save, fake applications act for what it is related to, and
 //! the clock of its model is advanced.
 
+use agent::hook_process::run_files::{self, read_run_file};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -100,10 +101,11 @@ fn host(dir: &TempDir) -> Host {
 /// When the last run of this hook of the unit started.
 fn started(host: &Host, unit: &str, hook: &str) -> Option<SystemTime> {
     let folder = host.unit_folder(unit)?.join("hooks");
-    let runs = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path().join("context.yaml"));
-    let of_hook = runs
-        .filter(|file| fs::read_to_string(file).is_ok_and(|text| text.contains(&format!("\"hook {hook}\""))));
-    of_hook.filter_map(|file| file.metadata().ok()?.modified().ok()).max()
+    let runs = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+    let is_of_hook = |run: &PathBuf| {
+        read_run_file(run).is_some_and(|file| file.operation().to_string() == format!("hook {hook}"))
+    };
+    runs.filter(is_of_hook).filter_map(|run| run_files::started(&run)).max()
 }
 
 fn workload(host: &Host, model: &str, unit: &str) -> Option<(String, String)> {
