@@ -216,15 +216,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let folder = UnitFolder::new(dir.path().join("unit-web-0"));
         let action = Operation::Action { id: 7, name: format!("Back_up.{}", "x".repeat(100)) };
-        let run = Run {
-            number: 41,
-            operation: action,
-            attempt: 1,
-            reason: state::terms::start_reason::StartReason::Requested,
-            position: None,
-            leader_generation: None,
-            episode: None,
-        };
+        let run = Run::new(41, action, state::terms::start_reason::StartReason::Requested);
         let named = folder.new_run(&run);
         let name = named.file_name().and_then(|name| name.to_str()).expect("text");
         assert!(name.starts_with("000041-action-back-up-xxx"), "{name}");

@@ -15,14 +15,16 @@ use anyhow::Result;
 use api::machine_folder::AGENTS_DIR;
 use api::text::start_reason;
 use host::escape::one_line;
-use nix::unistd::{Pid, getppid};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use state::terms::names::{UnitName, Uuid};
+use state::terms::operation::Operation;
 use state::terms::start_reason::StartReason;
 use state::unit::local::{Local, Step};
 use state::unit::outcome::RunExit;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -55,7 +57,7 @@ pub enum RunEvent {
         /// The number of the run.
         run: u64,
         /// What runs.
-        operation: String,
+        operation: Operation,
         /// Why.
         reason: StartReason,
     },
@@ -71,7 +73,7 @@ pub enum RunEvent {
     /// It has ended.
     Ended {
         /// What ran.
-        operation: String,
+        operation: Operation,
         /// How it has ended.
         exit: RunExit,
         /// How long it took.
@@ -120,7 +122,7 @@ pub fn text(unit: &UnitName, event: &RunEvent) -> String {
 /// A run that has started and whose end was not shown.
 struct OpenRun {
     folder: PathBuf,
-    operation: String,
+    operation: Operation,
     started: SystemTime,
     /// The length of the calls that were shown.
     calls_bytes: u64,
@@ -171,7 +173,7 @@ impl UnitRuns {
                 return events;
             }
             self.polls_held = 0;
-            let (operation, reason) = (file.operation().to_owned(), file.reason().clone());
+            let (operation, reason) = (file.operation().clone(), file.reason().clone());
             events.push(RunEvent::Started { run: number, operation: operation.clone(), reason });
             self.open.insert(number, OpenRun { folder, operation, started, calls_bytes: 0 });
         }
@@ -231,13 +233,14 @@ fn has_ended(local: &Local, run: u64) -> bool {
     local.run >= run && !matches!(&local.step, Step::Started(running) if running.number == run)
 }
 
-/// Prints what happens until the process that started this one has ended.
+/// Prints what happens until nothing reads stdout any more, for example because the process that started this one has
+/// ended.
 ///
 /// # Errors
 /// If stdout cannot be written.
 pub async fn run(followed: FollowedRuns) -> Result<ExitCode> {
-    let (parent, mut units) = (getppid(), BTreeMap::<UnitName, UnitRuns>::new());
-    while is_child_of(parent) {
+    let mut units = BTreeMap::<UnitName, UnitRuns>::new();
+    while !is_stdout_closed() {
         for (name, folder) in unit_folders(&followed) {
             if !units.contains_key(&name)
                 && config::read(folder.root()).is_ok_and(|c| c.model == followed.model)
@@ -262,9 +265,11 @@ pub async fn run(followed: FollowedRuns) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether the process that started this one still runs.
-fn is_child_of(parent: Pid) -> bool {
-    getppid() == parent
+/// Whether the pipe that is stdout has no reader, which poll(2) reports without being asked for an event.
+fn is_stdout_closed() -> bool {
+    let stdout = io::stdout();
+    let mut polled = [PollFd::new(stdout.as_fd(), PollFlags::empty())];
+    poll(&mut polled, PollTimeout::ZERO).is_ok_and(|count| count > 0)
 }
 
 /// The folders of the units of the application, on all machines.

@@ -218,7 +218,7 @@ impl LocalCharmHost {
             create_file(&run_folder.join(SCRIPT), script.as_bytes(), 0o700)?;
         }
         let mut run_file = RunFile {
-            operation: run.operation.to_string(),
+            operation: run.operation.clone(),
             reason: run.reason.clone(),
             position: run.position,
             context_digest: host::digest::sha256(context.id.as_bytes()),

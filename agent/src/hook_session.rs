@@ -145,14 +145,14 @@ impl<'a> HookSession<'a> {
         (self.context.writes, self.reports)
     }
 
-    /// Repeats the calls of an earlier agent to rebuild the context. Returns false if a call is answered
+    /// Recovers the session of an earlier agent: repeats its calls. Returns false if a call is answered
     /// differently now, so that the context would not match the answers which the hook has received.
-    pub fn replay(&mut self, lines: &[CallsLine]) -> bool {
+    pub fn recover(&mut self, lines: &[CallsLine]) -> bool {
         lines.iter().all(|line| {
             let answered = match line {
                 CallsLine::Call(answered) => answered,
                 CallsLine::Confidential(call) => {
-                    self.replay_confidential(call);
+                    self.recover_confidential(call);
                     return true;
                 }
                 CallsLine::Bag(FetchedBagLine { fetched, values, .. }) => {
@@ -382,8 +382,8 @@ impl<'a> HookSession<'a> {
         Ok(answer)
     }
 
-    /// Repeats the effect of a call whose inputs are not stored.
-    fn replay_confidential(&mut self, call: &ConfidentialCall) {
+    /// Recovers the effect of a call whose inputs are not stored.
+    fn recover_confidential(&mut self, call: &ConfidentialCall) {
         self.has_unknown_contents = true;
         self.last_call = call.call;
         self.context.restrict_leadership(call.is_leader);

@@ -188,15 +188,7 @@ mod tests {
         let mut local = Local::new(Uuid(7), UnitName::new("web", 0));
         let journal = Journal::open(folder.clone(), 0, &local, true).await.expect("it is written");
         let (operation, reason) = (Operation::Hook(Hook::Install), StartReason::CharmInstalled);
-        let run = Run {
-            number: 1,
-            operation,
-            attempt: 1,
-            reason,
-            position: None,
-            leader_generation: None,
-            episode: None,
-        };
+        let run = Run::new(1, operation, reason);
         local.apply(&Event::Started(run.clone()));
         journal.append(&[Event::Started(run.clone())], &Arc::new(local)).await.expect("it is appended");
         let (program, none) = (dir.path().join("pintle-hook"), Err(anyhow::anyhow!("it is missing")));

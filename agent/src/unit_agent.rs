@@ -122,7 +122,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
         let shared = &self.shared;
         let (mut lock, mut backoff) = (None, LINK_BACKOFF);
         loop {
-            self.commands.confirm(shared.local().awaited(), shared.facts.borrow().last_refusal.as_ref());
+            self.commands.confirm(shared.local().awaited(), shared.volatile.borrow().last_refusal.as_ref());
             let (now, saves) = (self.now(lock.is_some()), shared.saves());
             let act = resolve::next(&shared.local(), shared.view().as_deref(), &now).act;
             match act {
@@ -213,7 +213,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
     async fn run_operation(&self, run: &Run, gated: Option<GatedHook<H::Gated>>) -> Result<(), DiskError> {
         tracing::debug!("started");
         let started_ms = self.shared.clock.since_boot_ms();
-        self.shared.facts.borrow_mut().orphan_missing = false;
+        self.shared.volatile.borrow_mut().orphan_missing = false;
         let result = match &run.operation {
             Operation::InstallCharm(charm) => {
                 let exit = match self.install_charm(charm).await {
@@ -271,8 +271,8 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
             return running.await;
         }
         let mut running = pin!(running);
-        let cancelled = self.shared.wait_for_fact(|facts| {
-            let view = facts.view.as_deref()?;
+        let cancelled = self.shared.wait_for_volatile(|volatile| {
+            let view = volatile.view.as_deref()?;
             hook_context_builder::is_aborted(view, &run.operation).then_some(())
         });
         tokio::select! {
@@ -306,7 +306,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
             }
             None => {
                 tracing::info!("started by an earlier agent, and neither a process nor an outcome is left");
-                shared.facts.borrow_mut().orphan_missing = true;
+                shared.volatile.borrow_mut().orphan_missing = true;
                 shared.clear_executing();
                 Ok(())
             }
@@ -326,10 +326,10 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
                     // the stored state was replaced by a replica that already has the outcome of this run
                     return Vec::new();
                 }
-                let facts = shared.facts.borrow();
-                let pending_reports = &facts.pending_reports;
+                let volatile = shared.volatile.borrow();
+                let pending_reports = &volatile.pending_reports;
                 let ended = FinishedRun { run, result, pending_reports, texts: RUN_TEXTS };
-                outcome::events(local, facts.view.as_deref(), &now, ended)
+                outcome::events(local, volatile.view.as_deref(), &now, ended)
             })
             .await?;
         let local = shared.local();
@@ -340,7 +340,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
         run_log::finished(&exit, duration_ms, record.map(|record| record.sequence));
         // a run without an outcome was interrupted: `next` finds it started and its process missing, and starts it again,
         // or records an action or commands as failed
-        shared.facts.borrow_mut().orphan_missing = true;
+        shared.volatile.borrow_mut().orphan_missing = true;
         shared.clear_executing();
         Ok(())
     }

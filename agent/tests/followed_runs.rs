@@ -1,42 +1,45 @@
-//! The order in which `pintle dev` shows the runs of a unit.
+//! The order in which `pintle dev` shows the runs of a unit, and the end of the process that reads them.
 
-#[path = "../../tests/support/src/hook_context.rs"]
-mod hook_context;
+mod support;
 
 use agent::folder::UnitFolder;
 use agent::follow_runs::{RunEvent, UnitRuns};
 use agent::journal::Journal;
 use hook_client::shim::OUTCOME;
-use hook_context::context;
 use state::terms::names::{UnitName, Uuid};
+use state::terms::operation::Operation;
 use state::unit::local::Local;
 use std::fs;
-use std::time::UNIX_EPOCH;
+use std::process::Stdio;
+use std::time::{Duration, UNIX_EPOCH};
+
+/// The longest wait for the end of a process. It takes milliseconds.
+const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Creates the files of a run that has ended.
 fn ended_run(unit: &UnitFolder, number: u64) {
     let folder = unit.root().join(format!("hooks/{number:06}-install"));
-    fs::create_dir_all(&folder).expect("it is the test's");
-    let run_file = serde_json::json!({
-        "operation": number.to_string(), "reason": "charm-installed", "position": null, "boot": "",
-        "context_digest": "", "context": context(),
-    });
-    fs::write(folder.join("context.yaml"), run_file.to_string()).expect("there is room");
+    support::write_run_file(&folder, &operation(number), "", "", &support::context());
     fs::write(folder.join(OUTCOME), "exit 0\n").expect("there is room");
+}
+
+/// What the run of this number does: an action of the same number.
+fn operation(run: u64) -> Operation {
+    Operation::Action { id: run, name: "backup".to_owned() }
 }
 
 #[derive(Debug, PartialEq)]
 enum Shown {
-    Start(String),
-    End(String),
+    Start(Operation),
+    End(Operation),
 }
 
 fn start(run: u64) -> Shown {
-    Shown::Start(run.to_string())
+    Shown::Start(operation(run))
 }
 
 fn end(run: u64) -> Shown {
-    Shown::End(run.to_string())
+    Shown::End(operation(run))
 }
 
 fn shown(events: Vec<RunEvent>) -> Vec<Shown> {
@@ -73,4 +76,17 @@ async fn a_state_that_cannot_be_read_does_not_end_the_display() {
         events.extend(shown(runs.poll().await));
     }
     assert_eq!(events, [start(1), start(2)]);
+}
+
+/// `pintle dev` may be killed, so that it cannot end the process.
+#[tokio::test]
+async fn following_ends_when_its_output_has_no_reader() {
+    let machines = tempfile::tempdir().expect("a folder");
+    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_pintle-agent"));
+    command.arg("follow-runs").arg(machines.path()).args(["--model", &Uuid(1).to_string()]);
+    command.args(["--application", "web", "--since", "0"]).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut process = command.kill_on_drop(true).spawn().expect("it runs");
+    drop(process.stdout.take());
+    let end = tokio::time::timeout(DEADLINE, process.wait()).await.expect("it ends").expect("it is a child");
+    assert!(end.success(), "{end}");
 }

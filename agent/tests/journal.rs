@@ -119,15 +119,11 @@ fn unit_files() -> (MemoryFolder, Vec<Local>) {
         resources: String::new(),
     };
     for operation in [Operation::InstallCharm(charm), Operation::Hook(Hook::Install)] {
-        let run = Run {
-            number: local.run + 1,
-            operation: operation.clone(),
-            attempt: 1,
-            reason: StartReason::Refreshed { charm_url: "local:web-0".into() },
-            position: None,
-            leader_generation: None,
-            episode: None,
-        };
+        let run = Run::new(
+            local.run + 1,
+            operation.clone(),
+            StartReason::Refreshed { charm_url: "local:web-0".into() },
+        );
         append(&mut local, Event::Started(run));
         let record = local.record(operation, Outcome::Ok, 5);
         append(&mut local, Event::Finished(record));

@@ -1,8 +1,7 @@
 //! Tests of `juju-exec`, called by a process on the machine, and of the queue of the unit agent that receives its
 //! request.
 
-#[path = "../../tests/support/src/hook_context.rs"]
-mod hook_context;
+mod support;
 
 use agent::clock::kernel_boot_id;
 use agent::folder::UnitFolder;
@@ -12,6 +11,7 @@ use agent::tool_socket::{ContextState, listen};
 use hook_client::shim::{OUTCOME, SHIM_PID};
 use host::process::Process;
 use state::terms::names::{UnitName, Uuid};
+use state::terms::operation::{Hook, Operation};
 use state::terms::refusal::RefusalReason;
 use state::terms::refusal::write::WriteRefusal;
 use state::unit::local::Local;
@@ -99,12 +99,8 @@ async fn a_process_that_has_ended_is_forgotten() {
 /// Run 7 of web/0, which its agent has started with this context id.
 fn start_run(machine: &Path, context_id: &str) -> PathBuf {
     let run_folder = machine.join("agents/unit-web-0/hooks/000007");
-    fs::create_dir_all(&run_folder).unwrap();
-    let run_file = serde_json::json!({
-        "operation": "install", "reason": "charm-installed", "position": null, "boot": kernel_boot_id(),
-        "context_digest": host::digest::sha256(context_id.as_bytes()), "context": hook_context::context(),
-    });
-    fs::write(run_folder.join("context.yaml"), run_file.to_string()).unwrap();
+    let (operation, boot) = (Operation::Hook(Hook::Install), kernel_boot_id());
+    support::write_run_file(&run_folder, &operation, &boot, context_id, &support::context());
     Process::current().write(&run_folder.join(SHIM_PID)).unwrap();
     run_folder
 }

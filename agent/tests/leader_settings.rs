@@ -4,37 +4,11 @@
 mod support;
 
 use agent::hook_session::{CallsFile, ControllerRequest, HookSession};
-use hook_client::{CallHeader, encode_request};
-use state::unit::hook_context::HookContext;
 use std::path::Path;
-
-const CONTEXT_ID: &str = "web/0-install-0";
+use support::{answered as printed, context, frame, ok};
 
 fn session(run: &Path, leads: &'static dyn Fn() -> bool) -> HookSession<'static> {
-    let digest = host::digest::sha256(CONTEXT_ID.as_bytes());
-    let context: HookContext = support::context();
-    HookSession::new(context, digest, CallsFile::open(run), &|_| {}, leads)
-}
-
-fn frame(number: u8, tool: &str, args: &[&str]) -> Vec<u8> {
-    let mut frame = vec![0; 1000];
-    let call = CallHeader {
-        call_id: [number; 16],
-        context_id: CONTEXT_ID.as_bytes(),
-        cwd: b"/work/charm",
-        tool: tool.as_bytes(),
-    };
-    let length = encode_request(&mut frame, &call, args.iter().map(|arg| arg.as_bytes())).unwrap();
-    frame.truncate(length);
-    frame
-}
-
-fn printed(answer: Result<Vec<u8>, ControllerRequest>) -> (u8, String, String) {
-    support::printed(&answer.expect("the controller is not asked"))
-}
-
-fn ok(text: &str) -> (u8, String, String) {
-    (0, text.to_owned(), String::new())
+    support::session_of(context(), run, leads)
 }
 
 #[test]
@@ -52,7 +26,7 @@ fn a_change_is_requested_once_and_survives_the_agent() {
 
     // the unit has lost leadership meanwhile
     let mut second = session(run.path(), &|| false);
-    assert!(second.replay(&CallsFile::read(run.path()).expect("whole lines")));
+    assert!(second.recover(&CallsFile::read(run.path()).expect("whole lines")));
     assert_eq!(printed(second.answer(&set, None)), ok(""), "the same call");
     assert_eq!(printed(second.answer(&frame(3, "leader-get", &["a"]), None)), ok("1\n"));
     let refused = printed(second.answer(&frame(4, "leader-set", &["a=2"]), None));
@@ -71,7 +45,7 @@ fn a_refused_change_fails_that_call_only() {
     assert_eq!(printed(first.answer(&set, None)), (1, String::new(), text.to_owned()));
 
     let mut second = session(run.path(), &|| true);
-    assert!(second.replay(&CallsFile::read(run.path()).expect("whole lines")), "the hook is the same");
+    assert!(second.recover(&CallsFile::read(run.path()).expect("whole lines")), "the hook is the same");
     assert_eq!(printed(second.answer(&frame(2, "leader-get", &["a"]), None)), ok(""));
     let again = second
         .answer(&frame(3, "leader-set", &["a=1"]), None)

@@ -4,18 +4,16 @@
 mod support;
 
 use agent::hook_session::{CallsFile, ControllerRequest, HookSession};
-use hook_client::{CallHeader, encode_request};
 use state::terms::names::{UnitName, Uuid};
+use state::terms::operation::{Hook, Operation};
 use state::terms::owner::Owner;
 use state::terms::position::Position;
 use state::terms::settings::Bag;
-use state::terms::start_reason::StartReason;
 use state::unit::hook_context::{HookContext, OmittedBags};
 use state::unit::relation_view::BagRequest;
 use std::collections::BTreeSet;
 use std::path::Path;
-
-const CONTEXT_ID: &str = "web/0-config-changed-0";
+use support::{answered as printed, ok};
 
 /// web/0 in config-changed, with a relation to mysql/0 whose bag is omitted.
 fn context() -> HookContext {
@@ -30,23 +28,12 @@ fn context() -> HookContext {
 }
 
 fn session(run: &Path) -> HookSession<'static> {
-    let digest = host::digest::sha256(CONTEXT_ID.as_bytes());
-    HookSession::new(context(), digest, CallsFile::open(run), &|_| {}, &|| false)
+    support::session(context(), run)
 }
 
 /// One `relation-get -r db:1 host mysql/0`.
-fn frame(number: u8) -> Vec<u8> {
-    let mut frame = vec![0; 1000];
-    let call = CallHeader {
-        call_id: [number; 16],
-        context_id: CONTEXT_ID.as_bytes(),
-        cwd: b"/",
-        tool: b"relation-get",
-    };
-    let args = ["-r", "db:1", "host", "mysql/0"].map(str::as_bytes);
-    let length = encode_request(&mut frame, &call, args.into_iter()).unwrap();
-    frame.truncate(length);
-    frame
+fn frame(number: u32) -> Vec<u8> {
+    support::frame(number, "relation-get", &["-r", "db:1", "host", "mysql/0"])
 }
 
 fn bag_request(request: ControllerRequest) -> BagRequest {
@@ -62,14 +49,6 @@ fn bag(host: &str) -> Option<Bag> {
     Some(Bag::from([("host".to_owned(), host.to_owned())]))
 }
 
-fn printed(answer: Result<Vec<u8>, ControllerRequest>) -> (u8, String, String) {
-    support::printed(&answer.expect("no bag is needed"))
-}
-
-fn ok(text: &str) -> (u8, String, String) {
-    (0, text.to_owned(), String::new())
-}
-
 #[test]
 fn a_bag_is_requested_once_in_a_hook_even_if_the_agent_restarts() {
     let run = tempfile::tempdir().unwrap();
@@ -81,7 +60,7 @@ fn a_bag_is_requested_once_in_a_hook_even_if_the_agent_restarts() {
     assert_eq!(printed(first.answer(&frame(2), None)), ok("a\n"));
 
     let mut second = session(run.path());
-    assert!(second.replay(&CallsFile::read(run.path()).expect("whole lines")));
+    assert!(second.recover(&CallsFile::read(run.path()).expect("whole lines")));
     assert_eq!(printed(second.answer(&frame(2), None)), ok("a\n"), "the same call");
     assert_eq!(printed(second.answer(&frame(3), None)), ok("a\n"), "a new one");
 }
@@ -94,7 +73,7 @@ fn a_fetched_bag_that_was_not_read_yet_is_not_requested_again() {
     first.insert_bag(&request, Ok(bag("a")));
 
     let mut second = session(run.path());
-    assert!(second.replay(&CallsFile::read(run.path()).expect("whole lines")));
+    assert!(second.recover(&CallsFile::read(run.path()).expect("whole lines")));
     assert_eq!(printed(second.answer(&frame(1), None)), ok("a\n"));
 }
 
@@ -109,7 +88,7 @@ fn a_bag_that_cannot_be_fetched_fails_that_call_only() {
     assert_eq!(printed(first.answer(&frame(1), None)), refused);
 
     let mut second = session(run.path());
-    assert!(second.replay(&CallsFile::read(run.path()).expect("whole lines")), "the hook is the same");
+    assert!(second.recover(&CallsFile::read(run.path()).expect("whole lines")), "the hook is the same");
     assert_eq!(printed(second.answer(&frame(1), None)), refused, "the same call");
     let request =
         second.answer(&frame(2), None).map_err(bag_request).expect_err("a later call requests it again");
@@ -121,11 +100,7 @@ fn a_bag_that_cannot_be_fetched_fails_that_call_only() {
 #[test]
 fn a_bag_that_is_fetched_when_contents_are_unknown_is_not_shown() {
     let run = tempfile::tempdir().unwrap();
-    let recorded = serde_json::json!({
-        "operation": "hook config-changed", "reason": StartReason::NoCharm, "position": null,
-        "context_digest": "0", "boot": "b", "context": context(),
-    });
-    std::fs::write(run.path().join("context.yaml"), recorded.to_string()).unwrap();
+    support::write_run_file(run.path(), &Operation::Hook(Hook::UpdateStatus), "b", "", &context());
     let mut session = session(run.path());
     session.has_unknown_contents = true;
     let request = session.answer(&frame(1), None).map_err(bag_request).expect_err("the bag is omitted");

@@ -8,14 +8,13 @@ use agent::config;
 use agent::deployer::Deployer;
 use agent::folder::UnitFolder;
 use agent::hook_process::{LocalCharmHost, kill_remaining_processes};
-use agent::hook_session::{CallsFile, HookSession};
+use agent::hook_session::CallsFile;
 use agent::ports::{CharmHost, HookHost};
 use agent::service::Supervision;
 use agent::tool_socket::{ContextState, closed_reply, listen};
 use api::{AgentConfig, AgentKind};
 use commands::{ResourceRequest, SecretAnswer, SecretRequest};
 use hook_client::shim::{HOOK_PID, OUTCOME, OUTPUT, SHIM_PID};
-use hook_client::{CallHeader, HEADER_BYTES, encode_request, frame_length};
 use host::file::write_atomic_unsynced;
 use host::process::Process;
 use state::terms::names::Uuid;
@@ -34,31 +33,16 @@ use std::fs;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use support::{context, printed};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use support::{CONTEXT_ID, context, frame, frame_in, printed, read_reply, session, write_run_file};
+use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, watch};
 
-const CONTEXT_ID: &str = "web/0-install-0123456789abcdef0123456789abcdef";
-
 /// Writes what an agent of boot `boot` stored about run 1 before it died.
 fn started_run(at: &Path, boot: &str) -> Run {
-    fs::create_dir_all(at).unwrap();
-    let run_file = serde_json::json!({
-        "operation": "install", "reason": "charm-installed", "position": null, "boot": boot, "handler": "dispatch",
-        "context_digest": host::digest::sha256(CONTEXT_ID.as_bytes()), "context": context(),
-    });
-    fs::write(at.join("context.yaml"), run_file.to_string()).unwrap();
     let operation = Operation::Hook(Hook::Install);
-    Run {
-        number: 1,
-        operation,
-        attempt: 1,
-        reason: StartReason::CharmInstalled,
-        position: None,
-        leader_generation: None,
-        episode: None,
-    }
+    write_run_file(at, &operation, boot, CONTEXT_ID, &context());
+    Run::new(1, operation, StartReason::CharmInstalled)
 }
 
 /// A process group whose leader waits for a line of input and then ends, while its child continues.
@@ -217,23 +201,10 @@ async fn an_action_that_the_installed_charm_lacks_is_missing_even_if_dispatch_ex
 }
 
 /// Calls a tool and returns its stderr.
-async fn call(socket: &Path, number: u8) -> String {
-    let mut frame = vec![0; 1000];
-    let call = CallHeader {
-        call_id: [number; 16],
-        context_id: CONTEXT_ID.as_bytes(),
-        cwd: b"/",
-        tool: b"is-leader",
-    };
-    let length = encode_request(&mut frame, &call, std::iter::empty()).unwrap();
+async fn call(socket: &Path, number: u32) -> String {
     let mut stream = UnixStream::connect(socket).await.unwrap();
-    stream.write_all(&frame[..length]).await.unwrap();
-    let mut reply = vec![0; HEADER_BYTES];
-    stream.read_exact(&mut reply).await.unwrap();
-    let header: [u8; HEADER_BYTES] = reply[..].try_into().unwrap();
-    reply.resize(frame_length(&header).unwrap(), 0);
-    stream.read_exact(&mut reply[HEADER_BYTES..]).await.unwrap();
-    printed(&reply).2
+    stream.write_all(&frame(number, "is-leader", &[])).await.unwrap();
+    read_reply(&mut stream).await.2
 }
 
 #[tokio::test]
@@ -304,27 +275,16 @@ fn a_copy_of_a_unit_folder_is_not_deployed() {
 }
 
 #[test]
-fn a_call_whose_output_file_failed_is_replayed_with_the_same_answer() {
+fn a_call_whose_output_file_failed_has_the_same_answer_in_the_next_session() {
     let run = tempfile::tempdir().unwrap();
-    let mut frame = vec![0; 1000];
-    let call = CallHeader {
-        call_id: [1; 16],
-        context_id: CONTEXT_ID.as_bytes(),
-        cwd: run.path().to_str().unwrap().as_bytes(),
-        tool: b"is-leader",
-    };
-    let args = [&b"-o"[..], b"no-such-folder/file"];
-    let length = encode_request(&mut frame, &call, args.iter().copied()).unwrap();
-    let session = || {
-        let digest = host::digest::sha256(CONTEXT_ID.as_bytes());
-        HookSession::new(context(), digest, CallsFile::open(run.path()), &|_| {}, &|| false)
-    };
-    let answer = session().answer(&frame[..length], None).expect("it reads no bag");
+    let frame = frame_in(run.path().to_str().unwrap(), 1, "is-leader", &["-o", "no-such-folder/file"]);
+    let session = || session(context(), run.path());
+    let answer = session().answer(&frame, None).expect("it reads no bag");
     assert_eq!(printed(&answer).0, 1, "the folder does not exist");
 
     let lines = CallsFile::read(run.path()).expect("complete lines");
     assert_eq!(lines.len(), 1);
-    assert!(session().replay(&lines), "the hook has received the same answer");
+    assert!(session().recover(&lines), "the hook has received the same answer");
 }
 
 #[test]
@@ -358,17 +318,10 @@ async fn an_archive_with_another_digest_is_refused_before_it_is_unpacked() {
 #[test]
 fn a_non_leader_cannot_set_application_settings_and_its_hook_continues() {
     let run = tempfile::tempdir().unwrap();
-    let context = HookContext { leader: false, ..context() };
-    let digest = host::digest::sha256(CONTEXT_ID.as_bytes());
-    let mut session = HookSession::new(context, digest, CallsFile::open(run.path()), &|_| {}, &|| false);
-    let mut set = |number: u8, args: &[&str]| {
-        let (cwd, tool) = (&b"/"[..], &b"relation-set"[..]);
-        let call = CallHeader { call_id: [number; 16], context_id: CONTEXT_ID.as_bytes(), cwd, tool };
-        let mut frame = vec![0; 1000];
-        let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
-        let length = encode_request(&mut frame, &call, args.iter().copied()).unwrap();
-        let (code, _, stderr) =
-            printed(&session.answer(&frame[..length], None).expect("it reads no bag of others"));
+    let mut session = session(HookContext { leader: false, ..context() }, run.path());
+    let mut set = |number, args: &[&str]| {
+        let answer = session.answer(&frame(number, "relation-set", args), None);
+        let (code, _, stderr) = printed(&answer.expect("it reads no bag of others"));
         (code, stderr)
     };
     let refused = set(1, &["-r", "db:1", "--app", "a=1"]);
@@ -382,14 +335,9 @@ fn a_non_leader_cannot_set_application_settings_and_its_hook_continues() {
 #[test]
 fn two_reports_of_one_call_have_different_numbers() {
     let run = tempfile::tempdir().unwrap();
-    let mut frame = vec![0; 1000];
-    let call =
-        CallHeader { call_id: [1; 16], context_id: CONTEXT_ID.as_bytes(), cwd: b"/", tool: b"juju-log" };
-    let args = [&b"-l"[..], b"loud", b"hello"];
-    let length = encode_request(&mut frame, &call, args.iter().copied()).unwrap();
-    let digest = host::digest::sha256(CONTEXT_ID.as_bytes());
-    let mut session = HookSession::new(context(), digest, CallsFile::open(run.path()), &|_| {}, &|| false);
-    assert_eq!(printed(&session.answer(&frame[..length], None).expect("it reads no bag")).0, 0);
+    let mut session = session(context(), run.path());
+    let frame = frame(1, "juju-log", &["-l", "loud", "hello"]);
+    assert_eq!(printed(&session.answer(&frame, None).expect("it reads no bag")).0, 0);
     let (_, reports) = session.close();
     assert_eq!(reports.iter().map(|report| report.number).collect::<Vec<_>>(), [1, 2], "{reports:?}");
 }

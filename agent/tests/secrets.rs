@@ -6,33 +6,14 @@ mod support;
 
 use agent::hook_session::{CallsFile, ControllerRequest, HookSession};
 use commands::SecretAnswer;
-use hook_client::{CallHeader, encode_request};
 use state::terms::secret::SecretId;
 use std::path::Path;
+use support::{answered as printed, context, frame};
 
-const CONTEXT_ID: &str = "web/0-install-0";
 const CANARY: &str = "canary-77aa";
 
 fn session(run: &Path) -> HookSession<'static> {
-    let digest = host::digest::sha256(CONTEXT_ID.as_bytes());
-    HookSession::new(support::context(), digest, CallsFile::open(run), &|_| {}, &|| false)
-}
-
-fn frame(number: u8, tool: &str, args: &[&str]) -> Vec<u8> {
-    let mut frame = vec![0; 1000];
-    let call = CallHeader {
-        call_id: [number; 16],
-        context_id: CONTEXT_ID.as_bytes(),
-        cwd: b"/work/charm",
-        tool: tool.as_bytes(),
-    };
-    let length = encode_request(&mut frame, &call, args.iter().map(|arg| arg.as_bytes())).unwrap();
-    frame.truncate(length);
-    frame
-}
-
-fn printed(answer: Result<Vec<u8>, ControllerRequest>) -> (u8, String, String) {
-    support::printed(&answer.expect("the controller is not asked"))
+    support::session(context(), run)
 }
 
 fn id(number: u128) -> SecretId {
@@ -40,7 +21,7 @@ fn id(number: u128) -> SecretId {
 }
 
 /// Adds a secret, which the controller seals.
-fn add(session: &mut HookSession, number: u8) {
+fn add(session: &mut HookSession, number: u32) {
     let pair = format!("value={CANARY}");
     let add = frame(number, "secret-add", &["--owner", "unit", &pair]);
     let asked = session.answer(&add, None).expect_err("the controller seals the content");
@@ -64,7 +45,7 @@ fn the_next_agent_has_the_changes_of_secrets_and_no_content() {
     assert!(!first.has_unknown_contents, "it masks what it has read");
     let mut second = session(run.path());
     assert!(!second.has_unknown_contents);
-    assert!(second.replay(&CallsFile::read(run.path()).expect("whole lines")));
+    assert!(second.recover(&CallsFile::read(run.path()).expect("whole lines")));
     assert!(second.has_unknown_contents, "the output cannot be masked");
     let ids = format!("[\"{}\"]\n", id(2));
     let listed = frame(4, "secret-ids", &["--format", "json"]);
@@ -92,7 +73,7 @@ fn a_content_in_a_later_call_is_stored_for_the_next_agent_and_masked_for_people(
     assert_eq!(line(2)["masked"]["stdout"], serde_json::json!(format!("{placeholder}\n")));
 
     let mut second = session(run.path());
-    assert!(second.replay(&CallsFile::read(run.path()).expect("whole lines")), "the answers are the same");
+    assert!(second.recover(&CallsFile::read(run.path()).expect("whole lines")), "the answers are the same");
     assert_eq!(printed(second.answer(&frame(4, "state-get", &["copy"]), None)).1, format!("{CANARY}\n"));
     let calls = std::fs::read_to_string(run.path().join("calls.yaml")).unwrap();
     let hidden: serde_json::Value = serde_json::from_str(&calls.lines().nth(3).unwrap()[2..]).unwrap();

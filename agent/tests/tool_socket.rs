@@ -6,10 +6,7 @@ mod support;
 
 use agent::hook_session::{CALLS_BYTES_MAX, CallsFile, HookSession};
 use agent::tool_socket::{ContextState, ToolCall, encode, listen};
-use hook_client::{
-    CallHeader, HEADER_BYTES, REPLY_BYTES_MAX, REQUEST_BYTES_MAX, ReplyFrame, STDIN_BYTES_MAX,
-    announce_stdin, encode_request, frame_length,
-};
+use hook_client::{REPLY_BYTES_MAX, REQUEST_BYTES_MAX, ReplyFrame, STDIN_BYTES_MAX, announce_stdin};
 use state::unit::hook_context::Level;
 use state::unit::logging_config::LoggingConfig;
 use std::fs;
@@ -17,41 +14,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use support::{context, printed};
+use support::{context, frame, printed, read_reply};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
-const CONTEXT_ID: &str = "web/0-install-0123456789abcdef0123456789abcdef";
 /// The longest wait for what must happen. It takes milliseconds.
 const DEADLINE: Duration = Duration::from_secs(60);
 /// The connections that a socket serves at the same time.
 const CONNECTIONS_MAX: usize = 128;
 
-/// The frame of a call, with these bytes as its stdin.
-fn frame(number: u32, tool: &[u8], args: &[&[u8]], stdin: Option<&[u8]>) -> Vec<u8> {
-    let mut frame = vec![0; REQUEST_BYTES_MAX];
-    let mut call_id = [0; 16];
-    call_id[..4].copy_from_slice(&number.to_be_bytes());
-    let call = CallHeader { call_id, context_id: CONTEXT_ID.as_bytes(), cwd: b"/", tool };
-    let length = encode_request(&mut frame, &call, args.iter().copied()).unwrap();
-    frame.truncate(length);
-    if let Some(stdin) = stdin {
-        announce_stdin(&mut frame, stdin.len()).unwrap();
-        frame.extend(stdin);
-    }
+/// The frame of a call with these bytes as its stdin.
+fn frame_with(stdin: &[u8], number: u32, tool: &str, args: &[&str]) -> Vec<u8> {
+    let mut frame = frame(number, tool, args);
+    announce_stdin(&mut frame, stdin.len()).unwrap();
+    frame.extend(stdin);
     frame
-}
-
-async fn read_reply(stream: &mut UnixStream) -> (u8, String) {
-    let mut reply = vec![0; HEADER_BYTES];
-    stream.read_exact(&mut reply).await.unwrap();
-    let header: [u8; HEADER_BYTES] = reply[..].try_into().unwrap();
-    reply.resize(frame_length(&header).unwrap(), 0);
-    stream.read_exact(&mut reply[HEADER_BYTES..]).await.unwrap();
-    let (code, stdout, _) = printed(&reply);
-    (code, stdout)
 }
 
 struct Socket {
@@ -72,7 +51,7 @@ fn socket() -> Socket {
 #[tokio::test]
 async fn all_frames_in_flight_share_one_budget() {
     let mut socket = socket();
-    let big = Arc::new(frame(0, b"state-set", &[b"--file", b"-"], Some(&vec![b'x'; 16_000_000])));
+    let big = Arc::new(frame_with(&vec![b'x'; 16_000_000], 0, "state-set", &["--file", "-"]));
     let accepted = Arc::new(AtomicUsize::new(0));
     let clients: Vec<_> = (0..30)
         .map(|_| {
@@ -102,7 +81,7 @@ async fn all_frames_in_flight_share_one_budget() {
 
     // all are served in the end, and a small call does not wait for them
     let mut small = UnixStream::connect(&socket.path).await.unwrap();
-    small.write_all(&frame(1, b"is-leader", &[], None)).await.unwrap();
+    small.write_all(&frame(1, "is-leader", &[])).await.unwrap();
     let done = || encode(ReplyFrame::Done { code: 0, stdout: b"", stderr: b"" });
     first.answer.send(done()).unwrap();
     let second = timeout(DEADLINE, socket.calls.recv()).await.expect("a call").unwrap();
@@ -125,13 +104,13 @@ async fn silent_and_half_sent_connections_do_not_block_others() {
     for number in 0..CONNECTIONS_MAX {
         let mut stream = UnixStream::connect(&socket.path).await.unwrap();
         if number % 2 == 0 {
-            stream.write_all(&frame(0, b"is-leader", &[], None)[..5]).await.unwrap();
+            stream.write_all(&frame(0, "is-leader", &[])[..5]).await.unwrap();
         }
         idle.push(stream);
     }
     let started = std::time::Instant::now();
     let mut stream = UnixStream::connect(&socket.path).await.unwrap();
-    stream.write_all(&frame(1, b"is-leader", &[], None)).await.unwrap();
+    stream.write_all(&frame(1, "is-leader", &[])).await.unwrap();
 
     let call = timeout(DEADLINE, socket.calls.recv()).await.expect("a silent connection is closed").unwrap();
 
@@ -154,12 +133,12 @@ async fn a_silent_connection_is_closed_after_its_time_limit() {
 async fn a_client_that_does_not_read_its_large_answer_does_not_block_others() {
     let mut socket = socket();
     let mut slow_reader = UnixStream::connect(&socket.path).await.unwrap();
-    slow_reader.write_all(&frame(0, b"relation-get", &[], None)).await.unwrap();
+    slow_reader.write_all(&frame(0, "relation-get", &[])).await.unwrap();
     let call = timeout(DEADLINE, socket.calls.recv()).await.expect("a call").unwrap();
     let large = ReplyFrame::Done { code: 0, stdout: &vec![b'x'; 16 << 20], stderr: b"" };
     call.answer.send(encode(large)).unwrap();
     let mut other = UnixStream::connect(&socket.path).await.unwrap();
-    other.write_all(&frame(1, b"is-leader", &[], None)).await.unwrap();
+    other.write_all(&frame(1, "is-leader", &[])).await.unwrap();
     timeout(DEADLINE, socket.calls.recv()).await.expect("the other call is served").unwrap();
 }
 
@@ -182,8 +161,7 @@ async fn a_frame_that_is_no_request_is_refused_at_its_header() {
 }
 
 fn session(run: &Path) -> HookSession<'static> {
-    let digest = host::digest::sha256(CONTEXT_ID.as_bytes());
-    HookSession::new(context(), digest, CallsFile::open(run), &|_| {}, &|| false)
+    support::session(context(), run)
 }
 
 fn answer(session: &mut HookSession, frame: &[u8]) -> (u8, String, String) {
@@ -200,9 +178,8 @@ fn log_lines_below_the_level_of_the_model_are_not_stored() {
         let run = tempfile::tempdir().unwrap();
         let mut context = context();
         context.model.logging = LoggingConfig::parse(log_level.as_str()).unwrap();
-        let digest = host::digest::sha256(CONTEXT_ID.as_bytes());
-        let mut session = HookSession::new(context, digest, CallsFile::open(run.path()), &|_| {}, &|| false);
-        assert_eq!(answer(&mut session, &frame(1, b"juju-log", &[b"--debug", b"hello"], None)).0, 0);
+        let mut session = support::session(context, run.path());
+        assert_eq!(answer(&mut session, &frame(1, "juju-log", &["--debug", "hello"])).0, 0);
         assert_eq!(session.close().1.len(), stored, "{log_level}");
     }
 }
@@ -213,18 +190,18 @@ fn a_refused_input_is_stored_by_its_digest() {
     let mut first = session(run.path());
     let input = vec![b'['; 1_000_000];
     for number in 0..20 {
-        let (code, ..) = answer(&mut first, &frame(number, b"state-set", &[b"--file", b"-"], Some(&input)));
+        let (code, ..) = answer(&mut first, &frame_with(&input, number, "state-set", &["--file", "-"]));
         assert_ne!(code, 0, "the input is no YAML");
     }
     assert!(calls_bytes(run.path()) < 20 * 2_000, "{} bytes", calls_bytes(run.path()));
-    assert_eq!(answer(&mut first, &frame(20, b"state-set", &[b"a=b"], None)).0, 0);
+    assert_eq!(answer(&mut first, &frame(20, "state-set", &["a=b"])).0, 0);
     let text = fs::read_to_string(run.path().join("calls.yaml")).unwrap();
     assert!(text.lines().all(|line| line.contains(r#""pid":4711"#)), "the caller is recorded\n{text}");
 
     let lines = CallsFile::read(run.path()).expect("complete lines");
     let mut second = session(run.path());
-    assert!(second.replay(&lines), "a later agent continues");
-    let get = frame(21, b"state-get", &[b"a"], None);
+    assert!(second.recover(&lines), "a later agent continues");
+    let get = frame(21, "state-get", &["a"]);
     assert_eq!(answer(&mut second, &get), (0, "b\n".into(), String::new()));
 }
 
@@ -233,9 +210,9 @@ fn a_long_answer_is_stored_by_its_digest_and_the_context_can_be_rebuilt() {
     let run = tempfile::tempdir().unwrap();
     let mut first = session(run.path());
     let value = "x".repeat(60_000);
-    assert_eq!(answer(&mut first, &frame(0, b"state-set", &[format!("a={value}").as_bytes()], None)).0, 0);
+    assert_eq!(answer(&mut first, &frame(0, "state-set", &[&format!("a={value}")])).0, 0);
     let started = calls_bytes(run.path());
-    let get = |number| frame(number, b"state-get", &[b"a"], None);
+    let get = |number| frame(number, "state-get", &["a"]);
     for number in 1..50 {
         assert_eq!(answer(&mut first, &get(number)).1.trim_end(), value);
     }
@@ -243,7 +220,7 @@ fn a_long_answer_is_stored_by_its_digest_and_the_context_can_be_rebuilt() {
 
     let lines = CallsFile::read(run.path()).expect("complete lines");
     let mut second = session(run.path());
-    assert!(second.replay(&lines), "a later agent gives the same answers");
+    assert!(second.recover(&lines), "a later agent gives the same answers");
     assert_eq!(answer(&mut second, &get(49)).1.trim_end(), value, "also to a repeated call");
 }
 
@@ -257,7 +234,7 @@ fn once_the_file_is_full_only_calls_that_change_something_are_stored() {
     let mut session = session(run.path());
     let mut number = 0;
     let refused = loop {
-        let (code, _, stderr) = answer(&mut session, &frame(number, b"is-leader", &[], None));
+        let (code, _, stderr) = answer(&mut session, &frame(number, "is-leader", &[]));
         if code != 0 {
             break stderr;
         }
@@ -267,12 +244,12 @@ fn once_the_file_is_full_only_calls_that_change_something_are_stored() {
     assert!(!refused.is_empty());
     assert!(calls_bytes(run.path()) <= CALLS_BYTES_MAX);
     assert_eq!(
-        answer(&mut session, &frame(1_000, b"juju-log", &[b"x"], None)).2,
+        answer(&mut session, &frame(1_000, "juju-log", &["x"])).2,
         refused,
         "a log line changes nothing"
     );
-    assert_eq!(answer(&mut session, &frame(1_001, b"state-set", &[b"a=b"], None)).0, 0);
-    assert_eq!(answer(&mut session, &frame(1_002, b"status-set", &[b"active"], None)).0, 0);
+    assert_eq!(answer(&mut session, &frame(1_001, "state-set", &["a=b"])).0, 0);
+    assert_eq!(answer(&mut session, &frame(1_002, "status-set", &["active"])).0, 0);
 }
 
 #[test]
@@ -280,7 +257,7 @@ fn the_id_of_a_context_ends_with_its_run() {
     let run = tempfile::tempdir().unwrap();
     let digest = host::digest::sha256(b"web/0-start-00000000000000000000000000000001");
     let mut next = HookSession::new(context(), digest, CallsFile::open(run.path()), &|_| {}, &|| false);
-    let (code, _, stderr) = answer(&mut next, &frame(0, b"state-set", &[b"a=b"], None));
+    let (code, _, stderr) = answer(&mut next, &frame(0, "state-set", &["a=b"]));
     assert_eq!((code, stderr.as_str()), (1, "ERROR bad request: this context is closed\n"));
     assert!(next.close().0 == Default::default(), "nothing was changed");
 }

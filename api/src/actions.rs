@@ -52,8 +52,8 @@ pub struct GetDeclaredActions {
     pub application: String,
 }
 
-/// Enqueues an action and returns it, without its parameters. `NotFound` if the unit does not exist; `UnknownAction` if
-/// its charm has no such action.
+/// Enqueues an action and returns it, without its parameters. `NotFound` if the unit or the operation does not exist;
+/// `UnknownAction` if its charm has no such action.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EnqueueAction {
@@ -64,6 +64,9 @@ pub struct EnqueueAction {
     /// The parameters, without the defaults of the charm.
     #[serde(default)]
     pub params: BTreeMap<String, Value>,
+    /// The operation to which the task belongs, by its first task; none for a new one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<u64>,
 }
 
 /// Enqueues commands that run in the context of a unit, beside its actions (`juju exec`). `NotFound` if the unit does
@@ -75,6 +78,9 @@ pub struct EnqueueExec {
     pub unit: UnitChoice,
     /// A script for bash.
     pub commands: String,
+    /// The operation to which the task belongs, by its first task; none for a new one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<u64>,
 }
 
 /// Enqueues commands that run on a machine, outside of the context of a unit (`juju exec --machine`). The agent of a unit of
@@ -86,4 +92,7 @@ pub struct EnqueueMachineExec {
     pub machine: String,
     /// A script for bash.
     pub commands: String,
+    /// The operation to which the task belongs, by its first task; none for a new one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<u64>,
 }

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use state::terms::position::Committed;
 
-pub use state::lifecycle::fake::SetFakeSettings;
+pub use state::lifecycle::fake_application::SetFakeSettings;
 
 requests! { DevelopmentRequests {
     SetFakeSettings = post "/v1/models/{model}/set-fake-settings", Admin => WriteResponse;

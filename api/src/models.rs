@@ -88,6 +88,9 @@ pub struct ModelInfo {
     pub created_ms: i64,
     /// Whether the model has machines.
     pub has_machines: bool,
+    /// Whether charms are developed in the model: the setting `development`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub development: bool,
 }
 
 /// Creates a model. `AlreadyExists` if the name is taken.

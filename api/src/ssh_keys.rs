@@ -15,7 +15,7 @@ requests! { SshKeyRequests {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ListSshKeys;
 
-/// Adds ssh keys to a model, all or none: whoever has such a key may log in to its machines that have users of their own.
+/// Adds ssh keys to a model, all or none: a holder of such a key may log in to its machines that have users of their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddSshKeys {

@@ -39,6 +39,10 @@ pub enum GetStatusLog {
     Unit(UnitChoice),
     /// Those that the leaders of the application of this name have set.
     Application(String),
+    /// Those of the instance and the agent of the machine of this name.
+    Machine(String),
+    /// Those of the model.
+    Model,
 }
 
 /// The last statuses of an entity, oldest first.

@@ -96,14 +96,9 @@ impl DataDir {
         self.0.join("kept")
     }
 
-    /// One file per model with the revision of the operator's last write to it.
-    pub fn last_writes(&self) -> PathBuf {
-        self.0.join("writes")
-    }
-
-    /// From where the charm of each application was deployed ([`crate::charm_places`]).
-    pub fn charm_places(&self) -> PathBuf {
-        self.0.join("charm-places")
+    /// What commands remember about each model ([`crate::model_notes`]).
+    pub fn model_notes(&self) -> PathBuf {
+        self.0.join("notes")
     }
 
     /// Installed Python packages of charms, kept between deployments.

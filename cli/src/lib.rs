@@ -4,22 +4,22 @@
 //! (design 16). It never reads the controller's store.
 //!
 //! Reading order: `arguments` (command line), `session` (controller and model of a command), `commands` (one file per
-//! command), `charm_places` (charm directories), `render` (tables, JSON, YAML), `command_flags` (the
+//! command), `charm_search` (charm directories), `render` (tables, JSON, YAML), `command_flags` (the
 //! commands of hints), `completion` (what a shell offers), `development` (what `dev`
 //! uses), `supervisor` (the processes that `up` starts and `down` stops).
 
 pub mod arguments;
 pub mod bundle;
-pub mod charm_places;
+pub mod charm_search;
 pub mod command_error;
 pub mod command_flags;
 pub mod commands;
 pub mod completion;
 pub mod data_dir;
 pub mod development;
-pub mod last_write;
 mod local_paths;
 pub mod machine_access;
+pub mod model_notes;
 pub mod output;
 pub mod progress;
 pub mod query;

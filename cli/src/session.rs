@@ -4,10 +4,9 @@
 //! token, is read here; a client file that other users can read is rejected.
 
 use crate::arguments::GlobalArguments;
-use crate::charm_places::CharmPlaces;
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
-use crate::last_write::LastWrites;
+use crate::model_notes::ModelNotes;
 use crate::output::Output;
 use crate::supervisor::process_exits;
 use api::client::{Client, ControllerConnection};
@@ -24,8 +23,8 @@ pub struct CommandSession<A> {
     pub model: String,
     /// Where results and remarks are printed.
     pub output: Output,
-    /// The caller's last write to each model.
-    pub writes: LastWrites,
+    /// What commands remember about each model.
+    pub notes: ModelNotes,
     /// The data folder.
     pub dir: DataDir,
 }
@@ -45,8 +44,8 @@ impl CommandSession<Client> {
         };
         let api = api.in_model(&model);
         let output = Output::of_process(global);
-        let writes = LastWrites(dir.last_writes());
-        Ok(CommandSession { api, model, output, writes, dir })
+        let notes = ModelNotes(dir.model_notes());
+        Ok(CommandSession { api, model, output, notes, dir })
     }
 }
 
@@ -60,14 +59,9 @@ impl<A> CommandSession<A> {
         }
     }
 
-    /// From where the charms of applications were deployed.
-    pub fn charm_places(&self) -> CharmPlaces {
-        CharmPlaces(self.dir.charm_places())
-    }
-
     /// Stores the revision of a completed write to this model: the next `status` waits until agents have applied it.
     pub fn note_write(&self, revision: u64) {
-        self.writes.remember(&self.model, revision);
+        self.notes.store_last_write(&self.model, revision);
     }
 }
 

@@ -213,10 +213,17 @@ async fn the_status_log_is_limited_by_type_number_and_day() {
     run_command(&["show-status-log", "ledger"], &session, None).await.expect("shown");
     let requests = session.api.requests();
     assert_eq!(requests.last().map(String::as_str), Some("Application(\"ledger\")"));
-    for (entity, kind) in [("0", "machine"), ("0", "juju-machine"), ("dev", "model")] {
-        let words = ["show-status-log", entity, "--type", kind];
-        assert_eq!(run_command(&words, &session, None).await.expect_err("not stored").code, 1, "{words:?}");
+    for (words, request) in [
+        (&["0"][..], "Machine(\"0\")"),
+        (&["0", "--type", "juju-machine"], "Machine(\"0\")"),
+        (&["--type", "model"], "Model"),
+        (&["dev", "--type", "model"], "Model"),
+    ] {
+        run_command(&[&["show-status-log"], words].concat(), &session, None).await.expect("shown");
+        assert_eq!(session.api.requests().last().map(String::as_str), Some(request), "{words:?}");
     }
+    let none = run_command(&["show-status-log", "--type", "machine"], &session, None).await;
+    assert_eq!(none.expect_err("which one is missing").code, 2);
     for words in [["ledger", "workload"], ["ledger/0", "application"]] {
         let words = ["show-status-log", words[0], "--type", words[1]];
         assert_eq!(run_command(&words, &session, None).await.expect_err("another kind").code, 2, "{words:?}");
@@ -365,6 +372,67 @@ async fn commands_are_enqueued_for_each_machine_and_their_output_is_headed_by_it
     };
     assert!(listed(&["--machines", "0"]).await && listed(&[]).await);
     assert!(!listed(&["--units", "ledger/0"]).await && !listed(&["--apps", "ledger"]).await);
+}
+
+/// A controller with two units. The tasks with these numbers never finish.
+fn two_units(unfinished: &[u64]) -> FakeController {
+    let stdout = Some(StreamOutput::Text("out\n".to_owned()));
+    let process = Some(ProcessResult { exit_code: 0, stdout, stderr: None });
+    FakeController {
+        units: vec!["ledger/0".to_owned(), "ledger/1".to_owned()],
+        task: Some(ActionDoc { process, log: Vec::new(), results: BTreeMap::new(), ..sample_task() }),
+        unfinished: unfinished.to_vec(),
+        ..FakeController::default()
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn the_tasks_of_one_command_are_one_operation() {
+    for words in [
+        &["run", "ledger/0", "ledger/1", "post", "--background"][..],
+        &["exec", "-u", "ledger/0,ledger/1", "--background", "true"],
+    ] {
+        let session = FakeSession::new(two_units(&[]));
+        run_command(words, &session, None).await.expect("scheduled");
+        assert!(session.printed().1.contains("show-operation 7"), "{}", session.printed().1);
+        run_command(&["operations", "--utc"], &session, None).await.expect("listed");
+        let table = session.printed().0;
+        let operations: Vec<&str> = table.lines().skip(1).collect();
+        assert!(operations[0].ends_with("7,8       post run on ledger/0,ledger/1"), "{table}");
+        assert_eq!(operations.len(), 1, "{table}");
+        run_command(&["show-operation", "7", "--format", "json"], &session, None).await.expect("shown");
+        let shown: Value = serde_json::from_str(&session.printed().0[table.len()..]).expect("JSON");
+        assert_eq!(
+            (&shown["tasks"]["7"]["unit"], &shown["tasks"]["8"]["unit"]),
+            (&json!("ledger/0"), &json!("ledger/1"))
+        );
+        let other = run_command(&["show-operation", "8"], &session, None).await.expect_err("it is a task");
+        assert_eq!(other.message, "operation 8 not found");
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn the_results_of_finished_tasks_are_printed_when_another_one_times_out() {
+    for (flag, unfinished, printed, late) in [
+        ("--parallel=true", 7, "ledger/1:\nout\n", "unit ledger/0"),
+        ("--parallel=true", 8, "ledger/0:\nout\n", "unit ledger/1"),
+        ("--parallel=false", 8, "ledger/0:\nout\n", "unit ledger/1"),
+        ("--parallel=false", 7, "", "unit ledger/0"),
+    ] {
+        let session = FakeSession::new(two_units(&[unfinished]));
+        let words = ["exec", flag, "-u", "ledger/0,ledger/1", "--wait", "20ms", "true"];
+        let failure = run_command(&words, &session, None).await.expect_err("one never ends");
+        assert_eq!(failure.code, 1, "{failure:?}");
+        assert!(failure.message.contains("timed out") && failure.message.ends_with(late), "{failure:?}");
+        assert_eq!(session.printed().0, printed, "{flag} {unfinished}");
+    }
+    let session = FakeSession::new(two_units(&[]));
+    run_command(&["exec", "--parallel=false", "-u", "ledger/0,ledger/1", "true"], &session, None)
+        .await
+        .expect("both end");
+    assert_eq!(session.printed().0, "ledger/0:\nout\nledger/1:\nout\n");
+    let waited = session.printed().1;
+    assert_eq!(waited, "Waiting for task 7...\nWaiting for task 8...\n", "each is named once");
 }
 
 /// A charm, or a program that it starts, could reprogram the terminal of the person who reads its output.

@@ -29,7 +29,7 @@ use api::error::ApiError;
 use state::documents::draft::{Draft, PAGE_MAX, StoredDocument, parse, read, read_all};
 use state::documents::prelude::{ForcedRemovalDoc, GLOBAL, Kind, Model, last_id};
 use state::documents::token::RETIRED_TOKENS_MAX;
-use state::lifecycle::{action, application, cleanup, fake, model};
+use state::lifecycle::{action, application, cleanup, fake_application, model};
 use state::status::presence::PresenceReader;
 use state::terms::names::Uuid;
 use state::transitions::force_timer::{self, ForceTimer};
@@ -306,11 +306,14 @@ async fn end_fake_units<S: Store, E: Environment>(
     controller: &Controller<S, E>,
     model: Model,
 ) -> Result<bool, ApiError> {
-    let ended = controller.read_available(move |reader| fake::ended(reader, model)).await;
+    let teardowns =
+        controller.read_available(move |reader| fake_application::pending_teardowns(reader, model)).await;
     let now_ms = controller.environment.wall_ms();
     let mut more = false;
-    for end in ended {
-        let applied = controller.run(move |draft| fake::end(draft, model, end, now_ms)).await;
+    for teardown in teardowns {
+        let tear_down =
+            move |draft: &mut Draft<'_>| fake_application::tear_down(draft, model, teardown, now_ms);
+        let applied = controller.run(tear_down).await;
         more |= log_and_skip("end a fake unit of model", model.0, applied)?.is_some();
     }
     Ok(more)

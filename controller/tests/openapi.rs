@@ -357,6 +357,7 @@ async fn real_responses_match_the_document() {
             unit: "web/0".parse().expect("a unit"),
             action: text("backup"),
             params: BTreeMap::new(),
+            operation: None,
         }),
         sample(GetAction { id: 1 }),
         sample(GetStatus),

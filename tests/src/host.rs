@@ -4,6 +4,7 @@
 //! It must never call product code directly; it only parses the causes that commands print into their type. Shared by
 //! the demo and the end-to-end tests.
 
+use agent::hook_process::run_files::read_run_file;
 use serde_json::Value;
 use state::terms::cause::Cause;
 use std::ffi::OsString;
@@ -209,9 +210,7 @@ impl Host {
         let mut runs: Vec<(u64, String)> = entries
             .filter_map(|entry| {
                 let number = run_number(&entry.file_name().to_string_lossy())?;
-                let text = std::fs::read_to_string(entry.path().join("context.yaml")).ok()?;
-                let context: Value = serde_json::from_str(&text).ok()?;
-                Some((number, context["operation"].as_str()?.to_owned()))
+                Some((number, read_run_file(&entry.path())?.operation().to_string()))
             })
             .collect();
         runs.sort();

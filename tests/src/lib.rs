@@ -3,11 +3,11 @@
 
 pub mod cases;
 pub mod crash_disk;
-pub mod crash_scenarios;
+pub mod folder_operations;
 pub mod host;
 pub mod model_check;
 pub mod scene;
 pub mod sim;
-pub mod tally_scenario;
+pub mod tally;
 pub mod terminal;
 pub mod tool_cases;

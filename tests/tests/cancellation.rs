@@ -118,7 +118,7 @@ impl Environment for Time {
         self.until(monotonic_ms).await;
     }
     async fn store_archive(&self, _: Vec<u8>) -> Result<StoredArchive, ApiError> {
-        unreachable!("archives are registered by the scenario")
+        unreachable!("archives are registered by the trial")
     }
     async fn stored_files(&self) -> Vec<String> {
         Vec::new()
@@ -312,8 +312,8 @@ async fn run_until(agent: &Agent, awaits: u64, settled: impl Future<Output = ()>
     .await
 }
 
-/// How a scenario has ended.
-struct ScenarioEnd {
+/// How a trial has ended.
+struct TrialEnd {
     /// Whether the agent of web/0 reached the number of awaits at which it is dropped.
     was_dropped: bool,
     /// The operations of web/0 and of db/0.
@@ -321,8 +321,8 @@ struct ScenarioEnd {
     elapsed_ms: u64,
 }
 
-/// Runs the whole scenario; the agent of web/0 is dropped after `awaits`, and another one continues.
-async fn run_scenario(awaits: u64) -> ScenarioEnd {
+/// Runs one trial; the agent of web/0 is dropped after `awaits`, and another one continues.
+async fn run_trial(awaits: u64) -> TrialEnd {
     let time = Time::new();
     let start_ms = time.ms();
     let passing = time.clone();
@@ -361,7 +361,7 @@ async fn run_scenario(awaits: u64) -> ScenarioEnd {
         .expect("the endpoints are compatible");
     let [web, db] = &units[..] else { unreachable!("two were deployed") };
 
-    // every hook changes both bags, so the units trigger each other without end: the scenario ends at a count
+    // every hook changes both bags, so the units trigger each other without end: the trial ends at a count
     let both_have = |count: usize| {
         let (web, db, time) = (web.disk.clone(), db.disk.clone(), time.clone());
         async move {
@@ -403,7 +403,7 @@ async fn run_scenario(awaits: u64) -> ScenarioEnd {
         assert!(replica.local.sequence + behind >= local.sequence, "nothing is lost on the way");
     }
     let operations = units.iter().map(|simulated| simulated.disk.finished()).collect();
-    ScenarioEnd { was_dropped, operations, elapsed_ms }
+    TrialEnd { was_dropped, operations, elapsed_ms }
 }
 
 /// Operations without a program do not increment the counter.
@@ -411,9 +411,9 @@ fn is_hook(operation: &Operation) -> bool {
     matches!(operation, Operation::Hook(_))
 }
 
-fn run_blocking(awaits: u64) -> ScenarioEnd {
+fn run_blocking(awaits: u64) -> TrialEnd {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
-    runtime.expect("a runtime").block_on(run_scenario(awaits))
+    runtime.expect("a runtime").block_on(run_trial(awaits))
 }
 
 #[test]

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use tempfile::TempDir;
 use tests::crash_disk::{Image, Op, crashes, trace};
-use tests::crash_scenarios;
+use tests::folder_operations;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_crash-scenario");
+const PROGRAM: &str = env!("CARGO_BIN_EXE_folder-operations");
 
-/// The number of recoveries per scenario that are traced and crashed as well.
+/// The number of recoveries of a traced folder that are traced and crashed as well.
 const RECOVERIES: usize = 6;
 
 /// Creates a folder in memory, because the disk of this machine is not under test.
@@ -26,22 +26,22 @@ fn traced(folder: &Path, arguments: &[&str]) -> Vec<Op> {
 
 /// Returns the newest report of the program, as a number.
 fn newest(reported: &[&str]) -> Option<usize> {
-    reported.last().map(|text| text.parse().expect("the scenario counts"))
+    reported.last().map(|text| text.parse().expect("the program counts"))
 }
 
 #[test]
 fn no_crash_loses_a_state_that_was_reported_durable() {
-    let scenario = folder();
-    let ops = traced(scenario.path(), &["begin"]);
+    let traced_folder = folder();
+    let ops = traced(traced_folder.path(), &["begin"]);
     let reported = ops.iter().filter(|op| matches!(op, Op::Reported(_))).count();
-    assert_eq!(reported, crash_scenarios::local_states().len(), "strace traced the whole scenario");
+    assert_eq!(reported, folder_operations::local_states().len(), "strace traced every operation");
     let mut left: BTreeMap<Image, Option<usize>> = BTreeMap::new();
     crashes(&Image::default(), &ops, |image, reported| {
         let folder = folder();
         image.write(folder.path());
-        let found = crash_scenarios::found(folder.path());
+        let found = folder_operations::found(folder.path());
         assert!(found >= newest(reported), "{reported:?} was reported, {found:?} is stored: {image:?}");
-        assert_eq!(crash_scenarios::found(folder.path()), found, "a second start finds the same");
+        assert_eq!(folder_operations::found(folder.path()), found, "a second start finds the same");
         left.insert(image.clone(), found);
     });
     println!("{} folders", left.len());
@@ -56,7 +56,7 @@ fn no_crash_loses_a_state_that_was_reported_durable() {
             let folder = folder();
             image.write(folder.path());
             assert!(
-                crash_scenarios::found(folder.path()) >= *found,
+                folder_operations::found(folder.path()) >= *found,
                 "a crash in the recovery lost {found:?}: {image:?}"
             );
         });
@@ -65,16 +65,16 @@ fn no_crash_loses_a_state_that_was_reported_durable() {
 
 #[test]
 fn no_crash_leaves_a_partial_charm_or_deletes_its_own_files() {
-    let scenario = folder();
-    crash_scenarios::charm(scenario.path(), 0);
-    crash_scenarios::write_own(scenario.path());
-    let start = Image::of(scenario.path());
-    let ops = traced(scenario.path(), &["charm", "1"]);
+    let traced_folder = folder();
+    folder_operations::charm(traced_folder.path(), 0);
+    folder_operations::write_own(traced_folder.path());
+    let start = Image::of(traced_folder.path());
+    let ops = traced(traced_folder.path(), &["charm", "1"]);
     let mut left = Vec::new();
     crashes(&start, &ops, |image, reported| {
         let folder = folder();
         image.write(folder.path());
-        let found = crash_scenarios::charm_found(folder.path()).expect("one or the other");
+        let found = folder_operations::charm_found(folder.path()).expect("one or the other");
         assert!(reported.is_empty() || found == 1, "the new revision was reported as installed: {image:?}");
         left.push(image.clone());
     });
@@ -86,14 +86,14 @@ fn no_crash_leaves_a_partial_charm_or_deletes_its_own_files() {
         let start = Image::of(folder_left.path());
         let ops = traced(folder_left.path(), &["charm", "1"]);
         assert_eq!(
-            crash_scenarios::charm_found(folder_left.path()),
+            folder_operations::charm_found(folder_left.path()),
             Some(1),
             "a repeated installation completes"
         );
         crashes(&start, &ops, |image, _| {
             let folder = folder();
             image.write(folder.path());
-            crash_scenarios::charm_found(folder.path()).expect("one or the other");
+            folder_operations::charm_found(folder.path()).expect("one or the other");
         });
     }
 }

@@ -1,6 +1,7 @@
 //! `pintle dev` with real programs: a charm is deployed on each save, fake applications act for what it is related to, and
 //! the clock of its model is advanced.
 
+use agent::hook_process::run_files::{self, read_run_file};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -100,10 +101,11 @@ fn host(dir: &TempDir) -> Host {
 /// When the last run of this hook of the unit started.
 fn started(host: &Host, unit: &str, hook: &str) -> Option<SystemTime> {
     let folder = host.unit_folder(unit)?.join("hooks");
-    let runs = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path().join("context.yaml"));
-    let of_hook = runs
-        .filter(|file| fs::read_to_string(file).is_ok_and(|text| text.contains(&format!("\"hook {hook}\""))));
-    of_hook.filter_map(|file| file.metadata().ok()?.modified().ok()).max()
+    let runs = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+    let is_of_hook = |run: &PathBuf| {
+        read_run_file(run).is_some_and(|file| file.operation().to_string() == format!("hook {hook}"))
+    };
+    runs.filter(is_of_hook).filter_map(|run| run_files::started(&run)).max()
 }
 
 fn workload(host: &Host, model: &str, unit: &str) -> Option<(String, String)> {
@@ -181,13 +183,13 @@ fn a_save_is_deployed_at_once_also_to_a_unit_in_error() {
 }
 
 #[test]
-fn a_scenario_acts_for_other_applications_and_the_clock_is_advanced() {
+fn fake_applications_act_for_others_and_the_clock_is_advanced() {
     let dir = TempDir::with_prefix("pintle-dev-").expect("a temporary folder can be created");
     let (host, charm) = (host(&dir), Shell::new(dir.path(), "shell"));
-    let scenario = dir.path().join("scenario.yaml");
+    let fakes = dir.path().join("fakes.yaml");
     let save = |units: &str| {
         let relation = format!("relations:\n- endpoint: db\n  remote: postgres\n  units: {units}\n");
-        fs::write(&scenario, if units.is_empty() { "relations: []\n" } else { &relation }).expect("writable");
+        fs::write(&fakes, if units.is_empty() { "relations: []\n" } else { &relation }).expect("writable");
     };
     charm.hook("db-relation-joined", "status-set waiting \"joined $JUJU_REMOTE_UNIT\"");
     charm.hook(
@@ -199,7 +201,7 @@ fn a_scenario_acts_for_other_applications_and_the_clock_is_advanced() {
     charm.hook("update-status", "status-set active updated");
     charm.hook("config-changed", "true");
     save("{0: {host: 10.0.0.1}}");
-    let dev = Dev::start(&host, &[text(&charm.folder), "--scenario", text(&scenario)]);
+    let dev = Dev::start(&host, &[text(&charm.folder), "--fakes", text(&fakes)]);
     let until = |status: &str, message: &str| until_workload(&host, "dev-shell", "shell/0", status, message);
     until("active", "10.0.0.1");
     save("{0: {host: 10.0.0.2}}");
@@ -227,11 +229,11 @@ fn a_scenario_acts_for_other_applications_and_the_clock_is_advanced() {
 fn a_model_with_fake_units_is_destroyed_without_agents_for_them() {
     let dir = TempDir::with_prefix("pintle-dev-").expect("a temporary folder can be created");
     let (host, charm) = (host(&dir), Shell::new(dir.path(), "shell"));
-    let scenario = dir.path().join("scenario.yaml");
-    fs::write(&scenario, "relations: [{endpoint: db, remote: postgres, units: {0: {}, 1: {}}}]\n")
+    let fakes = dir.path().join("fakes.yaml");
+    fs::write(&fakes, "relations: [{endpoint: db, remote: postgres, units: {0: {}, 1: {}}}]\n")
         .expect("writable");
     charm.hook("db-relation-joined", "status-set active joined");
-    let dev = Dev::start(&host, &[text(&charm.folder), "--scenario", text(&scenario)]);
+    let dev = Dev::start(&host, &[text(&charm.folder), "--fakes", text(&fakes)]);
     until_workload(&host, "dev-shell", "shell/0", "active", "joined");
     dev.end(&host);
     let before = Instant::now();

@@ -14,7 +14,7 @@ use std::process::Command;
 use tempfile::TempDir;
 use tests::host::{is_root, programs, sample};
 use tests::scene::{hooks, scene, scene_with, text};
-use tests::tally_scenario::{STARTED, deploy, relate_change_and_remove, results, until_ran};
+use tests::tally::{STARTED, deploy, relate_change_and_remove, results, until_ran};
 
 #[test]
 fn the_demo_passes_for_an_unprivileged_user() {

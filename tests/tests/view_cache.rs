@@ -7,7 +7,7 @@ use agent::view_cache::{VIEW_FILE, ViewCache};
 use state::unit::snapshot::Snapshot;
 use std::path::Path;
 use tests::cases::view;
-use tests::crash_scenarios::ready;
+use tests::folder_operations::ready;
 
 /// Two successive views: a bag changes, one relation is removed, and another is added.
 fn views() -> [Snapshot; 2] {

@@ -109,15 +109,7 @@ mod tests {
     use state::terms::start_reason::StartReason;
 
     fn lines(text: &str, lowest: Level) -> Vec<(Level, String)> {
-        let run = Run {
-            number: 1,
-            operation: Operation::Hook(Hook::Install),
-            attempt: 1,
-            reason: StartReason::CharmInstalled,
-            position: None,
-            leader_generation: None,
-            episode: None,
-        };
+        let run = Run::new(1, Operation::Hook(Hook::Install), StartReason::CharmInstalled);
         let shown = |report: RunReport| match report.what {
             ReportContent::Output { level, text, .. } => (level, text),
             other => panic!("{other:?}"),

@@ -1,8 +1,8 @@
 //! Continues a run that an earlier agent started and whose shim may still be running (design 12).
 //!
-//! The result is the one the earlier agent would have stored: the recorded tool calls are replayed first. If they cannot
-//! be replayed exactly, the processes of the run are killed and the run counts as interrupted: `state::unit::retry`
-//! starts a hook again and records an action or commands as failed.
+//! The result is the one the earlier agent would have stored: the hook session is recovered from the recorded tool calls
+//! first. If a call would be answered differently, the processes of the run are killed and the run counts as
+//! interrupted: `state::unit::retry` starts a hook again and records an action or commands as failed.
 //!
 //! Called by the unit agent through `CharmHost::reattach`.
 
@@ -74,7 +74,7 @@ impl LocalCharmHost {
             &on_report,
             &is_leader,
         );
-        if !CallsFile::read(&run_folder).is_some_and(|calls| session.replay(&calls)) {
+        if !CallsFile::read(&run_folder).is_some_and(|calls| session.recover(&calls)) {
             kill_remaining_processes(&run_folder).await;
             return None;
         }

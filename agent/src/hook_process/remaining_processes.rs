@@ -160,7 +160,8 @@ pub async fn stop_running(unit: &Path) -> anyhow::Result<String> {
     let Some((number, run_folder)) = running(&folder) else {
         anyhow::bail!("cannot stop a hook of {}: no hook runs", folder.tag());
     };
-    let operation = read_run_file(&run_folder).map(|run_file| run_file.operation).unwrap_or_default();
+    let operation = read_run_file(&run_folder).map(|run_file| run_file.operation.to_string());
+    let operation = operation.unwrap_or_default();
     let ended = async {
         // a hook that has not started yet is waited for
         end_processes(&run_folder, &Cell::new(false)).await;

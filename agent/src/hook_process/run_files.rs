@@ -8,6 +8,7 @@ use crate::fault;
 use hook_client::shim;
 use host::escape::json_as_yaml;
 use serde::{Deserialize, Serialize};
+use state::terms::operation::Operation;
 use state::terms::start_reason::StartReason;
 use state::unit::hook_context::HookContext;
 use state::unit::hook_log::HookHandler;
@@ -25,7 +26,7 @@ pub(crate) const CONTEXT_FILE: &str = "context.yaml";
 /// which view. Who knows the id of the context may call tools, so only its digest is stored.
 #[derive(Serialize, Deserialize)]
 pub struct RunFile {
-    pub(crate) operation: String,
+    pub(crate) operation: Operation,
     pub(crate) reason: StartReason,
     pub(crate) position: Option<state::terms::position::Position>,
     pub(crate) context_digest: String,
@@ -45,7 +46,7 @@ impl RunFile {
     }
 
     /// What runs.
-    pub fn operation(&self) -> &str {
+    pub fn operation(&self) -> &Operation {
         &self.operation
     }
 

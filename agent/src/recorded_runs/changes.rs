@@ -53,7 +53,7 @@ impl Changes {
             &is_leader,
         );
         for line in lines {
-            session.replay(slice::from_ref(line));
+            session.recover(slice::from_ref(line));
         }
         let leader_settings = change(&context.leader_settings, &session.context().leader_settings);
         let (writes, reports) = session.close();

@@ -4,7 +4,7 @@
 //! times and the working directory differ in every run. Lines that are logged for debugging are not compared.
 
 use super::page::cut;
-use super::show::{as_text, command_line};
+use super::show::{format_bytes, format_command};
 use crate::hook_session::{AnsweredCall, CallsLine, ConfidentialCall, StoredBytes};
 
 /// The size of the table of a comparison: runs of a thousand calls each that differ from the first to the last one take
@@ -33,9 +33,9 @@ impl ComparedCall {
     }
 
     fn of(call: &AnsweredCall, path: &impl Fn(&str) -> String) -> ComparedCall {
-        let text = |bytes: &StoredBytes| path(&as_text(bytes));
+        let text = |bytes: &StoredBytes| path(&format_bytes(bytes));
         // the name of a temporary file differs, its content counts
-        let arg = |arg: &StoredBytes| match call.files.contains_key(&as_text(arg)) {
+        let arg = |arg: &StoredBytes| match call.files.contains_key(&format_bytes(arg)) {
             true => "FILE".to_owned(),
             false => text(arg),
         };
@@ -46,7 +46,7 @@ impl ComparedCall {
         let inputs = call.stdin.iter().map(|stdin| ("stdin", text(stdin))).chain(files);
         let inputs: String = inputs.map(|(name, content)| format!("  {name}: {content}")).collect();
         ComparedCall {
-            line: command_line(&call.tool, &args) + &inputs,
+            line: format_command(&call.tool, &args) + &inputs,
             code: call.code,
             stdout: text(&call.stdout),
         }
@@ -57,7 +57,7 @@ impl ComparedCall {
         let keys = || call.keys.keys().map(|key| format!("{key} ")).collect();
         let args: Vec<String> = call.args.iter().map(|arg| path(arg)).collect();
         ComparedCall {
-            line: command_line(&call.confidential_tool, &args),
+            line: format_command(&call.confidential_tool, &args),
             code: call.code,
             stdout: printed.unwrap_or_else(keys),
         }
@@ -76,7 +76,7 @@ impl ComparedCall {
 /// there where it found its files.
 fn is_debug_line(call: &AnsweredCall) -> bool {
     let is_debug = |level: &str| ["debug", "trace"].iter().any(|debug| level.eq_ignore_ascii_case(debug));
-    let args: Vec<String> = call.args.iter().map(as_text).collect();
+    let args: Vec<String> = call.args.iter().map(format_bytes).collect();
     let follows = |pair: &[String]| matches!(pair[0].as_str(), "-l" | "--log-level") && is_debug(&pair[1]);
     let is_one = |arg: &String| arg == "--debug" || arg.strip_prefix("--log-level=").is_some_and(is_debug);
     call.tool == "juju-log" && (args.windows(2).any(follows) || args.iter().any(is_one))

@@ -21,13 +21,13 @@ pub fn list(dir: &Path, format: Option<DocumentFormat>) -> Result<String> {
     let runs: Vec<RecordedRun> =
         runs.filter_map(|(number, path)| RecordedRun::read_head(number, path)).collect();
     match format {
-        Some(format) => format.write(&runs.iter().map(document).collect()),
-        None => Ok(table(&runs)),
+        Some(format) => format.write(&runs.iter().map(head_to_json).collect()),
+        None => Ok(format_table(&runs)),
     }
 }
 
 /// The head of a run as a document.
-pub(super) fn document(run: &RecordedRun) -> Value {
+pub(super) fn head_to_json(run: &RecordedRun) -> Value {
     json!({
         "run": run.number,
         "unit": run.file.context.unit,
@@ -41,20 +41,20 @@ pub(super) fn document(run: &RecordedRun) -> Value {
 }
 
 /// A duration: `12ms`, `1.5s`.
-pub(super) fn took(ms: i64) -> String {
+pub(super) fn format_duration(ms: i64) -> String {
     match ms {
         0..=999 => format!("{ms}ms"),
         _ => format!("{}.{}s", ms / 1000, ms % 1000 / 100),
     }
 }
 
-fn table(runs: &[RecordedRun]) -> String {
+fn format_table(runs: &[RecordedRun]) -> String {
     let row = |run: &RecordedRun| {
         [
             run.number.to_string(),
-            run.operation().to_owned(),
+            run.operation(),
             run.started_ms.map(utc).unwrap_or_default(),
-            run.duration_ms().map(took).unwrap_or_default(),
+            run.duration_ms().map(format_duration).unwrap_or_default(),
             run.end.text(),
             start_reason::describe(&run.file.reason),
         ]

@@ -14,6 +14,7 @@ use hook_client::shim;
 use host::escape::json_as_yaml;
 use serde_json::Value;
 use state::terms::failure_reason::FailureReason;
+use state::terms::operation::Operation;
 use state::unit::local::Step;
 use state::unit::outcome::RunExit;
 use std::fs;
@@ -150,8 +151,9 @@ impl RecordedRun {
     }
 
     /// What it ran, without the kind: `config-changed`, `action backup 7`.
-    pub(super) fn operation(&self) -> &str {
-        self.file.operation.strip_prefix("hook ").unwrap_or(&self.file.operation)
+    pub(super) fn operation(&self) -> String {
+        let operation = &self.file.operation;
+        if let Operation::Hook(hook) = operation { hook.to_string() } else { operation.to_string() }
     }
 
     /// Its duration in milliseconds.

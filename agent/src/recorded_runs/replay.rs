@@ -10,7 +10,7 @@ use super::differences::{ComparedCall, Difference, differences};
 use super::page::Page;
 use super::recorded_answers::RecordedAnswers;
 use super::recorded_run::{RecordedRun, RunEnd, unit_folder};
-use super::show::printed;
+use super::show::write_output;
 use crate::folder::{UnitFolder, private_dir};
 use crate::hook_process::{DECLARED, LocalCharmHost};
 use crate::hook_session::CallsLine;
@@ -21,11 +21,7 @@ use crate::{config, juju_paths};
 use anyhow::{Context, Result, bail};
 use hook_client::shim;
 use host::program::{self, HostProgram};
-use state::terms::commands::CommandsRequest;
-use state::terms::names::Uuid;
-use state::terms::operation::{Hook, Operation};
 use state::unit::environment::MachineFacts;
-use state::unit::hook_context::{HookContext, HookTrigger};
 use state::unit::local::Run;
 use state::unit::outcome::{HookResult, RunExit};
 use std::cell::Cell;
@@ -129,23 +125,6 @@ pub async fn replay(dir: &Path, number: u64, options: ReplayOptions) -> Result<(
     Ok(report(&unit, &run, &scratch, Replayed { run: replayed.as_ref(), exit, stopped, options }))
 }
 
-/// The operation of a replayed run. The host of the charm distinguishes its kind only: the hook is named by its context.
-fn operation(context: &HookContext) -> Operation {
-    match &context.trigger {
-        HookTrigger::Action(action) => {
-            Operation::Action { id: action.id.parse().unwrap_or_default(), name: action.name.clone() }
-        }
-        HookTrigger::Commands(commands) => {
-            Operation::Commands(CommandsRequest { id: Uuid(0), about: commands.about.clone() })
-        }
-        HookTrigger::Hook(_)
-        | HookTrigger::Relation { .. }
-        | HookTrigger::Storage { .. }
-        | HookTrigger::Secret { .. }
-        | HookTrigger::Workload { .. } => Operation::Hook(Hook::UpdateStatus),
-    }
-}
-
 async fn execute(
     unit: &UnitFolder,
     recorded: &RecordedRun,
@@ -174,13 +153,8 @@ async fn execute(
         RecordedAnswers::new(&recorded.file.context.secrets, recorded.lines(), unit.root().to_path_buf());
     let charms = LocalCharmHost::new(scratch.unit.clone(), facts, calls.tool_calls, context_state);
     let run = Run {
-        number: recorded.number,
-        operation: operation(&context),
-        attempt: 1,
-        reason: recorded.file.reason.clone(),
         position: recorded.file.position,
-        leader_generation: None,
-        episode: None,
+        ..Run::new(recorded.number, recorded.file.operation.clone(), recorded.file.reason.clone())
     };
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let has_ended = Cell::new(false);
@@ -273,7 +247,7 @@ fn report(
         let text = fs::read(run.folder.join(shim::OUTPUT)).unwrap_or_default();
         let text: Vec<String> = String::from_utf8_lossy(&text).lines().map(path).collect();
         page.head("What the replayed run printed");
-        printed(&mut page, &text, &run.folder);
+        write_output(&mut page, &text, &run.folder);
     }
     if replayed.options.keep {
         page.head(&format!("Kept: {}", scratch.root.display()));

@@ -1,7 +1,7 @@
 //! One recorded run: why it ran, and what it saw, called, changed and printed: `pintle-agent show-run`.
 
 use super::changes::Changes;
-use super::list::{self, took};
+use super::list::{self, format_duration};
 use super::page::{Page, plain};
 use super::recorded_run::{DocumentFormat, RecordedRun, unit_folder};
 use crate::hook_process::run_files::CONTEXT_FILE;
@@ -31,13 +31,13 @@ pub async fn show(dir: &Path, number: u64, format: Option<DocumentFormat>) -> Re
     let output = run.output(&unit).await;
     let changes = Changes::of(&run.file.context, run.lines());
     match format {
-        Some(format) => format.write(&document(&run, &changes, output.as_deref())),
-        None => Ok(text(&run, &changes, output.as_deref())),
+        Some(format) => format.write(&run_to_json(&run, &changes, output.as_deref())),
+        None => Ok(run_to_text(&run, &changes, output.as_deref())),
     }
 }
 
 /// What the run saw: its context without what a hook does not see. Credentials are replaced by placeholders.
-fn seen(context: &HookContext) -> Value {
+fn context_to_json(context: &HookContext) -> Value {
     let mut seen = serde_json::to_value(context).expect("plain data");
     if let Some(map) = seen.as_object_mut() {
         map.remove("id");
@@ -50,11 +50,11 @@ fn seen(context: &HookContext) -> Value {
     seen
 }
 
-fn document(run: &RecordedRun, changes: &Changes, output: Option<&[String]>) -> Value {
-    let mut document = list::document(run);
-    document["saw"] = seen(&run.file.context);
+fn run_to_json(run: &RecordedRun, changes: &Changes, output: Option<&[String]>) -> Value {
+    let mut document = list::head_to_json(run);
+    document["saw"] = context_to_json(&run.file.context);
     document["called"] = match &run.calls {
-        Some(lines) => lines.iter().map(call_document).collect(),
+        Some(lines) => lines.iter().map(call_to_json).collect(),
         None => Value::Null,
     };
     document["changed"] = changes.document();
@@ -62,25 +62,25 @@ fn document(run: &RecordedRun, changes: &Changes, output: Option<&[String]>) -> 
     document
 }
 
-fn bytes_document(bytes: &StoredBytes) -> Value {
+fn bytes_to_json(bytes: &StoredBytes) -> Value {
     match bytes {
         StoredBytes::Text(text) => json!(text),
         StoredBytes::Raw { .. } | StoredBytes::Digest { .. } => json!(bytes),
     }
 }
 
-fn call_document(line: &CallsLine) -> Value {
+fn call_to_json(line: &CallsLine) -> Value {
     match line {
         CallsLine::Call(call) => json!({
             "call": call.call,
             "at": utc(call.at_ms),
             "pid": call.pid,
             "tool": call.tool,
-            "args": call.args.iter().map(bytes_document).collect::<Vec<_>>(),
-            "stdin": call.stdin.as_ref().map(bytes_document),
+            "args": call.args.iter().map(bytes_to_json).collect::<Vec<_>>(),
+            "stdin": call.stdin.as_ref().map(bytes_to_json),
             "code": call.code,
-            "stdout": bytes_document(&call.stdout),
-            "stderr": bytes_document(&call.stderr),
+            "stdout": bytes_to_json(&call.stdout),
+            "stderr": bytes_to_json(&call.stderr),
         }),
         CallsLine::Confidential(call) => json!({
             "call": call.call,
@@ -89,7 +89,7 @@ fn call_document(line: &CallsLine) -> Value {
             "tool": call.confidential_tool,
             "args": call.args,
             "code": call.code,
-            "stdout": confidential_answer(call),
+            "stdout": format_confidential_answer(call),
             "stderr": call.error,
         }),
         CallsLine::Bag(FetchedBagLine { at_ms, fetched, values }) => json!({
@@ -101,7 +101,7 @@ fn call_document(line: &CallsLine) -> Value {
 }
 
 /// What a call printed that may concern the content of a secret, with placeholders.
-fn confidential_answer(call: &ConfidentialCall) -> String {
+fn format_confidential_answer(call: &ConfidentialCall) -> String {
     if let Some(printed) = call.effect.as_ref().and_then(|effect| effect.printed.as_ref()) {
         return printed.clone();
     }
@@ -109,7 +109,7 @@ fn confidential_answer(call: &ConfidentialCall) -> String {
     if call.code == 0 { lines.collect() } else { String::new() }
 }
 
-fn text(run: &RecordedRun, changes: &Changes, output: Option<&[String]>) -> String {
+fn run_to_text(run: &RecordedRun, changes: &Changes, output: Option<&[String]>) -> String {
     let context = &run.file.context;
     let mut page = Page::default();
     page.head(&format!("{} run {}: {}", context.unit, run.number, run.operation()));
@@ -119,11 +119,11 @@ fn text(run: &RecordedRun, changes: &Changes, output: Option<&[String]>) -> Stri
     page.line(0, &start_reason::describe(&run.file.reason));
 
     page.head("What it saw");
-    saw(&mut page, context);
+    write_context(&mut page, context);
     page.end_section(&run.folder.join(CONTEXT_FILE));
 
     page.head("What it called");
-    called(&mut page, run);
+    write_calls(&mut page, run);
     page.end_section(&run.folder.join(CALLS));
 
     page.head("What it changed");
@@ -138,20 +138,21 @@ fn text(run: &RecordedRun, changes: &Changes, output: Option<&[String]>) -> Stri
     match output {
         None => page.line(0, OMITTED),
         Some([]) => page.line(0, "nothing"),
-        Some(lines) => printed(&mut page, lines, &run.folder),
+        Some(lines) => write_output(&mut page, lines, &run.folder),
     }
 
     page.head("How it ended");
     page.line(0, &run.end.text());
     if let Some(started) = run.started_ms {
-        let duration = run.duration_ms().map(|ms| format!(", took {}", took(ms))).unwrap_or_default();
+        let duration =
+            run.duration_ms().map(|ms| format!(", took {}", format_duration(ms))).unwrap_or_default();
         page.line(0, &format!("started {}{duration}", utc(started)));
     }
     page.into_text()
 }
 
 /// The end of what a run has printed.
-pub(super) fn printed(page: &mut Page, lines: &[String], run_folder: &Path) {
+pub(super) fn write_output(page: &mut Page, lines: &[String], run_folder: &Path) {
     let left_out = lines.len().saturating_sub(OUTPUT_LINES_MAX);
     if left_out > 0 {
         let file = run_folder.join(shim::OUTPUT);
@@ -160,14 +161,14 @@ pub(super) fn printed(page: &mut Page, lines: &[String], run_folder: &Path) {
     lines.iter().skip(left_out).for_each(|line| page.line(0, line));
 }
 
-fn saw(page: &mut Page, context: &HookContext) {
-    trigger(page, &context.trigger);
+fn write_context(page: &mut Page, context: &HookContext) {
+    write_trigger(page, &context.trigger);
     page.line(0, if context.leader { "leader: yes" } else { "leader: no" });
     for (name, value) in context.config.iter().filter(|(_, value)| !value.is_null()) {
         page.value(0, &format!("setting {name} = "), &plain(value));
     }
     for (number, relation) in &context.relations {
-        saw_relation(page, &context.relation_id(*number).unwrap_or_default(), relation);
+        write_relation(page, &context.relation_id(*number).unwrap_or_default(), relation);
     }
     for (id, storage) in &context.storage {
         page.value(0, &format!("storage {id}: {} ", storage.kind.as_str()), &storage.location);
@@ -180,8 +181,8 @@ fn saw(page: &mut Page, context: &HookContext) {
         let ranges: Vec<String> = ranges.iter().map(ToString::to_string).collect();
         page.value(0, &format!("opened ports ({endpoint}): "), &ranges.join(" "));
     }
-    bag(page, 0, "leader setting ", &context.leader_settings);
-    bag(page, 0, "stored state: ", &context.charm_state);
+    write_bag(page, 0, "leader setting ", &context.leader_settings);
+    write_bag(page, 0, "stored state: ", &context.charm_state);
     let status = &context.statuses.unit;
     page.value(0, &format!("status of the unit: {}: ", status.status), &status.message);
     let addresses =
@@ -191,7 +192,7 @@ fn saw(page: &mut Page, context: &HookContext) {
     }
 }
 
-fn trigger(page: &mut Page, trigger: &HookTrigger) {
+fn write_trigger(page: &mut Page, trigger: &HookTrigger) {
     match trigger {
         HookTrigger::Relation { about, .. } => {
             let unit = about.unit.as_ref().map_or_else(|| about.application.clone(), ToString::to_string);
@@ -213,44 +214,44 @@ fn trigger(page: &mut Page, trigger: &HookTrigger) {
     }
 }
 
-fn saw_relation(page: &mut Page, id: &str, relation: &HookRelation) {
+fn write_relation(page: &mut Page, id: &str, relation: &HookRelation) {
     let suspended = if relation.suspended { ", suspended" } else { "" };
     let (with, life) = (&relation.remote_application, relation.life);
     page.line(0, &format!("relation {id} with {with}: {life}{suspended}"));
     let members: Vec<String> = relation.members.iter().map(ToString::to_string).collect();
     page.value(1, "members: ", &members.join(" "));
     for (unit, settings) in &relation.unit_bags {
-        bag(page, 1, &format!("{unit}: "), settings);
+        write_bag(page, 1, &format!("{unit}: "), settings);
     }
     for (application, settings) in &relation.application_bags {
-        bag(page, 1, &format!("{application}: "), settings);
+        write_bag(page, 1, &format!("{application}: "), settings);
     }
     for owner in &relation.omitted.bags {
         page.line(1, &format!("{owner}: fetched when a tool reads it"));
     }
 }
 
-fn bag(page: &mut Page, depth: usize, of: &str, settings: &Bag) {
+fn write_bag(page: &mut Page, depth: usize, of: &str, settings: &Bag) {
     for (key, value) in settings {
         page.value(depth, &format!("{of}{key} = "), value);
     }
 }
 
-fn called(page: &mut Page, run: &RecordedRun) {
+fn write_calls(page: &mut Page, run: &RecordedRun) {
     match run.calls.as_deref() {
         None => page.line(0, "its calls cannot be read"),
         Some([]) => page.line(0, "nothing"),
-        Some(lines) => lines.iter().for_each(|line| called_line(page, line)),
+        Some(lines) => lines.iter().for_each(|line| write_call(page, line)),
     }
 }
 
 /// A call as a line for a shell.
-pub(super) fn command_line(tool: &str, args: &[String]) -> String {
+pub(super) fn format_command(tool: &str, args: &[String]) -> String {
     shell::line(&[&[tool.to_owned()], args].concat())
 }
 
 /// Stored bytes as text: of bytes that are not text, how many.
-pub(super) fn as_text(bytes: &StoredBytes) -> String {
+pub(super) fn format_bytes(bytes: &StoredBytes) -> String {
     match bytes {
         StoredBytes::Text(text) => text.clone(),
         StoredBytes::Raw { bytes } => format!("({} bytes that are not text)", bytes.len()),
@@ -258,20 +259,20 @@ pub(super) fn as_text(bytes: &StoredBytes) -> String {
     }
 }
 
-fn called_line(page: &mut Page, line: &CallsLine) {
+fn write_call(page: &mut Page, line: &CallsLine) {
     match line {
         CallsLine::Call(call) => {
             let AnsweredCall { call: number, tool, args, stdin, code, stdout, stderr, .. } = call;
-            let args: Vec<String> = args.iter().map(as_text).collect();
-            answered(page, *number, &command_line(tool, &args), *code);
+            let args: Vec<String> = args.iter().map(format_bytes).collect();
+            write_command(page, *number, &format_command(tool, &args), *code);
             if let Some(stdin) = stdin {
-                page.value(2, "stdin: ", &as_text(stdin));
+                page.value(2, "stdin: ", &format_bytes(stdin));
             }
-            answer(page, &as_text(stdout), &as_text(stderr));
+            write_answer(page, &format_bytes(stdout), &format_bytes(stderr));
         }
         CallsLine::Confidential(call) => {
-            answered(page, call.call, &command_line(&call.confidential_tool, &call.args), call.code);
-            answer(page, &confidential_answer(call), call.error.as_deref().unwrap_or_default());
+            write_command(page, call.call, &format_command(&call.confidential_tool, &call.args), call.code);
+            write_answer(page, &format_confidential_answer(call), call.error.as_deref().unwrap_or_default());
         }
         CallsLine::Bag(FetchedBagLine { fetched, values, .. }) => {
             let count = values.as_ref().map_or(0, Bag::len);
@@ -280,14 +281,14 @@ fn called_line(page: &mut Page, line: &CallsLine) {
     }
 }
 
-fn answered(page: &mut Page, number: u32, line: &str, code: u8) {
+fn write_command(page: &mut Page, number: u32, line: &str, code: u8) {
     page.value(0, &format!("{number}. "), line);
     if code != 0 {
         page.line(2, &format!("exit {code}"));
     }
 }
 
-fn answer(page: &mut Page, stdout: &str, stderr: &str) {
+fn write_answer(page: &mut Page, stdout: &str, stderr: &str) {
     if !stdout.is_empty() {
         page.value(2, "", stdout);
     }

@@ -1,5 +1,5 @@
 //! The state that the loops of one unit agent share: the interfaces to storage, controller and clock, the unit's stored
-//! state, the facts of this process, and the notifications between the loops.
+//! state, the volatile state of this process, and the notifications between the loops.
 //!
 //! The stored state changes only after the change is on disk, except for acknowledgements, which the next append
 //! stores. This module makes no decisions and calls no loop: the loops use it.
@@ -34,7 +34,8 @@ pub struct AgentState<S, A, C> {
     disk: Mutex<()>,
     /// The number of appends so far.
     saves: Cell<u64>,
-    pub(super) facts: RefCell<VolatileState>,
+    /// What is lost when this process ends.
+    pub(super) volatile: RefCell<VolatileState>,
     /// An input of `next` has changed.
     pub(super) act_changed: Notify,
     /// There may be something to send.
@@ -50,8 +51,8 @@ pub struct AgentState<S, A, C> {
 impl<S: UnitStorage, A, C: Clock> AgentState<S, A, C> {
     pub(super) fn new(storage: S, api: A, clock: C, local: Local, view: Option<Arc<Snapshot>>) -> Self {
         let start = clock.since_boot_ms();
-        let mut facts = VolatileState { view, agent_start_ms: start, ..VolatileState::default() };
-        facts.set_last_end(start);
+        let mut volatile = VolatileState { view, agent_start_ms: start, ..VolatileState::default() };
+        volatile.set_last_end(start);
         AgentState {
             storage,
             api,
@@ -60,7 +61,7 @@ impl<S: UnitStorage, A, C: Clock> AgentState<S, A, C> {
             acknowledged: RefCell::default(),
             disk: Mutex::new(()),
             saves: Cell::new(0),
-            facts: RefCell::new(facts),
+            volatile: RefCell::new(volatile),
             act_changed: Notify::new(),
             send_changed: Notify::new(),
             view_changed: Notify::new(),
@@ -76,7 +77,7 @@ impl<S: UnitStorage, A, C: Clock> AgentState<S, A, C> {
 
     /// The current view.
     pub fn view(&self) -> Option<Arc<Snapshot>> {
-        self.facts.borrow().view.clone()
+        self.volatile.borrow().view.clone()
     }
 
     /// The causes that the unit waits for, as of the last time that it began to wait. Empty if it waited for nothing.
@@ -99,23 +100,23 @@ impl<S: UnitStorage, A, C: Clock> AgentState<S, A, C> {
     /// The facts of the agent's environment, without what only the decision loop has: the hook lock, whether the charm is
     /// on disk, and the commands that were requested.
     pub(super) fn now(&self) -> Now {
-        let facts = self.facts.borrow();
+        let volatile = self.volatile.borrow();
         let since_boot_ms = self.clock.since_boot_ms();
         Now {
             boot: self.clock.boot(),
             since_boot_ms,
-            agent_start_ms: facts.agent_start_ms,
+            agent_start_ms: volatile.agent_start_ms,
             wall_ms: self.clock.wall_ms(),
             holds_hook_lock: false,
-            orphan_missing: facts.orphan_missing,
-            attached: facts.epoch.is_some(),
-            link_age_ms: facts
+            orphan_missing: volatile.orphan_missing,
+            attached: volatile.epoch.is_some(),
+            link_age_ms: volatile
                 .last_contact_ms
-                .filter(|_| facts.is_current())
+                .filter(|_| volatile.is_current())
                 .map(|last_contact_ms| since_boot_ms.saturating_sub(last_contact_ms)),
-            leader_generation: facts.leader_generation(self.clocks_now()),
-            is_leader_known: facts.is_leader_known,
-            idle_ms: facts.idle_ms(since_boot_ms),
+            leader_generation: volatile.leader_generation(self.clocks_now()),
+            is_leader_known: volatile.is_leader_known,
+            idle_ms: volatile.idle_ms(since_boot_ms),
             is_charm_missing: false,
             commands: None,
         }
@@ -126,11 +127,11 @@ impl<S: UnitStorage, A, C: Clock> AgentState<S, A, C> {
     }
 
     pub(super) fn is_leader(&self) -> bool {
-        self.facts.borrow().leader_generation(self.clocks_now()).is_some()
+        self.volatile.borrow().leader_generation(self.clocks_now()).is_some()
     }
 
     pub(super) fn epoch(&self) -> Option<u64> {
-        self.facts.borrow().epoch
+        self.volatile.borrow().epoch
     }
 
     /// The number of appends so far, for [`AgentState::save_if_unchanged`].
@@ -190,19 +191,19 @@ impl<S: UnitStorage, A, C: Clock> AgentState<S, A, C> {
 
     /// Notes the run in progress, which is reported to the controller.
     pub(super) fn set_executing(&self, run: &Run) {
-        let mut facts = self.facts.borrow_mut();
+        let mut volatile = self.volatile.borrow_mut();
         let (activity, since_ms) = (Activity::from(&run.operation), self.clock.since_boot_ms());
-        facts.executing = Some(ReportedRun { run: run.number, activity, since_ms });
-        facts.pending_reports = PendingReports::default();
+        volatile.executing = Some(ReportedRun { run: run.number, activity, since_ms });
+        volatile.pending_reports = PendingReports::default();
         self.send_changed.notify_one();
     }
 
     /// Notes that no run is in progress.
     pub(super) fn clear_executing(&self) {
-        let mut facts = self.facts.borrow_mut();
-        facts.executing = None;
-        facts.pending_reports = PendingReports::default();
-        facts.set_last_end(self.clock.since_boot_ms());
+        let mut volatile = self.volatile.borrow_mut();
+        volatile.executing = None;
+        volatile.pending_reports = PendingReports::default();
+        volatile.set_last_end(self.clock.since_boot_ms());
         self.send_changed.notify_one();
     }
 
@@ -223,12 +224,12 @@ impl<S: UnitStorage, A, C: Clock> AgentState<S, A, C> {
         }
     }
 
-    /// Waits until `found` returns a value for the facts of this process.
-    pub(super) async fn wait_for_fact<T>(&self, found: impl Fn(&VolatileState) -> Option<T>) -> T {
+    /// Waits until `found` returns a value for the volatile state of this process.
+    pub(super) async fn wait_for_volatile<T>(&self, found: impl Fn(&VolatileState) -> Option<T>) -> T {
         loop {
             let mut changed = pin!(self.view_changed.notified());
             changed.as_mut().enable();
-            if let Some(found) = found(&self.facts.borrow()) {
+            if let Some(found) = found(&self.volatile.borrow()) {
                 return found;
             }
             changed.await;
@@ -244,7 +245,7 @@ impl<S: UnitStorage, A, C: Clock> AgentState<S, A, C> {
     /// Notes that a request succeeded; logs the end of an outage.
     pub(super) fn note_success(&self, channel: Channel) {
         let now = self.clock.since_boot_ms();
-        if let Some(line) = self.facts.borrow_mut().outage.record_success(channel, now) {
+        if let Some(line) = self.volatile.borrow_mut().outage.record_success(channel, now) {
             tracing::info!("{line}");
         }
     }
@@ -252,7 +253,7 @@ impl<S: UnitStorage, A, C: Clock> AgentState<S, A, C> {
     /// Notes that a request failed; logs each new cause of an outage.
     pub(super) fn note_failure(&self, channel: Channel, error: &ApiError) {
         let now = self.clock.since_boot_ms();
-        if let Some(line) = self.facts.borrow_mut().outage.record_failure(channel, error, now) {
+        if let Some(line) = self.volatile.borrow_mut().outage.record_failure(channel, error, now) {
             tracing::warn!("{line}");
         }
     }

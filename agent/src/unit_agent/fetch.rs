@@ -37,8 +37,8 @@ pub(super) async fn fetch<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
     let is_kept = match shared.api.handle(request.clone()).await {
         Ok(bag) => {
             shared.note_success(Channel::Fetch);
-            let mut facts = shared.facts.borrow_mut();
-            bag.zip(facts.view.as_mut())
+            let mut volatile = shared.volatile.borrow_mut();
+            bag.zip(volatile.view.as_mut())
                 .is_some_and(|(bag, view)| Arc::make_mut(view).keep_fetched(request, bag))
         }
         Err(error) => {
@@ -115,7 +115,7 @@ async fn write_leader_settings<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
     call: u32,
     change: &BagChange,
 ) -> Result<LeaderSettingsView, String> {
-    let leadership = || shared.facts.borrow().leader_generation(shared.clocks_now());
+    let leadership = || shared.volatile.borrow().leader_generation(shared.clocks_now());
     let not_leader = || "not the leader".to_owned();
     let generation = leadership().ok_or_else(not_leader)?;
     until_answered(shared, async || {
@@ -180,7 +180,7 @@ async fn fetch_resource<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
 
 impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> HookHost for AgentState<S, A, C> {
     fn report(&self, report: &RunReport) {
-        self.facts.borrow_mut().pending_reports.push(report);
+        self.volatile.borrow_mut().pending_reports.push(report);
         self.send_changed.notify_one();
     }
 
@@ -198,8 +198,8 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> HookHost for AgentState<S, 
     async fn write_leader_settings(&self, run: u64, call: u32, change: &BagChange) -> Result<(), String> {
         let written = write_leader_settings(self, run, call, change).await?;
         let view = {
-            let mut facts = self.facts.borrow_mut();
-            let Some(view) = facts.view.as_mut() else { return Ok(()) };
+            let mut volatile = self.volatile.borrow_mut();
+            let Some(view) = volatile.view.as_mut() else { return Ok(()) };
             Arc::make_mut(view).note_written_leader_settings(written);
             view.clone()
         };

@@ -18,14 +18,14 @@ pub(super) async fn claim_loop<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
     shared: &AgentState<S, A, C>,
 ) -> UnitAgentEnd {
     loop {
-        let epoch = shared.wait_for_fact(|facts| facts.view.as_ref().and(facts.epoch)).await;
+        let epoch = shared.wait_for_volatile(|volatile| volatile.view.as_ref().and(volatile.epoch)).await;
         let sent = shared.clocks_now();
         let again_ms = match shared.api.handle(Claim { epoch, release: false }).await {
             Ok(claimed) => {
-                let mut facts = shared.facts.borrow_mut();
-                facts.lease = claimed.map(|granted| Lease { granted, sent });
-                facts.is_leader_known = true;
-                drop(facts);
+                let mut volatile = shared.volatile.borrow_mut();
+                volatile.lease = claimed.map(|granted| Lease { granted, sent });
+                volatile.is_leader_known = true;
+                drop(volatile);
                 shared.act_changed.notify_one();
                 sent.since_boot_ms + RENEW_MS
             }
@@ -41,7 +41,7 @@ pub(super) async fn claim_loop<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
         // a view without a leader may be older than the claim that was refused
         shared.clock.sleep_until(shared.clock.since_boot_ms() + LINK_RETRY_FIRST_MS).await;
         let timer = pin!(shared.clock.sleep_until(again_ms));
-        let free = pin!(shared.wait_for_fact(|facts| facts.is_leadership_free().then_some(())));
+        let free = pin!(shared.wait_for_volatile(|volatile| volatile.is_leadership_free().then_some(())));
         tokio::select! { biased; () = timer => {}, () = free => {} }
     }
 }

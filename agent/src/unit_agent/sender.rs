@@ -113,13 +113,13 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Sender<'_, S, A, C> {
             let what = format!("record {sequence} of this folder is not the one the controller has");
             return Err(RequestError::End(UnitAgentEnd::Diverged(what)));
         }
-        let mut facts = self.0.facts.borrow_mut();
-        facts.epoch = Some(session.epoch);
-        facts.attached_at =
+        let mut volatile = self.0.volatile.borrow_mut();
+        volatile.epoch = Some(session.epoch);
+        volatile.attached_at =
             Some(Position { store_generation: session.store_generation, revision: attached.revision });
         // a view of another store generation is not valid for this one
-        facts.view.take_if(|view| view.position.store_generation != session.store_generation);
-        drop(facts);
+        volatile.view.take_if(|view| view.position.store_generation != session.store_generation);
+        drop(volatile);
         let (epoch, revision) = (session.epoch, attached.revision);
         tracing::info!(epoch, revision, store_generation = %session.store_generation, "attached to the controller");
         self.0.act_changed.notify_one();
@@ -131,7 +131,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Sender<'_, S, A, C> {
     /// needs to detect that it is closed, and after that, the session of another live agent.
     fn other_session(&self, error: ApiError) -> RequestError {
         let now = self.0.clock.since_boot_ms();
-        let since = *self.0.facts.borrow_mut().attach_refused_since_ms.get_or_insert(now);
+        let since = *self.0.volatile.borrow_mut().attach_refused_since_ms.get_or_insert(now);
         if now - since < OTHER_SESSION_MS {
             RequestError::Retry(error)
         } else {
@@ -165,7 +165,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Sender<'_, S, A, C> {
             retry::retry_after(&local, view.as_deref(), &now, &operation)
         });
         if let Some(refusal) = &refusal {
-            self.0.facts.borrow_mut().last_refusal = Some((sequence, refusal.clone()));
+            self.0.volatile.borrow_mut().last_refusal = Some((sequence, refusal.clone()));
         }
         let answered = Event::Acknowledged { sequence, revision, refusal, retry };
         if conditional {
@@ -188,29 +188,30 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Sender<'_, S, A, C> {
             }
             answer => answer?,
         }
-        self.0.facts.borrow_mut().acknowledged_activity = None;
+        self.0.volatile.borrow_mut().acknowledged_activity = None;
         self.0.acknowledge(Event::ReportAcknowledged { run }).await;
         Ok(())
     }
 
     /// The report of the running hook that is due now or later.
     fn next_report(&self) -> NextReport {
-        let facts = self.0.facts.borrow();
-        let Some(epoch) = facts.epoch else { return NextReport::Nothing };
-        let activity = facts.executing.as_ref().map(|executing| executing.activity.clone());
+        let volatile = self.0.volatile.borrow();
+        let Some(epoch) = volatile.epoch else { return NextReport::Nothing };
+        let activity = volatile.executing.as_ref().map(|executing| executing.activity.clone());
         let is_shown =
-            activity == facts.acknowledged_activity && !(activity.is_some() && facts.resend_activity);
-        if facts.pending_reports.is_empty() && is_shown {
+            activity == volatile.acknowledged_activity && !(activity.is_some() && volatile.resend_activity);
+        if volatile.pending_reports.is_empty() && is_shown {
             return NextReport::Nothing;
         }
-        let due = facts.executing.as_ref().map_or(0, |executing| executing.since_ms + EARLY_REPORT_AFTER_MS);
+        let due =
+            volatile.executing.as_ref().map_or(0, |executing| executing.since_ms + EARLY_REPORT_AFTER_MS);
         if due > self.0.clock.since_boot_ms() {
             return NextReport::WaitUntil(due);
         }
-        let run = facts.executing.as_ref().map_or(0, |executing| executing.run);
-        let since_ms = facts.executing.as_ref().map_or(0, |executing| executing.since_ms);
+        let run = volatile.executing.as_ref().map_or(0, |executing| executing.run);
+        let since_ms = volatile.executing.as_ref().map_or(0, |executing| executing.since_ms);
         let executing_for_ms = self.0.clock.since_boot_ms().saturating_sub(since_ms);
-        let reports = facts.pending_reports.next_batch();
+        let reports = volatile.pending_reports.next_batch();
         NextReport::Send(Report { epoch, run, reports, executing: activity, executing_for_ms })
     }
 
@@ -218,16 +219,16 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Sender<'_, S, A, C> {
     async fn send_report(&self, report: Report) -> Result<(), RequestError> {
         let (run, activity) = (report.run, report.executing.clone());
         let last = report.reports.last().map(|report| report.number);
-        let again = std::mem::take(&mut self.0.facts.borrow_mut().resend_activity);
+        let again = std::mem::take(&mut self.0.volatile.borrow_mut().resend_activity);
         let answer = self.0.api.handle(report).await;
-        let mut facts = self.0.facts.borrow_mut();
-        facts.resend_activity |= again && answer.is_err();
+        let mut volatile = self.0.volatile.borrow_mut();
+        volatile.resend_activity |= again && answer.is_err();
         answer?;
-        facts.acknowledged_activity = activity;
-        if facts.executing.as_ref().is_some_and(|executing| executing.run == run)
+        volatile.acknowledged_activity = activity;
+        if volatile.executing.as_ref().is_some_and(|executing| executing.run == run)
             && let Some(last) = last
         {
-            facts.pending_reports.acknowledge(last);
+            volatile.pending_reports.acknowledge(last);
         }
         Ok(())
     }

@@ -25,13 +25,13 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Watcher<'_, S, A, C> {
     pub(super) async fn run(&self) -> UnitAgentEnd {
         let mut backoff = LINK_BACKOFF;
         loop {
-            let epoch = self.0.wait_for_fact(|facts| facts.epoch).await;
-            let from = self.0.facts.borrow().view.as_ref().map(|view| view.position);
+            let epoch = self.0.wait_for_volatile(|volatile| volatile.epoch).await;
+            let from = self.0.volatile.borrow().view.as_ref().map(|view| view.position);
             let error = match self.0.api.watch(WatchUnit { epoch, from }).await {
                 Ok(watch) => {
                     backoff.reset();
                     self.0.note_success(Channel::Watch);
-                    self.0.facts.borrow_mut().resend_activity = true;
+                    self.0.volatile.borrow_mut().resend_activity = true;
                     self.0.send_changed.notify_one();
                     self.watch(watch).await
                 }
@@ -70,8 +70,8 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Watcher<'_, S, A, C> {
     /// Notes that the controller was reachable just now.
     fn note_contact(&self) {
         let now = self.0.clock.since_boot_ms();
-        let mut facts = self.0.facts.borrow_mut();
-        facts.last_contact_ms = Some(now);
+        let mut volatile = self.0.volatile.borrow_mut();
+        volatile.last_contact_ms = Some(now);
     }
 
     /// Applies a delta to the view, which is cached later.
@@ -81,19 +81,19 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Watcher<'_, S, A, C> {
             // attach only
             return Err(ApiError::new(ErrorCode::Gap, "the store of the controller has changed generation"));
         }
-        let life_of = |facts: &VolatileState| facts.view.as_ref().map(|view| view.unit.life);
-        let life_before = life_of(&self.0.facts.borrow());
+        let life_of = |volatile: &VolatileState| volatile.view.as_ref().map(|view| view.unit.life);
+        let life_before = life_of(&self.0.volatile.borrow());
         let applied = {
-            let mut facts = self.0.facts.borrow_mut();
-            match facts.view.as_mut() {
+            let mut volatile = self.0.volatile.borrow_mut();
+            match volatile.view.as_mut() {
                 _ if delta.full => {
                     let mut view = Snapshot::from_full(delta).map_err(|_| {
                         ApiError::new(ErrorCode::Broken, "the controller sent an incomplete view")
                     })?;
-                    if let Some(before) = &facts.view {
+                    if let Some(before) = &volatile.view {
                         view.keep_written_leader_settings(before);
                     }
-                    facts.set_view(Arc::new(view));
+                    volatile.set_view(Arc::new(view));
                 }
                 Some(view) if view.position.store_generation == delta.position.store_generation => {
                     if delta.position.revision > view.position.revision {
@@ -107,13 +107,13 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Watcher<'_, S, A, C> {
                     ));
                 }
             }
-            facts.view.clone()
+            volatile.view.clone()
         };
         if let Some(view) = applied {
             if life_before.is_some_and(|before| before != view.unit.life) {
                 tracing::info!(revision = view.position.revision, "the unit is now {:?}", view.unit.life);
             }
-            self.0.facts.borrow_mut().drop_superseded_lease(&view);
+            self.0.volatile.borrow_mut().drop_superseded_lease(&view);
             self.0.cache_outdated.notify_one();
         }
         self.0.view_changed.notify_waiters();
@@ -133,9 +133,9 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Watcher<'_, S, A, C> {
 
     /// Notes that the view is current up to a later position.
     fn advance_position(&self, position: Position) {
-        let mut facts = self.0.facts.borrow_mut();
+        let mut volatile = self.0.volatile.borrow_mut();
         if let Some(view) =
-            facts.view.as_mut().filter(|view| view.position.store_generation == position.store_generation)
+            volatile.view.as_mut().filter(|view| view.position.store_generation == position.store_generation)
             && view.position.revision < position.revision
         {
             Arc::make_mut(view).position = position;

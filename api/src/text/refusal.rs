@@ -76,6 +76,7 @@ fn not_found(kind: EntityKind, name: &str) -> RefusalText {
         | EntityKind::Relation
         | EntityKind::Machine
         | EntityKind::Task
+        | EntityKind::Operation
         | EntityKind::Storage => plain(format!("{kind} {name} not found")),
     }
 }

@@ -3,7 +3,7 @@
 //! All problems of a charm are reported together, before anything is sent to the controller.
 
 use crate::arguments::ignored_flags;
-use crate::charm_places::METADATA_FILES;
+use crate::charm_search::METADATA_FILES;
 use crate::command_error::CommandError;
 use crate::progress::Progress;
 use crate::session::CommandSession;

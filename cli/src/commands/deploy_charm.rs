@@ -4,7 +4,7 @@
 //! `--to` is a request of its own.
 
 use crate::arguments::ignored_flags;
-use crate::charm_places;
+use crate::charm_search;
 use crate::command_error::CommandError;
 use crate::commands::resource_files::ResourceFiles;
 use crate::commands::{bases, change_storage, charm_source, constraints, settings};
@@ -107,7 +107,7 @@ pub async fn run<A: UserPort>(
     }
     session.output.warn(&args.ignored.warnings());
     let limits = constraints::parse(&args.constraints, session)?;
-    let place = charm_places::find(&args.charm, &session.dir)?;
+    let place = charm_search::find(&args.charm, &session.dir)?;
     let source = charm_source::load(&place, args.force, session)?;
     let charm = source.charm.name.clone();
     let application = args.application.as_deref().unwrap_or(&charm).to_owned();
@@ -155,7 +155,7 @@ pub async fn run<A: UserPort>(
     };
     let deployed = session.api.handle(deploy).await?;
     session.note_write(deployed.revision);
-    session.charm_places().remember(&session.model, &application, &place);
+    session.notes.store_charm_place(&session.model, &application, &place);
     if !limits.0.is_empty() {
         constraints::set(Some(&application), limits, session).await?;
     }

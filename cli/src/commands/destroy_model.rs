@@ -55,7 +55,7 @@ pub async fn run<A: UserPort>(
     let uuid = status.model.uuid.to_string();
     let changed = session.api.in_model(&uuid).handle(api::DestroyModel { force }).await?;
     session.output.warn_of(&changed.warnings);
-    session.charm_places().forget(&status.model.name);
+    session.notes.delete_model(&status.model.name);
     wait_until_removed(&uuid, &status.model.name, args.timeout, session).await?;
     switch::clear_current(dir, &status.model.name)
 }

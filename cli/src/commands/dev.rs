@@ -10,7 +10,7 @@ use crate::commands::{bases, charm_source, settings, up};
 use crate::data_dir::DataDir;
 use crate::development::file_watch::FileWatch;
 use crate::development::run_display::RunDisplay;
-use crate::development::{fake_applications, scenario, typed_lines};
+use crate::development::{fake_applications, fakes_file, typed_lines};
 use crate::output::Output;
 use crate::session::{CommandSession, explain, model_name};
 use crate::supervisor::identity;
@@ -33,11 +33,11 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, sleep};
 
-/// How the name of a model begins that this command has created; the name of the application follows.
+/// How the name of a model begins that this command creates; the name of the application follows.
 const MODEL_PREFIX: &str = "dev-";
 
-/// The pause before a scenario is applied again because an earlier fake application is still being removed.
-const SCENARIO_RETRY: Duration = Duration::from_millis(500);
+/// The pause before fake applications are applied again because an earlier fake application is still being removed.
+const FAKES_RETRY: Duration = Duration::from_millis(500);
 
 /// Arguments of `dev`.
 #[derive(Debug, Args)]
@@ -58,7 +58,7 @@ pub struct DevArgs {
     pub trust: bool,
     /// A YAML file with fake applications: what the charm is related to
     #[arg(long, value_name = "FILE")]
-    pub scenario: Option<PathBuf>,
+    pub fakes: Option<PathBuf>,
     /// Advance the clock of the model, for example by 5m: update-status, retries of hooks, and rotations and expiries of
     /// secrets become due. Without a charm, the clock of a running dev is advanced
     #[arg(long, value_name = "DURATION", value_parser = duration_ms)]
@@ -84,8 +84,8 @@ pub async fn run(args: &DevArgs, global: &GlobalArguments) -> Result<(), Command
             .hint("give the path of a charm folder, for example ./web")
     })?;
     let charm_watch = FileWatch::of_charm(&folder)?;
-    let scenario = args.scenario.as_deref().map(absolute).transpose()?;
-    let scenario_watch = scenario.as_deref().map(FileWatch::of_file).transpose()?;
+    let fakes = args.fakes.as_deref().map(absolute).transpose()?;
+    let fakes_watch = fakes.as_deref().map(FileWatch::of_file).transpose()?;
     let output = Arc::new(Output::of_process(global));
     start_controller(&dir, &output).await?;
     let to_error = |error: std::io::Error| CommandError::new(format!("cannot catch signals: {error}"));
@@ -98,11 +98,11 @@ pub async fn run(args: &DevArgs, global: &GlobalArguments) -> Result<(), Command
         dir: &dir,
         output: Arc::clone(&output),
         folder,
-        scenario,
+        fakes,
         since_ms: now_ms(),
         deployed: None,
         display: None,
-        needs_scenario: true,
+        needs_fakes: true,
     };
     // a signal ends a request that is being made; the next `dev` repeats it
     let working = async {
@@ -112,17 +112,17 @@ pub async fn run(args: &DevArgs, global: &GlobalArguments) -> Result<(), Command
         }
         let (mut typed, mut reads_typed) = (typed_lines::receive(), true);
         loop {
-            development.apply_scenario().await;
-            let scenario_changed = async {
-                match &scenario_watch {
+            development.apply_fakes().await;
+            let fakes_changed = async {
+                match &fakes_watch {
                     Some(watch) => watch.changed().await,
                     None => std::future::pending().await,
                 }
             };
             tokio::select! {
                 saved = charm_watch.changed() => development.deploy(saved).await,
-                _ = scenario_changed => development.needs_scenario = true,
-                () = sleep(SCENARIO_RETRY), if development.retries_scenario() => {}
+                _ = fakes_changed => development.needs_fakes = true,
+                () = sleep(FAKES_RETRY), if development.retries_fakes() => {}
                 line = typed.recv(), if reads_typed => match line {
                     Some(line) => development.run_typed_command(&line).await,
                     None => reads_typed = false,
@@ -143,7 +143,7 @@ fn absolute(path: &Path) -> Result<PathBuf, CommandError> {
         .map_err(|error| CommandError::new(format!("cannot use {}: {error}", path.display())))
 }
 
-/// Advances the clock of the model of a `dev` that runs, or of another model: `-m`, else the only model of this command.
+/// Advances the clock of the model of `-m`, else of the only model in which charms are developed.
 async fn advance_other(args: &DevArgs, global: &GlobalArguments) -> Result<(), CommandError> {
     let by_ms = args.advance.expect("clap requires a charm or this");
     let dir = DataDir::choose(global.data.as_deref())?;
@@ -151,14 +151,13 @@ async fn advance_other(args: &DevArgs, global: &GlobalArguments) -> Result<(), C
     let session = CommandSession::open(global)?;
     let models = session.api.handle(ListModels).await.map_err(|error| explain(error.into(), &dir))?;
     let own: Vec<String> =
-        models.into_iter().map(|model| model.name).filter(|name| name.starts_with(MODEL_PREFIX)).collect();
+        models.into_iter().filter(|model| model.development).map(|model| model.name).collect();
     let model = match (&global.model, &own[..]) {
         (Some(_), _) => session.model.clone(),
         (None, [only]) => only.clone(),
         (None, []) => {
-            let error =
-                CommandError::new("cannot advance the clock: no model has a name that begins with dev-");
-            return Err(error.hint("start with: pintle dev CHARM-FOLDER; or name a model: -m MODEL"));
+            let error = CommandError::new("cannot advance the clock: no model has the setting development");
+            return Err(error.hint("start with: pintle dev CHARM-FOLDER"));
         }
         (None, several) => {
             let error = CommandError::new(format!(
@@ -205,16 +204,16 @@ struct Development<'a> {
     dir: &'a DataDir,
     output: Arc<Output>,
     folder: PathBuf,
-    /// The file of the scenario.
-    scenario: Option<PathBuf>,
+    /// The file of the fake applications.
+    fakes: Option<PathBuf>,
     /// When the command began.
     since_ms: i64,
     /// None until the charm could be deployed for the first time.
     deployed: Option<Deployed>,
     /// The display of the hooks, and the model and the application that it shows.
     display: Option<((Uuid, String), RunDisplay)>,
-    /// Whether the scenario is to be applied.
-    needs_scenario: bool,
+    /// Whether the fake applications are to be applied.
+    needs_fakes: bool,
 }
 
 impl Development<'_> {
@@ -232,24 +231,24 @@ impl Development<'_> {
         self.output.print_remark(&explain(failure, self.dir).complete(&flags).text());
     }
 
-    /// Applies the scenario if it or the charm has changed; prints why if that fails.
-    async fn apply_scenario(&mut self) {
-        let (Some(path), Some(deployed), true) = (&self.scenario, &self.deployed, self.needs_scenario) else {
+    /// Applies the fake applications if their file or the charm has changed; prints why if that fails.
+    async fn apply_fakes(&mut self) {
+        let (Some(path), Some(deployed), true) = (&self.fakes, &self.deployed, self.needs_fakes) else {
             return;
         };
-        let applied = match scenario::read(path, &deployed.charm) {
+        let applied = match fakes_file::read(path, &deployed.charm) {
             Ok(fakes) => fake_applications::apply(&fakes, &deployed.application, &deployed.session).await,
             Err(failure) => Err(failure),
         };
-        self.needs_scenario = applied == Ok(false);
+        self.needs_fakes = applied == Ok(false);
         if let Err(failure) = applied {
             self.report(failure);
         }
     }
 
-    /// Whether the scenario could not be applied as a whole yet.
-    fn retries_scenario(&self) -> bool {
-        self.needs_scenario && self.scenario.is_some() && self.deployed.is_some()
+    /// Whether the fake applications could not be applied as a whole yet.
+    fn retries_fakes(&self) -> bool {
+        self.needs_fakes && self.fakes.is_some() && self.deployed.is_some()
     }
 
     /// Advances the clock of the model; prints why if that fails.
@@ -307,7 +306,7 @@ impl Development<'_> {
             saved.elapsed().as_secs_f64()
         ))?;
         self.deployed = Some(Deployed { application, sha256, charm, session });
-        self.needs_scenario = true;
+        self.needs_fakes = true;
         Ok(())
     }
 

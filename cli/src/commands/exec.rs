@@ -2,14 +2,14 @@
 //! prints their output (spec/clients.md 2.5, 3.7).
 //!
 //! One word is a line for the shell; several words are a program and its arguments, which are quoted. The commands are
-//! tasks like the actions of their units: `show-task`, `operations` and `cancel-task` accept them.
+//! tasks of one operation, like the actions of their units: `show-task`, `operations` and `cancel-task` accept them.
 
 use crate::arguments::ignored_flags;
 use crate::command_error::CommandError;
-use crate::commands::task_results::{ResultArgs, enqueued, finish, wait_at_most};
+use crate::commands::task_results::{RequestedTasks, ResultArgs};
 use crate::render::task;
 use crate::session::CommandSession;
-use api::{ActionDoc, EnqueueExec, EnqueueMachineExec, GetStatus, UnitChoice, UserPort};
+use api::{EnqueueExec, EnqueueMachineExec, GetStatus, UnitChoice, UserPort};
 use clap::Args;
 use host::shell;
 use state::terms::refusal::EntityKind;
@@ -90,17 +90,27 @@ pub async fn run<A: UserPort>(args: &ExecArgs, session: &CommandSession<A>) -> R
         ));
     }
     let commands = shell::line(&args.words);
-    let mut tasks: Vec<ActionDoc> = Vec::new();
-    for target in targets {
-        if let Some(before) = tasks.last().filter(|_| is_sequential) {
-            wait_at_most(std::slice::from_ref(before), &args.results, WAIT_DEFAULT, session).await?;
+    let mut tasks = RequestedTasks::new(&args.results, WAIT_DEFAULT, session);
+    let mut targets = targets.into_iter();
+    for target in targets.by_ref() {
+        let (commands, operation) = (commands.clone(), tasks.operation());
+        tasks.add(match target {
+            Receiver::Machine(machine) => {
+                session.api.handle(EnqueueMachineExec { machine, commands, operation }).await
+            }
+            Receiver::Unit(unit) => session.api.handle(EnqueueExec { unit, commands, operation }).await,
+        });
+        if is_sequential {
+            tasks.wait().await;
         }
-        let commands = commands.clone();
-        let answer = match target {
-            Receiver::Machine(machine) => session.api.handle(EnqueueMachineExec { machine, commands }).await,
-            Receiver::Unit(unit) => session.api.handle(EnqueueExec { unit, commands }).await,
-        };
-        tasks.extend(enqueued(answer, session)?);
+        if tasks.has_failed() {
+            break;
+        }
     }
-    finish(&tasks, &args.results, WAIT_DEFAULT, |task| Ok(task::printed(task)), session).await
+    let skipped = |target: Receiver| match target {
+        Receiver::Machine(machine) => format!("nothing ran on machine {machine}"),
+        Receiver::Unit(unit) => format!("nothing ran on {unit}"),
+    };
+    session.output.warn(&targets.map(skipped).collect::<Vec<_>>());
+    tasks.finish(|task| Ok(task::printed(task))).await
 }

@@ -58,7 +58,7 @@ pub const EXAMPLES: &[(&str, &str, &str)] = &[
         "add-model, remove-application",
     ),
     ("detach-storage", "detach-storage data/0", "attach-storage, remove-storage"),
-    ("dev", "dev ./web\ndev ./web --scenario scenario.yaml\ndev --advance 5m", "deploy, runs, replay"),
+    ("dev", "dev ./web\ndev ./web --fakes fakes.yaml\ndev --advance 5m", "deploy, runs, replay"),
     ("disk-usage", "disk-usage\ndisk-usage --format json", "status"),
     ("down", "down", "up"),
     (

@@ -1,9 +1,10 @@
 //! `operations` and `show-operation N`: show the actions and commands that were run.
 //!
-//! In Pintle each operation has exactly one task, and both have the same number.
+//! An operation is what one `run` or `exec` has requested: a task for each unit or machine. Its number is that of its first
+//! task.
 
 use crate::command_error::CommandError;
-use crate::commands::task_results::task_of;
+use crate::commands::task_results::wait_for_task;
 use crate::render::{self, StructuredFormat, Table, row, task};
 use crate::session::CommandSession;
 use crate::times::{self, Zone};
@@ -11,11 +12,15 @@ use api::{ActionDoc, GetAction, ListActions, UserPort};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Map, Value, json};
+use state::terms::refusal::EntityKind;
 use state::terms::status::ActionStatus;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Default of `--limit`, as in Juju.
 const LIMIT: usize = 50;
+/// The number of tasks that the table names for each operation, as in Juju.
+const NAMED_TASKS_MAX: usize = 5;
 
 /// Arguments of `operations`.
 #[derive(Debug, Args)]
@@ -71,9 +76,8 @@ pub async fn list<A: UserPort>(
     args: &OperationsArgs,
     session: &CommandSession<A>,
 ) -> Result<(), CommandError> {
-    let mut all = session.api.handle(ListActions).await?;
     let any = |words: &[String], text: &str| words.is_empty() || words.iter().any(|word| word == text);
-    all.retain(|action| {
+    let is_chosen = |action: &ActionDoc| {
         let (machine, unit) = match &action.machine {
             Some(machine) => (machine.as_str(), None),
             None => ("", Some(&action.unit_name)),
@@ -82,33 +86,30 @@ pub async fn list<A: UserPort>(
             && any(&args.units, &unit.map(ToString::to_string).unwrap_or_default())
             && any(&args.machines, machine)
             && any(&args.actions, &action.name)
-            && (args.status.is_empty() || args.status.contains(&action.status))
+    };
+    let mut all = Operation::group(session.api.handle(ListActions).await?);
+    all.retain(|operation| {
+        operation.tasks.iter().any(is_chosen)
+            && (args.status.is_empty() || args.status.contains(&operation.status()))
     });
     all.drain(..all.len().saturating_sub(args.limit));
     if let Some(format) = args.format {
-        let operations: Map<String, Value> = all
-            .iter()
-            .map(|action| {
-                (
-                    action.id.to_string(),
-                    document(action, |task| json!({ task::receiver_kind(task): task::receiver(task) })),
-                )
-            })
-            .collect();
+        let render_task = |task: &ActionDoc| json!({ task::receiver_kind(task): task::receiver(task) });
+        let operations: Map<String, Value> =
+            all.iter().map(|operation| (operation.id.to_string(), operation.document(render_task))).collect();
         return session.output.print(&render::structured(&operations.into(), format)?);
     }
     let zone = Zone::new(args.utc);
     let time = |ms: Option<i64>| ms.map_or(String::new(), |ms| zone.iso(ms));
     let mut rows = vec![row(["Id", "Status", "Started", "Finished", "Task IDs", "Summary"])];
-    for action in &all {
-        let id = action.id.to_string();
+    for operation in &all {
         rows.push(row([
-            &id,
-            action.status.as_str(),
-            &time(action.started_ms),
-            &time(action.completed_ms),
-            &id,
-            &summary(action),
+            &operation.id.to_string(),
+            operation.status().as_str(),
+            &time(operation.started_ms()),
+            &time(operation.completed_ms()),
+            &operation.task_ids(),
+            &operation.summary(),
         ]));
     }
     session.output.print(&Table { right: &[], rows }.text())
@@ -118,23 +119,86 @@ pub async fn show<A: UserPort>(
     args: &ShowOperationArgs,
     session: &CommandSession<A>,
 ) -> Result<(), CommandError> {
-    // an unknown number is an error of an operation, not of a task
-    let known = session.api.handle(GetAction { id: args.id }).await;
-    let known = known.map_err(|error| task::unknown_operation(error, args.id))?;
-    let action = match args.watch || args.wait.is_some() {
-        true => task_of(args.id, args.wait, args.watch, session).await?,
-        false => known,
+    let all = Operation::group(session.api.handle(ListActions).await?);
+    let Some(found) = all.into_iter().find(|operation| operation.id == args.id) else {
+        return Err(CommandError::not_found(EntityKind::Operation, args.id));
     };
-    session.output.print(&render::structured(&document(&action, task::document), args.format)?)
+    let with_results = async {
+        let mut tasks = Vec::new();
+        for ActionDoc { id, .. } in found.tasks {
+            tasks.push(match args.watch || args.wait.is_some() {
+                true => wait_for_task(id, session, |_| ()).await?,
+                false => session.api.handle(GetAction { id }).await?,
+            });
+        }
+        Ok::<_, CommandError>(Operation { id: args.id, tasks })
+    };
+    let operation = match args.wait {
+        Some(limit) => tokio::time::timeout(limit, with_results).await.map_err(|_| {
+            CommandError::new(format!("timed out waiting for results of operation {}", args.id))
+        })??,
+        None => with_results.await?,
+    };
+    session.output.print(&render::structured(&operation.document(task::document), args.format)?)
 }
 
-fn summary(action: &ActionDoc) -> String {
-    let machine = if action.machine.is_some() { "machine " } else { "" };
-    format!("{} run on {machine}{}", action.name, task::receiver(action))
+/// An operation with those of its tasks that are stored, at least one, in order.
+struct Operation {
+    id: u64,
+    tasks: Vec<ActionDoc>,
 }
 
-fn document(action: &ActionDoc, render_task: impl Fn(&ActionDoc) -> Value) -> Value {
-    let tasks = Map::from_iter([(action.id.to_string(), render_task(action))]);
-    let timing = task::timing(action);
-    json!({ "summary": summary(action), "status": action.status.as_str(), "action": action.name, "timing": timing, "tasks": tasks })
+impl Operation {
+    /// The operations of these tasks, in order.
+    fn group(tasks: Vec<ActionDoc>) -> Vec<Operation> {
+        let mut operations = BTreeMap::<u64, Vec<ActionDoc>>::new();
+        for task in tasks {
+            operations.entry(task.operation).or_default().push(task);
+        }
+        operations.into_iter().map(|(id, tasks)| Operation { id, tasks }).collect()
+    }
+
+    fn status(&self) -> ActionStatus {
+        let statuses = self.tasks.iter().map(|task| task.status);
+        ActionStatus::of_operation(statuses).expect("an operation has a task")
+    }
+
+    fn started_ms(&self) -> Option<i64> {
+        self.tasks.iter().filter_map(|task| task.started_ms).min()
+    }
+
+    /// When the last task has finished; none if one has not.
+    fn completed_ms(&self) -> Option<i64> {
+        self.tasks.iter().map(|task| task.completed_ms).collect::<Option<Vec<_>>>()?.into_iter().max()
+    }
+
+    fn task_ids(&self) -> String {
+        let named: Vec<String> =
+            self.tasks.iter().take(NAMED_TASKS_MAX).map(|task| task.id.to_string()).collect();
+        let more = if self.tasks.len() > NAMED_TASKS_MAX { "..." } else { "" };
+        named.join(",") + more
+    }
+
+    fn summary(&self) -> String {
+        let receiver = |task: &ActionDoc| {
+            let machine = if task.machine.is_some() { "machine " } else { "" };
+            format!("{machine}{}", task::receiver(task))
+        };
+        let receivers: Vec<String> = self.tasks.iter().map(receiver).collect();
+        format!("{} run on {}", self.tasks[0].name, receivers.join(","))
+    }
+
+    fn document(&self, render_task: impl Fn(&ActionDoc) -> Value) -> Value {
+        let tasks: Map<String, Value> =
+            self.tasks.iter().map(|task| (task.id.to_string(), render_task(task))).collect();
+        let enqueued_ms = self.tasks.iter().map(|task| task.enqueued_ms).min();
+        let timing = task::timing(enqueued_ms, self.started_ms(), self.completed_ms());
+        json!({
+            "summary": self.summary(),
+            "status": self.status().as_str(),
+            "action": self.tasks[0].name,
+            "timing": timing,
+            "tasks": tasks,
+        })
+    }
 }

@@ -1,7 +1,7 @@
 //! `refresh APP [--path CHARM]`: upgrades an application to another revision of its charm.
 
 use crate::arguments::ignored_flags;
-use crate::charm_places;
+use crate::charm_search;
 use crate::command_error::CommandError;
 use crate::commands::resource_files::ResourceFiles;
 use crate::commands::{charm_source, resources, settings};
@@ -68,8 +68,8 @@ pub async fn run<A: UserPort>(args: &RefreshArgs, session: &CommandSession<A>) -
         return resources::attach_to(&args.application, &args.resource, session).await;
     }
     let place = match &args.path {
-        Some(path) => charm_places::find(path, &session.dir)?,
-        None => session.charm_places().get(&session.model, &args.application).ok_or_else(|| {
+        Some(path) => charm_search::find(path, &session.dir)?,
+        None => session.notes.charm_place(&session.model, &args.application).ok_or_else(|| {
             let text = format!(
                 "cannot refresh {}: it is not recorded in {} from where its charm was deployed",
                 args.application,
@@ -94,7 +94,7 @@ pub async fn run<A: UserPort>(args: &RefreshArgs, session: &CommandSession<A>) -
     };
     let refreshed = session.api.handle(refresh).await?;
     session.note_write(refreshed.revision);
-    session.charm_places().remember(&session.model, &args.application, &place);
+    session.notes.store_charm_place(&session.model, &args.application, &place);
     let Refreshed { charm, kept } = refreshed.answer;
     session.output.print_remark(&format!("Added charm \"{}\" to the model\n", charm.url));
     session.output.print_remark(&session.output.complete(&kept_text(args, &place, &charm.url, &kept)));

@@ -1,10 +1,11 @@
-//! `run UNIT… ACTION [key=value…]`: runs an action on units and prints the results (spec/clients.md 2.5, 3.7).
+//! `run UNIT… ACTION [key=value…]`: runs an action on units, as one operation, and prints the results (spec/clients.md
+//! 2.5, 3.7).
 //!
 //! Exit codes and error texts are prescribed: clients distinguish an unknown unit (exit code 0, no output) from an
 //! unknown action and from a failed task by them.
 
 use crate::command_error::CommandError;
-use crate::commands::task_results::{ResultArgs, enqueued, finish};
+use crate::commands::task_results::{RequestedTasks, ResultArgs};
 use crate::render::task;
 use crate::session::CommandSession;
 use api::{UnitChoice, UserPort};
@@ -44,16 +45,20 @@ struct ActionRequest {
 
 pub async fn run<A: UserPort>(args: &RunArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
     let request = parse_words(args)?;
-    let mut tasks = Vec::new();
+    let mut tasks = RequestedTasks::new(&args.results, WAIT_DEFAULT, session);
     for unit in &request.units {
         let run = api::EnqueueAction {
             unit: unit.clone(),
             action: request.action.clone(),
             params: request.params.clone(),
+            operation: tasks.operation(),
         };
-        tasks.extend(enqueued(session.api.handle(run).await, session)?);
+        tasks.add(session.api.handle(run).await);
+        if tasks.has_failed() {
+            break;
+        }
     }
-    finish(&tasks, &args.results, WAIT_DEFAULT, task::plain, session).await
+    tasks.finish(task::plain).await
 }
 
 /// Parses the words: units, then the action, then key=value pairs.

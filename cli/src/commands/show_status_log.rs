@@ -1,8 +1,9 @@
-//! `show-status-log ENTITY`: shows the last statuses of a unit or an application (spec/clients.md 3.2).
+//! `show-status-log [ENTITY]`: shows the last statuses of a unit, an application, a machine or a model
+//! (spec/clients.md 3.2).
 
 use crate::command_error::CommandError;
 use crate::render::{self, StructuredFormat, Table, row};
-use crate::session::CommandSession;
+use crate::session::{CommandSession, model_name};
 use crate::times::{self, Zone};
 use api::text::status_message::describe;
 use api::{GetStatusLog, StatusChange, SubjectStatus, UserPort};
@@ -27,40 +28,21 @@ pub enum StatusLogKind {
     Workload,
     /// An application
     Application,
-    /// Of Juju, and not kept here
-    #[value(hide = true)]
+    /// The instance of a machine
     Machine,
-    /// Of Juju, and not kept here
-    #[value(hide = true)]
+    /// The agent of a machine
     JujuMachine,
-    /// Of Juju, and not kept here
-    #[value(hide = true)]
+    /// A model
     Model,
-}
-
-/// The refusal of a kind of entity whose earlier statuses are not stored.
-fn not_kept(entity: &str, kind: StatusLogKind) -> Option<CommandError> {
-    let (noun, command) = match kind {
-        StatusLogKind::Machine | StatusLogKind::JujuMachine => ("machines", format!("show-machine {entity}")),
-        StatusLogKind::Model => ("models", format!("show-model {entity}")),
-        StatusLogKind::Unit
-        | StatusLogKind::JujuUnit
-        | StatusLogKind::Workload
-        | StatusLogKind::Application => return None,
-    };
-    let text = format!(
-        "the earlier statuses of {noun} are not stored; --type offers unit, juju-unit, workload and application"
-    );
-    Some(CommandError::new(text).hint(format!("show the present status: pintle {command}")))
 }
 
 /// Arguments of `show-status-log`.
 #[derive(Debug, Args)]
 pub struct ShowStatusLogArgs {
-    /// Unit, or application with --type application
-    #[arg(value_name = "ENTITY")]
-    pub entity: String,
-    /// What had the statuses; application if ENTITY is the name of an application
+    /// Unit, application, machine, or model with --type model, by default the current one
+    #[arg(value_name = "ENTITY", required_unless_present = "kind")]
+    pub entity: Option<String>,
+    /// What had the statuses; by default, what ENTITY names
     #[arg(long = "type", value_enum)]
     pub kind: Option<StatusLogKind>,
     /// The number of changes, the newest ones
@@ -84,25 +66,13 @@ pub async fn run<A: UserPort>(
     args: &ShowStatusLogArgs,
     session: &CommandSession<A>,
 ) -> Result<(), CommandError> {
-    if let Some(refusal) = args.kind.and_then(|kind| not_kept(&args.entity, kind)) {
-        return Err(refusal);
-    }
-    let is_unit = args.entity.contains('/');
-    let get = match (is_unit, args.kind) {
-        (true, Some(StatusLogKind::Application)) => {
-            return Err(CommandError::usage(format!("{} is no application", args.entity)));
+    let mut changes = match requested(args)? {
+        (GetStatusLog::Model, Some(model)) => {
+            let model = model_name(model)?;
+            session.api.in_model(model).handle(GetStatusLog::Model).await?.changes
         }
-        (true, _) => {
-            let unit = args.entity.parse();
-            GetStatusLog::Unit(unit.map_err(|bad: BadName| CommandError::usage(bad.to_string()))?)
-        }
-        (false, None | Some(StatusLogKind::Application)) => GetStatusLog::Application(args.entity.clone()),
-        (false, Some(_)) => {
-            return Err(CommandError::usage(format!("{} is no unit", args.entity))
-                .hint("a unit is named APPLICATION/NUMBER, for example web/0"));
-        }
+        (get, _) => session.api.handle(get).await?.changes,
     };
-    let mut changes = session.api.handle(get).await?.changes;
     let since_ms = since_ms(args, times::now_ms())?;
     changes.retain(|change| {
         is_of(args.kind, change.status) && since_ms.is_none_or(|since| change.since_ms >= since)
@@ -120,12 +90,47 @@ pub async fn run<A: UserPort>(
     })
 }
 
+/// What is requested, with the name of the entity.
+fn requested(args: &ShowStatusLogArgs) -> Result<(GetStatusLog, Option<&str>), CommandError> {
+    let entity = args.entity.as_deref();
+    let Some(name) = entity else {
+        return match args.kind {
+            Some(StatusLogKind::Model) => Ok((GetStatusLog::Model, None)),
+            _ => Err(CommandError::usage("the name of the entity is missing")),
+        };
+    };
+    let (is_unit, is_number) = (name.contains('/'), name.bytes().all(|byte| byte.is_ascii_digit()));
+    let kind = args.kind.unwrap_or(match (is_unit, is_number) {
+        (true, _) => StatusLogKind::Unit,
+        (false, true) => StatusLogKind::Machine,
+        (false, false) => StatusLogKind::Application,
+    });
+    let get = match kind {
+        StatusLogKind::Unit | StatusLogKind::JujuUnit | StatusLogKind::Workload if is_unit => {
+            let unit = name.parse();
+            GetStatusLog::Unit(unit.map_err(|bad: BadName| CommandError::usage(bad.to_string()))?)
+        }
+        StatusLogKind::Unit | StatusLogKind::JujuUnit | StatusLogKind::Workload => {
+            return Err(CommandError::usage(format!("{name} is no unit"))
+                .hint("a unit is named APPLICATION/NUMBER, for example web/0"));
+        }
+        StatusLogKind::Application if is_unit => {
+            return Err(CommandError::usage(format!("{name} is no application")));
+        }
+        StatusLogKind::Application => GetStatusLog::Application(name.to_owned()),
+        StatusLogKind::Machine | StatusLogKind::JujuMachine => GetStatusLog::Machine(name.to_owned()),
+        StatusLogKind::Model => GetStatusLog::Model,
+    };
+    Ok((get, entity))
+}
+
 fn is_of(kind: Option<StatusLogKind>, status: SubjectStatus) -> bool {
     match kind {
-        None | Some(StatusLogKind::Unit | StatusLogKind::Application) => true,
+        None | Some(StatusLogKind::Unit | StatusLogKind::Application | StatusLogKind::Model) => true,
         Some(StatusLogKind::JujuUnit) => matches!(status, SubjectStatus::Agent(_)),
         Some(StatusLogKind::Workload) => matches!(status, SubjectStatus::Workload(_)),
-        Some(StatusLogKind::Machine | StatusLogKind::JujuMachine | StatusLogKind::Model) => false,
+        Some(StatusLogKind::Machine) => matches!(status, SubjectStatus::Instance(_)),
+        Some(StatusLogKind::JujuMachine) => matches!(status, SubjectStatus::MachineAgent(_)),
     }
 }
 
@@ -147,6 +152,9 @@ fn names(status: SubjectStatus) -> (&'static str, &'static str) {
         SubjectStatus::Agent(status) => ("juju-unit", status.as_str()),
         SubjectStatus::Workload(status) => ("workload", status.as_str()),
         SubjectStatus::Application(status) => ("application", status.as_str()),
+        SubjectStatus::MachineAgent(status) => ("juju-machine", status.as_str()),
+        SubjectStatus::Instance(status) => ("machine", status.as_str()),
+        SubjectStatus::Model(status) => ("model", status.as_str()),
     }
 }
 

@@ -12,8 +12,9 @@ use crate::session::CommandSession;
 use crate::times::{self, Zone};
 use api::{GetStatus, ListStorage, Shared, StorageInfo, UnitStatus, UserPort};
 use clap::Args;
+use state::status::settled::UnitProgress;
 use state::terms::names::UnitName;
-use state::terms::status::{AgentStatus, WorkloadStatus};
+use state::terms::status::AgentStatus;
 use state::terms::status_message::StatusMessage;
 use state::terms::storage::StorageId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -126,7 +127,7 @@ async fn caught_up_status<A: UserPort>(
     session: &CommandSession<A>,
 ) -> Result<api::Status, CommandError> {
     let mut status = session.api.handle(GetStatus).await?;
-    let Some(revision) = session.writes.get(&session.model).filter(|_| !args.no_wait_for_agents) else {
+    let Some(revision) = session.notes.last_write(&session.model).filter(|_| !args.no_wait_for_agents) else {
         return Ok(status);
     };
     let end = Instant::now() + CATCH_UP_MAX;
@@ -138,11 +139,11 @@ async fn caught_up_status<A: UserPort>(
             waits || unit.agent.current == AgentStatus::Executing
         };
         if !units.clone().any(has_work) {
-            session.writes.forget(&session.model, revision);
+            session.notes.delete_last_write(&session.model, revision);
             return Ok(status);
         }
         let failed = units.any(|unit| {
-            unit.workload.current == WorkloadStatus::Error && unit.agent.current == AgentStatus::Idle
+            UnitProgress::of(unit.life, unit.workload.current, unit.agent.current) == UnitProgress::Failed
         });
         if failed || Instant::now() >= end {
             return Ok(status);

@@ -50,86 +50,139 @@ pub struct ResultArgs {
 /// The text of a task in the plain format.
 pub type PlainText = fn(&ActionDoc) -> Result<String, CommandError>;
 
-/// The task that was enqueued. `None` if its unit does not exist, which is a remark and no error.
+/// The tasks that one command has enqueued, which are one operation, and how their results are waited for and printed.
 ///
-/// # Errors
-/// If the task was refused, or the model does not exist.
-pub fn enqueued<A: UserPort>(
-    answer: Result<Committed<ActionDoc>, ApiError>,
-    session: &CommandSession<A>,
-) -> Result<Option<ActionDoc>, CommandError> {
-    match answer {
-        Ok(Committed { answer: task, revision }) => {
-            session.note_write(revision);
-            Ok(Some(task))
+/// A failure ends the command, but the results of the tasks that have finished are printed in any case.
+pub struct RequestedTasks<'a, A> {
+    args: &'a ResultArgs,
+    /// The longest time to wait, unless `--wait` is given.
+    wait_default: Duration,
+    session: &'a CommandSession<A>,
+    /// The number of all tasks.
+    ids: Vec<u64>,
+    /// The tasks that have not finished.
+    waiting: Vec<ActionDoc>,
+    /// The tasks that have finished.
+    done: Vec<ActionDoc>,
+    /// Why a task was refused, or was not waited for to its end.
+    failure: Option<CommandError>,
+}
+
+impl<'a, A: UserPort> RequestedTasks<'a, A> {
+    pub fn new(
+        args: &'a ResultArgs,
+        wait_default: Duration,
+        session: &'a CommandSession<A>,
+    ) -> RequestedTasks<'a, A> {
+        let (ids, waiting, done) = (Vec::new(), Vec::new(), Vec::new());
+        RequestedTasks { args, wait_default, session, ids, waiting, done, failure: None }
+    }
+
+    /// The operation that the next task belongs to; none for the first one.
+    pub fn operation(&self) -> Option<u64> {
+        self.ids.first().copied()
+    }
+
+    /// Whether no further task is to be enqueued.
+    pub fn has_failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    /// Adds the answer to a request for a task. An unknown unit or machine is a remark and no failure.
+    pub fn add(&mut self, answer: Result<Committed<ActionDoc>, ApiError>) {
+        match answer {
+            Ok(Committed { answer: task, revision }) => {
+                self.session.note_write(revision);
+                self.ids.push(task.id);
+                self.waiting.push(task);
+            }
+            // Clients recognise an unknown unit by exit code 0 with nothing on stdout. An unknown model is an error, as
+            // in every command.
+            Err(error) if error.code == ErrorCode::NotFound && !is_of_model_or_operation(&error) => {
+                self.session.output.print_remark(&format!(
+                    "Operation failed to schedule any tasks:\n{}\n",
+                    safe_line(&error.message)
+                ));
+            }
+            Err(error) => self.failure = Some(error.into()),
         }
-        // Clients recognise an unknown unit by exit code 0 with nothing on stdout. An unknown model is an error, as in
-        // every command.
-        Err(error) if error.code == ErrorCode::NotFound && !is_of_model(&error) => {
-            session.output.print_remark(&format!(
-                "Operation failed to schedule any tasks:\n{}\n",
-                safe_line(&error.message)
-            ));
-            Ok(None)
+    }
+
+    /// Waits until the tasks that were added have finished, for the longest time to wait at most.
+    pub async fn wait(&mut self) {
+        let limit = self.args.wait.unwrap_or(self.wait_default);
+        let waiting = std::mem::take(&mut self.waiting);
+        let mut done = Vec::new();
+        let waited = tokio::time::timeout(limit, results(&waiting, &mut done, self.args, self.session)).await;
+        let unfinished = &waiting[done.len()..];
+        self.done.append(&mut done);
+        match waited {
+            Ok(Ok(())) => {}
+            Ok(Err(failure)) => self.failure = self.failure.take().or(Some(failure)),
+            Err(_) => {
+                // tasks are waited for in order: a later one may have finished
+                let mut late = Vec::new();
+                for task in unfinished {
+                    match self.session.api.handle(GetAction { id: task.id }).await {
+                        Ok(found) if found.status.is_final() => self.done.push(found),
+                        Ok(_) | Err(_) => late.push(task),
+                    }
+                }
+                let timed_out = (!late.is_empty()).then(|| timed_out(&late));
+                self.failure = self.failure.take().or(timed_out);
+            }
         }
-        Err(error) => Err(error.into()),
+    }
+
+    /// Waits for the results, unless `--background` is given, and prints them.
+    ///
+    /// # Errors
+    /// If a task has failed or was refused, or the timeout has expired.
+    pub async fn finish(mut self, plain: PlainText) -> Result<(), CommandError> {
+        if self.args.background {
+            self.print_scheduled();
+            return self.failure.map_or(Ok(()), Err);
+        }
+        self.wait().await;
+        if !self.done.is_empty() {
+            print(&self.done, self.ids.len() > 1, self.args.format, plain, self.session)?;
+        }
+        // as in Juju such an action is no error of the command
+        let failures = self.done.iter().filter_map(task::action_failure);
+        failures.for_each(|failure| self.session.output.print_remark(&format!("{failure}\n")));
+        self.failure.or_else(|| task::failure(&self.done)).map_or(Ok(()), Err)
+    }
+
+    fn print_scheduled(&self) {
+        let Some(first) = self.ids.first() else { return };
+        let text = match &self.ids[..] {
+            [_] => format!("Scheduled task {first}\nCheck its state with: pintle show-task {first}\n"),
+            ids => {
+                let ids: Vec<String> = ids.iter().map(u64::to_string).collect();
+                format!(
+                    "Scheduled operation {first} with tasks {}\nCheck its state with: pintle show-operation {first}\n",
+                    ids.join(", ")
+                )
+            }
+        };
+        self.session.output.print_remark(&self.session.output.complete(&text));
     }
 }
 
-/// Whether the model was not found.
-fn is_of_model(error: &ApiError) -> bool {
-    matches!(error.reason.as_deref(), Some(RefusalReason::NotFound { kind: EntityKind::Model, .. }))
+/// Whether the model or the operation was not found.
+fn is_of_model_or_operation(error: &ApiError) -> bool {
+    matches!(
+        error.reason.as_deref(),
+        Some(RefusalReason::NotFound { kind: EntityKind::Model | EntityKind::Operation, .. })
+    )
 }
 
-/// Waits for the results of the tasks, unless `--background` is given, and prints them.
-///
-/// # Errors
-/// If a task has failed, or the timeout has expired.
-pub async fn finish<A: UserPort>(
-    tasks: &[ActionDoc],
-    args: &ResultArgs,
-    wait_default: Duration,
-    plain: PlainText,
-    session: &CommandSession<A>,
-) -> Result<(), CommandError> {
-    let Some(first) = tasks.first() else { return Ok(()) };
-    if args.background {
-        let ids: Vec<String> = tasks.iter().map(|task| task.id.to_string()).collect();
-        let text = format!(
-            "Scheduled task {}\nCheck its state with: pintle show-task {}\n",
-            ids.join(", "),
-            first.id
-        );
-        session.output.print_remark(&session.output.complete(&text));
-        return Ok(());
-    }
-    let done = wait_at_most(tasks, args, wait_default, session).await?;
-    print(&done, args.format, plain, session)?;
-    // as in Juju such an action is no error of the command
-    let failures = done.iter().filter_map(task::action_failure);
-    failures.for_each(|failure| session.output.print_remark(&format!("{failure}\n")));
-    task::failure(&done).map_or(Ok(()), Err)
-}
-
-/// Waits for the results of the tasks.
-///
-/// # Errors
-/// If the timeout has expired.
-pub async fn wait_at_most<A: UserPort>(
-    tasks: &[ActionDoc],
-    args: &ResultArgs,
-    wait_default: Duration,
-    session: &CommandSession<A>,
-) -> Result<Vec<ActionDoc>, CommandError> {
-    let limit = args.wait.unwrap_or(wait_default);
-    let Some(first) = tasks.first() else { return Ok(Vec::new()) };
-    tokio::time::timeout(limit, results(tasks, args, session)).await.map_err(|_| {
-        let name = |task| format!("{} {}", task::receiver_kind(task), task::receiver(task));
-        let receivers: Vec<String> = tasks.iter().map(name).collect();
-        let text = format!("timed out waiting for results from: {}", receivers.join(", "));
-        CommandError::new(text)
-            .hint(format!("the task keeps running; to wait for it: pintle show-task {} --wait 5m", first.id))
-    })?
+/// The error of a command whose time to wait has expired before these tasks had finished.
+fn timed_out(tasks: &[&ActionDoc]) -> CommandError {
+    let name = |task: &&ActionDoc| format!("{} {}", task::receiver_kind(task), task::receiver(task));
+    let receivers: Vec<String> = tasks.iter().map(name).collect();
+    let help = format!("the task keeps running; to wait for it: pintle show-task {} --wait 5m", tasks[0].id);
+    CommandError::new(format!("timed out waiting for results from: {}", receivers.join(", "))).hint(help)
 }
 
 /// The task, once it is completed if that is requested.
@@ -152,15 +205,16 @@ pub async fn task_of<A: UserPort>(
     }
 }
 
-/// Waits until all tasks are completed; with the plain format it prints their log lines as they arrive.
+/// Waits until all tasks are completed and adds them to `done`, in order; with the plain format it prints their log lines
+/// as they arrive.
 async fn results<A: UserPort>(
     tasks: &[ActionDoc],
+    done: &mut Vec<ActionDoc>,
     args: &ResultArgs,
     session: &CommandSession<A>,
-) -> Result<Vec<ActionDoc>, CommandError> {
+) -> Result<(), CommandError> {
     let plain = args.format == ResultFormat::Plain;
     let zone = Zone::new(args.utc);
-    let mut done = Vec::new();
     for enqueued in tasks {
         if plain {
             session.output.print_remark(&format!("Waiting for task {}...\n", enqueued.id));
@@ -178,7 +232,7 @@ async fn results<A: UserPort>(
         };
         done.push(wait_for_task(enqueued.id, session, print_log).await?);
     }
-    Ok(done)
+    Ok(())
 }
 
 /// Waits until the task is completed and returns it. Requests the task again after every change of the controller's
@@ -202,8 +256,10 @@ pub async fn wait_for_task<A: UserPort>(
     }
 }
 
+/// Prints results. With headings, each begins with the name of its unit or machine.
 fn print<A>(
     tasks: &[ActionDoc],
+    with_headings: bool,
     format: ResultFormat,
     plain: PlainText,
     session: &CommandSession<A>,
@@ -212,7 +268,7 @@ fn print<A>(
         ResultFormat::Plain => {
             for task in tasks {
                 let heading =
-                    if tasks.len() > 1 { format!("{}:\n", task::receiver(task)) } else { String::new() };
+                    if with_headings { format!("{}:\n", task::receiver(task)) } else { String::new() };
                 session.output.print(&format!("{heading}{}", plain(task)?))?;
             }
             return Ok(());

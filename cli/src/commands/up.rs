@@ -4,7 +4,7 @@
 //! controller does not answer, or ends at each start, the error says why, and everything that this command started is
 //! stopped again. Running `up` twice is harmless: a supervisor that runs starts a controller that has ended at once.
 
-use crate::charm_places::METADATA_FILES;
+use crate::charm_search::METADATA_FILES;
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::output::Output;

@@ -9,9 +9,8 @@ use crate::session::CommandSession;
 use crate::times;
 use api::{GetStatus, Status, UnitStatus, UserPort, WaitForChange};
 use clap::Args;
-use state::terms::life::Life;
+use state::status::settled::{ModelProgress, UnitProgress};
 use state::terms::names::UnitName;
-use state::terms::status::{AgentStatus, WorkloadStatus};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -36,14 +35,15 @@ pub async fn run<A: UserPort>(args: &WaitArgs, session: &CommandSession<A>) -> R
     let until_settled = async {
         let mut after = None;
         loop {
-            let progress = Progress::of(&session.api.handle(GetStatus).await?);
-            if progress.busy.is_empty() {
+            let progress = progress_of(&session.api.handle(GetStatus).await?);
+            if progress.is_settled() {
                 return match progress.failed.is_empty() {
                     true => Ok(()),
                     false => Err(in_error(&progress.failed)),
                 };
             }
-            busy = progress.busy;
+            busy = names(&progress.busy);
+            busy.extend(progress.ending);
             if let Ok(changed) = timeout(POLL_INTERVAL, session.api.handle(WaitForChange { after })).await {
                 after = Some(changed?);
             }
@@ -56,38 +56,23 @@ pub async fn run<A: UserPort>(args: &WaitArgs, session: &CommandSession<A>) -> R
     }
 }
 
-/// What is left to do in a model.
-struct Progress {
-    /// What is not at rest.
-    busy: Vec<String>,
-    /// The units in error: a person, or a retry, must act.
-    failed: Vec<String>,
+fn progress_of(status: &Status) -> ModelProgress {
+    let applications = status.applications.iter();
+    let units = applications.clone().flat_map(|(_, app)| &app.units);
+    let progress = |unit: &UnitStatus| UnitProgress::of(unit.life, unit.workload.current, unit.agent.current);
+    ModelProgress::of(
+        applications.map(|(name, app)| (name, app.life)),
+        units.map(|(name, unit)| (name, progress(unit))),
+    )
 }
 
-impl Progress {
-    fn of(status: &Status) -> Progress {
-        let applications = status.applications.iter();
-        let ending =
-            applications.clone().filter(|(_, app)| app.life != Life::Alive).map(|(name, _)| name.clone());
-        let ending: Vec<String> = ending.collect();
-        let units: Vec<(&UnitName, &UnitStatus)> =
-            applications.flat_map(|(_, app)| &app.units).map(|(name, unit)| (name, &**unit)).collect();
-        let names = |is_one: &dyn Fn(&UnitStatus) -> bool| -> Vec<String> {
-            units.iter().filter(|(_, unit)| is_one(unit)).map(|(name, _)| name.to_string()).collect()
-        };
-        let has_failed = |unit: &UnitStatus| {
-            unit.workload.current == WorkloadStatus::Error && unit.agent.current == AgentStatus::Idle
-        };
-        let is_busy = |unit: &UnitStatus| {
-            !has_failed(unit) && (unit.agent.current != AgentStatus::Idle || unit.life != Life::Alive)
-        };
-        Progress { busy: [names(&is_busy), ending].concat(), failed: names(&has_failed) }
-    }
+fn names(units: &[UnitName]) -> Vec<String> {
+    units.iter().map(ToString::to_string).collect()
 }
 
-fn in_error(failed: &[String]) -> CommandError {
+fn in_error(failed: &[UnitName]) -> CommandError {
     let (are, first) = (if failed.len() == 1 { "is" } else { "are" }, &failed[0]);
-    CommandError::new(format!("{} {are} in error; nothing else has anything to do", listed(failed)))
+    CommandError::new(format!("{} {are} in error; nothing else has anything to do", listed(&names(failed))))
         .hint(format!("see why: pintle why {first}"))
 }
 

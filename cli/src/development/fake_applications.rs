@@ -1,10 +1,10 @@
-//! Makes the fake applications that are related to the application under development those of a scenario, with ordinary
+//! Makes the fake applications that are related to the application under development those of a file, with ordinary
 //! requests: what differs is deployed, related, changed or removed. Repeating it changes nothing. Fake applications of
 //! another application under development are kept.
 
 use crate::command_error::CommandError;
 use crate::commands::charm_source;
-use crate::development::scenario::{FakeApplication, UnitMatch, match_units};
+use crate::development::fakes_file::{FakeApplication, UnitMatch, match_units};
 use crate::session::CommandSession;
 use api::error::ErrorCode;
 use api::{
@@ -17,22 +17,23 @@ use state::terms::life::Life;
 use state::terms::names::UnitName;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Applies a scenario to the application under development. Returns false if an earlier fake application of the same name
+/// Applies the fake applications of a file to the application under development. Returns false if an earlier fake application of the same name
 /// is still being removed: then the caller tries again soon.
 ///
 /// # Errors
 /// If the application under development does not exist or is being removed, or the controller refuses a request.
 pub async fn apply<A: UserPort>(
-    scenario: &[FakeApplication],
+    fakes: &[FakeApplication],
     application: &str,
     session: &CommandSession<A>,
 ) -> Result<bool, CommandError> {
     let status = session.api.handle(GetStatus).await?;
     if status.applications.get(application).is_none_or(|found| found.life != Life::Alive) {
-        let text = format!("cannot apply the scenario: {application} does not exist, or is being removed");
+        let text =
+            format!("cannot apply the fake applications: {application} does not exist, or is being removed");
         return Err(CommandError::new(text).hint("it is deployed again at the next save"));
     }
-    let is_wanted = |name: &str| scenario.iter().any(|fake| fake.name == *name);
+    let is_wanted = |name: &str| fakes.iter().any(|fake| fake.name == *name);
     for (name, found) in &status.applications {
         // one that is not related yet was left behind by a command that was interrupted
         let mut related = found.relations.values().flatten().peekable();
@@ -43,7 +44,7 @@ pub async fn apply<A: UserPort>(
         }
     }
     let mut is_complete = true;
-    for fake in scenario {
+    for fake in fakes {
         is_complete &= match apply_one(fake, application, &status, session).await {
             // an earlier application or relation of this name is being removed
             Err(failure) if failure.api_code == Some(ErrorCode::NotAlive) => false,
@@ -69,16 +70,14 @@ async fn apply_one<A: UserPort>(
         Some(found) => {
             let text =
                 format!("cannot use {}: it is an application of charm {}", fake.name, found.charm_name);
-            return Err(
-                CommandError::new(text).hint("name the remote application of the scenario differently")
-            );
+            return Err(CommandError::new(text).hint("name the remote application of the file differently"));
         }
     }
     let endpoint = &fake.endpoint.name;
     let (left, right) = (format!("{application}:{endpoint}"), format!("{}:{endpoint}", fake.name));
     match session.api.handle(Integrate(Ends { a: left.clone(), b: right.clone() })).await {
         Err(error) if error.code == ErrorCode::AlreadyExists => {}
-        // the charm of an earlier scenario has another endpoint
+        // the charm of an earlier file has another endpoint
         Err(error) if error.code == ErrorCode::NotFound && found.is_some() => {
             remove(&fake.name, session).await?;
             return Ok(false);

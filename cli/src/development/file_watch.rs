@@ -182,7 +182,7 @@ mod tests {
     #[tokio::test]
     async fn a_file_that_is_replaced_is_noticed() {
         let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().canonicalize().expect("it was just created").join("scenario.yaml");
+        let file = folder.path().canonicalize().expect("it was just created").join("fakes.yaml");
         let watch = FileWatch::of_file(&file).expect("inotify is available");
         host::file::write_atomic_unsynced(&file, b"relations: []\n").expect("written");
         timeout(DEADLINE, watch.changed()).await.expect("the save is noticed");

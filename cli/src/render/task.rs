@@ -6,7 +6,6 @@ use crate::command_error::CommandError;
 use crate::render::yaml;
 use crate::terminal_escape;
 use crate::times::task_time;
-use api::error::{ApiError, ErrorCode};
 use api::text::{action as text, refusal};
 use api::{ActionDoc, ActionFailure};
 use serde_json::{Map, Value};
@@ -42,7 +41,8 @@ pub fn document(task: &ActionDoc) -> Value {
             task.log.iter().map(|line| Value::from(format!("{} {}", task_time(line.at_ms), line.text)));
         map.insert("log".into(), lines.collect());
     }
-    map.insert("timing".into(), timing(task).into());
+    let timing = timing(Some(task.enqueued_ms), task.started_ms, task.completed_ms);
+    map.insert("timing".into(), timing.into());
     map.into()
 }
 
@@ -75,13 +75,13 @@ pub fn results(action: &ActionDoc) -> BTreeMap<String, Value> {
     results
 }
 
-/// The times at which the task was enqueued, started and completed, as far as they are known.
-pub fn timing(task: &ActionDoc) -> Map<String, Value> {
-    let times = [
-        ("enqueued", Some(task.enqueued_ms)),
-        ("started", task.started_ms),
-        ("completed", task.completed_ms),
-    ];
+/// The times at which a task or an operation was enqueued, started and completed, as far as they are known.
+pub fn timing(
+    enqueued_ms: Option<i64>,
+    started_ms: Option<i64>,
+    completed_ms: Option<i64>,
+) -> Map<String, Value> {
+    let times = [("enqueued", enqueued_ms), ("started", started_ms), ("completed", completed_ms)];
     times.into_iter().filter_map(|(name, ms)| Some((name.to_owned(), task_time(ms?).into()))).collect()
 }
 
@@ -124,15 +124,6 @@ pub fn printed(task: &ActionDoc) -> String {
         plain += &format!("{}\n", terminal_escape::safe_line(&message));
     }
     plain
-}
-
-/// The error for an operation that does not exist: the controller names its task.
-pub fn unknown_operation(error: ApiError, id: u64) -> CommandError {
-    let message = match error.code {
-        ErrorCode::NotFound => format!("operation {id} not found"),
-        _ => error.message.clone(),
-    };
-    CommandError { message, ..error.into() }
 }
 
 /// The failure of a task's process, if it did not exit with 0. A process that was killed or stopped with its agent

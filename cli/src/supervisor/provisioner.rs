@@ -298,6 +298,7 @@ mod tests {
                 controller,
                 created_ms: 0,
                 has_machines: true,
+                development: false,
             }])
         };
         GetModelConfig: |_one, _| Ok(BTreeMap::new());

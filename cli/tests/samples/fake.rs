@@ -27,6 +27,10 @@ pub struct FakeController {
     pub units: Vec<String>,
     /// The completed action; `None`: actions never complete.
     pub task: Option<ActionDoc>,
+    /// The numbers of the tasks that never finish, although there is one that is finished.
+    pub unfinished: Vec<u64>,
+    /// The tasks that were enqueued.
+    pub enqueued: Mutex<Vec<ActionDoc>>,
     /// The actions that each charm declares.
     pub declared: BTreeMap<String, Action>,
     /// Whether the controller already has the archive.
@@ -274,26 +278,31 @@ impl FakeClient {
             "EnqueueAction" if self.model != "dev" => Err(not_found(EntityKind::Model, &self.model)),
             "EnqueueAction" => json(self.run(parsed(&body))?),
             "EnqueueExec" => {
-                let EnqueueExec { unit, commands } = parsed(&body);
+                let EnqueueExec { unit, commands, operation } = parsed(&body);
                 self.record(format!("exec {unit} {commands}"));
                 let name = unit.to_string();
                 if !self.units.contains(&name) {
                     return Err(not_found(EntityKind::Unit, &name));
                 }
-                json(enqueued(&name))
+                json(self.enqueue(&name, operation))
             }
             "EnqueueMachineExec" => {
-                let EnqueueMachineExec { machine, commands } = parsed(&body);
+                let EnqueueMachineExec { machine, commands, operation } = parsed(&body);
                 self.record(format!("exec machine {machine} {commands}"));
                 self.require_known(&machine)?;
-                json(enqueued("ledger/0"))
+                json(self.enqueue("ledger/0", operation))
             }
             "GetAction" => {
                 let GetAction { id } = parsed(&body);
                 self.require_known(&id.to_string())?;
-                json(match &self.task {
-                    Some(task) => task.clone(),
-                    None => ActionDoc { status: ActionStatus::Running, ..super::sample_task() },
+                let enqueued = self.enqueued.lock().expect("no holder panics");
+                let enqueued = enqueued.iter().find(|task| task.id == id).cloned();
+                let unit_name = enqueued.unwrap_or_else(super::sample_task).unit_name;
+                json(match self.task.as_ref().filter(|_| !self.unfinished.contains(&id)) {
+                    Some(task) => ActionDoc { id, unit_name, ..task.clone() },
+                    None => {
+                        ActionDoc { id, unit_name, status: ActionStatus::Running, ..super::sample_task() }
+                    }
                 })
             }
             "CancelAction" => {
@@ -308,7 +317,10 @@ impl FakeClient {
                 self.require_known(&application)?;
                 json(self.declared.clone())
             }
-            "ListActions" => json(self.task.iter().cloned().collect::<Vec<_>>()),
+            "ListActions" => {
+                let enqueued = self.enqueued.lock().expect("no holder panics");
+                json(if enqueued.is_empty() { self.task.iter().cloned().collect() } else { enqueued.clone() })
+            }
             "DryRunRemoval" => {
                 let DryRunRemoval { removed, .. } = parsed(&body);
                 self.record(format!("dry run {removed:?}"));
@@ -390,7 +402,17 @@ impl FakeClient {
             let text = format!("action {:?} of ledger (not found)", run.action);
             return Err(ApiError::new(ErrorCode::UnknownAction, text));
         }
-        Ok(enqueued(&name))
+        Ok(self.enqueue(&name, run.operation))
+    }
+
+    /// Enqueues a task: the first one has number 7.
+    fn enqueue(&self, unit: &str, operation: Option<u64>) -> Committed<ActionDoc> {
+        let mut enqueued = self.enqueued.lock().expect("no holder panics");
+        let (id, unit_name) = (7 + enqueued.len() as u64, unit.parse().expect("a unit"));
+        let (operation, status) = (operation.unwrap_or(id), ActionStatus::Pending);
+        let task = ActionDoc { id, operation, unit_name, status, ..super::sample_task() };
+        enqueued.push(task.clone());
+        Committed { answer: task, revision: 1 }
     }
 }
 
@@ -408,10 +430,4 @@ fn sample_charm() -> CharmDoc {
 
 fn not_found(kind: EntityKind, name: &str) -> ApiError {
     RefusalReason::NotFound { kind, name: name.to_owned() }.into()
-}
-
-fn enqueued(unit: &str) -> Committed<ActionDoc> {
-    let unit_name = unit.parse().expect("a unit");
-    let answer = ActionDoc { id: 7, unit_name, status: ActionStatus::Pending, ..super::sample_task() };
-    Committed { answer, revision: 1 }
 }

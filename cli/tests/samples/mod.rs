@@ -220,6 +220,7 @@ pub fn sample_config() -> ApplicationConfig {
 pub fn sample_task() -> ActionDoc {
     ActionDoc {
         id: 7,
+        operation: 7,
         unit: Uuid(70),
         unit_name: UnitName::new("ledger", 0),
         machine: None,
@@ -311,6 +312,7 @@ pub fn sample_model() -> ModelInfo {
         controller: Uuid(8),
         created_ms: NOW_MS,
         has_machines: true,
+        development: false,
     }
 }
 

@@ -1,9 +1,9 @@
-//! A session with the fake controller. It keeps the output of its commands, and stores their last writes in a
+//! A session with the fake controller. It keeps the output of its commands, and stores their notes in a
 //! temporary folder.
 
 use super::fake::{FakeClient, FakeController};
 use cli::data_dir::DataDir;
-use cli::last_write::LastWrites;
+use cli::model_notes::ModelNotes;
 use cli::output::Output;
 use cli::session::CommandSession;
 use std::io::{self, Write};
@@ -51,7 +51,7 @@ impl FakeSession {
             api: FakeClient::new(api, model),
             model: model.to_owned(),
             output: Output::new(None, stdout.clone(), stderr.clone()),
-            writes: LastWrites(folder.path().join("last-writes")),
+            notes: ModelNotes(folder.path().join("notes")),
             dir: DataDir::choose(Some(&folder.path().join("data"))).expect("a path"),
         };
         FakeSession { session, stdout, stderr, _folder: folder }

@@ -12,7 +12,7 @@ use api::{
 };
 use state::charm::Action;
 use state::documents::draft::{Draft, read, read_all};
-use state::documents::prelude::{ActionDoc, Kind};
+use state::documents::prelude::{ActionDoc, Kind, Model};
 use state::documents::refusal::Refusal;
 use state::lifecycle::{action, application, machine};
 use state::terms::position::Committed;
@@ -24,14 +24,29 @@ fn without_params(doc: ActionDoc) -> ActionDoc {
     ActionDoc { params: BTreeMap::new(), ..doc }
 }
 
+/// The task, as one of the operation if there is one.
+fn in_operation(
+    draft: &mut Draft<'_>,
+    model: Model,
+    task: ActionDoc,
+    operation: Option<u64>,
+) -> Result<ActionDoc, Refusal> {
+    match operation {
+        Some(operation) => action::add_to_operation(draft, model, task, operation),
+        None => Ok(task),
+    }
+}
+
 impl<S: Store, E: Environment> Handle<EnqueueAction> for Authorised<S, E> {
     async fn handle(&self, run: EnqueueAction) -> Result<Committed<ActionDoc>, ApiError> {
         let name = run.unit;
         let found = self.read(move |reader, model| Ok((model, find_unit(reader, model, &name)?)));
         let (model, (id, _)) = found.await?;
         let (now_ms, params) = (self.controller.environment.wall_ms(), run.params.into_iter().collect());
-        let transition =
-            move |draft: &mut Draft<'_>| action::enqueue(draft, model, id, &run.action, &params, now_ms);
+        let transition = move |draft: &mut Draft<'_>| {
+            let enqueued = action::enqueue(draft, model, id, &run.action, &params, now_ms)?;
+            in_operation(draft, model, enqueued, run.operation)
+        };
         Ok(self.controller.run(transition).await?.map(without_params))
     }
 }
@@ -42,8 +57,10 @@ impl<S: Store, E: Environment> Handle<EnqueueExec> for Authorised<S, E> {
         let found = self.read(move |reader, model| Ok((model, find_unit(reader, model, &name)?)));
         let (model, (id, _)) = found.await?;
         let now_ms = self.controller.environment.wall_ms();
-        let transition =
-            move |draft: &mut Draft<'_>| action::enqueue_exec(draft, model, id, &exec.commands, now_ms);
+        let transition = move |draft: &mut Draft<'_>| {
+            let enqueued = action::enqueue_exec(draft, model, id, &exec.commands, now_ms)?;
+            in_operation(draft, model, enqueued, exec.operation)
+        };
         Ok(self.controller.run(transition).await?.map(without_params))
     }
 }
@@ -53,7 +70,8 @@ impl<S: Store, E: Environment> Handle<EnqueueMachineExec> for Authorised<S, E> {
         let (model, now_ms) = (self.model().await?, self.controller.environment.wall_ms());
         let transition = move |draft: &mut Draft<'_>| {
             let on = machine::find(draft, model, &exec.machine)?;
-            action::enqueue_machine_exec(draft, model, on, &exec.commands, now_ms)
+            let enqueued = action::enqueue_machine_exec(draft, model, on, &exec.commands, now_ms)?;
+            in_operation(draft, model, enqueued, exec.operation)
         };
         Ok(self.controller.run(transition).await?.map(without_params))
     }

@@ -4,8 +4,7 @@
 //! the other units in batches (`units`). A failure in between leaves the units that were added so far.
 
 use crate::callers::Authorised;
-use crate::environment::{Environment, Uuids};
-use crate::handlers::changed;
+use crate::environment::Environment;
 use crate::store::Store;
 use api::error::ApiError;
 use api::{
@@ -23,12 +22,10 @@ use state::transitions::requested_removal::{self, RemovalOptions};
 impl<S: Store, E: Environment> Handle<Deploy> for Authorised<S, E> {
     async fn handle(&self, deploy: Deploy) -> Result<Committed<Deployed>, ApiError> {
         let model = self.model().await?;
-        let (now_ms, ids) = (self.controller.environment.wall_ms(), Uuids::new(&self.controller.environment));
-        let transition = move |draft: &mut Draft<'_>| {
-            let creation = Creation { now_ms, ids: &mut ids.generator() };
+        let transition = move |draft: &mut Draft<'_>, creation: Creation<'_>| {
             application::deploy(draft, model, &deploy, creation)
         };
-        let mut committed = self.controller.run(transition).await?;
+        let mut committed = self.create(transition).await?;
         let deployed = &mut committed.answer;
         let remaining = std::mem::take(&mut deployed.units_remaining);
         let more = self.add_units(model, deployed.application, remaining, None).await?;
@@ -41,13 +38,11 @@ impl<S: Store, E: Environment> Handle<Deploy> for Authorised<S, E> {
 impl<S: Store, E: Environment> Handle<Refresh> for Authorised<S, E> {
     async fn handle(&self, refresh: Refresh) -> Result<Committed<Refreshed>, ApiError> {
         let model = self.model().await?;
-        let (now_ms, ids) = (self.controller.environment.wall_ms(), Uuids::new(&self.controller.environment));
         let name = refresh.application.clone();
-        let transition = move |draft: &mut Draft<'_>| {
-            let creation = Creation { now_ms, ids: &mut ids.generator() };
+        let transition = move |draft: &mut Draft<'_>, creation: Creation<'_>| {
             application::refresh(draft, model, &refresh, creation)
         };
-        let Committed { answer: charm, revision } = self.controller.run(transition).await?;
+        let Committed { answer: charm, revision } = self.create(transition).await?;
         let kept = self.controller.read(move |reader| {
             let id = application::find(&mut { reader }, model, &name);
             id.map_or_else(|_| Vec::new(), |id| kept_revisions(reader, model, id))
@@ -64,37 +59,34 @@ impl<S: Store, E: Environment> Handle<GetConfig> for Authorised<S, E> {
 
 impl<S: Store, E: Environment> Handle<Configure> for Authorised<S, E> {
     async fn handle(&self, configure: Configure) -> Result<WriteResponse, ApiError> {
-        let model = self.model().await?;
         let Configure { application, change } = configure;
-        let transition = move |draft: &mut Draft<'_>| {
+        self.change(move |draft, model| {
             let id = application::find(draft, model, &application)?;
             application_settings::configure(draft, model, id, &change.set, &change.reset)
-        };
-        Ok(changed(self.controller.run(transition).await?.revision))
+        })
+        .await
     }
 }
 
 impl<S: Store, E: Environment> Handle<SetTrust> for Authorised<S, E> {
     async fn handle(&self, set: SetTrust) -> Result<WriteResponse, ApiError> {
-        let model = self.model().await?;
-        let transition = move |draft: &mut Draft<'_>| {
+        self.change(move |draft, model| {
             let id = application::find(draft, model, &set.application)?;
             application_settings::set_trust(draft, model, id, set.trusted);
             Ok(())
-        };
-        Ok(changed(self.controller.run(transition).await?.revision))
+        })
+        .await
     }
 }
 
 impl<S: Store, E: Environment> Handle<SetExposed> for Authorised<S, E> {
     async fn handle(&self, set: SetExposed) -> Result<WriteResponse, ApiError> {
-        let model = self.model().await?;
-        let transition = move |draft: &mut Draft<'_>| {
+        self.change(move |draft, model| {
             let id = application::find(draft, model, &set.application)?;
             application_settings::set_exposed(draft, model, id, set.exposed);
             Ok(())
-        };
-        Ok(changed(self.controller.run(transition).await?.revision))
+        })
+        .await
     }
 }
 

@@ -9,24 +9,16 @@ use api::error::ApiError;
 use api::request::{Message as _, Request as _, Route};
 use api::{ArchiveInfo, FindArchive, Handle, StoredResource, UploadArchive, UploadResource};
 use state::charm::Charm;
-use state::documents::draft::{Draft, read};
-use state::documents::prelude::GLOBAL;
+use state::documents::draft::Draft;
 use state::lifecycle::archive;
 use std::path::Path;
 
 impl<S: Store, E: Environment> Handle<FindArchive> for Authorised<S, E> {
     async fn handle(&self, find: FindArchive) -> Result<Option<ArchiveInfo>, ApiError> {
         let sha256 = find.sha256;
-        let controller = &self.controller;
-        let key = GLOBAL.archive(&sha256);
-        // The janitor must not remove an archive after the client has received the answer that it is stored. The lock
-        // prevents that until the grace period starts again. It is not held while the file is read, which may be large.
-        let shared = controller.archives.lock.read().await;
-        let Some(doc) = controller.read(move |reader| read(reader, &key)).await else { return Ok(None) };
-        controller.archives.record_needed(&sha256, controller.environment.monotonic_ms());
-        drop(shared);
+        let Some(doc) = resources::find_registered(&self.controller, &sha256).await else { return Ok(None) };
         let Some(charm) = doc.charm else { return Ok(None) };
-        let is_intact = controller.environment.has_stored_file(&sha256).await;
+        let is_intact = self.controller.environment.has_stored_file(&sha256).await;
         Ok(is_intact.then(|| ArchiveInfo { sha256, bytes: doc.bytes, charm: Charm::clone(&charm) }))
     }
 }

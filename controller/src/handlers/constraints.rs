@@ -2,11 +2,10 @@
 
 use crate::callers::Authorised;
 use crate::environment::Environment;
-use crate::handlers::changed;
 use crate::store::Store;
 use api::error::ApiError;
 use api::{ConstraintsInfo, GetConstraints, Handle, SetConstraints, WriteResponse};
-use state::documents::draft::{Draft, read};
+use state::documents::draft::read;
 use state::lifecycle::constraints;
 
 impl<S: Store, E: Environment> Handle<GetConstraints> for Authorised<S, E> {
@@ -21,10 +20,9 @@ impl<S: Store, E: Environment> Handle<GetConstraints> for Authorised<S, E> {
 
 impl<S: Store, E: Environment> Handle<SetConstraints> for Authorised<S, E> {
     async fn handle(&self, set: SetConstraints) -> Result<WriteResponse, ApiError> {
-        let model = self.model().await?;
-        let transition = move |draft: &mut Draft<'_>| {
+        self.change(move |draft, model| {
             constraints::set(draft, model, set.application.as_deref(), &set.constraints)
-        };
-        Ok(changed(self.controller.run(transition).await?.revision))
+        })
+        .await
     }
 }

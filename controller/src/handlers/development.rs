@@ -1,25 +1,23 @@
 //! Handlers of models in which charms are developed: what fake applications publish, and the clock of the model.
 
 use crate::callers::Authorised;
-use crate::environment::{Environment, Uuids};
+use crate::environment::Environment;
 use crate::handlers::changed;
 use crate::store::Store;
 use api::error::ApiError;
 use api::{AdvanceClock, AdvancedClock, Handle, SetFakeSettings, WriteResponse};
 use state::documents::draft::Draft;
 use state::lifecycle::creation::Creation;
-use state::lifecycle::{fake, model};
+use state::lifecycle::{fake_application, model};
 use state::terms::position::Committed;
 
 impl<S: Store, E: Environment> Handle<SetFakeSettings> for Authorised<S, E> {
     async fn handle(&self, set: SetFakeSettings) -> Result<WriteResponse, ApiError> {
         let model = self.model().await?;
-        let (now_ms, ids) = (self.controller.environment.wall_ms(), Uuids::new(&self.controller.environment));
-        let transition = move |draft: &mut Draft<'_>| {
-            let creation = Creation { now_ms, ids: &mut ids.generator() };
-            fake::set_settings(draft, model, &set, creation)
+        let transition = move |draft: &mut Draft<'_>, creation: Creation<'_>| {
+            fake_application::set_settings(draft, model, &set, creation)
         };
-        Ok(changed(self.controller.run(transition).await?.revision))
+        Ok(changed(self.create(transition).await?.revision))
     }
 }
 

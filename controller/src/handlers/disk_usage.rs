@@ -16,7 +16,6 @@ use state::documents::prelude::{
 };
 use state::terms::names::{UnitName, Uuid};
 use state::terms::owner::Owner;
-use state::transitions::assigned_units;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -35,15 +34,11 @@ impl<S: Store, E: Environment> Handle<GetDiskUsage> for Authorised<S, E> {
 
 impl<S: Store, E: Environment> Handle<ReportDiskUsage> for Authorised<S, E> {
     async fn handle(&self, report: ReportDiskUsage) -> Result<(), ApiError> {
-        let ReportDiskUsage { mut units, quarantined_bytes } = report;
-        let (model, machine) = self.machine()?;
+        let ReportDiskUsage { units, quarantined_bytes } = report;
+        let (_, machine) = self.machine()?;
         self.controller.presence.set_quarantined_bytes(machine, quarantined_bytes);
-        let own = self.controller.read(move |reader| {
-            let assigned = assigned_units::ids(reader, model, machine).into_iter();
-            assigned.filter_map(|unit| units.remove_entry(&unit)).collect::<Vec<_>>()
-        });
         let reported_ms = self.controller.environment.monotonic_ms();
-        for (unit, usage) in own.await {
+        for (unit, usage) in self.reports_of_own_units(units).await? {
             self.controller.presence.set_disk_usage(unit, MeasuredDisk { usage, reported_ms });
         }
         Ok(())

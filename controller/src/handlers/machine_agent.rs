@@ -38,6 +38,20 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         self.controller.presence.record_request(machine, self.controller.environment.monotonic_ms());
         Ok((model, machine))
     }
+
+    /// Returns what the calling machine reports about its own units. They are looked up in the report, because an agent
+    /// may report any number of units.
+    pub(super) async fn reports_of_own_units<T: Send + 'static>(
+        &self,
+        mut reports: BTreeMap<Uuid, T>,
+    ) -> Result<Vec<(Uuid, T)>, ApiError> {
+        let (model, machine) = self.machine()?;
+        let own = self.controller.read(move |reader| {
+            let assigned = assigned_units::ids(reader, model, machine).into_iter();
+            assigned.filter_map(|unit| reports.remove_entry(&unit)).collect()
+        });
+        Ok(own.await)
+    }
 }
 
 impl<S: Store, E: Environment> Handle<GetUnitExistence> for Authorised<S, E> {
@@ -93,15 +107,9 @@ impl<S: Store, E: Environment> Handle<ReportPresence> for Authorised<S, E> {
 }
 
 impl<S: Store, E: Environment> Handle<ReportUnitHealth> for Authorised<S, E> {
-    async fn handle(&self, ReportUnitHealth { mut units }: ReportUnitHealth) -> Result<(), ApiError> {
-        let (model, machine) = self.machine()?;
-        // The units of the machine are looked up in the report, because an agent may report any number of units.
-        let own = self.controller.read(move |reader| {
-            let assigned = assigned_units::ids(reader, model, machine).into_iter();
-            assigned.filter_map(|unit| units.remove_entry(&unit)).collect::<Vec<_>>()
-        });
+    async fn handle(&self, ReportUnitHealth { units }: ReportUnitHealth) -> Result<(), ApiError> {
         let now_ms = self.controller.environment.monotonic_ms();
-        for (unit, health) in own.await {
+        for (unit, health) in self.reports_of_own_units(units).await? {
             self.controller.presence.set_health(unit, Some(health.bounded()), now_ms);
         }
         Ok(())
@@ -175,7 +183,7 @@ impl<S: Store, E: Environment> Handle<Enrol> for Authorised<S, E> {
             address,
             base,
         };
-        self.controller.run(move |draft| instance::enrol(draft, model, machine, &enrolment)).await?;
+        self.controller.run(move |draft| instance::enrol(draft, model, machine, &enrolment, now_ms)).await?;
         self.controller.presence.record_request(machine, self.controller.environment.monotonic_ms());
         Ok(())
     }

@@ -2,7 +2,6 @@
 
 use crate::callers::Authorised;
 use crate::environment::{self, Environment};
-use crate::handlers::changed;
 use crate::store::Store;
 use crate::tokens;
 use api::error::ApiError;
@@ -55,12 +54,12 @@ impl<S: Store, E: Environment> Handle<RemoveMachine> for Authorised<S, E> {
 
 impl<S: Store, E: Environment> Handle<RetryProvisioning> for Authorised<S, E> {
     async fn handle(&self, retry: RetryProvisioning) -> Result<WriteResponse, ApiError> {
-        let (model, name) = (self.model().await?, retry.machine);
-        let transition = move |draft: &mut Draft<'_>| {
+        let name = retry.machine;
+        self.change(move |draft, model| {
             let id = machine::find(draft, model, &name)?;
             instance::retry_now(draft, model, id)
-        };
-        Ok(changed(self.controller.run(transition).await?.revision))
+        })
+        .await
     }
 }
 

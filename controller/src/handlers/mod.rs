@@ -30,15 +30,17 @@ mod user_secrets;
 mod why;
 
 use crate::callers::Authorised;
-use crate::environment::Environment;
+use crate::environment::{Environment, Uuids};
 use crate::lookup::find_model;
 use crate::store::Store;
 use crate::store::unavailable::damage_error;
 use api::WriteResponse;
 use api::error::ApiError;
-use state::documents::draft::Reader;
+use state::documents::draft::{Draft, Reader};
 use state::documents::prelude::Model;
 use state::documents::refusal::Refusal;
+use state::lifecycle::creation::Creation;
+use state::terms::position::Committed;
 
 fn changed(revision: u64) -> WriteResponse {
     WriteResponse { revision, warnings: Vec::new() }
@@ -76,6 +78,28 @@ impl<S: Store, E: Environment> Authorised<S, E> {
             }
             (Err(_), damaged) => Err(damage_error(&damaged)),
         }
+    }
+
+    /// Runs a transition in the model that the request refers to.
+    async fn change<F>(&self, transition: F) -> Result<WriteResponse, ApiError>
+    where
+        F: Fn(&mut Draft<'_>, Model) -> Result<(), Refusal> + Send + Sync + 'static,
+    {
+        let model = self.model().await?;
+        let committed = self.controller.run(move |draft: &mut Draft<'_>| transition(draft, model)).await?;
+        Ok(changed(committed.revision))
+    }
+
+    /// Runs a transition that creates entities. Each retry of the transition receives the same uuids.
+    async fn create<T, F>(&self, transition: F) -> Result<Committed<T>, ApiError>
+    where
+        T: Send + 'static,
+        F: Fn(&mut Draft<'_>, Creation<'_>) -> Result<T, Refusal> + Send + Sync + 'static,
+    {
+        let (now_ms, ids) = (self.controller.environment.wall_ms(), Uuids::new(&self.controller.environment));
+        let transition =
+            move |draft: &mut Draft<'_>| transition(draft, Creation { now_ms, ids: &mut ids.generator() });
+        self.controller.run(transition).await
     }
 
     /// Returns the model that the request refers to. An error if it does not exist.

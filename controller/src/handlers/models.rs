@@ -22,7 +22,7 @@ use state::terms::status::ModelState;
 use state::transitions::destruction;
 use std::collections::BTreeMap;
 
-/// A model, as if it had no machines.
+/// A model, as if it had no machines and were not for development.
 fn info(doc: &ModelDoc, model: Model, life: Life, state: ModelState, controller: Uuid) -> ModelInfo {
     ModelInfo {
         uuid: model.0,
@@ -32,6 +32,7 @@ fn info(doc: &ModelDoc, model: Model, life: Life, state: ModelState, controller:
         controller,
         created_ms: doc.created_ms,
         has_machines: false,
+        development: false,
     }
 }
 
@@ -40,15 +41,17 @@ impl<S: Store, E: Environment> Handle<ListModels> for Authorised<S, E> {
         let controller = self.controller.id;
         let all = self.controller.read(move |reader| {
             let names = read_all::<Uuid>(reader, &GLOBAL.prefix(Kind::ModelName));
-            let model = |(_, id): (String, Uuid)| {
+            let shown = |(_, id): (String, Uuid)| {
                 let model = Model(id);
                 let doc = read(reader, &model.model())?;
                 let life = effective_life::model_life(&mut { reader }, model);
                 let has_machines = !reader.scan(&model.prefix(Kind::Machine), "", 1).is_empty();
                 let state = model_state(reader, model, &doc).current;
-                Some(ModelInfo { has_machines, ..info(&doc, model, life, state, controller) })
+                let development = model::is_for_development(&mut { reader }, model);
+                let info = info(&doc, model, life, state, controller);
+                Some(ModelInfo { has_machines, development, ..info })
             };
-            names.into_iter().filter_map(model).collect()
+            names.into_iter().filter_map(shown).collect()
         });
         Ok(all.await)
     }
@@ -61,7 +64,9 @@ impl<S: Store, E: Environment> Handle<CreateModel> for Authorised<S, E> {
         let controller = self.controller.id;
         let transition = move |draft: &mut Draft<'_>| {
             let doc = model::create_configured(draft, id, &create.name, &create.config, now_ms)?;
-            Ok(info(&doc, Model(id), Life::Alive, ModelState::Available, controller))
+            let development = model::is_for_development(draft, Model(id));
+            let info = info(&doc, Model(id), Life::Alive, ModelState::Available, controller);
+            Ok(ModelInfo { development, ..info })
         };
         Ok(self.controller.run(transition).await?.answer)
     }

@@ -4,7 +4,6 @@
 
 use crate::callers::Authorised;
 use crate::environment::{self, Environment};
-use crate::handlers::changed;
 use crate::lookup::find_relation;
 use crate::store::Store;
 use api::error::ApiError;
@@ -62,20 +61,16 @@ impl<S: Store, E: Environment> Handle<RemoveRelation> for Authorised<S, E> {
 
 impl<S: Store, E: Environment> Handle<SuspendRelation> for Authorised<S, E> {
     async fn handle(&self, suspend: SuspendRelation) -> Result<WriteResponse, ApiError> {
-        let model = self.model().await?;
         let SuspendRelation { relation, message } = suspend;
         let id = self.relation(relation).await?;
         let now_ms = self.controller.environment.wall_ms();
-        let transition = move |draft: &mut Draft<'_>| relation::suspend(draft, model, id, &message, now_ms);
-        Ok(changed(self.controller.run(transition).await?.revision))
+        self.change(move |draft, model| relation::suspend(draft, model, id, &message, now_ms)).await
     }
 }
 
 impl<S: Store, E: Environment> Handle<ResumeRelation> for Authorised<S, E> {
     async fn handle(&self, resume: ResumeRelation) -> Result<WriteResponse, ApiError> {
-        let model = self.model().await?;
         let id = self.relation(resume.relation).await?;
-        let transition = move |draft: &mut Draft<'_>| relation::resume(draft, model, id);
-        Ok(changed(self.controller.run(transition).await?.revision))
+        self.change(move |draft, model| relation::resume(draft, model, id)).await
     }
 }

@@ -11,7 +11,7 @@ use api::{
     UploadResource, WriteResponse,
 };
 use state::documents::draft::{Draft, read};
-use state::documents::prelude::GLOBAL;
+use state::documents::prelude::{ArchiveDoc, GLOBAL};
 use state::documents::refusal::Refusal;
 use state::lifecycle::{application, archive};
 use state::terms::refusal::EntityKind;
@@ -20,14 +20,8 @@ use state::transitions::attach_resources;
 impl<S: Store, E: Environment> Handle<FindResource> for Authorised<S, E> {
     async fn handle(&self, find: FindResource) -> Result<Option<StoredResource>, ApiError> {
         let FindResource { sha256 } = find;
-        let controller = &self.controller;
-        let key = GLOBAL.archive(&sha256);
-        // see `FindArchive`
-        let shared = controller.archives.lock.read().await;
-        let Some(doc) = controller.read(move |reader| read(reader, &key)).await else { return Ok(None) };
-        controller.archives.record_needed(&sha256, controller.environment.monotonic_ms());
-        drop(shared);
-        let is_intact = controller.environment.has_stored_file(&sha256).await;
+        let Some(doc) = find_registered(&self.controller, &sha256).await else { return Ok(None) };
+        let is_intact = self.controller.environment.has_stored_file(&sha256).await;
         Ok(is_intact.then_some(StoredResource { sha256, bytes: doc.bytes }))
     }
 }
@@ -39,6 +33,21 @@ impl<S: Store, E: Environment> Handle<UploadResource> for Authorised<S, E> {
         let sha256 = self.controller.environment.store_resource(upload.0).await?;
         register(&self.controller, StoredResource { sha256, bytes }).await
     }
+}
+
+/// Finds the document of an archive or of the file of a resource, and starts its grace period again.
+///
+/// The janitor must not remove an archive after the client has received the answer that it is stored. The lock prevents
+/// that until the grace period starts again. It is not held while the file is read, which may be large.
+pub(super) async fn find_registered<S: Store, E: Environment>(
+    controller: &Controller<S, E>,
+    sha256: &str,
+) -> Option<ArchiveDoc> {
+    let key = GLOBAL.archive(sha256);
+    let _shared = controller.archives.lock.read().await;
+    let doc = controller.read(move |reader| read(reader, &key)).await?;
+    controller.archives.record_needed(sha256, controller.environment.monotonic_ms());
+    Some(doc)
 }
 
 /// Registers a file that was stored. The caller has held the lock since before it was stored.

@@ -2,7 +2,6 @@
 
 use crate::callers::Authorised;
 use crate::environment::Environment;
-use crate::handlers::changed;
 use crate::store::Store;
 use api::error::ApiError;
 use api::{AddSshKeys, Handle, ListSshKeys, RemoveSshKeys, SshKeyInfo, WriteResponse, WriteWarning};
@@ -37,8 +36,6 @@ impl<S: Store, E: Environment> Handle<AddSshKeys> for Authorised<S, E> {
 
 impl<S: Store, E: Environment> Handle<RemoveSshKeys> for Authorised<S, E> {
     async fn handle(&self, remove: RemoveSshKeys) -> Result<WriteResponse, ApiError> {
-        let model = self.model().await?;
-        let transition = move |draft: &mut Draft<'_>| ssh_keys::remove(draft, model, &remove.keys);
-        Ok(changed(self.controller.run(transition).await?.revision))
+        self.change(move |draft, model| ssh_keys::remove(draft, model, &remove.keys)).await
     }
 }

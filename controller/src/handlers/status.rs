@@ -10,9 +10,11 @@ use api::error::ApiError;
 use api::{GetStatus, GetStatusLog, Handle, Status, StatusLog};
 use state::documents::draft::read;
 use state::documents::refusal::Refusal;
-use state::lifecycle::application;
+use state::lifecycle::{application, machine};
+use state::status::model::status_log;
 use state::terms::position::Position;
 use state::terms::refusal::EntityKind;
+use state::transitions::machine_status_log;
 
 /// The most damaged documents that a status names: some 10 KB.
 const DAMAGED_MAX: usize = 100;
@@ -47,11 +49,22 @@ impl<S: Store, E: Environment> Handle<GetStatus> for Authorised<S, E> {
 impl<S: Store, E: Environment> Handle<GetStatusLog> for Authorised<S, E> {
     async fn handle(&self, get: GetStatusLog) -> Result<StatusLog, ApiError> {
         let changes = self.read(move |reader, model| {
-            let id = match &get {
-                GetStatusLog::Unit(unit) => find_unit(reader, model, unit)?.0,
-                GetStatusLog::Application(name) => application::find(&mut { reader }, model, name)?,
-            };
-            Ok(read(reader, &model.status_log(id)).unwrap_or_default().changes)
+            let log = |id| read(reader, &model.status_log(id)).unwrap_or_default().changes;
+            match &get {
+                GetStatusLog::Unit(unit) => Ok(log(find_unit(reader, model, unit)?.0)),
+                GetStatusLog::Application(name) => Ok(log(application::find(&mut { reader }, model, name)?)),
+                GetStatusLog::Machine(name) => {
+                    let id = machine::find(&mut { reader }, model, name)?;
+                    let doc = read(reader, &model.machine(id));
+                    let doc = doc.ok_or_else(|| Refusal::not_found(EntityKind::Machine, name))?;
+                    Ok(machine_status_log::read(&mut { reader }, model, id, &doc).changes)
+                }
+                GetStatusLog::Model => {
+                    let doc = read(reader, &model.model());
+                    let doc = doc.ok_or_else(|| Refusal::not_found(EntityKind::Model, model.0))?;
+                    Ok(status_log(reader, model, &doc))
+                }
+            }
         });
         Ok(StatusLog { changes: changes.await? })
     }

@@ -1,8 +1,7 @@
 //! Handlers of the requests of users about storage.
 
 use crate::callers::Authorised;
-use crate::environment::{Environment, Uuids};
-use crate::handlers::changed;
+use crate::environment::Environment;
 use crate::store::Store;
 use api::error::ApiError;
 use api::{
@@ -20,42 +19,36 @@ use std::collections::BTreeMap;
 impl<S: Store, E: Environment> Handle<AddStorage> for Authorised<S, E> {
     async fn handle(&self, add: AddStorage) -> Result<Committed<Vec<StorageId>>, ApiError> {
         let model = self.model().await?;
-        let (now_ms, ids) = (self.controller.environment.wall_ms(), Uuids::new(&self.controller.environment));
-        let transition = move |draft: &mut Draft<'_>| {
+        let transition = move |draft: &mut Draft<'_>, creation: Creation<'_>| {
             let unit = unit::find(draft, model, &add.unit)?;
-            let creation = Creation { now_ms, ids: &mut ids.generator() };
             storage::add(draft, model, unit, &add.name, &add.directive, creation)
         };
-        self.controller.run(transition).await
+        self.create(transition).await
     }
 }
 
 impl<S: Store, E: Environment> Handle<AttachStorage> for Authorised<S, E> {
     async fn handle(&self, attach: AttachStorage) -> Result<WriteResponse, ApiError> {
-        let model = self.model().await?;
-        let transition = move |draft: &mut Draft<'_>| {
+        self.change(move |draft, model| {
             let unit = unit::find(draft, model, &attach.unit)?;
             storage::attach(draft, model, unit, &attach.storage)
-        };
-        Ok(changed(self.controller.run(transition).await?.revision))
+        })
+        .await
     }
 }
 
 impl<S: Store, E: Environment> Handle<DetachStorage> for Authorised<S, E> {
     async fn handle(&self, detach: DetachStorage) -> Result<WriteResponse, ApiError> {
-        let (model, now_ms) = (self.model().await?, self.controller.environment.wall_ms());
-        let transition = move |draft: &mut Draft<'_>| storage::detach(draft, model, &detach.storage, now_ms);
-        Ok(changed(self.controller.run(transition).await?.revision))
+        let now_ms = self.controller.environment.wall_ms();
+        self.change(move |draft, model| storage::detach(draft, model, &detach.storage, now_ms)).await
     }
 }
 
 impl<S: Store, E: Environment> Handle<RemoveStorage> for Authorised<S, E> {
     async fn handle(&self, remove: RemoveStorage) -> Result<WriteResponse, ApiError> {
-        let (model, now_ms) = (self.model().await?, self.controller.environment.wall_ms());
-        let transition = move |draft: &mut Draft<'_>| {
-            storage::destroy(draft, model, &remove.storage, remove.force, now_ms)
-        };
-        Ok(changed(self.controller.run(transition).await?.revision))
+        let now_ms = self.controller.environment.wall_ms();
+        self.change(move |draft, model| storage::destroy(draft, model, &remove.storage, remove.force, now_ms))
+            .await
     }
 }
 

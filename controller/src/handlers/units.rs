@@ -5,7 +5,7 @@
 //! repeated adds further units.
 
 use crate::callers::Authorised;
-use crate::environment::{Environment, Uuids};
+use crate::environment::Environment;
 use crate::lookup::find_unit;
 use crate::status;
 use crate::store::Store;
@@ -62,13 +62,11 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         count: u32,
         to: Option<String>,
     ) -> Result<Committed<Vec<UnitName>>, ApiError> {
-        let (now_ms, ids) = (self.controller.environment.wall_ms(), Uuids::new(&self.controller.environment));
-        let transition = move |draft: &mut Draft<'_>| {
-            let creation = Creation { now_ms, ids: &mut ids.generator() };
+        let transition = move |draft: &mut Draft<'_>, creation: Creation<'_>| {
             let added = unit::add_batch(draft, model, application, count, to.as_deref(), creation)?;
             Ok(added.into_iter().map(|(_, name)| name).collect())
         };
-        self.controller.run(transition).await
+        self.create(transition).await
     }
 }
 
@@ -80,14 +78,12 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         application: Uuid,
         add: AddUnits,
     ) -> Result<Committed<Vec<UnitName>>, ApiError> {
-        let (now_ms, ids) = (self.controller.environment.wall_ms(), Uuids::new(&self.controller.environment));
-        let transition = move |draft: &mut Draft<'_>| {
-            let creation = Creation { now_ms, ids: &mut ids.generator() };
+        let transition = move |draft: &mut Draft<'_>, creation: Creation<'_>| {
             let placement = Placement { to: add.to.as_deref(), attach: &add.attach_storage };
             let added = unit::add_with_storage(draft, model, application, add.units, placement, creation)?;
             Ok(vec![added.1])
         };
-        self.controller.run(transition).await
+        self.create(transition).await
     }
 }
 

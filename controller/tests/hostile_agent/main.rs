@@ -133,6 +133,7 @@ async fn others_are_harmed(world: &World, controller: &Running) -> Result<(), St
             unit: unit.parse().expect("a unit"),
             action: "backup".to_owned(),
             params: BTreeMap::new(),
+            operation: None,
         };
         let id = admin.handle(run).await.map_err(failed("run"))?.answer.id;
         if !expected.contains(&id) {

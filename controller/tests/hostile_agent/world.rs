@@ -166,6 +166,7 @@ impl World {
                 unit: unit.parse().expect("a unit"),
                 action: "backup".to_owned(),
                 params: BTreeMap::new(),
+                operation: None,
             };
             admin.handle(run).await.expect("it is enqueued");
         }

@@ -16,6 +16,7 @@ async fn completed_actions_beyond_the_limit_are_deleted_oldest_first() {
         unit: "web/0".parse().expect("a unit"),
         action: "backup".to_owned(),
         params: BTreeMap::new(),
+        operation: None,
     };
     let beyond = 3;
     for n in 0..(ACTIONS_MAX + beyond) as u64 {

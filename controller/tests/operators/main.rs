@@ -4,6 +4,7 @@ mod actions;
 mod causes;
 mod charms;
 mod machines;
+mod models;
 mod secrets;
 #[path = "../support/mod.rs"]
 mod support;

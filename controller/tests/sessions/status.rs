@@ -159,6 +159,7 @@ async fn an_action_is_running_once_its_unit_reports_it() {
         unit: "web/0".parse().expect("a unit"),
         action: action.into(),
         params: Default::default(),
+        operation: None,
     };
     let unknown = fixture.admin.handle(run("restore")).await.expect_err("there is no such action");
     assert_eq!(unknown.code, ErrorCode::UnknownAction);

@@ -69,6 +69,7 @@ async fn an_operation_is_pending_since_the_commit_of_its_cause() {
         unit: "web/0".parse().expect("a unit"),
         action: "backup".to_owned(),
         params: BTreeMap::new(),
+        operation: None,
     };
     fixture.admin.handle(asked).await.expect("it is enqueued");
     let asked_ms = now();
@@ -156,6 +157,7 @@ async fn why_names_the_hook_lock_holder_and_waiters_unless_hooks_run_in_parallel
         unit: unit.parse().expect("a unit"),
         action: "backup".into(),
         params: BTreeMap::new(),
+        operation: None,
     };
     let id = fixture.admin.handle(backup("web/0")).await.expect("it is enqueued").answer.id;
     let next = fixture.admin.handle(backup("web/1")).await.expect("it is enqueued").answer.id;

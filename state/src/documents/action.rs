@@ -20,6 +20,8 @@ use std::collections::BTreeMap;
 pub struct ActionDoc {
     /// The number of the task, unique in the model.
     pub id: u64,
+    /// The number of its operation: that of the first task of the operation.
+    pub operation: u64,
     /// The unit that runs it.
     pub unit: Uuid,
     /// The name of the unit, which outlives the unit itself.

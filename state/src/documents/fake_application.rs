@@ -1,4 +1,4 @@
-//! Which units and machines belong to fake applications, and therefore have no agents (`lifecycle::fake`).
+//! Which units and machines belong to fake applications, and therefore have no agents (`lifecycle::fake_application`).
 
 use crate::documents::document_reads::Documents;
 use crate::documents::prelude::{Model, UnitDoc, last_id};

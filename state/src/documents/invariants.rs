@@ -413,7 +413,8 @@ impl Check<'_> {
             self.require(exists, || format!("I22: {key} belongs to no existing entity"));
         }
         for (key, id) in self.keys(Kind::StatusLog) {
-            let exists = self.exists(Kind::Unit, id) || self.exists(Kind::Application, id);
+            let exists =
+                [Kind::Unit, Kind::Application, Kind::Machine].iter().any(|kind| self.exists(*kind, id));
             self.require(exists, || format!("I22: {key} belongs to no existing entity"));
         }
         for Entry { id: application, doc: grant, .. } in self.all::<LeaderDoc>(Kind::Leader) {

@@ -3,15 +3,15 @@
 use crate::documents::draft::Key;
 use crate::documents::key::{Kind, Model};
 use crate::terms::names::Uuid;
-use crate::terms::status::{AgentStatus, WorkloadStatus};
+use crate::terms::status::{AgentStatus, InstanceStatus, MachineAgentStatus, ModelState, WorkloadStatus};
 use crate::terms::status_message::StatusMessage;
 use crate::terms::unit_documents::StatusDoc;
 use serde::{Deserialize, Serialize};
 
 /// The most changes of one subject that the status log of an entity has: as many as `show-status-log` prints by default.
 pub const STATUS_CHANGES_MAX: usize = 20;
-/// The most bytes of the message of a change in JSON, so that the status log of a unit, with two subjects, has at most 2 * 20 * (512 +
-/// 200) bytes, 28 KiB.
+/// The most bytes of the message of a change in JSON, so that the status log of a unit or a machine, with two subjects, has
+/// at most 2 * 20 * (512 + 200) bytes, 28 KiB.
 pub const STATUS_CHANGE_MESSAGE_BYTES_MAX: usize = 512;
 
 /// What had a status, and which.
@@ -25,6 +25,12 @@ pub enum SubjectStatus {
     Agent(AgentStatus),
     /// An application, whose leader has set the status.
     Application(WorkloadStatus),
+    /// The agent of a machine.
+    MachineAgent(MachineAgentStatus),
+    /// The instance of a machine.
+    Instance(InstanceStatus),
+    /// A model.
+    Model(ModelState),
 }
 
 /// One status that an entity has had.
@@ -39,7 +45,7 @@ pub struct StatusChange {
     pub message: StatusMessage,
 }
 
-/// The last statuses of a unit or an application, oldest first: at most [`STATUS_CHANGES_MAX`] of each subject.
+/// The last statuses of a unit, an application or a machine, oldest first: at most [`STATUS_CHANGES_MAX`] of each subject.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StatusLogDoc {
     /// The changes.
@@ -88,6 +94,7 @@ fn cut(message: StatusMessage) -> StatusMessage {
     };
     match message {
         StatusMessage::OfCharm(text) => StatusMessage::OfCharm(start(&text)),
+        StatusMessage::OfProvider(text) => StatusMessage::OfProvider(start(&text)),
         other => {
             let bytes = serde_json::to_vec(&other).map_or(usize::MAX, |bytes| bytes.len());
             if bytes <= STATUS_CHANGE_MESSAGE_BYTES_MAX { other } else { StatusMessage::Empty }
@@ -108,7 +115,7 @@ impl Model {
     pub fn application_status(&self, id: Uuid) -> Key<StatusDoc> {
         self.key(Kind::ApplicationStatus, &[id])
     }
-    /// The statuses that a unit or an application has had.
+    /// The statuses that a unit, an application or a machine has had.
     pub fn status_log(&self, id: Uuid) -> Key<StatusLogDoc> {
         self.key(Kind::StatusLog, &[id])
     }

@@ -167,6 +167,7 @@ fn put_enqueued(
     let id = sequence::take(draft, model, SEQUENCE) + 1;
     let doc = ActionDoc {
         id,
+        operation: id,
         unit,
         unit_name,
         machine,
@@ -183,6 +184,24 @@ fn put_enqueued(
     };
     put_unfinished(draft, model, &doc);
     Ok(doc)
+}
+
+/// Makes an action that was just enqueued a task of an operation, and returns it. An operation is what a user has
+/// requested of several units or machines at once; its number is that of its first task.
+///
+/// # Errors
+/// If the first task of the operation is not stored.
+pub fn add_to_operation(
+    draft: &mut Draft,
+    model: Model,
+    action: ActionDoc,
+    operation: u64,
+) -> Result<ActionDoc, Refusal> {
+    let first = draft.get(&model.action(operation)).filter(|first| first.operation == operation);
+    first.ok_or_else(|| Refusal::not_found(EntityKind::Operation, operation))?;
+    let action = ActionDoc { operation, ..action };
+    draft.put(&model.action(action.id), &action);
+    Ok(action)
 }
 
 /// Stores an action that has not finished, and its status in the index of its unit.

@@ -261,6 +261,7 @@ fn remove_documents(draft: &mut Draft, model: Model, id: Uuid, name: String) {
     draft.remove(&model.machine_life(id));
     draft.remove(&model.machine_instance(id));
     draft.remove(&model.machine_provisioning_error(id));
+    draft.remove(&model.status_log(id));
     draft.remove(&model.machine_name(&name));
     let storage = draft.get(&model.machine_storage(id)).unwrap_or_default();
     for id in storage.keys() {

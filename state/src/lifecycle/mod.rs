@@ -12,7 +12,7 @@ pub mod archive;
 pub mod cleanup;
 pub mod constraints;
 pub mod creation;
-pub mod fake;
+pub mod fake_application;
 pub mod leadership;
 pub mod machine;
 pub mod model;

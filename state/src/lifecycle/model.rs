@@ -241,14 +241,19 @@ fn interval_ms(text: &str) -> Option<u64> {
     (ms > 0 || ns == 0.0).then_some(ms)
 }
 
-/// Refuses unless charms are developed in the model: the setting `development`.
+/// Whether charms are developed in the model: the setting `development`.
+pub fn is_for_development(documents: &mut impl Documents, model: Model) -> bool {
+    let config = documents.document(&model.model_config()).unwrap_or_default();
+    effective(&config, DEVELOPMENT).and_then(Value::as_bool) == Some(true)
+}
+
+/// Refuses unless charms are developed in the model.
 ///
 /// # Errors
 /// If they are not, or the model does not exist.
 pub(crate) fn require_development(draft: &mut Draft, model: Model) -> Result<(), Refusal> {
     let doc = draft.get(&model.model()).ok_or_else(|| Refusal::not_found(EntityKind::Model, model.0))?;
-    let config = draft.get(&model.model_config()).unwrap_or_default();
-    match effective(&config, DEVELOPMENT).and_then(Value::as_bool) == Some(true) {
+    match is_for_development(draft, model) {
         true => Ok(()),
         false => Err(ModelRefusal::NotForDevelopment { name: doc.name }.into()),
     }

@@ -15,5 +15,6 @@ pub mod model_config;
 pub mod presence;
 pub mod relation;
 pub mod secret;
+pub mod settled;
 pub mod storage;
 pub mod unit;

@@ -1,10 +1,22 @@
-//! The status of a model itself.
+//! The status of a model itself, and those that it has had.
 
 use crate::documents::draft::{Reader, read};
-use crate::documents::prelude::{Model, ModelDoc};
+use crate::documents::prelude::{Model, ModelDoc, StatusChange, SubjectStatus};
 use crate::terms::status::ModelState;
 use crate::terms::status_info::StatusInfo;
 use crate::terms::status_message::StatusMessage;
+
+/// The statuses that a model with this document has had: each has only one, until it is destroyed.
+pub fn status_log(reader: &dyn Reader, model: Model, doc: &ModelDoc) -> Vec<StatusChange> {
+    let change = |state, since_ms| StatusChange {
+        since_ms,
+        status: SubjectStatus::Model(state),
+        message: StatusMessage::Empty,
+    };
+    let destroying = read(reader, &model.model_destruction())
+        .map(|destruction| change(ModelState::Destroying, destruction.since_ms));
+    [change(ModelState::Available, doc.created_ms)].into_iter().chain(destroying).collect()
+}
 
 /// The status of a model with this document.
 pub fn model_state(reader: &dyn Reader, model: Model, doc: &ModelDoc) -> StatusInfo<ModelState> {

@@ -64,6 +64,8 @@ string_enum! {
         MachineOrRelation = "machine-or-relation",
         /// A task: an action that was enqueued.
         Task = "task",
+        /// An operation: the tasks that one command has enqueued.
+        Operation = "operation",
         /// An instance of storage.
         Storage = "storage",
         /// An ssh key.

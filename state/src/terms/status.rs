@@ -138,6 +138,21 @@ string_enum! {
 }
 
 impl ActionStatus {
+    /// The status of an operation whose tasks have these statuses, as in Juju: it runs while a task does, and has failed if
+    /// one has. None without a task.
+    pub fn of_operation(tasks: impl IntoIterator<Item = ActionStatus>) -> Option<ActionStatus> {
+        let order = |status: &ActionStatus| match status {
+            ActionStatus::Running => 0,
+            ActionStatus::Aborting => 1,
+            ActionStatus::Pending => 2,
+            ActionStatus::Failed => 3,
+            ActionStatus::Aborted => 4,
+            ActionStatus::Cancelled => 5,
+            ActionStatus::Completed => 6,
+        };
+        tasks.into_iter().min_by_key(order)
+    }
+
     /// Whether no further progress of the action is expected.
     pub fn is_final(self) -> bool {
         match self {
@@ -146,6 +161,25 @@ impl ActionStatus {
             | ActionStatus::Failed
             | ActionStatus::Cancelled
             | ActionStatus::Aborted => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ActionStatus::{self, Cancelled, Completed, Failed, Pending, Running};
+
+    #[test]
+    fn an_operation_runs_while_a_task_does_and_fails_if_one_has_failed() {
+        for (tasks, expected) in [
+            (&[Completed, Completed][..], Some(Completed)),
+            (&[Failed, Running], Some(Running)),
+            (&[Failed, Pending], Some(Pending)),
+            (&[Completed, Failed, Cancelled], Some(Failed)),
+            (&[Completed, Cancelled], Some(Cancelled)),
+            (&[], None),
+        ] {
+            assert_eq!(ActionStatus::of_operation(tasks.iter().copied()), expected, "{tasks:?}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Models in which charms are developed: fake applications, and the clock that can be advanced.
 
 use crate::documents::prelude::SecretDoc;
-use crate::lifecycle::fake::{self, SetFakeSettings};
+use crate::lifecycle::fake_application::{self, SetFakeSettings};
 use crate::lifecycle::{machine, model};
 use crate::terms::secret::{RotatePolicy, SecretId, SecretOwnerKind};
 use crate::tests::*;
@@ -44,18 +44,19 @@ fn set_settings(
         unit: unit.map(|unit| unit.parse().expect("a unit name")),
         settings: settings.map(bag),
     };
-    world.run(|draft, ids| fake::set_settings(draft, MODEL, &request, Creation { now_ms: 7, ids }))
+    world
+        .run(|draft, ids| fake_application::set_settings(draft, MODEL, &request, Creation { now_ms: 7, ids }))
 }
 
 /// What the janitor does, until nothing is left to do.
 fn end_fake_units(world: &mut World) {
     loop {
-        let ended = fake::ended(world.reader(), MODEL);
+        let ended = fake_application::pending_teardowns(world.reader(), MODEL);
         if ended.is_empty() {
             return;
         }
         for end in ended {
-            world.run(|draft, _| fake::end(draft, MODEL, end, 9)).expect("it ends");
+            world.run(|draft, _| fake_application::tear_down(draft, MODEL, end, 9)).expect("it ends");
         }
     }
 }
@@ -169,7 +170,9 @@ fn a_fake_unit_enters_no_relation_of_container_scope() {
     let unit = Some("web/0".parse().expect("a unit name"));
     let request =
         SetFakeSettings { application: "web".to_owned(), left, right, unit, settings: Some(Bag::new()) };
-    let set = world.run(|draft, ids| fake::set_settings(draft, MODEL, &request, Creation { now_ms: 7, ids }));
+    let set = world.run(|draft, ids| {
+        fake_application::set_settings(draft, MODEL, &request, Creation { now_ms: 7, ids })
+    });
     let reason = reason(ApplicationRefusal::FakeInContainer { application: "web".to_owned() });
     assert_eq!(refused(set), reason);
     let logging: UnitName = "logging/0".parse().expect("a unit name");

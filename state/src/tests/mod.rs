@@ -14,6 +14,7 @@ mod force;
 #[path = "../../../tests/support/src/hook_context.rs"]
 pub mod hook_context;
 mod lifecycle;
+mod operations;
 mod races;
 mod random;
 mod refusals;

@@ -32,15 +32,7 @@ fn seen(before: &[RelationEvent], event: RelationEvent) -> HookRelation {
     let view = view::full_view(world.reader(), MODEL, web.unit).expect("the unit exists");
     let view = Snapshot::from_full(view.delta).expect("a full view is complete");
     let operation = web.relation_hook(number, event);
-    let run = Run {
-        number: web.local.run + 1,
-        operation,
-        attempt: 1,
-        reason: StartReason::Requested,
-        position: None,
-        leader_generation: None,
-        episode: None,
-    };
+    let run = Run::new(web.local.run + 1, operation, StartReason::Requested);
     let input = ContextInput {
         declared: &charms::web(),
         id_suffix: "0",

@@ -334,15 +334,7 @@ fn a_hook_reads_the_text_of_a_status_message_that_no_charm_has_set() {
     let web = Agent::attach(&mut world, "web/0");
     let view = view::full_view(world.reader(), MODEL, web.unit).expect("there is a view");
     let view = Snapshot::from_full(view.delta).expect("a full view is complete");
-    let run = Run {
-        number: 1,
-        operation: Operation::Hook(Hook::Install),
-        attempt: 1,
-        reason: StartReason::CharmInstalled,
-        position: None,
-        leader_generation: None,
-        episode: None,
-    };
+    let run = Run::new(1, Operation::Hook(Hook::Install), StartReason::CharmInstalled);
     let message_text = |message: &StatusMessage| format!("the text of {message:?}");
     let input = ContextInput {
         declared: &super::web(),

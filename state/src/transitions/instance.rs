@@ -17,6 +17,7 @@ use crate::terms::names::Uuid;
 use crate::terms::provider_kind::ProviderKind;
 use crate::terms::refusal::EntityKind;
 use crate::terms::refusal::instance::InstanceRefusal;
+use crate::transitions::machine_status_log;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
@@ -81,6 +82,7 @@ pub fn record(
         }
         ProvisioningReport::Started { instance_id, address, base } => {
             record_started(draft, model, id, instance_id, address)?;
+            machine_status_log::note_started(draft, model, id, now_ms);
             record_base(draft, model, id, base.clone().filter(Base::is_printable));
             Ok(RecordedReport::Done(id))
         }
@@ -168,7 +170,8 @@ pub fn record_failure(
     let before = draft.get(&model.machine_provisioning_error(id));
     let (failures, since_ms) =
         before.map_or((1, now_ms), |error| (error.failures.saturating_add(1), error.since_ms));
-    let message = message.chars().take(MESSAGE_MAX).collect();
+    let message: String = message.chars().take(MESSAGE_MAX).collect();
+    machine_status_log::note_failed(draft, model, id, &message, now_ms);
     let retry_ms = now_ms + retry_after_ms(failures);
     let error = ProvisioningErrorDoc { message, failures, since_ms, last_ms: now_ms, retry_ms };
     draft.put(&model.machine_provisioning_error(id), &error);
@@ -262,7 +265,13 @@ pub struct Enrolment {
 ///
 /// # Errors
 /// If the address is none, the enrolment token was revoked or used, or the machine is not Alive.
-pub fn enrol(draft: &mut Draft, model: Model, id: Uuid, enrolment: &Enrolment) -> Result<(), Refusal> {
+pub fn enrol(
+    draft: &mut Draft,
+    model: Model,
+    id: Uuid,
+    enrolment: &Enrolment,
+    now_ms: i64,
+) -> Result<(), Refusal> {
     let Enrolment { enrolment_token, token, address, base } = enrolment;
     if address.parse::<IpAddr>().is_err() {
         return Err(InstanceRefusal::InvalidAddress { address: address.clone() }.into());
@@ -285,6 +294,7 @@ pub fn enrol(draft: &mut Draft, model: Model, id: Uuid, enrolment: &Enrolment) -
     draft.put(&model.machine_instance(id), &instance);
     doc.address = address.clone();
     draft.put(&model.machine(id), &doc);
+    machine_status_log::note_started(draft, model, id, now_ms);
     Ok(())
 }
 

@@ -16,6 +16,7 @@ pub mod instance;
 pub mod leader_claim;
 pub mod leader_settings;
 pub mod log_retention;
+pub mod machine_status_log;
 pub mod record_commit;
 pub mod requested_removal;
 pub mod retention_scan;

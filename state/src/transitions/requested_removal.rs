@@ -7,7 +7,7 @@
 use crate::documents::draft::{Draft, Reader, read};
 use crate::documents::prelude::Model;
 use crate::documents::refusal::Refusal;
-use crate::lifecycle::{fake, machine, model, storage};
+use crate::lifecycle::{fake_application, machine, model, storage};
 use crate::terms::force::Force;
 use crate::terms::names::Uuid;
 use crate::transitions::force;
@@ -87,5 +87,5 @@ pub fn needs_janitor(reader: &dyn Reader, model: Model, force: Force) -> bool {
     let config = read(reader, &model.model_config()).unwrap_or_default();
     force == Force::AtOnce
         || model::teardown_budget_ms(&config).is_some()
-        || !fake::ended(reader, model).is_empty()
+        || !fake_application::pending_teardowns(reader, model).is_empty()
 }

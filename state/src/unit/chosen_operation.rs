@@ -27,15 +27,7 @@ impl ChosenOperation {
     }
 
     pub(super) fn act(self, local: &Local, view: &Snapshot, now: &Now) -> Act {
-        let run = Run {
-            number: 0,
-            operation: self.operation,
-            attempt: 1,
-            reason: self.reason,
-            position: None,
-            leader_generation: None,
-            episode: None,
-        };
+        let run = Run::new(0, self.operation, self.reason);
         start(local, Some(view), now, run)
     }
 }

@@ -73,6 +73,13 @@ pub struct Run {
     pub episode: Option<Episode>,
 }
 
+impl Run {
+    /// The first attempt at an operation, without a view, by a unit that neither leads nor is in error.
+    pub fn new(number: u64, operation: Operation, reason: StartReason) -> Run {
+        Run { number, operation, attempt: 1, reason, position: None, leader_generation: None, episode: None }
+    }
+}
+
 /// A failure with its retries. It lasts until a retry succeeds or an operator ends it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

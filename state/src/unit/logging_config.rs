@@ -21,12 +21,13 @@ const LEVEL_DEFAULT: Level = Level::Info;
 pub struct LoggingConfig(BTreeMap<String, Level>);
 
 impl LoggingConfig {
-    /// Parses the setting. A text that is only a level is that of the root, and `UNSPECIFIED` leaves a logger to the shorter ones. None
-    /// if the text is in another form.
+    /// Parses the setting as Juju does (loggo): entries are separated by semicolons, colons or, here, the ends of lines, with
+    /// spaces around names and levels, in any case. A text that is only a level is that of the root, `UNSPECIFIED` leaves a
+    /// logger to the shorter ones, and the last entry of a logger counts. None if the text is in another form.
     pub fn parse(text: &str) -> Option<LoggingConfig> {
         let mut levels = BTreeMap::new();
         let entries: Vec<&str> =
-            text.split([';', '\n']).map(str::trim).filter(|entry| !entry.is_empty()).collect();
+            text.split([';', ':', '\n']).map(str::trim).filter(|entry| !entry.is_empty()).collect();
         for entry in &entries {
             let only = (entries.len() == 1).then_some((ROOT, *entry));
             let (logger, level) = entry.split_once('=').or(only)?;
@@ -87,6 +88,10 @@ mod tests {
         assert_eq!(level("<root>=WARNING;unit=DEBUG"), Level::Debug);
         assert_eq!(level("<root>=WARNING; unit=UNSPECIFIED"), Level::Warning);
         assert_eq!(level("unit=debug\nunit.web/0=ERROR"), Level::Error);
+        assert_eq!(level(" <root> = warn : unit = Debug ;"), Level::Debug);
+        assert_eq!(level("unit=ERROR;unit=TRACE"), Level::Trace);
+        assert_eq!(level("<root>=CRITICAL"), Level::Critical);
+        assert_eq!(level("#charmhub=TRACE;nosuch.module=ERROR"), Level::Info, "no such loggers");
         assert_eq!(level("unit.web/0.juju-log=TRACE;unit.web/0=ERROR"), Level::Trace);
         assert_eq!(
             level("unit.web=ERROR;juju.worker=TRACE;uni=TRACE"),

@@ -279,8 +279,7 @@ mod tests {
         let mut local = Local::new(Uuid(2), UnitName::new("web", 0));
         local.run = 6;
         let operation = Operation::Hook(Hook::UpdateStatus);
-        let (reason, position, leader_generation, episode) = (StartReason::IntervalPassed, None, None, None);
-        let run = Run { number: 7, operation, attempt: 1, reason, position, leader_generation, episode };
+        let run = Run::new(7, operation, StartReason::IntervalPassed);
         local.apply(&Event::Started(run.clone()));
         let now = Now {
             boot: "boot".into(),
@@ -339,16 +338,8 @@ mod tests {
         let now = Now { boot: "boot".to_owned(), since_boot_ms: 1, wall_ms: 5, ..Now::hypothetical() };
         let what = ReportContent::UnitStatus { status: WorkloadStatus::Blocked, message: String::new() };
         let reports = vec![RunReport { number: 1, at_ms: 5, what }];
-        let started = |number, attempt| Run {
-            number,
-            operation: Operation::Hook(Hook::Install),
-            attempt,
-            reason: StartReason::CharmInstalled,
-            position: None,
-            leader_generation: None,
-            episode: None,
-        };
-        let run = started(1, 1);
+        let started = |number| Run::new(number, Operation::Hook(Hook::Install), StartReason::CharmInstalled);
+        let run = started(1);
         local.apply(&Event::Started(run.clone()));
         let writes = Writes { reboot: Some(Reboot::Now), ..Writes::default() };
         let pending_reports = PendingReports::default();
@@ -361,7 +352,7 @@ mod tests {
         assert_eq!(local.status, Some((WorkloadStatus::Blocked, String::new())), "later hooks read it");
 
         let now = Now { boot: "the next".to_owned(), ..now };
-        local.apply(&Event::Started(started(2, 1)));
+        local.apply(&Event::Started(started(2)));
         let record = local.record(Operation::Hook(Hook::Install), Outcome::Ok, 5);
         local.apply(&Event::Finished(record));
         let send = |local: &Local| next(local, None, &now).send;
@@ -383,15 +374,7 @@ mod tests {
                 text: (*text).to_owned(),
             },
         };
-        let run = Run {
-            number: 1,
-            operation,
-            attempt: 1,
-            reason: StartReason::CharmInstalled,
-            position: None,
-            leader_generation: None,
-            episode: None,
-        };
+        let run = Run::new(1, operation, StartReason::CharmInstalled);
         let reports = stderr.iter().map(line).collect();
         let result = HookResult { reports, ..HookResult::without_writes(exit) };
         let ended =

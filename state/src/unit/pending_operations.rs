@@ -250,15 +250,7 @@ fn start_requested(
     operation: Operation,
     episode: Option<&Episode>,
 ) -> Act {
-    let run = Run {
-        number: 0,
-        operation,
-        attempt: 1,
-        reason: StartReason::Requested,
-        position: None,
-        leader_generation: None,
-        episode: episode.cloned(),
-    };
+    let run = Run { episode: episode.cloned(), ..Run::new(0, operation, StartReason::Requested) };
     start(local, Some(view), now, run)
 }
 

@@ -76,16 +76,7 @@ pub(super) fn interrupted(local: &Local, view: Option<&Snapshot>, now: &Now, run
 /// Decides what a unit in error does next: a retry, an action, a forced upgrade, or waiting.
 pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, episode: &Episode) -> Act {
     let run = |operation: Operation, reason: StartReason, episode: Option<Episode>| {
-        let run = Run {
-            number: 0,
-            operation,
-            attempt: 1,
-            reason,
-            position: None,
-            leader_generation: None,
-            episode,
-        };
-        start(local, view, now, run)
+        start(local, view, now, Run { episode, ..Run::new(0, operation, reason) })
     };
     let refreshed = || refresh(&episode.operation, local, view, now);
     let again = |reason, open: Option<Episode>| {
@@ -370,9 +361,7 @@ mod tests {
     fn an_orphaned_hook_is_reattached_once_the_leader_is_known() {
         let mut local = Local::new(Uuid(2), UnitName::new("web", 0));
         let operation = Operation::Hook(Hook::UpdateStatus);
-        let (reason, position, leader_generation, episode) =
-            (StartReason::IntervalPassed, None, Some(1), None);
-        let run = Run { number: 1, operation, attempt: 1, reason, position, leader_generation, episode };
+        let run = Run { leader_generation: Some(1), ..Run::new(1, operation, StartReason::IntervalPassed) };
         local.apply(&Event::Started(run.clone()));
         let now = Now {
             boot: "boot".into(),

@@ -24,7 +24,7 @@ use state::unit::snapshot::Snapshot;
 use std::collections::BTreeSet;
 use std::fs;
 use tempfile::TempDir;
-use tests::crash_scenarios;
+use tests::folder_operations;
 
 const CONFIG: &str = "agent.yaml";
 /// Every event that a document of `journal.yaml` may contain.
@@ -101,7 +101,7 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
 
 pub fn make() -> Samples {
     let ((dir, folder), mut maker) = (folder(), Maker::default());
-    crash_scenarios::begin(dir.path());
+    folder_operations::begin(dir.path());
     write_runs(&folder);
     let view = Maker::default().values::<Snapshot>().remove(0);
     wait(ViewCache::default().store(&folder, &view));

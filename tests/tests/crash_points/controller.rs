@@ -1,5 +1,5 @@
-//! The controller crashes at its first start or during the scenario, again at the next start, and once more later. Its
-//! supervisor restarts it each time; the scenario repeats the commands that received no response.
+//! The controller crashes at its first start or during a trial, again at the next start, and once more later. Its
+//! supervisor restarts it each time; the trial repeats the commands that received no response.
 
 use super::*;
 use tests::scene::scene_with_restarting_controller;
@@ -27,8 +27,8 @@ const SAMPLE: [(&str, usize); 10] = [
 const LATER: [(&str, usize); 6] =
     [("send", 150), ("fdatasync", 20), ("log", 120), ("send", 50), ("mark", 9), ("fdatasync", 33)];
 
-/// Runs one scenario on a Pintle of its own. Returns which of the controller's crash points were reached.
-fn run_scenario(n: usize, first: &CrashPoint) -> [bool; 3] {
+/// Runs one trial on a Pintle of its own. Returns which of the controller's crash points were reached.
+fn run_trial(n: usize, first: &CrashPoint) -> [bool; 3] {
     let at = |calls: &[(&'static str, usize)], side: usize| {
         let (call, number) = calls[n % calls.len()];
         CrashPoint { call, number, side: SIDES[side % 2] }
@@ -48,7 +48,7 @@ fn run_scenario(n: usize, first: &CrashPoint) -> [bool; 3] {
 #[test]
 fn the_controller_may_crash_at_any_call_and_again_while_it_starts() {
     if every_point() {
-        return run_every_point(&CALLS, |n, point| run_scenario(n, point)[0]);
+        return run_every_point(&CALLS, |n, point| run_trial(n, point)[0]);
     }
     let sides = SIDES.into_iter().cycle();
     let points: Vec<CrashPoint> = SAMPLE
@@ -56,6 +56,6 @@ fn the_controller_may_crash_at_any_call_and_again_while_it_starts() {
         .zip(sides)
         .map(|((call, number), side)| CrashPoint { call, number, side })
         .collect();
-    let missed = run_all(&points, |n, point| run_scenario(n, point) == [true; 3]);
+    let missed = run_all(&points, |n, point| run_trial(n, point) == [true; 3]);
     assert!(missed.is_empty(), "not reached: {missed:?}");
 }

@@ -1,7 +1,7 @@
 //! Crash tests of the real programs: SIGKILL of a unit's agent, of its hooks' shims, of a machine's agent, or of the
 //! controller at a chosen write, sync, rename or send, before or after the call, and again while it recovers.
 //!
-//! A preloaded library (`crashes.c`) kills the program, and lets strace kill a shim. A scenario then checks that the
+//! A preloaded library (`crashes.c`) kills the program, and lets strace kill a shim. A trial then checks that the
 //! hooks ran in order and that each took effect once. The tests run a sample of the crash points; with
 //! `PINTLE_CRASH_POINTS=all` they run every one.
 
@@ -14,11 +14,11 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tests::scene::{Scene, scene_with};
-use tests::tally_scenario::{STARTED, counted, deploy, logged, ran, relate_change_and_remove, results};
+use tests::tally::{STARTED, counted, deploy, logged, ran, relate_change_and_remove, results};
 
-/// The number of scenarios that run at the same time: their waits overlap, so that two cores stay busy.
+/// The number of trials that run at the same time: their waits overlap, so that two cores stay busy.
 const AT_ONCE: usize = 4;
-/// More calls of one kind than one scenario makes. A search for the last call that reaches this number is wrong.
+/// More calls of one kind than one trial makes. A search for the last call that reaches this number is wrong.
 const CALLS_MAX: usize = 4_000;
 /// The sampled calls: the first ones are at the start of an agent and its attach, the later ones in hooks and the
 /// removal.
@@ -66,8 +66,8 @@ fn crashing_scene() -> (Scene, PathBuf) {
     (scene_with(dir, &environment), crashes)
 }
 
-/// Runs one scenario in which an agent crashes twice. Returns false if it made no such call, so that it did not crash.
-fn run_scenario(scene: &Scene, crashes: &Path, n: usize, first: &CrashPoint) -> bool {
+/// Runs one trial in which an agent crashes twice. Returns false if it made no such call, so that it did not crash.
+fn run_trial(scene: &Scene, crashes: &Path, n: usize, first: &CrashPoint) -> bool {
     let number = n / CALLS.len() % RECOVERY_CALLS + 1;
     let second = CrashPoint { call: CALLS[n % CALLS.len()], number, side: SIDES[n % 2] };
     let (db, web) = (format!("db{n}"), format!("web{n}"));
@@ -90,7 +90,7 @@ fn schedule_crashes(crashes: &Path, tag: &str, all: &[CrashPoint]) {
     }
 }
 
-/// Runs a scenario for each of these crash points, [`AT_ONCE`] at a time. Returns the points that were not reached, for
+/// Runs a trial for each of these crash points, [`AT_ONCE`] at a time. Returns the points that were not reached, for
 /// which `run` returns false.
 fn run_all(points: &[CrashPoint], run: impl Fn(usize, &CrashPoint) -> bool + Sync) -> Vec<CrashPoint> {
     let (next, missed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
@@ -115,7 +115,7 @@ fn every_point() -> bool {
     std::env::var("PINTLE_CRASH_POINTS").is_ok_and(|points| points == "all")
 }
 
-/// Runs the scenario with a crash at every call of these kinds.
+/// Runs a trial with a crash at every call of these kinds.
 fn run_every_point(calls: &[&'static str], run: impl Fn(usize, &CrashPoint) -> bool + Sync) {
     let mut runs = 0;
     for (call, side) in calls.iter().flat_map(|call| SIDES.map(|side| (*call, side))) {
@@ -138,7 +138,7 @@ fn run_every_point(calls: &[&'static str], run: impl Fn(usize, &CrashPoint) -> b
 #[test]
 fn an_agent_may_crash_at_any_call_and_again_while_it_recovers() {
     let (scene, crashes) = crashing_scene();
-    let run = |n: usize, point: &CrashPoint| run_scenario(&scene, &crashes, n, point);
+    let run = |n: usize, point: &CrashPoint| run_trial(&scene, &crashes, n, point);
     if every_point() {
         return run_every_point(&CALLS, run);
     }
@@ -206,7 +206,7 @@ fn a_machines_agent_may_crash_at_any_call_and_its_unit_is_deployed_once() {
     ];
     let all = at.map(|(call, number, side)| CrashPoint { call, number, side });
     schedule_crashes(&crashes, "machine", &all);
-    // each scenario has two machines; each start of a machine agent takes the next crash
+    // each trial has two machines; each start of a machine agent takes the next crash
     std::thread::scope(|threads| {
         for n in 0..AT_ONCE {
             let scene = &scene;

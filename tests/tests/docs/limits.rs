@@ -202,7 +202,7 @@ const ROWS: &[(&str, &[Constant])] = &[
     ("a workload status", &[]),
     // Disk use
     (
-        "the statuses that a unit or an application has had",
+        "the statuses that a unit, an application or a machine has had",
         &[
             ("state/src/documents/status.rs", "STATUS_CHANGES_MAX", Count),
             ("state/src/documents/status.rs", "STATUS_CHANGE_MESSAGE_BYTES_MAX", Bytes),

@@ -6,7 +6,7 @@ use std::io::{Cursor, Write};
 use std::path::Path;
 use tests::host::Host;
 use tests::scene::{Scene, scene, text};
-use tests::tally_scenario::tally;
+use tests::tally::tally;
 use zip::write::SimpleFileOptions;
 
 const METADATA: &str = "name: odd\nsummary: s\ndescription: d\n";

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::Command;
 use tests::host::{Host, is_running};
 use tests::scene::{Scene, scene, text};
-use tests::tally_scenario::{STARTED, deploy, ran, results, until_ran};
+use tests::tally::{STARTED, deploy, ran, results, until_ran};
 
 /// Runs a test again in a mount namespace where it is root; inside of it, runs `test`.
 pub fn with_mounts(name: &str, test: impl FnOnce()) {

@@ -11,7 +11,7 @@ use state::terms::status_message::StatusMessage;
 use std::fs;
 use tests::host::Host;
 use tests::scene::{Scene, scene, text};
-use tests::tally_scenario::{STARTED, deploy, ran, results, tally, until_ran};
+use tests::tally::{STARTED, deploy, ran, results, tally, until_ran};
 
 fn config_changed() -> Activity {
     Activity::hook(HookName::ConfigChanged)

@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tests::host::Host;
 use tests::scene::{Scene, scene};
-use tests::tally_scenario::{STARTED, deploy, results, until_ran};
+use tests::tally::{STARTED, deploy, results, until_ran};
 
 fn folder(host: &Host, unit: &str) -> PathBuf {
     host.unit_folder(unit).expect("it is deployed")

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tests::host::sample;
 use tests::scene::{Scene, scene, text};
-use tests::tally_scenario::{STARTED, counted, deploy, logged, results, until_ran};
+use tests::tally::{STARTED, counted, deploy, logged, results, until_ran};
 
 /// The time limit of a silent watch, and 8 s for the hooks that follow, which take a second. Whoever waits on two silent
 /// connections in turn takes longer: the limit, less the time between two heartbeats, and the limit again.

@@ -4,7 +4,7 @@
 use crate::proxy::{Proxy, connect_agents_to};
 use tests::host::sample;
 use tests::scene::{scene, text};
-use tests::tally_scenario::{deploy, ran, relate_change_and_remove};
+use tests::tally::{deploy, ran, relate_change_and_remove};
 
 #[test]
 fn two_units_run_the_same_hooks_when_each_response_is_lost_once_and_each_request_is_duplicated() {

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tests::host::{Host, is_root, is_running, programs, sample, skip};
 use tests::scene::{Scene, hooks, scene, scene_with, text};
-use tests::tally_scenario::{STARTED, deploy, ran, until_ran};
+use tests::tally::{STARTED, deploy, ran, until_ran};
 
 /// Deploys one unit of tally that is idle. Returns its folder.
 fn idle() -> (Scene, PathBuf) {

@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use tests::host::Host;
 use tests::scene::{Scene, scene, text};
-use tests::tally_scenario::{STARTED, counted, deploy, logged, ran, results, tally, until_ran};
+use tests::tally::{STARTED, counted, deploy, logged, ran, results, tally, until_ran};
 
 /// Deploys one unit of tally. Its config-changed and its action run as long as the returned file exists.
 fn held() -> (Scene, PathBuf) {

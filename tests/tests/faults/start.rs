@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use tests::host::{Host, is_running};
 use tests::scene::{scene, text};
-use tests::tally_scenario::{STARTED, deploy, results, until_ran};
+use tests::tally::{STARTED, deploy, results, until_ran};
 
 /// Much less than the minute that `up` waits for a controller that may still start.
 const SOON: Duration = Duration::from_secs(20);

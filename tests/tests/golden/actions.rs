@@ -33,6 +33,7 @@ fn each_failure_of_an_action_renders_as_in_the_golden_file() {
         let stderr = Some(StreamOutput::Text("printed\n".to_owned()));
         let action = ActionDoc {
             id: 3,
+            operation: 3,
             unit: Uuid(1),
             machine: None,
             unit_name: UnitName::new("web", 0),

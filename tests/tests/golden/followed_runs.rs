@@ -3,6 +3,7 @@
 use agent::follow_runs::{RunEvent, text};
 use agent::hook_session::ShownCall;
 use state::terms::names::UnitName;
+use state::terms::operation::{Hook, Operation};
 use state::terms::start_reason::StartReason;
 use state::unit::outcome::RunExit;
 use std::time::Duration;
@@ -14,7 +15,7 @@ fn the_lines_about_a_run_have_their_text() {
         RunEvent::Call(ShownCall { command: command.to_owned(), answer: answer.to_owned(), code })
     };
     let ended = |exit| RunEvent::Ended {
-        operation: "hook install".to_owned(),
+        operation: Operation::Hook(Hook::Install),
         exit,
         duration: Duration::from_millis(1234),
         folder: "/data/hooks/000002".into(),
@@ -22,7 +23,7 @@ fn the_lines_about_a_run_have_their_text() {
     let events = [
         RunEvent::Started {
             run: 2,
-            operation: "hook install".to_owned(),
+            operation: Operation::Hook(Hook::Install),
             reason: StartReason::CharmInstalled,
         },
         call("config-get port", "8080", 0),

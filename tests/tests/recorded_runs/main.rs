@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tests::host::{Host, programs, sample};
 use tests::scene::{Scene, scene, text};
-use tests::tally_scenario::{STARTED, deploy, until_ran};
+use tests::tally::{STARTED, deploy, until_ran};
 
 /// The newest run of a unit whose operation begins so.
 fn newest(host: &Host, unit: &str, operation: &str) -> String {

@@ -164,6 +164,7 @@ mod tests {
             controller: Uuid(9),
             created_ms: 0,
             has_machines: true,
+            development: false,
         };
         let text = String::new;
         let (controller, server_name, ca, user) = (text(), text(), text(), text());

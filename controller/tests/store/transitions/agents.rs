@@ -105,6 +105,11 @@ pub(super) async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
     }
     let exec = move |draft: &mut Draft<'_>| action::enqueue_exec(draft, MODEL, unit, "true", 1).map(drop);
     fixture.call("action::enqueue_exec", exec).await;
+    let join = move |draft: &mut Draft<'_>| {
+        let enqueued = action::enqueue_exec(draft, MODEL, unit, "true", 1)?;
+        action::add_to_operation(draft, MODEL, enqueued, 1).map(drop)
+    };
+    fixture.call("action::add_to_operation", join).await;
     let exec =
         move |draft: &mut Draft<'_>| action::enqueue_machine_exec(draft, MODEL, machine, "true", 1).map(drop);
     fixture.call("action::enqueue_machine_exec", exec).await;

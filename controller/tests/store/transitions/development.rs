@@ -1,7 +1,7 @@
 //! The transitions of a model in which charms are developed: a fake application, and the clock.
 
 use super::*;
-use state::lifecycle::fake::{self, SetFakeSettings};
+use state::lifecycle::fake_application::{self, SetFakeSettings};
 use state::terms::settings::Bag;
 
 /// Deploys a fake application, lets its unit enter a relation, and removes both.
@@ -37,8 +37,13 @@ pub(super) async fn develop<S: Store>(fixture: &mut Fixture<'_, S>) {
             settings: Some(Bag::from([("host".to_owned(), "10.0.0.1".to_owned())])),
         };
         fixture
-            .call("fake::set_settings", move |draft| {
-                fake::set_settings(draft, MODEL, &settings, Creation { now_ms: 2, ids: &mut ids() })
+            .call("fake_application::set_settings", move |draft| {
+                fake_application::set_settings(
+                    draft,
+                    MODEL,
+                    &settings,
+                    Creation { now_ms: 2, ids: &mut ids() },
+                )
             })
             .await;
     }
@@ -47,10 +52,14 @@ pub(super) async fn develop<S: Store>(fixture: &mut Fixture<'_, S>) {
     fixture
         .call("application::destroy", move |draft| application::destroy(draft, MODEL, far).map(drop))
         .await;
-    let ended = fixture.store.read(|reader| fake::ended(reader, MODEL)).await;
+    let ended = fixture.store.read(|reader| fake_application::pending_teardowns(reader, MODEL)).await;
     assert_eq!(ended.len(), 2, "it leaves the relation, and is removed");
     for end in ended {
-        fixture.call("fake::end", move |draft| fake::end(draft, MODEL, end, 3)).await;
+        fixture
+            .call("fake_application::tear_down", move |draft| {
+                fake_application::tear_down(draft, MODEL, end, 3)
+            })
+            .await;
     }
     fixture.call("machine::set_dead", move |draft| machine::set_dead(draft, MODEL, on)).await;
     fixture.call("machine::remove", move |draft| machine::remove(draft, MODEL, on)).await;

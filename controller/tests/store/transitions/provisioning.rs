@@ -69,7 +69,7 @@ pub(super) async fn provision<S: Store>(fixture: &mut Fixture<'_, S>) {
                 address: "10.0.0.3".to_owned(),
                 base: None,
             };
-            instance::enrol(draft, MODEL, manual, &enrolment)
+            instance::enrol(draft, MODEL, manual, &enrolment, 2)
         })
         .await;
     fixture.call("machine::destroy", move |draft| machine::destroy(draft, MODEL, manual)).await;

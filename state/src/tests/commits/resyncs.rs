@@ -70,10 +70,7 @@ fn reports_of_a_run_that_continued_across_a_resync_are_stored() {
     web.start(&mut world);
     let run = web.local.run + 1;
     let operation = Operation::Hook(Hook::UpdateStatus);
-    let (attempt, reason, position, leader_generation, episode) =
-        (1, StartReason::IntervalPassed, None, None, None);
-    let started = Run { number: run, operation, attempt, reason, position, leader_generation, episode };
-    web.local.apply(&Event::Started(started));
+    web.local.apply(&Event::Started(Run::new(run, operation, StartReason::IntervalPassed)));
     let again = Agent::attach(&mut older, "web/0");
     let mut resync = web.record(Operation::Resync, Outcome::Ok);
     resync.resync_local = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
@@ -99,17 +96,8 @@ fn a_failure_whose_retry_was_abandoned_across_a_resync_is_over() {
     let record = web.record(operation.clone(), failed);
     web.commit(&mut world, record);
     let begins = |web: &mut Agent, operation, episode| {
-        let (number, attempt, reason, position, leader_generation) =
-            (web.local.run + 1, 1, StartReason::IntervalPassed, None, None);
-        web.local.apply(&Event::Started(Run {
-            number,
-            operation,
-            attempt,
-            reason,
-            position,
-            leader_generation,
-            episode,
-        }));
+        let run = Run::new(web.local.run + 1, operation, StartReason::IntervalPassed);
+        web.local.apply(&Event::Started(Run { episode, ..run }));
     };
     let episode = web.local.episode().cloned();
     begins(&mut web, operation, episode);

@@ -1,12 +1,14 @@
 //! Machines: how they end, and instances that are kept.
 
-use crate::documents::prelude::GLOBAL;
+use crate::documents::prelude::{GLOBAL, SubjectStatus};
 use crate::lifecycle::{machine, unit};
 use crate::machine::provision::InstanceOwner;
 use crate::terms::provider_kind::ProviderKind;
+use crate::terms::status::{InstanceStatus, MachineAgentStatus};
 use crate::tests::lifecycle::fixture::{destroy_unit, machine_of};
 use crate::tests::*;
-use crate::transitions::instance::{self, RecordedReport};
+use crate::transitions::instance::{self, ProvisioningReport, RecordedReport};
+use crate::transitions::machine_status_log;
 use crate::views::desired_machines::desired_machines;
 
 /// A Dying machine whose only unit has started and is Dying.
@@ -172,4 +174,43 @@ fn scenario_172_no_unit_is_assigned_to_a_dying_machine() {
     assert_eq!(refused(answer), reason(MachineRefusal::NotAlive { machine: "0".to_owned() }));
     let answer = world.run(|draft, ids| unit::add(draft, MODEL, app, Some("9"), 1, ids));
     assert_eq!(refused(answer), not_found(EntityKind::Machine, "9"));
+}
+
+#[test]
+fn the_statuses_that_a_machine_has_had_are_stored_until_it_is_removed() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let unit = world.unit("web/0");
+    let id = machine_of(&world, unit);
+    let log = |world: &World| {
+        let machine = read(world.reader(), &MODEL.machine(id)).expect("it exists");
+        let log = machine_status_log::read(&mut { world.reader() }, MODEL, id, &machine);
+        (machine.created_ms, log.changes.into_iter().map(|change| (change.since_ms, change.status)).collect())
+    };
+    let (created_ms, changes): (i64, Vec<_>) = log(&world);
+    let mut expected = vec![
+        (created_ms, SubjectStatus::MachineAgent(MachineAgentStatus::Pending)),
+        (created_ms, SubjectStatus::Instance(InstanceStatus::Pending)),
+    ];
+    assert_eq!(changes, expected);
+    let failed = ProvisioningReport::Failed { message: "no room".to_owned() };
+    let (instance_id, address) = ("local-0".to_owned(), "127.0.0.1".to_owned());
+    let started = ProvisioningReport::Started { instance_id, address, base: None };
+    let starting = ProvisioningReport::Starting { provider: ProviderKind::Local, nonce: Uuid(5) };
+    for (now_ms, report) in
+        [(9, &starting), (10, &failed), (11, &failed), (20, &started), (21, &started), (30, &failed)]
+    {
+        world.run(|draft, _| instance::record(draft, MODEL, id, report, now_ms)).expect("it is possible");
+    }
+    expected.extend([
+        (10, SubjectStatus::Instance(InstanceStatus::ProvisioningError)),
+        (20, SubjectStatus::Instance(InstanceStatus::Running)),
+        (20, SubjectStatus::MachineAgent(MachineAgentStatus::Started)),
+        (30, SubjectStatus::Instance(InstanceStatus::ProvisioningError)),
+    ]);
+    assert_eq!(log(&world).1, expected);
+    destroy_unit(&mut world, unit);
+    world.run(|draft, _| machine::set_dead(draft, MODEL, id)).expect("no units are left");
+    world.run(|draft, _| machine::remove(draft, MODEL, id)).expect("it is Dead");
+    assert_eq!(read(world.reader(), &MODEL.status_log(id)), None);
 }

@@ -108,7 +108,11 @@ impl SimOperator {
         if self.world.chance_of(300) {
             self.trace(format!("exec {unit}"));
             let exec = |caller: SimCaller| {
-                let exec = EnqueueExec { unit: unit.parse().expect("a unit"), commands: "true".to_owned() };
+                let exec = EnqueueExec {
+                    unit: unit.parse().expect("a unit"),
+                    commands: "true".to_owned(),
+                    operation: None,
+                };
                 async move { caller.handle(exec).await }
             };
             self.request(exec).await;
@@ -117,7 +121,12 @@ impl SimOperator {
         self.trace(format!("run {unit} act"));
         let call = |caller: SimCaller| {
             let params = BTreeMap::<_, Value>::new();
-            let run = EnqueueAction { unit: unit.parse().expect("a unit"), action: "act".to_owned(), params };
+            let run = EnqueueAction {
+                unit: unit.parse().expect("a unit"),
+                action: "act".to_owned(),
+                params,
+                operation: None,
+            };
             async move { caller.handle(run).await }
         };
         self.request(call).await;

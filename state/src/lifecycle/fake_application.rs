@@ -3,8 +3,8 @@
 //!
 //! A fake application is an ordinary application of a model in which charms are developed, marked when it is deployed.
 //! Its units are on a machine that never enrols. What an agent would do when something is removed, the controller does:
-//! fake units leave each relation that is not Alive or is suspended, and are removed once they are not Alive ([`end`]).
-//! Other units observe ordinary members.
+//! fake units leave each relation that is not Alive or is suspended, and are removed once they are not Alive
+//! ([`tear_down`]). Other units observe ordinary members.
 //!
 //! Called by the handlers of users and by the janitor.
 
@@ -97,19 +97,19 @@ pub fn set_settings(
     }
 }
 
-/// The number of units and relations of them that one sweep of the janitor ends in a model.
-const ENDED_MAX: usize = 40;
+/// The most teardowns of fake units that one sweep of the janitor executes in a model.
+const TEARDOWNS_MAX: usize = 40;
 
-/// What ends for a fake unit: it leaves a relation, or is removed.
+/// A step of the teardown of a fake unit: it leaves a relation, or is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FakeEnd {
+pub struct FakeTeardown {
     unit: Uuid,
     relation: Option<Uuid>,
 }
 
-/// What fake units have to leave, and which of them are to be removed: at most `ENDED_MAX`.
-pub fn ended(reader: &dyn Reader, model: Model) -> Vec<FakeEnd> {
-    let mut ended = Vec::new();
+/// Returns the relations that fake units have to leave, and the fake units to remove: at most `TEARDOWNS_MAX`.
+pub fn pending_teardowns(reader: &dyn Reader, model: Model) -> Vec<FakeTeardown> {
+    let mut teardowns = Vec::new();
     let ids = |prefix: &str| -> Vec<Uuid> {
         read_all::<()>(reader, prefix).iter().filter_map(|(key, ())| last_id(key)).collect()
     };
@@ -120,16 +120,16 @@ pub fn ended(reader: &dyn Reader, model: Model) -> Vec<FakeEnd> {
         let left = ids(&model.scopes_of(unit))
             .into_iter()
             .filter(|relation| !is_alive || is_relation_ending(&mut { reader }, model, *relation));
-        ended.extend(left.map(|relation| FakeEnd { unit, relation: Some(relation) }));
+        teardowns.extend(left.map(|relation| FakeTeardown { unit, relation: Some(relation) }));
         if !is_alive {
-            ended.push(FakeEnd { unit, relation: None });
+            teardowns.push(FakeTeardown { unit, relation: None });
         }
-        if ended.len() >= ENDED_MAX {
+        if teardowns.len() >= TEARDOWNS_MAX {
             break;
         }
     }
-    ended.truncate(ENDED_MAX);
-    ended
+    teardowns.truncate(TEARDOWNS_MAX);
+    teardowns
 }
 
 /// Whether the units of a relation have to leave it.
@@ -143,8 +143,13 @@ fn is_relation_ending(documents: &mut impl Documents, model: Model, id: Uuid) ->
 ///
 /// # Errors
 /// If the unit cannot be removed, for example because it is in the scope of a relation.
-pub fn end(draft: &mut Draft, model: Model, end: FakeEnd, now_ms: i64) -> Result<(), Refusal> {
-    let FakeEnd { unit, relation } = end;
+pub fn tear_down(
+    draft: &mut Draft,
+    model: Model,
+    teardown: FakeTeardown,
+    now_ms: i64,
+) -> Result<(), Refusal> {
+    let FakeTeardown { unit, relation } = teardown;
     let Some(doc) = draft.get(&model.unit(unit)) else { return Ok(()) };
     if !is_fake(draft, model, &doc) {
         return Ok(());

@@ -1,8 +1,7 @@
-//! Where charms are: finds the charm that `deploy` names, and remembers from where each application was deployed.
+//! Finds the charm that `deploy` or `refresh` names.
 //!
 //! A charm is named by a path, or by its name if it is in a charm directory: those of `PINTLE_CHARMS`, then those of
-//! `up --charms`. The place of the charm of an application is a path of this host, so it is stored in the data folder
-//! and not by the controller; `refresh` without `--path` uses it. A file that cannot be written is not an error.
+//! `up --charms`.
 
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
@@ -74,30 +73,6 @@ fn in_directory(directory: &Path, name: &str) -> Option<PathBuf> {
     files.filter(is_named).max_by_key(|path| (modified(path), path.clone()))
 }
 
-/// The folder of the places, with one file per application in a folder per model.
-pub struct CharmPlaces(pub PathBuf);
-
-impl CharmPlaces {
-    /// Stores from where the charm of an application was deployed or refreshed.
-    pub fn remember(&self, model: &str, application: &str, place: &Path) {
-        let Ok(place) = std::path::absolute(place) else { return };
-        let folder = self.0.join(model);
-        let text = place.to_string_lossy();
-        let _ =
-            fs::create_dir_all(&folder).and_then(|()| fs::write(folder.join(application), text.as_bytes()));
-    }
-
-    /// From where the charm of an application was deployed or refreshed the last time.
-    pub fn get(&self, model: &str, application: &str) -> Option<PathBuf> {
-        fs::read_to_string(self.0.join(model).join(application)).ok().map(PathBuf::from)
-    }
-
-    /// Deletes the places of a model that was destroyed.
-    pub fn forget(&self, model: &str) {
-        drop(fs::remove_dir_all(self.0.join(model)));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,20 +106,5 @@ mod tests {
         UpSettings { charms: vec!["/c".into()], ..UpSettings::default() }.write(&dir).expect("written");
         let all = directories(Some("/a::/b".into()), &dir).expect("readable");
         assert_eq!(all, ["/a", "/b", "/c"].map(PathBuf::from));
-    }
-
-    #[test]
-    fn the_place_of_a_charm_is_kept_until_its_model_is_destroyed() {
-        let outer = tempfile::tempdir().expect("a folder");
-        let places = CharmPlaces(outer.path().join("places"));
-        assert_eq!(places.get("dev", "web"), None);
-        places.remember("dev", "web", Path::new("/charms/web"));
-        places.remember("other", "web", Path::new("/charms/old"));
-        assert_eq!(places.get("dev", "web"), Some("/charms/web".into()));
-        places.forget("dev");
-        assert_eq!(
-            (places.get("dev", "web"), places.get("other", "web")),
-            (None, Some("/charms/old".into()))
-        );
     }
 }

@@ -1,6 +1,6 @@
-//! The scenarios of the crash disk: operations on a unit's folder, and the state that each crash must leave.
+//! Operations on a unit's folder for the tests of the crash disk, and the state that each crash must leave.
 //!
-//! `tests/src/bin/crash-scenario.rs` runs them under strace, and `tests/tests/crash_disk.rs` checks every folder that a
+//! `tests/src/bin/folder-operations.rs` runs them under strace, and `tests/tests/crash_disk.rs` checks every folder that a
 //! crash could leave.
 
 use agent::folder::UnitFolder;
@@ -60,15 +60,7 @@ pub fn local_states() -> Vec<(Option<Event>, Local)> {
     for operation in [Operation::InstallCharm(charm), Operation::Hook(Hook::Install)] {
         let reason = StartReason::Refreshed { charm_url: "local:web-0".into() };
         let number = local.run + 1;
-        let run = Run {
-            number,
-            operation: operation.clone(),
-            attempt: 1,
-            reason,
-            position: None,
-            leader_generation: None,
-            episode: None,
-        };
+        let run = Run::new(number, operation.clone(), reason);
         happens(&mut local, Event::Started(run));
         let record = local.record(operation, Outcome::Ok, 5);
         happens(&mut local, Event::Finished(record));
@@ -104,7 +96,7 @@ pub fn found(folder: &Path) -> Option<usize> {
         Loaded::Nothing => None,
         Loaded::State { local, .. } => {
             let at = local_states().iter().position(|(_, memory)| *memory == *local);
-            Some(at.expect("a state of the scenario"))
+            Some(at.expect("one of the states"))
         }
         found @ (Loaded::Corrupt { .. } | Loaded::OtherFormat { .. }) => {
             panic!("a crash must not look like corruption: {found:?}")

@@ -1,4 +1,4 @@
-//! The scenario of `pintle dev`: which fake applications a charm is related to, and what their units publish.
+//! The file of `pintle dev --fakes`: which fake applications a charm is related to, and what their units publish.
 //!
 //! Reads the YAML file, and matches its units with those that exist. A unit number is never used again, so a unit of the
 //! file that was removed and is added again gets another number in the model.
@@ -17,7 +17,7 @@ const FAKE_CHARM: &str = "pintle-fake";
 /// The content of the file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ScenarioFile {
+struct FakesFile {
     #[serde(default)]
     relations: Vec<RelationEntry>,
 }
@@ -46,20 +46,22 @@ pub struct FakeApplication {
     pub units: BTreeMap<u32, BTreeMap<String, String>>,
 }
 
-/// The fake applications of a scenario file, for this charm.
+/// The fake applications of a file, for this charm.
 ///
 /// # Errors
 /// If the file cannot be read, or names an endpoint that the charm does not have or that cannot be related to a fake
 /// application.
 pub fn read(path: &Path, charm: &Charm) -> Result<Vec<FakeApplication>, CommandError> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| CommandError::new(format!("cannot read scenario {shown}: {error}")))?;
-    parse(&text, charm).map_err(|text| CommandError::new(format!("cannot use scenario {shown}: {text}")))
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        CommandError::new(format!("cannot read the fake applications of {shown}: {error}"))
+    })?;
+    parse(&text, charm)
+        .map_err(|text| CommandError::new(format!("cannot use the fake applications of {shown}: {text}")))
 }
 
 fn parse(text: &str, charm: &Charm) -> Result<Vec<FakeApplication>, String> {
-    let file: Option<ScenarioFile> = yaml::from_str(text).map_err(|error| error.to_string())?;
+    let file: Option<FakesFile> = yaml::from_str(text).map_err(|error| error.to_string())?;
     let (mut names, mut applications) = (BTreeSet::new(), Vec::new());
     for RelationEntry { endpoint, remote, app, units } in file.unwrap_or_default().relations {
         let found = charm.endpoints.get(&endpoint);
@@ -128,7 +130,7 @@ impl FakeApplication {
     }
 }
 
-/// How the units of a scenario file correspond to those of the model.
+/// How the units of a file correspond to those of the model.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct UnitMatch {
     /// The numbers in the model, by those of the file.
@@ -182,7 +184,7 @@ mod tests {
     fn settings_are_texts_and_every_unit_has_an_address() {
         let text = "relations:\n- endpoint: db\n  remote: postgres\n  app: {version: 14, nodes: [a]}\n  \
                     units:\n    0: {host: 10.0.0.1, private-address: 10.0.0.1, none: null}\n    1:\n";
-        let fake = parse(text, &charm()).expect("a valid scenario").remove(0);
+        let fake = parse(text, &charm()).expect("a valid file").remove(0);
         let settings = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
             pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
         };

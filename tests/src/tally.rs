@@ -1,5 +1,4 @@
-//! A scenario of two related units of the charm `tally`, which counts its own hooks, and the hooks that the spec
-//! requires.
+//! Two related units of the charm `tally`, which counts its own hooks, and the hooks that the spec requires.
 //!
 //! Used by the end-to-end tests, most of which inject faults: each hook must take effect exactly once despite them.
 

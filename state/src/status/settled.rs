@@ -1,0 +1,117 @@
+//! Whether a model is settled: no unit has anything to do, and nothing is being removed (spec/clients.md 2.3).
+//!
+//! A pure function of the shown statuses, because `wait --settled` and `status` have nothing else. It relies on
+//! [`unit`](super::unit): a unit is shown as idle only if its agent would start nothing after it has received every
+//! change of the model.
+
+use crate::terms::life::Life;
+use crate::terms::names::UnitName;
+use crate::terms::status::{AgentStatus, WorkloadStatus};
+
+/// How far a unit is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnitProgress {
+    /// It has nothing to do.
+    Settled,
+    /// Its last run has failed: a retry or a person must act.
+    Failed,
+    /// It has something to do, or is being removed.
+    Busy,
+}
+
+impl UnitProgress {
+    /// The progress of a unit with this effective life and these statuses.
+    pub fn of(life: Life, workload: WorkloadStatus, agent: AgentStatus) -> UnitProgress {
+        match (workload, agent) {
+            // the removal of a unit in error continues only after the error is resolved
+            (WorkloadStatus::Error, AgentStatus::Idle) => UnitProgress::Failed,
+            (_, AgentStatus::Idle) if life.is_alive() => UnitProgress::Settled,
+            _ => UnitProgress::Busy,
+        }
+    }
+}
+
+/// What is left to do in a model.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModelProgress {
+    /// The units that are busy.
+    pub busy: Vec<UnitName>,
+    /// The applications that are being removed.
+    pub ending: Vec<String>,
+    /// The units that have failed.
+    pub failed: Vec<UnitName>,
+}
+
+impl ModelProgress {
+    /// The progress of a model with these applications and units.
+    pub fn of<'a>(
+        applications: impl IntoIterator<Item = (&'a String, Life)>,
+        units: impl IntoIterator<Item = (&'a UnitName, UnitProgress)>,
+    ) -> ModelProgress {
+        let ending = applications.into_iter().filter(|(_, life)| !life.is_alive());
+        let ending = ending.map(|(name, _)| name.clone()).collect();
+        let mut progress = ModelProgress { ending, ..ModelProgress::default() };
+        for (name, unit) in units {
+            match unit {
+                UnitProgress::Settled => {}
+                UnitProgress::Failed => progress.failed.push(name.clone()),
+                UnitProgress::Busy => progress.busy.push(name.clone()),
+            }
+        }
+        progress
+    }
+
+    /// Whether no unit has anything to do and nothing is being removed. Units may have failed.
+    pub fn is_settled(&self) -> bool {
+        self.busy.is_empty() && self.ending.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_idle_alive_unit_is_settled() {
+        let progress = |life, agent| UnitProgress::of(life, WorkloadStatus::Active, agent);
+        assert_eq!(progress(Life::Alive, AgentStatus::Idle), UnitProgress::Settled);
+        for life in [Life::Dying, Life::Dead] {
+            assert_eq!(progress(life, AgentStatus::Idle), UnitProgress::Busy, "{life}");
+        }
+        let others = [
+            AgentStatus::Allocating,
+            AgentStatus::Executing,
+            AgentStatus::Rebooting,
+            AgentStatus::Failed,
+            AgentStatus::Lost,
+        ];
+        for agent in others {
+            assert_eq!(progress(Life::Alive, agent), UnitProgress::Busy, "{agent:?}");
+        }
+    }
+
+    #[test]
+    fn a_unit_in_error_has_failed_unless_its_agent_does_something() {
+        let progress = |life, agent| UnitProgress::of(life, WorkloadStatus::Error, agent);
+        assert_eq!(progress(Life::Alive, AgentStatus::Idle), UnitProgress::Failed);
+        assert_eq!(progress(Life::Dying, AgentStatus::Idle), UnitProgress::Failed);
+        assert_eq!(progress(Life::Alive, AgentStatus::Executing), UnitProgress::Busy);
+    }
+
+    #[test]
+    fn a_model_is_settled_when_only_failed_units_are_left() {
+        let (web, db, log) = (UnitName::new("web", 0), UnitName::new("db", 0), UnitName::new("log", 0));
+        let (alive, ending) = ("web".to_owned(), "db".to_owned());
+        let units = [(&web, UnitProgress::Busy), (&db, UnitProgress::Failed), (&log, UnitProgress::Settled)];
+        let progress = ModelProgress::of([(&alive, Life::Alive), (&ending, Life::Dying)], units);
+        let expected =
+            ModelProgress { busy: vec![web.clone()], ending: vec![ending.clone()], failed: vec![db.clone()] };
+        assert_eq!(progress, expected);
+        assert!(!progress.is_settled());
+        let busy = ModelProgress::of([(&alive, Life::Alive)], units);
+        assert!(!busy.is_settled(), "a unit is busy");
+        let removed = ModelProgress::of([(&ending, Life::Dead)], [(&log, UnitProgress::Settled)]);
+        assert!(!removed.is_settled(), "an application is being removed");
+        assert!(ModelProgress::of([(&alive, Life::Alive)], units[1..].iter().copied()).is_settled());
+    }
+}
