@@ -1,0 +1,68 @@
+//! How new the mirror must be: the newest commit that etcd had when a request asked (Kubernetes' KEP-2340).
+//!
+//! A request that reads, or that refuses, must see every commit that was answered before it began, also by another
+//! controller. It reads `m/newest` from the majority and waits until the mirror has that revision. Requests that ask at the
+//! same time share one such read, so a controller has at most one of them open, however many requests it serves.
+
+use super::Core;
+use super::layout::get;
+use crate::store::outage::Outage;
+use state::documents::draft::Revision;
+use std::sync::Mutex;
+
+/// The shared reads of `m/newest`.
+#[derive(Default)]
+pub(super) struct NewestReads {
+    turn: tokio::sync::Mutex<()>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The reads that were started.
+    started: u64,
+    /// The last read that has ended: its number and result.
+    ended: (u64, Option<Result<Revision, Outage>>),
+}
+
+impl NewestReads {
+    /// Returns the revision of the newest commit, as read from the majority after the call.
+    pub async fn read(&self, core: &Core) -> Result<Revision, Outage> {
+        // A read that has started may be older than this request; the one after it is not.
+        let needed = self.state().started + 1;
+        let _turn = self.turn.lock().await;
+        let number = {
+            let mut state = self.state();
+            if let (ended, Some(result)) = &state.ended
+                && *ended >= needed
+            {
+                return result.clone();
+            }
+            state.started += 1;
+            state.started
+        };
+        let result = newest(core).await;
+        self.state().ended = (number, Some(result.clone()));
+        result
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().expect("no holder panics")
+    }
+}
+
+async fn newest(core: &Core) -> Result<Revision, Outage> {
+    let read = core.client.range(get(core.layout.newest())).await;
+    match read {
+        Ok(read) => {
+            core.health.note_read();
+            let missing = || Outage::Refused(format!("{} has no store any more", core.layout.prefix()));
+            read.kvs.first().map(|kv| kv.mod_revision.unsigned_abs()).ok_or_else(missing)
+        }
+        Err(failed) => {
+            let outage = failed.outage();
+            core.health.note_outage(&outage);
+            Err(outage)
+        }
+    }
+}
