@@ -19,34 +19,22 @@ mod layout;
 mod messages;
 mod mirror;
 mod open;
+mod shared;
 
 pub use client::Tls;
 pub use open::{OpenError, Options, RecordedStore, parse_address};
 
 use super::outage::Outage;
-use super::unavailable::{self, Unavailable};
+use super::unavailable;
 use super::{
     ApplyError, CommitChanges, Committed, Compacted, EarlierReader, Position, RunError, Store, StoreError,
 };
-use client::Client;
-use fresh::NewestReads;
-use health::Health;
-use layout::Layout;
-use mirror::{Documents, Finding, Mirror, SnapshotReader};
+use mirror::SnapshotReader;
+use shared::{Core, output};
 use state::documents::draft::{Draft, Reader, Revision, Transaction};
 use state::terms::names::Uuid;
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
-use tokio::sync::{Notify, Semaphore, watch};
-use tokio::task::{AbortHandle, JoinError};
-
-/// Views that run at the same time, on threads of their own: as many as the embedded engine has.
-const READERS: usize = 4;
-/// How long the watch may take to deliver what etcd has committed, until it is replaced by another one.
-const WATCH_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long the other watch may take, with a connection to another member and a list of all documents.
-const NEXT_WATCH_TIMEOUT: Duration = Duration::from_secs(7);
+use std::sync::Arc;
+use tokio::task::AbortHandle;
 
 /// A store in etcd. Clones are handles to the same mirror; it ends with the last one.
 #[derive(Clone)]
@@ -63,171 +51,8 @@ impl Drop for Handle {
     }
 }
 
-/// What the feed and all requests share.
-struct Core {
-    layout: Layout,
-    /// For reads and transactions.
-    client: Client,
-    /// For lists and the watch: an answer never waits behind many events.
-    watcher: Client,
-    /// The name of this handle, new for each process.
-    handle: String,
-    /// The fence of this handle, see `commit`.
-    fence_name: String,
-    /// Whether all controllers share one fence, so that the last one that was started is the only one that commits.
-    is_exclusive: bool,
-    store_generation: Uuid,
-    /// The revision of the store record.
-    store_revision: Revision,
-    /// The id of the cluster.
-    cluster: u64,
-    mirror: Mutex<Mirror>,
-    newest: watch::Sender<Revision>,
-    reached: watch::Sender<Revision>,
-    broken: watch::Sender<Option<StoreError>>,
-    /// Wakes the feed: its watch does not deliver what etcd has committed.
-    stale_watch: Notify,
-    health: Health,
-    /// The number of the last transaction.
-    transactions: AtomicU64,
-    /// The revision of the fence of this handle.
-    fence: Mutex<Revision>,
-    /// Held while the fence is raised.
-    raising: tokio::sync::Mutex<()>,
-    /// Held by a transition that has met a conflict, so that those of one handle do not meet each other again.
-    turns: tokio::sync::Mutex<()>,
-    newest_reads: NewestReads,
-    readers: Arc<Semaphore>,
-}
-
-impl Core {
-    fn mirror(&self) -> MutexGuard<'_, Mirror> {
-        self.mirror.lock().expect("no holder panics")
-    }
-
-    fn snapshot(&self) -> Documents {
-        self.mirror().snapshot()
-    }
-
-    fn reached(&self) -> Revision {
-        *self.reached.borrow()
-    }
-
-    /// Changes the mirror, and then publishes its revision.
-    fn update<T>(&self, change: impl FnOnce(&mut Mirror) -> T) -> T {
-        let (changed, newest, reached) = {
-            let mut mirror = self.mirror();
-            let changed = change(&mut mirror);
-            let Documents { revision, reached, .. } = mirror.snapshot();
-            (changed, revision, reached)
-        };
-        self.newest.send_if_modified(|before| std::mem::replace(before, newest) != newest);
-        self.reached.send_if_modified(|before| std::mem::replace(before, reached) != reached);
-        changed
-    }
-
-    /// Rejects all further requests: the process must exit. Returns the error of the request that has noticed it.
-    fn fail(&self, error: StoreError) -> StoreError {
-        tracing::error!("{error}");
-        self.broken.send_replace(Some(error.clone()));
-        error
-    }
-
-    fn require_unbroken(&self) -> Result<(), StoreError> {
-        self.broken.borrow().clone().map_or(Ok(()), Err)
-    }
-
-    /// Whether the keys of the store prove that this handle must end: another store generation has started, or another
-    /// controller has taken over.
-    fn is_broken_by(&self, findings: Vec<Finding>) -> bool {
-        let error = findings.into_iter().find_map(|finding| match finding {
-            Finding::Store(Some(revision)) if revision == self.store_revision => None,
-            Finding::Store(_) => Some(self.other_generation()),
-            Finding::Fence(name, Some(holder)) if self.is_exclusive && name == self.fence_name => {
-                (holder != self.handle).then(|| self.taken_over())
-            }
-            Finding::Fence(..) => None,
-        });
-        error.map(|error| self.fail(error)).is_some()
-    }
-
-    fn other_generation(&self) -> StoreError {
-        let prefix = self.layout.prefix();
-        StoreError::Broken(format!("another store generation was started below the prefix {prefix} of etcd"))
-    }
-
-    fn taken_over(&self) -> StoreError {
-        StoreError::TakenOver(format!("the prefix {} of etcd", self.layout.prefix()))
-    }
-
-    /// Waits until the mirror has this revision.
-    async fn wait_reached(&self, revision: Revision) -> Result<(), Outage> {
-        let mut reached = self.reached.subscribe();
-        for patience in [WATCH_TIMEOUT, NEXT_WATCH_TIMEOUT] {
-            let waited =
-                tokio::time::timeout(patience, reached.wait_for(|reached| *reached >= revision)).await;
-            if waited.is_ok() {
-                return Ok(());
-            }
-            self.stale_watch.notify_waiters();
-        }
-        let outage = Outage::Behind { reached: self.reached(), newest: revision };
-        self.health.note_outage(&outage);
-        Err(outage)
-    }
-
-    /// Waits until the mirror has every commit that was answered before the call. Returns the newest of them.
-    async fn fresh(&self) -> Result<Revision, Outage> {
-        let newest = self.newest_reads.read(self).await?;
-        self.wait_reached(newest).await?;
-        Ok(newest)
-    }
-
-    /// Like [`Core::fresh`] for a reader without an error: ends its request during an outage, or tries again.
-    async fn fresh_or_retry(&self) {
-        while let Err(outage) = self.fresh().await {
-            unavailable::retry(Unavailable::Outage(outage)).await;
-        }
-    }
-
-    /// Runs a view on a thread of its own. Also returns the damaged documents that it read.
-    async fn view<T, F>(&self, view: F) -> (T, Vec<String>)
-    where
-        T: Send + 'static,
-        F: FnOnce() -> (T, Vec<String>) + Send + 'static,
-    {
-        let permit = self.readers.clone().acquire_owned().await.expect("the semaphore is never closed");
-        let viewed = tokio::task::spawn_blocking(move || {
-            let viewed = view();
-            drop(permit);
-            viewed
-        });
-        output(viewed.await)
-    }
-
-    /// Whether a position is of this store generation, and not in the future. A position beyond the mirror is one that
-    /// another controller has answered with.
-    async fn revision_of(&self, position: Position) -> Result<Revision, Compacted> {
-        if position.store_generation != self.store_generation {
-            return Err(Compacted);
-        }
-        if position.revision > self.reached() {
-            self.fresh_or_retry().await;
-        }
-        Ok(position.revision)
-    }
-}
-
-/// Returns the output of a task. A panic in it is one of its caller.
-fn output<T>(joined: Result<T, JoinError>) -> T {
-    joined.unwrap_or_else(|error| match error.try_into_panic() {
-        Ok(panic) => std::panic::resume_unwind(panic),
-        Err(error) => panic!("nothing cancels the task: {error}"),
-    })
-}
-
 /// Returns the value of a view. If the view read damaged documents, the request of the caller ends.
-async fn intact<T>((value, damaged): (T, Vec<String>)) -> T {
+async fn intact<T>(value: T, damaged: Vec<String>) -> T {
     match damaged.is_empty() {
         true => value,
         false => unavailable::damaged(damaged).await,
@@ -235,6 +60,16 @@ async fn intact<T>((value, damaged): (T, Vec<String>)) -> T {
 }
 
 impl Etcd {
+    /// Opens the store below a prefix; creates it if there is none.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub async fn open(options: Options) -> Result<Etcd, OpenError> {
+        let core = open::open(options).await?;
+        let feed = tokio::spawn(feed::follow(core.clone())).abort_handle();
+        Ok(Etcd(Arc::new(Handle { core, feed })))
+    }
+
     /// Waits until the store is broken, or another controller has taken over, and returns the reason. The process must
     /// then exit.
     pub async fn broken(&self) -> StoreError {
@@ -273,7 +108,8 @@ impl Store for Etcd {
         T: Send + 'static,
         F: FnOnce(&dyn Reader) -> T + Send + 'static,
     {
-        intact(self.read_available(view).await).await
+        let (value, damaged) = self.read_available(view).await;
+        intact(value, damaged).await
     }
 
     async fn read_available<T, F>(&self, view: F) -> (T, Vec<String>)
@@ -323,7 +159,8 @@ impl Store for Etcd {
             let value = view(&EarlierReader::new(&newest, revision, undo.into_iter()));
             (value, newest.damaged())
         });
-        Ok(intact(viewed.await).await)
+        let (value, damaged) = viewed.await;
+        Ok(intact(value, damaged).await)
     }
 
     async fn run<A, R, F>(&self, transition: F) -> Result<Committed<A>, RunError<R>>

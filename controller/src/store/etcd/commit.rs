@@ -16,14 +16,13 @@
 //! So no effect is doubled, and none is reported falsely. If the handle is exclusive, all controllers share one fence, and
 //! the same comparison ends the ones that were started before.
 
-use super::Core;
 use super::client::CallError;
 use super::layout::{
-    after, compare, delete, end_of_prefix, get_operation, has_value, put, range_written_until, signed,
-    written_at,
+    after, compare, delete, end_of_prefix, get_operation, has_value, put, range_written_until, written_at,
 };
 use super::messages::{Compare, GREATER, Operand, TxnRequest, TxnResponse};
 use super::mirror::{Documents, SnapshotReader};
+use super::shared::Core;
 use crate::store::outage::Outage;
 use crate::store::{ApplyError, Committed, RunError, StoreError};
 use state::documents::draft::{BYTES_MAX, Conflict, Draft, Page, Revision, Transaction};
@@ -361,9 +360,4 @@ async fn outcome(core: &Core, number: u64, fence: Revision, lists: u64) -> Resul
         }
         None => Ok(Outcome::Repeat),
     }
-}
-
-/// The comparison that never holds, for a transaction that is sent to learn whether etcd accepts its size.
-pub(super) fn never(key: Vec<u8>) -> Compare {
-    compare(key, Vec::new(), GREATER, Operand::ModRevision(signed(Revision::MAX)))
 }

@@ -5,10 +5,10 @@
 //! progress notification, because etcd before 3.4.25 and 3.5.8 may send one ahead of the events: how new the mirror must
 //! be is read from `m/newest` (`fresh`), and a watch that does not deliver it is replaced. Started by [`super::Etcd::open`].
 
-use super::Core;
 use super::client::{CallError, WatchStream};
 use super::layout::{after, get, signed};
 use super::messages::{Event, KeyValue, RangeRequest, WatchCreateRequest, WatchRequest};
+use super::shared::Core;
 use crate::store::StoreError;
 use crate::store::outage::Outage;
 use host::backoff::Backoff;

@@ -4,15 +4,18 @@
 //! controller. It reads `m/newest` from the majority and waits until the mirror has that revision. Requests that ask at the
 //! same time share one such read, so a controller has at most one of them open, however many requests it serves.
 
-use super::Core;
-use super::layout::get;
+use super::client::Client;
+use super::health::Health;
+use super::layout::{Layout, get};
 use crate::store::outage::Outage;
 use state::documents::draft::Revision;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// The shared reads of `m/newest`.
-#[derive(Default)]
 pub(super) struct NewestReads {
+    client: Client,
+    layout: Layout,
+    health: Arc<Health>,
     turn: tokio::sync::Mutex<()>,
     state: Mutex<State>,
 }
@@ -26,8 +29,12 @@ struct State {
 }
 
 impl NewestReads {
+    pub fn new(client: Client, layout: Layout, health: Arc<Health>) -> NewestReads {
+        NewestReads { client, layout, health, turn: Default::default(), state: Default::default() }
+    }
+
     /// Returns the revision of the newest commit, as read from the majority after the call.
-    pub async fn read(&self, core: &Core) -> Result<Revision, Outage> {
+    pub async fn read(&self) -> Result<Revision, Outage> {
         // A read that has started may be older than this request; the one after it is not.
         let needed = self.state().started + 1;
         let _turn = self.turn.lock().await;
@@ -41,7 +48,7 @@ impl NewestReads {
             state.started += 1;
             state.started
         };
-        let result = newest(core).await;
+        let result = self.newest().await;
         self.state().ended = (number, Some(result.clone()));
         result
     }
@@ -49,20 +56,20 @@ impl NewestReads {
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().expect("no holder panics")
     }
-}
 
-async fn newest(core: &Core) -> Result<Revision, Outage> {
-    let read = core.client.range(get(core.layout.newest())).await;
-    match read {
-        Ok(read) => {
-            core.health.note_read();
-            let missing = || Outage::Refused(format!("{} has no store any more", core.layout.prefix()));
-            read.kvs.first().map(|kv| kv.mod_revision.unsigned_abs()).ok_or_else(missing)
-        }
-        Err(failed) => {
-            let outage = failed.outage();
-            core.health.note_outage(&outage);
-            Err(outage)
+    async fn newest(&self) -> Result<Revision, Outage> {
+        let read = self.client.range(get(self.layout.newest())).await;
+        match read {
+            Ok(read) => {
+                self.health.note_read();
+                let missing = || Outage::Refused(format!("{} has no store any more", self.layout.prefix()));
+                read.kvs.first().map(|kv| kv.mod_revision.unsigned_abs()).ok_or_else(missing)
+            }
+            Err(failed) => {
+                let outage = failed.outage();
+                self.health.note_outage(&outage);
+                Err(outage)
+            }
         }
     }
 }

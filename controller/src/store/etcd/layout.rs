@@ -10,8 +10,8 @@
 //! the engine.
 
 use super::messages::{
-    Compare, DeleteRangeRequest, EQUAL, LESS, MOD_REVISION, Operand, Operation, PutRequest, RangeRequest,
-    RequestOp, VALUE,
+    Compare, DeleteRangeRequest, EQUAL, GREATER, LESS, MOD_REVISION, Operand, Operation, PutRequest,
+    RangeRequest, RequestOp, VALUE,
 };
 use serde::{Deserialize, Serialize};
 use state::documents::draft::Revision;
@@ -148,6 +148,11 @@ pub fn range_written_until(key: Vec<u8>, range_end: Vec<u8>, revision: Revision)
 
 pub(super) fn compare(key: Vec<u8>, range_end: Vec<u8>, result: i32, operand: Operand) -> Compare {
     Compare { result, target: MOD_REVISION, key, operand: Some(operand), range_end }
+}
+
+/// The comparison that never holds, for a transaction that is sent to learn whether etcd accepts its size.
+pub fn never(key: Vec<u8>) -> Compare {
+    compare(key, Vec::new(), GREATER, Operand::ModRevision(signed(Revision::MAX)))
 }
 
 /// Revisions of etcd are signed. One beyond them belongs to no document.

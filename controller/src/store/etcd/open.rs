@@ -6,13 +6,15 @@
 //! transactions than the controller makes, is refused with the flag that it needs.
 
 use super::client::{CallError, Client, Tls};
-use super::commit::never;
+use super::feed;
+use super::fresh::NewestReads;
+use super::health::Health;
 use super::layout::{
-    self, Layout, StoreRecord, VERSION, get_operation, put, range_written_until, written_at,
+    self, Layout, StoreRecord, VERSION, get_operation, never, put, range_written_until, written_at,
 };
 use super::messages::{KeyValue, Operation, RangeRequest, RequestOp, TxnRequest};
 use super::mirror::{LogBounds, Mirror};
-use super::{Core, Etcd, Handle, READERS, feed};
+use super::shared::{Core, READERS};
 use crate::store::outage::Outage;
 use crate::store::{CHANGES_BYTES_MAX, CHANGES_KEPT};
 use serde::{Deserialize, Serialize};
@@ -196,68 +198,61 @@ struct Found {
     newest: Revision,
 }
 
-impl Etcd {
-    /// Opens the store below a prefix; creates it if there is none.
-    ///
-    /// # Errors
-    /// See [`OpenError`].
-    pub async fn open(options: Options) -> Result<Etcd, OpenError> {
-        let address = format!("etcd://{}", options.addresses.join(","));
-        if options.tls.is_none()
-            && let Some(member) = options.addresses.iter().find(|member| is_remote(member))
-        {
-            return Err(OpenError::NotEncrypted { address, host: member.clone() });
-        }
-        if !is_prefix(&options.prefix) {
-            let why = format!(
-                "invalid prefix {:?}: expected 1 to {PREFIX_MAX} printable characters",
-                options.prefix
-            );
-            return Err(OpenError::Invalid { address, why });
-        }
-        let client = Client::new(&options.addresses, options.tls.as_ref())
-            .map_err(|why| OpenError::Invalid { address, why })?;
-        require_version(&client).await?;
-        let layout = Layout::new(&options.prefix);
-        require_limits(&client, &layout).await?;
-        let found = find_or_create(&client, &layout, &options).await?;
-        let Some((record, store_revision)) = found.record else {
-            return Err(OpenError::Outage(Outage::Refused("the store cannot be created".to_owned())));
-        };
-        let handle = options.handle.to_string();
-        let fence_name = if options.is_exclusive { SHARED_FENCE.to_owned() } else { handle.clone() };
-        let bounds = LogBounds { changes: options.changes_kept.max(1), bytes: options.changes_bytes_max };
-        let core = Arc::new(Core {
-            mirror: std::sync::Mutex::new(Mirror::new(layout.clone(), handle.clone(), bounds)),
-            watcher: client.separate(),
-            client,
-            layout,
-            handle,
-            fence_name,
-            is_exclusive: options.is_exclusive,
-            store_generation: record.store_generation,
-            store_revision,
-            cluster: found.cluster,
-            newest: watch::Sender::new(0),
-            reached: watch::Sender::new(0),
-            broken: watch::Sender::new(None),
-            stale_watch: Default::default(),
-            health: Default::default(),
-            transactions: Default::default(),
-            fence: Default::default(),
-            raising: Default::default(),
-            turns: Default::default(),
-            newest_reads: Default::default(),
-            readers: Arc::new(Semaphore::new(READERS)),
-        });
-        write_first_fence(&core).await?;
-        if !options.is_exclusive {
-            delete_old_fences(&core).await?;
-        }
-        feed::list(&core).await?;
-        let feed = tokio::spawn(feed::follow(core.clone())).abort_handle();
-        Ok(Etcd(Arc::new(Handle { core, feed })))
+/// Opens the store below a prefix; creates it if there is none. Its mirror has a first list of all documents.
+pub(super) async fn open(options: Options) -> Result<Arc<Core>, OpenError> {
+    let address = format!("etcd://{}", options.addresses.join(","));
+    if options.tls.is_none()
+        && let Some(member) = options.addresses.iter().find(|member| is_remote(member))
+    {
+        return Err(OpenError::NotEncrypted { address, host: member.clone() });
     }
+    if !is_prefix(&options.prefix) {
+        let why =
+            format!("invalid prefix {:?}: expected 1 to {PREFIX_MAX} printable characters", options.prefix);
+        return Err(OpenError::Invalid { address, why });
+    }
+    let client = Client::new(&options.addresses, options.tls.as_ref())
+        .map_err(|why| OpenError::Invalid { address, why })?;
+    require_version(&client).await?;
+    let layout = Layout::new(&options.prefix);
+    require_limits(&client, &layout).await?;
+    let found = find_or_create(&client, &layout, &options).await?;
+    let Some((record, store_revision)) = found.record else {
+        return Err(OpenError::Outage(Outage::Refused("the store cannot be created".to_owned())));
+    };
+    let handle = options.handle.to_string();
+    let fence_name = if options.is_exclusive { SHARED_FENCE.to_owned() } else { handle.clone() };
+    let bounds = LogBounds { changes: options.changes_kept.max(1), bytes: options.changes_bytes_max };
+    let health = Arc::new(Health::default());
+    let core = Arc::new(Core {
+        newest_reads: NewestReads::new(client.clone(), layout.clone(), health.clone()),
+        mirror: std::sync::Mutex::new(Mirror::new(layout.clone(), handle.clone(), bounds)),
+        watcher: client.separate(),
+        client,
+        layout,
+        handle,
+        fence_name,
+        is_exclusive: options.is_exclusive,
+        store_generation: record.store_generation,
+        store_revision,
+        cluster: found.cluster,
+        newest: watch::Sender::new(0),
+        reached: watch::Sender::new(0),
+        broken: watch::Sender::new(None),
+        stale_watch: Default::default(),
+        health,
+        transactions: Default::default(),
+        fence: Default::default(),
+        raising: Default::default(),
+        turns: Default::default(),
+        readers: Arc::new(Semaphore::new(READERS)),
+    });
+    write_first_fence(&core).await?;
+    if !options.is_exclusive {
+        delete_old_fences(&core).await?;
+    }
+    feed::list(&core).await?;
+    Ok(core)
 }
 
 async fn require_version(client: &Client) -> Result<(), OpenError> {
