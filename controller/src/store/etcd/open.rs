@@ -14,14 +14,16 @@ use super::layout::{
 };
 use super::messages::{KeyValue, Operation, RangeRequest, RequestOp, TxnRequest};
 use super::mirror::{LogBounds, Mirror};
-use super::shared::{Core, READERS};
+use super::shared::Core;
+use crate::disk_threads::DiskThreads;
 use crate::store::outage::Outage;
 use crate::store::{CHANGES_BYTES_MAX, CHANGES_KEPT};
+use api::text::fault::not_started;
 use serde::{Deserialize, Serialize};
 use state::documents::draft::{BYTES_MAX, READS_MAX, Revision};
 use state::terms::names::Uuid;
 use std::sync::Arc;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 /// etcd's port for clients.
 const DEFAULT_PORT: u16 = 2379;
@@ -211,8 +213,10 @@ pub(super) async fn open(options: Options) -> Result<Arc<Core>, OpenError> {
             format!("invalid prefix {:?}: expected 1 to {PREFIX_MAX} printable characters", options.prefix);
         return Err(OpenError::Invalid { address, why });
     }
-    let client = Client::new(&options.addresses, options.tls.as_ref())
-        .map_err(|why| OpenError::Invalid { address, why })?;
+    let invalid = |why: String| OpenError::Invalid { address: address.clone(), why };
+    let client = Client::new(&options.addresses, options.tls.as_ref()).map_err(invalid)?;
+    let no_thread = |error| invalid(format!("cannot start a thread: {}", not_started(&error)));
+    let readers = DiskThreads::start().map_err(no_thread)?;
     require_version(&client).await?;
     let layout = Layout::new(&options.prefix);
     require_limits(&client, &layout).await?;
@@ -245,7 +249,7 @@ pub(super) async fn open(options: Options) -> Result<Arc<Core>, OpenError> {
         fence: Default::default(),
         raising: Default::default(),
         turns: Default::default(),
-        readers: Arc::new(Semaphore::new(READERS)),
+        readers,
     });
     write_first_fence(&core).await?;
     if !options.is_exclusive {

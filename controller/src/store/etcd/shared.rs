@@ -8,6 +8,7 @@ use super::fresh::NewestReads;
 use super::health::Health;
 use super::layout::Layout;
 use super::mirror::{Documents, Finding, Mirror};
+use crate::disk_threads::DiskThreads;
 use crate::store::outage::Outage;
 use crate::store::unavailable::{self, Unavailable};
 use crate::store::{Compacted, Position, StoreError};
@@ -16,11 +17,9 @@ use state::terms::names::Uuid;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinError;
 
-/// Views that run at the same time, on threads of their own: as many as the embedded engine has.
-pub(super) const READERS: usize = 4;
 /// How long the watch may take to deliver what etcd has committed, until it is replaced by another one.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long the other watch may take, with a connection to another member and a list of all documents.
@@ -60,7 +59,8 @@ pub(super) struct Core {
     /// Held by a transition that has met a conflict, so that those of one handle do not meet each other again.
     pub turns: tokio::sync::Mutex<()>,
     pub newest_reads: NewestReads,
-    pub readers: Arc<Semaphore>,
+    /// Views run on threads of their own, so that a long one delays neither the feed nor a request.
+    pub readers: DiskThreads,
 }
 
 impl Core {
@@ -159,13 +159,7 @@ impl Core {
         T: Send + 'static,
         F: FnOnce() -> (T, Vec<String>) + Send + 'static,
     {
-        let permit = self.readers.clone().acquire_owned().await.expect("the semaphore is never closed");
-        let viewed = tokio::task::spawn_blocking(move || {
-            let viewed = view();
-            drop(permit);
-            viewed
-        });
-        output(viewed.await)
+        self.readers.run(view).await
     }
 
     /// Whether a position is of this store generation, and not in the future. A position beyond the mirror is one that
