@@ -2,8 +2,9 @@
 # What the tests need beyond the Rust toolchain. Installed if it can be, else named: nothing is skipped.
 set -eu
 missing=
-# debootstrap, systemd-nspawn and nft make the machines of tests/machines/, which needs root besides.
-for tool in cc python3 strace tmux setpriv unshare debootstrap systemd-nspawn nft; do
+# debootstrap, systemd-nspawn and nft make the machines of tests/machines/, which needs root besides. The tests of the
+# store start an etcd of their own.
+for tool in cc python3 strace tmux setpriv unshare debootstrap systemd-nspawn nft etcd etcdctl; do
     command -v "$tool" >/dev/null 2>&1 || missing="$missing $tool"
 done
 if [ -n "$missing" ]; then
@@ -14,6 +15,8 @@ if [ -n "$missing" ]; then
         cc) packages="$packages gcc" ;;
         systemd-nspawn) packages="$packages systemd-container" ;;
         nft) packages="$packages nftables" ;;
+        etcd) packages="$packages etcd-server" ;;
+        etcdctl) packages="$packages etcd-client" ;;
         setpriv | unshare) packages="$packages util-linux" ;;
         *) packages="$packages $tool" ;;
         esac

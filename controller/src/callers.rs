@@ -152,6 +152,15 @@ impl<S: Store, E: Environment> Controller<S, E> {
                 Err(ApiError::new(ErrorCode::Unavailable, unavailable.to_string())
                     .hint("try again; if it persists, raise the limit of open files of the controller"))
             }
+            Err(RunError::Failed(StoreError::Unavailable(outage))) => {
+                let hint = outage.hint();
+                let error = StoreError::Unavailable(outage);
+                Err(ApiError::new(ErrorCode::Unavailable, error.to_string()).hint(hint))
+            }
+            // `program` ends the process.
+            Err(RunError::Failed(over @ StoreError::TakenOver(_))) => {
+                Err(ApiError::new(ErrorCode::Unavailable, over.to_string()))
+            }
             Err(RunError::Failed(StoreError::Damaged(documents))) => {
                 Err(unavailable::damage_error(&documents))
             }

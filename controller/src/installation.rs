@@ -6,7 +6,7 @@
 //!   identity.yaml              uuid and address; stored so that clients find a restarted controller
 //!   ca.pem ca-key.pem server.pem server-key.pem
 //!   secret-keys.yaml           what seals the contents of secrets; a backup of the store needs it
-//!   store/ archives/
+//!   store/ archives/           store/etcd.yaml instead of a database if the store is in etcd
 //! ```
 //! Every step is idempotent and runs at each start. Existing files are never replaced, so the next start completes a
 //! start that was interrupted. Of a controller that has served before, only the server's certificate is made again: a new
@@ -33,6 +33,8 @@ use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+/// The file in the store's folder that records which store in etcd the controller uses.
+pub const ETCD_FILE: &str = "etcd.yaml";
 /// The file of [`ControllerIdentity`].
 const IDENTITY: &str = "identity.yaml";
 /// The first model (design 16).
@@ -63,6 +65,15 @@ pub struct MissingFile {
     pub is_store: bool,
 }
 
+/// Where the documents of a controller are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StorePlace {
+    /// In a database in the data folder.
+    Folder,
+    /// In etcd; the data folder records in which one.
+    Etcd,
+}
+
 /// An opened data folder.
 pub struct Installation {
     folder: PathBuf,
@@ -83,6 +94,14 @@ impl Installation {
     /// If other users can access the folder, a file cannot be used ([`UnusableFile`](crate::required_file::UnusableFile)), or one is missing
     /// ([`MissingFile`]). Each error names the file.
     pub fn open(data: &Path, restored: bool) -> Result<Installation> {
+        Installation::open_with_store(data, restored, StorePlace::Folder)
+    }
+
+    /// Like [`Installation::open`], for a store at this place.
+    ///
+    /// # Errors
+    /// As there. A folder whose controller has served with a store at another place is refused.
+    pub fn open_with_store(data: &Path, restored: bool, place: StorePlace) -> Result<Installation> {
         let folder = data.join(CONTROLLER_DIR);
         create_private_folder(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         let open = fs::metadata(&folder).with_context(|| format!("cannot open {}", folder.display()))?;
@@ -93,7 +112,7 @@ impl Installation {
         }
         let file = folder.join(IDENTITY);
         let identity: Option<ControllerIdentity> = read_yaml(&file, FROM_A_BACKUP)?;
-        require_complete(&folder, identity.as_ref(), restored)?;
+        require_complete(&folder, identity.as_ref(), restored, place)?;
         let store = Installation::store_in(data);
         create_private_folder(&store).with_context(|| format!("cannot create {}", store.display()))?;
         let identity = match identity {
@@ -213,10 +232,19 @@ fn user_id(name: &str) -> Uuid {
 ///
 /// The first start writes the identity, the key of the CA, the CA, then the store, and an address into the identity when
 /// it listens. If it is interrupted, there is neither a store nor an address, and the next start makes what is missing.
-fn require_complete(folder: &Path, identity: Option<&ControllerIdentity>, restored: bool) -> Result<()> {
+fn require_complete(
+    folder: &Path,
+    identity: Option<&ControllerIdentity>,
+    restored: bool,
+    place: StorePlace,
+) -> Result<()> {
     let [identity_file, ca, ca_key, server, server_key] =
         [IDENTITY, "ca.pem", "ca-key.pem", "server.pem", "server-key.pem"].map(|name| folder.join(name));
-    let [database, generation] = [DATABASE, "generation.yaml"].map(|name| folder.join("store").join(name));
+    let names = match place {
+        StorePlace::Folder => [DATABASE, "generation.yaml"],
+        StorePlace::Etcd => [ETCD_FILE; 2],
+    };
+    let [database, generation] = names.map(|name| folder.join("store").join(name));
     let first = |files: &[&PathBuf]| -> Result<Option<PathBuf>> {
         for file in files {
             if exists(file)? {
@@ -237,7 +265,7 @@ fn require_complete(folder: &Path, identity: Option<&ControllerIdentity>, restor
     missing(&identity_file, first(&[&ca, &ca_key, &server, &server_key])?.or_else(|| proof.clone()))?;
     missing(&ca, proof.clone().or(first(&[&server])?))?;
     missing(&ca_key, proof.or(first(&[&ca])?))?;
-    let is_recorded = exists(&generation)?; // the store itself refuses a missing database then
+    let is_recorded = place == StorePlace::Folder && exists(&generation)?; // the store itself refuses a missing database then
     missing(&database, Some(identity_file.clone()).filter(|_| has_served && !restored && !is_recorded))
 }
 
@@ -294,6 +322,19 @@ mod tests {
         }
         assert_eq!(missing(data.path(), false).as_deref(), Some("identity.yaml"));
         assert_eq!(missing(data.path(), true), None);
+    }
+
+    #[test]
+    fn a_controller_that_has_served_with_a_store_elsewhere_is_refused() {
+        let data = served();
+        let refused = Installation::open_with_store(data.path(), false, StorePlace::Etcd).err();
+        let missing: MissingFile = refused.expect("refused").downcast().expect("a missing file");
+        assert_eq!(missing.file, Installation::store_in(data.path()).join(ETCD_FILE));
+        fs::write(&missing.file, "").expect("written");
+        fs::remove_file(Installation::store_in(data.path()).join("generation.yaml")).expect("it exists");
+        fs::remove_file(Installation::store_in(data.path()).join(DATABASE)).expect("it exists");
+        Installation::open_with_store(data.path(), false, StorePlace::Etcd).expect("it is complete");
+        assert_eq!(self::missing(data.path(), false).as_deref(), Some(DATABASE), "and not the other way");
     }
 
     #[test]

@@ -5,8 +5,8 @@
 //! `commit_times`), `lookup`, `debug_log`, `janitor` (with `force_timers`, `debug_log_growth` and `archive_last_needed`),
 //! `tokens`; and `openapi`. All of these run without an async runtime, so that the simulator can drive them (design 14). Only
 //! `program`, `host_environment`, `check`, `installation` (with `certificates` and `required_file`), `secret_keys`,
-//! `server`, `request_dispatch`, `store::sqlite` and `store::unavailable` depend on the real host, and
-//! `archive_file` and `disk_threads`, which they use.
+//! `server`, `request_dispatch`, `etcd_arguments`, `store::sqlite`, `store::etcd` and `store::unavailable` depend on the real
+//! host, and `archive_file` and `disk_threads`, which they use.
 
 mod archive_file;
 mod archive_last_needed;
@@ -19,6 +19,8 @@ pub mod debug_log;
 mod debug_log_growth;
 mod disk_threads;
 pub mod environment;
+#[cfg(feature = "etcd")]
+mod etcd_arguments;
 mod force_timers;
 pub mod handlers;
 pub mod host_environment;

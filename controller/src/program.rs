@@ -3,13 +3,15 @@
 //! It exits on SIGTERM and SIGINT, and with an error when the store is broken. On SIGHUP it reads the log level again.
 
 use crate::environment::{Environment, uuid_v4};
+#[cfg(feature = "etcd")]
+use crate::etcd_arguments::{self, EtcdArguments};
 use crate::host_environment::HostEnvironment;
-use crate::installation::{Installation, MissingFile};
+use crate::installation::{Installation, MissingFile, StorePlace};
 use crate::required_file::UnusableFile;
 use crate::secret_keys::SecretKeys;
-use crate::store::Store;
 use crate::store::sqlite::{OpenError, Options, Sqlite};
 use crate::store::unavailable::is_damage;
+use crate::store::{Store, StoreError};
 use crate::{Controller, check, janitor, server};
 use anyhow::{Context, Result, bail};
 use api::CONTROLLER_DIR;
@@ -18,6 +20,7 @@ use clap::{Parser, Subcommand};
 use host::logging::{LEVEL_FILE, LogFilter};
 use host::restart::EXIT_REFUSED;
 use state::transitions::secret_resealing;
+use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -47,6 +50,9 @@ struct Arguments {
     /// again what the store lacks
     #[arg(long)]
     restored: bool,
+    #[cfg(feature = "etcd")]
+    #[command(flatten)]
+    etcd: EtcdArguments,
 }
 
 #[derive(Subcommand)]
@@ -84,9 +90,21 @@ pub fn main() {
         // A restart would find the same files, so the exit code tells the supervisor not to restart.
         let is_refused = error.downcast_ref().is_some_and(|why: &OpenError| why.needs_operator())
             || error.is::<MissingFile>()
-            || error.is::<UnusableFile>();
+            || error.is::<UnusableFile>()
+            || error.downcast_ref().is_some_and(|why| matches!(why, StoreError::TakenOver(_)))
+            || is_refused_by_etcd(&error);
         std::process::exit(if is_refused { EXIT_REFUSED.into() } else { 1 });
     }
+}
+
+#[cfg(feature = "etcd")]
+fn is_refused_by_etcd(error: &anyhow::Error) -> bool {
+    error.downcast_ref().is_some_and(|why: &crate::store::etcd::OpenError| why.needs_operator())
+}
+
+#[cfg(not(feature = "etcd"))]
+fn is_refused_by_etcd(_: &anyhow::Error) -> bool {
+    false
 }
 
 /// Adds a key for secrets. Returns the exit status.
@@ -108,7 +126,7 @@ fn rotate_secret_key(data: &Path) -> i32 {
 
 /// Opens the keys of secrets, and makes the first one. If a key is missing, the log names the file, and
 /// everything but the secrets is served.
-async fn open_secret_keys(installation: &Installation, store: &Sqlite) -> Result<SecretKeys> {
+async fn open_secret_keys(installation: &Installation, store: &impl Store) -> Result<SecretKeys> {
     let keys = SecretKeys::open(installation.secret_keys())?;
     let samples = store.read(|reader| secret_resealing::sample_contents(reader)).await;
     if keys.is_empty() && samples.is_empty() {
@@ -125,22 +143,44 @@ async fn open_secret_keys(installation: &Installation, store: &Sqlite) -> Result
 
 #[tokio::main(flavor = "current_thread")]
 async fn run(arguments: Arguments, log_filter: LogFilter) -> Result<()> {
-    let data = arguments.data.context("--data is required")?;
-    let mut installation = Installation::open(&data, arguments.restored)?;
+    let data = arguments.data.as_deref().context("--data is required")?;
+    #[cfg(feature = "etcd")]
+    if let Some(address) = &arguments.etcd.store {
+        let installation = Installation::open_with_store(data, arguments.restored, StorePlace::Etcd)?;
+        let (store, _lock) =
+            etcd_arguments::open(&arguments.etcd, address, &installation, arguments.restored).await?;
+        let end = store.clone();
+        return serve(&arguments, installation, store, async move { end.broken().await }, log_filter).await;
+    }
+    let installation = Installation::open_with_store(data, arguments.restored, StorePlace::Folder)?;
     let options =
         Options { restored: arguments.restored, ..Options::new(uuid_v4(host::random::random_u128())) };
     let store = Sqlite::open(&installation.store(), options)?;
+    let end = store.clone();
+    serve(&arguments, installation, store, async move { StoreError::Broken(end.broken().await) }, log_filter)
+        .await
+}
+
+/// Serves users and agents until the process is stopped, or `broken` returns why the store cannot be used any more.
+async fn serve<S: Store>(
+    arguments: &Arguments,
+    mut installation: Installation,
+    store: S,
+    broken: impl Future<Output = StoreError>,
+    log_filter: LogFilter,
+) -> Result<()> {
+    let data = arguments.data.as_deref().context("--data is required")?;
     let keys = open_secret_keys(&installation, &store).await?;
     let host = HostEnvironment::new(installation.archives())?.with_secret_keys(keys);
-    let controller = Controller::new(store.clone(), host, installation.controller());
+    let controller = Controller::new(store, host, installation.controller());
     let mut listen = arguments.listen;
     if let (0, Some(before)) = (listen.port(), installation.address()) {
         listen.set_port(before.port());
     }
     let listener = TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}"))?;
     let mut listeners = Vec::new();
-    for address in arguments.also_listen {
-        let listen = SocketAddr::new(address, listener.local_addr()?.port());
+    for address in &arguments.also_listen {
+        let listen = SocketAddr::new(*address, listener.local_addr()?.port());
         let bound = TcpListener::bind(listen).await;
         listeners.push(bound.with_context(|| format!("cannot listen on {listen}"))?);
     }
@@ -173,9 +213,12 @@ async fn run(arguments: Arguments, log_filter: LogFilter) -> Result<()> {
     };
     tokio::select! {
         () = server::serve(controller, listeners, acceptor, stop) => Ok(()),
-        why = store.broken() => {
-            served.environment.on_store_failure(&why);
-            Ok(())
+        error = broken => match error {
+            StoreError::Broken(why) => {
+                served.environment.on_store_failure(&why);
+                Ok(())
+            }
+            error => Err(error.into()),
         }
     }
 }
@@ -188,7 +231,7 @@ async fn follow_log_level(file: PathBuf, log_filter: LogFilter, mut hangup: Sign
     }
 }
 
-async fn run_janitor(controller: Arc<Controller<Sqlite, HostEnvironment>>) {
+async fn run_janitor<S: Store>(controller: Arc<Controller<S, HostEnvironment>>) {
     let mut janitor = janitor::Janitor::default();
     let mut next_ms = 0;
     loop {

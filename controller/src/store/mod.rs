@@ -10,12 +10,17 @@
 //!   since nothing may be concluded from its absence; [`Store::read_available`] reads the other documents.
 //!
 //! A transition never waits, reads no clock and has no side effects, because an engine may run it more than once.
-//! The engine of the controller is `sqlite`; tests and the simulator have one in memory (`tests/support/`).
+//! The engines of the controller are `sqlite` and `etcd`; tests and the simulator have one in memory (`tests/support/`).
+//! Revisions strictly increase. They have no gaps in `sqlite`, and gaps in `etcd`.
 
+#[cfg(feature = "etcd")]
+pub mod etcd;
+pub mod outage;
 pub mod sqlite;
 pub mod unavailable;
 pub mod usage;
 
+use outage::Outage;
 use state::documents::draft::{Conflict, Draft, Reader, Revision, StoredDocument, Transaction};
 use state::documents::json_text::Text;
 use state::terms::names::Uuid;
@@ -78,6 +83,13 @@ pub enum StoreError {
     /// The request needs documents that are damaged on disk: their names. Nothing was changed.
     #[error("{}; nothing was changed", unavailable::damaged_text(.0))]
     Damaged(Vec<String>),
+    /// The store is on other hosts and cannot be used at the moment. Nothing was changed.
+    #[error("cannot use the store: {0}; nothing was changed")]
+    Unavailable(Outage),
+    /// Another controller uses the store now, and this one may not any more. Nothing was changed. The process must exit,
+    /// and not be started again.
+    #[error("another controller has taken over the store ({0}); nothing was changed")]
+    TakenOver(String),
     /// It is unknown whether the change was made. The store rejects all further requests: the process must exit and
     /// restart from the state on disk.
     #[error("the store is broken: {0}")]
@@ -92,7 +104,8 @@ pub enum RunError<R> {
     /// The transaction exceeds a size limit.
     TooLarge(TransactionRefusal),
     /// Repeated attempts conflicted with other transactions; the last conflict. The request may be repeated; it must
-    /// not be shown as a refusal. SQLite has a single writer, so it never returns this.
+    /// not be shown as a refusal. SQLite has a single writer, so it never returns this; etcd does if the same documents
+    /// are changed by other controllers all the time.
     Busy(Conflict),
     /// The store failed.
     Failed(StoreError),

@@ -1,11 +1,12 @@
 //! Ends a request for which the store cannot be read (design 15).
 //!
 //! A view of the store has no error result: it is a pure function of documents. When an engine cannot begin the read,
-//! because the process or the host has no file descriptor left, or when the view has read a damaged document, only the
-//! request must end, not the process. The engine then calls `retry` or `damaged`, which end the innermost [`catch`]
+//! because the process or the host has no file descriptor left or etcd does not answer, or when the view has read a
+//! damaged document, only the request must end, not the process. The engine then calls `retry` or `damaged`, which end the innermost [`catch`]
 //! around them: the future of the request is dropped at this await, as if its client had disconnected. Outside of a
 //! request, such as in the janitor, `retry` waits, and the engine tries again: a disk may recover.
 
+use super::outage::Outage;
 use api::error::{ApiError, ErrorCode};
 use state::documents::prelude::KeyParts;
 use state::terms::cause::{Actor, Cause, Duty, Entity};
@@ -40,6 +41,9 @@ pub enum Unavailable {
     /// The read needs damaged documents: their names.
     #[error("{}", damaged_text(.0))]
     Damaged(Vec<String>),
+    /// The store is on other hosts and cannot be used.
+    #[error("cannot use the store: {0}")]
+    Outage(Outage),
 }
 
 impl From<Unavailable> for ApiError {
@@ -48,6 +52,9 @@ impl From<Unavailable> for ApiError {
             Unavailable::CannotOpen(_) => ApiError::new(ErrorCode::Unavailable, error.to_string())
                 .hint("try again; if it persists, raise the limit of open files of the controller"),
             Unavailable::Damaged(documents) => damage_error(documents),
+            Unavailable::Outage(outage) => {
+                ApiError::new(ErrorCode::Unavailable, error.to_string()).hint(outage.hint())
+            }
         }
     }
 }
@@ -134,8 +141,8 @@ pub(super) async fn retry(failure: Unavailable) {
     if ends.unwrap_or(false) {
         std::future::pending::<()>().await;
     }
-    if !is_damage {
-        tracing::warn!("{failure}; trying again"); // the engine logs damage, once
+    if let Unavailable::CannotOpen(_) = failure {
+        tracing::warn!("{failure}; trying again"); // the engine logs damage and outages, once
     }
     tokio::time::sleep(RETRY_INTERVAL).await;
 }

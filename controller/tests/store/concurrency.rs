@@ -5,10 +5,10 @@ use controller::store::{CommitChanges, DocumentChange, Store};
 use state::documents::draft::{Draft, Key};
 use std::collections::BTreeMap;
 
-pub async fn concurrent_increments_are_all_counted<S: Store, G>(open: impl Fn(u64) -> (S, G)) {
+pub async fn concurrent_increments_are_all_counted<S: Store, G>(open: impl AsyncFn(u64) -> (S, G)) {
     const TASKS: u64 = 40;
     const EACH: u64 = 5;
-    let (store, _guard) = open(1000);
+    let (store, _guard) = open(1000).await;
     let tasks: Vec<_> = (0..TASKS)
         .map(|_| {
             let store = store.clone();
@@ -21,8 +21,7 @@ pub async fn concurrent_increments_are_all_counted<S: Store, G>(open: impl Fn(u6
                         Ok::<_, ()>(count)
                     };
                     let committed = store.run(increment).await.expect("fewer tasks than retries");
-                    assert_eq!(committed.answer, committed.revision, "the n-th commit counts n");
-                    seen.push(committed.answer);
+                    seen.push((committed.revision, committed.answer));
                 }
                 seen
             })
@@ -33,8 +32,10 @@ pub async fn concurrent_increments_are_all_counted<S: Store, G>(open: impl Fn(u6
         seen.extend(task.await.expect("no panic"));
     }
     seen.sort_unstable();
-    assert_eq!(seen, (1..=TASKS * EACH).collect::<Vec<_>>());
-    assert_eq!(scan(&store, "m/").await, [stored("m/count", 200, 200)]);
+    let (revisions, counts): (Vec<_>, Vec<_>) = seen.into_iter().unzip();
+    assert_eq!(counts, (1..=TASKS * EACH).collect::<Vec<_>>(), "the n-th commit counts n");
+    assert!(revisions.is_sorted_by(|a, b| a < b), "each commit has its own revision");
+    assert_eq!(scan(&store, "m/").await, [stored("m/count", revisions[199], 200)]);
 }
 
 /// The reads of one transition in the check below: single documents, a page, and the first document of a prefix.
@@ -42,16 +43,27 @@ type Shown = (Vec<(String, Option<u64>)>, Vec<(String, u64)>, Option<String>);
 
 /// Serialisability: each transition writes what it has read. If the commits are replayed in the order of revisions,
 /// each must have read exactly the state after its predecessors.
-pub async fn reads_are_consistent_with_the_order_of_revisions<S: Store, G>(open: impl Fn(u64) -> (S, G)) {
+pub async fn reads_are_consistent_with_the_order_of_revisions<S: Store, G>(
+    open: impl AsyncFn(u64) -> (S, G),
+) {
     const TASKS: u64 = 12;
     const EACH: u64 = 25;
-    let (store, _guard) = open(1000);
-    let tasks: Vec<_> = (0..TASKS)
+    let (store, _guard) = open(1000).await;
+    let start = at(&store, store.newest_revision());
+    wander_concurrently(std::slice::from_ref(&store), TASKS, EACH).await;
+    let commits = store.changes_after(start, usize::MAX).await.expect("all are kept");
+    assert_eq!(commits.len() as u64, TASKS * EACH);
+    assert_serialisable(commits);
+}
+
+/// Runs tasks that read and write at random, each on one of the handles of a store.
+pub async fn wander_concurrently<S: Store>(handles: &[S], tasks: u64, each: u64) {
+    let tasks: Vec<_> = (0..tasks)
         .map(|task| {
-            let store = store.clone();
+            let store = handles[task as usize % handles.len()].clone();
             tokio::spawn(async move {
                 let mut random = Random(task);
-                for n in 0..EACH {
+                for n in 0..each {
                     let seed = random.below(u64::MAX);
                     let name = format!("trace/{task}/{n}");
                     store.run(move |draft| wander(draft, seed, &name)).await.expect("commits");
@@ -62,8 +74,11 @@ pub async fn reads_are_consistent_with_the_order_of_revisions<S: Store, G>(open:
     for task in tasks {
         task.await.expect("no panic");
     }
-    let commits = store.changes_after(at(&store, 0), usize::MAX).await.expect("all are kept");
-    assert_eq!(commits.len() as u64, TASKS * EACH);
+}
+
+/// Replays all commits of a store in the order of their revisions. Panics unless each has read the state after its
+/// predecessors.
+pub fn assert_serialisable(commits: Vec<CommitChanges>) {
     let mut documents: BTreeMap<String, u64> = BTreeMap::new();
     for CommitChanges { revision, entries } in commits {
         let trace = entries.iter().find(|c| c.key.starts_with("trace/")).expect("each commit has its trace");

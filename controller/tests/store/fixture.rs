@@ -1,13 +1,17 @@
-//! The fixture of the tests of both engines: opens, writes and reads a store.
+//! The fixture of the tests of all engines: opens, writes and reads a store.
 
 use controller::store::Store;
+use controller::store::etcd::{self, Etcd};
 use controller::store::sqlite::{Options, Sqlite};
 use state::documents::draft::{Key, Revision, StoredDocument, Transaction};
 use state::terms::names::Uuid;
 use state::terms::position::Position;
+use std::sync::Arc;
 use tempfile::TempDir;
+use test_support::etcd_cluster::EtcdCluster;
 use test_support::memory_store::MemoryStore;
 
+pub const INSTALLATION: Uuid = Uuid(6);
 pub const GENERATION: Uuid = Uuid(7);
 pub const OTHER_GENERATION: Uuid = Uuid(8);
 
@@ -19,6 +23,20 @@ pub fn sqlite(changes_kept: u64) -> (Sqlite, TempDir) {
     let folder = tempfile::tempdir().expect("a folder");
     let options = Options { changes_kept, ..Options::new(GENERATION) };
     (Sqlite::open(folder.path(), options).expect("opens"), folder)
+}
+
+/// Opens a store below a new prefix of the etcd that all tests share: their writes come between those of this one.
+pub async fn etcd(changes_kept: u64) -> (Etcd, Arc<EtcdCluster>) {
+    let cluster = EtcdCluster::shared();
+    let options = etcd::Options { changes_kept, ..etcd_options(&cluster) };
+    (Etcd::open(options).await.expect("opens"), cluster)
+}
+
+/// The options for a new prefix.
+pub fn etcd_options(cluster: &EtcdCluster) -> etcd::Options {
+    let random = || Uuid(host::random::random_u128());
+    let prefix = format!("/test/{}", random());
+    etcd::Options { prefix, ..etcd::Options::new(cluster.addresses(), INSTALLATION, GENERATION, random()) }
 }
 
 pub fn key(text: &str) -> Key<u64> {

@@ -125,11 +125,11 @@ const RECORDED_READS: &[(&str, Read, Meanwhile, bool)] = &[
     ),
 ];
 
-pub async fn every_kind_of_recorded_read_is_checked<S: Store, G>(open: impl Fn(u64) -> (S, G)) {
+pub async fn every_kind_of_recorded_read_is_checked<S: Store, G>(open: impl AsyncFn(u64) -> (S, G)) {
     for (case, read, meanwhile, holds) in RECORDED_READS {
-        let (store, _guard) = open(100);
+        let (store, _guard) = open(100).await;
         let first = [("m/x/a", Some(1)), ("m/x/b", Some(1)), ("m/x/d", Some(1)), ("m/one/k", Some(1))];
-        assert_eq!(write(&store, &first).await, 1);
+        let first = write(&store, &first).await;
         let drafted = || async {
             let transaction = store
                 .read(|reader| {
@@ -142,11 +142,11 @@ pub async fn every_kind_of_recorded_read_is_checked<S: Store, G>(open: impl Fn(u
             transaction.expect("small")
         };
         let (unchanged, overtaken) = (drafted().await, drafted().await);
-        assert_eq!(store.apply(unchanged).await, Ok(2), "{case}: nothing happened");
+        assert!(store.apply(unchanged).await.is_ok_and(|second| second > first), "{case}: nothing happened");
         write(&store, meanwhile).await;
         let before = store.newest_revision();
         match store.apply(overtaken).await {
-            Ok(revision) => assert!(*holds && revision == before + 1, "{case}: went unnoticed"),
+            Ok(revision) => assert!(*holds && revision > before, "{case}: went unnoticed"),
             Err(ApplyError::Conflict(_)) => {
                 assert!(!holds, "{case}: is no conflict");
                 assert_eq!(store.newest_revision(), before, "{case}: a conflict wrote");

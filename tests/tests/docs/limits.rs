@@ -36,6 +36,7 @@ const UPLOAD: &str = "controller/src/server/upload.rs";
 const VALIDATION: &str = "state/src/agents/record_validation.rs";
 const SECRET: &str = "state/src/terms/secret.rs";
 const STORAGE: &str = "state/src/terms/storage.rs";
+const ETCD_OPEN: &str = "controller/src/store/etcd/open.rs";
 const WRITER: &str = "controller/src/store/sqlite/writer.rs";
 const BUNDLE: &str = "cli/src/bundle.rs";
 const LOG_FILE: &str = "host/src/log_file.rs";
@@ -98,6 +99,27 @@ const ROWS: &[(&str, &[Constant])] = &[
             (BODY, "BODIES_OF_USERS_MAX", Bytes),
         ],
     ),
+    // A store in etcd
+    ("comparisons or operations of one transaction", &[(ETCD_OPEN, "TXN_OPS", Count)]),
+    ("the prefix of the keys", &[(ETCD_OPEN, "PREFIX_MAX", Count)]),
+    ("a connection to a member", &[("controller/src/store/etcd/client.rs", "CONNECT_TIMEOUT", Time)]),
+    ("an answer of etcd", &[("controller/src/store/etcd/client.rs", "CALL_TIMEOUT", Time)]),
+    (
+        "the time until the outcome of a change is known",
+        &[("controller/src/store/etcd/commit.rs", "OUTCOME_TIMEOUT", Time)],
+    ),
+    (
+        "repetitions of a change after conflicts",
+        &[("controller/src/store/etcd/commit.rs", "RETRIES_MAX", Count)],
+    ),
+    (
+        "the delay of the watch",
+        &[
+            ("controller/src/store/etcd/shared.rs", "WATCH_TIMEOUT", Time),
+            ("controller/src/store/etcd/shared.rs", "NEXT_WATCH_TIMEOUT", Time),
+        ],
+    ),
+    ("fences of controllers that have ended", &[(ETCD_OPEN, "FENCES_MAX", Count)]),
     // Responses
     ("files that are sent to one agent", &[(SENDING, "OF_AGENT_MAX", Count), (BUDGET, "WAIT_MAX", Time)]),
     (

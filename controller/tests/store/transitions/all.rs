@@ -2,8 +2,10 @@
 
 use super::*;
 
-pub async fn every_read_of_every_transition_is_a_precondition<S: Store, G>(open: impl Fn(u64) -> (S, G)) {
-    let (store, _guard) = open(10_000);
+pub async fn every_read_of_every_transition_is_a_precondition<S: Store, G>(
+    open: impl AsyncFn(u64) -> (S, G),
+) {
+    let (store, _guard) = open(10_000).await;
     let mut fixture = Fixture { store: &store, called: BTreeSet::new(), ids: Arc::new(AtomicU64::new(1000)) };
     users::build(&mut fixture).await;
     agents::live(&mut fixture).await;

@@ -1,0 +1,192 @@
+//! The etcd engine of the store (design 8): any number of controllers in front of one etcd, none of them special.
+//!
+//! Each handle has a `mirror` of all documents in memory, always at one revision, which `feed` keeps up to date with one
+//! watch. A transition runs on the mirror; `commit` compares everything that it read and writes everything that it wrote
+//! in one transaction of etcd, and runs it again after a conflict. What was read is compared at the commit itself, so
+//! committed transactions are strictly serialisable however old the mirror is (I45); a result without a commit is
+//! returned only after `fresh` has shown that the mirror had every commit that was answered before.
+//!
+//! A revision is one of etcd: the revisions of this store strictly increase and have gaps, since etcd counts the writes
+//! of all its users. `layout` has the keys, `client` and `messages` the protocol, `open` the checks of a start, `health`
+//! what is reported during an outage ([`Outage`]).
+
+mod client;
+mod commit;
+mod feed;
+mod fresh;
+mod health;
+mod layout;
+mod messages;
+mod mirror;
+mod open;
+mod shared;
+
+pub use client::Tls;
+pub use open::{OpenError, Options, RecordedStore, parse_address};
+
+use super::outage::Outage;
+use super::unavailable;
+use super::{
+    ApplyError, CommitChanges, Committed, Compacted, EarlierReader, Position, RunError, Store, StoreError,
+};
+use mirror::SnapshotReader;
+use shared::{Core, output};
+use state::documents::draft::{Draft, Reader, Revision, Transaction};
+use state::terms::names::Uuid;
+use std::sync::Arc;
+use tokio::task::AbortHandle;
+
+/// A store in etcd. Clones are handles to the same mirror; it ends with the last one.
+#[derive(Clone)]
+pub struct Etcd(Arc<Handle>);
+
+struct Handle {
+    core: Arc<Core>,
+    feed: AbortHandle,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.feed.abort();
+    }
+}
+
+/// Returns the value of a view. If the view read damaged documents, the request of the caller ends.
+async fn intact<T>(value: T, damaged: Vec<String>) -> T {
+    match damaged.is_empty() {
+        true => value,
+        false => unavailable::damaged(damaged).await,
+    }
+}
+
+impl Etcd {
+    /// Opens the store below a prefix; creates it if there is none.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub async fn open(options: Options) -> Result<Etcd, OpenError> {
+        let core = open::open(options).await?;
+        let feed = tokio::spawn(feed::follow(core.clone())).abort_handle();
+        Ok(Etcd(Arc::new(Handle { core, feed })))
+    }
+
+    /// Waits until the store is broken, or another controller has taken over, and returns the reason. The process must
+    /// then exit.
+    pub async fn broken(&self) -> StoreError {
+        let mut broken = self.0.core.broken.subscribe();
+        let error = broken.wait_for(Option::is_some).await.expect("self keeps the sender");
+        error.clone().expect("it was waited for")
+    }
+
+    /// Returns why etcd cannot be used at the moment; none if it can.
+    pub fn outage(&self) -> Option<Outage> {
+        self.0.core.health.outage()
+    }
+
+    /// Returns what the data folder of the controller must record, so that another etcd is never taken for this one.
+    pub fn recorded(&self) -> RecordedStore {
+        let core = &self.0.core;
+        RecordedStore {
+            cluster: format!("{:x}", core.cluster),
+            store_generation: core.store_generation,
+            revision: self.newest_revision(),
+        }
+    }
+}
+
+impl Store for Etcd {
+    fn store_generation(&self) -> Uuid {
+        self.0.core.store_generation
+    }
+
+    fn newest_revision(&self) -> Revision {
+        *self.0.core.newest.borrow()
+    }
+
+    async fn read<T, F>(&self, view: F) -> T
+    where
+        T: Send + 'static,
+        F: FnOnce(&dyn Reader) -> T + Send + 'static,
+    {
+        let (value, damaged) = self.read_available(view).await;
+        intact(value, damaged).await
+    }
+
+    async fn read_available<T, F>(&self, view: F) -> (T, Vec<String>)
+    where
+        T: Send + 'static,
+        F: FnOnce(&dyn Reader) -> T + Send + 'static,
+    {
+        let core = &self.0.core;
+        core.fresh_or_retry().await;
+        let snapshot = core.snapshot();
+        core.view(move || {
+            let reader = SnapshotReader::new(&snapshot);
+            (view(&reader), reader.damaged())
+        })
+        .await
+    }
+
+    async fn read_since<T, F>(&self, after: Position, view: F) -> (T, Vec<String>)
+    where
+        T: Send + 'static,
+        F: FnOnce(&dyn Reader, Option<Vec<String>>) -> T + Send + 'static,
+    {
+        let core = &self.0.core;
+        core.fresh_or_retry().await;
+        let (snapshot, changed) = {
+            let mirror = core.mirror();
+            let is_own = after.store_generation == core.store_generation;
+            (mirror.snapshot(), is_own.then(|| mirror.keys_changed_after(after.revision)).flatten())
+        };
+        core.view(move || {
+            let reader = SnapshotReader::new(&snapshot);
+            (view(&reader, changed), reader.damaged())
+        })
+        .await
+    }
+
+    async fn read_at<T, F>(&self, at: Position, view: F) -> Result<T, Compacted>
+    where
+        T: Send + 'static,
+        F: FnOnce(&dyn Reader) -> T + Send + 'static,
+    {
+        let core = &self.0.core;
+        let revision = core.revision_of(at).await?;
+        let (snapshot, undo) = core.mirror().snapshot_and_undo(revision)?;
+        let viewed = core.view(move || {
+            let newest = SnapshotReader::new(&snapshot);
+            let value = view(&EarlierReader::new(&newest, revision, undo.into_iter()));
+            (value, newest.damaged())
+        });
+        let (value, damaged) = viewed.await;
+        Ok(intact(value, damaged).await)
+    }
+
+    async fn run<A, R, F>(&self, transition: F) -> Result<Committed<A>, RunError<R>>
+    where
+        A: Send + 'static,
+        R: Send + 'static,
+        F: Fn(&mut Draft<'_>) -> Result<A, R> + Send + Sync + 'static,
+    {
+        // In a task of its own: a call that is dropped must keep the transition until its outcome is known.
+        let core = self.0.core.clone();
+        output(tokio::spawn(async move { commit::run(&core, transition).await }).await)
+    }
+
+    async fn apply(&self, transaction: Transaction) -> Result<Revision, ApplyError> {
+        let core = self.0.core.clone();
+        output(tokio::spawn(async move { commit::apply(&core, transaction).await }).await)
+    }
+
+    async fn changes_after(&self, after: Position, limit: usize) -> Result<Vec<CommitChanges>, Compacted> {
+        let core = &self.0.core;
+        let revision = core.revision_of(after).await?;
+        core.mirror().changes_after(revision, limit)
+    }
+
+    async fn wait_past(&self, revision: Revision) -> Revision {
+        let mut newest = self.0.core.newest.subscribe();
+        *newest.wait_for(|newest| *newest > revision).await.expect("self keeps the sender")
+    }
+}

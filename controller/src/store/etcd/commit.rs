@@ -1,0 +1,363 @@
+//! Runs transitions on the mirror and commits them in transactions of etcd.
+//!
+//! A transaction compares what the draft has read: each key with its revision, each absence as the ranges between its
+//! excepted keys, each witness, and each page as one range. If a comparison fails, the transition runs again as soon as
+//! the mirror has the commit that was in its way, a bounded number of times.
+//!
+//! An answer can be lost: the connection breaks, or no majority answers in time. The transaction may then have been
+//! executed, may still be executed later, or never. Each transaction therefore also compares the *fence* of its handle:
+//!
+//! 1. The answer of transaction 7 is lost, and a member may still have it in a queue.
+//! 2. The handle writes its fence. Transaction 7 names an older revision of the fence: from this write on it cannot
+//!    succeed any more.
+//! 3. The mirror reaches the write of the fence. If transaction 7 was committed, the watch has delivered it before, with
+//!    its number in `m/newest`; otherwise it never will be.
+//!
+//! So no effect is doubled, and none is reported falsely. If the handle is exclusive, all controllers share one fence, and
+//! the same comparison ends the ones that were started before.
+
+use super::client::CallError;
+use super::layout::{
+    after, compare, delete, end_of_prefix, get_operation, has_value, put, range_written_until, written_at,
+};
+use super::messages::{Compare, GREATER, Operand, TxnRequest, TxnResponse};
+use super::mirror::{Documents, SnapshotReader};
+use super::shared::Core;
+use crate::store::outage::Outage;
+use crate::store::{ApplyError, Committed, RunError, StoreError};
+use state::documents::draft::{BYTES_MAX, Conflict, Draft, Page, Revision, Transaction};
+use state::terms::refusal::transaction::TransactionRefusal;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Retries of one transition. Conflicts between transitions of one handle end with the second attempt, since they take
+/// turns from then on; each further one means that another controller has committed.
+const RETRIES_MAX: usize = 100;
+/// How long the outcome of a transaction may be unknown, before the process must exit and start again: a cluster that
+/// lost its majority for less time ends no controller.
+const OUTCOME_TIMEOUT: Duration = Duration::from_secs(60);
+/// The pause between two attempts to raise the fence.
+const RAISE_INTERVAL: Duration = Duration::from_millis(200);
+
+/// What became of a transaction.
+enum Outcome {
+    Committed(Revision),
+    /// A comparison failed, or the answer was lost and nothing was committed.
+    Repeat,
+    /// The transaction changes nothing.
+    Nothing,
+}
+
+/// Why a transaction was given up.
+enum CommitError {
+    /// etcd does not accept its size.
+    TooLarge(TransactionRefusal),
+    Failed(StoreError),
+}
+
+/// See [`crate::store::Store::run`].
+pub(super) async fn run<A, R, F>(core: &Core, transition: F) -> Result<Committed<A>, RunError<R>>
+where
+    F: Fn(&mut Draft<'_>) -> Result<A, R>,
+{
+    let (mut turn, mut fresh_from, mut conflict) = (None, None, Conflict(String::new()));
+    for attempt in 0..=RETRIES_MAX {
+        if attempt > 0 && turn.is_none() {
+            turn = Some(core.turns.lock().await);
+        }
+        core.require_unbroken().map_err(RunError::Failed)?;
+        let snapshot = core.snapshot();
+        let (decided, damaged) = {
+            let reader = SnapshotReader::new(&snapshot);
+            let mut draft = Draft::new(&reader);
+            let decided = match transition(&mut draft) {
+                Ok(answer) => draft.finish().map(|done| (answer, done)).map_err(RunError::TooLarge),
+                Err(refusal) => Err(RunError::Refused(refusal)),
+            };
+            (decided, reader.damaged())
+        };
+        if !damaged.is_empty() {
+            return Err(RunError::Failed(StoreError::Damaged(damaged)));
+        }
+        let result = match decided {
+            Ok((answer, transaction)) => match commit(core, &transaction, &snapshot).await {
+                Ok(Outcome::Committed(revision)) => return Ok(Committed { answer, revision }),
+                Ok(Outcome::Nothing) => Ok(Committed { answer, revision: snapshot.revision }),
+                Ok(Outcome::Repeat) => {
+                    let newest = core.snapshot();
+                    if let Err(found) = transaction.check(&SnapshotReader::new(&newest)) {
+                        conflict = found;
+                    }
+                    continue;
+                }
+                Err(CommitError::TooLarge(bound)) => return Err(RunError::TooLarge(bound)),
+                Err(CommitError::Failed(error)) => return Err(RunError::Failed(error)),
+            },
+            Err(error) => Err(error),
+        };
+        // Nothing is committed, so nothing is compared: the result stands if the mirror was new enough.
+        match is_fresh(core, &snapshot, &mut fresh_from).await {
+            Ok(true) => return result,
+            Ok(false) => {}
+            Err(error) => return Err(RunError::Failed(error)),
+        }
+    }
+    Err(RunError::Busy(conflict))
+}
+
+/// See [`crate::store::Store::apply`].
+pub(super) async fn apply(core: &Core, transaction: Transaction) -> Result<Revision, ApplyError> {
+    let (mut turn, mut fresh_from, mut conflict) = (None, None, Conflict(String::new()));
+    for attempt in 0..=RETRIES_MAX {
+        if attempt > 0 && turn.is_none() {
+            turn = Some(core.turns.lock().await);
+        }
+        core.require_unbroken().map_err(ApplyError::Failed)?;
+        let snapshot = core.snapshot();
+        let checked = transaction.check(&SnapshotReader::new(&snapshot));
+        let result = match checked {
+            Ok(()) => match commit(core, &transaction, &snapshot).await {
+                Ok(Outcome::Committed(revision)) => return Ok(revision),
+                Ok(Outcome::Nothing) => Ok(snapshot.revision),
+                Ok(Outcome::Repeat) => continue,
+                Err(CommitError::TooLarge(_)) => {
+                    let outage = Outage::Refused("the transaction is too large".to_owned());
+                    return Err(ApplyError::Failed(StoreError::Unavailable(outage)));
+                }
+                Err(CommitError::Failed(error)) => return Err(ApplyError::Failed(error)),
+            },
+            Err(found) => {
+                conflict = found.clone();
+                Err(ApplyError::Conflict(found))
+            }
+        };
+        match is_fresh(core, &snapshot, &mut fresh_from).await {
+            Ok(true) => return result,
+            Ok(false) => {}
+            Err(error) => return Err(ApplyError::Failed(error)),
+        }
+    }
+    Err(ApplyError::Conflict(conflict))
+}
+
+/// Whether a snapshot has every commit that was answered before the call. If it has not, a later one does as soon as this
+/// returns, and `fresh_from` is what it must have reached.
+async fn is_fresh(
+    core: &Core,
+    snapshot: &Documents,
+    fresh_from: &mut Option<Revision>,
+) -> Result<bool, StoreError> {
+    let from = match *fresh_from {
+        Some(from) => from,
+        None => core.fresh().await.map_err(StoreError::Unavailable)?,
+    };
+    *fresh_from = Some(from);
+    Ok(snapshot.reached >= from)
+}
+
+/// Ends the observation of a transaction when its outcome is known, or the call has ended.
+struct Observed<'c> {
+    core: &'c Core,
+    number: u64,
+}
+
+impl Drop for Observed<'_> {
+    fn drop(&mut self) {
+        self.core.mirror().forget(self.number);
+    }
+}
+
+/// Commits a transaction whose preconditions hold in the snapshot.
+async fn commit(
+    core: &Core,
+    transaction: &Transaction,
+    snapshot: &Documents,
+) -> Result<Outcome, CommitError> {
+    let number = core.transactions.fetch_add(1, Ordering::Relaxed) + 1;
+    let fence = *core.fence.lock().expect("no holder panics");
+    let Some(request) = request(core, transaction, snapshot, number, fence) else {
+        return Ok(Outcome::Nothing);
+    };
+    let lists = {
+        let mut mirror = core.mirror();
+        mirror.expect(number);
+        mirror.lists()
+    };
+    let _observed = Observed { core, number };
+    let sent = Instant::now();
+    match core.client.txn(request).await {
+        Ok(answer) if answer.succeeded => {
+            core.health.note_commit(sent.elapsed());
+            let revision = answer.header.unwrap_or_default().revision.unsigned_abs();
+            // A caller reads its own commit. If the mirror is behind, the commit is nevertheless one.
+            let _ = core.wait_reached(revision).await;
+            Ok(Outcome::Committed(revision))
+        }
+        Ok(answer) => conflict(core, &answer, fence).await.map_err(CommitError::Failed),
+        Err(CallError::Unknown(outage)) => {
+            core.health.note_outage(&outage);
+            outcome(core, number, fence, lists).await.map_err(CommitError::Failed)
+        }
+        Err(CallError::TooLarge(why)) => {
+            tracing::error!(why, "etcd accepts less than when this controller was started");
+            let bytes = transaction
+                .writes
+                .iter()
+                .map(|(key, value)| key.len() + value.as_ref().map_or(0, |v| v.len()));
+            Err(CommitError::TooLarge(TransactionRefusal::TooLarge { bytes: bytes.sum(), max: BYTES_MAX }))
+        }
+        Err(failed) => {
+            let outage = failed.outage();
+            core.health.note_outage(&outage);
+            Err(CommitError::Failed(StoreError::Unavailable(outage)))
+        }
+    }
+}
+
+/// Converts a transaction. None if it changes nothing.
+fn request(
+    core: &Core,
+    transaction: &Transaction,
+    snapshot: &Documents,
+    number: u64,
+    fence: Revision,
+) -> Option<TxnRequest> {
+    let layout = &core.layout;
+    let (store, fence_key) = (layout.store(), layout.fence(&core.fence_name));
+    let mut compares =
+        vec![written_at(store.clone(), core.store_revision), written_at(fence_key.clone(), fence)];
+    compares.extend(preconditions(core, transaction));
+    let mut operations = Vec::with_capacity(transaction.writes.len() + 1);
+    for (key, value) in &transaction.writes {
+        let at = layout.document(key);
+        operations.push(match value {
+            Some(value) => put(at, value),
+            None => delete(at),
+        });
+    }
+    if transaction.writes.values().all(Option::is_none) {
+        // At least one deletion must find its document: a commit without changes would be a revision that no reader sees.
+        let present = transaction.writes.keys().find_map(|key| snapshot.get(key))?;
+        compares.push(written_at(layout.document(&present.key), present.revision));
+    }
+    operations.push(put(layout.newest(), &format!("{}/{number}", core.handle)));
+    let failure = [layout.newest(), store, fence_key].map(get_operation).into();
+    Some(TxnRequest { compare: compares, success: operations, failure })
+}
+
+/// The comparisons for what a transaction has read.
+fn preconditions(core: &Core, transaction: &Transaction) -> Vec<Compare> {
+    let layout = &core.layout;
+    let mut compares = Vec::new();
+    for (key, revision) in &transaction.keys {
+        compares.push(written_at(layout.document(key), *revision));
+    }
+    for witness in &transaction.exist {
+        compares.push(compare(layout.document(witness), Vec::new(), GREATER, Operand::ModRevision(0)));
+    }
+    for (prefix, except) in &transaction.none {
+        // The ranges before, between and after the excepted keys are empty.
+        let mut start = layout.document(prefix);
+        let end = end_of_prefix(&start);
+        for key in except.iter().filter(|key| key.starts_with(prefix.as_str())) {
+            let key = layout.document(key);
+            if start < key {
+                compares.push(range_written_until(start, key.clone(), 0));
+            }
+            start = after(&key);
+        }
+        compares.push(range_written_until(start, end, 0));
+    }
+    for Page { prefix, after: lower, until, keys } in &transaction.pages {
+        // The keys of the page are compared one by one (`Draft::page` records them), and a document that appears in its
+        // range has a newer revision than all of them.
+        let newest = keys.iter().filter_map(|key| transaction.keys.get(key)).max().copied().unwrap_or(0);
+        let (first, lower) = (layout.document(prefix), after(&layout.document(lower)));
+        let end =
+            until.as_ref().map_or_else(|| end_of_prefix(&first), |until| after(&layout.document(until)));
+        compares.push(range_written_until(first.max(lower), end, newest));
+    }
+    compares
+}
+
+/// After a comparison failed: waits until the mirror has the commit that was in the way.
+async fn conflict(core: &Core, answer: &TxnResponse, fence: Revision) -> Result<Outcome, StoreError> {
+    let found = |index: usize| {
+        let range = answer.responses.get(index).and_then(|response| response.range.as_ref());
+        range.and_then(|range| range.kvs.first())
+    };
+    let (newest, store, holder) = (found(0), found(1), found(2));
+    if store.map(|kv| kv.mod_revision.unsigned_abs()) != Some(core.store_revision) {
+        return Err(core.fail(core.other_generation()));
+    }
+    match holder {
+        Some(kv) if kv.value != core.handle.as_bytes() => return Err(core.fail(core.taken_over())),
+        Some(kv) if kv.mod_revision.unsigned_abs() != fence => {
+            // Another request of this handle has raised the fence.
+            let mut known = core.fence.lock().expect("no holder panics");
+            *known = (*known).max(kv.mod_revision.unsigned_abs());
+        }
+        // Another controller has deleted a fence that it took for one of a process that has ended.
+        None => drop(raise_fence(core, fence).await?),
+        Some(_) => {}
+    }
+    let newest = newest.map_or(0, |kv| kv.mod_revision.unsigned_abs());
+    core.wait_reached(newest).await.map_err(StoreError::Unavailable)?;
+    Ok(Outcome::Repeat)
+}
+
+/// Raises the fence of this handle, unless that was done since it had the revision `known`. Returns its revision.
+async fn raise_fence(core: &Core, known: Revision) -> Result<Revision, StoreError> {
+    let _raising = core.raising.lock().await;
+    let current = *core.fence.lock().expect("no holder panics");
+    if current != known {
+        return Ok(current);
+    }
+    let key = core.layout.fence(&core.fence_name);
+    let mut compares = vec![written_at(core.layout.store(), core.store_revision)];
+    if core.is_exclusive {
+        compares.push(has_value(key.clone(), &core.handle));
+    }
+    let request =
+        TxnRequest { compare: compares, success: vec![put(key, &core.handle)], failure: Vec::new() };
+    let answer = core.client.idempotent_txn(request).await;
+    let answer = answer.map_err(|failed| StoreError::Unavailable(failed.outage()))?;
+    if !answer.succeeded {
+        return Err(core.fail(core.taken_over()));
+    }
+    let revision = answer.header.unwrap_or_default().revision.unsigned_abs();
+    *core.fence.lock().expect("no holder panics") = revision;
+    Ok(revision)
+}
+
+/// Determines the outcome of a transaction whose answer was lost.
+async fn outcome(core: &Core, number: u64, fence: Revision, lists: u64) -> Result<Outcome, StoreError> {
+    let deadline = Instant::now() + OUTCOME_TIMEOUT;
+    loop {
+        core.require_unbroken()?;
+        let raised = match raise_fence(core, fence).await {
+            Ok(revision) => core.wait_reached(revision).await,
+            Err(StoreError::Unavailable(outage)) => Err(outage),
+            Err(error) => return Err(error),
+        };
+        let Err(outage) = raised else { break };
+        core.health.note_outage(&outage);
+        if Instant::now() >= deadline {
+            let why = format!("it is unknown whether a commit was made: {outage}");
+            return Err(core.fail(StoreError::Broken(why)));
+        }
+        tokio::time::sleep(RAISE_INTERVAL).await;
+    }
+    let (outcome, was_listed) = {
+        let mirror = core.mirror();
+        (mirror.outcome(number), mirror.lists() != lists)
+    };
+    match outcome {
+        Some(revision) => Ok(Outcome::Committed(revision)),
+        None if was_listed => {
+            let why = "the answer to a commit was lost, and etcd has compacted its revision".to_owned();
+            Err(core.fail(StoreError::Broken(why)))
+        }
+        None => Ok(Outcome::Repeat),
+    }
+}

@@ -1,0 +1,75 @@
+//! How new the mirror must be: the newest commit that etcd had when a request asked (Kubernetes' KEP-2340).
+//!
+//! A request that reads, or that refuses, must see every commit that was answered before it began, also by another
+//! controller. It reads `m/newest` from the majority and waits until the mirror has that revision. Requests that ask at the
+//! same time share one such read, so a controller has at most one of them open, however many requests it serves.
+
+use super::client::Client;
+use super::health::Health;
+use super::layout::{Layout, get};
+use crate::store::outage::Outage;
+use state::documents::draft::Revision;
+use std::sync::{Arc, Mutex};
+
+/// The shared reads of `m/newest`.
+pub(super) struct NewestReads {
+    client: Client,
+    layout: Layout,
+    health: Arc<Health>,
+    turn: tokio::sync::Mutex<()>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The reads that were started.
+    started: u64,
+    /// The last read that has ended: its number and result.
+    ended: (u64, Option<Result<Revision, Outage>>),
+}
+
+impl NewestReads {
+    pub fn new(client: Client, layout: Layout, health: Arc<Health>) -> NewestReads {
+        NewestReads { client, layout, health, turn: Default::default(), state: Default::default() }
+    }
+
+    /// Returns the revision of the newest commit, as read from the majority after the call.
+    pub async fn read(&self) -> Result<Revision, Outage> {
+        // A read that has started may be older than this request; the one after it is not.
+        let needed = self.state().started + 1;
+        let _turn = self.turn.lock().await;
+        let number = {
+            let mut state = self.state();
+            if let (ended, Some(result)) = &state.ended
+                && *ended >= needed
+            {
+                return result.clone();
+            }
+            state.started += 1;
+            state.started
+        };
+        let result = self.newest().await;
+        self.state().ended = (number, Some(result.clone()));
+        result
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().expect("no holder panics")
+    }
+
+    async fn newest(&self) -> Result<Revision, Outage> {
+        let read = self.client.range(get(self.layout.newest())).await;
+        match read {
+            Ok(read) => {
+                self.health.note_read();
+                let missing = || Outage::Refused(format!("{} has no store any more", self.layout.prefix()));
+                read.kvs.first().map(|kv| kv.mod_revision.unsigned_abs()).ok_or_else(missing)
+            }
+            Err(failed) => {
+                let outage = failed.outage();
+                self.health.note_outage(&outage);
+                Err(outage)
+            }
+        }
+    }
+}

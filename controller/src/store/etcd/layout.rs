@@ -1,0 +1,200 @@
+//! The keys of a store in etcd: what is below the prefix, and ranges of keys.
+//!
+//! ```text
+//! PREFIX d/KEY           a document
+//! PREFIX m/store         the store: its version, the Pintle that it belongs to, its store generation (`StoreRecord`)
+//! PREFIX m/newest        written by every commit: its handle and number; its mod_revision is the newest revision
+//! PREFIX m/fence/HANDLE  a precondition of every commit of one handle, see `commit`
+//! ```
+//! Every write below the prefix is one of these, so one watch of the prefix delivers everything. Used by all modules of
+//! the engine.
+
+use super::messages::{
+    Compare, DeleteRangeRequest, EQUAL, GREATER, LESS, MOD_REVISION, Operand, Operation, PutRequest,
+    RangeRequest, RequestOp, VALUE,
+};
+use serde::{Deserialize, Serialize};
+use state::documents::draft::Revision;
+use state::terms::names::Uuid;
+
+/// The version of the layout and of the documents. A store of another version is not opened.
+pub const VERSION: u32 = 1;
+
+/// The content of `m/store`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreRecord {
+    /// The version of the layout.
+    pub version: u32,
+    /// The uuid of the controller's installation. Another Pintle with the same prefix is refused.
+    pub installation: Uuid,
+    /// The store generation.
+    pub store_generation: Uuid,
+    /// The store generation that this one has replaced.
+    pub replaced: Option<Uuid>,
+}
+
+/// What a key below the prefix is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place<'k> {
+    /// A document, by its key.
+    Document(&'k str),
+    /// `m/store`.
+    Store,
+    /// `m/newest`.
+    Newest,
+    /// A fence, by the name of its handle.
+    Fence(&'k str),
+    /// No key of this version.
+    Other,
+}
+
+/// The keys below one prefix.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    prefix: String,
+}
+
+impl Layout {
+    /// The keys below a prefix, which ends with a slash.
+    pub fn new(prefix: &str) -> Layout {
+        Layout { prefix: format!("{}/", prefix.trim_end_matches('/')) }
+    }
+
+    /// The prefix.
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// The key of a document.
+    pub fn document(&self, key: &str) -> Vec<u8> {
+        format!("{}d/{key}", self.prefix).into_bytes()
+    }
+
+    /// The key of the store record.
+    pub fn store(&self) -> Vec<u8> {
+        format!("{}m/store", self.prefix).into_bytes()
+    }
+
+    /// The key that every commit writes.
+    pub fn newest(&self) -> Vec<u8> {
+        format!("{}m/newest", self.prefix).into_bytes()
+    }
+
+    /// The key of a fence.
+    pub fn fence(&self, handle: &str) -> Vec<u8> {
+        format!("{}m/fence/{handle}", self.prefix).into_bytes()
+    }
+
+    /// The range of all fences.
+    pub fn fences(&self) -> (Vec<u8>, Vec<u8>) {
+        let first = format!("{}m/fence/", self.prefix).into_bytes();
+        let end = end_of_prefix(&first);
+        (first, end)
+    }
+
+    /// The range of all keys.
+    pub fn all(&self) -> (Vec<u8>, Vec<u8>) {
+        let first = self.prefix.clone().into_bytes();
+        let end = end_of_prefix(&first);
+        (first, end)
+    }
+
+    /// What a key is.
+    pub fn place<'k>(&self, key: &'k [u8]) -> Place<'k> {
+        let below = std::str::from_utf8(key).ok().and_then(|key| key.strip_prefix(&self.prefix));
+        match below {
+            Some("m/store") => Place::Store,
+            Some("m/newest") => Place::Newest,
+            Some(below) => match (below.strip_prefix("d/"), below.strip_prefix("m/fence/")) {
+                (Some(key), _) => Place::Document(key),
+                (_, Some(handle)) => Place::Fence(handle),
+                _ => Place::Other,
+            },
+            None => Place::Other,
+        }
+    }
+}
+
+/// Returns the key directly after another one.
+pub fn after(key: &[u8]) -> Vec<u8> {
+    [key, &[0]].concat()
+}
+
+/// Returns the exclusive end of the range of all keys that begin with `prefix`. UTF-8 has no byte 255, so the last byte can
+/// always be raised.
+pub fn end_of_prefix(prefix: &[u8]) -> Vec<u8> {
+    let mut end = prefix.to_vec();
+    if let Some(last) = end.last_mut() {
+        *last += 1;
+    }
+    end
+}
+
+/// The comparison that a key was last written at this revision; 0 if it is absent.
+pub fn written_at(key: Vec<u8>, revision: Revision) -> Compare {
+    compare(key, Vec::new(), EQUAL, Operand::ModRevision(signed(revision)))
+}
+
+/// The comparison that a key has this value.
+pub fn has_value(key: Vec<u8>, value: &str) -> Compare {
+    Compare { target: VALUE, ..compare(key, Vec::new(), EQUAL, Operand::Value(value.as_bytes().to_vec())) }
+}
+
+/// The comparison that all keys of a range were last written at this revision or before it; with revision 0, that the
+/// range is empty.
+pub fn range_written_until(key: Vec<u8>, range_end: Vec<u8>, revision: Revision) -> Compare {
+    compare(key, range_end, LESS, Operand::ModRevision(signed(revision.saturating_add(1))))
+}
+
+pub(super) fn compare(key: Vec<u8>, range_end: Vec<u8>, result: i32, operand: Operand) -> Compare {
+    Compare { result, target: MOD_REVISION, key, operand: Some(operand), range_end }
+}
+
+/// The comparison that never holds, for a transaction that is sent to learn whether etcd accepts its size.
+pub fn never(key: Vec<u8>) -> Compare {
+    compare(key, Vec::new(), GREATER, Operand::ModRevision(signed(Revision::MAX)))
+}
+
+/// Revisions of etcd are signed. One beyond them belongs to no document.
+pub(super) fn signed(revision: Revision) -> i64 {
+    i64::try_from(revision).unwrap_or(i64::MAX)
+}
+
+/// A read of one key.
+pub fn get(key: Vec<u8>) -> RangeRequest {
+    RangeRequest { key, ..RangeRequest::default() }
+}
+
+/// An operation that reads one key.
+pub fn get_operation(key: Vec<u8>) -> RequestOp {
+    RequestOp { operation: Some(Operation::Range(get(key))) }
+}
+
+/// An operation that writes.
+pub fn put(key: Vec<u8>, value: &str) -> RequestOp {
+    let value = value.as_bytes().to_vec();
+    RequestOp { operation: Some(Operation::Put(PutRequest { key, value })) }
+}
+
+/// An operation that deletes.
+pub fn delete(key: Vec<u8>) -> RequestOp {
+    RequestOp { operation: Some(Operation::DeleteRange(DeleteRangeRequest { key })) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_key_has_its_place_and_no_key_of_a_longer_prefix_belongs_to_a_shorter_one() {
+        let layout = Layout::new("/pintle");
+        assert_eq!(layout.place(&layout.document("m/newest")), Place::Document("m/newest"));
+        assert_eq!(layout.place(&layout.newest()), Place::Newest);
+        assert_eq!(layout.place(&layout.store()), Place::Store);
+        assert_eq!(layout.place(&layout.fence("a")), Place::Fence("a"));
+        let other = Layout::new("/pintle2/").newest();
+        assert_eq!(layout.place(&other), Place::Other);
+        let (first, end) = layout.all();
+        assert!(!(first..end).contains(&other));
+    }
+}

@@ -1,0 +1,373 @@
+//! The mirror: all documents of the store in memory, at one revision, with the bounded change log.
+//!
+//! `feed` installs a list of all documents and then applies the events of the watch, whole revisions at a time, so that
+//! a snapshot never contains a part of a commit (I45). A snapshot is a persistent map: it costs nothing to take, does not
+//! change, and never delays the feed, however long a view takes.
+//!
+//! The change log contains the commits that this process has seen. After a list that does not continue the mirror, it is
+//! empty, and every older position is compacted (I46).
+
+use super::layout::{Layout, Place};
+use super::messages::{DELETE, Event, KeyValue};
+use crate::store::{CommitChanges, Compacted, DocumentChange, Undo, scan_start};
+use rpds::RedBlackTreeMapSync;
+use state::documents::draft::{Reader, Revision, StoredDocument};
+use state::documents::json_text::Text;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
+
+/// The documents at one revision. Clones share them.
+#[derive(Clone, Default)]
+pub(super) struct Documents {
+    /// The newest commit.
+    pub revision: Revision,
+    /// The revision of the last event, of whatever key below the prefix: every commit up to it is contained.
+    pub reached: Revision,
+    by_key: RedBlackTreeMapSync<String, (Revision, Text)>,
+}
+
+impl Documents {
+    pub fn get(&self, key: &str) -> Option<StoredDocument> {
+        let (revision, value) = self.by_key.get(key)?;
+        Some(StoredDocument { key: key.to_owned(), revision: *revision, value: value.clone() })
+    }
+}
+
+/// Reads a snapshot, and records which documents are no documents: only a person can have written them.
+pub(super) struct SnapshotReader<'s> {
+    documents: &'s Documents,
+    damaged: RefCell<BTreeSet<String>>,
+}
+
+impl<'s> SnapshotReader<'s> {
+    pub fn new(documents: &'s Documents) -> SnapshotReader<'s> {
+        SnapshotReader { documents, damaged: RefCell::default() }
+    }
+
+    /// Returns the damaged documents that were read.
+    pub fn damaged(&self) -> Vec<String> {
+        self.damaged.borrow().iter().cloned().collect()
+    }
+}
+
+impl Reader for SnapshotReader<'_> {
+    fn revision(&self) -> Revision {
+        self.documents.revision
+    }
+
+    fn get(&self, key: &str) -> Option<StoredDocument> {
+        self.documents.get(key)
+    }
+
+    fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<StoredDocument> {
+        let start = scan_start(prefix, after);
+        let from = self.documents.by_key.range::<str, _>((Bound::Included(start.as_str()), Bound::Unbounded));
+        let below = from.take_while(|(key, _)| key.starts_with(prefix));
+        let stored = |(key, (revision, value)): (&String, &(Revision, Text))| StoredDocument {
+            key: key.clone(),
+            revision: *revision,
+            value: value.clone(),
+        };
+        below.filter(|(key, _)| key.as_str() > after).take(limit).map(stored).collect()
+    }
+
+    fn note_damage(&self, key: &str, why: &str) {
+        if self.damaged.borrow_mut().insert(key.to_owned()) {
+            tracing::error!(document = key, why, "a document in etcd is damaged");
+        }
+    }
+}
+
+/// One commit in the change log.
+struct LoggedCommit {
+    changes: CommitChanges,
+    undo: Vec<Undo>,
+    bytes: u64,
+}
+
+/// The bounds of the change log.
+#[derive(Clone, Copy)]
+pub(super) struct LogBounds {
+    pub changes: u64,
+    pub bytes: u64,
+}
+
+/// What the feed has learned from the keys besides the documents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Finding {
+    /// The store record was written at this revision; none if it was deleted.
+    Store(Option<Revision>),
+    /// The name of a fence, and the handle that has written it last; none if it was deleted.
+    Fence(String, Option<String>),
+}
+
+/// The mirror.
+pub(super) struct Mirror {
+    layout: Layout,
+    documents: Documents,
+    log: VecDeque<LoggedCommit>,
+    log_bytes: u64,
+    /// The oldest position after which the log has every commit.
+    log_start: Revision,
+    bounds: LogBounds,
+    /// This process, as `m/newest` names it.
+    handle: String,
+    /// The transactions of this handle whose outcome is not known yet: their numbers, with the revision of the commit as
+    /// soon as the watch has delivered it.
+    pending: BTreeMap<u64, Option<Revision>>,
+    /// How often commits may have been missed, because a list has replaced the documents.
+    lists: u64,
+}
+
+impl Mirror {
+    pub fn new(layout: Layout, handle: String, bounds: LogBounds) -> Mirror {
+        Mirror {
+            layout,
+            documents: Documents::default(),
+            log: VecDeque::new(),
+            log_bytes: 0,
+            log_start: 0,
+            bounds,
+            handle,
+            pending: BTreeMap::new(),
+            lists: 0,
+        }
+    }
+
+    pub fn snapshot(&self) -> Documents {
+        self.documents.clone()
+    }
+
+    pub fn lists(&self) -> u64 {
+        self.lists
+    }
+
+    /// Starts to observe a transaction of this handle.
+    pub fn expect(&mut self, number: u64) {
+        self.pending.insert(number, None);
+    }
+
+    /// Returns the revision of an observed transaction, if the watch has delivered it.
+    pub fn outcome(&self, number: u64) -> Option<Revision> {
+        self.pending.get(&number).copied().flatten()
+    }
+
+    /// Ends the observation of a transaction.
+    pub fn forget(&mut self, number: u64) {
+        self.pending.remove(&number);
+    }
+
+    /// Replaces all documents by a list at one revision. If it has the commit that the mirror has, nothing was missed.
+    pub fn install(&mut self, listed: Vec<KeyValue>, at: Revision) -> Vec<Finding> {
+        let (mut by_key, mut newest) = (RedBlackTreeMapSync::new_sync(), 0);
+        let (mut store, mut findings) = (None, Vec::new());
+        for KeyValue { key, mod_revision, value } in listed {
+            let revision = mod_revision.unsigned_abs();
+            match self.layout.place(&key) {
+                Place::Document(key) => {
+                    by_key.insert_mut(key.to_owned(), (revision, text(&value)));
+                }
+                Place::Newest => newest = revision,
+                Place::Store => store = Some(revision),
+                Place::Fence(name) => findings.push(fence(name, Some(&value))),
+                Place::Other => {}
+            }
+        }
+        if newest != self.documents.revision || self.lists == 0 {
+            self.log.clear();
+            (self.log_bytes, self.log_start) = (0, newest);
+            self.lists += 1;
+        }
+        let reached = self.documents.reached.max(at);
+        self.documents = Documents { revision: newest, reached, by_key };
+        findings.push(Finding::Store(store));
+        findings
+    }
+
+    /// Applies events of the watch, which are in the order of revisions and contain each revision as a whole. Events that
+    /// the mirror has already are skipped: a watch may resume at an earlier revision.
+    pub fn apply(&mut self, events: Vec<Event>) -> Vec<Finding> {
+        let (mut findings, mut revision) = (Vec::new(), 0);
+        let mut changed: BTreeMap<String, Option<Text>> = BTreeMap::new();
+        for Event { kind, kv } in events {
+            let Some(KeyValue { key, mod_revision, value }) = kv else { continue };
+            let at = mod_revision.unsigned_abs();
+            if at <= self.documents.reached {
+                continue;
+            }
+            if at != revision {
+                self.commit(revision, std::mem::take(&mut changed));
+                revision = at;
+            }
+            let value = (kind != DELETE).then_some(value);
+            match self.layout.place(&key) {
+                Place::Document(key) => {
+                    changed.insert(key.to_owned(), value.as_deref().map(text));
+                }
+                Place::Newest => self.note_outcome(value.as_deref(), at),
+                Place::Store => findings.push(Finding::Store(value.is_some().then_some(at))),
+                Place::Fence(name) => findings.push(fence(name, value.as_deref())),
+                Place::Other => {}
+            }
+        }
+        self.commit(revision, changed);
+        self.documents.reached = self.documents.reached.max(revision);
+        findings
+    }
+
+    /// The value of `m/newest` names the transaction that has written it.
+    fn note_outcome(&mut self, value: Option<&[u8]>, revision: Revision) {
+        let value = value.and_then(|value| std::str::from_utf8(value).ok());
+        let Some((handle, number)) = value.and_then(|value| value.split_once('/')) else { return };
+        if handle == self.handle
+            && let Some(outcome) = number.parse().ok().and_then(|number: u64| self.pending.get_mut(&number))
+        {
+            *outcome = Some(revision);
+        }
+    }
+
+    /// Applies one commit.
+    fn commit(&mut self, revision: Revision, changed: BTreeMap<String, Option<Text>>) {
+        let (mut entries, mut undo, mut bytes) = (Vec::new(), Vec::new(), 0);
+        for (key, value) in changed {
+            let before = self.documents.get(&key);
+            bytes += key.len() as u64 * 2;
+            bytes += value.as_ref().map_or(0, |value| value.len() as u64);
+            bytes += before.as_ref().map_or(0, |before| before.value.len() as u64);
+            match &value {
+                Some(value) => {
+                    self.documents.by_key.insert_mut(key.clone(), (revision, value.clone()));
+                }
+                None => {
+                    self.documents.by_key.remove_mut(&key);
+                }
+            }
+            undo.push(Undo { key: key.clone(), before });
+            entries.push(DocumentChange { key, value });
+        }
+        if entries.is_empty() {
+            return; // keys besides the documents, or no revision at all
+        }
+        self.documents.revision = revision;
+        let changes = CommitChanges { revision, entries: entries.into() };
+        self.log.push_back(LoggedCommit { changes, undo, bytes });
+        self.log_bytes += bytes;
+        let is_full = |mirror: &Mirror| {
+            mirror.log.len() as u64 > mirror.bounds.changes || mirror.log_bytes > mirror.bounds.bytes
+        };
+        while self.log.len() > 1 && is_full(self) {
+            let Some(oldest) = self.log.pop_front() else { break };
+            self.log_bytes -= oldest.bytes;
+            self.log_start = oldest.changes.revision;
+        }
+    }
+
+    /// Returns the commits after a revision, oldest first, if the log has all of them.
+    fn commits_after(&self, revision: Revision) -> Result<impl Iterator<Item = &LoggedCommit>, Compacted> {
+        if !(self.log_start..=self.documents.revision).contains(&revision) {
+            return Err(Compacted);
+        }
+        let first = self.log.partition_point(|commit| commit.changes.revision <= revision);
+        Ok(self.log.range(first..))
+    }
+
+    /// Returns the changes after a revision, oldest first, at most `limit`.
+    pub fn changes_after(&self, revision: Revision, limit: usize) -> Result<Vec<CommitChanges>, Compacted> {
+        Ok(self.commits_after(revision)?.take(limit).map(|commit| commit.changes.clone()).collect())
+    }
+
+    /// Returns the keys that were changed after a revision; none if the log does not have all of them.
+    pub fn keys_changed_after(&self, revision: Revision) -> Option<Vec<String>> {
+        let commits = self.commits_after(revision).ok()?;
+        Some(commits.flat_map(|commit| commit.changes.keys().map(str::to_owned)).collect())
+    }
+
+    /// Returns the newest documents, and what undoes the changes after a revision.
+    pub fn snapshot_and_undo(&self, revision: Revision) -> Result<(Documents, Vec<Undo>), Compacted> {
+        let undo = self.commits_after(revision)?.flat_map(|commit| commit.undo.iter().cloned()).collect();
+        Ok((self.snapshot(), undo))
+    }
+}
+
+fn fence(name: &str, value: Option<&[u8]>) -> Finding {
+    Finding::Fence(name.to_owned(), value.map(|value| String::from_utf8_lossy(value).into_owned()))
+}
+
+/// The text of a document. Bytes that are no UTF-8 are no JSON either: the document is reported as damaged when it is read.
+fn text(value: &[u8]) -> Text {
+    Text::from(String::from_utf8_lossy(value).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: LogBounds = LogBounds { changes: 2, bytes: 1 << 20 };
+
+    fn mirror() -> Mirror {
+        Mirror::new(Layout::new("/p"), "me".to_owned(), BOUNDS)
+    }
+
+    fn put(key: Vec<u8>, value: &str, revision: i64) -> Event {
+        let value = value.as_bytes().to_vec();
+        Event { kind: 0, kv: Some(KeyValue { key, mod_revision: revision, value }) }
+    }
+
+    fn document(key: &str, value: &str, revision: i64) -> Event {
+        put(Layout::new("/p").document(key), value, revision)
+    }
+
+    #[test]
+    fn events_that_come_twice_change_nothing_and_keys_besides_the_documents_are_no_commit() {
+        let mut mirror = mirror();
+        mirror.apply(vec![document("m/a", "1", 5), document("m/b", "1", 5), document("m/a", "2", 7)]);
+        assert_eq!(mirror.apply(vec![document("m/a", "1", 5)]), []);
+        let found = mirror.apply(vec![put(Layout::new("/p").fence("x"), "other", 9)]);
+        assert_eq!(found, [Finding::Fence("x".to_owned(), Some("other".to_owned()))]);
+        assert_eq!((mirror.snapshot().revision, mirror.snapshot().reached), (7, 9));
+        let revisions: Vec<_> =
+            mirror.changes_after(0, 9).expect("kept").iter().map(|c| c.revision).collect();
+        assert_eq!(revisions, [5, 7]);
+    }
+
+    #[test]
+    fn the_log_is_bounded_and_any_revision_between_two_commits_is_a_position() {
+        let mut mirror = mirror();
+        for revision in [10, 20, 30] {
+            mirror.apply(vec![document("m/a", "1", revision)]);
+        }
+        assert_eq!(mirror.changes_after(9, 9), Err(Compacted));
+        assert_eq!(mirror.changes_after(15, 9).map(|changes| changes.len()), Ok(2));
+        assert_eq!(mirror.changes_after(31, 9), Err(Compacted), "the future");
+    }
+
+    #[test]
+    fn the_outcome_of_a_pending_transaction_is_what_the_watch_has_delivered() {
+        let mut mirror = mirror();
+        mirror.expect(3);
+        let newest = Layout::new("/p").newest();
+        mirror.apply(vec![put(newest.clone(), "other/3", 4), put(newest.clone(), "me/2", 5)]);
+        assert_eq!(mirror.outcome(3), None);
+        mirror.apply(vec![put(newest, "me/3", 6)]);
+        assert_eq!(mirror.outcome(3), Some(6));
+        mirror.forget(3);
+        assert!(mirror.pending.is_empty());
+    }
+
+    #[test]
+    fn a_list_that_does_not_continue_the_mirror_compacts_every_older_position() {
+        let mut mirror = mirror();
+        mirror.install(Vec::new(), 3);
+        mirror.apply(vec![document("m/a", "1", 5)]);
+        let listed = |newest: i64| {
+            let layout = Layout::new("/p");
+            let key = |key, mod_revision| KeyValue { key, mod_revision, value: b"1".to_vec() };
+            vec![key(layout.document("m/a"), 5), key(layout.newest(), newest)]
+        };
+        mirror.install(listed(5), 8);
+        assert_eq!(mirror.changes_after(4, 9).map(|changes| changes.len()), Ok(1), "nothing was missed");
+        mirror.install(listed(7), 9);
+        assert_eq!((mirror.changes_after(5, 9), mirror.changes_after(7, 9)), (Err(Compacted), Ok(vec![])));
+    }
+}

@@ -1,0 +1,152 @@
+//! Tests of the etcd engine alone: several handles, and what goes wrong with a real etcd.
+
+mod outages;
+mod refused;
+
+use super::concurrency::{assert_serialisable, wander_concurrently};
+use super::fixture::{OTHER_GENERATION, at, etcd_options, key, scan, stored, write};
+use controller::store::etcd::{Etcd, Options};
+use controller::store::{Compacted, RunError, Store, StoreError};
+use state::documents::draft::{Draft, Key};
+use state::terms::names::Uuid;
+use test_support::etcd_cluster::EtcdCluster;
+
+/// Opens another handle of the same store, as another controller does.
+async fn another(options: &Options) -> Etcd {
+    let handle = Uuid(host::random::random_u128());
+    Etcd::open(Options { handle, ..options.clone() }).await.expect("opens")
+}
+
+#[tokio::test]
+async fn transitions_of_two_controllers_are_serialisable() {
+    const TASKS: u64 = 8;
+    const EACH: u64 = 20;
+    let cluster = EtcdCluster::shared();
+    let options = etcd_options(&cluster);
+    let handles = [another(&options).await, another(&options).await];
+    let start = at(&handles[0], handles[0].newest_revision());
+    wander_concurrently(&handles, TASKS, EACH).await;
+    for handle in &handles {
+        handle.read(|_| ()).await; // it has what the other one has committed
+        let commits = handle.changes_after(start, usize::MAX).await.expect("all are kept");
+        assert_eq!(commits.len() as u64, TASKS * EACH);
+        assert_serialisable(commits);
+    }
+}
+
+/// A user who has changed something through one controller sees it through every other one.
+#[tokio::test]
+async fn every_result_contains_what_another_controller_has_committed_before() {
+    let cluster = EtcdCluster::shared();
+    let options = etcd_options(&cluster);
+    let (first, second) = (another(&options).await, another(&options).await);
+    for n in 1..=100 {
+        let revision = write(&first, &[("m/a", Some(n))]).await;
+        let seen = match n % 4 {
+            0 => scan(&second, "m/a").await,
+            1 => second
+                .read_at(at(&first, revision), |reader| reader.get("m/a"))
+                .await
+                .expect("kept")
+                .into_iter()
+                .collect(),
+            2 => {
+                let refused = second.run(|draft| Err::<(), _>(draft.get(&key("m/a"))));
+                assert_eq!(refused.await, Err(RunError::Refused(Some(n))));
+                continue;
+            }
+            _ => {
+                let changed = second.read_since(at(&first, revision - 1), |_, changed| changed).await.0;
+                assert_eq!(changed, Some(vec!["m/a".to_owned()]));
+                continue;
+            }
+        };
+        assert_eq!(seen, [stored("m/a", revision, n)]);
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_is_opened_again_has_its_documents_and_its_revision() {
+    let cluster = EtcdCluster::shared();
+    let options = etcd_options(&cluster);
+    let store = another(&options).await;
+    // More than one page of the list.
+    for batch in 0..3_u64 {
+        let keys: Vec<String> = (0..150).map(|i| format!("m/{batch}/{i:03}")).collect();
+        let writes: Vec<(&str, Option<u64>)> = keys.iter().map(|key| (key.as_str(), Some(batch))).collect();
+        write(&store, &writes).await;
+    }
+    let newest = write(&store, &[("m/0/000", None)]).await;
+    let documents = scan(&store, "m/").await;
+    assert_eq!(documents.len(), 449);
+    drop(store);
+    let again = another(&options).await;
+    assert_eq!((again.newest_revision(), again.store_generation()), (newest, options.new_generation));
+    assert_eq!(scan(&again, "m/").await, documents);
+    // Commits before the start of this process are not in its log.
+    assert_eq!(again.changes_after(at(&again, newest), 9).await, Ok(vec![]));
+    assert_eq!(again.changes_after(at(&again, newest - 1), 9).await, Err(Compacted));
+}
+
+#[tokio::test]
+async fn an_exclusive_controller_ends_the_ones_before_it() {
+    let cluster = EtcdCluster::shared();
+    let options = Options { is_exclusive: true, ..etcd_options(&cluster) };
+    let first = another(&options).await;
+    write(&first, &[("m/a", Some(1))]).await;
+    let second = another(&options).await;
+    assert!(matches!(first.broken().await, StoreError::TakenOver(_)));
+    let late = first.run(|draft| {
+        draft.put(&key("m/a"), &2);
+        Ok::<_, ()>(())
+    });
+    assert!(matches!(late.await, Err(RunError::Failed(StoreError::TakenOver(_)))));
+    let revision = write(&second, &[("m/b", Some(1))]).await;
+    assert_eq!(scan(&second, "m/b").await, [stored("m/b", revision, 1)]);
+    assert_eq!(scan(&second, "m/a").await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_new_store_generation_ends_the_controllers_of_the_old_one() {
+    let cluster = EtcdCluster::shared();
+    let options = etcd_options(&cluster);
+    let before = another(&options).await;
+    write(&before, &[("m/a", Some(1))]).await;
+    let restored = Options { restored: true, new_generation: OTHER_GENERATION, ..options.clone() };
+    let restored = another(&restored).await;
+    assert_eq!(restored.store_generation(), OTHER_GENERATION);
+    assert_eq!(scan(&restored, "m/a").await.len(), 1, "the documents stay");
+    assert!(matches!(before.broken().await, StoreError::Broken(_)));
+}
+
+/// Many handles are opened in the life of a store: their fences do not accumulate, and a handle whose fence was deleted
+/// writes it again.
+#[tokio::test]
+async fn a_handle_continues_after_its_fence_was_deleted() {
+    let cluster = EtcdCluster::shared();
+    let options = etcd_options(&cluster);
+    let store = another(&options).await;
+    write(&store, &[("m/a", Some(1))]).await;
+    assert!(cluster.etcdctl(&["del", "--prefix", &format!("{}/m/fence/", options.prefix)]));
+    let second = write(&store, &[("m/a", Some(2))]).await;
+    assert_eq!(scan(&store, "m/").await, [stored("m/a", second, 2)]);
+}
+
+/// etcd compares up to the documented limits in one transaction.
+#[tokio::test]
+async fn the_largest_transaction_commits() {
+    use state::documents::draft::{READS_MAX, WRITES_MAX};
+    let cluster = EtcdCluster::shared();
+    let store = another(&etcd_options(&cluster)).await;
+    let largest = |draft: &mut Draft<'_>| {
+        for i in 0..READS_MAX {
+            draft.get(&key(&format!("model/kind/{i:04}")));
+        }
+        for i in 0..WRITES_MAX {
+            draft.put(&Key::new(format!("model/kind/{i:04}")), &"x".repeat(2_000));
+        }
+        Ok::<_, ()>(())
+    };
+    store.run(largest).await.expect("it is within the limits");
+    assert_eq!(store.read(|reader| reader.scan("model/", "", usize::MAX).len()).await, WRITES_MAX);
+}
