@@ -5,6 +5,7 @@
 
 mod limits;
 mod page;
+mod timed;
 
 use page::{Step, blocks, inline_code, pages};
 use std::fs;
