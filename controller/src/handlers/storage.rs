@@ -52,8 +52,9 @@ impl<S: Store, E: Environment> Handle<DetachStorage> for Authorised<S, E> {
 impl<S: Store, E: Environment> Handle<RemoveStorage> for Authorised<S, E> {
     async fn handle(&self, remove: RemoveStorage) -> Result<WriteResponse, ApiError> {
         let (model, now_ms) = (self.model().await?, self.controller.environment.wall_ms());
-        let transition = move |draft: &mut Draft<'_>| {
-            storage::destroy(draft, model, &remove.storage, remove.force, now_ms)
+        let transition = move |draft: &mut Draft<'_>| match remove.keep_content {
+            true => storage::release_content(draft, model, &remove.storage),
+            false => storage::destroy(draft, model, &remove.storage, remove.force, now_ms),
         };
         Ok(changed(self.controller.run(transition).await?.revision))
     }
