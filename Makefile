@@ -24,6 +24,6 @@ test:
 	@tests/dependencies.sh
 	@$(CARGO) clippy --locked --workspace --all-targets --quiet -- -D warnings
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --quiet --workspace --exclude tests
-	@$(CARGO) test --locked --workspace
+	@tests/timed.sh $(CARGO) test --locked --workspace
 	@list="$$($(DEMO) --programs)/../skipped-tests"; \
 		[ ! -s "$$list" ] || { echo "These tests cannot run on this host:"; cat "$$list"; }

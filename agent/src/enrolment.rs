@@ -70,7 +70,7 @@ pub async fn enrol(data: &Path, request: EnrolmentRequest) -> Result<()> {
         Ok(()) => {}
         // the token may have been used by an earlier attempt of this machine whose reply was lost
         Err(error) if error.code == ErrorCode::Unauthorised => {
-            match enrolled.client()?.handle(ReportPresence).await {
+            match enrolled.client()?.handle(ReportPresence::default()).await.map(drop) {
                 Err(error) if error.code == ErrorCode::Unauthorised => {
                     bail!(
                         "the enrolment token is invalid, has expired or was used\nhint: create a new one with: pintle \

@@ -20,6 +20,7 @@ mod run_folders;
 use host::backoff::Backoff;
 use host::file::write_atomic;
 use host::lock::Lock;
+pub(crate) use printed::unmodified_output;
 use printed::{delete_output, masked_output, omitted_output, output_lines, process_result};
 pub use remaining_processes::{
     is_running, kill_remaining_processes, kill_unknown_runs, running, stop_running,

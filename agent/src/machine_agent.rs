@@ -8,8 +8,10 @@
 
 mod controller_answers;
 mod obstructed_recalls;
+mod reports;
 mod ssh_keys;
 mod storage;
+mod watch_contact;
 
 use crate::fault;
 use crate::outage::{Channel, LINK_BACKOFF, LINK_RETRY_MAX_MS, Outage};
@@ -18,8 +20,7 @@ use anyhow::Result;
 use api::error::{ApiError, ErrorCode};
 use api::{
     ConfirmRecall, GetUnitExistence, MachineAgentRequests, MachineView, MachineWatchEvent, RemoveDeadUnit,
-    ReportDiskUsage, ReportMachineDead, ReportObstructedRecalls, ReportPresence, ReportUninstalled,
-    ReportUnitHealth, SetUnitToken, Stream, Watch, WatchMachine,
+    ReportDiskUsage, ReportMachineDead, ReportUninstalled, SetUnitToken, Stream, Watch, WatchMachine,
 };
 use controller_answers::{is_temporary, is_unfinished};
 use obstructed_recalls::ObstructedRecalls;
@@ -33,6 +34,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use storage::{StorageExecutor, StorageProgress};
+use watch_contact::WatchContact;
 
 /// The pause between two measurements of the units' disk usage: 2,000 units with 5,000 files each are 5,600
 /// files a second, one hundredth of a core.
@@ -71,6 +73,7 @@ pub struct MachineAgent<A, D, C> {
     /// What was done with the storage of the machine.
     storage: StorageProgress,
     ssh_keys: SshKeysProgress,
+    contact: WatchContact,
 }
 
 impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: Clock> MachineAgent<A, D, C> {
@@ -95,6 +98,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
             obstructed: RefCell::new(ObstructedRecalls::new()),
             storage: StorageProgress::default(),
             ssh_keys: SshKeysProgress::default(),
+            contact: WatchContact::default(),
         }
     }
 
@@ -172,6 +176,31 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
         self.clock.sleep_until(self.clock.since_boot_ms() + ms).await;
     }
 
+    /// Returns the next view. Nothing is planned for a heartbeat: what has failed is tried again by itself.
+    async fn next_view(
+        &self,
+        watch: &mut <A as Watch<WatchMachine>>::Stream,
+    ) -> Result<MachineView, ApiError> {
+        loop {
+            let event = watch.next().await?;
+            self.contact.note_current(self.clock.since_boot_ms());
+            match event {
+                MachineWatchEvent::View(newest) => {
+                    self.contact.note_view(newest.position);
+                    return Ok(newest);
+                }
+                MachineWatchEvent::Heartbeat(_) => {}
+            }
+        }
+    }
+
+    /// Returns when nothing has confirmed the view for too long.
+    async fn silence(&self) {
+        while self.clock.since_boot_ms() < self.contact.silent_ms() {
+            self.clock.sleep_until(self.contact.silent_ms()).await;
+        }
+    }
+
     /// Applying the plan and measuring the disk may take long: presence and health are reported concurrently.
     async fn run_watch(&self, watch: <A as Watch<WatchMachine>>::Stream) -> Result<(), ApiError> {
         tokio::select! {
@@ -189,6 +218,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
         self.reported_health.borrow_mut().clear();
         self.obstructed.borrow_mut().set_reported(BTreeMap::new());
         self.storage.forget_reports();
+        self.contact.note_opened(self.clock.since_boot_ms());
         let (mut view, mut backoff) = (None, LINK_BACKOFF);
         loop {
             // a step failed: the plan is applied again after a delay
@@ -211,30 +241,12 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
             let recall_ms = self.obstructed.borrow().next_attempt_ms();
             tokio::select! {
                 biased;
-                event = watch.next() => match event? {
-                    MachineWatchEvent::View(newest) => view = Some(newest),
-                    MachineWatchEvent::Heartbeat(_) => {}
-                },
+                newest = self.next_view(&mut watch) => view = Some(newest?),
                 () = self.deployments.changed() => {}
                 () = self.sleep(backoff.delay_ms()), if is_incomplete => backoff.increase(),
                 () = self.clock.sleep_until(recall_ms.unwrap_or(u64::MAX)), if recall_ms.is_some() => {}
+                () = self.silence() => return Err(watch.give_up()),
             }
-        }
-    }
-
-    /// Reports presence and health, concurrently with the watch. The controller reports this agent as late when its presence is overdue by
-    /// [`api::EXAMINATION_INTERVAL_MS`].
-    async fn report_presence(&self) -> Infallible {
-        let mut due_ms = 0;
-        loop {
-            let now_ms = self.clock.since_boot_ms();
-            // a report that is lost is repeated soon, and an outage ends the watch
-            if now_ms >= due_ms && self.api.handle(ReportPresence).await.is_ok() {
-                due_ms = now_ms + api::PRESENCE_INTERVAL_MS;
-            }
-            self.report_health().await;
-            self.report_obstructed_recalls().await;
-            self.clock.sleep_until(now_ms + api::EXAMINATION_INTERVAL_MS).await;
         }
     }
 
@@ -252,35 +264,6 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
     /// A random delay below `max_ms`.
     fn jitter_ms(&self, max_ms: u64) -> u64 {
         u64::try_from(self.clock.random_uuid().0 % u128::from(max_ms)).unwrap_or_default()
-    }
-
-    /// Reports what has changed in the health of the unit agents. A report that is lost is repeated with the next one.
-    async fn report_health(&self) {
-        // Two concurrent reports could arrive in the other order. The one that is being sent is followed by another soon.
-        let Ok(_turn) = self.health_report.try_lock() else { return };
-        let mut found = self.failed_deployments.borrow().clone();
-        // what prevents the listing is logged when the plan is applied
-        for (unit, folder) in self.deployments.deployed().unwrap_or_default() {
-            found.insert(unit, self.deployments.health(unit, &folder));
-        }
-        {
-            let reported = self.reported_health.borrow();
-            found.retain(|unit, health| reported.get(unit).unwrap_or(&UnitHealth::default()) != health);
-        }
-        if !found.is_empty() && self.api.handle(ReportUnitHealth { units: found.clone() }).await.is_ok() {
-            self.reported_health.borrow_mut().extend(found);
-        }
-    }
-
-    /// Reports which recalls are obstructed, if that has changed. A report that is lost is repeated with the next one.
-    async fn report_obstructed_recalls(&self) {
-        let Ok(_turn) = self.recall_report.try_lock() else { return };
-        let unreported = self.obstructed.borrow().unreported();
-        if let Some(recalls) = unreported
-            && self.api.handle(ReportObstructedRecalls { recalls: recalls.clone() }).await.is_ok()
-        {
-            self.obstructed.borrow_mut().set_reported(recalls);
-        }
     }
 
     /// Reports the disk usage of each unit. A report that is lost is replaced by the next one.

@@ -8,6 +8,7 @@
 //! The tool socket passes the requests on; the unit agent runs them; `juju_exec` is the client.
 
 use crate::folder::UnitFolder;
+use crate::hook_process::unmodified_output;
 use crate::tool_socket::{ToolCall, bad_request, encode};
 use api::text::refusal;
 use hook_client::{ReplyFrame, RequestFrame};
@@ -21,9 +22,6 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::sync::{Mutex, mpsc, oneshot};
-
-/// The largest part of each stream that is returned, in bytes: everything that the shim stores.
-const STREAM_BYTES_MAX: usize = hook_client::shim::STREAM_BYTES_MAX;
 
 struct Waiting {
     request: CommandsRequest,
@@ -103,12 +101,7 @@ impl RequestedCommands {
         let mut waiting = self.waiting.borrow_mut();
         let Some(at) = waiting.iter().position(|waiting| waiting.request.id == request.id) else { return };
         let Some(Waiting { answer, .. }) = waiting.remove(at) else { return };
-        let read = |name: &str| {
-            let mut bytes = std::fs::read(folder.run(run).join(name)).unwrap_or_default();
-            bytes.truncate(STREAM_BYTES_MAX);
-            bytes
-        };
-        let (stdout, stderr) = (read("stdout"), read("stderr"));
+        let [stdout, stderr] = unmodified_output(&folder.run(run));
         let (code, error) = match exit {
             RunExit::Code(code) => (u8::try_from(*code).unwrap_or(1), None),
             RunExit::Signal(signal) => {

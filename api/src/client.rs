@@ -32,8 +32,6 @@ use tokio::time::{Instant, timeout_at};
 const CALL_TIMEOUT: Duration = Duration::from_millis(LONG_POLL_MS + 15_000);
 /// The time after which an agent's connection that is silent while a response is due counts as dead.
 const AGENT_READ_TIMEOUT: Duration = Duration::from_millis(crate::RESPONSE_SILENCE_MS);
-/// The same for a watch of an agent, which has heartbeats.
-const WATCH_TIMEOUT: Duration = Duration::from_millis(crate::WATCH_SILENCE_MS);
 /// The time to transfer a charm archive: 512 MiB at 1 MiB/s. No request takes longer.
 const TRANSFER_TIMEOUT: Duration = Duration::from_secs(512);
 /// The maximum length of a line of a stream. The longest line is a full view. It contains the inlined settings
@@ -271,9 +269,6 @@ pub struct LineStream<T> {
     buffer: Vec<u8>,
     /// The number of bytes at the start of the buffer that contain no line end.
     searched: usize,
-    /// When the next bytes for an agent are overdue. A caller that waits for several things at a time drops its call of
-    /// `next` and calls again: this is no progress of the stream.
-    overdue: Instant,
     item: PhantomData<fn() -> T>,
 }
 
@@ -296,21 +291,17 @@ impl<T: DeserializeOwned + Send + Sync> Stream for LineStream<T> {
             if self.searched > LINE_BYTES_MAX {
                 return Err(self.client.invalid_response("a line is too long"));
             }
-            let PooledResponse { response, pool } = &mut self.response;
-            let chunk = response.chunk();
-            let chunk = match self.client.agent {
-                Some(_) => self.client.until(pool, self.overdue, chunk).await?,
-                // a user's stream may be silent: it has no heartbeats
-                None => chunk.await.map_err(|error| self.client.unreachable(&error))?,
-            };
-            match chunk {
-                Some(chunk) => {
-                    self.overdue = Instant::now() + WATCH_TIMEOUT;
-                    self.buffer.extend_from_slice(&chunk);
-                }
+            // A stream may be silent: its reader decides for how long (`Stream::give_up`).
+            match self.response.response.chunk().await.map_err(|error| self.client.unreachable(&error))? {
+                Some(chunk) => self.buffer.extend_from_slice(&chunk),
                 None => return Err(ApiError::unreachable(&self.client.address, "the stream ended")),
             }
         }
+    }
+
+    fn give_up(self) -> ApiError {
+        self.client.pools.replace(&self.response.pool);
+        ApiError::unreachable(&self.client.address, TIMED_OUT)
     }
 }
 
@@ -331,16 +322,9 @@ impl<R: WatchRequest> Watch<R> for Client {
     type Stream = LineStream<R::Item>;
 
     async fn watch(&self, request: R) -> Result<LineStream<R::Item>, ApiError> {
-        // A watch has no total timeout: it ends when it is silent.
+        // A watch has no total timeout: its reader gives it up when it is silent.
         let response = self.send(R::ROUTE, request, self.silence, None).await?;
-        Ok(LineStream {
-            response,
-            overdue: Instant::now() + WATCH_TIMEOUT,
-            client: self.clone(),
-            buffer: Vec::new(),
-            searched: 0,
-            item: PhantomData,
-        })
+        Ok(LineStream { response, client: self.clone(), buffer: Vec::new(), searched: 0, item: PhantomData })
     }
 }
 

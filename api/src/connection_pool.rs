@@ -4,7 +4,7 @@
 //!
 //! 1. The network between an agent and the controller loses packets without closing a connection, for example after a
 //!    firewall was restarted. All connections of the agent are silent from then on.
-//! 2. The watch of the agent ends at its time limit.
+//! 2. The agent gives its watch up at its time limit.
 //! 3. The next request uses an idle connection of the same pool, and waits for the same time limit.
 //!
 //! Requests that are being sent keep the connection that they have. Called by `client`.

@@ -91,9 +91,9 @@ pub fn ago(ms: i64) -> String {
     }
 }
 
-/// A watch that is silent for this long is closed by its reader: its heartbeat is 10 s late. With the time of a reconnect it
-/// is less than the age of a view on which relation hooks start.
-pub const WATCH_SILENCE_MS: u64 = HEARTBEAT_MS + 10_000;
+/// A watch is closed by its reader if neither an event nor a response has confirmed the view for this long: a heartbeat
+/// is 7 s late. With the time of a reconnect it is less than the age of a view on which relation hooks start.
+pub const WATCH_SILENCE_MS: u64 = HEARTBEAT_MS + 7_000;
 const _: () = assert!(
     WATCH_SILENCE_MS + 5_000 <= state::unit::decision::LINK_AGE_MAX_MS,
     "a reconnect takes up to 5 s"
@@ -103,8 +103,10 @@ pub const RESPONSE_SILENCE_MS: u64 = 15_000;
 /// The minimum rate of a body on average, in bytes per second: a slow mobile link. The controller ends slower transfers,
 /// and clients wait as long.
 pub const TRANSFER_RATE_MIN: u64 = 64 << 10;
-/// The interval of the heartbeats of an idle watch. They are most of what an idle agent costs the controller.
-pub const HEARTBEAT_MS: u64 = 15_000;
+/// A watch sends a heartbeat if its view was not confirmed for this long. It is 3 s more than the interval of the requests
+/// that confirm it ([`PRESENCE_INTERVAL_MS`]), so that an idle agent costs the controller one message in this time: a
+/// heartbeat is due up to 1 s earlier, because those of many watches are due together, and a request is answered within 2 s.
+pub const HEARTBEAT_MS: u64 = PRESENCE_INTERVAL_MS + 3_000;
 /// The interval at which a machine agent examines its unit agents and repeats what could not be sent.
 pub const EXAMINATION_INTERVAL_MS: u64 = 5_000;
 /// The interval at which an idle agent sends a request, from which the controller infers its presence: a unit agent

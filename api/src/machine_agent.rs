@@ -18,7 +18,7 @@ requests! { MachineAgentRequests {
     SetUnitToken = post "/v1/models/{model}/machine-agents/{agent}/unit-token", MachineAgent => ();
     RemoveDeadUnit = post "/v1/models/{model}/machine-agents/{agent}/remove-unit", MachineAgent => ();
     ConfirmRecall = post "/v1/models/{model}/machine-agents/{agent}/confirm-recall", MachineAgent => ();
-    ReportPresence = post "/v1/models/{model}/machine-agents/{agent}/presence", MachineAgent => ();
+    ReportPresence = post "/v1/models/{model}/machine-agents/{agent}/presence", MachineAgent => PresenceResponse;
     ReportUnitHealth = post "/v1/models/{model}/machine-agents/{agent}/unit-health", MachineAgent => ();
     ReportObstructedRecalls = post "/v1/models/{model}/machine-agents/{agent}/obstructed-recalls", MachineAgent => ();
     ReportDiskUsage = post "/v1/models/{model}/machine-agents/{agent}/disk-usage", MachineAgent => ();
@@ -60,9 +60,20 @@ pub struct RemoveDeadUnit {
 }
 
 /// Reports that the agent is running, every [`crate::PRESENCE_INTERVAL_MS`]. An open stream does not prove that,
-/// because the stream of a stopped process remains open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ReportPresence;
+/// because the stream of a stopped process remains open. The response shows the agent that its view is current.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReportPresence {
+    /// The position of the agent's view.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub view: Option<Position>,
+}
+
+/// The response to a report of presence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PresenceResponse {
+    /// The agent's view has not changed up to this position. None if the watch cannot confirm that.
+    pub current_to: Option<Position>,
+}
 
 /// Reports what the agent observes of unit agents: how they ended, and what prevents them from continuing. Only changes
 /// are reported; at the start of a watch of the machine, no unit has a problem.
@@ -135,6 +146,7 @@ pub struct Enrol {
 pub enum MachineWatchEvent {
     /// The machine has changed.
     View(MachineView),
-    /// The machine has not changed up to this position.
+    /// The machine has not changed up to this position. Sent only if no report of presence has confirmed that for
+    /// [`crate::HEARTBEAT_MS`].
     Heartbeat(Position),
 }

@@ -6,7 +6,7 @@
 //! controller (one implementation per request, in `controller/src/handlers/`), and by test doubles between the
 //! two.
 
-use crate::error::ApiError;
+use crate::error::{ApiError, ErrorCode};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -152,6 +152,13 @@ pub trait Stream {
     /// Returns the next item; an error ends the stream. The future may be dropped before it completes: the next
     /// call then returns the item that it would have returned.
     fn next(&mut self) -> impl Future<Output = Result<Self::Item, ApiError>> + Send;
+    /// Closes a stream that should have sent something by now. Returns the error that ends it.
+    fn give_up(self) -> ApiError
+    where
+        Self: Sized,
+    {
+        ApiError::new(ErrorCode::Unreachable, "the stream is silent")
+    }
 }
 
 /// A port whose requests concern one model.

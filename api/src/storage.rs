@@ -59,6 +59,9 @@ pub struct RemoveStorage {
     /// Whether it is detached first.
     #[serde(default)]
     pub force: bool,
+    /// Whether its content is kept. Refused, because no pool can release a content.
+    #[serde(default)]
+    pub keep_content: bool,
 }
 
 /// Returns all storage of the model.

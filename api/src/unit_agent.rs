@@ -21,7 +21,7 @@ requests! { UnitAgentRequests {
     Attach = post "/v1/models/{model}/unit-agents/{agent}/attach", UnitAgent => Committed<GrantedSession>;
     Commit = post "/v1/models/{model}/unit-agents/{agent}/commit", UnitAgent => Committed<CommitOutcome>;
     Report = post "/v1/models/{model}/unit-agents/{agent}/report", UnitAgent => ();
-    Claim = post "/v1/models/{model}/unit-agents/{agent}/claim", UnitAgent => Option<GrantedLease>;
+    Claim = post "/v1/models/{model}/unit-agents/{agent}/claim", UnitAgent => ClaimResponse;
     WriteLeaderSettings = post "/v1/models/{model}/unit-agents/{agent}/leader-settings", UnitAgent => LeaderSettingsView;
     BagRequest = post "/v1/models/{model}/unit-agents/{agent}/bag", UnitAgent => Option<BagView>;
     FetchArchive = post "/v1/models/{model}/unit-agents/{agent}/archive", UnitAgent => Archive;
@@ -58,14 +58,26 @@ pub struct Report {
     pub executing_for_ms: u64,
 }
 
-/// Claims, renews or releases the leadership. Returns the granted lease; none if another unit is the leader, or after
-/// a release.
+/// Claims, renews or releases the leadership. An idle agent repeats it every [`crate::PRESENCE_INTERVAL_MS`], so that the
+/// controller knows that the agent runs, and the response shows the agent that its view is current.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Claim {
     /// The epoch of the session.
     pub epoch: u64,
     /// Whether to release the leadership instead of claiming it.
     pub release: bool,
+    /// The position of the agent's view.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub view: Option<Position>,
+}
+
+/// The response to a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ClaimResponse {
+    /// The granted lease; none if another unit is the leader, or after a release.
+    pub lease: Option<GrantedLease>,
+    /// The agent's view has not changed up to this position. None if the watch cannot confirm that.
+    pub current_to: Option<Position>,
 }
 
 /// Changes the settings of the application that only its leader may write, exactly once. Returns all of them.
@@ -153,6 +165,6 @@ pub struct WatchUnit {
 pub enum UnitWatchEvent {
     /// The view has changed.
     Delta(Delta),
-    /// The view has not changed up to this position.
+    /// The view has not changed up to this position. Sent only if no claim has confirmed that for [`crate::HEARTBEAT_MS`].
     Heartbeat(Position),
 }

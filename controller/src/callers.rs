@@ -12,10 +12,12 @@ use crate::environment::Environment;
 use crate::force_timers::ForceTimers;
 use crate::leases::Leases;
 use crate::presence::{Presence, PresenceSnapshot};
+use crate::recent_claims::RecentClaims;
 use crate::status::StatusCaches;
 use crate::store::{self, RunError, Store, StoreError, unavailable};
 use crate::tokens;
 use crate::urgent_models::UrgentModels;
+use crate::watch_progress::{CATCH_UP_MS, WatchProgresses};
 use api::error::{ApiError, ErrorCode};
 use api::request::{Handle, InModel, Request, Watch, WatchRequest};
 use state::documents::draft::{Draft, Reader};
@@ -41,9 +43,13 @@ pub struct Controller<S, E> {
     pub id: Uuid,
     /// The presence of all agents.
     pub presence: Arc<Presence>,
+    /// How far the watches of all agents have got.
+    pub(crate) watch_progresses: Arc<WatchProgresses>,
     pub(crate) commit_times: Arc<CommitTimes>,
     pub(crate) force_timers: Arc<ForceTimers>,
     pub(crate) leases: Leases,
+    /// The claims of leadership that were decided since the last commit.
+    pub(crate) recent_claims: RecentClaims,
     pub(crate) archives: ArchiveLastNeeded,
     known_tokens: tokens::KnownTokens,
     /// How much the debug logs have grown since they were last measured.
@@ -91,9 +97,11 @@ impl<S: Store, E: Environment> Controller<S, E> {
             environment,
             id,
             presence,
+            watch_progresses: Arc::default(),
             commit_times,
             force_timers,
             leases,
+            recent_claims: RecentClaims::default(),
             archives: ArchiveLastNeeded::default(),
             known_tokens: tokens::KnownTokens::default(),
             log_growth,
@@ -233,6 +241,22 @@ impl<S: Store, E: Environment> Controller<S, E> {
     /// Returns the position of a revision in the current store generation.
     pub fn position(&self, revision: u64) -> Position {
         Position { store_generation: self.store.store_generation(), revision }
+    }
+
+    /// Returns the position up to which the view of an agent at `view` is current. None if its watch cannot confirm that,
+    /// also not within [`CATCH_UP_MS`].
+    pub(crate) async fn confirm_view(&self, agent: Uuid, view: Option<Position>) -> Option<Position> {
+        let (view, now_ms) = (view?, self.environment.monotonic_ms());
+        let newest = self.position(self.store.newest_revision());
+        let mut confirmed = pin!(self.watch_progresses.confirm(agent, view, newest, now_ms));
+        let mut timeout = pin!(self.environment.sleep_until(now_ms + CATCH_UP_MS));
+        std::future::poll_fn(move |context| {
+            if let Poll::Ready(confirmed) = confirmed.as_mut().poll(context) {
+                return Poll::Ready(confirmed);
+            }
+            timeout.as_mut().poll(context).map(|()| None)
+        })
+        .await
     }
 
     /// Waits until a request has notified the janitor, at most until `until_ms` on the monotonic clock.

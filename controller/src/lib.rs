@@ -1,7 +1,7 @@
 //! The controller: the handlers of the API on top of the store port, and the HTTPS server in front of them.
 //!
 //! Reading order: `callers` (the authenticated caller, and how its transitions run), `handlers` (one file per noun),
-//! `watches`; then the modules they use: `environment`, `authorisation`, `leases`, `presence`, `status`, `why` (with
+//! `watches` (with `watch_progress`); then the modules they use: `environment`, `authorisation`, `leases` (with `recent_claims`), `presence`, `status`, `why` (with
 //! `commit_times`), `lookup`, `debug_log`, `janitor` (with `force_timers`, `debug_log_growth` and `archive_last_needed`),
 //! `tokens`; and `openapi`. All of these run without an async runtime, so that the simulator can drive them (design 14). Only
 //! `program`, `host_environment`, `check`, `installation` (with `certificates` and `required_file`), `secret_keys`,
@@ -31,6 +31,7 @@ mod lookup;
 pub mod openapi;
 pub mod presence;
 pub mod program;
+mod recent_claims;
 pub mod request_dispatch;
 pub mod required_file;
 pub mod secret_keys;
@@ -39,6 +40,7 @@ pub mod status;
 pub mod store;
 pub mod tokens;
 mod urgent_models;
+mod watch_progress;
 pub mod watches;
 pub mod why;
 

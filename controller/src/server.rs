@@ -78,7 +78,7 @@ const REVOKED_TIMEOUT: Duration = Duration::from_millis(250);
 /// The time that requests in progress have to finish when the process stops. Streams would never finish.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 /// A connection whose peer acknowledges nothing for this long is closed: with the time until the next heartbeat, this is
-/// when an agent abandons its stream.
+/// when an agent gives up its stream.
 const TCP_USER_TIMEOUT_MS: u32 = (api::WATCH_SILENCE_MS - api::HEARTBEAT_MS) as u32;
 
 /// Returns the TLS acceptor for a certificate and key (PEM), for TLS 1.3 only. An error if a PEM text is invalid.

@@ -3,6 +3,8 @@
 //! A stream starts with the full view, followed by one delta per revision that concerns the agent. An agent can resume
 //! from any position that is still in the change log. In every doubtful case the stream sends a full view again.
 //!
+//! Heartbeats are sent only if no other request has confirmed the view of the agent (`watch_progress`).
+//!
 //! A stream has no queue: it reads the changes after its position when the connection polls it. A slow reader costs no
 //! memory and misses nothing. Opened by the handlers of `WatchUnit` and `WatchMachine`.
 
@@ -11,6 +13,7 @@ use crate::callers::Controller;
 use crate::environment::Environment;
 use crate::presence::StreamGuard;
 use crate::store::{CommitChanges, Store};
+use crate::watch_progress::WatchProgress;
 use api::error::{ApiError, ErrorCode};
 use api::{MachineView, MachineWatchEvent, UnitWatchEvent};
 use state::agents::session::{self, AgentSession};
@@ -29,12 +32,12 @@ use std::sync::Arc;
 /// Revisions per read of the change log: a reader that is behind catches up in a few reads of some 32 × 4 KiB.
 const REVISIONS_PER_READ: usize = 32;
 
-/// A position that follows the store, with a heartbeat while nothing changes.
+/// A position that follows the store, with a heartbeat while nothing changes and nothing else confirms the view.
 struct Cursor<S, E> {
     controller: Arc<Controller<S, E>>,
     agent: Uuid,
     position: Position,
-    heartbeat_ms: u64,
+    progress: WatchProgress,
     /// Whether the reader has received its position. A reader that resumes receives a heartbeat at once: until then it
     /// cannot distinguish an outdated view from a store without changes.
     is_position_sent: bool,
@@ -51,15 +54,29 @@ enum CursorEvent {
 }
 
 impl<S: Store, E: Environment> Cursor<S, E> {
-    fn new(controller: Arc<Controller<S, E>>, agent: Uuid, position: Position) -> Cursor<S, E> {
-        let heartbeat_ms = controller.environment.monotonic_ms() + api::HEARTBEAT_MS;
-        Cursor { controller, agent, position, heartbeat_ms, is_position_sent: true }
+    /// `from`: the position of the view that the agent has.
+    fn new(controller: Arc<Controller<S, E>>, agent: Uuid, from: Option<Position>) -> Cursor<S, E> {
+        let now_ms = controller.environment.monotonic_ms();
+        let progress = controller.watch_progresses.open(agent, from, now_ms);
+        let position = from.unwrap_or_default();
+        Cursor { controller, agent, position, progress, is_position_sent: from.is_none() }
     }
 
-    /// Postpones the next heartbeat because an event is being sent. This is no evidence that the agent runs: a stopped
-    /// process leaves its stream open, and the kernel receives the data.
+    /// Postpones the next heartbeat because an event is being sent.
     fn note_sent(&mut self) {
-        self.heartbeat_ms = self.controller.environment.monotonic_ms() + api::HEARTBEAT_MS;
+        self.progress.note_sent(self.controller.environment.monotonic_ms());
+    }
+
+    /// Follows the store to the position of an event that is being sent.
+    fn send_at(&mut self, position: Position) {
+        self.position = position;
+        self.progress.note_event(position);
+    }
+
+    /// Follows the store to a position up to which nothing has changed for the agent.
+    fn pass_to(&mut self, position: Position) {
+        self.position = position;
+        self.progress.note_unchanged(position);
     }
 
     async fn next(&mut self) -> CursorEvent {
@@ -70,8 +87,12 @@ impl<S: Store, E: Environment> Cursor<S, E> {
                 if !std::mem::replace(&mut self.is_position_sent, true) {
                     return CursorEvent::Heartbeat;
                 }
-                if !self.controller.wait_past_until(self.position.revision, self.heartbeat_ms).await {
-                    return CursorEvent::Heartbeat;
+                let heartbeat_ms = self.progress.heartbeat_ms();
+                if !self.controller.wait_past_until(self.position.revision, heartbeat_ms).await {
+                    if self.controller.environment.monotonic_ms() >= self.progress.heartbeat_ms() {
+                        return CursorEvent::Heartbeat;
+                    }
+                    continue; // a request of the agent has confirmed its view meanwhile
                 }
             }
             let changes = self.controller.store.changes_after(self.position, REVISIONS_PER_READ);
@@ -112,10 +133,8 @@ impl<S: Store, E: Environment> UnitStream<S, E> {
             }
             None => None,
         };
-        let position = from.unwrap_or_default();
         let stream = controller.presence.stream(unit);
-        let mut cursor = Cursor::new(controller, unit, position);
-        cursor.is_position_sent = from.is_none();
+        let cursor = Cursor::new(controller, unit, from);
         let ahead = VecDeque::new();
         let watch = UnitStream { cursor, model, epoch, shown, ahead, removed: false, _stream: stream };
         watch.check_epoch().await?;
@@ -153,7 +172,7 @@ impl<S: Store, E: Environment> UnitStream<S, E> {
             .await;
         let mut view = view.ok_or_else(removed)?;
         view.delta.position.store_generation = self.cursor.controller.store.store_generation();
-        self.cursor.position = view.delta.position;
+        self.cursor.send_at(view.delta.position);
         self.shown = Some(Arc::new(view.shown()));
         self.ahead.clear();
         Ok(view.delta)
@@ -171,7 +190,7 @@ impl<S: Store, E: Environment> UnitStream<S, E> {
         let shown = self.shown.clone().expect("deltas follow a full view");
         let written = changed.entries.iter().map(|entry| (entry.key.as_str(), entry.value.as_deref()));
         let Some(parts) = affected_parts(&shown, written) else {
-            self.cursor.position = position;
+            self.cursor.pass_to(position);
             return Ok(None);
         };
         let update =
@@ -182,8 +201,8 @@ impl<S: Store, E: Environment> UnitStream<S, E> {
             self.ahead.clear();
             return Ok(None);
         };
-        self.cursor.position = position;
         if update == ViewUpdate::default() {
+            self.cursor.pass_to(position);
             return Ok(None);
         }
         if let Some(shown) = &mut self.shown {
@@ -191,8 +210,10 @@ impl<S: Store, E: Environment> UnitStream<S, E> {
         }
         let changes = update.changes;
         if changes.is_empty() {
+            self.cursor.pass_to(position);
             return Ok(None);
         }
+        self.cursor.send_at(position);
         self.removed = changes.contains(&Change::Removed);
         Ok(Some(Delta { position, full: false, changes }))
     }
@@ -251,7 +272,7 @@ impl<S: Store, E: Environment> MachineStream<S, E> {
         model: Model,
         machine: Uuid,
     ) -> MachineStream<S, E> {
-        let cursor = Cursor::new(controller, machine, Position::default());
+        let cursor = Cursor::new(controller, machine, None);
         MachineStream { cursor, model, shown: None, must_read: true }
     }
 
@@ -263,11 +284,14 @@ impl<S: Store, E: Environment> MachineStream<S, E> {
         let removed = || ApiError::new(ErrorCode::Removed, "the machine was removed");
         let mut view = view.ok_or_else(removed)?;
         view.position.store_generation = self.cursor.controller.store.store_generation();
-        self.cursor.position = view.position;
         let is_unchanged = self
             .shown
             .as_ref()
             .is_some_and(|shown| MachineView { position: shown.position, ..view.clone() } == *shown);
+        match is_unchanged {
+            true => self.cursor.pass_to(view.position),
+            false => self.cursor.send_at(view.position),
+        }
         self.shown = Some(view.clone());
         Ok((!is_unchanged).then_some(view))
     }
@@ -289,11 +313,18 @@ impl<S: Store, E: Environment> api::Stream for MachineStream<S, E> {
             self.must_read = match self.cursor.next().await {
                 CursorEvent::Revisions(revisions) => {
                     let last = revisions.last().map(|changes| changes.revision);
-                    self.cursor.position.revision = last.expect("a cursor returns at least one revision");
+                    let revision = last.expect("a cursor returns at least one revision");
+                    let position = Position { revision, ..self.cursor.position };
                     let (machine, shown) = (self.cursor.agent, self.shown.as_ref());
                     let mut changed = revisions.iter().flat_map(CommitChanges::keys);
-                    shown
-                        .is_none_or(|shown| changed.any(|key| machine_view::is_affected(shown, machine, key)))
+                    let may_differ = shown.is_none_or(|shown| {
+                        changed.any(|key| machine_view::is_affected(shown, machine, key))
+                    });
+                    match may_differ {
+                        true => self.cursor.position = position,
+                        false => self.cursor.pass_to(position),
+                    }
+                    may_differ
                 }
                 CursorEvent::Compacted => true,
                 CursorEvent::Heartbeat => {

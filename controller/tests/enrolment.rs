@@ -55,7 +55,7 @@ async fn an_enrolment_token_is_valid_once_and_for_enrolment_only() {
     assert_eq!(enrolment.token.len(), 64, "256 bits");
     let caller = fixture.controller.authenticate(&enrolment.token).await.expect("the token is valid");
     assert_eq!(
-        caller.handle(ReportPresence).await.expect_err("the machine has not enrolled").code,
+        caller.handle(ReportPresence::default()).await.expect_err("the machine has not enrolled").code,
         ErrorCode::Unauthorised
     );
     assert_eq!(
@@ -76,7 +76,7 @@ async fn an_enrolment_token_is_valid_once_and_for_enrolment_only() {
         .authenticate(&own)
         .await
         .expect("the token is valid")
-        .handle(ReportPresence)
+        .handle(ReportPresence::default())
         .await
         .expect("it is a machine");
     let machines = fixture.admin.handle(ListMachines).await.expect("the machines are listed");
@@ -308,7 +308,7 @@ async fn enrolled_machine(fixture: &Fixture<MemoryStore, FakeEnvironment>, own: 
 /// Sends a request with the machine's own token.
 async fn authenticate(fixture: &Fixture<MemoryStore, FakeEnvironment>, own: &str) -> Result<(), ErrorCode> {
     let caller = fixture.controller.authenticate(own).await.map_err(|error| error.code)?;
-    caller.handle(ReportPresence).await.map_err(|error| error.code)
+    caller.handle(ReportPresence::default()).await.map_err(|error| error.code)
 }
 
 /// Lets both waits of a forced removal pass, and sweeps until nothing is left to do.

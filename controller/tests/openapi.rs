@@ -333,7 +333,7 @@ async fn real_responses_match_the_document() {
         sample(Attach { nonce: Uuid(2), epoch: web.epoch, store_generation: None, teardown_started: false }),
         sample_watch(WatchUnit { epoch: web.epoch, from: None }),
         sample(BagRequest { relation: scene.relation, owner, position: Position::default() }),
-        sample(Claim { epoch: web.epoch, release: false }),
+        sample(Claim { epoch: web.epoch, release: false, view: None }),
         sample(Commit { epoch: web.epoch, record }),
         sample(Report {
             epoch: web.epoch,

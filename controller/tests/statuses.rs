@@ -182,7 +182,7 @@ async fn scenario_185_an_agent_that_reconnects_has_its_status_again() {
     fixture.advance(LOST_AFTER_MS + 1);
     let lost = (WorkloadStatus::Unknown, StatusMessage::AgentLost { unit: name("web/0") }, AgentStatus::Lost);
     assert_eq!(unit_statuses(&fixture, "web/0").await, lost);
-    web.api.handle(Claim { epoch: web.epoch, release: false }).await.expect("it is back");
+    web.api.handle(Claim { epoch: web.epoch, release: false, view: None }).await.expect("it is back");
     let (workload, message, agent) = unit_statuses(&fixture, "web/0").await;
     assert_eq!((workload, message), (WorkloadStatus::Active, of_charm("serves")));
     assert_ne!(agent, AgentStatus::Lost);
@@ -240,7 +240,7 @@ async fn units_that_are_lost_with_their_machine_name_it_and_the_model_lists_it_o
     let principal = TokenHolder::Machine { model: fixture.model, machine };
     fixture.token(machine, principal.clone()).await;
     let caller = fixture.controller.caller(principal);
-    caller.handle(ReportPresence).await.expect("the report is accepted");
+    caller.handle(ReportPresence::default()).await.expect("the report is accepted");
     let units = ["web/0", "web/1", "web/2"];
     for unit in units {
         let mut agent = fixture.attach_agent(unit).await;
@@ -265,7 +265,7 @@ async fn units_that_are_lost_with_their_machine_name_it_and_the_model_lists_it_o
     };
     assert_eq!(held_up().await, BTreeSet::from([Entity::Machine("0".to_owned())]));
     // The machine agent reports again, and the unit agents do not.
-    caller.handle(ReportPresence).await.expect("the report is accepted");
+    caller.handle(ReportPresence::default()).await.expect("the report is accepted");
     assert_eq!(held_up().await, BTreeSet::from(units.map(|unit| Entity::Unit(name(unit)))));
     let lost = StatusMessage::AgentLost { unit: name("web/1") };
     assert_eq!(unit_statuses(&fixture, "web/1").await.1, lost);
@@ -279,7 +279,7 @@ async fn scenarios_186_and_187_an_application_shows_its_worst_unit_status_unless
     report(&mut first, status(WorkloadStatus::Blocked, "no key")).await;
     report(&mut second, status(WorkloadStatus::Active, "")).await;
     assert_eq!(application_status(&fixture).await, (WorkloadStatus::Blocked, of_charm("no key")));
-    let claim = Claim { epoch: first.epoch, release: false };
+    let claim = Claim { epoch: first.epoch, release: false, view: None };
     assert!(first.api.handle(claim).await.expect("the request succeeds").is_some());
     report(&mut first, status(WorkloadStatus::Maintenance, "")).await;
     report(&mut second, status(WorkloadStatus::Maintenance, "")).await;

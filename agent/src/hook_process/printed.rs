@@ -3,7 +3,7 @@
 //! The shim stores the output; its bounds are in `hook_client::shim`. In the output of a hook the contents of secrets
 //! are masked before anything else reads it. Called when a run has ended.
 
-use api::text::log::{OMITTED_OUTPUT, UNSTORED_OUTPUT, omitted_bytes, omitted_lines};
+use api::text::log::{OMITTED_OUTPUT, omitted_bytes, omitted_lines};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use hook_client::shim;
 use host::file::{ignore_not_found, write_atomic_unsynced};
@@ -29,16 +29,43 @@ const RESULT_BYTES_MAX: usize = 64 << 10;
 /// no exit code.
 pub(super) fn process_result(run_folder: &Path, exit: &RunExit) -> Option<ProcessResult> {
     let RunExit::Code(exit_code) = *exit else { return None };
-    let output = |stream| stream_output(fs::read(run_folder.join(stream)).unwrap_or_default());
-    Some(ProcessResult { exit_code, stdout: output(shim::STDOUT), stderr: output(shim::STDERR) })
+    let output = |stream, left_out| {
+        let printed = fs::read(run_folder.join(stream)).unwrap_or_default();
+        stream_output(printed, left_out_bytes(&run_folder.join(left_out)))
+    };
+    Some(ProcessResult {
+        exit_code,
+        stdout: output(shim::STDOUT, shim::STDOUT_LEFT_OUT),
+        stderr: output(shim::STDERR, shim::STDERR_LEFT_OUT),
+    })
 }
 
-/// What a program has printed to a stream, without the middle if it is long; none if it is empty.
-fn stream_output(mut printed: Vec<u8>) -> Option<StreamOutput> {
-    if printed.len() >= shim::STREAM_BYTES_MAX {
-        printed.extend(UNSTORED_OUTPUT.as_bytes());
-    }
-    let printed = shortened(&printed, RESULT_BYTES_MAX, omitted_bytes).unwrap_or(printed);
+/// The unmodified output of the commands of a run, with a mark where the shim has left out a part of it: stdout and stderr.
+pub(crate) fn unmodified_output(run_folder: &Path) -> [Vec<u8>; 2] {
+    [(shim::STDOUT, shim::STDOUT_LEFT_OUT), (shim::STDERR, shim::STDERR_LEFT_OUT)].map(
+        |(stream, left_out)| {
+            let mut printed = fs::read(run_folder.join(stream)).unwrap_or_default();
+            printed.truncate(shim::STREAM_BYTES_MAX);
+            let left_out = left_out_bytes(&run_folder.join(left_out));
+            if left_out > 0 {
+                let at = shim::STREAM_BEGINNING_BYTES_MAX.min(printed.len());
+                printed.splice(at..at, format!("\n{}\n", omitted_bytes(left_out)).into_bytes());
+            }
+            printed
+        },
+    )
+}
+
+/// How much the shim has left out of a stream.
+fn left_out_bytes(file: &Path) -> usize {
+    fs::read_to_string(file).ok().and_then(|bytes| bytes.parse().ok()).unwrap_or_default()
+}
+
+/// What a program has printed to a stream, without the middle if it is long; none if it is empty. `left_out`: the bytes of
+/// the middle that were not stored.
+fn stream_output(printed: Vec<u8>, left_out: usize) -> Option<StreamOutput> {
+    let mark = |bytes| omitted_bytes(bytes + left_out);
+    let printed = shortened(&printed, RESULT_BYTES_MAX, mark).unwrap_or(printed);
     (!printed.is_empty()).then(|| match String::from_utf8(printed) {
         Ok(text) => StreamOutput::Text(text),
         Err(error) => StreamOutput::Base64(BASE64_STANDARD.encode(error.as_bytes())),
@@ -139,16 +166,18 @@ mod tests {
     #[test]
     fn the_result_of_an_action_has_the_beginning_and_the_end_of_its_output() {
         let printed = |bytes: usize| [b"HEAD".to_vec(), vec![b'x'; bytes], b"TAIL\n".to_vec()].concat();
-        let text = |printed| match stream_output(printed) {
+        let text = |printed, left_out| match stream_output(printed, left_out) {
             Some(StreamOutput::Text(text)) => text,
             other => panic!("{other:?}"),
         };
-        let long = text(printed(3_000_000));
+        let long = text(printed(3_000_000), 0);
         assert!(long.starts_with("HEADx") && long.ends_with("xTAIL\n"), "{} bytes", long.len());
         assert!(long.len() < RESULT_BYTES_MAX + 100, "{} bytes", long.len());
-        assert_eq!(text(printed(10)), "HEADxxxxxxxxxxTAIL\n");
-        let endless = text(vec![b'x'; shim::STREAM_BYTES_MAX]);
-        assert!(endless.ends_with(UNSTORED_OUTPUT), "its end was not stored");
-        assert_eq!(stream_output(Vec::new()), None);
+        assert_eq!(text(printed(10), 0), "HEADxxxxxxxxxxTAIL\n");
+        let omitted = 3_000_009 - RESULT_BYTES_MAX;
+        assert!(long.contains(&omitted_bytes(omitted)), "{omitted}");
+        let endless = text(printed(3_000_000), 7_000_000);
+        assert!(endless.contains(&omitted_bytes(omitted + 7_000_000)));
+        assert_eq!(stream_output(Vec::new(), 0), None);
     }
 }

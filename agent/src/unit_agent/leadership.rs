@@ -1,12 +1,13 @@
 //! The leadership loop, which claims leadership and renews it.
 //!
+//! A claim is also what an idle agent sends to show that it runs, and its response shows that the view is current.
 //! The duration of a lease is counted from the time at which its claim was sent (`lease`).
 
 use super::agent_state::AgentState;
 use super::end::{RequestError, UnitAgentEnd};
 use crate::outage::{LINK_RETRY_FIRST_MS, LINK_RETRY_MAX_MS};
 use crate::ports::{Clock, UnitStorage};
-use api::{Claim, UnitAgentRequests};
+use api::{Claim, ClaimResponse, UnitAgentRequests};
 use state::agents::lease::Lease;
 use std::pin::pin;
 
@@ -20,11 +21,16 @@ pub(super) async fn claim_loop<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
     loop {
         let epoch = shared.wait_for_volatile(|volatile| volatile.view.as_ref().and(volatile.epoch)).await;
         let sent = shared.clocks_now();
-        let again_ms = match shared.api.handle(Claim { epoch, release: false }).await {
-            Ok(claimed) => {
+        let view = shared.view().map(|view| view.position);
+        let again_ms = match shared.api.handle(Claim { epoch, release: false, view }).await {
+            Ok(ClaimResponse { lease, current_to }) => {
                 let mut volatile = shared.volatile.borrow_mut();
-                volatile.lease = claimed.map(|granted| Lease { granted, sent });
+                volatile.lease = lease.map(|granted| Lease { granted, sent });
                 volatile.is_leader_known = true;
+                if let Some(position) = current_to {
+                    volatile.note_contact(sent.since_boot_ms);
+                    volatile.advance_position(position);
+                }
                 drop(volatile);
                 shared.act_changed.notify_one();
                 sent.since_boot_ms + RENEW_MS

@@ -29,7 +29,8 @@ pub(super) struct VolatileState {
     /// The position of the store when this session was opened. The stored state may depend on anything up to it: in
     /// an older, cached view everything newer would look deleted.
     pub(super) attached_at: Option<Position>,
-    /// When the last message of the watch was received.
+    /// When the view was last known to be current: a message of the watch was received, or the claim was sent whose response
+    /// has confirmed the view.
     pub(super) last_contact_ms: Option<u64>,
     pub(super) outage: Outage,
     pub(super) lease: Option<Lease>,
@@ -82,6 +83,21 @@ impl VolatileState {
     pub(super) fn set_view(&mut self, view: Arc<Snapshot>) {
         self.last_end_advanced_ms.get_or_insert(view.model.advanced_ms);
         self.view = Some(view);
+    }
+
+    /// Notes that the controller was reachable at this time, and its view current.
+    pub(super) fn note_contact(&mut self, at_ms: u64) {
+        self.last_contact_ms = self.last_contact_ms.max(Some(at_ms));
+    }
+
+    /// Notes that the view is current up to a later position.
+    pub(super) fn advance_position(&mut self, position: Position) {
+        if let Some(view) =
+            self.view.as_mut().filter(|view| view.position.store_generation == position.store_generation)
+            && view.position.revision < position.revision
+        {
+            Arc::make_mut(view).position = position;
+        }
     }
 
     /// Whether the view is at least as new as what the stored state may depend on.

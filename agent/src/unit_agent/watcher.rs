@@ -8,9 +8,9 @@ use super::volatile_state::VolatileState;
 use crate::outage::{Channel, LINK_BACKOFF};
 use crate::ports::{Clock, UnitStorage};
 use api::error::{ApiError, ErrorCode};
-use api::{Stream, UnitAgentRequests, UnitWatchEvent, Watch, WatchUnit};
-use state::terms::position::Position;
+use api::{Stream, UnitAgentRequests, UnitWatchEvent, WATCH_SILENCE_MS, Watch, WatchUnit};
 use state::unit::snapshot::{Delta, Snapshot};
+use std::pin::pin;
 use std::sync::Arc;
 
 /// The delay before a changed view is cached, so that changes that follow each other are written once. After a crash,
@@ -47,31 +47,51 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Watcher<'_, S, A, C> {
         }
     }
 
-    /// Receives the events of one watch until it fails; returns the error.
+    /// Receives the events of one watch until it fails or is silent; returns the error.
     async fn watch(&self, mut watch: <A as Watch<WatchUnit>>::Stream) -> ApiError {
+        let opened_ms = self.0.clock.since_boot_ms();
         loop {
-            match watch.next().await {
-                Ok(UnitWatchEvent::Delta(delta)) => {
+            match self.next_event(&mut watch, opened_ms).await {
+                Some(Ok(UnitWatchEvent::Delta(delta))) => {
                     self.note_contact();
                     if let Err(error) = self.apply_delta(delta).await {
                         return error;
                     }
                 }
-                Ok(UnitWatchEvent::Heartbeat(position)) => {
+                Some(Ok(UnitWatchEvent::Heartbeat(position))) => {
                     self.note_contact();
-                    self.advance_position(position);
+                    self.0.volatile.borrow_mut().advance_position(position);
                 }
-                Err(error) => return error,
+                Some(Err(error)) => return error,
+                None => return watch.give_up(),
             }
             self.0.act_changed.notify_one();
         }
     }
 
+    /// Returns the next event, or none if neither an event nor the response to a claim has confirmed the view for too long:
+    /// the connection has died without being closed, or what is sent on it does not arrive.
+    async fn next_event(
+        &self,
+        watch: &mut <A as Watch<WatchUnit>>::Stream,
+        opened_ms: u64,
+    ) -> Option<Result<UnitWatchEvent, ApiError>> {
+        let silent_ms = || {
+            let last_ms = self.0.volatile.borrow().last_contact_ms;
+            last_ms.unwrap_or_default().max(opened_ms) + WATCH_SILENCE_MS
+        };
+        let mut event = pin!(watch.next());
+        while self.0.clock.since_boot_ms() < silent_ms() {
+            let silence = pin!(self.0.clock.sleep_until(silent_ms()));
+            tokio::select! { biased; event = &mut event => return Some(event), () = silence => {} }
+        }
+        None
+    }
+
     /// Notes that the controller was reachable just now.
     fn note_contact(&self) {
         let now = self.0.clock.since_boot_ms();
-        let mut volatile = self.0.volatile.borrow_mut();
-        volatile.last_contact_ms = Some(now);
+        self.0.volatile.borrow_mut().note_contact(now);
     }
 
     /// Applies a delta to the view, which is cached later.
@@ -128,17 +148,6 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Watcher<'_, S, A, C> {
             if let Some(view) = self.0.view() {
                 self.0.storage.cache_view(&view).await;
             }
-        }
-    }
-
-    /// Notes that the view is current up to a later position.
-    fn advance_position(&self, position: Position) {
-        let mut volatile = self.0.volatile.borrow_mut();
-        if let Some(view) =
-            volatile.view.as_mut().filter(|view| view.position.store_generation == position.store_generation)
-            && view.position.revision < position.revision
-        {
-            Arc::make_mut(view).position = position;
         }
     }
 }

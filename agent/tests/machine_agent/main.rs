@@ -14,9 +14,9 @@ use agent::unit_supervisor::UnitSupervisor;
 use api::error::{ApiError, ErrorCode};
 use api::{
     AgentConfig, AgentKind, Assigned, ConfirmRecall, EXAMINATION_INTERVAL_MS, Enrol, Existence,
-    GetUnitExistence, Handle, MachineView, MachineWatchEvent, PRESENCE_INTERVAL_MS, RemoveDeadUnit,
-    ReportDiskUsage, ReportMachineDead, ReportObstructedRecalls, ReportPresence, ReportUninstalled,
-    ReportUnitHealth, SetUnitToken, Stream, Watch, WatchMachine,
+    GetUnitExistence, HEARTBEAT_MS, Handle, MachineView, MachineWatchEvent, PRESENCE_INTERVAL_MS,
+    PresenceResponse, RemoveDeadUnit, ReportDiskUsage, ReportMachineDead, ReportObstructedRecalls,
+    ReportPresence, ReportUninstalled, ReportUnitHealth, SetUnitToken, Stream, Watch, WatchMachine,
 };
 use host::file::write_atomic_unsynced;
 use state::terms::health::{Fault, Limit, ProcessEnd, UnitHealth};
@@ -38,6 +38,10 @@ struct FakeController {
     heartbeats: Arc<AtomicU32>,
     /// Whether its reply to a heartbeat arrives.
     accepts_heartbeats: bool,
+    /// Whether its watch sends no heartbeats.
+    is_silent: bool,
+    /// Whether its reply to a report of presence confirms the view.
+    confirms: bool,
     watches: Arc<AtomicU32>,
     view: Option<MachineView>,
     /// Whether the machine was removed.
@@ -83,6 +87,8 @@ impl FakeController {
 struct FakeStream {
     views: Vec<MachineView>,
     ends: bool,
+    /// When it sends a heartbeat; never if it is silent.
+    heartbeat: Option<Instant>,
 }
 
 impl Stream for FakeStream {
@@ -92,7 +98,14 @@ impl Stream for FakeStream {
         match self.views.pop() {
             Some(view) => Ok(MachineWatchEvent::View(view)),
             None if self.ends => Err(ApiError::new(ErrorCode::Unreachable, "the controller was restored")),
-            None => std::future::pending().await,
+            None => match self.heartbeat {
+                Some(heartbeat) => {
+                    tokio::time::sleep_until(heartbeat).await;
+                    self.heartbeat = Some(heartbeat + Duration::from_millis(HEARTBEAT_MS));
+                    Ok(MachineWatchEvent::Heartbeat(Position::default()))
+                }
+                None => std::future::pending().await,
+            },
         }
     }
 }
@@ -108,15 +121,16 @@ impl Watch<WatchMachine> for FakeController {
             Tokens::Unreachable | Tokens::Unanswered | Tokens::AcceptedOnce => (false, 1),
         };
         let views = self.view.iter().flat_map(|view| vec![view.clone(); times]).collect();
-        Ok(FakeStream { views, ends })
+        let heartbeat = (!self.is_silent).then(|| Instant::now() + Duration::from_millis(HEARTBEAT_MS));
+        Ok(FakeStream { views, ends, heartbeat })
     }
 }
 
 impl Handle<ReportPresence> for FakeController {
-    async fn handle(&self, _: ReportPresence) -> Result<(), ApiError> {
+    async fn handle(&self, ReportPresence { view }: ReportPresence) -> Result<PresenceResponse, ApiError> {
         self.heartbeats.fetch_add(1, Ordering::Relaxed);
         if self.accepts_heartbeats {
-            return Ok(());
+            return Ok(PresenceResponse { current_to: view.filter(|_| self.confirms) });
         }
         Err(ApiError::new(ErrorCode::Unreachable, "the heartbeat was lost"))
     }
@@ -280,6 +294,20 @@ async fn an_idle_machine_agent_sends_one_request_every_fifteen_seconds() {
     let minute = Duration::from_millis(4 * PRESENCE_INTERVAL_MS - 1);
     assert!(tokio::time::timeout(minute, agent.run()).await.is_err(), "the agent continues");
     assert_eq!(controller.heartbeats.load(Ordering::Relaxed), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_watch_is_kept_as_long_as_the_reports_of_presence_confirm_the_view() {
+    for (confirms, watches) in [(true, 1), (false, 3)] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (accepts_heartbeats, is_silent, view) = (true, true, Some(view(BTreeMap::new())));
+        let controller =
+            FakeController { accepts_heartbeats, is_silent, confirms, view, ..FakeController::default() };
+        let agent = machine_agent(folder.path(), &controller);
+        let minute = Duration::from_secs(60);
+        assert!(tokio::time::timeout(minute, agent.run()).await.is_err(), "the agent continues");
+        assert_eq!(controller.watches.load(Ordering::Relaxed), watches, "{confirms}: one each 25 s");
+    }
 }
 
 /// 1. web/0 is assigned.

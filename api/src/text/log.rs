@@ -63,6 +63,3 @@ pub const OMITTED_OUTPUT: &str = "the output is left out: it may contain secrets
 pub fn omitted_bytes(count: usize) -> String {
     format!("... ({count} bytes are left out) ...")
 }
-
-/// The end of an output of which nothing beyond a limit was stored.
-pub const UNSTORED_OUTPUT: &str = "... (the output after the first 4 MiB was not stored)\n";

@@ -50,6 +50,9 @@ pub struct RemoveStorageArgs {
     /// Remove storage that a unit has; the unit detaches it first
     #[arg(long)]
     pub force: bool,
+    /// Keep the content; refused for the pools rootfs, tmpfs and loop, as in Juju
+    #[arg(long)]
+    pub no_destroy: bool,
 }
 
 /// Parses `NAME=DIRECTIVE`; without a directive, one instance is requested.
@@ -129,7 +132,8 @@ pub async fn remove<A: UserPort>(
     session: &CommandSession<A>,
 ) -> Result<(), CommandError> {
     for storage in &args.storage {
-        let remove = RemoveStorage { storage: storage.clone(), force: args.force };
+        let remove =
+            RemoveStorage { storage: storage.clone(), force: args.force, keep_content: args.no_destroy };
         session.note_write(session.api.handle(remove).await?.revision);
         session.output.print_remark(&format!("removing {storage}\n"));
     }

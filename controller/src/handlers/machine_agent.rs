@@ -12,9 +12,9 @@ use crate::tokens;
 use crate::watches::MachineStream;
 use api::error::ApiError;
 use api::{
-    ConfirmRecall, Enrol, Existence, GetUnitExistence, Handle, RemoveDeadUnit, ReportMachineDead,
-    ReportObstructedRecalls, ReportPresence, ReportStorage, ReportUninstalled, ReportUnitHealth,
-    SetUnitToken, Watch, WatchMachine,
+    ConfirmRecall, Enrol, Existence, GetUnitExistence, Handle, PresenceResponse, RemoveDeadUnit,
+    ReportMachineDead, ReportObstructedRecalls, ReportPresence, ReportStorage, ReportUninstalled,
+    ReportUnitHealth, SetUnitToken, Watch, WatchMachine,
 };
 use state::documents::draft::{Draft, read_all};
 use state::documents::prelude::{Model, TokenHolder, last_id};
@@ -101,8 +101,9 @@ impl<S: Store, E: Environment> Handle<ConfirmRecall> for Authorised<S, E> {
 }
 
 impl<S: Store, E: Environment> Handle<ReportPresence> for Authorised<S, E> {
-    async fn handle(&self, _: ReportPresence) -> Result<(), ApiError> {
-        self.machine().map(|_| ())
+    async fn handle(&self, ReportPresence { view }: ReportPresence) -> Result<PresenceResponse, ApiError> {
+        let (_, machine) = self.machine()?;
+        Ok(PresenceResponse { current_to: self.controller.confirm_view(machine, view).await })
     }
 }
 

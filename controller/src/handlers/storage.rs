@@ -47,8 +47,11 @@ impl<S: Store, E: Environment> Handle<DetachStorage> for Authorised<S, E> {
 impl<S: Store, E: Environment> Handle<RemoveStorage> for Authorised<S, E> {
     async fn handle(&self, remove: RemoveStorage) -> Result<WriteResponse, ApiError> {
         let now_ms = self.controller.environment.wall_ms();
-        self.change(move |draft, model| storage::destroy(draft, model, &remove.storage, remove.force, now_ms))
-            .await
+        self.change(move |draft, model| match remove.keep_content {
+            true => storage::release_content(draft, model, &remove.storage),
+            false => storage::destroy(draft, model, &remove.storage, remove.force, now_ms),
+        })
+        .await
     }
 }
 

@@ -7,14 +7,15 @@ use crate::archive_file::ArchiveFile;
 use crate::authorisation;
 use crate::callers::{AuthenticatedCaller, Authorised};
 use crate::environment::{Environment, Uuids};
+use crate::recent_claims::DecidedClaim;
 use crate::request_dispatch::parse_body;
 use crate::store::{Compacted, Store};
 use crate::watches::UnitStream;
 use api::error::{ApiError, ErrorCode};
 use api::request::{Method, Request, Route};
 use api::{
-    Archive, Attach, Claim, Commit, FetchArchive, FetchResource, Handle, Report, Watch, WatchUnit,
-    WriteLeaderSettings,
+    Archive, Attach, Claim, ClaimResponse, Commit, FetchArchive, FetchResource, Handle, Report, Watch,
+    WatchUnit, WriteLeaderSettings,
 };
 use state::agents::record_validation::{EarlyReport, Valid};
 use state::agents::session::{self, AgentSession, GrantedSession};
@@ -184,24 +185,48 @@ impl<S: Store, E: Environment> Handle<Report> for Authorised<S, E> {
 }
 
 impl<S: Store, E: Environment> Handle<Claim> for Authorised<S, E> {
-    async fn handle(&self, claim: Claim) -> Result<Option<GrantedLease>, ApiError> {
-        let Claim { epoch, release } = claim;
+    async fn handle(&self, claim: Claim) -> Result<ClaimResponse, ApiError> {
+        let Claim { epoch, release, view } = claim;
         let session = self.agent_session(epoch)?;
+        let lease = self.claim(session, release).await?;
+        let current_to = self.controller.confirm_view(session.unit, view).await;
+        Ok(ClaimResponse { lease, current_to })
+    }
+}
+
+impl<S: Store, E: Environment> Authorised<S, E> {
+    /// Claims, renews or releases the leadership for the unit of a session.
+    async fn claim(&self, session: AgentSession, release: bool) -> Result<Option<GrantedLease>, ApiError> {
         let AgentSession { model, unit, .. } = session;
+        let (store, recent) = (&self.controller.store, &self.controller.recent_claims);
         let of_unit = move |reader: &dyn Reader| read(reader, &model.unit(unit)).map(|doc| doc.application);
-        let (leases, application) = (&self.controller.leases, self.controller.read(of_unit).await);
+        let application = match recent.decided(session, store.newest_revision()) {
+            Some(decided) => Some(decided.application),
+            None => self.controller.read(of_unit).await,
+        };
         // The lock is held until the transaction is committed: see the race described in `leases`. The claim of a unit
         // that does not exist is refused.
+        let leases = &self.controller.leases;
         let lock = leases.lock(application.unwrap_or(unit)).await;
         let now_ms = self.controller.environment.monotonic_ms();
         let claim = move |draft: &mut Draft<'_>, may_take_over: bool| {
             leader_claim::answer(draft, session, release, may_take_over)
         };
-        // Most claims change nothing, so they are decided by a read, which does not wait for other writes.
-        let unchanged = self
-            .controller
-            .read(move |reader| draft::without_writes(reader, |draft| claim(draft, false)))
-            .await;
+        // Most claims change nothing, so they are decided by a read, which does not wait for other writes, and not even by
+        // that if nothing was committed since the last one.
+        let newest = store.newest_revision();
+        let unchanged = match recent.decided(session, newest).filter(|_| !release) {
+            Some(decided) => Some(decided.lease),
+            None => {
+                let decide =
+                    move |reader: &dyn Reader| draft::without_writes(reader, |draft| claim(draft, false));
+                let decided = self.controller.read(decide).await;
+                if let (Some(lease), Some(application), false) = (decided, application, release) {
+                    recent.note(session, DecidedClaim { application, lease }, newest);
+                }
+                decided
+            }
+        };
         let may_take_over = application.is_some_and(|application| leases.has_expired(application, now_ms));
         let claimed = match unchanged {
             Some(claimed) if claimed.is_some() || !may_take_over => claimed,

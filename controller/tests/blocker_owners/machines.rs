@@ -52,7 +52,7 @@ async fn a_provisioning_error_is_the_cause_for_all_entities_that_wait_for_the_ma
         assert_eq!(cause.remedy(), retry, "{entity}");
     }
     // an agent that reports is running, even if its provider fails
-    agent.handle(ReportPresence).await.expect("the report is accepted");
+    agent.handle(ReportPresence::default()).await.expect("the report is accepted");
     let status = fixture.admin.handle(GetStatus).await.expect("it exists");
     assert_eq!(status.machines["0"].agent.current, MachineAgentStatus::Started);
 }
@@ -210,6 +210,6 @@ async fn a_machine_agent_that_has_not_reported_yet_is_not_present() {
         assert_eq!(waits.duty, duty, "{entity}");
         assert!(listed.iter().all(|cause| !matches!(cause.duty, Duty::Attach { .. })), "{listed:?}");
     }
-    agent.handle(ReportPresence).await.expect("the report is accepted");
+    agent.handle(ReportPresence::default()).await.expect("the report is accepted");
     assert_eq!(causes(&fixture, "machine/0").await, []);
 }

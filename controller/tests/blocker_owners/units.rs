@@ -18,7 +18,11 @@ async fn the_cause_for_an_agent_that_does_not_start_names_its_log() {
     fixture.deploy("db", 1).await;
     let created_ms = now(&fixture);
     let machine = fixture.machine_of_unit(fixture.unit("db/0").await).await;
-    machine_agent(&fixture, machine).await.handle(ReportPresence).await.expect("the report is accepted");
+    machine_agent(&fixture, machine)
+        .await
+        .handle(ReportPresence::default())
+        .await
+        .expect("the report is accepted");
     fixture.advance(4_000);
     for entity in ["db/0", "db", "model"] {
         let listed = causes(&fixture, entity).await;
@@ -34,12 +38,12 @@ async fn a_frozen_agent_is_late_before_it_is_lost_with_the_time_of_its_last_hear
     fixture.deploy("web", 1).await;
     let machine = machine_agent(&fixture, fixture.machine_of_unit(fixture.unit("web/0").await).await).await;
     let web = fixture.attach_agent("web/0").await;
-    let claim = Claim { epoch: web.epoch, release: false };
+    let claim = Claim { epoch: web.epoch, release: false, view: None };
     web.api.handle(claim).await.expect("the agent is attached");
     let heard_ms = now(&fixture);
     // a unit agent claims every 15 s
     fixture.advance(20_000);
-    machine.handle(ReportPresence).await.expect("the machine's agent is well");
+    machine.handle(ReportPresence::default()).await.expect("the machine's agent is well");
     let late = |causes: Vec<Cause>| {
         causes.into_iter().find(|cause| matches!(cause.duty, Duty::Respond { lost: false, .. }))
     };
@@ -140,7 +144,7 @@ async fn a_dead_unit_waits_for_its_recall_by_the_machine_agent() {
     web.commit(web.record(Operation::SetDead)).await;
     let died_ms = now(&fixture);
     fixture.advance(controller::presence::LOST_AFTER_MS + 1);
-    caller.handle(ReportPresence).await.expect("the machine's agent is here");
+    caller.handle(ReportPresence::default()).await.expect("the machine's agent is here");
     let listed = causes(&fixture, "web/0").await;
     let by_machine = Actor::MachineAgent("0".to_owned());
     assert_eq!(listed, [Cause::new(Entity::Unit(unit("web/0")), Duty::Recall, by_machine).since(died_ms)]);

@@ -156,7 +156,7 @@ impl World {
             agent.commit(agent.record(Operation::Hook(Hook::Install))).await;
             agent.enter(relation, own, remote).await;
             if name == "web/0" {
-                let claim = Claim { epoch: agent.epoch, release: false };
+                let claim = Claim { epoch: agent.epoch, release: false, view: None };
                 assert!(agent.api.handle(claim).await.expect("it is answered").is_some());
             }
             places.push(place(fixture.unit(name).await, &agent));

@@ -124,7 +124,8 @@ async fn a_request_with_the_token_of_another_unit_is_refused_with_a_hint() {
     assert_eq!(error, authorisation::unauthorised());
     let web = Agent::attach(served.unit("web/0").await, 1).await;
     assert_eq!(web.epoch, 1, "nothing had happened to it");
-    let claim = mistaken.handle(Claim { epoch: 1, release: false }).await.expect_err("not its own");
+    let claim =
+        mistaken.handle(Claim { epoch: 1, release: false, view: None }).await.expect_err("not its own");
     assert_eq!(claim.code, ErrorCode::Unauthorised);
 }
 

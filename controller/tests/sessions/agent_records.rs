@@ -74,8 +74,11 @@ async fn an_attach_is_repeatable_with_its_nonce_and_refused_with_another_while_t
     let report =
         Report { epoch: old.epoch, run: 1, reports: Vec::new(), executing: None, executing_for_ms: 0 };
     let report = old.api.handle(report).await.expect_err("the agent is fenced");
-    let claim =
-        old.api.handle(Claim { epoch: old.epoch, release: false }).await.expect_err("the agent is fenced");
+    let claim = old
+        .api
+        .handle(Claim { epoch: old.epoch, release: false, view: None })
+        .await
+        .expect_err("the agent is fenced");
     let reopened =
         old.api.watch(WatchUnit { epoch: old.epoch, from: None }).await.err().expect("the agent is fenced");
     for error in [copy, commit, report, claim, reopened] {

@@ -10,44 +10,51 @@ use state::documents::prelude::BagDoc;
 use state::lifecycle::leadership::LEASE_MS;
 use state::terms::settings::Bag;
 use state::unit::record::CommitOutcome;
+use std::future::Future;
 
 #[tokio::test]
 async fn a_lease_expires_only_after_its_full_length_and_a_restart_counts_as_a_renewal() {
     let mut fixture = Fixture::in_memory().await;
     fixture.deploy("web", 2).await;
     let (a, b) = (fixture.attach_agent("web/0").await, fixture.attach_agent("web/1").await);
-    let ask = Claim { epoch: 1, release: false };
-    assert!(a.api.handle(ask.clone()).await.expect("the request succeeds").is_some(), "never led before");
-    assert!(b.api.handle(ask.clone()).await.expect("the request succeeds").is_none());
+    let ask = Claim { epoch: 1, release: false, view: None };
+    assert!(
+        a.api.handle(ask.clone()).await.expect("the request succeeds").lease.is_some(),
+        "never led before"
+    );
+    assert!(b.api.handle(ask.clone()).await.expect("the request succeeds").lease.is_none());
     fixture.advance(LEASE_MS - 1);
     assert!(
-        b.api.handle(ask.clone()).await.expect("the request succeeds").is_none(),
+        b.api.handle(ask.clone()).await.expect("the request succeeds").lease.is_none(),
         "the lease is not over"
     );
     assert!(
-        a.api.handle(ask.clone()).await.expect("the request succeeds").is_some(),
+        a.api.handle(ask.clone()).await.expect("the request succeeds").lease.is_some(),
         "renewed at the last moment"
     );
     fixture.advance(LEASE_MS - 1);
-    assert!(b.api.handle(ask.clone()).await.expect("the request succeeds").is_none());
+    assert!(b.api.handle(ask.clone()).await.expect("the request succeeds").lease.is_none());
 
     fixture.restart();
     let (a, b) = (fixture.attach_agent("web/0").await, fixture.attach_agent("web/1").await);
     fixture.advance(LEASE_MS - 1);
     assert!(
-        b.api.handle(ask.clone()).await.expect("the request succeeds").is_none(),
+        b.api.handle(ask.clone()).await.expect("the request succeeds").lease.is_none(),
         "one full lease since the start"
     );
     assert!(
-        a.api.handle(ask.clone()).await.expect("the request succeeds").is_some(),
+        a.api.handle(ask.clone()).await.expect("the request succeeds").lease.is_some(),
         "its holder renews at once"
     );
     fixture.advance(LEASE_MS);
     let taken = b.api.handle(ask.clone()).await.expect("the request succeeds");
-    assert_eq!(taken.map(|lease| lease.generation), Some(2));
-    assert!(a.api.handle(ask.clone()).await.expect("the request succeeds").is_none());
-    b.api.handle(Claim { epoch: 1, release: true }).await.expect("the request succeeds");
-    assert!(a.api.handle(ask).await.expect("the request succeeds").is_some(), "released: granted at once");
+    assert_eq!(taken.lease.map(|lease| lease.generation), Some(2));
+    assert!(a.api.handle(ask.clone()).await.expect("the request succeeds").lease.is_none());
+    b.api.handle(Claim { epoch: 1, release: true, view: None }).await.expect("the request succeeds");
+    assert!(
+        a.api.handle(ask).await.expect("the request succeeds").lease.is_some(),
+        "released: granted at once"
+    );
 }
 
 /// 1. B finds the lease of A expired; its transaction waits for the store. 2. The connection of B ends. 3. A renews.
@@ -62,8 +69,11 @@ fn a_claim_whose_connection_ends_lets_no_other_claim_pass_before_it_is_committed
         let fixture = Fixture::new(Controller::new(store, environment.clone(), uuid_v4(1))).await;
         fixture.deploy("web", 2).await;
         let (a, b) = (fixture.attach_agent("web/0").await, fixture.attach_agent("web/1").await);
-        let ask = Claim { epoch: 1, release: false };
-        assert!(a.api.handle(ask.clone()).await.expect("the request succeeds").is_some());
+        let ask = Claim { epoch: 1, release: false, view: None };
+        for _ in 0..3 {
+            // the later ones are answered without a write, the last one without a read
+            assert!(a.api.handle(ask.clone()).await.expect("the request succeeds").lease.is_some());
+        }
         environment.advance(LEASE_MS);
 
         let (open, gate) = std::sync::mpsc::channel::<()>();
@@ -92,7 +102,7 @@ fn a_claim_whose_connection_ends_lets_no_other_claim_pass_before_it_is_committed
         busy.await.expect("it does not panic").expect("it commits nothing");
         let granted = renewed.await.expect("it does not panic").expect("the request succeeds");
         assert_eq!(
-            granted.map(|lease| lease.generation),
+            granted.lease.map(|lease| lease.generation),
             Some(3),
             "A leads after B's grant 2, not beside it"
         );
@@ -126,13 +136,14 @@ async fn scenario_132_a_write_of_a_leader_29_s_after_is_leader_is_accepted() {
     let relation = fixture.integrate().await;
     let (mut a, b) = (fixture.attach_agent("web/0").await, fixture.attach_agent("web/1").await);
     a.enter(relation, "db", "db").await;
-    let ask = Claim { epoch: 1, release: false };
-    let granted = a.api.handle(ask.clone()).await.expect("the request succeeds").expect("nobody else leads");
+    let ask = Claim { epoch: 1, release: false, view: None };
+    let claimed = a.api.handle(ask.clone()).await.expect("the request succeeds");
+    let granted = claimed.lease.expect("nobody else leads");
     // the last moment at which `is-leader` returns true
     fixture.advance(LEASE_MS - 30_000);
-    assert!(b.api.handle(ask.clone()).await.expect("the request succeeds").is_none());
+    assert!(b.api.handle(ask.clone()).await.expect("the request succeeds").lease.is_none());
     fixture.advance(29_000);
-    assert!(b.api.handle(ask.clone()).await.expect("the request succeeds").is_none());
+    assert!(b.api.handle(ask.clone()).await.expect("the request succeeds").lease.is_none());
     let mut record = a.settings_record(relation.0, "a", "1");
     record.leader_generation = Some(granted.generation);
     let writes = record.writes.bags.get_mut(&relation.0).expect("it writes there");
@@ -146,4 +157,37 @@ async fn scenario_132_a_write_of_a_leader_29_s_after_is_leader_is_accepted() {
         read(reader, &model.bag(relation.1, web)).map(|bag: BagDoc| bag.values)
     });
     assert_eq!(written.await, Some(Bag::from([("a".to_owned(), "1".to_owned())])));
+}
+
+/// An idle agent repeats its claim every 15 s. As long as nothing is committed, this costs the store nothing.
+#[test]
+fn a_repeated_claim_is_answered_without_the_store() {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.build().expect("a runtime").block_on(async {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = Sqlite::open(folder.path(), Options::new(uuid_v4(77))).expect("a new store");
+        let environment = FakeEnvironment::new();
+        let fixture = Fixture::new(Controller::new(store, environment.clone(), uuid_v4(1))).await;
+        fixture.deploy("web", 2).await;
+        let (a, b) = (fixture.attach_agent("web/0").await, fixture.attach_agent("web/1").await);
+        let ask = Claim { epoch: 1, release: false, view: None };
+        let at_once = |agent: &Agent<controller::AuthenticatedCaller<Sqlite, FakeEnvironment>>| {
+            let claim = std::pin::pin!(agent.api.handle(ask.clone()));
+            match claim.poll(&mut std::task::Context::from_waker(std::task::Waker::noop())) {
+                std::task::Poll::Ready(granted) => {
+                    Some(granted.expect("the request succeeds").lease.is_some())
+                }
+                std::task::Poll::Pending => None,
+            }
+        };
+        for (agent, leads) in [(&a, true), (&b, false)] {
+            for _ in 0..2 {
+                let granted = agent.api.handle(ask.clone()).await.expect("the request succeeds");
+                assert_eq!(granted.lease.is_some(), leads);
+            }
+        }
+        assert_eq!((at_once(&a), at_once(&b)), (Some(true), Some(false)));
+        environment.advance(LEASE_MS);
+        assert_eq!(at_once(&b), None, "the lease has expired: B takes it over, in a transaction");
+    });
 }

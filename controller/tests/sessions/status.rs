@@ -146,7 +146,10 @@ async fn a_stopped_agent_is_lost_although_its_stream_stays_open() {
     };
     minute(&mut watch).await;
     assert_eq!(agent().await, "lost");
-    web.api.handle(Claim { epoch: web.epoch, release: false }).await.expect("the agent continues");
+    web.api
+        .handle(Claim { epoch: web.epoch, release: false, view: None })
+        .await
+        .expect("the agent continues");
     assert_ne!(agent().await, "lost");
 }
 

@@ -195,7 +195,9 @@ impl Walk {
         };
         let epoch = agent.epoch;
         let is_alive = match kind {
-            15 => agent.api.handle(Claim { epoch, release: number.is_multiple_of(3) }).await.is_ok(),
+            15 => {
+                agent.api.handle(Claim { epoch, release: number.is_multiple_of(3), view: None }).await.is_ok()
+            }
             16 => {
                 let executing = (!number.is_multiple_of(3)).then(|| Activity::hook(HookName::UpdateStatus));
                 let run = agent.sequence + 1;

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use api::error::ErrorCode;
-use api::{Stream, UnitWatchEvent, Watch, WatchUnit};
+use api::{Claim, Handle, Stream, UnitWatchEvent, Watch, WatchUnit};
 use controller::store::Store;
 use state::documents::draft::Draft;
 use state::terms::force::Force;
@@ -12,6 +12,9 @@ use state::terms::position::Position;
 use state::terms::refusal::session::SessionRefusal;
 use state::transitions::force;
 use state::unit::snapshot::Change;
+use std::fmt::Debug;
+use std::future::Future;
+use std::pin::{Pin, pin};
 
 #[tokio::test]
 async fn a_committed_setting_is_sent_to_the_counterpart_and_nothing_else() {
@@ -118,4 +121,53 @@ async fn the_stream_of_a_unit_that_is_removed_by_force_is_refused_for_that_reaso
         web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.err().expect("it is fenced");
     let reason = api::text::refusal::message(&SessionRefusal::RemovedByForce.into());
     assert_eq!((refused.code, refused.message), (ErrorCode::Fenced, reason));
+}
+
+/// 1. The agent of web/0 is idle: its claims confirm its view, and its watch sends no heartbeat.
+/// 2. A change of another application is confirmed as well.
+/// 3. A delta is sent, which the agent does not receive: nothing is confirmed until it has it.
+/// 4. Its claims end. The watch sends a heartbeat again.
+#[tokio::test]
+async fn a_claim_confirms_the_view_instead_of_a_heartbeat() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let web = fixture.attach_agent("web/0").await;
+    let claim = async |view: Position| {
+        let claim = Claim { epoch: web.epoch, release: false, view: Some(view) };
+        web.api.handle(claim).await.expect("the request succeeds").current_to
+    };
+    let mut watch =
+        web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("the stream opens");
+    assert_eq!(claim(newest_position(&fixture.controller).await).await, None, "no view was sent");
+    let mut view = next_delta(&mut watch).await.position;
+    assert_eq!(view, newest_position(&fixture.controller).await, "the grant of the claim is in it");
+    {
+        let mut next = pin!(watch.next());
+        for _ in 0..8 {
+            fixture.advance(api::PRESENCE_INTERVAL_MS);
+            assert_eq!(before(next.as_mut(), claim(view)).await, Some(view), "no heartbeat");
+        }
+        before(next.as_mut(), fixture.deploy("db", 1)).await;
+        let unrelated = newest_position(&fixture.controller).await;
+        assert!(unrelated > view);
+        assert_eq!(before(next.as_mut(), claim(view)).await, Some(unrelated));
+        view = unrelated;
+        fixture.advance(api::HEARTBEAT_MS);
+        assert_eq!(next.await, Ok(UnitWatchEvent::Heartbeat(view)), "its agent has sent no claim");
+    }
+    fixture.integrate().await;
+    let sent = next_delta(&mut watch).await.position;
+    assert_eq!(before(pin!(watch.next()), claim(view)).await, None);
+    assert!(before(pin!(watch.next()), claim(sent)).await.is_some_and(|current_to| current_to >= sent));
+    drop(watch);
+    assert_eq!(claim(sent).await, None, "there is no watch");
+}
+
+/// Returns what `other` does; the stream is polled meanwhile, and sends nothing.
+async fn before<T>(next: Pin<&mut impl Future<Output: Debug>>, other: impl Future<Output = T>) -> T {
+    tokio::select! {
+        biased;
+        done = other => done,
+        event = next => panic!("{event:?}"),
+    }
 }

@@ -90,7 +90,10 @@ async fn the_exit_of_a_unit_agent_is_shown_until_its_next_request_and_a_fault_un
     report(&agent, unit, ended(None, 2)).await;
     assert_eq!(agent_status(&fixture).await.0, AgentStatus::Failed);
     fixture.advance(1);
-    web.api.handle(Claim { epoch: web.epoch, release: true }).await.expect("the claim is released");
+    web.api
+        .handle(Claim { epoch: web.epoch, release: true, view: None })
+        .await
+        .expect("the claim is released");
     assert_eq!(agent_status(&fixture).await.0, AgentStatus::Idle);
     assert_eq!(causes(&fixture, "web/0").await, []);
 
@@ -98,7 +101,10 @@ async fn the_exit_of_a_unit_agent_is_shown_until_its_next_request_and_a_fault_un
     let full = UnitHealth { fault: Some(Fault::Limit(Limit::DiskSpace)), ..UnitHealth::default() };
     report(&agent, unit, full).await;
     fixture.advance(1);
-    web.api.handle(Claim { epoch: web.epoch, release: true }).await.expect("the claim is released");
+    web.api
+        .handle(Claim { epoch: web.epoch, release: true, view: None })
+        .await
+        .expect("the claim is released");
     assert!(matches!(causes(&fixture, "web/0").await[0].duty, Duty::ClearFault { .. }));
     let why = fixture.admin.handle(GetWhy { entity: EntityChoice::Model }).await.expect("the model is there");
     assert!(matches!(&why.causes[..], [cause] if matches!(cause.duty, Duty::ClearFault { .. })), "{why:?}");

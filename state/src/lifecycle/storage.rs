@@ -10,6 +10,7 @@
 
 use crate::charm::{Charm, Storage};
 use crate::documents::application::charm_of;
+use crate::documents::document_reads::Documents;
 use crate::documents::draft::Draft;
 use crate::documents::prelude::{AttachmentDoc, Model, StorageDoc, UnitDoc};
 use crate::documents::refusal::Refusal;
@@ -22,8 +23,8 @@ use crate::terms::names::Uuid;
 use crate::terms::refusal::EntityKind;
 use crate::terms::refusal::storage::StorageRefusal;
 use crate::terms::storage::{
-    ERROR_BYTES_MAX, STORAGE_OF_MACHINE_MAX, STORAGE_OF_UNIT_MAX, StorageDirective, StorageId, StorageReport,
-    is_location,
+    ERROR_BYTES_MAX, STORAGE_OF_MACHINE_MAX, STORAGE_OF_UNIT_MAX, StorageDirective, StorageId, StoragePool,
+    StorageReport, is_location,
 };
 
 /// A unit to which storage is attached.
@@ -271,6 +272,20 @@ pub fn destroy(
         None => {
             destroy_detached(draft, model, id, storage, now_ms);
             Ok(())
+        }
+    }
+}
+
+/// The user's `remove-storage --no-destroy`: the model forgets an instance whose content another model can reach. No pool has
+/// such a content: that of each exists on its machine only, and would be lost with it.
+///
+/// # Errors
+/// If there is no such instance, or its pool cannot release it, as those of Juju with the same names.
+pub fn release_content(documents: &mut impl Documents, model: Model, id: &StorageId) -> Result<(), Refusal> {
+    let storage = documents.document(&model.storage(id));
+    match storage.ok_or_else(|| Refusal::not_found(EntityKind::Storage, id))?.pool {
+        pool @ (StoragePool::Rootfs | StoragePool::Tmpfs | StoragePool::Loop) => {
+            Err(StorageRefusal::NotReleasable { id: id.clone(), pool }.into())
         }
     }
 }

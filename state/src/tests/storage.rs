@@ -10,7 +10,7 @@ use crate::terms::refusal::storage::StorageRefusal;
 use crate::terms::refusal::{EntityKind, RefusalReason};
 use crate::terms::storage::{
     AttachedStorage, ERROR_BYTES_MAX, LOCATION_BYTES_MAX, STORAGE_OF_MACHINE_MAX, STORAGE_OF_UNIT_MAX,
-    StorageDirective, StorageEvent, StorageId, StorageReport,
+    StorageDirective, StorageEvent, StorageId, StoragePool, StorageReport,
 };
 use crate::tests::commits::fixture::hook;
 use crate::tests::lifecycle::fixture::{destroy_unit, machine_of};
@@ -232,6 +232,9 @@ fn detaching_waits_for_the_hook_only_if_the_unit_has_attached_it() {
     }
     assert!(found(&world, &data).is_some_and(|doc| doc.attachment.is_some_and(|a| a.detaching)));
     assert!(found(&world, &cache).is_some_and(|doc| doc.attachment.is_none()), "no hook has seen it");
+    let released = world.run(|draft, _| storage::release_content(draft, MODEL, &data));
+    let (id, pool) = (data.clone(), StoragePool::Rootfs);
+    assert_eq!(refusal(released), StorageRefusal::NotReleasable { id, pool }.into());
     let in_use = world.run(|draft, _| storage::destroy(draft, MODEL, &data, false, 9));
     assert_eq!(refusal(in_use), StorageRefusal::InUse { id: data.clone() }.into());
     run_hook(&mut world, &mut agent, &data, StorageEvent::Detaching);

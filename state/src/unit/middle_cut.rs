@@ -8,7 +8,7 @@ const LINE_DISTANCE: usize = 16;
 
 /// Returns the beginning and the end of `bytes`, together at most `bytes_max`, with `mark` of the number of bytes that are
 /// left out between them; none if nothing must be left out. No character is split, and no line if lines are short.
-pub fn shortened(bytes: &[u8], bytes_max: usize, mark: fn(usize) -> String) -> Option<Vec<u8>> {
+pub fn shortened(bytes: &[u8], bytes_max: usize, mark: impl Fn(usize) -> String) -> Option<Vec<u8>> {
     if bytes.len() <= bytes_max {
         return None;
     }

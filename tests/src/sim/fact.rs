@@ -65,6 +65,8 @@ pub enum Fact {
     InvariantViolated(&'static str, String),
     /// The agent in this folder received an event of its stream.
     StreamReceived { folder: Uuid },
+    /// The agent of this folder has received a response that confirms its view.
+    ViewConfirmed { folder: Uuid },
     /// The stream of the agent in this folder was opened or closed.
     Stream { folder: Uuid, unit: Uuid, open: bool },
     /// A tool of this unit received the promise that the unit leads (is-leader).

@@ -5,8 +5,10 @@
 
 mod limits;
 mod page;
+mod timed;
 
 use page::{Step, blocks, inline_code, pages};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -185,7 +187,7 @@ fn links_lead_to_files() {
 }
 
 #[test]
-fn the_reference_names_every_command_setting_and_hook_tool() {
+fn the_reference_names_every_command_and_setting() {
     let read =
         |page: &str| fs::read_to_string(root().join("docs/reference").join(page)).expect("the page exists");
     let (_, help) = Reader::new().run("pintle help");
@@ -207,10 +209,34 @@ fn the_reference_names_every_command_setting_and_hook_tool() {
     for setting in state::lifecycle::model::defaults().keys() {
         assert!(settings_page.contains(&format!("`{setting}`")), "model-settings.md: {setting}");
     }
-    let tools_page = read("hook-tools.md");
-    for tool in commands::NAMES {
-        assert!(tools_page.contains(&format!("`{tool}`")), "hook-tools.md: {tool}");
+}
+
+/// The columns of the tables of hook tools: each row states what is different from Juju, and why.
+#[test]
+fn each_hook_tool_is_in_one_row_with_its_differences_from_juju() {
+    let page = fs::read_to_string(root().join("docs/reference/hook-tools.md")).expect("the page exists");
+    let mut documented = BTreeMap::new();
+    let mut is_in_table = false;
+    for line in page.lines() {
+        let Some(row) = line.strip_prefix("| ").and_then(|line| line.strip_suffix(" |")) else {
+            is_in_table &= line.starts_with("|-");
+            continue;
+        };
+        let columns: Vec<&str> = row.split(" | ").collect();
+        if columns[0] == "tools" {
+            is_in_table = true;
+        } else if is_in_table {
+            let [tools, _, differences] = columns[..] else { panic!("three columns: {line}") };
+            // a difference without a reason is not one that was decided
+            assert!(differences == "no" || differences.contains(": "), "{line}");
+            for tool in tools.split(", ") {
+                let tool = tool.trim_matches('`').to_owned();
+                assert!(documented.insert(tool, differences).is_none(), "twice: {line}");
+            }
+        }
     }
+    let documented: Vec<&str> = documented.keys().map(String::as_str).collect();
+    assert_eq!(documented, commands::NAMES);
 }
 
 /// The commands in the picture of the README, one after the other.

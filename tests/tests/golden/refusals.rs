@@ -24,6 +24,7 @@ use state::terms::secret::SecretId;
 use state::terms::ssh_key::SshKeyProblem;
 use state::terms::status::{ActionStatus, WorkloadStatus};
 use state::terms::storage::StorageId;
+use state::terms::storage::StoragePool;
 use state::unit::record::DroppedWrite;
 use test_support::golden::compare;
 
@@ -314,6 +315,7 @@ examples! { storage: StorageRefusal {
     OtherMachine { id: data(), machine: own("3") },
     OtherKind { id: data() },
     NotDetachable { id: data() },
+    NotReleasable { id: data(), pool: StoragePool::Rootfs },
     InUse { id: data() },
     AttachedToSeveral {},
     UnitHasStorage { unit: web(), id: data() },

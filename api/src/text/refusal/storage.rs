@@ -51,6 +51,13 @@ pub(super) fn text(reason: &StorageRefusal) -> RefusalText {
             format!("cannot detach storage {id}: its content is in memory and ends with its attachment"),
             format!("to remove it: pintle remove-storage --force {id}"),
         ),
+        StorageRefusal::NotReleasable { id, pool } => with_hint(
+            format!(
+                "cannot release storage {id}: the content of the pool {} exists on its machine only",
+                pool.as_str()
+            ),
+            format!("to keep the content: pintle detach-storage {id}"),
+        ),
         StorageRefusal::InUse { id } => with_hint(
             format!("cannot remove storage {id}: it is attached"),
             format!("pintle detach-storage {id}, or pintle remove-storage --force {id}"),

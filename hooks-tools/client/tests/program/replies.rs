@@ -1,12 +1,12 @@
 //! Tests of printing a reply, whatever its size, and of refusing an invalid reply.
 
 use super::{AsOsStr, Folder, accept, answer, assert_error, not_an_agent_error, receive, run, run_answered};
-use hook_client::ReplyFrame;
+use hook_client::{ReplyFrame, RequestFrame};
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::thread;
 
 #[test]
@@ -118,4 +118,38 @@ fn a_reply_of_another_version_is_reported_as_such() {
     });
     let line = "cannot read the reply of the unit agent: unknown version 200 of the tool protocol";
     assert_error(&output, line);
+}
+
+/// A daemon has often closed its standard descriptors. The connection to the agent must not get their numbers: the tool
+/// would print to the agent, and read its stdin from there.
+#[test]
+fn a_tool_with_closed_standard_descriptors_prints_nothing_to_the_agent_and_has_an_empty_stdin() {
+    for closed in ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"] {
+        let folder = Folder::new();
+        let listener = folder.listen();
+        let shell = folder.tool("relation-set");
+        let link = shell.get_program().to_owned();
+        let environment: Vec<_> = shell.get_envs().filter_map(|(name, value)| Some((name, value?))).collect();
+        let mut command = Command::new("/bin/sh");
+        command.arg("-c").arg(format!("exec \"$0\" --file - {closed}")).arg(link);
+        command.env_clear().envs(environment).stdin(Stdio::null()).current_dir(&folder.0);
+        let (output, (stdin, rest)) = run(&mut command, || {
+            let mut connection = accept(&listener);
+            receive(&mut connection);
+            answer(&mut connection, &ReplyFrame::NeedStdin);
+            let request = receive(&mut connection);
+            let stdin = RequestFrame::decode(&request).unwrap().stdin.map(<[u8]>::to_vec);
+            answer(&mut connection, &ReplyFrame::Done { code: 0, stdout: b"printed", stderr: b"warned" });
+            let mut rest = Vec::new();
+            connection.read_to_end(&mut rest).unwrap();
+            (stdin, rest)
+        });
+        assert_eq!((stdin, rest), (Some(Vec::new()), Vec::new()), "{closed}");
+        assert_eq!(output.status.code(), Some(0), "{closed}");
+        let is_closed = |redirection: &str| closed.split(' ').any(|word| word == redirection);
+        let printed =
+            |redirection, text: &[u8]| if is_closed(redirection) { Vec::new() } else { text.to_vec() };
+        assert_eq!(output.stdout, printed(">&-", b"printed"), "{closed}");
+        assert_eq!(output.stderr, printed("2>&-", b"warned"), "{closed}");
+    }
 }

@@ -2,7 +2,8 @@
 
 use super::{Folder, PROGRAM};
 use hook_client::shim::{
-    HOOK_PID, OUTCOME, OUTPUT, OUTPUT_BYTES_MAX, SHIM_ARGUMENT, SHIM_PID, STREAM_BYTES_MAX,
+    HOOK_PID, OUTCOME, OUTPUT, OUTPUT_BYTES_MAX, SHIM_ARGUMENT, SHIM_PID, STDERR_LEFT_OUT, STDOUT_LEFT_OUT,
+    STREAM_BYTES_MAX,
 };
 use std::fs;
 use std::io::{self, Write};
@@ -196,10 +197,16 @@ fn the_beginning_and_the_end_of_a_flood_are_kept() {
 
 #[test]
 fn the_output_of_an_action_is_kept_unmodified_up_to_its_bound() {
-    let (folder, mut shim) = shim("printf 'a\\033\\377'; echo x >&2; head -c 5000000 /dev/zero >&2");
+    let (folder, mut shim) =
+        shim("printf 'a\\033\\377'; echo HEAD >&2; head -c 5000000 /dev/zero >&2; printf 'TAIL\\377' >&2");
     assert!(shim.env("JUJU_HOOK_NAME", "").status().unwrap().success());
     assert_eq!(fs::read(folder.0.join("stdout")).unwrap(), b"a\x1b\xff");
-    assert_eq!(fs::metadata(folder.0.join("stderr")).unwrap().len(), STREAM_BYTES_MAX as u64);
+    assert!(!folder.0.join(STDOUT_LEFT_OUT).exists(), "it is complete");
+    let stderr = fs::read(folder.0.join("stderr")).unwrap();
+    assert!(stderr.starts_with(b"HEAD\n\0") && stderr.ends_with(b"\0TAIL\xff"), "{} bytes", stderr.len());
+    assert!(stderr.len() <= STREAM_BYTES_MAX && stderr.len() >= STREAM_BYTES_MAX - 32 * 1024);
+    let left_out: usize = folder.read(STDERR_LEFT_OUT).parse().unwrap();
+    assert_eq!(stderr.len() + left_out, 5_000_000 + "HEAD\nTAIL?".len());
 }
 
 /// Scenario 156. Output without a final newline is stored, too.

@@ -2,7 +2,7 @@
 
 use crate::terms::names::UnitName;
 use crate::terms::refusal::code::Code;
-use crate::terms::storage::StorageId;
+use crate::terms::storage::{StorageId, StoragePool};
 use serde::{Deserialize, Serialize};
 
 /// Why a request about storage is refused.
@@ -90,6 +90,13 @@ pub enum StorageRefusal {
         /// The instance.
         id: StorageId,
     },
+    /// The content of the instance cannot outlive its record.
+    NotReleasable {
+        /// The instance.
+        id: StorageId,
+        /// Its pool.
+        pool: StoragePool,
+    },
     /// The instance is attached to a unit: it is removed only with force.
     InUse {
         /// The instance.
@@ -130,6 +137,7 @@ impl StorageRefusal {
             | StorageRefusal::OtherMachine { .. }
             | StorageRefusal::OtherKind { .. }
             | StorageRefusal::NotDetachable { .. }
+            | StorageRefusal::NotReleasable { .. }
             | StorageRefusal::InvalidLocation { .. }
             | StorageRefusal::AttachedToSeveral => Code::Invalid,
             StorageRefusal::UnitNotAlive { .. } | StorageRefusal::BeingRemoved { .. } => Code::NotAlive,

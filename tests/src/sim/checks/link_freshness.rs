@@ -16,7 +16,7 @@ const SILENT_MS: u64 = 30_000 + 1_000;
 
 #[derive(Clone, Default)]
 struct Folder {
-    /// When this process of the agent last received an event of its stream.
+    /// When this process of the agent last received an event of its stream, or the confirmation of its view.
     received_ms: Option<u64>,
     /// The run of a relation hook that was decided and has not started its process.
     decided_run: Option<u64>,
@@ -50,7 +50,9 @@ impl Check for LinkFreshness {
     fn observe(&mut self, fact: &Fact, found: &mut Vec<String>) {
         let now_ms = self.now_ms;
         match fact {
-            Fact::StreamReceived { folder } => self.folder(*folder).received_ms = Some(now_ms),
+            Fact::StreamReceived { folder } | Fact::ViewConfirmed { folder } => {
+                self.folder(*folder).received_ms = Some(now_ms);
+            }
             Fact::Loaded { folder, .. } => {
                 let progress = self.folder(*folder);
                 (progress.received_ms, progress.decided_run) = (None, None);

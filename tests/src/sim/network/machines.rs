@@ -3,12 +3,11 @@
 use super::{Direction, RESPONSE_TIMEOUT_MS, SimCaller, SimNetwork, StreamBreak, unreachable_error};
 use crate::sim::identities::token;
 use crate::sim::mutants::Mutant;
-use api::WATCH_SILENCE_MS;
 use api::error::ApiError;
 use api::{
-    ConfirmRecall, Enrol, GetUnitExistence, Handle, MachineWatchEvent, RemoveDeadUnit, ReportDiskUsage,
-    ReportMachineDead, ReportObstructedRecalls, ReportPresence, ReportStorage, ReportUninstalled,
-    ReportUnitHealth, Request, SetUnitToken, Stream, Watch, WatchMachine,
+    ConfirmRecall, Enrol, GetUnitExistence, Handle, MachineWatchEvent, PresenceResponse, RemoveDeadUnit,
+    ReportDiskUsage, ReportMachineDead, ReportObstructedRecalls, ReportPresence, ReportStorage,
+    ReportUninstalled, ReportUnitHealth, Request, SetUnitToken, Stream, Watch, WatchMachine,
 };
 use state::documents::prelude::{Model, TokenHolder};
 use state::terms::names::Uuid;
@@ -95,7 +94,7 @@ impl Handle<SetUnitToken> for MachineLink {
 
 impl Handle<ReportPresence> for MachineLink {
     /// Reports presence only in schedules in which operators request `why`.
-    async fn handle(&self, report: ReportPresence) -> Result<(), ApiError> {
+    async fn handle(&self, report: ReportPresence) -> Result<PresenceResponse, ApiError> {
         if self.network.world.profile().obstructed == 0 {
             return pending().await;
         }
@@ -127,8 +126,7 @@ impl Stream for SimMachineStream {
         }
         world.pause().await;
         if network.is_cut_off(self.link.machine, Direction::FromController) {
-            world.sleep(WATCH_SILENCE_MS).await;
-            return Err(unreachable_error("the stream is silent"));
+            return std::future::pending().await;
         }
         Ok(self.arrived.take().expect("an event was stored above"))
     }

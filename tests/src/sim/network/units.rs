@@ -6,17 +6,16 @@ use super::{
 };
 use crate::sim::fact::Fact;
 use crate::sim::mutants::Mutant;
-use api::WATCH_SILENCE_MS;
 use api::error::{ApiError, ErrorCode};
 use api::request::Message;
 use api::{
-    Archive, Attach, Claim, Commit, FetchArchive, FetchResource, Handle, OpenSecret, ReadSecret, Report,
-    Request, SealSecret, SealedSecret, Stream, UnitWatchEvent, Watch, WatchUnit, WriteLeaderSettings,
+    Archive, Attach, Claim, ClaimResponse, Commit, FetchArchive, FetchResource, Handle, OpenSecret,
+    ReadSecret, Report, Request, SealSecret, SealedSecret, Stream, UnitWatchEvent, Watch, WatchUnit,
+    WriteLeaderSettings,
 };
 use controller::store::Store;
 use state::agents::session::GrantedSession;
 use state::documents::prelude::{Model, TokenHolder};
-use state::lifecycle::leadership::GrantedLease;
 use state::terms::leader_settings::LeaderSettingsView;
 use state::terms::names::Uuid;
 use state::terms::position::{Committed, Position};
@@ -196,8 +195,12 @@ impl Handle<Report> for Link {
 }
 
 impl Handle<Claim> for Link {
-    async fn handle(&self, claim: Claim) -> Result<Option<GrantedLease>, ApiError> {
-        self.send("claim", claim).await
+    async fn handle(&self, claim: Claim) -> Result<ClaimResponse, ApiError> {
+        let response = self.send("claim", claim).await?;
+        if response.current_to.is_some() {
+            self.network.world.note(Fact::ViewConfirmed { folder: self.folder });
+        }
+        Ok(response)
     }
 }
 
@@ -313,8 +316,7 @@ impl SimStream {
             world.sleep(world.below(2_000)).await;
         }
         if network.is_cut_off(self.link.folder, Direction::FromController) {
-            world.sleep(WATCH_SILENCE_MS).await;
-            return Err(unreachable_error("the stream is silent"));
+            return std::future::pending().await; // the agent notices it: a claim does not confirm its view
         }
         let shown = self.link.through_json(shown);
         if world.draws_fault(50) {

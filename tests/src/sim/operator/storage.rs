@@ -25,7 +25,7 @@ impl SimOperator {
                     0..35 => caller.handle(AddStorage { unit, name, directive }).await.map(drop),
                     35..60 => caller.handle(DetachStorage { storage }).await.map(drop),
                     60..85 => caller.handle(AttachStorage { unit, storage }).await.map(drop),
-                    _ => caller.handle(RemoveStorage { storage, force }).await.map(drop),
+                    _ => caller.handle(RemoveStorage { storage, force, keep_content: false }).await.map(drop),
                 }
             }
         };

@@ -251,8 +251,17 @@ pub fn connect(path: &[u8]) -> Result<Fd, Errno> {
     for (to, from) in address.path[..SOCKET_PATH_BYTES_MAX].iter_mut().zip(path) {
         *to = *from;
     }
-    // SAFETY: no pointers.
-    let fd = unsafe { system(number::SOCKET, [UNIX.into(), STREAM_CLOSED_ON_EXEC, 0, 0, 0, 0]) }?;
+    let fd = loop {
+        // SAFETY: no pointers.
+        let fd = unsafe { system(number::SOCKET, [UNIX.into(), STREAM_CLOSED_ON_EXEC, 0, 0, 0, 0]) }?;
+        if fd > STDERR {
+            break fd;
+        }
+        // The caller has closed one of its standard descriptors. The tool would print to the agent, or read its stdin
+        // from it. As in a program of Go, which Juju's tools are, a closed descriptor is an empty file.
+        close(fd);
+        files::open(c"/dev/null", files::Open::ReadWrite)?;
+    };
     let connect = [fd, &raw const address as usize, size_of::<Address>(), 0, 0, 0];
     // SAFETY: the kernel reads that address only.
     match unsafe { uninterrupted(number::CONNECT, connect) } {

@@ -7,6 +7,7 @@ use super::{Errno, Fd, number, system, uninterrupted};
 const AT_FDCWD: usize = -100isize as usize;
 const WRITE_ONLY: usize = 0o1;
 const CREATE: usize = 0o100;
+const READ_WRITE: usize = 2;
 const EXCLUSIVE: usize = 0o200;
 const TRUNCATE: usize = 0o1000;
 const APPEND: usize = 0o2000;
@@ -17,6 +18,8 @@ const CLOSED_ON_EXEC: usize = 0o2_000_000;
 pub enum Open {
     /// An existing file, for reading.
     Read,
+    /// An existing file, for reading and writing.
+    ReadWrite,
     /// A new file, for its owner only. It is an error if it exists.
     CreateNew,
     /// A file for appending. It is created, for its owner only, if it does not exist.
@@ -34,6 +37,7 @@ pub enum Open {
 pub fn open(path: &CStr, how: Open) -> Result<Fd, Errno> {
     let (flags, mode) = match how {
         Open::Read => (0, 0),
+        Open::ReadWrite => (READ_WRITE, 0),
         Open::CreateNew => (WRITE_ONLY | CREATE | EXCLUSIVE, 0o600),
         Open::Append => (WRITE_ONLY | CREATE | APPEND, 0o600),
         Open::Overwrite => (WRITE_ONLY, 0),

@@ -4,8 +4,8 @@
 //! it says how the hook has failed; what is between is read and counted, so that the hook never blocks (I39).
 
 use hook_client::shim::{
-    ENTRY_BYTES_MAX, LINE_BYTES_MAX, OUTPUT, OUTPUT_BYTES_MAX, OUTPUT_END_BYTES_MAX, STDERR, STDOUT,
-    STREAM_BYTES_MAX, encode_entry,
+    ENTRY_BYTES_MAX, LINE_BYTES_MAX, OUTPUT, OUTPUT_BYTES_MAX, OUTPUT_END_BYTES_MAX, STDERR, STDERR_LEFT_OUT,
+    STDOUT, STDOUT_LEFT_OUT, STREAM_BEGINNING_BYTES_MAX, encode_entry,
 };
 
 use super::files::RunFolder;
@@ -18,12 +18,13 @@ pub struct OutputBuffers {
     lines: [[u8; LINE_BYTES_MAX]; 2],
     entry: [u8; ENTRY_BYTES_MAX],
     ends: [[u8; OUTPUT_END_BYTES_MAX]; 2],
+    unmodified_ends: [[u8; OUTPUT_END_BYTES_MAX]; 2],
 }
 
 impl OutputBuffers {
     /// Unused memory.
     pub const fn new() -> Self {
-        OutputBuffers { lines: [[0; _]; 2], entry: [0; _], ends: [[0; _]; 2] }
+        OutputBuffers { lines: [[0; _]; 2], entry: [0; _], ends: [[0; _]; 2], unmodified_ends: [[0; _]; 2] }
     }
 }
 
@@ -36,17 +37,20 @@ pub struct Output<'a> {
 impl<'a> Output<'a> {
     /// `pipes` are stdout and stderr of the hook.
     pub fn new(run_folder: RunFolder, [stdout, stderr]: [Fd; 2], buffers: &'a mut OutputBuffers) -> Self {
-        let OutputBuffers { lines: [first, second], entry, ends: [first_end, second_end] } = buffers;
-        let streams =
-            [Stream::new(STDOUT, stdout, first, first_end), Stream::new(STDERR, stderr, second, second_end)];
+        let OutputBuffers { lines: [first, second], entry, ends: [first_end, second_end], unmodified_ends } =
+            buffers;
+        let [first_unmodified, second_unmodified] = unmodified_ends;
+        let streams = [
+            Stream::new(STDOUT, stdout, first, [first_end, first_unmodified]),
+            Stream::new(STDERR, stderr, second, [second_end, second_unmodified]),
+        ];
         Output { log: Log { run_folder, file: None, bytes: 0, is_full: false, dropped: 0, entry }, streams }
     }
 
     /// Also stores each stream as it is, in a file of its name.
     pub fn keep_unmodified(&mut self) {
         for stream in &mut self.streams {
-            let file = self.log.run_folder.open(stream.name, Open::Truncate);
-            stream.unmodified = file.ok().map(|file| Unmodified { file, room: STREAM_BYTES_MAX });
+            stream.unmodified.file = self.log.run_folder.open(stream.name, Open::Truncate).ok();
         }
     }
 
@@ -66,6 +70,7 @@ impl<'a> Output<'a> {
     pub fn finish(&mut self) {
         for stream in &mut self.streams {
             stream.store_rest(&mut self.log);
+            stream.unmodified.finish(stream.name, self.log.run_folder);
         }
         let ends = self.streams.each_ref().map(|stream| &stream.end);
         self.log.finish(ends);
@@ -77,17 +82,20 @@ struct Stream<'a> {
     name: &'static str,
     /// The pipe, until it has ended.
     pipe: Option<Fd>,
-    unmodified: Option<Unmodified>,
+    unmodified: Unmodified<'a>,
     /// The beginning of a line.
     line: &'a mut [u8; LINE_BYTES_MAX],
     length: usize,
     end: End<'a>,
 }
 
-/// The file of the unmodified bytes of a stream, and the number of bytes that it may still receive.
-struct Unmodified {
-    file: Fd,
+/// The unmodified bytes of a stream.
+struct Unmodified<'a> {
+    /// The file, unless they are not stored.
+    file: Option<Fd>,
+    /// The number of bytes of the beginning that the file may still receive.
     room: usize,
+    end: End<'a>,
 }
 
 impl<'a> Stream<'a> {
@@ -95,10 +103,11 @@ impl<'a> Stream<'a> {
         name: &'static str,
         pipe: Fd,
         line: &'a mut [u8; LINE_BYTES_MAX],
-        end: &'a mut [u8; OUTPUT_END_BYTES_MAX],
+        ends: [&'a mut [u8; OUTPUT_END_BYTES_MAX]; 2],
     ) -> Self {
-        let end = End { entries: end, length: 0, dropped: 0 };
-        Stream { name, pipe: Some(pipe), unmodified: None, line, length: 0, end }
+        let [end, unmodified_end] = ends.map(|entries| End { entries, length: 0, dropped: 0 });
+        let unmodified = Unmodified { file: None, room: STREAM_BEGINNING_BYTES_MAX, end: unmodified_end };
+        Stream { name, pipe: Some(pipe), unmodified, line, length: 0, end }
     }
 
     fn read(&mut self, log: &mut Log<'_>) {
@@ -111,7 +120,7 @@ impl<'a> Stream<'a> {
             return self.store_rest(log);
         }
         self.length += read.len();
-        self.unmodified = self.unmodified.take().and_then(|unmodified| unmodified.store(read));
+        self.unmodified.store(read);
         self.store_lines(log);
     }
 
@@ -138,21 +147,33 @@ impl<'a> Stream<'a> {
     }
 }
 
-impl Unmodified {
-    /// Stores these bytes as far as there is room. Returns None if the file is full or cannot be written.
-    fn store(self, bytes: &[u8]) -> Option<Unmodified> {
-        let bytes = bytes.get(..self.room).unwrap_or(bytes);
-        let room = self.room - bytes.len();
-        let is_stored = write_all(self.file, bytes).is_ok();
-        if is_stored && room > 0 {
-            return Some(Unmodified { room, ..self });
+impl Unmodified<'_> {
+    /// Stores these bytes, or keeps them for the end. Nothing more is stored if the file cannot be written.
+    fn store(&mut self, bytes: &[u8]) {
+        let Some(file) = self.file else { return };
+        let (beginning, rest) = bytes.split_at_checked(self.room).unwrap_or((bytes, &[]));
+        self.room -= beginning.len();
+        self.end.keep_bytes(rest);
+        if write_all(file, beginning).is_err() {
+            kernel::close(file);
+            self.file = None;
         }
-        kernel::close(self.file);
-        None
+    }
+
+    /// Stores the end, and how much is left out before it.
+    fn finish(&mut self, name: &str, run_folder: RunFolder) {
+        let Some(file) = self.file.take() else { return };
+        let _ = write_all(file, self.end.entries.get(..self.end.length).unwrap_or_default());
+        kernel::close(file);
+        if self.end.dropped > 0 {
+            let left_out = if name == STDOUT { STDOUT_LEFT_OUT } else { STDERR_LEFT_OUT };
+            let _ = run_folder
+                .write_atomic(left_out, &[decimal(self.end.dropped as u64, &mut Digits::default())]);
+        }
     }
 }
 
-/// The last entries of a stream beyond the bound. Each stream has its own, because a flood of one must not displace what
+/// The last entries, or the last bytes, of a stream beyond the bound. Each stream has its own, because a flood of one must not displace what
 /// the other says at the end.
 struct End<'a> {
     entries: &'a mut [u8; OUTPUT_END_BYTES_MAX],
@@ -173,13 +194,28 @@ impl End<'_> {
             self.length -= start;
             self.dropped += start;
         }
-        let end = self.length + entry.len();
+        self.add(entry);
+    }
+
+    /// Keeps bytes that are no entry. The older half of the others is discarded if there is no room.
+    fn keep_bytes(&mut self, bytes: &[u8]) {
+        if self.length + bytes.len() > self.entries.len() {
+            let start = self.length.min(self.entries.len() / 2);
+            self.entries.copy_within(start..self.length, 0);
+            self.length -= start;
+            self.dropped += start;
+        }
+        self.add(bytes);
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        let end = self.length + bytes.len();
         match self.entries.get_mut(self.length..end) {
             Some(room) => {
-                room.copy_from_slice(entry);
+                room.copy_from_slice(bytes);
                 self.length = end;
             }
-            None => self.dropped += entry.len(),
+            None => self.dropped += bytes.len(),
         }
     }
 }
