@@ -1,14 +1,12 @@
 //! The machine agent's loop: it watches the units assigned to this machine, plans, and executes the plan.
 //!
 //! Unit agents are separate processes: the machine agent may end and restart without affecting them.
-//! `state::machine::plan` decides what is done. Deployed units keep running while the controller is
-//! unreachable.
+//! `state::machine::plan` decides what is done. Deployed units keep running while the controller is unreachable.
 //!
 //! Started by `pintle-agent machine`, and by the simulator.
 
 mod controller_answers;
 mod obstructed_recalls;
-mod reports;
 mod ssh_keys;
 mod storage;
 mod watch_contact;
@@ -19,8 +17,9 @@ use crate::ports::{AuthorizedKeys, Clock, Deployments, StorageHost};
 use anyhow::Result;
 use api::error::{ApiError, ErrorCode};
 use api::{
-    ConfirmRecall, GetUnitExistence, MachineAgentRequests, MachineView, MachineWatchEvent, RemoveDeadUnit,
-    ReportDiskUsage, ReportMachineDead, ReportUninstalled, SetUnitToken, Stream, Watch, WatchMachine,
+    ConfirmRecall, GetUnitExistence, MachineAgentRequests, MachineView, RemoveDeadUnit, ReportDiskUsage,
+    ReportMachineDead, ReportObstructedRecalls, ReportUninstalled, ReportUnitHealth, SetUnitToken, Stream,
+    Watch, WatchMachine,
 };
 use controller_answers::{is_temporary, is_unfinished};
 use obstructed_recalls::ObstructedRecalls;
@@ -176,31 +175,6 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
         self.clock.sleep_until(self.clock.since_boot_ms() + ms).await;
     }
 
-    /// Returns the next view. Nothing is planned for a heartbeat: what has failed is tried again by itself.
-    async fn next_view(
-        &self,
-        watch: &mut <A as Watch<WatchMachine>>::Stream,
-    ) -> Result<MachineView, ApiError> {
-        loop {
-            let event = watch.next().await?;
-            self.contact.note_current(self.clock.since_boot_ms());
-            match event {
-                MachineWatchEvent::View(newest) => {
-                    self.contact.note_view(newest.position);
-                    return Ok(newest);
-                }
-                MachineWatchEvent::Heartbeat(_) => {}
-            }
-        }
-    }
-
-    /// Returns when nothing has confirmed the view for too long.
-    async fn silence(&self) {
-        while self.clock.since_boot_ms() < self.contact.silent_ms() {
-            self.clock.sleep_until(self.contact.silent_ms()).await;
-        }
-    }
-
     /// Applying the plan and measuring the disk may take long: presence and health are reported concurrently.
     async fn run_watch(&self, watch: <A as Watch<WatchMachine>>::Stream) -> Result<(), ApiError> {
         tokio::select! {
@@ -241,12 +215,60 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
             let recall_ms = self.obstructed.borrow().next_attempt_ms();
             tokio::select! {
                 biased;
-                newest = self.next_view(&mut watch) => view = Some(newest?),
+                newest = self.contact.next_view(&mut watch, &self.clock) => view = Some(newest?),
                 () = self.deployments.changed() => {}
                 () = self.sleep(backoff.delay_ms()), if is_incomplete => backoff.increase(),
                 () = self.clock.sleep_until(recall_ms.unwrap_or(u64::MAX)), if recall_ms.is_some() => {}
-                () = self.silence() => return Err(watch.give_up()),
+                () = self.contact.silence(&self.clock) => return Err(watch.give_up()),
             }
+        }
+    }
+
+    /// Reports presence and health, concurrently with the watch. The controller reports this agent as late when its presence
+    /// is overdue by [`api::EXAMINATION_INTERVAL_MS`].
+    async fn report_presence(&self) -> Infallible {
+        let mut due_ms = 0;
+        loop {
+            let now_ms = self.clock.since_boot_ms();
+            // a report that is lost is repeated soon, and an outage ends the watch
+            if now_ms >= due_ms
+                && let Ok(response) = self.api.handle(self.contact.report()).await
+            {
+                due_ms = now_ms + api::PRESENCE_INTERVAL_MS;
+                self.contact.note_response(response, now_ms);
+            }
+            self.report_health().await;
+            self.report_obstructed_recalls().await;
+            self.clock.sleep_until(now_ms + api::EXAMINATION_INTERVAL_MS).await;
+        }
+    }
+
+    /// Reports what has changed in the health of the unit agents. A report that is lost is repeated with the next one.
+    async fn report_health(&self) {
+        // Two concurrent reports could arrive in the other order. The one that is being sent is followed by another soon.
+        let Ok(_turn) = self.health_report.try_lock() else { return };
+        let mut found = self.failed_deployments.borrow().clone();
+        // what prevents the listing is logged when the plan is applied
+        for (unit, folder) in self.deployments.deployed().unwrap_or_default() {
+            found.insert(unit, self.deployments.health(unit, &folder));
+        }
+        {
+            let reported = self.reported_health.borrow();
+            found.retain(|unit, health| reported.get(unit).unwrap_or(&UnitHealth::default()) != health);
+        }
+        if !found.is_empty() && self.api.handle(ReportUnitHealth { units: found.clone() }).await.is_ok() {
+            self.reported_health.borrow_mut().extend(found);
+        }
+    }
+
+    /// Reports which recalls are obstructed, if that has changed. A report that is lost is repeated with the next one.
+    async fn report_obstructed_recalls(&self) {
+        let Ok(_turn) = self.recall_report.try_lock() else { return };
+        let unreported = self.obstructed.borrow().unreported();
+        if let Some(recalls) = unreported
+            && self.api.handle(ReportObstructedRecalls { recalls: recalls.clone() }).await.is_ok()
+        {
+            self.obstructed.borrow_mut().set_reported(recalls);
         }
     }
 

@@ -308,7 +308,7 @@ async fn enrolled_machine(fixture: &Fixture<MemoryStore, FakeEnvironment>, own: 
 /// Sends a request with the machine's own token.
 async fn authenticate(fixture: &Fixture<MemoryStore, FakeEnvironment>, own: &str) -> Result<(), ErrorCode> {
     let caller = fixture.controller.authenticate(own).await.map_err(|error| error.code)?;
-    caller.handle(ReportPresence::default()).await.map_err(|error| error.code)
+    caller.handle(ReportPresence::default()).await.map_err(|error| error.code).map(drop)
 }
 
 /// Lets both waits of a forced removal pass, and sweeps until nothing is left to do.

@@ -280,7 +280,7 @@ async fn scenarios_186_and_187_an_application_shows_its_worst_unit_status_unless
     report(&mut second, status(WorkloadStatus::Active, "")).await;
     assert_eq!(application_status(&fixture).await, (WorkloadStatus::Blocked, of_charm("no key")));
     let claim = Claim { epoch: first.epoch, release: false, view: None };
-    assert!(first.api.handle(claim).await.expect("the request succeeds").is_some());
+    assert!(first.api.handle(claim).await.expect("the request succeeds").lease.is_some());
     report(&mut first, status(WorkloadStatus::Maintenance, "")).await;
     report(&mut second, status(WorkloadStatus::Maintenance, "")).await;
     let application =

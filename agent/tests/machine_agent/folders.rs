@@ -223,3 +223,27 @@ fn the_folders_of_the_units_are_synced_before_a_recall_is_confirmed() {
         assert!(calls.lines().any(|call| call.contains(&folder) && call.ends_with("= 0")), "{name}: {calls}");
     }
 }
+
+/// 1. web/0 is assigned here. Its folder is created, and the machine agent dies.
+/// 2. The controller is restored from a backup that has no record of it.
+/// 3. Another web/0 is assigned to this machine.
+#[tokio::test(start_paused = true)]
+async fn a_folder_in_which_no_agent_has_run_is_deleted_and_not_quarantined() {
+    let machine = tempfile::tempdir().expect("a folder");
+    let (name, unknown, known) = (UnitName::new("web", 0), Uuid(6), Uuid(5));
+    let deployer = Deployer::new(
+        machine.path().to_path_buf(),
+        agent_config(AgentKind::Machine, Uuid(1), "0"),
+        Supervision::Children,
+    );
+    deployer.prepare(unknown, &name).expect("it is created");
+    let units = BTreeMap::from([(known, Assigned { name: name.clone(), life: Life::Alive })]);
+    let controller = FakeController { view: Some(view(units)), ..FakeController::default() };
+    let agent = machine_agent(machine.path(), &controller);
+    assert!(
+        tokio::time::timeout(Duration::from_millis(100), agent.run()).await.is_err(),
+        "the agent continues"
+    );
+    assert_eq!(config::read(deployer.folder(&name).root()).expect("it was deployed").uuid, known);
+    assert!(!machine.path().join("quarantine").exists());
+}

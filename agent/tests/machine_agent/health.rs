@@ -93,3 +93,17 @@ fn a_limit_of_descriptors_is_reported_as_such() {
     let exit = supervisor.health(unit, &folder).exit.expect("it is noted");
     assert_eq!((exit.end, exit.fault), (ProcessEnd::NotStarted, Some(Fault::Limit(Limit::Descriptors))));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_watch_is_kept_as_long_as_the_reports_of_presence_confirm_the_view() {
+    for (confirms, watches) in [(true, 1), (false, 3)] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (accepts_heartbeats, is_silent, view) = (true, true, Some(view(BTreeMap::new())));
+        let controller =
+            FakeController { accepts_heartbeats, is_silent, confirms, view, ..FakeController::default() };
+        let agent = machine_agent(folder.path(), &controller);
+        let minute = Duration::from_secs(60);
+        assert!(tokio::time::timeout(minute, agent.run()).await.is_err(), "the agent continues");
+        assert_eq!(controller.watches.load(Ordering::Relaxed), watches, "{confirms}: one each 25 s");
+    }
+}

@@ -296,20 +296,6 @@ async fn an_idle_machine_agent_sends_one_request_every_fifteen_seconds() {
     assert_eq!(controller.heartbeats.load(Ordering::Relaxed), 4);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_silent_watch_is_kept_as_long_as_the_reports_of_presence_confirm_the_view() {
-    for (confirms, watches) in [(true, 1), (false, 3)] {
-        let folder = tempfile::tempdir().expect("a folder");
-        let (accepts_heartbeats, is_silent, view) = (true, true, Some(view(BTreeMap::new())));
-        let controller =
-            FakeController { accepts_heartbeats, is_silent, confirms, view, ..FakeController::default() };
-        let agent = machine_agent(folder.path(), &controller);
-        let minute = Duration::from_secs(60);
-        assert!(tokio::time::timeout(minute, agent.run()).await.is_err(), "the agent continues");
-        assert_eq!(controller.watches.load(Ordering::Relaxed), watches, "{confirms}: one each 25 s");
-    }
-}
-
 /// 1. web/0 is assigned.
 /// 2. The controller does not answer when it receives the token.
 #[tokio::test(start_paused = true)]
@@ -421,30 +407,6 @@ async fn a_unit_replaces_an_unknown_one_of_the_same_name_whose_folder_is_quarant
     assert_eq!(config::read(&folder).expect("it was deployed, in one round").uuid, known);
     let quarantined = machine.path().join("quarantine").join(format!("unit-web-0-{unknown}"));
     assert_eq!(fs::read_to_string(quarantined.join("state.yaml")).expect("it is quarantined"), "its state");
-}
-
-/// 1. web/0 is assigned here. Its folder is created, and the machine agent dies.
-/// 2. The controller is restored from a backup that has no record of it.
-/// 3. Another web/0 is assigned to this machine.
-#[tokio::test(start_paused = true)]
-async fn a_folder_in_which_no_agent_has_run_is_deleted_and_not_quarantined() {
-    let machine = tempfile::tempdir().expect("a folder");
-    let (name, unknown, known) = (UnitName::new("web", 0), Uuid(6), Uuid(5));
-    let deployer = Deployer::new(
-        machine.path().to_path_buf(),
-        agent_config(AgentKind::Machine, Uuid(1), "0"),
-        Supervision::Children,
-    );
-    deployer.prepare(unknown, &name).expect("it is created");
-    let units = BTreeMap::from([(known, Assigned { name: name.clone(), life: Life::Alive })]);
-    let controller = FakeController { view: Some(view(units)), ..FakeController::default() };
-    let agent = machine_agent(machine.path(), &controller);
-    assert!(
-        tokio::time::timeout(Duration::from_millis(100), agent.run()).await.is_err(),
-        "the agent continues"
-    );
-    assert_eq!(config::read(deployer.folder(&name).root()).expect("it was deployed").uuid, known);
-    assert!(!machine.path().join("quarantine").exists());
 }
 
 /// 1. The controller is restored from a wrong backup, in which web/0 is removed, so its recall is started.

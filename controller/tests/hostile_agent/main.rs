@@ -150,7 +150,7 @@ async fn others_are_harmed(world: &World, controller: &Running) -> Result<(), St
     }
     environment.advance(120_000);
     let claim = honest.api.handle(Claim { epoch: honest.epoch, release: false, view: None });
-    if claim.await.map_err(failed("claim"))?.is_none() {
+    if claim.await.map_err(failed("claim"))?.lease.is_none() {
         return Err("web/1 cannot become the leader".to_owned());
     }
     let mut record = honest.record(Operation::Hook(Hook::UpdateStatus));

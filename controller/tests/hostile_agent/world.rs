@@ -157,7 +157,7 @@ impl World {
             agent.enter(relation, own, remote).await;
             if name == "web/0" {
                 let claim = Claim { epoch: agent.epoch, release: false, view: None };
-                assert!(agent.api.handle(claim).await.expect("it is answered").is_some());
+                assert!(agent.api.handle(claim).await.expect("it is answered").lease.is_some());
             }
             places.push(place(fixture.unit(name).await, &agent));
         }

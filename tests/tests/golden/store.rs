@@ -13,9 +13,8 @@ fn next(error: &OpenError) -> Option<OpenError> {
         OpenError::OtherVersion { .. } => OpenError::NotTheStore { file, why: "it is empty".to_owned() },
         OpenError::NotTheStore { .. } => OpenError::OlderCopy { file, found: 1, reached: 2 },
         OpenError::OlderCopy { .. } => OpenError::CopiedIntoPlace { file },
-        OpenError::CopiedIntoPlace { .. } => {
-            OpenError::Failed { folder, why: "it is no database".to_owned() }
-        }
+        OpenError::CopiedIntoPlace { .. } => OpenError::Shared { file, names: 2 },
+        OpenError::Shared { .. } => OpenError::Failed { folder, why: "it is no database".to_owned() },
         OpenError::Failed { .. } => return None,
     })
 }

@@ -100,8 +100,11 @@ pub enum OpenError {
     )]
     CopiedIntoPlace { file: PathBuf },
     /// The file of the database is also that of another folder.
-    #[error("cannot open {}: {why}", file.display())]
-    Shared { file: PathBuf, why: String },
+    #[error(
+        "cannot open {0}: the file has {names} names (hard links), so that another folder shares its content; give this \
+         folder a copy of its own: cp {0} {0}.copy && mv {0}.copy {0}", file.display()
+    )]
+    Shared { file: PathBuf, names: u64 },
     /// The folder or the database cannot be used.
     #[error("cannot open the store in {}: {why}", folder.display())]
     Failed { folder: PathBuf, why: String },
@@ -145,12 +148,7 @@ pub(super) fn open(folder: &Path, options: &Options) -> Result<OpenStore, OpenEr
         false => failed(error.to_string()),
     };
     if let Some(names) = std::fs::metadata(&file).ok().map(|file| file.nlink()).filter(|names| *names > 1) {
-        let why = format!(
-            "the file has {names} names (hard links), so that another folder shares its content; give this folder a \
-             copy of its own: cp {0} {0}.copy && mv {0}.copy {0}",
-            file.display()
-        );
-        return Err(OpenError::Shared { file, why });
+        return Err(OpenError::Shared { file, names });
     }
     if is_recorded && !options.restored {
         why_incomplete(&file).map_or(Ok(()), |why| Err(refused(why.to_owned())))?;

@@ -114,7 +114,7 @@ fn connect(request: &CallRequest<'_>) -> Result<Fd, CallError> {
     if request.socket.len() > kernel::SOCKET_PATH_BYTES_MAX {
         return Err(CallError::PathTooLong);
     }
-    let fd = kernel::connect(request.socket).map_err(CallError::Connect)?;
+    let fd = kernel::socket::connect(request.socket).map_err(CallError::Connect)?;
     match kernel::peer_uid(fd) {
         Ok(uid) if uid == 0 || request.uid == Some(uid as usize) => Ok(fd),
         Ok(uid) => Err(CallError::UntrustedPeer(uid)),
