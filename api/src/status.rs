@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use state::charm::{Base, Role, Scope};
 use state::terms::activity::Activity;
+use state::terms::cause::Cause;
 use state::terms::life::Life;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
 use state::terms::port_range::PortRange;
@@ -70,6 +71,9 @@ pub struct Status {
     /// Documents that are damaged on the controller's disk, so that what they contain is left out: at most 100.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub damaged: Vec<String>,
+    /// Why the store accepts no changes, so that agents cannot report: the status may be older than it seems.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store: Option<Cause>,
 }
 
 /// The model itself.

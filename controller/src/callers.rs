@@ -115,7 +115,7 @@ impl<S: Store, E: Environment> Controller<S, E> {
         if !tokens::is_token(token) {
             return Err(unauthorised());
         }
-        let (sha256, newest) = (host::digest::sha256(token.as_bytes()), self.store.newest_revision());
+        let (sha256, newest) = (host::digest::sha256(token.as_bytes()), self.store.confirmed_newest().await);
         let principal = match self.known_tokens.holder(&sha256, newest) {
             Some(principal) => principal,
             None => {
@@ -247,7 +247,7 @@ impl<S: Store, E: Environment> Controller<S, E> {
     /// also not within [`CATCH_UP_MS`].
     pub(crate) async fn confirm_view(&self, agent: Uuid, view: Option<Position>) -> Option<Position> {
         let (view, now_ms) = (view?, self.environment.monotonic_ms());
-        let newest = self.position(self.store.newest_revision());
+        let newest = self.position(self.store.confirmed_newest().await);
         let mut confirmed = pin!(self.watch_progresses.confirm(agent, view, newest, now_ms));
         let mut timeout = pin!(self.environment.sleep_until(now_ms + CATCH_UP_MS));
         std::future::poll_fn(move |context| {

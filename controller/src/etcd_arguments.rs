@@ -7,11 +7,17 @@
 use crate::environment::uuid_v4;
 use crate::installation::{ETCD_FILE, Installation};
 use crate::required_file::{FROM_A_BACKUP, read_yaml, write_yaml};
+use crate::store::Store;
 use crate::store::etcd::{Etcd, Options, Tls, parse_address};
 use crate::store::sqlite::LOCK;
 use anyhow::{Context, Result, bail};
+use host::file::write_atomic_unsynced;
 use host::lock::{Lock, LockHeld};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The least time between two records of the newest revision.
+const RECORD_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The flags of a store in etcd.
 #[derive(clap::Args)]
@@ -72,5 +78,23 @@ pub(crate) async fn open(
     };
     let store = Etcd::open(options).await?;
     write_yaml(&file, &store.recorded())?;
+    tokio::spawn(record_revisions(store.clone(), file));
     Ok((store, lock))
+}
+
+/// Records the newest revision after commits: an etcd that is restored from an older backup while no controller runs is
+/// recognised at the next start, unless the backup lacks only commits of the last second. Not synced, as in the embedded
+/// engine: a file that lags behind never reports an older copy falsely.
+async fn record_revisions(store: Etcd, file: PathBuf) {
+    let mut recorded = store.newest_revision();
+    loop {
+        store.wait_past(recorded).await;
+        let record = store.recorded();
+        recorded = record.revision;
+        let text = charms::yaml::to_string(&record).expect("plain data");
+        if let Err(error) = write_atomic_unsynced(&file, text.as_bytes()) {
+            tracing::warn!("{}: {error}", file.display());
+        }
+        tokio::time::sleep(RECORD_INTERVAL).await;
+    }
 }

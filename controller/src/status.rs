@@ -43,5 +43,14 @@ pub fn model_status(
     });
     let applications = applications.collect();
     let relations = relations.iter().filter_map(|id| cache.relation(*id, sources).clone()).collect();
-    Some(Status { position, now_ms, model: status, machines, applications, relations, damaged: Vec::new() })
+    Some(Status {
+        position,
+        now_ms,
+        model: status,
+        machines,
+        applications,
+        relations,
+        damaged: Vec::new(),
+        store: None,
+    })
 }

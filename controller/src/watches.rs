@@ -79,17 +79,25 @@ impl<S: Store, E: Environment> Cursor<S, E> {
         self.progress.note_unchanged(position);
     }
 
+    /// Whether the store has nothing after the position. A controller that has lost its store waits here: it must not
+    /// tell an agent that its view is current.
+    async fn is_current(&self) -> bool {
+        self.controller.store.confirmed_newest().await == self.position.revision
+    }
+
     async fn next(&mut self) -> CursorEvent {
         loop {
             // Most calls find nothing new, so the store is read only after its newest revision has changed.
             let store = &self.controller.store;
             if self.position == self.controller.position(store.newest_revision()) {
-                if !std::mem::replace(&mut self.is_position_sent, true) {
+                if !self.is_position_sent && self.is_current().await {
+                    self.is_position_sent = true;
                     return CursorEvent::Heartbeat;
                 }
                 let heartbeat_ms = self.progress.heartbeat_ms();
                 if !self.controller.wait_past_until(self.position.revision, heartbeat_ms).await {
-                    if self.controller.environment.monotonic_ms() >= self.progress.heartbeat_ms() {
+                    let is_due = self.controller.environment.monotonic_ms() >= self.progress.heartbeat_ms();
+                    if is_due && self.is_current().await {
                         return CursorEvent::Heartbeat;
                     }
                     continue; // a request of the agent has confirmed its view meanwhile

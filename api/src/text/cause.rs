@@ -14,6 +14,7 @@ use state::terms::cause::{Actor, Cause, Duty, Entity, Host, RelationName, Remedy
 use state::terms::force::{Force, ForcePhase, ForcedBy};
 use state::terms::names::UnitName;
 use state::terms::owner::Owner;
+use state::terms::store_trouble::StoreTrouble;
 use state::unit::decision::REBOOT_DEADLINE_MS;
 
 /// The maximum number of relations that a sentence names; if there are more, it ends with "and more".
@@ -142,6 +143,12 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
         Duty::StartUnitAgent { .. } => "start the unit agent".to_owned(),
         Duty::InstallHookTools => {
             "install the hook tools, without which the unit agent does not run".to_owned()
+        }
+        Duty::AcceptChanges(StoreTrouble::DiskFull) => {
+            "accept changes again: the store cannot write to its disk".to_owned()
+        }
+        Duty::AcceptChanges(StoreTrouble::CannotOpen(why) | StoreTrouble::Outage(why)) => {
+            format!("accept changes again: {why}")
         }
         Duty::RestoreDocument { document } => {
             format!("restore the store of the controller: document {document} is damaged on its disk")
@@ -292,6 +299,15 @@ fn remedy(remedy: &Remedy, times: &Times<'_>) -> String {
         Remedy::Integrate { application } => format!("pintle integrate {application} APPLICATION"),
         Remedy::AddUnit { application } => format!("pintle add-unit {application}"),
         Remedy::ResumeRelation { relation } => format!("pintle resume-relation {relation}"),
+        Remedy::MendStore(StoreTrouble::DiskFull) => "on the host of the controller, free disk space for its data folder, \
+             or raise the limit that is reached (quota, LimitFSIZE)"
+            .to_owned(),
+        Remedy::MendStore(StoreTrouble::CannotOpen(_)) => {
+            "raise the limit of open files of the controller (LimitNOFILE)".to_owned()
+        }
+        Remedy::MendStore(StoreTrouble::Outage(_)) => {
+            "check etcd: etcdctl endpoint status; every commit is made as soon as it answers".to_owned()
+        }
         Remedy::RestoreStore => "on the host of the controller, list what is damaged with: pintle-controller check DIR; \
              then restore the store from a backup"
             .to_owned(),

@@ -57,7 +57,7 @@ pub struct DevArgs {
     #[arg(long)]
     pub trust: bool,
     /// A YAML file with fake applications: what the charm is related to
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, alias = "scenario", value_name = "FILE")]
     pub fakes: Option<PathBuf>,
     /// Advance the clock of the model, for example by 5m: update-status, retries of hooks, and rotations and expiries of
     /// secrets become due. Without a charm, the clock of a running dev is advanced

@@ -99,6 +99,13 @@ async fn show<A: UserPort>(
         false => BTreeMap::new(),
     };
     print(&status, &storage, args, &session.output, drawn)?;
+    if let Some(cause) = &status.store {
+        let lines = render::cause::lines(cause, status.now_ms, &Zone::new(args.utc));
+        session
+            .output
+            .warn(&[format!("the controller cannot store what agents report:\n{}", lines.trim_end())]);
+        *drawn = DrawnPage::default(); // the warning moved the page
+    }
     if !status.damaged.is_empty() {
         let names = status.damaged.iter().take(DAMAGED_NAMES_MAX).map(String::as_str).collect::<Vec<_>>();
         let more = match status.damaged.len() - names.len() {

@@ -5,9 +5,12 @@
 
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
-use api::CONTROLLER_DIR;
 use host::lock::{HeldLock, Lock};
 use host::process::Process;
+use std::path::Path;
+
+/// The lock of the store, in a data folder.
+const STORE_LOCK: &str = "controller/store/store.lock";
 
 /// The running supervisor of this folder, if there is one.
 pub fn holder(dir: &DataDir) -> Option<Process> {
@@ -16,10 +19,11 @@ pub fn holder(dir: &DataDir) -> Option<Process> {
     host::lock::held_below(dir.path()).into_iter().find(is_supervisor).map(|lock| lock.holder)
 }
 
-/// The controller of this folder, if it runs. Its store is locked unless it is in etcd.
+/// The controller of this folder, if it runs. It locks the folder of its store, also if the store is in etcd.
 pub fn controller(dir: &DataDir) -> Option<Process> {
-    let held = || host::lock::held_below(&dir.path().join(CONTROLLER_DIR)).into_iter().next();
-    Process::read_alive(&dir.controller_pid()).or_else(|| held().map(|lock| lock.holder))
+    let is_store = |lock: &HeldLock| lock.file == Path::new(STORE_LOCK);
+    let held = || host::lock::held_below(dir.path()).into_iter().find(is_store).map(|lock| lock.holder);
+    Process::read_alive(&dir.controller_pid()).or_else(held)
 }
 
 /// Acquires the lock for this process until the returned value is dropped. An error if another process holds it.

@@ -1,14 +1,15 @@
 //! Stops all processes of a data folder, parents before their children, so that no stopped process is started again.
 //!
 //! Processes are found by the locks that they hold in the folder and by the pid files that they or their parents wrote,
-//! never by name. A backup that was copied over the folder has replaced the pid files, and a lock is lost only where a
-//! process does not take one (etcd has no store to lock, a hook has no lock of its own). Used by `down`, `supervise` and
-//! the `local` provider.
+//! never by name: a backup that was copied over the folder has replaced the pid files. A hook has no lock of its own. Used
+//! by `down`, `supervise` and the `local` provider.
 
 use crate::data_dir::DataDir;
 use crate::supervisor::lock;
 use crate::supervisor::process::{self, children};
-use api::machine_folder::{AGENT_LOCK, AGENT_PID, AGENTS_DIR, MACHINE_LOCK, MACHINE_PID, RUNS_DIR, SHIM_PID};
+use api::machine_folder::{
+    AGENT_LOCK, AGENT_PID, AGENTS_DIR, MACHINE_LOCK, MACHINE_PID, MACHINES_DIR, RUNS_DIR, SHIM_PID,
+};
 use host::lock::HeldLock;
 use host::process::Process;
 use nix::sys::signal::Signal;
@@ -114,9 +115,13 @@ impl HeldLocks {
     fn below(folder: &Path) -> HeldLocks {
         let mut found = HeldLocks::default();
         for HeldLock { file, holder } in host::lock::held_below(folder) {
-            match file.file_name().and_then(|name| name.to_str()) {
-                Some(MACHINE_LOCK) => found.machine_agents.push(holder),
-                Some(AGENT_LOCK) => found.unit_agents.push(holder),
+            // the whole path: a charm may have locks of these names below its own folder
+            let names: Vec<&str> = file.iter().filter_map(|name| name.to_str()).collect();
+            match names[..] {
+                [MACHINES_DIR, _, MACHINE_LOCK] => found.machine_agents.push(holder),
+                [MACHINES_DIR, _, AGENTS_DIR, _, AGENT_LOCK] | [AGENTS_DIR, _, AGENT_LOCK] => {
+                    found.unit_agents.push(holder);
+                }
                 _ => {}
             }
         }

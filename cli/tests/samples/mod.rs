@@ -118,6 +118,7 @@ pub fn sample() -> Status {
     };
     Status {
         damaged: Vec::new(),
+        store: None,
         position: Position::default(),
         now_ms: NOW_MS,
         model: ModelStatus {

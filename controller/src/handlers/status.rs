@@ -5,13 +5,14 @@ use crate::environment::Environment;
 use crate::lookup::find_unit;
 use crate::status::{self, Sources, StatusCache};
 use crate::store::Store;
-use crate::store::unavailable::damage_error;
+use crate::store::unavailable::{damage_error, trouble_cause};
 use api::error::ApiError;
 use api::{GetStatus, GetStatusLog, Handle, Status, StatusLog};
 use state::documents::draft::read;
 use state::documents::refusal::Refusal;
 use state::lifecycle::{application, machine};
 use state::status::model::status_log;
+use state::terms::cause::Entity;
 use state::terms::position::Position;
 use state::terms::refusal::EntityKind;
 use state::transitions::machine_status_log;
@@ -39,7 +40,11 @@ impl<S: Store, E: Environment> Handle<GetStatus> for Authorised<S, E> {
             *cache = StatusCache::default();
         }
         match status {
-            Some(status) => Ok(Status { damaged: damaged.into_iter().take(DAMAGED_MAX).collect(), ..status }),
+            Some(status) => {
+                let store = trouble_cause(&controller.store, Entity::Model(status.model.name.clone()));
+                let damaged = damaged.into_iter().take(DAMAGED_MAX).collect();
+                Ok(Status { damaged, store, ..status })
+            }
             None if !damaged.is_empty() => Err(damage_error(&damaged)),
             None => Err(controller.refusal_error(Refusal::not_found(EntityKind::Model, model.0)).await),
         }

@@ -200,7 +200,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         let AgentSession { model, unit, .. } = session;
         let (store, recent) = (&self.controller.store, &self.controller.recent_claims);
         let of_unit = move |reader: &dyn Reader| read(reader, &model.unit(unit)).map(|doc| doc.application);
-        let application = match recent.decided(session, store.newest_revision()) {
+        let application = match recent.decided(session, store.confirmed_newest().await) {
             Some(decided) => Some(decided.application),
             None => self.controller.read(of_unit).await,
         };
@@ -214,7 +214,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         };
         // Most claims change nothing, so they are decided by a read, which does not wait for other writes, and not even by
         // that if nothing was committed since the last one.
-        let newest = store.newest_revision();
+        let newest = store.confirmed_newest().await;
         let unchanged = match recent.decided(session, newest).filter(|_| !release) {
             Some(decided) => Some(decided.lease),
             None => {

@@ -33,6 +33,7 @@ use mirror::SnapshotReader;
 use shared::{Core, output};
 use state::documents::draft::{Draft, Reader, Revision, Transaction};
 use state::terms::names::Uuid;
+use state::terms::store_trouble::StoreTrouble;
 use std::sync::Arc;
 use tokio::task::AbortHandle;
 
@@ -101,6 +102,11 @@ impl Store for Etcd {
 
     fn newest_revision(&self) -> Revision {
         *self.0.core.newest.borrow()
+    }
+
+    async fn confirmed_newest(&self) -> Revision {
+        self.0.core.fresh_or_retry().await;
+        self.newest_revision()
     }
 
     async fn read<T, F>(&self, view: F) -> T
@@ -183,6 +189,10 @@ impl Store for Etcd {
         let core = &self.0.core;
         let revision = core.revision_of(after).await?;
         core.mirror().changes_after(revision, limit)
+    }
+
+    fn trouble(&self) -> Option<StoreTrouble> {
+        self.outage().map(|outage| StoreTrouble::Outage(outage.to_string()))
     }
 
     async fn wait_past(&self, revision: Revision) -> Revision {

@@ -26,6 +26,7 @@ use state::documents::json_text::Text;
 use state::terms::names::Uuid;
 pub use state::terms::position::{Committed, Position};
 use state::terms::refusal::transaction::TransactionRefusal;
+use state::terms::store_trouble::StoreTrouble;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
@@ -129,6 +130,13 @@ pub trait Store: Clone + Send + Sync + 'static {
     /// Returns the newest synced revision; 0 before the first commit.
     fn newest_revision(&self) -> Revision;
 
+    /// Like [`Store::newest_revision`], and at least that of every commit that was answered before the call, also by another
+    /// process. During an outage it ends its request, or waits. An agent must learn nothing from a controller that
+    /// has lost its store.
+    fn confirmed_newest(&self) -> impl Future<Output = Revision> + Send {
+        async { self.newest_revision() }
+    }
+
     /// Calls `view` with a consistent snapshot of the newest revision.
     fn read<T, F>(&self, view: F) -> impl Future<Output = T> + Send
     where
@@ -187,6 +195,11 @@ pub trait Store: Clone + Send + Sync + 'static {
             }
             usage
         })
+    }
+
+    /// Returns why the last change was not written; none if it was. Not whether the store is broken: the process ends then.
+    fn trouble(&self) -> Option<StoreTrouble> {
+        None
     }
 
     /// Waits until the newest revision is greater than `revision`, and returns the newest. Returns at once if it

@@ -39,12 +39,13 @@ use reads::{ConnectionReader, change_bytes, changed_since, changes_since, covers
 use recent::RecentCommits;
 use state::documents::draft::{Draft, Reader, Revision, Transaction};
 use state::terms::names::Uuid;
+use state::terms::store_trouble::StoreTrouble;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::sync::{mpsc, oneshot, watch};
 use write_limit::WriteLimit;
-use writer::{ApplyRequest, ChangeLog, QUEUE_MAX, TransitionRequest, WriteRequest, Writer};
+use writer::{ApplyRequest, ChangeLog, QUEUE_MAX, TransitionRequest, Trouble, WriteRequest, Writer};
 
 /// A store in a folder. Dropping the last handle closes it: it waits for the pending requests, then releases the lock.
 #[derive(Clone)]
@@ -59,6 +60,7 @@ struct Shared {
     recent: Arc<RecentCommits>,
     newest: Arc<watch::Sender<Revision>>,
     broken: Arc<watch::Sender<Option<String>>>,
+    trouble: Trouble,
 }
 
 impl Drop for Shared {
@@ -92,7 +94,7 @@ impl Sqlite {
         let readers = ReadPool::open(&file, damaged_documents.clone()).map_err(failed)?;
 
         let (newest, recent) = (Arc::new(watch::Sender::new(newest)), Arc::<RecentCommits>::default());
-        let broken = Arc::new(watch::Sender::new(None));
+        let (broken, trouble) = (Arc::new(watch::Sender::new(None)), Trouble::default());
         let (requests, waiting) = mpsc::channel(QUEUE_MAX);
         let writer = Writer {
             connection,
@@ -106,13 +108,23 @@ impl Sqlite {
             recent: recent.clone(),
             newest: newest.clone(),
             broken: broken.clone(),
+            trouble: trouble.clone(),
         };
         let thread = std::thread::Builder::new().name("store".to_owned());
         let writer = thread.spawn(move || writer.serve(waiting));
         let writer =
             writer.map_err(|error| failed(format!("cannot start a thread: {}", not_started(&error))))?;
         let (requests, writer) = (Some(requests), Some(writer));
-        Ok(Sqlite(Arc::new(Shared { store_generation, requests, writer, readers, recent, newest, broken })))
+        Ok(Sqlite(Arc::new(Shared {
+            store_generation,
+            requests,
+            writer,
+            readers,
+            recent,
+            newest,
+            broken,
+            trouble,
+        })))
     }
 
     /// Waits until the engine is broken and returns the reason. The process must then exit.
@@ -234,6 +246,10 @@ impl Store for Sqlite {
 
     async fn usage(&self) -> StoreUsage {
         self.0.readers.read(|newest| usage(newest.connection)).await.0
+    }
+
+    fn trouble(&self) -> Option<StoreTrouble> {
+        self.0.trouble.get()
     }
 
     async fn wait_past(&self, revision: Revision) -> Revision {

@@ -6,6 +6,7 @@
 //! around them: the future of the request is dropped at this await, as if its client had disconnected. Outside of a
 //! request, such as in the janitor, `retry` waits, and the engine tries again: a disk may recover.
 
+use super::Store;
 use super::outage::Outage;
 use api::error::{ApiError, ErrorCode};
 use state::documents::prelude::KeyParts;
@@ -84,6 +85,11 @@ pub fn damage_error(documents: &[String]) -> ApiError {
 /// Returns the cause for an entity that depends on a damaged document.
 pub fn restore_cause(entity: Entity, document: &str) -> Cause {
     Cause::new(entity, Duty::RestoreDocument { document: document.to_owned() }, Actor::Operator)
+}
+
+/// Returns the cause for an entity whose agents cannot report, because the store accepts no changes.
+pub fn trouble_cause(store: &impl Store, entity: Entity) -> Option<Cause> {
+    store.trouble().map(|trouble| Cause::new(entity, Duty::AcceptChanges(trouble), Actor::Operator))
 }
 
 /// Whether a request failed because a document that it needs is damaged. Requests that do not need it succeed.

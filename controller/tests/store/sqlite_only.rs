@@ -7,6 +7,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use state::documents::draft::{Conflict, Draft, Key, StoredDocument, Transaction};
 use state::documents::prelude::Model;
 use state::terms::names::Uuid;
+use state::terms::store_trouble::StoreTrouble;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::pin::{Pin, pin};
@@ -301,7 +302,9 @@ async fn a_full_disk_changes_nothing_and_writes_succeed_after_space_is_freed() {
     assert_eq!(refused, Err(RunError::Failed(StoreError::Full)));
     assert_eq!(first, Err(RunError::Failed(StoreError::Full)));
     assert_eq!((store.newest_revision(), scan(&store, "m/").await), (1, vec![stored("m/a", 1, 1)]));
+    assert_eq!(store.trouble(), Some(StoreTrouble::DiskFull));
     assert_eq!(write(&store, &[("m/a", Some(3))]).await, 2, "what fits is taken");
+    assert_eq!(store.trouble(), None);
     drop(store);
     let store = open(folder.path(), OTHER_GENERATION).expect("opens");
     assert_eq!(store.store_generation(), GENERATION);

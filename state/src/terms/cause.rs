@@ -21,6 +21,7 @@ use crate::terms::names::{EndpointName, RelationEnds, RelationNumber, UnitName, 
 use crate::terms::owner::Owner;
 use crate::terms::start_reason::StartReason;
 use crate::terms::storage::StorageId;
+use crate::terms::store_trouble::StoreTrouble;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -330,6 +331,8 @@ pub enum Duty {
     Reboot,
 
     // Repairs by a person.
+    /// Accept changes again: the store of the controller has not written the last one.
+    AcceptChanges(StoreTrouble),
     /// Restore a document that is damaged on the controller's disk.
     RestoreDocument {
         /// The key of the document.

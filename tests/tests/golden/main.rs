@@ -26,6 +26,7 @@ use state::terms::status::{
     AgentStatus, InstanceStatus, MachineAgentStatus, ModelState, RelationState, WorkloadStatus,
 };
 use state::terms::status_message::StatusMessage;
+use state::terms::store_trouble::StoreTrouble;
 use std::collections::BTreeSet;
 use test_support::golden::compare;
 
@@ -56,6 +57,7 @@ fn name(duty: &Duty) -> &'static str {
         Duty::ResumeRequest { .. } => "Resume",
         Duty::StartUnitAgent { .. } => "StartUnitAgent",
         Duty::InstallHookTools => "InstallHookTools",
+        Duty::AcceptChanges(_) => "AcceptChanges",
         Duty::RestoreDocument { .. } => "RestoreDocument",
         Duty::RestoreFile { .. } => "RestoreFile",
         Duty::Attach { .. } => "Attach",
@@ -148,6 +150,15 @@ fn examples() -> Vec<Cause> {
         of_relation(Duty::ResumeRequest { message: "db moves".to_owned() }, Actor::Operator),
         of_unit(Duty::StartUnitAgent { machine: Some(machine()) }, Actor::MachineAgent(machine())),
         of_unit(Duty::InstallHookTools, Actor::Operator).last_error("pintle-hook is missing".to_owned()),
+        of_unit(Duty::AcceptChanges(StoreTrouble::DiskFull), Actor::Operator),
+        of_unit(
+            Duty::AcceptChanges(StoreTrouble::CannotOpen("cannot open a file of the store".to_owned())),
+            Actor::Operator,
+        ),
+        of_unit(
+            Duty::AcceptChanges(StoreTrouble::Outage("etcd does not answer: timeout".to_owned())),
+            Actor::Operator,
+        ),
         of_unit(Duty::RestoreDocument { document: "MODEL/replica/UNIT".to_owned() }, Actor::Operator),
         of_unit(
             Duty::RestoreFile { application: "web".to_owned(), sha256: "SHA256".to_owned() },

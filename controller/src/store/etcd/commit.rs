@@ -188,7 +188,12 @@ async fn commit(
     match core.client.txn(request).await {
         Ok(answer) if answer.succeeded => {
             core.health.note_commit(sent.elapsed());
-            let revision = answer.header.unwrap_or_default().revision.unsigned_abs();
+            let header = answer.header.unwrap_or_default();
+            let revision = header.revision.unsigned_abs();
+            if header.cluster_id != core.cluster || revision <= snapshot.reached {
+                let why = "etcd was restored from a backup while it was in use".to_owned();
+                return Err(CommitError::Failed(core.fail(StoreError::Broken(why))));
+            }
             // A caller reads its own commit. If the mirror is behind, the commit is nevertheless one.
             let _ = core.wait_reached(revision).await;
             Ok(Outcome::Committed(revision))
@@ -197,6 +202,21 @@ async fn commit(
         Err(CallError::Unknown(outage)) => {
             core.health.note_outage(&outage);
             outcome(core, number, fence, lists).await.map_err(CommitError::Failed)
+        }
+        // etcd may have made the commit all the same: it examines the quota once more after that. The answer is that of
+        // the execution, so nothing is in a queue any more.
+        Err(CallError::NotDone(Outage::QuotaExceeded)) => {
+            core.health.note_outage(&Outage::QuotaExceeded);
+            let known = core.fresh().await.map_err(|outage| {
+                let why = format!("it is unknown whether a commit was made: {outage}");
+                CommitError::Failed(core.fail(StoreError::Broken(why)))
+            });
+            known?;
+            let quota = || StoreError::Unavailable(Outage::QuotaExceeded);
+            match delivered(core, number, lists).map_err(CommitError::Failed)? {
+                Some(revision) => Ok(Outcome::Committed(revision)),
+                None => Err(CommitError::Failed(quota())),
+            }
         }
         Err(CallError::TooLarge(why)) => {
             tracing::error!(why, "etcd accepts less than when this controller was started");
@@ -348,16 +368,19 @@ async fn outcome(core: &Core, number: u64, fence: Revision, lists: u64) -> Resul
         }
         tokio::time::sleep(RAISE_INTERVAL).await;
     }
-    let (outcome, was_listed) = {
+    Ok(delivered(core, number, lists)?.map_or(Outcome::Repeat, Outcome::Committed))
+}
+
+/// Returns the revision at which the watch has delivered a transaction; none if it was not executed. The mirror has every
+/// commit until now. An error if a list has replaced the events since `lists`, so that this is not known.
+fn delivered(core: &Core, number: u64, lists: u64) -> Result<Option<Revision>, StoreError> {
+    let (revision, was_listed) = {
         let mirror = core.mirror();
         (mirror.outcome(number), mirror.lists() != lists)
     };
-    match outcome {
-        Some(revision) => Ok(Outcome::Committed(revision)),
-        None if was_listed => {
-            let why = "the answer to a commit was lost, and etcd has compacted its revision".to_owned();
-            Err(core.fail(StoreError::Broken(why)))
-        }
-        None => Ok(Outcome::Repeat),
+    if revision.is_none() && was_listed {
+        let why = "the answer to a commit was lost, and etcd has compacted its revision".to_owned();
+        return Err(core.fail(StoreError::Broken(why)));
     }
+    Ok(revision)
 }

@@ -85,7 +85,9 @@ async fn open_watch(core: &Core) -> Result<Option<WatchStream>, CallError> {
     let newest = core.watcher.range(get(core.layout.newest())).await?;
     let header = newest.header.unwrap_or_default();
     let reached = core.reached();
-    if header.cluster_id != core.cluster || header.revision.unsigned_abs() < reached {
+    let committed = newest.kvs.first().map_or(0, |kv| kv.mod_revision.unsigned_abs());
+    let is_older = header.revision.unsigned_abs() < reached || committed < core.snapshot().revision;
+    if header.cluster_id != core.cluster || is_older {
         let why = format!(
             "etcd was restored from a backup: it is cluster {:x} at revision {}, and this store has reached revision \
              {reached} of cluster {:x}",

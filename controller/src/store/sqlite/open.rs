@@ -362,7 +362,8 @@ fn start_generation(connection: &Connection, new: Uuid) -> rusqlite::Result<()> 
 ///    would apply deltas to a view of the lost ones.
 ///
 /// The file is therefore created anew at each start and at each orderly end, and records its own inode and birth time,
-/// which a copy does not have, nor a file that was overwritten since.
+/// which a copy does not have. One case is not recognised: a backup that was made since the last start, copied over the
+/// files after a crash, keeps inode and birth time.
 pub struct GenerationFile {
     folder: PathBuf,
     file: File,
@@ -428,8 +429,10 @@ impl GenerationFile {
     /// between the two must not leave a database that looks like one of another folder.
     fn note_start(folder: &Path, new: Uuid) -> std::io::Result<()> {
         let path = GenerationFile::path(folder);
-        let mut text = std::fs::read_to_string(&path)?;
-        text.push_str(&format!("starting: {new}\n"));
+        let noted = std::fs::read_to_string(&path)?;
+        let kept = noted.lines().filter(|line| !line.starts_with("starting:"));
+        let text: String =
+            kept.map(|line| format!("{line}\n")).chain([format!("starting: {new}\n")]).collect();
         host::file::write_atomic(&path, text.as_bytes())
     }
 

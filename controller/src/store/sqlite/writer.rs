@@ -13,8 +13,9 @@ use super::write_limit::WriteLimit;
 use crate::store::sqlite::open::{DATABASE, DatabaseFile, GenerationFile, Lock};
 use rusqlite::{Connection, Transaction as SqliteTransaction, TransactionBehavior, params};
 use state::documents::draft::{Draft, Reader, Revision, Transaction};
+use state::terms::store_trouble::StoreTrouble;
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// Requests per commit. At 20 to 50 µs each, a full batch delays its first request by 3 ms, about as long as a sync.
@@ -97,6 +98,20 @@ impl WriteRequest for ApplyRequest {
     }
 }
 
+/// Why the last change was not written, shared with the handles of the store.
+#[derive(Clone, Default)]
+pub(super) struct Trouble(Arc<Mutex<Option<StoreTrouble>>>);
+
+impl Trouble {
+    pub(super) fn get(&self) -> Option<StoreTrouble> {
+        self.0.lock().expect("no holder panics").clone()
+    }
+
+    fn set(&self, trouble: Option<StoreTrouble>) {
+        *self.0.lock().expect("no holder panics") = trouble;
+    }
+}
+
 pub(super) struct Writer {
     pub connection: Connection,
     pub database_file: DatabaseFile,
@@ -111,6 +126,7 @@ pub(super) struct Writer {
     pub recent: Arc<RecentCommits>,
     pub newest: Arc<watch::Sender<Revision>>,
     pub broken: Arc<watch::Sender<Option<String>>>,
+    pub trouble: Trouble,
 }
 
 impl Writer {
@@ -216,6 +232,7 @@ impl Writer {
             let _ = self.generation_file.note(newest); // a file that lags behind is allowed, see GenerationFile
             self.recent.add(changes, self.log.oldest());
             self.newest.send_replace(newest);
+            self.trouble.set(None);
         }
         for (request, revision) in batch.into_iter().zip(decided) {
             request.answer(revision);
@@ -238,9 +255,11 @@ impl Writer {
             CommitError::Failed(error) => error,
         };
         if is_write_error(&error) && self.write_limit.is_reached(&error) {
+            self.trouble.set(Some(StoreTrouble::DiskFull));
             return StoreError::Full;
         }
         if cannot_open(&error) {
+            self.trouble.set(Some(StoreTrouble::CannotOpen(error.to_string())));
             return StoreError::CannotOpen(error.to_string());
         }
         self.break_store(error.to_string())
