@@ -16,7 +16,7 @@ use api::{
     ReportObstructedRecalls, ReportPresence, ReportStorage, ReportUninstalled, ReportUnitHealth,
     SetUnitToken, Watch, WatchMachine,
 };
-use state::documents::draft::{Draft, read_all};
+use state::documents::draft::{Draft, read, read_all};
 use state::documents::prelude::{Model, TokenHolder, last_id};
 use state::documents::token;
 use state::lifecycle::machine;
@@ -95,10 +95,21 @@ impl<S: Store, E: Environment> Handle<ReportPresence> for Authorised<S, E> {
 impl<S: Store, E: Environment> Handle<ReportUnitHealth> for Authorised<S, E> {
     async fn handle(&self, ReportUnitHealth { mut units }: ReportUnitHealth) -> Result<(), ApiError> {
         let (model, machine) = self.machine()?;
+        let wall_ms = self.controller.environment.wall_ms();
         // The units of the machine are looked up in the report, because an agent may report any number of units.
         let own = self.controller.read(move |reader| {
-            let assigned = assigned_units::ids(reader, model, machine).into_iter();
-            assigned.filter_map(|unit| units.remove_entry(&unit)).collect::<Vec<_>>()
+            let mut own = Vec::new();
+            for unit in assigned_units::ids(reader, model, machine) {
+                let Some((unit, mut health)) = units.remove_entry(&unit) else { continue };
+                if let Some(exit) = &mut health.exit {
+                    // the clock of the machine may be wrong, or the agent hostile
+                    let created_ms = read(reader, &model.unit(unit)).map_or(wall_ms, |doc| doc.created_ms);
+                    exit.since_ms = exit.since_ms.max(created_ms).min(wall_ms);
+                    exit.at_ms = exit.at_ms.max(exit.since_ms).min(wall_ms);
+                }
+                own.push((unit, health));
+            }
+            own
         });
         let now_ms = self.controller.environment.monotonic_ms();
         for (unit, health) in own.await {
