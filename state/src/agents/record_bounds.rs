@@ -62,7 +62,7 @@ pub(super) fn require_bounded(record: &Record) -> Result<(), Refusal> {
     require_operation(operation)?;
     require_shown(outcome)?;
     require_writes(writes)?;
-    reboot.iter().try_for_each(|boot| require_identifier(boot))?;
+    reboot.iter().try_for_each(require_identifier)?;
     resync_local.iter().try_for_each(|local| require_local(local))
 }
 
@@ -313,6 +313,7 @@ pub(crate) fn require_length(count: usize, max: usize) -> Result<(), Refusal> {
 }
 
 /// Refuses a name, a digest or a boot id that is too long or has control characters.
+#[expect(clippy::ptr_arg, reason = "it is passed to iterators of texts")]
 pub(super) fn require_identifier(text: &String) -> Result<(), Refusal> {
     if text.len() > IDENTIFIER_BYTES_MAX || text.contains(char::is_control) {
         return Err(RecordRefusal::InvalidName { name: shown(text) }.into());

@@ -91,6 +91,9 @@ fn operations() -> Vec<Operation> {
     ]
 }
 
+/// A change of the state in a resync record.
+type Edit = Box<dyn Fn(&mut Local)>;
+
 /// Refuses `record` before it is compared with any document.
 fn assert_refused(what: &str, record: Record) {
     let refused = Valid::record(record).expect_err(what);
@@ -137,7 +140,7 @@ fn every_text_list_and_depth_of_a_record_is_bounded() {
     assert_refused("timer", with_step(Step::Failed(timed)));
 
     let skipped = |name: String| HookName::Relation { endpoint: name, event: RelationEventName::Joined };
-    let edits: Vec<(&str, Box<dyn Fn(&mut Local)>)> = vec![
+    let edits: Vec<(&str, Edit)> = vec![
         ("digest", Box::new(|local| local.digest = long())),
         ("boot", Box::new(|local| local.boot = Some(long()))),
         ("reboot", Box::new(|local| local.reboot = Some(long()))),
