@@ -5,9 +5,6 @@
 //! compile before it is bounded here. Names of units and ids of storage have a grammar and are parsed with their length.
 //! What is not bounded here is bounded where the comment says. Called by `record_validation`.
 
-use super::record_validation::{
-    NAME_SHOWN, OUTCOME_BYTES_MAX, OUTCOME_DEPTH_MAX, RELATIONS_MAX, require_status, require_text,
-};
 use crate::agents::json_measure::JsonMeasure;
 use crate::documents::refusal::Refusal;
 use crate::terms::commands::{CommandsRequest, RelationContext};
@@ -17,11 +14,30 @@ use crate::terms::port_range::{PORT_RANGES_MAX, Ports, range_count};
 use crate::terms::refusal::record::RecordRefusal;
 use crate::terms::secret::LABEL_BYTES_MAX;
 use crate::terms::settings::{self, BAG_BYTES_MAX, BagChange};
+use crate::terms::status::WorkloadStatus;
 use crate::terms::storage::{AttachedStorage, LOCATION_BYTES_MAX, STORAGE_OF_UNIT_MAX};
 use crate::unit::local::{Episode, Local, RelationLocal, Run, Step};
 use crate::unit::record::Record;
-use crate::unit::writes::{ActionWrites, BagWrites, PortWrites, Writes};
+use crate::unit::writes::{ActionWrites, BagWrites, PortWrites, TEXT_BYTES_MAX, Writes};
 use serde::Serialize;
+
+/// The most relations in the state of one unit: it is stored as one document, and each takes 200 bytes of a
+/// transaction's 1 MiB.
+pub(super) const RELATIONS_MAX: usize = (1 << 20) / 200;
+
+/// The most bytes of a line or a status message. Agents truncate a text to half of this and append the number of bytes
+/// that are missing.
+pub(super) const REPORT_BYTES_MAX: usize = 2 * TEXT_BYTES_MAX;
+
+/// The most bytes of the outcome of an operation as JSON: its failure has two texts (the last line of stderr, and what a
+/// refusal quotes), which may be escaped, and names.
+pub(super) const OUTCOME_BYTES_MAX: usize = 4 * REPORT_BYTES_MAX;
+/// The deepest nesting of the outcome of an operation: the refusal of an entry into a scope because of the refusal of a
+/// subordinate, of an operation, has 12 levels. A status adds some 10; JSON readers accept 127.
+pub(super) const OUTCOME_DEPTH_MAX: usize = 24;
+
+/// The number of characters of an invalid name that a refusal contains: enough to recognise it.
+pub(super) const NAME_SHOWN: usize = 40;
 
 /// The most bytes of a name, a digest or a boot id: hook names are file names of at most 255 bytes, and the others are
 /// shorter (a SHA-256 64, a boot id 36, a charm URL some 220).
@@ -324,4 +340,24 @@ pub(super) fn require_identifier(text: &String) -> Result<(), Refusal> {
 /// The first characters of a text of an agent, for a refusal that repeats it: statuses show refusals to everyone.
 pub(crate) fn shown(text: &str) -> String {
     text.chars().take(NAME_SHOWN).collect()
+}
+
+/// Refuses a status that charms cannot set.
+pub(super) fn require_status(status: WorkloadStatus) -> Result<(), Refusal> {
+    match status {
+        WorkloadStatus::Blocked
+        | WorkloadStatus::Maintenance
+        | WorkloadStatus::Waiting
+        | WorkloadStatus::Active => Ok(()),
+        WorkloadStatus::Error | WorkloadStatus::Terminated | WorkloadStatus::Unknown => {
+            Err(RecordRefusal::ReservedStatus { status }.into())
+        }
+    }
+}
+
+pub(super) fn require_text(text: &str) -> Result<(), Refusal> {
+    if text.len() > REPORT_BYTES_MAX {
+        return Err(RecordRefusal::TextTooLong { bytes: text.len(), max: REPORT_BYTES_MAX }.into());
+    }
+    Ok(())
 }

@@ -13,7 +13,9 @@
 
 use crate::agents::json_measure::JsonMeasure;
 use crate::agents::own_bags::strip_own_bags;
-use crate::agents::record_bounds::{require_bounded, require_identifier, shown};
+use crate::agents::record_bounds::{
+    require_bounded, require_identifier, require_status, require_text, shown,
+};
 use crate::documents::draft::BYTES_MAX;
 use crate::documents::prelude::{ReplicaDoc, UnitDoc};
 use crate::documents::refusal::Refusal;
@@ -22,11 +24,9 @@ use crate::terms::names::Uuid;
 use crate::terms::operation::{Hook, Operation};
 use crate::terms::refusal::record::{Counter, RecordRefusal};
 use crate::terms::refusal::transaction::TransactionRefusal;
-use crate::terms::status::WorkloadStatus;
 use crate::unit::hook_context::ReportContent;
 use crate::unit::local::Local;
 use crate::unit::record::{REPORTS_MAX, Record, RunReport};
-use crate::unit::writes::TEXT_BYTES_MAX;
 
 /// What the last batch of a resync writes beside the published state and the reports: the outcome and its digest in the
 /// replica, some ten statuses and indexes, and the keys of 60 reports: 16 KiB.
@@ -57,27 +57,9 @@ pub const ACTIONS_LOST_MAX: u64 = 1 << 20;
 /// How many sessions of one unit a restored store may have lost: one a second for 12 days.
 pub const SESSIONS_LOST_MAX: u64 = 1 << 20;
 
-/// The most relations in the state of one unit: it is stored as one document, and each takes 200 bytes of a
-/// transaction's 1 MiB.
-pub(super) const RELATIONS_MAX: usize = (1 << 20) / 200;
-
-/// The most bytes of a line or a status message. Agents truncate a text to half of this and append the number of bytes
-/// that are missing.
-const REPORT_BYTES_MAX: usize = 2 * TEXT_BYTES_MAX;
-
 /// The most bytes of an activity: two names of at most 255 bytes, of a hook and of a remote unit, with the fields around
 /// them.
 pub(crate) const ACTIVITY_BYTES_MAX: usize = 1_024;
-
-/// The most bytes of the outcome of an operation as JSON: its failure has two texts (the last line of stderr, and what a
-/// refusal quotes), which may be escaped, and names.
-pub(super) const OUTCOME_BYTES_MAX: usize = 4 * REPORT_BYTES_MAX;
-/// The deepest nesting of the outcome of an operation: the refusal of an entry into a scope because of the refusal of a
-/// subordinate, of an operation, has 12 levels. A status adds some 10; JSON readers accept 127.
-pub(super) const OUTCOME_DEPTH_MAX: usize = 24;
-
-/// The number of characters of an invalid name that a refusal contains: enough to recognise it.
-pub(super) const NAME_SHOWN: usize = 40;
 
 /// A message of an agent that was validated as far as no document is needed.
 #[derive(Clone, Debug)]
@@ -267,26 +249,6 @@ fn require_reports(reports: &[RunReport]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Refuses a status that charms cannot set.
-pub(super) fn require_status(status: WorkloadStatus) -> Result<(), Refusal> {
-    match status {
-        WorkloadStatus::Blocked
-        | WorkloadStatus::Maintenance
-        | WorkloadStatus::Waiting
-        | WorkloadStatus::Active => Ok(()),
-        WorkloadStatus::Error | WorkloadStatus::Terminated | WorkloadStatus::Unknown => {
-            Err(RecordRefusal::ReservedStatus { status }.into())
-        }
-    }
-}
-
-pub(super) fn require_text(text: &str) -> Result<(), Refusal> {
-    if text.len() > REPORT_BYTES_MAX {
-        return Err(RecordRefusal::TextTooLong { bytes: text.len(), max: REPORT_BYTES_MAX }.into());
-    }
-    Ok(())
-}
-
 /// Refuses a message with a number beyond [`NUMBER_MAX`] in any field, so that fields that are added later are
 /// checked, too.
 fn require_numbers(message: &impl Serialize) -> Result<(), Refusal> {
@@ -299,11 +261,13 @@ fn require_numbers(message: &impl Serialize) -> Result<(), Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agents::record_bounds::REPORT_BYTES_MAX;
     use crate::documents::refusal::Code;
     use crate::terms::names::UnitName;
     use crate::terms::operation::LocalEndpoint;
     use crate::terms::refusal::RefusalReason;
     use crate::terms::settings::BagChange;
+    use crate::terms::status::WorkloadStatus;
     use crate::unit::hook_context::Level;
     use crate::unit::record::{CommitOutcome, Outcome};
     use crate::unit::writes::BagWrites;

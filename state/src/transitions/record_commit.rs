@@ -20,12 +20,13 @@
 
 mod refused_writes;
 
+use self::refused_writes::{CommitContext, existing_relation};
 use crate::agents::own_bags::strip_own_bags;
 use crate::agents::record_bounds::{require_length, shown};
 use crate::agents::record_validation::{EarlyReport, Valid, require_lost_action, require_run, validate};
 use crate::agents::replica::{check_order, replica_or_empty};
 use crate::agents::reported_time::ReportedTime;
-use crate::agents::secret_writes::{self, SecretWriter};
+use crate::agents::secret_writes;
 use crate::agents::session::{self, AgentSession};
 use crate::agents::teardown;
 use crate::documents::document_reads::Documents;
@@ -36,7 +37,7 @@ use crate::lifecycle::creation::Creation;
 use crate::lifecycle::storage::{self, StorageOwner};
 use crate::lifecycle::{action, archive, leadership, relation, scope, unit};
 use crate::restore::resync;
-use crate::terms::names::{RelationNumber, Uuid};
+use crate::terms::names::Uuid;
 use crate::terms::operation::{Hook, Operation, RelationEvent};
 use crate::terms::owner::Owner;
 use crate::terms::port_range::{PORT_RANGES_MAX, range_count};
@@ -50,25 +51,6 @@ use crate::transitions::run_reports::{LogLines, LoggedEnd, RefusedRecord, Report
 use crate::unit::hook_context::{BagWrites, Ports};
 use crate::unit::local::{Event, Local, Step};
 use crate::unit::record::{CommitOutcome, DroppedWrite, Outcome, Record, RunReport};
-
-/// A record that is being committed, with its unit.
-struct CommitContext<'a> {
-    id: Uuid,
-    doc: &'a UnitDoc,
-    /// The record, with its times by the clock of the controller.
-    record: &'a Record,
-    /// The unit's stored state before the record.
-    local: &'a Local,
-    /// The time of the commit by the clock of the controller.
-    now_ms: i64,
-}
-
-impl CommitContext<'_> {
-    fn secret_writer(&self) -> SecretWriter<'_> {
-        let (leader_generation, at_ms) = (self.record.leader_generation, self.record.at_ms);
-        SecretWriter { unit: self.id, doc: self.doc, local: self.local, leader_generation, at_ms }
-    }
-}
 
 /// Applies one record of the unit's newest session at `creation.now_ms`, by the clock of the controller.
 ///
@@ -350,12 +332,6 @@ fn apply_conditional(
         | Operation::Resync => Ok(()),
     };
     Ok(done.err().map(|refusal| *refusal.reason))
-}
-
-/// The relation that the unit has recorded under this number, if it still exists.
-fn existing_relation(draft: &mut Draft, model: Model, local: &Local, number: RelationNumber) -> Option<Uuid> {
-    let id = local.relations.get(&number)?.uuid;
-    draft.get(&model.relation(id)).map(|_| id)
 }
 
 fn apply_effects(

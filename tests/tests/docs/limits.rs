@@ -201,16 +201,16 @@ const ROWS: &[(&str, &[Constant])] = &[
     ("the maps and lists in one request", &[("controller/src/request_dispatch.rs", "CONTAINERS_MAX", Count)]),
     (
         "the outcome of an operation",
-        &[(VALIDATION, "OUTCOME_BYTES_MAX", Bytes), (VALIDATION, "OUTCOME_DEPTH_MAX", Count)],
+        &[(BOUNDS, "OUTCOME_BYTES_MAX", Bytes), (BOUNDS, "OUTCOME_DEPTH_MAX", Count)],
     ),
-    ("the failure of the current operation", &[(VALIDATION, "OUTCOME_DEPTH_MAX", Count)]),
+    ("the failure of the current operation", &[(BOUNDS, "OUTCOME_DEPTH_MAX", Count)]),
     ("a name, a digest or a boot id", &[(BOUNDS, "IDENTIFIER_BYTES_MAX", Count)]),
     ("the endpoints of a charm", &[("state/src/charm.rs", "ENDPOINTS_MAX", Count)]),
     ("the port ranges of a unit", &[(PORTS, "PORT_RANGES_MAX", Count)]),
     ("the hooks that are skipped", &[(BOUNDS, "SKIPPED_MAX", Count)]),
     ("the storage of a unit", &[]),
     ("the settings of a unit in one relation", &[]),
-    ("a line or a status message", &[(VALIDATION, "REPORT_BYTES_MAX", Bytes)]),
+    ("a line or a status message", &[(BOUNDS, "REPORT_BYTES_MAX", Bytes)]),
     ("a workload status", &[]),
     // Disk use
     (

@@ -1,16 +1,49 @@
-//! Why the writes of a record are refused: an endpoint that the charm does not declare, ports of another unit, or settings
+//! The context of a commit, and why the writes of a record are refused: an endpoint that the charm does not declare, ports of another unit, or settings
 //! that are too large. Called by the commit of a record; nothing is written here.
 
-use super::{CommitContext, existing_relation};
 use crate::agents::record_bounds::{PUBLISHED_BAG_BYTES_MAX, shown};
+use crate::agents::secret_writes::SecretWriter;
 use crate::charm::JUJU_INFO;
 use crate::documents::draft::Draft;
-use crate::documents::prelude::{Model, OpenPortsDoc};
+use crate::documents::prelude::{Model, OpenPortsDoc, UnitDoc};
 use crate::lifecycle::machine::UNITS_MAX;
+use crate::terms::names::{RelationNumber, Uuid};
 use crate::terms::port_range::PortRange;
 use crate::terms::refusal::write::WriteRefusal;
 use crate::terms::settings;
 use crate::unit::hook_context::ALL_ENDPOINTS;
+use crate::unit::local::Local;
+use crate::unit::record::Record;
+
+/// A record that is being committed, with its unit.
+pub(super) struct CommitContext<'a> {
+    pub(super) id: Uuid,
+    pub(super) doc: &'a UnitDoc,
+    /// The record, with its times by the clock of the controller.
+    pub(super) record: &'a Record,
+    /// The unit's stored state before the record.
+    pub(super) local: &'a Local,
+    /// The time of the commit by the clock of the controller.
+    pub(super) now_ms: i64,
+}
+
+impl CommitContext<'_> {
+    pub(super) fn secret_writer(&self) -> SecretWriter<'_> {
+        let (leader_generation, at_ms) = (self.record.leader_generation, self.record.at_ms);
+        SecretWriter { unit: self.id, doc: self.doc, local: self.local, leader_generation, at_ms }
+    }
+}
+
+/// The relation that the unit has recorded under this number, if it still exists.
+pub(super) fn existing_relation(
+    draft: &mut Draft,
+    model: Model,
+    local: &Local,
+    number: RelationNumber,
+) -> Option<Uuid> {
+    let id = local.relations.get(&number)?.uuid;
+    draft.get(&model.relation(id)).map(|_| id)
+}
 
 /// The refusal of a port range that is opened at an endpoint which the charm does not declare
 /// (spec/hook-tools.md 2.4).
