@@ -4,7 +4,7 @@
 
 use crate::problem::{Checker, join};
 use serde_json::{Map, Value};
-use state::charm::{Action, Charm};
+use state::charm::{Action, Charm, DECLARED_NAME_BYTES_MAX};
 
 /// Reads the parsed file into `charm` and reports problems to `checker`.
 pub fn read(file: &Value, charm: &mut Charm, checker: &mut Checker) {
@@ -14,6 +14,10 @@ pub fn read(file: &Value, charm: &mut Charm, checker: &mut Checker) {
             checker.add(&name, format!("invalid action name {name:?}: {rule}"));
         } else if name == "juju" || name.starts_with("juju-") {
             checker.add(&name, "action names that begin with juju are reserved");
+        }
+        if name.len() > DECLARED_NAME_BYTES_MAX {
+            let text = format!("a name of {} bytes, at most {DECLARED_NAME_BYTES_MAX}", name.len());
+            checker.add(&name, text);
         }
         let action = read_action(&name, &value, checker);
         charm.actions.insert(name, action);
@@ -137,5 +141,7 @@ mod tests {
             "actions.yaml: juju-run: action names that begin with juju are reserved",
         ];
         assert_eq!(problems, expected);
+        let (_, problems) = read_text(&format!("{}: {{}}\n", "a".repeat(DECLARED_NAME_BYTES_MAX + 1)));
+        assert_eq!(problems.len(), 1, "{problems:?}");
     }
 }

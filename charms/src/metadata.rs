@@ -4,7 +4,10 @@
 
 use crate::problem::{Checker, join};
 use serde_json::{Map, Value};
-use state::charm::{Charm, Endpoint, Resource, ResourceType, Role, Scope, Storage, StorageType};
+use state::charm::{
+    Charm, DECLARED_NAME_BYTES_MAX, ENDPOINTS_MAX, Endpoint, Resource, ResourceType, Role, Scope, Storage,
+    StorageType,
+};
 use state::terms::storage::parse_size_mib;
 
 /// Reads the parsed file into `charm` and reports problems to `checker`.
@@ -28,11 +31,15 @@ pub fn read(file: &Value, charm: &mut Charm, checker: &mut Checker) {
             }
         }
     }
+    if charm.endpoints.len() > ENDPOINTS_MAX {
+        checker.add("", format!("{} relations are declared, at most {ENDPOINTS_MAX}", charm.endpoints.len()));
+    }
     let attaches_to_principal = |e: &Endpoint| e.role == Role::Requirer && e.scope == Scope::Container;
     if charm.subordinate && !charm.endpoints.values().any(attaches_to_principal) {
         checker.add("subordinate", "a subordinate must require a relation with scope: container");
     }
     for (name, value) in checker.map("storage", root.get("storage")) {
+        check_length(&name, &join("storage", &name), checker);
         let storage = read_storage(&value, &join("storage", &name), checker);
         charm.storage.insert(name, storage);
     }
@@ -73,6 +80,7 @@ fn read_identity(root: &Map<String, Value>, charm: &mut Charm, checker: &mut Che
     } else if charm.name.is_empty() && root["name"].is_string() {
         checker.add("name", "is empty");
     }
+    check_length(&charm.name, "name", checker);
     for (key, field) in [("summary", &mut charm.summary), ("description", &mut charm.description)] {
         *field = checker.text(key, root.get(key)).unwrap_or_default();
         if !root.contains_key(key) {
@@ -82,7 +90,16 @@ fn read_identity(root: &Map<String, Value>, charm: &mut Charm, checker: &mut Che
     charm.subordinate = checker.bool("subordinate", root.get("subordinate"));
 }
 
+/// Refuses a name that no agent can report: see [`DECLARED_NAME_BYTES_MAX`].
+fn check_length(name: &str, place: &str, checker: &mut Checker) {
+    if name.len() > DECLARED_NAME_BYTES_MAX {
+        let text = format!("a name of {} bytes, at most {DECLARED_NAME_BYTES_MAX}", name.len());
+        checker.add(place, text);
+    }
+}
+
 fn check_endpoint_name(name: &str, charm: &str, place: &str, checker: &mut Checker) {
+    check_length(name, place, checker);
     let begins_with_letter = name.starts_with(|c: char| c.is_ascii_lowercase());
     let is_allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_';
     // The name becomes part of hook names, and so of paths.
@@ -108,6 +125,7 @@ fn read_endpoint(name: &str, role: Role, value: &Value, place: &str, checker: &m
     };
     let map = short.unwrap_or_else(|| checker.map(place, Some(value)));
     let interface = checker.text(&join(place, "interface"), map.get("interface"));
+    check_length(interface.as_deref().unwrap_or_default(), &join(place, "interface"), checker);
     if map.get("interface").is_none_or(Value::is_null) {
         checker.add(place, "interface is missing");
     }
@@ -270,6 +288,22 @@ mod tests {
             );
         }
         assert_eq!(problems.len(), 11, "{problems:#?}");
+    }
+
+    #[test]
+    fn names_and_lists_that_no_agent_could_report_are_refused() {
+        let name = |bytes: usize| "n".repeat(bytes);
+        let text = |long: &str, endpoints: usize| {
+            let endpoints: String = (0..endpoints).map(|n| format!("  e{n}: sql\n")).collect();
+            format!(
+                "name: {long}\nsummary: ''\ndescription: ''\nprovides:\n  {long}: {long}\n{endpoints}\
+                 storage:\n  {long}: {{type: filesystem}}\n"
+            )
+        };
+        let (_, problems) = read_text(&text(&name(DECLARED_NAME_BYTES_MAX), ENDPOINTS_MAX - 1));
+        assert_eq!(problems, Vec::<String>::new());
+        let (_, problems) = read_text(&text(&name(DECLARED_NAME_BYTES_MAX + 1), ENDPOINTS_MAX));
+        assert_eq!(problems.len(), 5, "{problems:#?}");
     }
 
     #[test]

@@ -323,7 +323,7 @@ async fn scenario_50_an_idle_unit_shows_the_hooks_that_were_skipped() {
     let mut skipped = web.record(Operation::Hook(Hook::UpdateStatus));
     skipped.outcome = Outcome::Skipped;
     web.commit(skipped).await;
-    let skipped = StatusMessage::HooksSkipped { hooks: [HookName::UpdateStatus].into() };
+    let skipped = StatusMessage::HooksSkipped { hooks: [HookName::UpdateStatus].into(), more: 0 };
     assert_eq!(agent_status().await, (AgentStatus::Idle, skipped));
     web.commit(web.record(Operation::Hook(Hook::UpdateStatus))).await;
     assert_eq!(agent_status().await, (AgentStatus::Idle, StatusMessage::Empty));

@@ -23,6 +23,13 @@ pub const JUJU_INFO: &str = "juju-info";
 /// by it: it enables everything that they expect of Juju 3.6, and nothing that Juju 4 changed.
 pub const JUJU_VERSION: &str = "3.6.14";
 
+/// The most bytes of the name of a charm, and of an endpoint, an interface, storage or an action that it declares: with
+/// `-storage-detaching` the name of a hook has 218 of the 255 bytes of a file name.
+pub const DECLARED_NAME_BYTES_MAX: usize = 200;
+
+/// The most endpoints of a charm: each record that installs it names them.
+pub const ENDPOINTS_MAX: usize = 1_000;
+
 /// One revision of a charm, as its files declare it (spec/clients.md 4.3 to 4.6).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -40,8 +40,9 @@ pub fn describe(message: &StatusMessage) -> String {
         StatusMessage::RecordRefused { sequence, reason } => {
             return format!("record {sequence} is refused: {}", refusal::message(reason));
         }
-        StatusMessage::HooksSkipped { hooks } => {
-            let hooks: Vec<String> = hooks.iter().map(HookName::to_string).collect();
+        StatusMessage::HooksSkipped { hooks, more } => {
+            let mut hooks: Vec<String> = hooks.iter().map(HookName::to_string).collect();
+            hooks.extend((*more > 0).then(|| format!("{more} more hooks")));
             return format!("{} skipped", hooks.join(", "));
         }
         StatusMessage::RebootOverdue { unit } => return see_why("the reboot is overdue", unit),

@@ -16,7 +16,7 @@ use api::{
     ReportMachineDead, ReportObstructedRecalls, ReportPresence, ReportStorage, ReportUninstalled,
     ReportUnitHealth, SetUnitToken, Watch, WatchMachine,
 };
-use state::documents::draft::{Draft, read_all};
+use state::documents::draft::{Draft, read, read_all};
 use state::documents::prelude::{Model, TokenHolder, last_id};
 use state::documents::token;
 use state::lifecycle::machine;
@@ -109,8 +109,22 @@ impl<S: Store, E: Environment> Handle<ReportPresence> for Authorised<S, E> {
 
 impl<S: Store, E: Environment> Handle<ReportUnitHealth> for Authorised<S, E> {
     async fn handle(&self, ReportUnitHealth { units }: ReportUnitHealth) -> Result<(), ApiError> {
-        let now_ms = self.controller.environment.monotonic_ms();
-        for (unit, health) in self.reports_of_own_units(units).await? {
+        let (model, _) = self.machine()?;
+        let (wall_ms, now_ms) =
+            (self.controller.environment.wall_ms(), self.controller.environment.monotonic_ms());
+        let mut own = self.reports_of_own_units(units).await?;
+        let own = self.controller.read(move |reader| {
+            for (unit, health) in &mut own {
+                if let Some(exit) = &mut health.exit {
+                    // the clock of the machine may be wrong, or the agent hostile
+                    let created_ms = read(reader, &model.unit(*unit)).map_or(wall_ms, |doc| doc.created_ms);
+                    exit.since_ms = exit.since_ms.max(created_ms).min(wall_ms);
+                    exit.at_ms = exit.at_ms.max(exit.since_ms).min(wall_ms);
+                }
+            }
+            own
+        });
+        for (unit, health) in own.await {
             self.controller.presence.set_health(unit, Some(health.bounded()), now_ms);
         }
         Ok(())

@@ -34,7 +34,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         }
     }
 
-    /// Seals a content within its limits.
+    /// Seals a content with valid keys within its limits.
     pub(super) async fn seal(
         &self,
         sealed_for: SealedFor,
@@ -43,6 +43,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         let keys = self.secret_keys()?;
         let salt = [self.controller.environment.random(), self.controller.environment.random()];
         self.refuse(secret_content::require_size(content)).await?;
+        self.refuse(secret_content::require_keys(content)).await?;
         self.refuse(secret_content::require_sealed(keys.seal(sealed_for, content, salt))).await
     }
 

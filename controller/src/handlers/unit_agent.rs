@@ -23,6 +23,7 @@ use state::documents::application::{may_read_archive, may_read_resource};
 use state::documents::draft::{self, Draft, Reader, read};
 use state::documents::prelude::{GLOBAL, Model};
 use state::documents::refusal::Refusal;
+use state::lifecycle::creation::Creation;
 use state::lifecycle::leadership::GrantedLease;
 use state::restore::resync;
 use state::status::presence::ExecutingRun;
@@ -68,10 +69,11 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         let dropped = self.resync(session, &record).await?;
         let AgentSession { model, unit, .. } = session;
         let ids = Uuids::new(&self.controller.environment);
+        let now_ms = self.controller.environment.wall_ms();
         let grant = self.controller.log_growth.grant(model, unit, record_line_count(&record));
         let transition = move |draft: &mut Draft<'_>| {
-            let new_id = &mut ids.generator();
-            let outcome = record_commit::commit(draft, session, &record, grant.lines, new_id)?;
+            let creation = Creation { now_ms, ids: &mut ids.generator() };
+            let outcome = record_commit::commit(draft, session, &record, grant.lines, creation)?;
             Ok((outcome, draft.bytes_written(&model.logs_of(unit))))
         };
         let committed = self.controller.run(transition).await;
@@ -89,13 +91,15 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         session: AgentSession,
         record: &Arc<Valid<Record>>,
     ) -> Result<Vec<DroppedWrite>, ApiError> {
+        let now_ms = self.controller.environment.wall_ms();
         let mut next = record.resync_local.as_ref().map(|_| resync::ResyncProgress::default());
         let mut all_dropped = Vec::new();
         while let Some(progress) = next {
             let (record, ids) = (record.clone(), Uuids::new(&self.controller.environment));
             let transition = move |draft: &mut Draft<'_>| {
                 let batch = resync::ResyncBatch { record: &record, position: &progress };
-                resync::apply_batch(draft, session, batch, &mut ids.generator())
+                let creation = Creation { now_ms, ids: &mut ids.generator() };
+                resync::apply_batch(draft, session, batch, creation)
             };
             let (after, dropped) = self.controller.run(transition).await?.answer;
             all_dropped.extend(dropped);

@@ -39,18 +39,29 @@ pub fn mutations(request: &Value, foreign: &Foreign) -> Vec<(String, String)> {
                 let (field, text) = (format!("{}:\"{MARK}\"", json!(name)), value.to_string());
                 let twice = format!("{0}:{text},{0}:{text}", json!(name));
                 add("twice".to_owned(), marked.replace(&field, &twice));
-                for other in ["", "4294967295", "a\n\u{1b}[2J\0", &foreign.unit, &foreign.uuid] {
+                for other in
+                    [&"x".repeat(LARGE), "", "4294967295", "a\n\u{1b}[2J\0", &foreign.unit, &foreign.uuid]
+                {
                     let renamed = |fields: &mut Map<String, Value>| {
                         let value = fields.remove(name).expect("the path leads there");
                         fields.insert(other.to_owned(), value);
                     };
-                    add(format!("renamed {other:?}"), edited(request, path, renamed));
+                    let what: String = other.chars().take(60).collect();
+                    add(format!("renamed {what:?}"), edited(request, path, renamed));
                 }
             }
             Some(PathSegment::Item(_)) | None => {}
         }
     }
     all
+}
+
+/// The bytes of a text that is larger than all statuses of a small model.
+const LARGE: usize = 300_000;
+
+/// A value that is nested in this many levels.
+fn nested(levels: usize, around: &dyn Fn(Value) -> Value) -> Value {
+    (0..levels).fold(json!({"text": "x"}), |inner, _| around(inner))
 }
 
 fn replacements(value: &Value, foreign: &Foreign) -> Vec<Value> {
@@ -62,15 +73,35 @@ fn replacements(value: &Value, foreign: &Foreign) -> Vec<Value> {
             edges.into_iter().chain(next).chain([json!(u64::MAX)]).collect()
         }
         Value::String(_) => {
-            let long = "x".repeat(20_000);
-            let texts = ["", "a\nunit-web-1: forged\u{1b}[2J\0", "999999/tcp", &long];
+            let [long, longer] = [20_000, LARGE].map(|bytes| "x".repeat(bytes));
+            let (unit, path) = (format!("{longer}/0"), format!("/{longer}"));
+            let texts = ["", "a\nunit-web-1: forged\u{1b}[2J\0", "999999/tcp", &long, &longer, &unit, &path];
             let foreign = [&foreign.unit, &foreign.uuid, &foreign.sha256].map(String::as_str);
             texts.into_iter().chain(foreign).map(Value::from).collect()
         }
-        Value::Array(items) => vec![json!([]), Value::Array([items.clone(), items.clone()].concat())],
-        Value::Object(_) => vec![json!({})],
+        Value::Array(items) => {
+            let many = items.iter().cycle().take(if items.is_empty() { 0 } else { 9_000 });
+            let many = Value::Array(many.cloned().collect());
+            vec![json!([]), Value::Array([items.clone(), items.clone()].concat()), many]
+        }
+        Value::Object(fields) => {
+            // the entries of a map, under names, numbers and ids of storage
+            let first = fields.values().next().cloned().unwrap_or_default();
+            let many = |key: fn(usize) -> String| {
+                Value::Object((0..3_000).map(|n| (key(n), first.clone())).collect())
+            };
+            vec![
+                json!({}),
+                many(|n| format!("name{n}")),
+                many(|n| n.to_string()),
+                many(|n| format!("data/{n}")),
+                json!({ "text": "x".repeat(LARGE) }),
+                nested(60, &|inner| json!({"of-operation": {"operation": "resync", "reason": inner}})),
+            ]
+        }
         Value::Null | Value::Bool(_) => vec![json!(false), json!(true)],
     };
+    others.push(nested(100, &|inner| json!([inner])));
     others.extend([Value::Null, json!(7), json!("text"), json!([7]), json!({"a": 1})]);
     others
 }

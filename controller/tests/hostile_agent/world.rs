@@ -3,33 +3,40 @@
 use crate::mutation::Foreign;
 use crate::support::*;
 use api::{
-    Attach, Claim, Commit, Deploy, EnqueueAction, Handle, Report, ReportStorage, UploadArchive, WatchUnit,
+    Attach, Claim, Commit, Deploy, EnqueueAction, FetchArchive, FetchResource, Handle, OpenSecret,
+    ReadSecret, Report, ReportStorage, SealSecret, SealedSecret, UploadArchive, WatchUnit,
     WriteLeaderSettings,
 };
 use controller::store::Store;
 use controller::{AuthenticatedCaller, Controller};
-use serde_json::Value;
-use state::charm::{Action, Charm, Endpoint, Role, Scope, Storage};
+use serde::Serialize;
+use serde_json::{Value, json};
+use state::agents::secret_read::SecretRead;
+use state::charm::{Action, Charm, Endpoint, Role, Scope, Storage, StorageType};
 use state::documents::draft::read;
 use state::documents::prelude::{Model, TokenHolder};
 use state::terms::activity::Activity;
+use state::terms::commands::{CommandsRequest, RelationContext};
 use state::terms::failure_reason::FailureReason;
-use state::terms::hook_name::HookName;
+use state::terms::hook_name::{HookName, RelationEventName};
 use state::terms::member_version::MemberVersion;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::operation::{CharmRef, ConfigDigest, Hook, Operation, RelationEvent};
 use state::terms::outcome::Timer;
 use state::terms::owner::Owner;
 use state::terms::position::Position;
-use state::terms::process_result::ProcessResult;
+use state::terms::process_result::{ProcessResult, StreamOutput};
+use state::terms::secret::{RotatePolicy, SecretContent, SecretEvent, SecretId, SecretOwnerKind};
 use state::terms::start_reason::StartReason;
 use state::terms::status::WorkloadStatus;
-use state::terms::storage::{StorageId, StorageReport};
+use state::terms::storage::{AttachedStorage, StorageEvent, StorageId, StorageReport};
 use state::transitions::leader_settings::LeaderWrite;
+use state::unit::hook_log::{HookHandler, HookLog};
 use state::unit::local::{Episode, Local, Run, Step};
 use state::unit::record::{Outcome, Record, RunReport};
 use state::unit::relation_view::BagRequest;
-use state::unit::writes::{BagWrites, Level, ReportContent};
+use state::unit::secrets::{AccessChange, SecretRemoval, SecretWrite};
+use state::unit::writes::{BagWrites, Level, Reboot, ReportContent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use test_support::memory_store::MemoryStore;
@@ -53,6 +60,10 @@ pub struct World {
     pub hostile: Place,
     pub honest: Place,
     pub application: Uuid,
+    /// The other application.
+    pub database: Uuid,
+    /// A secret of the hostile unit, and its sealed content.
+    pub secret: (SecretId, String),
     pub relation: (u32, Uuid),
     /// The machine of the hostile unit, whose token is hostile, too.
     pub machine: Uuid,
@@ -121,6 +132,10 @@ fn all_reports() -> Vec<RunReport> {
     ]
 }
 
+fn plain(request: &impl Serialize) -> Value {
+    serde_json::to_value(request).expect("plain data")
+}
+
 impl World {
     pub async fn new() -> World {
         let fixture = Fixture::in_memory().await;
@@ -147,7 +162,7 @@ impl World {
         admin.handle(add).await.expect("the unit is added");
         let relation = fixture.integrate().await;
 
-        let mut places = Vec::new();
+        let (mut places, mut secret) = (Vec::new(), None);
         for (name, own, remote, charm) in
             [("web/0", "db", "db", &web), ("web/1", "db", "db", &web), ("db/0", "server", "web", &db)]
         {
@@ -158,6 +173,21 @@ impl World {
             if name == "web/0" {
                 let claim = Claim { epoch: agent.epoch, release: false, view: None };
                 assert!(agent.api.handle(claim).await.expect("it is answered").lease.is_some());
+            }
+            if name == "web/0" {
+                let seal = SealSecret {
+                    epoch: agent.epoch,
+                    secret: None,
+                    owner: SecretOwnerKind::Unit,
+                    content: SecretContent(BTreeMap::from([("password".to_owned(), "YQ==".to_owned())])),
+                };
+                let SealedSecret { secret: id, sealed } = agent.api.handle(seal).await.expect("it is sealed");
+                let mut record = agent.record(Operation::Hook(Hook::UpdateStatus));
+                let created = Some(SecretOwnerKind::Unit);
+                let write = SecretWrite { created, sealed: Some(sealed.clone()), ..SecretWrite::default() };
+                record.writes.secrets.insert(id, write);
+                assert_eq!(agent.commit(record).await.answer.refusal, None);
+                secret = Some((id, sealed));
             }
             places.push(place(fixture.unit(name).await, &agent));
         }
@@ -178,6 +208,8 @@ impl World {
             let replica = read(reader, &model.replica(unit)).expect("it has sent records");
             (unit_doc.application, replica.local)
         });
+        let database =
+            store.read_now(|reader| read(reader, &model.application_name("db"))).expect("it exists");
         let (machine, storage) = store.read_now(|reader| {
             let of_unit = read(reader, &model.unit_storage(unit)).expect("its charm requires storage");
             let id = of_unit.first().expect("one instance").clone();
@@ -192,6 +224,8 @@ impl World {
             hostile,
             honest,
             application,
+            database,
+            secret: secret.expect("it was created"),
             relation,
             machine,
             storage,
@@ -214,6 +248,11 @@ impl World {
     ) -> Agent<Api> {
         let api = controller.caller(TokenHolder::Unit { model: self.model, unit: place.unit });
         Agent { api, epoch: place.epoch, sequence: place.sequence, digest: place.digest.clone() }
+    }
+
+    /// Whether a document existed before the request.
+    pub fn has(&self, key: &str) -> bool {
+        self.store.read_now(|reader| reader.get(key).is_some())
     }
 
     pub fn foreign(&self) -> Foreign {
@@ -246,6 +285,48 @@ impl World {
         let mut action = made(Operation::Action { id: 2, name: "backup".to_owned() });
         action.writes.action.process = Some(ProcessResult::default());
         action.reports = vec![report(1, ReportContent::ActionLog("text".to_owned()))];
+        let mut failed_action = made(Operation::Action { id: 2, name: "backup".to_owned() });
+        failed_action.outcome = Outcome::Failed { reason: FailureReason::exit(1), retry: None };
+        failed_action.writes.action.results =
+            serde_json::from_value(json!({ "a": { "b": [1] } })).expect("a map");
+        failed_action.writes.action.failed = Some("text".to_owned());
+        failed_action.writes.action.process = Some(ProcessResult {
+            exit_code: 1,
+            stdout: Some(StreamOutput::Text("text".to_owned())),
+            stderr: Some(StreamOutput::Base64("YQ==".to_owned())),
+        });
+        let (secret, sealed) = self.secret.clone();
+        let mut secrets = made(Operation::Hook(Hook::UpdateStatus));
+        let remote_unit: UnitName = "db/0".parse().expect("a name");
+        let write = SecretWrite {
+            label: Some("label".to_owned()),
+            description: Some("text".to_owned()),
+            rotate: Some(RotatePolicy::Daily),
+            expire_at_ms: Some(1_800_000_000_000),
+            sealed: Some(sealed.clone()),
+            access: vec![
+                AccessChange::Grant {
+                    relation: number,
+                    application: "db".to_owned(),
+                    unit: Some(remote_unit),
+                },
+                AccessChange::Revoke {
+                    relation: Some(number),
+                    application: Some("db".to_owned()),
+                    unit: None,
+                },
+            ],
+            removed: Some(SecretRemoval::Revisions(BTreeSet::from([1]))),
+            tracks_latest: true,
+            ..SecretWrite::default()
+        };
+        secrets.writes.secrets.insert(secret, write);
+        let mut others = made(Operation::Hook(Hook::UpdateStatus));
+        others.writes.storage.insert("data".to_owned(), 1);
+        others.writes.reboot = Some(Reboot::AfterHook);
+        others.reboot = Some("boot".to_owned());
+        others.hook_log = Some(HookLog { handler: Some(HookHandler::Explicit), lowest: Level::Trace });
+        others.episode = Some(3);
         let mut resync = made(Operation::Resync);
         resync.sequence += 5;
         resync.run += 5;
@@ -253,6 +334,13 @@ impl World {
         published.relations.values_mut().for_each(|relation| relation.lost_bag_changes = None);
         published.status = Some((WorkloadStatus::Active, "text".to_owned()));
         published.ports = [("*".to_owned(), BTreeSet::from(["80/tcp".parse().expect("a range")]))].into();
+        let joined = HookName::Relation { endpoint: "db".to_owned(), event: RelationEventName::Joined };
+        published.skipped = BTreeSet::from([joined, HookName::UpdateStatus]);
+        let (id, instance) = self.storage.clone();
+        let attached =
+            AttachedStorage { instance, kind: StorageType::Filesystem, location: "/srv".to_owned() };
+        published.storage.insert(id.clone(), attached.clone());
+        published.reboot = Some("boot".to_owned());
         (published.run, published.sequence, published.last_action) =
             (resync.run - 1, resync.sequence - 1, Some(2));
         resync.resync_local = Some(Box::new(published));
@@ -279,8 +367,11 @@ impl World {
             leader_generation: None,
             episode: Some(episode.clone()),
         };
-        let (in_error, interrupted) =
-            (with_step(Step::Failed(episode)), with_step(Step::Started(interrupted)));
+        let install_failed = Episode { operation: install(&self.web, "db"), ..episode.clone() };
+        let awaiting = Step::AwaitingAnswer { sequence: resync.sequence - 1, episode: Some(episode.clone()) };
+        let steps =
+            [Step::Failed(episode), Step::Failed(install_failed), Step::Started(interrupted), awaiting];
+        let [in_error, install_failed, interrupted, awaiting] = steps.map(with_step);
         let version = MemberVersion { incarnation: 1, counter: 1 };
         let remote: UnitName = "db/0".parse().expect("a name");
         let hook = |event: RelationEvent| {
@@ -316,6 +407,26 @@ impl World {
         };
         let provisioned = StorageReport::Provisioned { unit, location: "/srv/data".to_owned() };
         let failed_storage = StorageReport::Failed { error: "no space".to_owned() };
+        let secret_hook = Hook::Secret {
+            secret,
+            label: "label".to_owned(),
+            revision: 1,
+            event: SecretEvent::Rotate,
+            leader_only: false,
+        };
+        let storage_hook = Hook::Storage { id, storage: attached, event: StorageEvent::Attached };
+        let about = Some(RelationContext {
+            relation: number,
+            unit: Some("db/0".parse().expect("a name")),
+            application: "db".to_owned(),
+            departing: None,
+        });
+        let commands = CommandsRequest { id: Uuid(9), about };
+        let content = SecretContent(BTreeMap::from([("password".to_owned(), "YQ==".to_owned())]));
+        let (owner, epoch) = (SecretOwnerKind::Unit, agent.epoch);
+        let seal = SealSecret { epoch, secret: Some(secret), owner, content };
+        let label = Some("label".to_owned());
+        let secret_read = SecretRead { id: Some(secret), label, peek: false, refresh: false };
         let bag = BagRequest { relation: uuid, owner: Owner::Application("db".to_owned()), position };
         vec![
             ("attach", serde_json::to_value(attach).expect("plain data")),
@@ -324,7 +435,21 @@ impl World {
             ("commit", json(action)),
             ("commit", json(resync)),
             ("commit", json(in_error)),
+            ("commit", json(install_failed)),
             ("commit", json(interrupted)),
+            ("commit", json(awaiting)),
+            ("commit", json(failed_action)),
+            ("commit", json(secrets)),
+            ("commit", json(others)),
+            ("commit", json(made(Operation::Hook(secret_hook)))),
+            ("commit", json(made(Operation::Hook(storage_hook)))),
+            ("commit", json(made(Operation::Commands(commands)))),
+            ("claim", plain(&Claim { epoch: agent.epoch, release: false })),
+            ("seal-secret", plain(&seal)),
+            ("open-secret", plain(&OpenSecret { epoch: agent.epoch, secret, sealed })),
+            ("read-secret", plain(&ReadSecret { epoch: agent.epoch, read: secret_read })),
+            ("archive", plain(&FetchArchive { sha256: self.web.clone() })),
+            ("resource", plain(&FetchResource { resource: "file".to_owned(), sha256: self.web.clone() })),
             ("commit", json(made(install(&self.web, "db")))),
             ("commit", json(made(agent.enter_scope_operation(self.relation, "db", "db")))),
             ("commit", json(hook(RelationEvent::Joined { unit: remote, version }))),

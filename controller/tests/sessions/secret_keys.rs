@@ -1,13 +1,14 @@
 //! A rotation of the key of secrets: the janitor seals all contents again, and a crash at any point loses none.
 
 use crate::support::*;
-use api::{AddSecret, Handle, InModel, RevealSecret};
+use api::error::ErrorCode;
+use api::{AddSecret, Handle, InModel, RevealSecret, SealSecret};
 use controller::Controller;
 use controller::janitor::Janitor;
 use controller::secret_keys::SecretKeys;
 use state::documents::draft::read_all;
 use state::documents::prelude::{Kind, SecretContentDoc};
-use state::terms::secret::SecretContent;
+use state::terms::secret::{SecretContent, SecretOwnerKind};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -82,4 +83,24 @@ async fn a_crash_in_the_middle_of_a_rotation_loses_no_content() {
     let keys = &fixture.controller.environment.secret_keys;
     assert!(sealed(&fixture).await.iter().all(|sealed| keys.is_newest(sealed)));
     require_all_open(&fixture).await;
+}
+
+/// The hook tools refuse such keys: users see them with `show-secret`.
+#[tokio::test]
+async fn a_unit_seals_no_content_with_an_invalid_key() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let agent = fixture.attach_agent("web/0").await;
+    let seal = |key: &str, value: &str| SealSecret {
+        epoch: agent.epoch,
+        secret: None,
+        owner: SecretOwnerKind::Unit,
+        content: SecretContent(BTreeMap::from([(key.to_owned(), value.to_owned())])),
+    };
+    agent.api.handle(seal("password", "no base64")).await.expect("as secret-add key#base64=value stores it");
+    for key in ["bad key\n\u{1b}[31m", "", &"K".repeat(300_000)] {
+        let refused = agent.api.handle(seal(key, "YQ==")).await.expect_err(key);
+        assert_eq!(refused.code, ErrorCode::Invalid);
+        assert!(refused.message.len() < 500, "the refusal repeats only the beginning of the key");
+    }
 }

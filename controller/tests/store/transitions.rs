@@ -221,7 +221,7 @@ impl<S: Store> Fixture<'_, S> {
         let (session, sent, ids) = (session_of(local), record.clone(), self.ids());
         self.call("record_commit::commit", move |draft| {
             let sent = Valid::record(sent.clone())?;
-            record_commit::commit(draft, session, &sent, LogLines::ALL, &mut ids()).map(drop)
+            record_commit::commit(draft, session, &sent, LogLines::ALL, created(&mut ids())).map(drop)
         })
         .await;
         let sequence = record.sequence;
@@ -250,6 +250,11 @@ impl<S: Store> Fixture<'_, S> {
         });
         local
     }
+}
+
+/// What a record creates.
+fn created(ids: &mut dyn FnMut() -> Uuid) -> Creation<'_> {
+    Creation { now_ms: 1000, ids }
 }
 
 /// The session of this agent.

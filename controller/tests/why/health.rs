@@ -7,6 +7,7 @@ use api::{
     WatchMachine,
 };
 use controller::AuthenticatedCaller;
+use controller::environment::Environment;
 use state::terms::cause::{Actor, Duty};
 use state::terms::health::{Fault, Limit, ProcessEnd, UnitAgentExit, UnitHealth};
 use state::terms::names::{UnitName, Uuid};
@@ -52,6 +53,7 @@ async fn agent_status(fixture: &MemoryFixture) -> (AgentStatus, StatusMessage) {
 async fn a_unit_agent_that_never_attaches_is_explained_by_its_end_and_not_as_imminent() {
     let fixture = Fixture::in_memory().await;
     fixture.deploy("web", 1).await;
+    let created_ms = fixture.controller.environment.wall_ms();
     let unit = fixture.unit("web/0").await;
     let agent = machine_agent(&fixture, fixture.machine_of_unit(unit).await).await;
     let mut watch = agent.watch(WatchMachine).await.expect("the stream opens");
@@ -64,7 +66,8 @@ async fn a_unit_agent_that_never_attaches_is_explained_by_its_end_and_not_as_imm
     assert_eq!((exit.count, &why[0].actor), (8, &Actor::MachineAgent("0".to_owned())));
     assert_eq!(
         (why[0].since_ms, why[0].last_error.clone()),
-        (Some(5), Some("ERROR itends".to_owned().into()))
+        (Some(created_ms), Some("ERROR itends".to_owned().into())),
+        "the time that the machine reports is before the unit was created"
     );
     let (current, message) = agent_status(&fixture).await;
     assert_eq!(current, AgentStatus::Failed);

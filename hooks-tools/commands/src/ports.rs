@@ -160,6 +160,7 @@ fn remove(ports: &mut Ports, endpoint: &str, range: PortRange) {
 #[cfg(test)]
 mod tests {
     use crate::test_context::{call, context};
+    use state::terms::port_range::PORT_RANGES_MAX;
     use std::collections::{BTreeMap, BTreeSet};
 
     fn ports(endpoint: &str, ranges: &[&str]) -> super::Ports {
@@ -202,6 +203,19 @@ mod tests {
         assert_eq!(call(&mut context, "close-port", &["80"]).code, 0);
         assert!(context.own_ports().is_empty());
         assert_eq!(call(&mut context, "close-port", &["81"]).code, 1);
+    }
+
+    /// A record with more ranges would be refused as a whole.
+    #[test]
+    fn a_unit_opens_a_bounded_number_of_ranges() {
+        let mut context = context();
+        let most = u16::try_from(PORT_RANGES_MAX).expect("a port");
+        let range = |port: u16| port.to_string().parse().expect("a range");
+        context.opened_ports = BTreeMap::from([("*".to_owned(), (1..most).map(range).collect())]);
+        assert_eq!(call(&mut context, "open-port", &["5000"]).code, 0);
+        assert_eq!(call(&mut context, "open-port", &["5001"]).code, 1);
+        assert_eq!(call(&mut context, "close-port", &["1"]).code, 0);
+        assert_eq!(call(&mut context, "open-port", &["5001"]).code, 0);
     }
 
     #[test]

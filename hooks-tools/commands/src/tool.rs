@@ -9,6 +9,7 @@ use crate::value::Value;
 use state::agents::secret_read::SecretRead;
 use state::terms::names::RelationNumber;
 use state::terms::owner::Owner;
+use state::terms::port_range::PORT_RANGES_MAX;
 use state::terms::secret::{SecretContent, SecretId, SecretOwnerKind};
 use state::terms::settings::{BAG_BYTES_MAX, BagChange};
 use state::unit::hook_context::{
@@ -221,6 +222,9 @@ impl From<HookWriteError> for ToolError {
             HookWriteError::BagTooLarge { bytes } => format!(
                 "relation settings of {bytes} bytes are too large: a bag holds {BAG_BYTES_MAX} bytes at most"
             ),
+            HookWriteError::TooManyPorts { count } => {
+                format!("{count} port ranges are too many: a unit opens at most {PORT_RANGES_MAX}")
+            }
             HookWriteError::TooManyDocuments => {
                 format!("one hook may change at most {HOOK_DOCUMENTS_MAX} documents")
             }

@@ -13,6 +13,9 @@
 
 use crate::agents::json_measure::JsonMeasure;
 use crate::agents::own_bags::strip_own_bags;
+use crate::agents::record_bounds::{
+    require_bounded, require_identifier, require_status, require_text, shown,
+};
 use crate::documents::draft::BYTES_MAX;
 use crate::documents::prelude::{ReplicaDoc, UnitDoc};
 use crate::documents::refusal::Refusal;
@@ -21,12 +24,9 @@ use crate::terms::names::Uuid;
 use crate::terms::operation::{Hook, Operation};
 use crate::terms::refusal::record::{Counter, RecordRefusal};
 use crate::terms::refusal::transaction::TransactionRefusal;
-use crate::terms::settings;
-use crate::terms::status::WorkloadStatus;
 use crate::unit::hook_context::ReportContent;
 use crate::unit::local::Local;
-use crate::unit::record::{Outcome, REPORTS_MAX, Record, RunReport};
-use crate::unit::writes::TEXT_BYTES_MAX;
+use crate::unit::record::{REPORTS_MAX, Record, RunReport};
 
 /// What the last batch of a resync writes beside the published state and the reports: the outcome and its digest in the
 /// replica, some ten statuses and indexes, and the keys of 60 reports: 16 KiB.
@@ -57,27 +57,9 @@ pub const ACTIONS_LOST_MAX: u64 = 1 << 20;
 /// How many sessions of one unit a restored store may have lost: one a second for 12 days.
 pub const SESSIONS_LOST_MAX: u64 = 1 << 20;
 
-/// The most relations in the state of one unit: it is stored as one document, and each takes 200 bytes of a
-/// transaction's 1 MiB.
-const RELATIONS_MAX: usize = (1 << 20) / 200;
-
-/// The most bytes of a line or a status message. Agents truncate a text to half of this and append the number of bytes
-/// that are missing.
-const REPORT_BYTES_MAX: usize = 2 * TEXT_BYTES_MAX;
-
 /// The most bytes of an activity: two names of at most 255 bytes, of a hook and of a remote unit, with the fields around
 /// them.
 pub(crate) const ACTIVITY_BYTES_MAX: usize = 1_024;
-
-/// The most bytes of the outcome of an operation as JSON: its failure has two texts (the last line of stderr, and what a
-/// refusal quotes), which may be escaped, and names.
-const OUTCOME_BYTES_MAX: usize = 4 * REPORT_BYTES_MAX;
-/// The deepest nesting of the outcome of an operation: the refusal of an entry into a scope because of the refusal of a
-/// subordinate, of an operation, has 12 levels. A status adds some 10; JSON readers accept 127.
-const OUTCOME_DEPTH_MAX: usize = 24;
-
-/// The number of characters of an invalid name that a refusal contains: enough to recognise it.
-const NAME_SHOWN: usize = 40;
 
 /// A message of an agent that was validated as far as no document is needed.
 #[derive(Clone, Debug)]
@@ -116,12 +98,11 @@ impl Valid<Record> {
         if resync.is_some() != (record.operation == Operation::Resync) {
             return Err(RecordRefusal::ResyncStateMisplaced.into());
         }
+        require_bounded(&record)?;
         if let Some(published) = resync {
             require_published(published, &record.reports)?;
         }
-        require_outcome(&record.outcome)?;
         require_numbers(&record)?;
-        require_settings(&record)?;
         Ok(Valid(record))
     }
 }
@@ -163,7 +144,7 @@ pub(crate) fn validate(
                 None => Err(RecordRefusal::ScopeNeverEntered { relation: *relation }.into()),
                 Some(known) if known.local_endpoint.endpoint != *endpoint => {
                     let entered = known.local_endpoint.endpoint.clone();
-                    let (relation, endpoint) = (*relation, endpoint.chars().take(NAME_SHOWN).collect());
+                    let (relation, endpoint) = (*relation, shown(endpoint));
                     Err(RecordRefusal::OtherEndpoint { relation, endpoint, entered }.into())
                 }
                 Some(_) => Ok(()),
@@ -201,10 +182,6 @@ fn require_published(published: &Local, reports: &[RunReport]) -> Result<(), Ref
     if !published.outbox.is_empty() || !published.unrecorded_reports.is_empty() {
         return Err(RecordRefusal::StateNotPublished.into());
     }
-    if published.relations.len() > RELATIONS_MAX {
-        let count = published.relations.len();
-        return Err(RecordRefusal::TooManyRelations { count, max: RELATIONS_MAX }.into());
-    }
     let has_pending_hook_without_member = published
         .relations
         .values()
@@ -212,11 +189,6 @@ fn require_published(published: &Local, reports: &[RunReport]) -> Result<(), Ref
     if has_pending_hook_without_member {
         return Err(RecordRefusal::PendingHookOfNoMember.into());
     }
-    if let Some((status, message)) = &published.status {
-        require_status(*status)?;
-        require_text(message)?;
-    }
-    require_text(&published.workload_version)?;
     // Without this check: 1. A state that is too large is applied in more than a hundred batches. 2. The last one, which stores it, is
     // refused. 3. The agent sends it again.
     let mut stored = published.clone();
@@ -266,57 +238,13 @@ fn require_reports(reports: &[RunReport]) -> Result<(), Refusal> {
                     | Activity::Resync
                     | Activity::SetDead => String::new(),
                 };
-                if name.len() > 255 || name.contains(char::is_control) {
-                    let name = name.chars().take(NAME_SHOWN).collect();
-                    return Err(RecordRefusal::InvalidHookName { name }.into());
-                }
+                require_identifier(&name)?;
                 require_text(text)?;
             }
             ReportContent::Log { text, .. }
             | ReportContent::ActionLog(text)
             | ReportContent::WorkloadVersion(text) => require_text(text)?,
         }
-    }
-    Ok(())
-}
-
-/// Refuses relation settings that the hook tools refuse, wherever a record has them.
-fn require_settings(record: &Record) -> Result<(), Refusal> {
-    let written = record.writes.bags.values().flat_map(|writes| [&writes.unit, &writes.application]);
-    let entered = match &record.operation {
-        Operation::EnterScope { settings, .. } => Some(settings),
-        _ => None,
-    };
-    let relations = record.resync_local.iter().flat_map(|local| local.relations.values());
-    let published = relations.flat_map(|relation| {
-        let pending = relation.pending_application_writes.as_ref().map(|(_, change)| change);
-        [Some(&relation.bag), relation.lost_bag_changes.as_ref(), pending].into_iter().flatten()
-    });
-    match written.chain(entered).chain(published).find_map(settings::key_with_nul) {
-        Some(key) => {
-            let key = key.chars().take(NAME_SHOWN).collect();
-            Err(RecordRefusal::NulInSetting { key }.into())
-        }
-        None => Ok(()),
-    }
-}
-
-/// Refuses a status that charms cannot set.
-fn require_status(status: WorkloadStatus) -> Result<(), Refusal> {
-    match status {
-        WorkloadStatus::Blocked
-        | WorkloadStatus::Maintenance
-        | WorkloadStatus::Waiting
-        | WorkloadStatus::Active => Ok(()),
-        WorkloadStatus::Error | WorkloadStatus::Terminated | WorkloadStatus::Unknown => {
-            Err(RecordRefusal::ReservedStatus { status }.into())
-        }
-    }
-}
-
-fn require_text(text: &str) -> Result<(), Refusal> {
-    if text.len() > REPORT_BYTES_MAX {
-        return Err(RecordRefusal::TextTooLong { bytes: text.len(), max: REPORT_BYTES_MAX }.into());
     }
     Ok(())
 }
@@ -330,26 +258,16 @@ fn require_numbers(message: &impl Serialize) -> Result<(), Refusal> {
     }
 }
 
-/// Refuses the outcome of an operation that is too long or too deep to be shown: it is part of statuses.
-fn require_outcome(outcome: &Outcome) -> Result<(), Refusal> {
-    let measure = JsonMeasure::of(outcome, NUMBER_MAX);
-    if measure.bytes > OUTCOME_BYTES_MAX {
-        return Err(RecordRefusal::TextTooLong { bytes: measure.bytes, max: OUTCOME_BYTES_MAX }.into());
-    }
-    if measure.depth > OUTCOME_DEPTH_MAX {
-        return Err(RecordRefusal::TooDeep { depth: measure.depth, max: OUTCOME_DEPTH_MAX }.into());
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agents::record_bounds::REPORT_BYTES_MAX;
     use crate::documents::refusal::Code;
     use crate::terms::names::UnitName;
     use crate::terms::operation::LocalEndpoint;
     use crate::terms::refusal::RefusalReason;
     use crate::terms::settings::BagChange;
+    use crate::terms::status::WorkloadStatus;
     use crate::unit::hook_context::Level;
     use crate::unit::record::{CommitOutcome, Outcome};
     use crate::unit::writes::BagWrites;

@@ -6,7 +6,7 @@
 use crate::documents::document_reads::Documents;
 use crate::documents::prelude::Model;
 use crate::lifecycle::secret;
-use crate::terms::names::Uuid;
+use crate::terms::names::{Uuid, beginning};
 use crate::terms::refusal::secret::{SecretLimit, SecretRefusal};
 use crate::terms::secret::{
     CONTENT_BYTES_MAX, SEALED_BYTES_MAX, SecretContent, SecretId, SecretOwnerKind, is_content_key,
@@ -25,17 +25,29 @@ pub fn require_size(content: &SecretContent) -> Result<(), SecretRefusal> {
     if bytes <= CONTENT_BYTES_MAX { Ok(()) } else { Err(too_large()) }
 }
 
-/// Checks the content that a user sends: hooks could have written it.
+/// Checks the content that a unit sends. `secret-add key#base64=value` stores the value as it is given, so that it may be
+/// no base64 (spec/hook-tools.md 2.6).
+///
+/// # Errors
+/// If it is empty, or has an invalid key.
+pub fn require_keys(content: &SecretContent) -> Result<(), SecretRefusal> {
+    require(content, |key, _| is_content_key(key))
+}
+
+/// Checks the content that a user sends.
 ///
 /// # Errors
 /// If it is empty, or has an invalid key or a value that is not in base64.
 pub fn require_valid(content: &SecretContent) -> Result<(), SecretRefusal> {
+    require(content, |key, value| is_content_key(key) && is_base64(value))
+}
+
+fn require(content: &SecretContent, is_valid: fn(&str, &str) -> bool) -> Result<(), SecretRefusal> {
     if content.0.is_empty() {
         return Err(SecretRefusal::Empty);
     }
-    let is_valid = |(key, value): &(&String, &String)| is_content_key(key) && is_base64(value);
-    match content.0.iter().find(|pair| !is_valid(pair)) {
-        Some((key, _)) => Err(SecretRefusal::BadContent { key: key.clone() }),
+    match content.0.iter().find(|(key, value)| !is_valid(key, value)) {
+        Some((key, _)) => Err(SecretRefusal::BadContent { key: beginning(key).to_owned() }),
         None => Ok(()),
     }
 }
@@ -121,6 +133,11 @@ mod tests {
         }
         assert_eq!(require_valid(&content("1", "")), bad("1"));
         assert_eq!(require_valid(&SecretContent::default()), Err(SecretRefusal::Empty));
+        assert_eq!(require_keys(&content("password", "no base64")), Ok(()), "a charm may store it");
+        assert!(require_keys(&content("bad key\n\u{1b}[31m", "")).is_err());
+        let long = require_keys(&content(&"K".repeat(300_000), "")).expect_err("upper case");
+        assert!(format!("{long:?}").len() < 200, "a refusal repeats only the beginning of a key");
+        assert_eq!(require_keys(&SecretContent::default()), Err(SecretRefusal::Empty));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::charm::{Charm, Storage};
 use crate::documents::refusal::Refusal;
+use crate::terms::names::beginning;
 use crate::terms::refusal::storage::StorageRefusal;
 use crate::terms::storage::{
     SIZE_MIB_DEFAULT, STORAGE_OF_MACHINE_MAX, STORAGE_OF_UNIT_MAX, StorageDirective, StoragePool,
@@ -26,7 +27,7 @@ pub fn validate_directives(
 
 pub(super) fn declared<'a>(charm: &'a Charm, name: &str) -> Result<&'a Storage, Refusal> {
     let not_declared =
-        || StorageRefusal::NotDeclared { charm: charm.name.clone(), name: name.to_owned() }.into();
+        || StorageRefusal::NotDeclared { charm: charm.name.clone(), name: beginning(name).to_owned() }.into();
     charm.storage.get(name).ok_or_else(not_declared)
 }
 

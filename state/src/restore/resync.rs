@@ -82,7 +82,7 @@ pub fn apply_batch(
     draft: &mut Draft,
     session: AgentSession,
     batch: ResyncBatch,
-    ids: &mut dyn FnMut() -> Uuid,
+    creation: Creation,
 ) -> Result<(Option<ResyncProgress>, Vec<DroppedWrite>), Refusal> {
     let (AgentSession { model, unit: id, .. }, ResyncBatch { record, position }) = (session, batch);
     let doc = session::check_epoch(draft, session)?;
@@ -102,13 +102,10 @@ pub fn apply_batch(
         }
         ResyncProgress::Storage => {
             let owner = StorageOwner { id, doc: &doc };
-            resync_storage::apply(draft, model, owner, &published.storage, record.at_ms);
+            resync_storage::apply(draft, model, owner, &published.storage, creation.now_ms);
             (Some(ResyncProgress::Enter { after: None }), Vec::new())
         }
-        ResyncProgress::Enter { after } => {
-            let creation = Creation { now_ms: record.at_ms, ids };
-            enter_batch(draft, model, id, published, *after, creation)
-        }
+        ResyncProgress::Enter { after } => enter_batch(draft, model, id, published, *after, creation),
     })
 }
 

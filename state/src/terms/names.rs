@@ -19,6 +19,11 @@ impl fmt::Display for BadName {
 
 impl std::error::Error for BadName {}
 
+/// The beginning of a text that is no name, for a message.
+pub(crate) fn beginning(text: &str) -> &str {
+    text.char_indices().nth(80).map_or(text, |(end, _)| &text[..end])
+}
+
 /// 128 random bits that identify one entity for ever. The caller draws them from the entropy source or computes
 /// them from a hash; this crate never makes one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -60,7 +65,7 @@ impl FromStr for Uuid {
         let digits = BYTE_OFFSETS.into_iter().flat_map(|at| [at, at + 1]);
         let digit = |at: usize| char::from(bytes[at]).to_digit(16);
         let number = dashed.then(|| digits.map(digit).try_fold(0, |n, d| Some(n << 4 | u128::from(d?))));
-        number.flatten().map(Uuid).ok_or_else(|| BadName(format!("invalid uuid {text:?}")))
+        number.flatten().map(Uuid).ok_or_else(|| BadName(format!("invalid uuid {:?}", beginning(text))))
     }
 }
 
@@ -101,11 +106,13 @@ impl fmt::Display for UnitName {
 impl FromStr for UnitName {
     type Err = BadName;
     fn from_str(text: &str) -> Result<Self, BadName> {
-        let bad =
-            || BadName(format!("invalid unit name {text:?}: expected APPLICATION/NUMBER, for example web/0"));
+        let bad = || {
+            let text = beginning(text);
+            BadName(format!("invalid unit name {text:?}: expected APPLICATION/NUMBER, for example web/0"))
+        };
         let (application, number) = text.split_once('/').ok_or_else(bad)?;
         let plain = number.bytes().all(|b| b.is_ascii_digit()) && (number == "0" || !number.starts_with('0'));
-        if !is_application_name(application) || !plain {
+        if application.len() > NAME_LENGTH_MAX || !is_application_name(application) || !plain {
             return Err(bad());
         }
         Ok(UnitName::new(application, number.parse().map_err(|_| bad())?))
@@ -285,6 +292,10 @@ mod tests {
         for bad in ["web", "web/", "web/x", "web/01", "Web/0", "web-1/0", "/0", "web/0/1", "web//0"] {
             assert!(bad.parse::<UnitName>().is_err(), "{bad}");
         }
+        let of_length = |length: usize| format!("{}/0", "a".repeat(length)).parse::<UnitName>();
+        assert!(of_length(NAME_LENGTH_MAX).is_ok());
+        assert!(of_length(NAME_LENGTH_MAX + 1).is_err_and(|bad| bad.0.len() < 200));
+        assert!(of_length(1 << 20).is_err_and(|bad| bad.0.len() < 200), "the message is short");
         let name = UnitName::new("web-app", 10);
         assert_eq!(UnitName::from_tag(&name.tag()), Some(name));
         for bad in ["web-app/10", "unit-web", "unit-10", "machine-0", "unit-web-01"] {

@@ -304,6 +304,23 @@ impl Hook {
 }
 
 impl Operation {
+    /// The operation without what only the agent needs: the settings that it publishes, and the endpoints of a charm.
+    /// Statuses contain it.
+    #[must_use]
+    pub fn without_payload(mut self) -> Operation {
+        match &mut self {
+            Operation::InstallCharm(charm) => charm.endpoints.clear(),
+            Operation::EnterScope { settings, .. } => settings.clear(),
+            Operation::LeaveScope { .. }
+            | Operation::Hook(_)
+            | Operation::Action { .. }
+            | Operation::Commands(_)
+            | Operation::Resync
+            | Operation::SetDead => {}
+        }
+        self
+    }
+
     /// Whether the operation executes a program of the charm, which requires the machine's hook lock.
     pub fn runs_charm(&self) -> bool {
         match self {

@@ -10,6 +10,14 @@ use std::str::FromStr;
 /// Port ranges by endpoint, or `*` for all endpoints.
 pub type Ports = BTreeMap<String, BTreeSet<PortRange>>;
 
+/// The most ranges that a unit opens: `status` and `show-unit` list them, with at most 15 bytes each.
+pub const PORT_RANGES_MAX: usize = 1_000;
+
+/// The number of ranges at all endpoints.
+pub fn range_count(ports: &Ports) -> usize {
+    ports.values().map(BTreeSet::len).sum()
+}
+
 /// A range of ports of one protocol. The order is that of `opened-ports`: protocol, from, to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PortRange {

@@ -4,7 +4,7 @@
 //! controller and receive from it. It is never stored, and `Debug` does not show it. What is stored is sealed: text
 //! that only the controller can open.
 
-use crate::terms::names::{BadName, UnitName, Uuid, application_tag, serde_as_text};
+use crate::terms::names::{BadName, UnitName, Uuid, application_tag, beginning, serde_as_text};
 use crate::terms::string_enum::string_enum;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::collections::BTreeMap;
@@ -66,7 +66,8 @@ impl FromStr for SecretId {
         match bytes.filter(|bytes| bytes.iter().all(|byte| ID_DIGITS.contains(byte))) {
             Some(bytes) => Ok(SecretId(bytes)),
             None => Err(BadName(format!(
-                "invalid secret id {text:?}: expected {ID_CHARS} characters of 0-9 and a-v"
+                "invalid secret id {:?}: expected {ID_CHARS} characters of 0-9 and a-v",
+                beginning(text)
             ))),
         }
     }

@@ -14,6 +14,13 @@ use crate::terms::storage::StorageId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
+/// The most skipped hooks that a message names: with 255 bytes each they take 5 KiB of a status.
+const SKIPPED_SHOWN_MAX: usize = 20;
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
 /// The message of a status. Created in `transitions::run_reports`, `lifecycle::unit` and `status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -83,8 +90,11 @@ pub enum StatusMessage {
     },
     /// An operator skipped these hooks, and they have not succeeded since; not empty.
     HooksSkipped {
-        /// The hooks.
+        /// The first [`SKIPPED_SHOWN_MAX`] of them.
         hooks: BTreeSet<HookName>,
+        /// How many there are besides.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        more: usize,
     },
     /// The machine did not reboot in time.
     RebootOverdue {
@@ -159,7 +169,10 @@ impl StatusMessage {
     pub fn of_skipped_hooks(hooks: &BTreeSet<HookName>) -> StatusMessage {
         match hooks.is_empty() {
             true => StatusMessage::Empty,
-            false => StatusMessage::HooksSkipped { hooks: hooks.clone() },
+            false => StatusMessage::HooksSkipped {
+                hooks: hooks.iter().take(SKIPPED_SHOWN_MAX).cloned().collect(),
+                more: hooks.len().saturating_sub(SKIPPED_SHOWN_MAX),
+            },
         }
     }
 

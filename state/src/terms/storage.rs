@@ -4,8 +4,8 @@
 //! An instance of storage is a directory, a filesystem in memory, or a block device on one machine. Its id is never used
 //! again in its model.
 
-use crate::charm::StorageType;
-use crate::terms::names::{BadName, Uuid, is_application_name, serde_as_text};
+use crate::charm::{DECLARED_NAME_BYTES_MAX, StorageType};
+use crate::terms::names::{BadName, Uuid, beginning, is_application_name, serde_as_text};
 use crate::terms::string_enum::string_enum;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
@@ -45,12 +45,14 @@ impl fmt::Display for StorageId {
 impl FromStr for StorageId {
     type Err = BadName;
     fn from_str(text: &str) -> Result<Self, BadName> {
-        let bad =
-            || BadName(format!("invalid storage ID {text:?}: expected NAME/NUMBER, for example data/0"));
+        let bad = || {
+            let text = beginning(text);
+            BadName(format!("invalid storage ID {text:?}: expected NAME/NUMBER, for example data/0"))
+        };
         let (name, number) = text.split_once('/').ok_or_else(bad)?;
         let is_plain =
             number.bytes().all(|b| b.is_ascii_digit()) && (number == "0" || !number.starts_with('0'));
-        if !is_application_name(name) || !is_plain {
+        if name.len() > DECLARED_NAME_BYTES_MAX || !is_application_name(name) || !is_plain {
             return Err(bad());
         }
         Ok(StorageId { name: name.to_owned(), number: number.parse().map_err(|_| bad())? })
@@ -336,5 +338,9 @@ mod tests {
         {
             assert!(wrong.parse::<StorageId>().is_err(), "{wrong}");
         }
+        let of_length = |length: usize| format!("{}/0", "a".repeat(length)).parse::<StorageId>();
+        assert!(of_length(DECLARED_NAME_BYTES_MAX).is_ok());
+        assert!(of_length(DECLARED_NAME_BYTES_MAX + 1).is_err());
+        assert!(of_length(1 << 20).is_err_and(|bad| bad.0.len() < 200), "the message is short");
     }
 }

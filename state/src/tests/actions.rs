@@ -95,7 +95,7 @@ fn an_action_is_checked_enqueued_and_finished_once() {
     };
     let run = agent.local.run + 1;
     let reports = ReportsOfRun { run, reports: &[line(1)], end: None };
-    world.run(|draft, _| apply_report(draft, agent.session(), reports, None, 70)).expect("its session");
+    world.run(|draft, _| apply_report(draft, agent.session(), reports, None, 80)).expect("its session");
     assert_eq!(doc(&world, id).log, [ActionLogLine { report: 1, at_ms: 71, text: "line 1".to_owned() }]);
     let mut record = agent.record(Operation::Action { id, name: "backup".into() }, Outcome::Ok);
     record.writes.action.results = json!({"size": 3}).as_object().expect("a map").clone();
@@ -295,7 +295,7 @@ fn the_largest_action_is_stored() {
         let reports: Vec<RunReport> = (1..60).map(line).collect();
         let reports = ReportsOfRun { run: agent.local.run + 1, reports: &reports, end: None };
         world
-            .run(|draft, _| apply_report(draft, agent.session(), reports, None, 60))
+            .run(|draft, _| apply_report(draft, agent.session(), reports, None, COMMITTED_MS))
             .expect("it always fits");
     }
     let newest = doc(&world, id).log.last().map(|line| line.at_ms);

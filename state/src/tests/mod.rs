@@ -344,6 +344,14 @@ pub fn attach(nonce: u128, epoch: u64) -> Attach {
     Attach { nonce: Uuid(nonce), epoch, store_generation: Some(GENERATION), teardown_started: false }
 }
 
+/// The time at which the controller commits what agents send: after all times that the tests report.
+pub const COMMITTED_MS: i64 = 10_000;
+
+/// What a record creates, with the time of the controller.
+pub fn created(ids: &mut dyn FnMut() -> Uuid) -> Creation<'_> {
+    Creation { now_ms: COMMITTED_MS, ids }
+}
+
 /// The agent of one unit, with the real `Local`.
 #[derive(Clone)]
 pub struct Agent {
@@ -395,9 +403,9 @@ impl Agent {
         let mut next = record.resync_local.as_ref().map(|_| resync::ResyncProgress::default());
         while let Some(progress) = next {
             let batch = resync::ResyncBatch { record, position: &progress };
-            next = world.run(|draft, ids| resync::apply_batch(draft, session, batch, ids))?.0;
+            next = world.run(|draft, ids| resync::apply_batch(draft, session, batch, created(ids)))?.0;
         }
-        world.run(|draft, ids| record_commit::commit(draft, session, record, LogLines::ALL, ids))
+        world.run(|draft, ids| record_commit::commit(draft, session, record, LogLines::ALL, created(ids)))
     }
 
     /// Finishes the operation, sends the record and applies the response.

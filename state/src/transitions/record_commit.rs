@@ -18,26 +18,29 @@
 //! A refusal refuses all writes of its record; its reports, its outcome and the answer are stored all the same.
 //! Called by the unit agent's handlers.
 
+mod refused_writes;
+
+use self::refused_writes::{CommitContext, existing_relation};
 use crate::agents::own_bags::strip_own_bags;
+use crate::agents::record_bounds::{require_length, shown};
 use crate::agents::record_validation::{EarlyReport, Valid, require_lost_action, require_run, validate};
 use crate::agents::replica::{check_order, replica_or_empty};
-use crate::agents::secret_writes::{self, SecretWriter};
+use crate::agents::reported_time::ReportedTime;
+use crate::agents::secret_writes;
 use crate::agents::session::{self, AgentSession};
 use crate::agents::teardown;
-use crate::charm::JUJU_INFO;
 use crate::documents::document_reads::Documents;
 use crate::documents::draft::Draft;
 use crate::documents::prelude::{BagDoc, Model, OpenPortsDoc, ReplicaDoc, UnitDoc};
 use crate::documents::refusal::{Code, Refusal};
 use crate::lifecycle::creation::Creation;
-use crate::lifecycle::machine::UNITS_MAX;
 use crate::lifecycle::storage::{self, StorageOwner};
 use crate::lifecycle::{action, archive, leadership, relation, scope, unit};
 use crate::restore::resync;
-use crate::terms::names::{RelationNumber, Uuid};
+use crate::terms::names::Uuid;
 use crate::terms::operation::{Hook, Operation, RelationEvent};
 use crate::terms::owner::Owner;
-use crate::terms::port_range::PortRange;
+use crate::terms::port_range::{PORT_RANGES_MAX, range_count};
 use crate::terms::refusal::RefusalReason;
 use crate::terms::refusal::record::RecordRefusal;
 use crate::terms::refusal::write::WriteRefusal;
@@ -45,27 +48,11 @@ use crate::terms::settings;
 use crate::terms::storage::{StorageDirective, StorageEvent};
 use crate::transitions::run_reports;
 use crate::transitions::run_reports::{LogLines, LoggedEnd, RefusedRecord, ReportsOfRun};
-use crate::unit::hook_context::{ALL_ENDPOINTS, BagWrites, Ports};
+use crate::unit::hook_context::{BagWrites, Ports};
 use crate::unit::local::{Event, Local, Step};
-use crate::unit::record::{CommitOutcome, DroppedWrite, Outcome, Record};
+use crate::unit::record::{CommitOutcome, DroppedWrite, Outcome, Record, RunReport};
 
-/// A record that is being committed, with its unit.
-struct CommitContext<'a> {
-    id: Uuid,
-    doc: &'a UnitDoc,
-    record: &'a Record,
-    /// The unit's stored state before the record.
-    local: &'a Local,
-}
-
-impl CommitContext<'_> {
-    fn secret_writer(&self) -> SecretWriter<'_> {
-        let (leader_generation, at_ms) = (self.record.leader_generation, self.record.at_ms);
-        SecretWriter { unit: self.id, doc: self.doc, local: self.local, leader_generation, at_ms }
-    }
-}
-
-/// Applies one record of the unit's newest session.
+/// Applies one record of the unit's newest session at `creation.now_ms`, by the clock of the controller.
 ///
 /// Repeating the last record, with the same sequence number and digest, returns the same result and changes nothing.
 ///
@@ -78,8 +65,9 @@ pub fn commit(
     session: AgentSession,
     record: &Valid<Record>,
     log_lines: LogLines,
-    ids: &mut dyn FnMut() -> Uuid,
+    creation: Creation,
 ) -> Result<CommitOutcome, Refusal> {
+    let Creation { now_ms, ids } = creation;
     let AgentSession { model, unit, .. } = session;
     let doc = session::check_epoch(draft, session)?;
     let stored = replica_or_empty(draft, model, unit, &doc);
@@ -88,15 +76,19 @@ pub fn commit(
     }
     check_order(&stored, record)?;
     validate(unit, &doc, &stored, record)?;
+    require_length(range_count(&record.writes.ports.applied_to(&stored.local.ports)), PORT_RANGES_MAX)?;
     require_granted(draft, model, unit, &doc, record)?;
     teardown::require_requested(draft, model, unit, &doc, record)?;
 
     let mut local = record.resync_local.as_deref().unwrap_or(&stored.local).clone();
     local.sequence = record.sequence - 1;
-    let context = CommitContext { id: unit, doc: &doc, record, local: &stored.local };
+    let sent: &Record = record;
+    let timed = ReportedTime::of(&doc, now_ms).record(sent);
+    let record: &Record = &timed;
+    let context = CommitContext { id: unit, doc: &doc, record, local: &stored.local, now_ms };
     let mut committed = CommitOutcome::default();
     committed.refusal = apply_conditional(draft, model, &context, ids, &mut committed.dropped)?;
-    local.apply(&Event::Finished(Record::clone(record)));
+    local.apply(&Event::Finished(sent.clone()));
     // The draft does not contain the revision of this transaction; 0 means visible in every later view. The
     // controller does not schedule retries either: an agent that takes over the replica after a refused record does
     // not retry until a user resolves the error.
@@ -162,7 +154,7 @@ fn require_granted(
             if is_granted {
                 return Ok(());
             }
-            let (relation, number, endpoint) = (*uuid, *number, local_endpoint.endpoint.clone());
+            let (relation, number, endpoint) = (*uuid, *number, shown(&local_endpoint.endpoint));
             Err(RecordRefusal::OtherRelation { relation, number, endpoint }.into())
         }
         _ => Ok(()),
@@ -207,6 +199,8 @@ pub fn apply_report(
     if is_record_applied(draft, model, unit, *run) {
         return Ok(Vec::new());
     }
+    let timed = ReportedTime::of(&doc, now_ms).reports(reports);
+    let reports: &[RunReport] = &timed;
     let of_run = ReportsOfRun { run: *run, reports, end: None };
     let dropped = run_reports::apply(draft, model, unit, &doc, of_run, log_lines);
     action::log(draft, model, unit, reports);
@@ -283,7 +277,13 @@ fn apply_conditional(
     ids: &mut dyn FnMut() -> Uuid,
     dropped: &mut Vec<DroppedWrite>,
 ) -> Result<Option<RefusalReason>, Refusal> {
-    if !applies_writes(context.record) || !context.record.is_conditional() {
+    if !applies_writes(context.record) {
+        return Ok(None);
+    }
+    if let Some(too_large) = refused_writes::too_large_bag(draft, model, context) {
+        return Ok(Some(too_large.into()));
+    }
+    if !context.record.is_conditional() {
         return Ok(None);
     }
     let is_leader =
@@ -298,10 +298,10 @@ fn apply_conditional(
             return Ok(Some(WriteRefusal::NotLeader { unit: context.doc.name.clone(), leader }.into()));
         }
     }
-    if let Some(unknown) = unknown_endpoint(context) {
+    if let Some(unknown) = refused_writes::unknown_endpoint(context) {
         return Ok(Some(unknown.into()));
     }
-    if let Some(conflict) = port_conflict(draft, model, context) {
+    if let Some(conflict) = refused_writes::port_conflict(draft, model, context) {
         return Ok(Some(conflict.into()));
     }
     let secrets = &context.record.writes.secrets;
@@ -313,7 +313,7 @@ fn apply_conditional(
     }
     for (name, count) in &context.record.writes.storage {
         let directive = StorageDirective { pool: None, count: Some(*count), size_mib: None };
-        let creation = Creation { now_ms: context.record.at_ms, ids: &mut *ids };
+        let creation = Creation { now_ms: context.now_ms, ids: &mut *ids };
         if let Err(refusal) = storage::add(draft, model, context.id, name, &directive, creation) {
             return Ok(Some(*refusal.reason));
         }
@@ -321,7 +321,7 @@ fn apply_conditional(
     let done = match &context.record.operation {
         Operation::SetDead => unit::set_dead(draft, model, context.id),
         Operation::EnterScope { uuid, settings, .. } => {
-            let creation = Creation { now_ms: context.record.at_ms, ids };
+            let creation = Creation { now_ms: context.now_ms, ids };
             scope::enter(draft, model, context.id, *uuid, settings, creation)
         }
         Operation::InstallCharm(_)
@@ -332,43 +332,6 @@ fn apply_conditional(
         | Operation::Resync => Ok(()),
     };
     Ok(done.err().map(|refusal| *refusal.reason))
-}
-
-/// The refusal of a port range that is opened at an endpoint which the charm does not declare
-/// (spec/hook-tools.md 2.4).
-fn unknown_endpoint(context: &CommitContext) -> Option<WriteRefusal> {
-    let declared = &context.local.charm.as_ref()?.endpoints;
-    let mut named = context.record.writes.ports.open.keys();
-    let unknown =
-        named.find(|name| *name != ALL_ENDPOINTS && *name != JUJU_INFO && !declared.contains(*name))?;
-    Some(WriteRefusal::UnknownEndpoint { unit: context.doc.name.clone(), endpoint: unknown.clone() })
-}
-
-/// The refusal of a port range that conflicts with one that another unit of the machine has opened.
-fn port_conflict(draft: &mut Draft, model: Model, context: &CommitContext) -> Option<WriteRefusal> {
-    let wanted: Vec<PortRange> = context.record.writes.ports.open.values().flatten().copied().collect();
-    if wanted.is_empty() {
-        return None;
-    }
-    let own = model.machine_port(context.doc.machine, context.id);
-    for (key, other) in
-        draft.page::<OpenPortsDoc>(&model.machine_ports_prefix(context.doc.machine), "", UNITS_MAX)
-    {
-        for &other_range in other.ports.values().flatten() {
-            if let Some(range) = wanted.iter().find(|range| key != own.text() && range.conflicts(other_range))
-            {
-                let (unit, range, other) = (context.doc.name.clone(), *range, other.unit.clone());
-                return Some(WriteRefusal::PortConflict { unit, range, other, other_range });
-            }
-        }
-    }
-    None
-}
-
-/// The relation that the unit has recorded under this number, if it still exists.
-fn existing_relation(draft: &mut Draft, model: Model, local: &Local, number: RelationNumber) -> Option<Uuid> {
-    let id = local.relations.get(&number)?.uuid;
-    draft.get(&model.relation(id)).map(|_| id)
 }
 
 fn apply_effects(
@@ -437,7 +400,7 @@ fn finish_resync(
     dropped: &mut Vec<DroppedWrite>,
 ) {
     let Some(published) = &context.record.resync_local else { return };
-    let creation = Creation { now_ms: context.record.at_ms, ids };
+    let creation = Creation { now_ms: context.now_ms, ids };
     dropped.extend(resync::enter_last(draft, model, context.id, published, creation));
     if let Some(last) = published.last_action {
         action::fail_passed(draft, model, context.id, last, context.record.at_ms);

@@ -352,7 +352,8 @@ fn agent_status(record: &Record, local: &Local) -> StatusDoc<AgentStatus> {
 /// The message of a failed operation, with data that identify the relation and the remote unit (spec A.8).
 fn failure_status(episode: &Episode, local: &Local) -> (StatusMessage, BTreeMap<String, Value>) {
     let Operation::Hook(hook) = &episode.operation else {
-        let (operation, reason) = (Box::new(episode.operation.clone()), episode.reason.clone());
+        let operation = Box::new(episode.operation.clone().without_payload());
+        let reason = episode.reason.clone();
         return (StatusMessage::OperationFailed { operation, reason }, BTreeMap::new());
     };
     let mut data = BTreeMap::from([("hook".to_owned(), Value::from(hook.name().to_string()))]);

@@ -10,6 +10,7 @@ use super::writes::{
     Writes, size,
 };
 use crate::terms::names::RelationNumber;
+use crate::terms::port_range::{PORT_RANGES_MAX, range_count};
 use crate::terms::settings::{self, BAG_BYTES_MAX, Bag, BagChange};
 use std::collections::BTreeMap;
 
@@ -113,8 +114,13 @@ impl HookContext {
     /// Replaces the buffered port changes.
     ///
     /// # Errors
-    /// [`HookWriteError`] if the hook's writes exceed their limit. The buffer is unchanged then.
+    /// [`HookWriteError`] if too many ranges are open, or the hook's writes exceed their limit. The buffer is unchanged then.
     pub fn write_ports(&mut self, ports: PortWrites) -> Result<(), HookWriteError> {
+        let open = ports.applied_to(&self.opened_ports);
+        let count = [&open, &ports.open, &ports.close].map(range_count).into_iter().max().unwrap_or_default();
+        if count > PORT_RANGES_MAX {
+            return Err(HookWriteError::TooManyPorts { count });
+        }
         let before = self.writes.clone();
         self.writes.ports = ports;
         self.check_size(before)

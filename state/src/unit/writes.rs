@@ -270,6 +270,12 @@ pub enum HookWriteError {
         /// Their bytes.
         bytes: usize,
     },
+    /// More than [`PORT_RANGES_MAX`](crate::terms::port_range::PORT_RANGES_MAX) port ranges would be open, or are opened or
+    /// closed by the hook.
+    TooManyPorts {
+        /// Their number.
+        count: usize,
+    },
     /// The hook changes more than [`HOOK_DOCUMENTS_MAX`] documents.
     TooManyDocuments,
     /// The unit's data and the changes of the hook exceed [`HOOK_WRITES_BYTES_MAX`].

@@ -9,6 +9,7 @@ use state::agents::session::AgentSession;
 use state::documents::draft::{Draft, read};
 use state::documents::prelude::Kind;
 use state::documents::refusal::{Code, Refusal};
+use state::lifecycle::creation::Creation;
 use state::lifecycle::{application, relation, unit};
 use state::terms::force::Force;
 use state::terms::life::Life;
@@ -244,7 +245,7 @@ impl State {
                 AgentSession { model: MODEL, unit: *unit, epoch: EPOCH },
                 &Valid::record(record.clone())?,
                 LogLines::ALL,
-                &mut no_subordinate,
+                Creation { now_ms: record.at_ms, ids: &mut no_subordinate },
             )
         };
         match self.documents.run(commit) {

@@ -33,6 +33,8 @@ const SENDING: &str = "controller/src/server/sending.rs";
 const HANDSHAKES: &str = "controller/src/server/handshake_turns.rs";
 const LIMITS: &str = "controller/src/server/connection_limits.rs";
 const UPLOAD: &str = "controller/src/server/upload.rs";
+const BOUNDS: &str = "state/src/agents/record_bounds.rs";
+const PORTS: &str = "state/src/terms/port_range.rs";
 const VALIDATION: &str = "state/src/agents/record_validation.rs";
 const SECRET: &str = "state/src/terms/secret.rs";
 const STORAGE: &str = "state/src/terms/storage.rs";
@@ -195,6 +197,9 @@ const ROWS: &[(&str, &[Constant])] = &[
         ],
     ),
     ("the settings of a unit or an application", &[("state/src/terms/settings.rs", "BAG_BYTES_MAX", Bytes)]),
+    ("the name of a charm, and of a relation", &[("state/src/charm.rs", "DECLARED_NAME_BYTES_MAX", Count)]),
+    ("the relations that a charm declares", &[("state/src/charm.rs", "ENDPOINTS_MAX", Count)]),
+    ("the port ranges that a unit opens", &[(PORTS, "PORT_RANGES_MAX", Count)]),
     ("the parameters of an action", &[("state/src/unit/writes.rs", "PARAMS_BYTES_MAX", Bytes)]),
     ("the label or name of a secret", &[(SECRET, "LABEL_BYTES_MAX", Bytes)]),
     ("the description of a secret", &[(SECRET, "DESCRIPTION_BYTES_MAX", Bytes)]),
@@ -218,9 +223,16 @@ const ROWS: &[(&str, &[Constant])] = &[
     ("the maps and lists in one request", &[("controller/src/request_dispatch.rs", "CONTAINERS_MAX", Count)]),
     (
         "the outcome of an operation",
-        &[(VALIDATION, "OUTCOME_BYTES_MAX", Bytes), (VALIDATION, "OUTCOME_DEPTH_MAX", Count)],
+        &[(BOUNDS, "OUTCOME_BYTES_MAX", Bytes), (BOUNDS, "OUTCOME_DEPTH_MAX", Count)],
     ),
-    ("a line or a status message", &[(VALIDATION, "REPORT_BYTES_MAX", Bytes)]),
+    ("the failure of the current operation", &[(BOUNDS, "OUTCOME_DEPTH_MAX", Count)]),
+    ("a name, a digest or a boot id", &[(BOUNDS, "IDENTIFIER_BYTES_MAX", Count)]),
+    ("the endpoints of a charm", &[("state/src/charm.rs", "ENDPOINTS_MAX", Count)]),
+    ("the port ranges of a unit", &[(PORTS, "PORT_RANGES_MAX", Count)]),
+    ("the hooks that are skipped", &[(BOUNDS, "SKIPPED_MAX", Count)]),
+    ("the storage of a unit", &[]),
+    ("the settings of a unit in one relation", &[]),
+    ("a line or a status message", &[(BOUNDS, "REPORT_BYTES_MAX", Bytes)]),
     ("a workload status", &[]),
     // Disk use
     (

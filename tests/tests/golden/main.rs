@@ -416,7 +416,7 @@ fn next_message(message: &StatusMessage) -> Option<StatusMessage> {
             StatusMessage::RecordRefused { sequence: 4, reason: Box::new(never_entered.into()) }
         }
         StatusMessage::RecordRefused { .. } => {
-            StatusMessage::HooksSkipped { hooks: [HookName::Install, HookName::UpdateStatus].into() }
+            StatusMessage::HooksSkipped { hooks: [HookName::Install, HookName::UpdateStatus].into(), more: 0 }
         }
         StatusMessage::HooksSkipped { .. } => StatusMessage::RebootOverdue { unit },
         StatusMessage::RebootOverdue { .. } => {

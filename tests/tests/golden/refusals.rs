@@ -197,7 +197,8 @@ examples! { record: RecordRefusal {
     TooFarAhead { counter: Counter::Record, number: 2_000_000, last: 3, max: 1_048_579 },
     TooManyReports { count: 3_000, max: 2_000 },
     ReportNumberTooLarge { number: u32::MAX, max: u32::MAX - 1 },
-    InvalidHookName { name: own("install\n") },
+    InvalidName { name: own("install\n") },
+    ListTooLong { count: 35_000, max: 1_000 },
     NulInSetting { key: own("a\0b") },
     ReservedStatus { status: WorkloadStatus::Terminated },
     TextTooLong { bytes: 9_000, max: 8_192 },
@@ -276,6 +277,7 @@ examples! { write: WriteRefusal {
     Overtaken {},
     InvalidLeaderSettings { problem: LeaderSettingsProblem::ContainsNul { key: own("a") } },
     InvalidLeaderSettings { problem: LeaderSettingsProblem::TooLarge { bytes: 262_145, max: 262_144 } },
+    BagTooLarge { unit: web(), relation: 1, bytes: 1_100_000, max: 1_052_672 },
     PortConflict {
         unit: web(),
         range: "80/tcp".parse().expect("a range"),

@@ -88,7 +88,10 @@ fn record_message(reason: &RecordRefusal) -> String {
         RecordRefusal::ReportNumberTooLarge { number, max } => {
             format!("report {number} of a run: at most {max}")
         }
-        RecordRefusal::InvalidHookName { name } => format!("{name:?} is not the name of a hook or an action"),
+        RecordRefusal::InvalidName { name } => {
+            format!("the name {name:?} is too long or has control characters")
+        }
+        RecordRefusal::ListTooLong { count, max } => format!("a list of {count} entries, at most {max}"),
         RecordRefusal::NulInSetting { key } => {
             format!("relation setting {key:?} contains NUL, which no setting may contain")
         }
@@ -120,6 +123,9 @@ pub(super) fn write(reason: &WriteRefusal) -> String {
         WriteRefusal::InvalidLeaderSettings { problem } => problem.to_string(),
         WriteRefusal::UnknownEndpoint { unit, endpoint } => {
             format!("cannot open ports (unit \"{unit}\"): endpoint \"{endpoint}\" not found")
+        }
+        WriteRefusal::BagTooLarge { unit, relation, bytes, max } => {
+            format!("{unit} cannot publish {bytes} bytes of settings in relation {relation}: at most {max}")
         }
         WriteRefusal::PortConflict { unit, range, other, other_range } => format!(
             "cannot open {range} (unit \"{unit}\"): port range conflicts with {other_range} (unit \"{other}\")"

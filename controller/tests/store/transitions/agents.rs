@@ -81,7 +81,7 @@ pub(super) async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
             .call("resync::apply_batch", move |draft| {
                 let again = Valid::record(again.clone())?;
                 let part = resync::ResyncBatch { record: &again, position: &batch };
-                resync::apply_batch(draft, session, part, &mut ids()).map(drop)
+                resync::apply_batch(draft, session, part, created(&mut ids())).map(drop)
             })
             .await;
     }

@@ -113,7 +113,7 @@ async fn resync_storage<S: Store>(fixture: &mut Fixture<'_, S>, model: Model, un
         .call("resync::apply_batch", move |draft| {
             let record = Valid::record(record.clone())?;
             let batch = resync::ResyncBatch { record: &record, position: &ResyncProgress::Storage };
-            resync::apply_batch(draft, session, batch, &mut ids()).map(drop)
+            resync::apply_batch(draft, session, batch, created(&mut ids())).map(drop)
         })
         .await;
 }

@@ -107,6 +107,13 @@ pub enum RecordRefusal {
         /// The most that are allowed.
         max: usize,
     },
+    /// A list is too long.
+    ListTooLong {
+        /// The number of its entries.
+        count: usize,
+        /// The most that are allowed.
+        max: usize,
+    },
     /// The number of a report is too large.
     ReportNumberTooLarge {
         /// The number.
@@ -114,8 +121,8 @@ pub enum RecordRefusal {
         /// The largest number that is allowed.
         max: u32,
     },
-    /// A line of output names neither a hook nor an action.
-    InvalidHookName {
+    /// A name is too long or has control characters.
+    InvalidName {
         /// The first characters of the name.
         name: String,
     },
@@ -169,8 +176,9 @@ impl RecordRefusal {
             | RecordRefusal::PendingHookOfNoMember
             | RecordRefusal::TooFarAhead { .. }
             | RecordRefusal::TooManyReports { .. }
+            | RecordRefusal::ListTooLong { .. }
             | RecordRefusal::ReportNumberTooLarge { .. }
-            | RecordRefusal::InvalidHookName { .. }
+            | RecordRefusal::InvalidName { .. }
             | RecordRefusal::NulInSetting { .. }
             | RecordRefusal::ReservedStatus { .. }
             | RecordRefusal::TextTooLong { .. }

@@ -2,7 +2,7 @@
 //!
 //! The record itself is stored even if its conditional writes are refused.
 
-use crate::terms::names::UnitName;
+use crate::terms::names::{RelationNumber, UnitName};
 use crate::terms::port_range::PortRange;
 use crate::terms::refusal::code::Code;
 use serde::{Deserialize, Serialize};
@@ -35,6 +35,17 @@ pub enum WriteRefusal {
     InvalidLeaderSettings {
         /// What is wrong with them.
         problem: LeaderSettingsProblem,
+    },
+    /// The settings of the unit or of its application in a relation would be too large.
+    BagTooLarge {
+        /// The unit.
+        unit: UnitName,
+        /// The relation.
+        relation: RelationNumber,
+        /// Their bytes.
+        bytes: usize,
+        /// The most bytes that are allowed.
+        max: usize,
     },
     /// Another unit of the machine has opened the ports.
     PortConflict {
@@ -88,9 +99,9 @@ impl WriteRefusal {
             WriteRefusal::NotLeader { .. } | WriteRefusal::LeaderOnly | WriteRefusal::Overtaken => {
                 Code::Forbidden
             }
-            WriteRefusal::UnknownEndpoint { .. } | WriteRefusal::InvalidLeaderSettings { .. } => {
-                Code::Invalid
-            }
+            WriteRefusal::UnknownEndpoint { .. }
+            | WriteRefusal::InvalidLeaderSettings { .. }
+            | WriteRefusal::BagTooLarge { .. } => Code::Invalid,
             WriteRefusal::PortConflict { .. } => Code::Busy,
         }
     }

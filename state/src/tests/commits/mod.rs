@@ -1,5 +1,6 @@
 //! Tests of records: applied exactly once, in order, according to the table of writes.
 
+mod bounds;
 pub mod fixture;
 mod records;
 mod reports;

@@ -256,7 +256,7 @@ fn scenario_50_a_skipped_hook_is_shown_until_it_succeeds() {
     let failed = Outcome::Failed { reason: FailureReason::exit(1), retry: None };
     let hook = HookName::UpdateStatus;
     assert_eq!(ends(&mut agent, &mut world, failed), StatusMessage::HookFailed { hook: hook.clone() });
-    let skipped = StatusMessage::HooksSkipped { hooks: [hook].into() };
+    let skipped = StatusMessage::HooksSkipped { hooks: [hook].into(), more: 0 };
     assert_eq!(ends(&mut agent, &mut world, Outcome::Skipped), skipped);
     agent.done(&mut world, Operation::Hook(Hook::Start { boot: "c".into() }));
     let reports = read(world.reader(), &MODEL.agent_status(agent.unit)).expect("it was reported");

@@ -137,7 +137,7 @@ fn a_resync_of_many_relations_that_the_store_does_not_have_takes_few_transaction
     while let Some(position) = next {
         let batch = ResyncBatch { record: &resync, position: &position };
         let session = web.session();
-        let applied = world.run(|draft, ids| resync::apply_batch(draft, session, batch, ids));
+        let applied = world.run(|draft, ids| resync::apply_batch(draft, session, batch, created(ids)));
         let (after, of_batch) = applied.expect("a batch is applied");
         (next, transactions, dropped) = (after, transactions + 1, dropped + of_batch.len());
     }

@@ -1,5 +1,6 @@
 //! Secrets: who reads and changes them, and which hooks are due.
 
+use crate::agents::record_validation::Valid;
 use crate::agents::secret_read::{self, ReadableSecret, SecretRead};
 use crate::documents::key::Kind;
 use crate::documents::prelude::{ConsumedSecretsDoc, SecretDoc};
@@ -121,14 +122,23 @@ fn a_rotation_is_due_once_for_each_interval() {
     let hour_ms = 3_600_000;
     let rotated = |world: &mut World, web: &mut Agent, ended_ms| {
         let record = Record { at_ms: ended_ms, ..web.record(operation.clone(), Outcome::Ok) };
-        assert_eq!(web.commit(world, record), CommitOutcome::default());
+        let (session, sent) =
+            (web.session(), Valid::record(record.clone()).expect("a correct agent sends it"));
+        let committed = world.run(|draft, ids| {
+            let creation = Creation { now_ms: ended_ms, ids };
+            record_commit::commit(draft, session, &sent, LogLines::ALL, creation)
+        });
+        assert_eq!(committed, Ok(CommitOutcome::default()));
+        let sequence = record.sequence;
+        web.local.apply(&Event::Finished(record));
+        web.local.apply(&Event::Acknowledged { sequence, revision: 0, refusal: None, retry: None });
         assert!(!doc(world).rotation_due);
         doc(world).rotate_at_ms.expect("it is rotated again")
     };
     let next_ms = rotated(&mut world, &mut web, at_ms + 1_000);
     assert_eq!(next_ms, at_ms + 1_000 + hour_ms);
     assert_eq!(rotated(&mut world, &mut web, 1), next_ms, "a hook that was not due changes nothing");
-    // the controller was away for a day, and the clock of the unit is wrong
+    // the controller was away for a day, and its clock is wrong
     for (ended_ms, intervals) in [(-(1 << 53), 1), (1 << 53, 2)] {
         let found_ms = doc(&world).rotate_at_ms.expect("it is rotated") + 24 * hour_ms;
         mark(&mut world, found_ms);

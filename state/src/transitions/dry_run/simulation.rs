@@ -11,6 +11,7 @@ use crate::documents::effective_life;
 use crate::documents::json_text::Text;
 use crate::documents::prelude::{Kind, Model, last_id};
 use crate::documents::refusal::Refusal;
+use crate::lifecycle::creation::Creation;
 use crate::lifecycle::{machine, unit};
 use crate::terms::activity::Activity;
 use crate::terms::life::Life;
@@ -283,7 +284,8 @@ fn commit(simulated: &mut SimulatedReader<'_>, next: &NextRecord) -> bool {
     let committed = simulated.run(|draft| {
         // a simulation adds no entity, so no identifier is used
         let record = Valid::record(next.record.clone())?;
-        record_commit::commit(draft, next.session, &record, LogLines::ALL, &mut || Uuid(0))
+        let creation = Creation { now_ms: next.record.at_ms, ids: &mut || Uuid(0) };
+        record_commit::commit(draft, next.session, &record, LogLines::ALL, creation)
     });
     committed.is_ok_and(|committed| committed.refusal.is_none())
 }

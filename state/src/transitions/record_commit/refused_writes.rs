@@ -1,0 +1,107 @@
+//! The context of a commit, and why the writes of a record are refused: an endpoint that the charm does not declare, ports of another unit, or settings
+//! that are too large. Called by the commit of a record; nothing is written here.
+
+use crate::agents::record_bounds::{PUBLISHED_BAG_BYTES_MAX, shown};
+use crate::agents::secret_writes::SecretWriter;
+use crate::charm::JUJU_INFO;
+use crate::documents::draft::Draft;
+use crate::documents::prelude::{Model, OpenPortsDoc, UnitDoc};
+use crate::lifecycle::machine::UNITS_MAX;
+use crate::terms::names::{RelationNumber, Uuid};
+use crate::terms::port_range::PortRange;
+use crate::terms::refusal::write::WriteRefusal;
+use crate::terms::settings;
+use crate::unit::hook_context::ALL_ENDPOINTS;
+use crate::unit::local::Local;
+use crate::unit::record::Record;
+
+/// A record that is being committed, with its unit.
+pub(super) struct CommitContext<'a> {
+    pub(super) id: Uuid,
+    pub(super) doc: &'a UnitDoc,
+    /// The record, with its times by the clock of the controller.
+    pub(super) record: &'a Record,
+    /// The unit's stored state before the record.
+    pub(super) local: &'a Local,
+    /// The time of the commit by the clock of the controller.
+    pub(super) now_ms: i64,
+}
+
+impl CommitContext<'_> {
+    pub(super) fn secret_writer(&self) -> SecretWriter<'_> {
+        let (leader_generation, at_ms) = (self.record.leader_generation, self.record.at_ms);
+        SecretWriter { unit: self.id, doc: self.doc, local: self.local, leader_generation, at_ms }
+    }
+}
+
+/// The relation that the unit has recorded under this number, if it still exists.
+pub(super) fn existing_relation(
+    draft: &mut Draft,
+    model: Model,
+    local: &Local,
+    number: RelationNumber,
+) -> Option<Uuid> {
+    let id = local.relations.get(&number)?.uuid;
+    draft.get(&model.relation(id)).map(|_| id)
+}
+
+/// The refusal of a port range that is opened at an endpoint which the charm does not declare
+/// (spec/hook-tools.md 2.4).
+pub(super) fn unknown_endpoint(context: &CommitContext) -> Option<WriteRefusal> {
+    let declared = &context.local.charm.as_ref()?.endpoints;
+    let mut named = context.record.writes.ports.open.keys();
+    let unknown =
+        named.find(|name| *name != ALL_ENDPOINTS && *name != JUJU_INFO && !declared.contains(*name))?;
+    Some(WriteRefusal::UnknownEndpoint { unit: context.doc.name.clone(), endpoint: shown(unknown) })
+}
+
+/// The refusal of settings that would exceed what the hook tools allow. Leaders that follow each other can exceed it
+/// together, because the view of the second one may be older than what the first one has written. For a unit's own
+/// settings, no correct agent sends such a record.
+pub(super) fn too_large_bag(
+    draft: &mut Draft,
+    model: Model,
+    context: &CommitContext,
+) -> Option<WriteRefusal> {
+    for (relation, writes) in &context.record.writes.bags {
+        let Some(id) = existing_relation(draft, model, context.local, *relation) else { continue };
+        for (holder, change) in [(context.id, &writes.unit), (context.doc.application, &writes.application)] {
+            if change.is_empty() {
+                continue;
+            }
+            let mut values = draft.get(&model.bag(id, holder)).map(|bag| bag.values).unwrap_or_default();
+            settings::apply(&mut values, change);
+            let (bytes, max) = (settings::size(&values), PUBLISHED_BAG_BYTES_MAX);
+            if bytes > max {
+                let (unit, relation) = (context.doc.name.clone(), *relation);
+                return Some(WriteRefusal::BagTooLarge { unit, relation, bytes, max });
+            }
+        }
+    }
+    None
+}
+
+/// The refusal of a port range that conflicts with one that another unit of the machine has opened.
+pub(super) fn port_conflict(
+    draft: &mut Draft,
+    model: Model,
+    context: &CommitContext,
+) -> Option<WriteRefusal> {
+    let wanted: Vec<PortRange> = context.record.writes.ports.open.values().flatten().copied().collect();
+    if wanted.is_empty() {
+        return None;
+    }
+    let own = model.machine_port(context.doc.machine, context.id);
+    for (key, other) in
+        draft.page::<OpenPortsDoc>(&model.machine_ports_prefix(context.doc.machine), "", UNITS_MAX)
+    {
+        for &other_range in other.ports.values().flatten() {
+            if let Some(range) = wanted.iter().find(|range| key != own.text() && range.conflicts(other_range))
+            {
+                let (unit, range, other) = (context.doc.name.clone(), *range, other.unit.clone());
+                return Some(WriteRefusal::PortConflict { unit, range, other, other_range });
+            }
+        }
+    }
+    None
+}
