@@ -444,7 +444,7 @@ impl World {
             ("commit", json(made(Operation::Hook(secret_hook)))),
             ("commit", json(made(Operation::Hook(storage_hook)))),
             ("commit", json(made(Operation::Commands(commands)))),
-            ("claim", plain(&Claim { epoch: agent.epoch, release: false })),
+            ("claim", plain(&Claim { epoch: agent.epoch, release: false, view: None })),
             ("seal-secret", plain(&seal)),
             ("open-secret", plain(&OpenSecret { epoch: agent.epoch, secret, sealed })),
             ("read-secret", plain(&ReadSecret { epoch: agent.epoch, read: secret_read })),
