@@ -86,6 +86,27 @@ fn a_moved_folder_keeps_working() {
     moved.ok(&["run", "db/0", "get-units"]);
 }
 
+/// The pid files of a backup are those of another time, or there are none.
+#[test]
+fn down_ends_what_runs_although_a_backup_was_copied_over_the_folder_or_has_replaced_it() {
+    for is_replaced in [false, true] {
+        let host = with_db();
+        host.ok(&["down"]);
+        let backup = host.beside("backup");
+        run("cp", &["-a", text(&host.dir), text(&backup)]);
+        host.ok(&["up"]);
+        host.until_status("db/0", "active", "ready");
+        if is_replaced {
+            host.until("the folder is deleted", |host| fs::remove_dir_all(&host.dir).ok());
+            run("cp", &["-a", text(&backup), text(&host.dir)]);
+        } else {
+            run("cp", &["-a", &format!("{}/.", text(&backup)), text(&host.dir)]);
+        }
+        host.ok(&["down"]);
+        assert_eq!(host.processes(), Vec::<String>::new(), "replaced: {is_replaced}");
+    }
+}
+
 #[test]
 fn a_restored_folder_continues_the_original_once_that_is_stated() {
     let host = with_db();
