@@ -3,8 +3,13 @@
 # of the command.
 output=$(mktemp)
 trap 'rm -f "$output"' EXIT
-"$@" 2>&1 | tee "$output"
-status=${PIPESTATUS[0]}
+exec 3> >(exec tee "$output")
+tee=$!
+"$@" >&3 2>&1 3>&-
+status=$?
+exec 3>&-
+# A process that a test has left behind would keep the pipe open for ever: its end is not waited for.
+timeout 5 tail --pid=$tee -f /dev/null
 slowest=$(awk '
     /^ +Running / { suite = $NF; sub(/.*\//, "", suite); sub(/-[0-9a-f]+\)$/, "", suite) }
     /^ +Doc-tests / { suite = $2 " (doc)" }
