@@ -42,6 +42,11 @@ impl ModelNotes {
         fs::read_to_string(self.charm_place_file(model, application)).ok().map(PathBuf::from)
     }
 
+    /// Deletes the place of the charm of an application that is being removed.
+    pub fn delete_charm_place(&self, model: &str, application: &str) {
+        drop(fs::remove_file(self.charm_place_file(model, application)));
+    }
+
     /// Deletes the notes of a model that was destroyed.
     pub fn delete_model(&self, model: &str) {
         drop(fs::remove_dir_all(self.0.join(model)));
@@ -89,6 +94,9 @@ mod tests {
         notes.store_charm_place("other", "web", Path::new("/charms/old"));
         notes.store_last_write("dev", 3);
         assert_eq!(notes.charm_place("dev", "web"), Some("/charms/web".into()));
+        notes.store_charm_place("dev", "db", Path::new("/charms/db"));
+        notes.delete_charm_place("dev", "db");
+        assert_eq!(notes.charm_place("dev", "db"), None);
         notes.delete_model("dev");
         assert_eq!((notes.charm_place("dev", "web"), notes.last_write("dev")), (None, None));
         assert_eq!(notes.charm_place("other", "web"), Some("/charms/old".into()));

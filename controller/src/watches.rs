@@ -112,6 +112,23 @@ impl<S: Store, E: Environment> Cursor<S, E> {
     }
 }
 
+/// Checks that the unit of a session exists and that the session is still its newest.
+async fn check_epoch<S: Store, E: Environment>(
+    controller: &Controller<S, E>,
+    session: AgentSession,
+) -> Result<(), ApiError> {
+    let checked = controller.read(move |reader| {
+        let mut draft = Draft::new(reader); // read only: it is never committed
+        session::check_epoch(&mut draft, session)
+    });
+    match checked.await {
+        Ok(_) => Ok(()),
+        // the error does not reveal whether the unit exists (S15)
+        Err(refusal) if refusal.code() == Code::NotFound => Err(unauthorised()),
+        Err(refusal) => Err(controller.refusal_error(refusal).await),
+    }
+}
+
 /// The stream of one unit agent.
 pub struct UnitStream<S, E> {
     cursor: Cursor<S, E>,
@@ -128,9 +145,12 @@ pub struct UnitStream<S, E> {
 impl<S: Store, E: Environment> UnitStream<S, E> {
     pub(crate) async fn open(
         controller: Arc<Controller<S, E>>,
-        AgentSession { model, unit, epoch }: AgentSession,
+        session: AgentSession,
         from: Option<Position>,
     ) -> Result<UnitStream<S, E>, ApiError> {
+        // Before the watch is registered: a copy that is refused must not end what the live agent's watch confirms.
+        check_epoch(&controller, session).await?;
+        let AgentSession { model, unit, epoch } = session;
         let bound = controller.environment.inline_settings_bytes_max();
         let shown = match from {
             Some(from) => {
@@ -144,9 +164,7 @@ impl<S: Store, E: Environment> UnitStream<S, E> {
         let stream = controller.presence.stream(unit);
         let cursor = Cursor::new(controller, unit, from);
         let ahead = VecDeque::new();
-        let watch = UnitStream { cursor, model, epoch, shown, ahead, removed: false, _stream: stream };
-        watch.check_epoch().await?;
-        Ok(watch)
+        Ok(UnitStream { cursor, model, epoch, shown, ahead, removed: false, _stream: stream })
     }
 
     fn unit(&self) -> Uuid {
@@ -156,17 +174,7 @@ impl<S: Store, E: Environment> UnitStream<S, E> {
     /// Checks that the unit exists and that this session is still its newest.
     async fn check_epoch(&self) -> Result<(), ApiError> {
         let session = AgentSession { model: self.model, unit: self.unit(), epoch: self.epoch };
-        let controller = &self.cursor.controller;
-        let checked = controller.read(move |reader| {
-            let mut draft = Draft::new(reader); // read only: it is never committed
-            session::check_epoch(&mut draft, session)
-        });
-        match checked.await {
-            Ok(_) => Ok(()),
-            // the error does not reveal whether the unit exists (S15)
-            Err(refusal) if refusal.code() == Code::NotFound => Err(unauthorised()),
-            Err(refusal) => Err(controller.refusal_error(refusal).await),
-        }
+        check_epoch(&self.cursor.controller, session).await
     }
 
     async fn full_view(&mut self) -> Result<Delta, ApiError> {

@@ -23,8 +23,11 @@ pub async fn run<A: UserPort>(
 ) -> Result<(), CommandError> {
     let (applications, flags) = (&args.applications, &args.removal);
     let destroy_storage = flags.destroy_storage;
-    let request = async |application, force| {
-        session.api.handle(RemoveApplication { destroy_storage, application, force }).await
+    let request = async |application: String, force| {
+        let request = RemoveApplication { destroy_storage, application: application.clone(), force };
+        let removed = session.api.handle(request).await?;
+        session.notes.delete_charm_place(&session.model, &application);
+        Ok(removed)
     };
     removal::remove_each("application", applications, RemovalTarget::Application, flags, session, request)
         .await
