@@ -14,7 +14,7 @@ use state::terms::cause::{Actor, Cause, Duty, Entity, Host, RelationName, Remedy
 use state::terms::force::{Force, ForcePhase, ForcedBy};
 use state::terms::names::UnitName;
 use state::terms::owner::Owner;
-use state::terms::store_trouble::StoreTrouble;
+use state::terms::write_failure::WriteFailure;
 use state::unit::decision::REBOOT_DEADLINE_MS;
 
 /// The maximum number of relations that a sentence names; if there are more, it ends with "and more".
@@ -49,7 +49,7 @@ fn seconds(ms: i64) -> i64 {
 }
 
 /// The cause as a sentence: `unit web/0 waits for its agent to leave relation 3 (db:server web:db), since
-/// 10:00:05Z (2m).`
+/// 10:00:05Z (2m)`
 pub fn sentence(cause: &Cause, times: &Times<'_>) -> String {
     let actor = actor(&cause.actor, &cause.entity);
     let mut text = format!("{} waits for {actor} to {}", cause.entity, duty(&cause.duty, times));
@@ -144,10 +144,10 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
         Duty::InstallHookTools => {
             "install the hook tools, without which the unit agent does not run".to_owned()
         }
-        Duty::AcceptChanges(StoreTrouble::DiskFull) => {
+        Duty::AcceptChanges(WriteFailure::DiskFull) => {
             "accept changes again: the store cannot write to its disk".to_owned()
         }
-        Duty::AcceptChanges(StoreTrouble::CannotOpen(why) | StoreTrouble::Outage(why)) => {
+        Duty::AcceptChanges(WriteFailure::CannotOpen(why) | WriteFailure::Outage(why)) => {
             format!("accept changes again: {why}")
         }
         Duty::RestoreDocument { document } => {
@@ -299,13 +299,13 @@ fn remedy(remedy: &Remedy, times: &Times<'_>) -> String {
         Remedy::Integrate { application } => format!("pintle integrate {application} APPLICATION"),
         Remedy::AddUnit { application } => format!("pintle add-unit {application}"),
         Remedy::ResumeRelation { relation } => format!("pintle resume-relation {relation}"),
-        Remedy::MendStore(StoreTrouble::DiskFull) => "on the host of the controller, free disk space for its data folder, \
+        Remedy::MakeStoreWritable(WriteFailure::DiskFull) => "on the host of the controller, free disk space for its data folder, \
              or raise the limit that is reached (quota, LimitFSIZE)"
             .to_owned(),
-        Remedy::MendStore(StoreTrouble::CannotOpen(_)) => {
+        Remedy::MakeStoreWritable(WriteFailure::CannotOpen(_)) => {
             "raise the limit of open files of the controller (LimitNOFILE)".to_owned()
         }
-        Remedy::MendStore(StoreTrouble::Outage(_)) => {
+        Remedy::MakeStoreWritable(WriteFailure::Outage(_)) => {
             "check etcd: etcdctl endpoint status; every commit is made as soon as it answers".to_owned()
         }
         Remedy::RestoreStore => "on the host of the controller, list what is damaged with: pintle-controller check DIR; \
@@ -400,7 +400,7 @@ fn remedy(remedy: &Remedy, times: &Times<'_>) -> String {
                 None => format!("the enrolment token has expired: {renew}"),
                 Some(left_ms) => format!(
                     "run that command on the machine within {} min; if the command is lost: {renew}",
-                    left_ms / 60_000
+                    (left_ms + 59_999) / 60_000
                 ),
             }
         }

@@ -5,7 +5,7 @@ use crate::environment::Environment;
 use crate::lookup::find_unit;
 use crate::status::{self, Sources, StatusCache};
 use crate::store::Store;
-use crate::store::unavailable::{damage_error, trouble_cause};
+use crate::store::unavailable::{damage_error, write_failure_cause};
 use api::error::ApiError;
 use api::{GetStatus, GetStatusLog, Handle, Status, StatusLog};
 use state::documents::draft::read;
@@ -41,7 +41,7 @@ impl<S: Store, E: Environment> Handle<GetStatus> for Authorised<S, E> {
         }
         match status {
             Some(status) => {
-                let store = trouble_cause(&controller.store, Entity::Model(status.model.name.clone()));
+                let store = write_failure_cause(&controller.store, Entity::Model(status.model.name.clone()));
                 let damaged = damaged.into_iter().take(DAMAGED_MAX).collect();
                 Ok(Status { damaged, store, ..status })
             }

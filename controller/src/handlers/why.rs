@@ -3,7 +3,7 @@
 use crate::callers::Authorised;
 use crate::environment::Environment;
 use crate::store::Store;
-use crate::store::unavailable::{restore_cause, trouble_cause};
+use crate::store::unavailable::{restore_cause, write_failure_cause};
 use crate::why::{self, WhySources};
 use api::error::ApiError;
 use api::{GetWhy, Handle, Why};
@@ -20,9 +20,9 @@ impl<S: Store, E: Environment> Handle<GetWhy> for Authorised<S, E> {
         });
         let (mut why, damaged) = why.await?;
         let entity = why.entity.clone();
-        let trouble = trouble_cause(&self.controller.store, entity.clone());
+        let failure = write_failure_cause(&self.controller.store, entity.clone());
         let damaged = damaged.iter().map(|document| restore_cause(entity.clone(), document));
-        why.causes.splice(0..0, trouble.into_iter().chain(damaged));
+        why.causes.splice(0..0, failure.into_iter().chain(damaged));
         Ok(why)
     }
 }

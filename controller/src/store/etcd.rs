@@ -33,7 +33,7 @@ use mirror::SnapshotReader;
 use shared::{Core, output};
 use state::documents::draft::{Draft, Reader, Revision, Transaction};
 use state::terms::names::Uuid;
-use state::terms::store_trouble::StoreTrouble;
+use state::terms::write_failure::WriteFailure;
 use std::sync::Arc;
 use tokio::task::AbortHandle;
 
@@ -191,8 +191,8 @@ impl Store for Etcd {
         core.mirror().changes_after(revision, limit)
     }
 
-    fn trouble(&self) -> Option<StoreTrouble> {
-        self.outage().map(|outage| StoreTrouble::Outage(outage.to_string()))
+    fn write_failure(&self) -> Option<WriteFailure> {
+        self.outage().map(|outage| WriteFailure::Outage(outage.to_string()))
     }
 
     async fn wait_past(&self, revision: Revision) -> Revision {

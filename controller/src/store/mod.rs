@@ -26,7 +26,7 @@ use state::documents::json_text::Text;
 use state::terms::names::Uuid;
 pub use state::terms::position::{Committed, Position};
 use state::terms::refusal::transaction::TransactionRefusal;
-use state::terms::store_trouble::StoreTrouble;
+use state::terms::write_failure::WriteFailure;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
@@ -198,7 +198,7 @@ pub trait Store: Clone + Send + Sync + 'static {
     }
 
     /// Returns why the last change was not written; none if it was. Not whether the store is broken: the process ends then.
-    fn trouble(&self) -> Option<StoreTrouble> {
+    fn write_failure(&self) -> Option<WriteFailure> {
         None
     }
 

@@ -39,13 +39,13 @@ use reads::{ConnectionReader, change_bytes, changed_since, changes_since, covers
 use recent::RecentCommits;
 use state::documents::draft::{Draft, Reader, Revision, Transaction};
 use state::terms::names::Uuid;
-use state::terms::store_trouble::StoreTrouble;
+use state::terms::write_failure::WriteFailure;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::sync::{mpsc, oneshot, watch};
 use write_limit::WriteLimit;
-use writer::{ApplyRequest, ChangeLog, QUEUE_MAX, TransitionRequest, Trouble, WriteRequest, Writer};
+use writer::{ApplyRequest, ChangeLog, LastFailure, QUEUE_MAX, TransitionRequest, WriteRequest, Writer};
 
 /// A store in a folder. Dropping the last handle closes it: it waits for the pending requests, then releases the lock.
 #[derive(Clone)]
@@ -60,7 +60,7 @@ struct Shared {
     recent: Arc<RecentCommits>,
     newest: Arc<watch::Sender<Revision>>,
     broken: Arc<watch::Sender<Option<String>>>,
-    trouble: Trouble,
+    failure: LastFailure,
 }
 
 impl Drop for Shared {
@@ -94,7 +94,7 @@ impl Sqlite {
         let readers = ReadPool::open(&file, damaged_documents.clone()).map_err(failed)?;
 
         let (newest, recent) = (Arc::new(watch::Sender::new(newest)), Arc::<RecentCommits>::default());
-        let (broken, trouble) = (Arc::new(watch::Sender::new(None)), Trouble::default());
+        let (broken, failure) = (Arc::new(watch::Sender::new(None)), LastFailure::default());
         let (requests, waiting) = mpsc::channel(QUEUE_MAX);
         let writer = Writer {
             connection,
@@ -108,7 +108,7 @@ impl Sqlite {
             recent: recent.clone(),
             newest: newest.clone(),
             broken: broken.clone(),
-            trouble: trouble.clone(),
+            failure: failure.clone(),
         };
         let thread = std::thread::Builder::new().name("store".to_owned());
         let writer = thread.spawn(move || writer.serve(waiting));
@@ -123,7 +123,7 @@ impl Sqlite {
             recent,
             newest,
             broken,
-            trouble,
+            failure,
         })))
     }
 
@@ -248,8 +248,8 @@ impl Store for Sqlite {
         self.0.readers.read(|newest| usage(newest.connection)).await.0
     }
 
-    fn trouble(&self) -> Option<StoreTrouble> {
-        self.0.trouble.get()
+    fn write_failure(&self) -> Option<WriteFailure> {
+        self.0.failure.get()
     }
 
     async fn wait_past(&self, revision: Revision) -> Revision {

@@ -88,8 +88,8 @@ pub fn restore_cause(entity: Entity, document: &str) -> Cause {
 }
 
 /// Returns the cause for an entity whose agents cannot report, because the store accepts no changes.
-pub fn trouble_cause(store: &impl Store, entity: Entity) -> Option<Cause> {
-    store.trouble().map(|trouble| Cause::new(entity, Duty::AcceptChanges(trouble), Actor::Operator))
+pub fn write_failure_cause(store: &impl Store, entity: Entity) -> Option<Cause> {
+    store.write_failure().map(|failure| Cause::new(entity, Duty::AcceptChanges(failure), Actor::Operator))
 }
 
 /// Whether a request failed because a document that it needs is damaged. Requests that do not need it succeed.

@@ -21,7 +21,7 @@ use crate::terms::names::{EndpointName, RelationEnds, RelationNumber, UnitName, 
 use crate::terms::owner::Owner;
 use crate::terms::start_reason::StartReason;
 use crate::terms::storage::StorageId;
-use crate::terms::store_trouble::StoreTrouble;
+use crate::terms::write_failure::WriteFailure;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -332,7 +332,7 @@ pub enum Duty {
 
     // Repairs by a person.
     /// Accept changes again: the store of the controller has not written the last one.
-    AcceptChanges(StoreTrouble),
+    AcceptChanges(WriteFailure),
     /// Restore a document that is damaged on the controller's disk.
     RestoreDocument {
         /// The key of the document.

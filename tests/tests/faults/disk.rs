@@ -7,7 +7,7 @@ use api::text::fault;
 use controller::store::StoreError;
 use state::terms::cause::Duty;
 use state::terms::health::{Fault, Limit};
-use state::terms::store_trouble::StoreTrouble;
+use state::terms::write_failure::WriteFailure;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
@@ -137,7 +137,7 @@ fn a_controller_on_a_full_disk_refuses_and_takes_what_was_kept_when_there_is_roo
             scene.ok(&["status"]);
             let causes = scene.causes("db/0");
             let duty = causes.first().map(|cause| &cause.duty);
-            assert_eq!(duty, Some(&Duty::AcceptChanges(StoreTrouble::DiskFull)), "{causes:?}");
+            assert_eq!(duty, Some(&Duty::AcceptChanges(WriteFailure::DiskFull)), "{causes:?}");
             free(&folder);
             scene.ok(&["config", "db", "say=room"]);
             scene.ok(&["integrate", "web:in", "db:out"]);

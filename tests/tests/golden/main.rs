@@ -26,7 +26,7 @@ use state::terms::status::{
     AgentStatus, InstanceStatus, MachineAgentStatus, ModelState, RelationState, WorkloadStatus,
 };
 use state::terms::status_message::StatusMessage;
-use state::terms::store_trouble::StoreTrouble;
+use state::terms::write_failure::WriteFailure;
 use std::collections::BTreeSet;
 use test_support::golden::compare;
 
@@ -150,13 +150,13 @@ fn examples() -> Vec<Cause> {
         of_relation(Duty::ResumeRequest { message: "db moves".to_owned() }, Actor::Operator),
         of_unit(Duty::StartUnitAgent { machine: Some(machine()) }, Actor::MachineAgent(machine())),
         of_unit(Duty::InstallHookTools, Actor::Operator).last_error("pintle-hook is missing".to_owned()),
-        of_unit(Duty::AcceptChanges(StoreTrouble::DiskFull), Actor::Operator),
+        of_unit(Duty::AcceptChanges(WriteFailure::DiskFull), Actor::Operator),
         of_unit(
-            Duty::AcceptChanges(StoreTrouble::CannotOpen("cannot open a file of the store".to_owned())),
+            Duty::AcceptChanges(WriteFailure::CannotOpen("cannot open a file of the store".to_owned())),
             Actor::Operator,
         ),
         of_unit(
-            Duty::AcceptChanges(StoreTrouble::Outage("etcd does not answer: timeout".to_owned())),
+            Duty::AcceptChanges(WriteFailure::Outage("etcd does not answer: timeout".to_owned())),
             Actor::Operator,
         ),
         of_unit(Duty::RestoreDocument { document: "MODEL/replica/UNIT".to_owned() }, Actor::Operator),

@@ -13,7 +13,7 @@ use super::write_limit::WriteLimit;
 use crate::store::sqlite::open::{DATABASE, DatabaseFile, GenerationFile, Lock};
 use rusqlite::{Connection, Transaction as SqliteTransaction, TransactionBehavior, params};
 use state::documents::draft::{Draft, Reader, Revision, Transaction};
-use state::terms::store_trouble::StoreTrouble;
+use state::terms::write_failure::WriteFailure;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -100,15 +100,15 @@ impl WriteRequest for ApplyRequest {
 
 /// Why the last change was not written, shared with the handles of the store.
 #[derive(Clone, Default)]
-pub(super) struct Trouble(Arc<Mutex<Option<StoreTrouble>>>);
+pub(super) struct LastFailure(Arc<Mutex<Option<WriteFailure>>>);
 
-impl Trouble {
-    pub(super) fn get(&self) -> Option<StoreTrouble> {
+impl LastFailure {
+    pub(super) fn get(&self) -> Option<WriteFailure> {
         self.0.lock().expect("no holder panics").clone()
     }
 
-    fn set(&self, trouble: Option<StoreTrouble>) {
-        *self.0.lock().expect("no holder panics") = trouble;
+    fn set(&self, failure: Option<WriteFailure>) {
+        *self.0.lock().expect("no holder panics") = failure;
     }
 }
 
@@ -126,7 +126,7 @@ pub(super) struct Writer {
     pub recent: Arc<RecentCommits>,
     pub newest: Arc<watch::Sender<Revision>>,
     pub broken: Arc<watch::Sender<Option<String>>>,
-    pub trouble: Trouble,
+    pub failure: LastFailure,
 }
 
 impl Writer {
@@ -232,7 +232,7 @@ impl Writer {
             let _ = self.generation_file.note(newest); // a file that lags behind is allowed, see GenerationFile
             self.recent.add(changes, self.log.oldest());
             self.newest.send_replace(newest);
-            self.trouble.set(None);
+            self.failure.set(None);
         }
         for (request, revision) in batch.into_iter().zip(decided) {
             request.answer(revision);
@@ -255,11 +255,11 @@ impl Writer {
             CommitError::Failed(error) => error,
         };
         if is_write_error(&error) && self.write_limit.is_reached(&error) {
-            self.trouble.set(Some(StoreTrouble::DiskFull));
+            self.failure.set(Some(WriteFailure::DiskFull));
             return StoreError::Full;
         }
         if cannot_open(&error) {
-            self.trouble.set(Some(StoreTrouble::CannotOpen(error.to_string())));
+            self.failure.set(Some(WriteFailure::CannotOpen(error.to_string())));
             return StoreError::CannotOpen(error.to_string());
         }
         self.break_store(error.to_string())

@@ -7,7 +7,7 @@ use crate::terms::cause::{Actor, Cause, Duty, Entity, Host, Silence};
 use crate::terms::force::{Force, ForcePhase};
 use crate::terms::health::Fault;
 use crate::terms::names::UnitName;
-use crate::terms::store_trouble::StoreTrouble;
+use crate::terms::write_failure::WriteFailure;
 
 /// The command or the change that helps.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub enum Remedy {
     /// Check whether the controller was restored from a backup.
     CheckStoreGeneration,
     /// Let the store write again.
-    MendStore(StoreTrouble),
+    MakeStoreWritable(WriteFailure),
     /// List what is damaged in the store, and restore it from a backup.
     RestoreStore,
     /// Upload the file again, or put it back.
@@ -229,7 +229,7 @@ impl Cause {
                 self.unit_remedy(|unit| Remedy::ReadAgentLog { unit, machine: None })
             }
             Duty::InstallHookTools => Remedy::InstallHookTools,
-            Duty::AcceptChanges(trouble) => Remedy::MendStore(trouble.clone()),
+            Duty::AcceptChanges(failure) => Remedy::MakeStoreWritable(failure.clone()),
             Duty::RestoreDocument { .. } => Remedy::RestoreStore,
             Duty::RestoreFile { application, sha256 } => {
                 Remedy::UploadFile { application: application.clone(), sha256: sha256.clone() }

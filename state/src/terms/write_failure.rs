@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-pub enum StoreTrouble {
+pub enum WriteFailure {
     /// The disk of the controller is full, or a quota or the limit of a file's size is reached.
     DiskFull,
     /// The controller cannot open a file of the store: the reason.
