@@ -22,6 +22,7 @@ mod open;
 mod shared;
 
 pub use client::Tls;
+pub use layout::StoreRecord;
 pub use open::{OpenError, Options, RecordedStore, parse_address};
 
 use super::outage::Outage;

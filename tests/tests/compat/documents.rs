@@ -12,6 +12,7 @@ use cli::supervisor::provider::Instance;
 use cli::supervisor::settings::UpSettings as Settings;
 use controller::installation::ControllerIdentity;
 use controller::secret_keys::KeyFile;
+use controller::store::etcd::{RecordedStore, StoreRecord};
 use controller::store::sqlite::{GenerationFile, Options, Sqlite};
 use serde_json::Value;
 use state::documents::prelude::*;
@@ -46,6 +47,7 @@ types! { made_documents, loads_documents:
 
 types! { made_files, loads_files:
     ClientFile AgentConfig Instance Network Settings ControllerIdentity FolderIdentity KeyFile ProcessExits
+    StoreRecord RecordedStore
 }
 
 /// The samples of [`TokenHolder`], which a [`Maker`] cannot make: the kind is a tag among the fields, which a
