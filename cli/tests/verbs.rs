@@ -160,7 +160,9 @@ async fn results_of_a_task_are_watched_and_an_entity_is_summarised() {
     for line in ["show-task 7 --watch", "show-operation 7 --watch", "show-operation 7 --wait 5s"] {
         let words: Vec<&str> = line.split(' ').collect();
         run_command(&words, &done()).await.expect(line);
-        let never = FakeSession::new(FakeController::default());
+        let task = Some(sample_task());
+        let never =
+            FakeSession::new(FakeController { task, unfinished: [7].into(), ..FakeController::default() });
         let waits = tokio::time::timeout(Duration::from_millis(50), run_command(&words, &never)).await;
         assert!(waits.is_err(), "{line}: {waits:?}");
     }

@@ -21,9 +21,12 @@ pub struct DecidedClaim {
     pub lease: Option<GrantedLease>,
 }
 
-/// The claims that were decided since the last commit, by unit, with the epoch of the session.
+/// What was decided, by unit, with the epoch of the session.
+type DecidedByUnit = BTreeMap<Uuid, (u64, DecidedClaim)>;
+
+/// The claims that were decided since the last commit.
 #[derive(Default)]
-pub struct RecentClaims(Mutex<(Revision, BTreeMap<Uuid, (u64, DecidedClaim)>)>);
+pub struct RecentClaims(Mutex<(Revision, DecidedByUnit)>);
 
 impl RecentClaims {
     /// Returns what was decided about the claim of a session since `newest` was committed.

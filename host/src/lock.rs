@@ -90,9 +90,20 @@ pub struct HeldLock {
     pub holder: Process,
 }
 
-/// Returns the locks below a folder that processes hold, as the kernel knows them: also if the files were overwritten or
-/// deleted since, or the folder was replaced by another one of the same name. Does not see processes of other users,
-/// except as root.
+/// Returns the process that holds the lock of this file, as the kernel knows it: the text in the file may be of another
+/// time or folder.
+pub fn holder(path: &Path) -> Option<Process> {
+    let inode = std::fs::metadata(path).ok()?.ino();
+    let locks = std::fs::read_to_string("/proc/locks").ok()?;
+    let holders = locks.lines().filter_map(exclusive_lock).filter(|(_, locked)| *locked == inode);
+    // The kernel's number of a device is not always that of the file's metadata (btrfs), so the lock itself is tested, and
+    // only now: a test holds the lock for a moment, which a program that starts would take for another holder.
+    holders.filter_map(|(pid, _)| Process::find(pid)).find(|_| is_held(path))
+}
+
+/// Returns the locks below a folder that processes hold, also if the files were deleted since, or the folder was replaced
+/// by another one of the same name. Sees only processes whose open files this user may read: root those of all, others not
+/// even those of their own processes that must not be dumped. [`holder`] finds these.
 pub fn held_below(folder: &Path) -> Vec<HeldLock> {
     let Ok(folder) = folder.canonicalize() else { return Vec::new() };
     let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
@@ -139,10 +150,13 @@ mod tests {
         }
         let file = folder.join("a.lock");
         let held = HeldLock { file: "a.lock".into(), holder: Process::current() };
+        assert_eq!(holder(&file), None);
         let lock = Lock::take(&file, "me").expect("it can be opened").expect("it is free");
+        assert_eq!(holder(&file), Some(Process::current()));
         assert_eq!(held_below(&folder), [held.clone()]);
         std::fs::write(&file, "another text").expect("overwritten");
         std::fs::copy(&file, copy.join("a.lock")).expect("copied");
+        assert_eq!((holder(&file), holder(&copy.join("a.lock"))), (Some(Process::current()), None));
         assert_eq!((held_below(&folder), held_below(&copy)), (vec![held.clone()], vec![]));
         std::fs::remove_dir_all(&folder).expect("deleted");
         std::fs::create_dir(&folder).expect("another folder of this name");

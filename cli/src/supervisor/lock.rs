@@ -16,13 +16,15 @@ const STORE_LOCK: &str = "controller/store/store.lock";
 pub fn holder(dir: &DataDir) -> Option<Process> {
     let path = dir.supervisor_lock();
     let is_supervisor = |lock: &HeldLock| path.file_name() == Some(lock.file.as_os_str());
-    host::lock::held_below(dir.path()).into_iter().find(is_supervisor).map(|lock| lock.holder)
+    let deleted = || host::lock::held_below(dir.path()).into_iter().find(is_supervisor);
+    host::lock::holder(&path).or_else(|| deleted().map(|lock| lock.holder))
 }
 
 /// The controller of this folder, if it runs. It locks the folder of its store, also if the store is in etcd.
 pub fn controller(dir: &DataDir) -> Option<Process> {
     let is_store = |lock: &HeldLock| lock.file == Path::new(STORE_LOCK);
-    let held = || host::lock::held_below(dir.path()).into_iter().find(is_store).map(|lock| lock.holder);
+    let deleted = || host::lock::held_below(dir.path()).into_iter().find(is_store).map(|lock| lock.holder);
+    let held = || host::lock::holder(&dir.path().join(STORE_LOCK)).or_else(deleted);
     Process::read_alive(&dir.controller_pid()).or_else(held)
 }
 

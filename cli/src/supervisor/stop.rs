@@ -114,6 +114,14 @@ struct HeldLocks {
 impl HeldLocks {
     fn below(folder: &Path) -> HeldLocks {
         let mut found = HeldLocks::default();
+        let machines = folders(&folder.join(MACHINES_DIR));
+        for machine in machines.iter().map(PathBuf::as_path).chain([folder]) {
+            found.machine_agents.extend(host::lock::holder(&machine.join(MACHINE_LOCK)));
+            let units = folders(&machine.join(AGENTS_DIR));
+            found
+                .unit_agents
+                .extend(units.iter().filter_map(|unit| host::lock::holder(&unit.join(AGENT_LOCK))));
+        }
         for HeldLock { file, holder } in host::lock::held_below(folder) {
             // the whole path: a charm may have locks of these names below its own folder
             let names: Vec<&str> = file.iter().filter_map(|name| name.to_str()).collect();

@@ -57,7 +57,9 @@ fn name(duty: &Duty) -> &'static str {
         Duty::ResumeRequest { .. } => "Resume",
         Duty::StartUnitAgent { .. } => "StartUnitAgent",
         Duty::InstallHookTools => "InstallHookTools",
-        Duty::AcceptChanges(_) => "AcceptChanges",
+        Duty::AcceptChanges(WriteFailure::DiskFull) => "AcceptChanges, DiskFull",
+        Duty::AcceptChanges(WriteFailure::CannotOpen(_)) => "AcceptChanges, CannotOpen",
+        Duty::AcceptChanges(WriteFailure::Outage(_)) => "AcceptChanges, Outage",
         Duty::RestoreDocument { .. } => "RestoreDocument",
         Duty::RestoreFile { .. } => "RestoreFile",
         Duty::Attach { .. } => "Attach",
@@ -94,7 +96,7 @@ fn name(duty: &Duty) -> &'static str {
 }
 
 /// The number of duties that [`name`] lists.
-const DUTIES: usize = 52;
+const DUTIES: usize = 55;
 
 fn examples() -> Vec<Cause> {
     let web = UnitName::new("web", 0);
