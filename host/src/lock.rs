@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(holder(&file), None);
         let lock = Lock::take(&file, "me").expect("it can be opened").expect("it is free");
         assert_eq!(holder(&file), Some(Process::current()));
-        assert_eq!(held_below(&folder), [held.clone()]);
+        assert_eq!(held_below(&folder), std::slice::from_ref(&held));
         std::fs::write(&file, "another text").expect("overwritten");
         std::fs::copy(&file, copy.join("a.lock")).expect("copied");
         assert_eq!((holder(&file), holder(&copy.join("a.lock"))), (Some(Process::current()), None));

@@ -90,7 +90,7 @@ pub enum StatusMessage {
     },
     /// An operator skipped these hooks, and they have not succeeded since; not empty.
     HooksSkipped {
-        /// The first [`SKIPPED_SHOWN_MAX`] of them.
+        /// The first 20 of them.
         hooks: BTreeSet<HookName>,
         /// How many there are besides.
         #[serde(default, skip_serializing_if = "is_zero")]

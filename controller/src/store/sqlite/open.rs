@@ -406,7 +406,7 @@ impl DatabaseFile {
     }
 
     /// Whether the file was deleted or replaced since it was opened.
-    pub(super) fn is_gone(&self) -> bool {
+    pub(super) fn is_replaced(&self) -> bool {
         match self.path.metadata() {
             Ok(found) => !self.identity.is_same(FileIdentity::of(&found)),
             Err(error) => error.kind() == ErrorKind::NotFound,

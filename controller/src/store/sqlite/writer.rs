@@ -175,8 +175,8 @@ impl Writer {
 
     /// Commits a batch in one transaction with one sync.
     fn commit(&mut self, batch: &mut [Box<dyn WriteRequest>]) -> Result<CommittedBatch, CommitError> {
-        if self.database_file.is_gone() {
-            return Err(CommitError::Gone);
+        if self.database_file.is_replaced() {
+            return Err(CommitError::Replaced);
         }
         let before = *self.newest.borrow();
         let mut newest = before;
@@ -249,7 +249,7 @@ impl Writer {
                     .for_each(|document| self.damaged_documents.log(document, "it cannot be written"));
                 return StoreError::Damaged(documents);
             }
-            CommitError::Gone => {
+            CommitError::Replaced => {
                 return self.break_store(format!("{DATABASE} was deleted or replaced while it was open"));
             }
             CommitError::Failed(error) => error,
@@ -298,7 +298,7 @@ enum CommitError {
     /// The file is damaged where these documents belong. The commit had not begun.
     Damaged(Vec<String>),
     /// The file of the database was deleted or replaced since it was opened.
-    Gone,
+    Replaced,
     Failed(rusqlite::Error),
 }
 
