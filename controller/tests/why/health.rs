@@ -66,7 +66,7 @@ async fn a_unit_agent_that_never_attaches_is_explained_by_its_end_and_not_as_imm
     assert_eq!((exit.count, &why[0].actor), (8, &Actor::MachineAgent("0".to_owned())));
     assert_eq!(
         (why[0].since_ms, why[0].last_error.clone()),
-        (Some(created_ms), Some("ERROR it ends".to_owned().into())),
+        (Some(created_ms), Some(["ERROR", "it", "ends"].join(" ").into())),
         "the time that the machine reports is before the unit was created"
     );
     let (current, message) = agent_status(&fixture).await;
