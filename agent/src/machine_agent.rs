@@ -309,7 +309,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
         }
     }
 
-    /// Executes the plan. Returns true if a step failed and must be repeated.
+    /// Executes the plan. Returns true if it must be repeated: a step failed, or no answer says whether a unit exists.
     async fn apply_plan(&self, view: Option<&MachineView>) -> bool {
         let deployed = match self.deployments.deployed() {
             Ok(deployed) => deployed,
@@ -320,7 +320,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
         };
         self.log_listing_error(None);
         self.units_with_token.borrow_mut().retain(|unit| deployed.contains_key(unit));
-        let nothing = BTreeMap::new();
+        let (nothing, mut is_incomplete) = (BTreeMap::new(), false);
         let assigned = view.map_or(&nothing, |view| &view.units);
         let can_be_deployed = |unit: &Uuid| view.is_none() || assigned.contains_key(unit);
         self.failed_deployments
@@ -334,12 +334,12 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
             let is_machine_departing = is_dying_and_empty(shown.life, shown.units.len());
             for (unit, folder) in deployed.iter().filter(|(unit, _)| !assigned.contains_key(unit)) {
                 let existence = self.api.handle(GetUnitExistence { unit: *unit }).await.ok();
+                is_incomplete |= existence.is_none();
                 let is_finished = self.deployments.is_finished(folder);
                 let is_blocking = is_machine_departing || self.is_name_assigned(shown, folder);
                 found.insert(*unit, evidence(existence, is_finished, is_blocking));
             }
         }
-        let mut is_incomplete = false;
         let keys: BTreeSet<Uuid> = deployed.keys().copied().collect();
         let mut steps = plan(assigned, &keys, &found);
         if let Some(view) = view {

@@ -61,6 +61,10 @@ struct FakeController {
     /// How it answers the request to remove a unit; none if the unit is removed.
     removal_error: Option<ApiError>,
     removals_requested: Arc<AtomicU32>,
+    /// How it answers whether a unit exists; none: it has no record of it.
+    existence: Option<Existence>,
+    /// How many of these answers are lost first.
+    lost_existences: Arc<AtomicU32>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -166,7 +170,11 @@ impl Handle<ReportObstructedRecalls> for FakeController {
 
 impl Handle<GetUnitExistence> for FakeController {
     async fn handle(&self, _: GetUnitExistence) -> Result<Existence, ApiError> {
-        Ok(Existence::Unknown)
+        if self.lost_existences.load(Ordering::Relaxed) > 0 {
+            self.lost_existences.fetch_sub(1, Ordering::Relaxed);
+            return Err(ApiError::new(ErrorCode::Unreachable, "no answer"));
+        }
+        Ok(self.existence.unwrap_or(Existence::Unknown))
     }
 }
 

@@ -51,3 +51,26 @@ async fn a_machine_that_was_removed_while_disconnected_uninstalls_its_units() {
         .expect("the folders can be deleted");
     assert!(!folder.exists());
 }
+
+/// 1. web/0 is removed by force, and the view without it arrives.
+/// 2. The controller does not answer whether web/0 still exists. No further view arrives.
+#[tokio::test(start_paused = true)]
+async fn a_removed_unit_is_recalled_although_the_controller_did_not_answer_at_first() {
+    let machine = tempfile::tempdir().expect("a folder");
+    let name = UnitName::new("web", 0);
+    let deployer = Deployer::new(
+        machine.path().to_path_buf(),
+        agent_config(AgentKind::Machine, Uuid(1), "0"),
+        Supervision::Children,
+    );
+    deployer.prepare(Uuid(6), &name).expect("it is created");
+    let controller = FakeController {
+        view: Some(view(BTreeMap::new())),
+        existence: Some(Existence::Tombstone),
+        lost_existences: Arc::new(AtomicU32::new(3)),
+        ..FakeController::default()
+    };
+    let agent = machine_agent(machine.path(), &controller);
+    assert!(tokio::time::timeout(Duration::from_secs(60), agent.run()).await.is_err(), "the agent continues");
+    assert!(!deployer.folder(&name).root().exists());
+}
