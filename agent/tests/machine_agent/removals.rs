@@ -64,6 +64,9 @@ async fn a_removed_unit_is_recalled_although_the_controller_did_not_answer_at_fi
         Supervision::Children,
     );
     deployer.prepare(Uuid(6), &name).expect("it is created");
+    let folder = deployer.folder(&name);
+    deployer.store_token_accepted(&folder).expect("written");
+    fs::write(folder.file("finished"), "").expect("written");
     let controller = FakeController {
         view: Some(view(BTreeMap::new())),
         existence: Some(Existence::Tombstone),
@@ -72,5 +75,5 @@ async fn a_removed_unit_is_recalled_although_the_controller_did_not_answer_at_fi
     };
     let agent = machine_agent(machine.path(), &controller);
     assert!(tokio::time::timeout(Duration::from_secs(60), agent.run()).await.is_err(), "the agent continues");
-    assert!(!deployer.folder(&name).root().exists());
+    assert!(!folder.root().exists());
 }
