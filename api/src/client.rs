@@ -120,26 +120,26 @@ impl Client {
         })
     }
 
-    /// Sends one request; a response other than 2xx is returned as the error that it contains.
-    async fn send<M: Message>(
+    /// Sends one request; a response other than 2xx is returned as the error that it contains. Not generic over the request:
+    /// programs would contain a copy for each of them.
+    async fn send(
         &self,
         route: Route,
-        message: M,
+        body: Option<Body>,
         silence: Duration,
         timeout: Option<Duration>,
     ) -> Result<PooledResponse, ApiError> {
         let pool = self.pools.current();
         let url = format!("{}{}", self.base, self.path(route));
-        let content_type = match M::CONTENT {
-            Content::Json => "application/json",
-            Content::Bytes => "application/octet-stream",
-        };
-        let (mut request, bytes) = match route.method {
-            Method::Get => (pool.http.get(url), 0),
-            Method::Post => {
-                let body = message.into_bytes();
-                let bytes = body.len();
-                (pool.http.post(url).header("content-type", content_type).body(body), bytes)
+        let (mut request, bytes) = match body {
+            None => (pool.http.get(url), 0),
+            Some(Body { content, bytes }) => {
+                let content_type = match content {
+                    Content::Json => "application/json",
+                    Content::Bytes => "application/octet-stream",
+                };
+                let length = bytes.len();
+                (pool.http.post(url).header("content-type", content_type).body(bytes), length)
             }
         };
         request = request.header("authorization", &self.authorization);
@@ -176,6 +176,17 @@ impl Client {
         }
     }
 
+    /// Sends one request and receives the body of its response.
+    async fn exchange(
+        &self,
+        route: Route,
+        body: Option<Body>,
+        silence: Duration,
+    ) -> Result<Vec<u8>, ApiError> {
+        let response = self.send(route, body, silence, Some(TRANSFER_TIMEOUT)).await?;
+        self.receive(response, silence).await
+    }
+
     /// Receives the body of a response. What is bounded is the time without progress.
     async fn receive(&self, response: PooledResponse, silence: Duration) -> Result<Vec<u8>, ApiError> {
         let PooledResponse { mut response, pool } = response;
@@ -205,6 +216,22 @@ impl Client {
     fn invalid_response(&self, why: &str) -> ApiError {
         let text = format!("cannot parse the response of controller {}: {why}", self.address);
         ApiError::new(ErrorCode::Broken, text).hint("use a client and a controller of the same version")
+    }
+}
+
+/// The body of a request.
+struct Body {
+    content: Content,
+    bytes: Vec<u8>,
+}
+
+impl Body {
+    /// None if the method has no body.
+    fn of<M: Message>(route: Route, message: M) -> Option<Body> {
+        match route.method {
+            Method::Get => None,
+            Method::Post => Some(Body { content: M::CONTENT, bytes: message.into_bytes() }),
+        }
     }
 }
 
@@ -312,8 +339,7 @@ impl<R: Request> Handle<R> for Client {
             None if transfers => TRANSFER_TIMEOUT, // the controller verifies an upload before it answers
             Some(_) | None => self.silence,
         };
-        let response = self.send(R::ROUTE, request, silence, Some(TRANSFER_TIMEOUT)).await?;
-        let bytes = self.receive(response, silence).await?;
+        let bytes = self.exchange(R::ROUTE, Body::of(R::ROUTE, request), silence).await?;
         R::Response::from_bytes(bytes).map_err(|e| self.invalid_response(&e.to_string()))
     }
 }
@@ -323,7 +349,7 @@ impl<R: WatchRequest> Watch<R> for Client {
 
     async fn watch(&self, request: R) -> Result<LineStream<R::Item>, ApiError> {
         // A watch has no total timeout: its reader gives it up when it is silent.
-        let response = self.send(R::ROUTE, request, self.silence, None).await?;
+        let response = self.send(R::ROUTE, Body::of(R::ROUTE, request), self.silence, None).await?;
         Ok(LineStream { response, client: self.clone(), buffer: Vec::new(), searched: 0, item: PhantomData })
     }
 }

@@ -9,6 +9,7 @@ use crate::host_environment::HostEnvironment;
 use crate::installation::{Installation, MissingFile, StorePlace};
 use crate::required_file::UnusableFile;
 use crate::secret_keys::SecretKeys;
+use crate::store::engine::Engine;
 use crate::store::sqlite::{OpenError, Options, Sqlite};
 use crate::store::unavailable::is_damage;
 use crate::store::{Store, StoreError};
@@ -20,7 +21,6 @@ use clap::{Parser, Subcommand};
 use host::logging::{LEVEL_FILE, LogFilter};
 use host::restart::EXIT_REFUSED;
 use state::transitions::secret_resealing;
-use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -126,7 +126,7 @@ fn rotate_secret_key(data: &Path) -> i32 {
 
 /// Opens the keys of secrets, and makes the first one. If a key is missing, the log names the file, and
 /// everything but the secrets is served.
-async fn open_secret_keys(installation: &Installation, store: &impl Store) -> Result<SecretKeys> {
+async fn open_secret_keys(installation: &Installation, store: &Engine) -> Result<SecretKeys> {
     let keys = SecretKeys::open(installation.secret_keys())?;
     let samples = store.read(|reader| secret_resealing::sample_contents(reader)).await;
     if keys.is_empty() && samples.is_empty() {
@@ -149,26 +149,23 @@ async fn run(arguments: Arguments, log_filter: LogFilter) -> Result<()> {
         let installation = Installation::open_with_store(data, arguments.restored, StorePlace::Etcd)?;
         let (store, _lock) =
             etcd_arguments::open(&arguments.etcd, address, &installation, arguments.restored).await?;
-        let end = store.clone();
-        return serve(&arguments, installation, store, async move { end.broken().await }, log_filter).await;
+        return serve(&arguments, installation, Engine::Etcd(store), log_filter).await;
     }
     let installation = Installation::open_with_store(data, arguments.restored, StorePlace::Folder)?;
     let options =
         Options { restored: arguments.restored, ..Options::new(uuid_v4(host::random::random_u128())) };
     let store = Sqlite::open(&installation.store(), options)?;
-    let end = store.clone();
-    serve(&arguments, installation, store, async move { StoreError::Broken(end.broken().await) }, log_filter)
-        .await
+    serve(&arguments, installation, Engine::Sqlite(store), log_filter).await
 }
 
-/// Serves users and agents until the process is stopped, or `broken` returns why the store cannot be used any more.
-async fn serve<S: Store>(
+/// Serves users and agents until the process is stopped, or the store cannot be used any more.
+async fn serve(
     arguments: &Arguments,
     mut installation: Installation,
-    store: S,
-    broken: impl Future<Output = StoreError>,
+    store: Engine,
     log_filter: LogFilter,
 ) -> Result<()> {
+    let opened = store.clone();
     let data = arguments.data.as_deref().context("--data is required")?;
     let keys = open_secret_keys(&installation, &store).await?;
     let host = HostEnvironment::new(installation.archives())?.with_secret_keys(keys);
@@ -213,7 +210,7 @@ async fn serve<S: Store>(
     };
     tokio::select! {
         () = server::serve(controller, listeners, acceptor, stop) => Ok(()),
-        error = broken => match error {
+        error = opened.broken() => match error {
             StoreError::Broken(why) => {
                 served.environment.on_store_failure(&why);
                 Ok(())
@@ -231,7 +228,7 @@ async fn follow_log_level(file: PathBuf, log_filter: LogFilter, mut hangup: Sign
     }
 }
 
-async fn run_janitor<S: Store>(controller: Arc<Controller<S, HostEnvironment>>) {
+async fn run_janitor(controller: Arc<Controller<Engine, HostEnvironment>>) {
     let mut janitor = janitor::Janitor::default();
     let mut next_ms = 0;
     loop {

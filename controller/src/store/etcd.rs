@@ -30,6 +30,7 @@ use super::unavailable;
 use super::{
     ApplyError, CommitChanges, Committed, Compacted, EarlierReader, Position, RunError, Store, StoreError,
 };
+use commit::{Transition, Value};
 use mirror::SnapshotReader;
 use shared::{Core, output};
 use state::documents::draft::{Draft, Reader, Revision, Transaction};
@@ -61,6 +62,11 @@ async fn intact<T>(value: T, damaged: Vec<String>) -> T {
     }
 }
 
+/// Returns the value of a transition in its own type.
+fn unboxed<T: 'static>(value: Value) -> T {
+    *value.downcast().expect("the transition has this type")
+}
+
 impl Etcd {
     /// Opens the store below a prefix; creates it if there is none.
     ///
@@ -78,6 +84,12 @@ impl Etcd {
         let mut broken = self.0.core.broken.subscribe();
         let error = broken.wait_for(Option::is_some).await.expect("self keeps the sender");
         error.clone().expect("it was waited for")
+    }
+
+    /// In a task of its own: a call that is dropped must keep the transition until its outcome is known.
+    async fn run_any(&self, transition: Box<Transition>) -> Result<Committed<Value>, RunError<Value>> {
+        let core = self.0.core.clone();
+        output(tokio::spawn(async move { commit::run(&core, &*transition).await }).await)
     }
 
     /// Returns why etcd cannot be used at the moment; none if it can.
@@ -176,9 +188,14 @@ impl Store for Etcd {
         R: Send + 'static,
         F: Fn(&mut Draft<'_>) -> Result<A, R> + Send + Sync + 'static,
     {
-        // In a task of its own: a call that is dropped must keep the transition until its outcome is known.
-        let core = self.0.core.clone();
-        output(tokio::spawn(async move { commit::run(&core, transition).await }).await)
+        let transition = move |draft: &mut Draft<'_>| match transition(draft) {
+            Ok(answer) => Ok(Box::new(answer) as Value),
+            Err(refusal) => Err(Box::new(refusal) as Value),
+        };
+        match self.run_any(Box::new(transition)).await {
+            Ok(Committed { answer, revision }) => Ok(Committed { answer: unboxed(answer), revision }),
+            Err(error) => Err(error.map_refusal(unboxed)),
+        }
     }
 
     async fn apply(&self, transaction: Transaction) -> Result<Revision, ApplyError> {

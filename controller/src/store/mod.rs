@@ -10,9 +10,10 @@
 //!   since nothing may be concluded from its absence; [`Store::read_available`] reads the other documents.
 //!
 //! A transition never waits, reads no clock and has no side effects, because an engine may run it more than once.
-//! The engines of the controller are `sqlite` and `etcd`; tests and the simulator have one in memory (`tests/support/`).
+//! The engines of the controller are `sqlite` and `etcd` (`engine` is the one that is open); tests and the simulator have one in memory (`tests/support/`).
 //! Revisions strictly increase. They have no gaps in `sqlite`, and gaps in `etcd`.
 
+pub mod engine;
 #[cfg(feature = "etcd")]
 pub mod etcd;
 pub mod outage;
@@ -110,6 +111,18 @@ pub enum RunError<R> {
     Busy(Conflict),
     /// The store failed.
     Failed(StoreError),
+}
+
+impl<R> RunError<R> {
+    /// Converts the refusal.
+    pub fn map_refusal<Q>(self, convert: impl FnOnce(R) -> Q) -> RunError<Q> {
+        match self {
+            RunError::Refused(refusal) => RunError::Refused(convert(refusal)),
+            RunError::TooLarge(bound) => RunError::TooLarge(bound),
+            RunError::Busy(conflict) => RunError::Busy(conflict),
+            RunError::Failed(error) => RunError::Failed(error),
+        }
+    }
 }
 
 /// Why [`Store::apply`] committed nothing.

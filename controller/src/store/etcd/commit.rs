@@ -27,6 +27,7 @@ use crate::store::outage::Outage;
 use crate::store::{ApplyError, Committed, RunError, StoreError};
 use state::documents::draft::{BYTES_MAX, Conflict, Draft, Page, Revision, Transaction};
 use state::terms::refusal::transaction::TransactionRefusal;
+use std::any::Any;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -55,11 +56,13 @@ enum CommitError {
     Failed(StoreError),
 }
 
+/// An answer or a refusal of any type.
+pub(super) type Value = Box<dyn Any + Send>;
+/// A transition with any answer and refusal. What runs transitions is compiled once, and not for each of them.
+pub(super) type Transition = dyn Fn(&mut Draft<'_>) -> Result<Value, Value> + Send + Sync;
+
 /// See [`crate::store::Store::run`].
-pub(super) async fn run<A, R, F>(core: &Core, transition: F) -> Result<Committed<A>, RunError<R>>
-where
-    F: Fn(&mut Draft<'_>) -> Result<A, R>,
-{
+pub(super) async fn run(core: &Core, transition: &Transition) -> Result<Committed<Value>, RunError<Value>> {
     let (mut turn, mut fresh_from, mut conflict) = (None, None, Conflict(String::new()));
     for attempt in 0..=RETRIES_MAX {
         if attempt > 0 && turn.is_none() {
