@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn a_claim_is_decided_again_after_each_commit_and_for_each_session() {
         let (recent, decided) = (RecentClaims::default(), DecidedClaim { application: Uuid(9), lease: None });
-        let session = |epoch| AgentSession { model: GLOBAL, unit: Uuid(1), epoch };
+        let session = |epoch| AgentSession { model: GLOBAL, unit: Uuid(1), epoch, store_generation: Uuid(7) };
         recent.note(session(3), decided, 5);
         assert_eq!(recent.decided(session(3), 5), Some(decided));
         assert_eq!((recent.decided(session(3), 6), recent.decided(session(4), 5)), (None, None));

@@ -150,7 +150,7 @@ impl<S: Store, E: Environment> UnitStream<S, E> {
     ) -> Result<UnitStream<S, E>, ApiError> {
         // Before the watch is registered: a copy that is refused must not end what the live agent's watch confirms.
         check_epoch(&controller, session).await?;
-        let AgentSession { model, unit, epoch } = session;
+        let AgentSession { model, unit, epoch, .. } = session;
         let bound = controller.environment.inline_settings_bytes_max();
         let shown = match from {
             Some(from) => {
@@ -173,7 +173,9 @@ impl<S: Store, E: Environment> UnitStream<S, E> {
 
     /// Checks that the unit exists and that this session is still its newest.
     async fn check_epoch(&self) -> Result<(), ApiError> {
-        let session = AgentSession { model: self.model, unit: self.unit(), epoch: self.epoch };
+        let store_generation = self.cursor.controller.store.store_generation();
+        let session =
+            AgentSession { model: self.model, unit: self.unit(), epoch: self.epoch, store_generation };
         check_epoch(&self.cursor.controller, session).await
     }
 

@@ -8,12 +8,10 @@ use crate::secret_keys::{SealedFor, SecretKeys};
 use crate::store::Store;
 use api::error::{ApiError, ErrorCode};
 use api::{Handle, OpenSecret, ReadSecret, SealSecret, SealedSecret};
-use state::agents::session::AgentSession;
 use state::agents::{secret_read, session};
 use state::documents::draft::{self, Draft, Reader};
 use state::documents::prelude::Model;
 use state::lifecycle::secret_content;
-use state::terms::names::Uuid;
 use state::terms::refusal::secret::SecretRefusal;
 use state::terms::secret::{SecretContent, SecretId};
 
@@ -58,8 +56,8 @@ impl<S: Store, E: Environment> Authorised<S, E> {
     }
 
     /// Refuses a superseded agent.
-    async fn require_newest_agent(&self, model: Model, unit: Uuid, epoch: u64) -> Result<(), ApiError> {
-        let session = AgentSession { model, unit, epoch };
+    async fn require_newest_agent(&self, epoch: u64) -> Result<(), ApiError> {
+        let session = self.agent_session(epoch)?;
         let check = move |draft: &mut Draft<'_>| session::check_epoch(draft, session).map(drop);
         // decided by a read, which does not wait for writes; the transition makes the error
         match self.controller.read(move |reader| draft::without_writes(reader, check)).await {
@@ -72,7 +70,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
 impl<S: Store, E: Environment> Handle<SealSecret> for Authorised<S, E> {
     async fn handle(&self, request: SealSecret) -> Result<SealedSecret, ApiError> {
         let (Model(model), unit) = self.unit()?;
-        self.require_newest_agent(Model(model), unit, request.epoch).await?;
+        self.require_newest_agent(request.epoch).await?;
         let bits = self.controller.environment.random();
         let secret = request.secret.unwrap_or_else(|| SecretId::from_bits(bits));
         let sealed = self.seal(SealedFor { model, secret, writer: unit }, &request.content).await?;
@@ -88,18 +86,18 @@ impl<S: Store, E: Environment> Handle<SealSecret> for Authorised<S, E> {
 impl<S: Store, E: Environment> Handle<OpenSecret> for Authorised<S, E> {
     async fn handle(&self, request: OpenSecret) -> Result<SecretContent, ApiError> {
         let (Model(model), unit) = self.unit()?;
-        self.require_newest_agent(Model(model), unit, request.epoch).await?;
+        self.require_newest_agent(request.epoch).await?;
         self.unseal(SealedFor { model, secret: request.secret, writer: unit }, &request.sealed).await
     }
 }
 
 impl<S: Store, E: Environment> Handle<ReadSecret> for Authorised<S, E> {
     async fn handle(&self, request: ReadSecret) -> Result<SecretContent, ApiError> {
-        let (model, unit) = self.unit()?;
-        let session = AgentSession { model, unit, epoch: request.epoch };
+        let session = self.agent_session(request.epoch)?;
         let transition = move |draft: &mut Draft<'_>| secret_read::consume(draft, session, &request.read);
         let read = self.controller.run(transition).await?.answer;
-        let sealed_for = SealedFor { model: model.0, secret: read.id, writer: read.content.sealed_for };
+        let sealed_for =
+            SealedFor { model: session.model.0, secret: read.id, writer: read.content.sealed_for };
         self.unseal(sealed_for, &read.content.sealed).await
     }
 }

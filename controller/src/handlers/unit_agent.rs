@@ -54,9 +54,10 @@ impl<S: Store, E: Environment> Authorised<S, E> {
     }
 
     /// Returns the session of this epoch, and records its heartbeat.
-    fn agent_session(&self, epoch: u64) -> Result<AgentSession, ApiError> {
+    pub(super) fn agent_session(&self, epoch: u64) -> Result<AgentSession, ApiError> {
         let (model, unit) = self.unit()?;
-        Ok(AgentSession { model, unit, epoch })
+        let store_generation = self.controller.store.store_generation();
+        Ok(AgentSession { model, unit, epoch, store_generation })
     }
 
     /// Applies a record, preceded by the batches of its resync if it has one.
@@ -347,8 +348,7 @@ impl<S: Store, E: Environment> Watch<WatchUnit> for Authorised<S, E> {
     type Stream = UnitStream<S, E>;
 
     async fn watch(&self, watch: WatchUnit) -> Result<UnitStream<S, E>, ApiError> {
-        let (model, unit) = self.unit()?;
-        let session = AgentSession { model, unit, epoch: watch.epoch };
+        let session = self.agent_session(watch.epoch)?;
         UnitStream::open(self.controller.clone(), session, watch.from).await
     }
 }

@@ -259,7 +259,7 @@ fn created(ids: &mut dyn FnMut() -> Uuid) -> Creation<'_> {
 
 /// The session of this agent.
 fn session_of(local: &Local) -> AgentSession {
-    AgentSession { model: MODEL, unit: local.unit, epoch: local.epoch }
+    AgentSession { model: MODEL, unit: local.unit, epoch: local.epoch, store_generation: Uuid(7) }
 }
 
 fn charm(name: &str, endpoint: &str, role: Role) -> Charm {

@@ -46,6 +46,8 @@ pub struct AgentSession {
     pub unit: Uuid,
     /// The epoch that the agent was granted.
     pub epoch: u64,
+    /// The generation of the store that has received the request.
+    pub store_generation: Uuid,
 }
 
 /// The session that an attach was granted. The agent compares its disk with it
@@ -170,23 +172,26 @@ pub fn attach(
 
 /// Refuses a request of any session but the unit's newest. Returns the unit.
 pub fn check_epoch(draft: &mut Draft, session: AgentSession) -> Result<UnitDoc, Refusal> {
-    let AgentSession { model, unit, epoch } = session;
+    let AgentSession { model, unit, epoch, store_generation } = session;
     let doc = require_unit(draft, model, unit)?;
     let session = draft.get(&model.session(unit)).unwrap_or_default();
     if session.is_fenced() {
         return Err(SessionRefusal::RemovedByForce.into());
     }
     let newest = session.epoch;
-    if epoch == newest && epoch > 0 {
+    let is_granted_here = session.granted.is_none_or(|granted| granted.store_generation == store_generation);
+    if epoch == newest && epoch > 0 && is_granted_here {
         return Ok(doc);
     }
-    if epoch > newest {
+    if epoch >= newest {
         // 1. An agent attaches.
-        // 2. The store is restored from a backup made before.
+        // 2. The store is restored from a backup made before, or after the agent attached.
         // 3. The agent continues to send. Treated as a copy, it would stop permanently, and no agent would
-        //    serve the unit; so this refusal makes it attach again.
+        //    serve the unit; so this refusal makes it attach again. If its record were accepted, the agent would compare the
+        //    revision of that commit with its view, which is of the former generation and may have a higher revision: a
+        //    secret hook that is done would run again (cargo sim 1795793608953).
         let expected = draft.get(&model.replica(unit)).map_or(0, |replica| replica.local.sequence) + 1;
-        return Err(SessionRefusal::EpochAhead { epoch, newest, expected }.into());
+        return Err(SessionRefusal::EpochOfOtherGeneration { epoch, newest, expected }.into());
     }
     Err(SessionRefusal::NewerAgent { newest, epoch }.into())
 }

@@ -333,10 +333,8 @@ impl World {
     }
 }
 
-/// The store generation of a store that was never restored.
+/// The store generations of a store that was never restored, and of one that was restored once.
 pub const GENERATION: Uuid = Uuid(7);
-
-/// The store generation of a store that was restored once.
 pub const RESTORED: Uuid = Uuid(8);
 
 /// The attach of a folder that had this epoch, in a store that was never restored.
@@ -344,7 +342,7 @@ pub fn attach(nonce: u128, epoch: u64) -> Attach {
     Attach { nonce: Uuid(nonce), epoch, store_generation: Some(GENERATION), teardown_started: false }
 }
 
-/// The time at which the controller commits what agents send: after all times that the tests report.
+/// The time at which the controller commits what agents send: after all times of the tests.
 pub const COMMITTED_MS: i64 = 10_000;
 
 /// What a record creates, with the time of the controller.
@@ -357,6 +355,8 @@ pub fn created(ids: &mut dyn FnMut() -> Uuid) -> Creation<'_> {
 pub struct Agent {
     pub unit: Uuid,
     pub epoch: u64,
+    /// The generation of the store that it sends to.
+    pub store_generation: Uuid,
     pub local: Local,
 }
 
@@ -368,17 +368,17 @@ impl Agent {
             .run(|draft, _| session::attach(draft, MODEL, unit, attach, GENERATION, false))
             .expect("it attaches");
         let local = attached.replica.unwrap_or_else(|| Local::new(unit, name.parse().expect("a name")));
-        Agent { unit, epoch: attached.epoch, local }
+        Agent { unit, epoch: attached.epoch, store_generation: GENERATION, local }
     }
 
-    /// Attaches the agent of this folder to a store that was restored.
+    /// Attaches to a store that was restored.
     pub fn attach_restored(&mut self, world: &mut World) {
         let nonce = u128::from(world.documents.revision) + 2_000_000;
         let attach =
             Attach { teardown_started: self.local.has_started_teardown(), ..attach(nonce, self.epoch) };
         let attached =
             world.run(|draft, _| session::attach(draft, MODEL, self.unit, attach, RESTORED, false));
-        self.epoch = attached.expect("it attaches").epoch;
+        (self.epoch, self.store_generation) = (attached.expect("it attaches").epoch, RESTORED);
     }
 
     /// The record of a resync.
@@ -389,7 +389,8 @@ impl Agent {
     }
 
     pub fn session(&self) -> AgentSession {
-        AgentSession { model: MODEL, unit: self.unit, epoch: self.epoch }
+        let Agent { unit, epoch, store_generation, .. } = *self;
+        AgentSession { model: MODEL, unit, epoch, store_generation }
     }
 
     /// The next record, not yet sent.

@@ -242,7 +242,7 @@ impl State {
         let commit = |draft: &mut Draft<'_>| {
             record_commit::commit(
                 draft,
-                AgentSession { model: MODEL, unit: *unit, epoch: EPOCH },
+                AgentSession { model: MODEL, unit: *unit, epoch: EPOCH, store_generation: Uuid(0) },
                 &Valid::record(record.clone())?,
                 LogLines::ALL,
                 Creation { now_ms: record.at_ms, ids: &mut no_subordinate },

@@ -242,7 +242,7 @@ examples! { session: SessionRefusal {
     OtherAgentConnected {},
     NilNonce {},
     EpochNotGranted { epoch: 9 },
-    EpochAhead { epoch: 9, newest: 7, expected: 12 },
+    EpochOfOtherGeneration { epoch: 9, newest: 7, expected: 12 },
     NewerAgent { newest: 9, epoch: 7 },
     RemovedByForce {},
     UnitRemoved { name: own("web/0") },

@@ -13,9 +13,9 @@ pub(super) fn session(reason: &SessionRefusal) -> RefusalText {
             "stop the agent that runs in a copy of the unit's folder",
         ),
         SessionRefusal::EpochNotGranted { epoch } => plain(format!("epoch {epoch} was never granted")),
-        SessionRefusal::EpochAhead { epoch, newest, .. } => {
-            plain(format!("epoch {epoch} was not granted here (the newest is {newest}): attach again"))
-        }
+        SessionRefusal::EpochOfOtherGeneration { epoch, newest, .. } => plain(format!(
+            "epoch {epoch} was granted by another store generation (the newest epoch is {newest}): attach again"
+        )),
         SessionRefusal::NewerAgent { newest, epoch } => with_hint(
             format!("a newer agent of this unit has attached (epoch {newest}, this one is {epoch})"),
             "the folder of this agent is a copy, or an older state was put back into it",

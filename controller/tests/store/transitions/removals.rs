@@ -45,7 +45,7 @@ pub(super) async fn end<S: Store>(fixture: &mut Fixture<'_, S>) {
             })
             .await;
     }
-    let session = AgentSession { model: MODEL, unit: web, epoch: 1 };
+    let session = AgentSession { model: MODEL, unit: web, epoch: 1, store_generation: Uuid(7) };
     fixture
         .call("record_commit::apply_report", move |draft| {
             let executing = Some(Activity::hook(HookName::Stop));

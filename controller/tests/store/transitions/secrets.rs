@@ -32,7 +32,12 @@ pub(super) async fn use_secrets<S: Store>(fixture: &mut Fixture<'_, S>) {
     let consume = move |refresh| {
         let request = SecretRead { id: Some(id), label: None, peek: false, refresh };
         move |draft: &mut Draft<'_>| {
-            secret_read::consume(draft, AgentSession { model: MODEL, unit, epoch }, &request).map(drop)
+            secret_read::consume(
+                draft,
+                AgentSession { model: MODEL, unit, epoch, store_generation: Uuid(7) },
+                &request,
+            )
+            .map(drop)
         }
     };
     fixture.call("secret_read::consume", consume(false)).await;

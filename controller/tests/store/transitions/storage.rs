@@ -108,7 +108,7 @@ async fn resync_storage<S: Store>(fixture: &mut Fixture<'_, S>, model: Model, un
     let published = Local::new(unit, "store/0".parse().expect("a unit name"));
     let mut record = published.record(Operation::Resync, Outcome::Ok, 1000);
     record.resync_local = Some(Box::new(published));
-    let (session, ids) = (AgentSession { model, unit, epoch: 1 }, fixture.ids());
+    let (session, ids) = (AgentSession { model, unit, epoch: 1, store_generation: Uuid(7) }, fixture.ids());
     fixture
         .call("resync::apply_batch", move |draft| {
             let record = Valid::record(record.clone())?;

@@ -19,7 +19,7 @@ pub enum SessionRefusal {
         epoch: u64,
     },
     /// The epoch was granted by another store generation: the agent must attach again.
-    EpochAhead {
+    EpochOfOtherGeneration {
         /// The epoch of the agent.
         epoch: u64,
         /// The newest epoch that this store has granted.
@@ -54,7 +54,7 @@ impl SessionRefusal {
         match self {
             SessionRefusal::NilNonce | SessionRefusal::EpochNotGranted { .. } => Code::Invalid,
             SessionRefusal::OtherAgentConnected => Code::Busy,
-            SessionRefusal::EpochAhead { expected, .. } => Code::Gap { expected: *expected },
+            SessionRefusal::EpochOfOtherGeneration { expected, .. } => Code::Gap { expected: *expected },
             SessionRefusal::NewerAgent { .. } | SessionRefusal::RemovedByForce => Code::Fenced,
             SessionRefusal::UnitRemoved { .. } => Code::Removed,
             SessionRefusal::UnknownUnit { .. } => Code::NotFound,

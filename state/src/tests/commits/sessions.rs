@@ -35,6 +35,21 @@ fn an_older_epoch_is_fenced_and_a_repeated_attach_is_not_a_new_one() {
     assert!(matches!(answer, Code::Gap { .. }), "granted before the store was restored, no copy: {answer:?}");
 }
 
+/// 1. An agent attaches, and a backup is made. 2. The store is restored from it. 3. The agent sends a record before it notices
+/// that: its epoch is the newest of the restored store, too. (sim 1795793608953: a secret hook ran twice)
+#[test]
+fn a_session_of_the_former_store_generation_must_attach_again() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    let record = hook(&agent);
+    let unaware = Agent { store_generation: RESTORED, ..agent.clone() };
+    let answer = refused(unaware.send(&mut world, &record)).0;
+    assert!(matches!(answer, Code::Gap { expected: 1 }), "{answer:?}");
+    agent.attach_restored(&mut world);
+    agent.send(&mut world, &record).expect("the session is of this generation");
+}
+
 /// 1. A folder is copied. Its own agent has epoch 2 and continues. The store is restored from a backup at epoch 1.
 /// 2. The agent of the copy attaches and is granted epoch 2 as well, or epoch 3.
 /// 3. The first agent returns. Its state may be newer than the store, but its records now belong to another history.

@@ -118,7 +118,7 @@ fn a_unit_that_had_run_stop_is_removed_although_the_restored_store_has_it_alive(
     assert_eq!(lives(&behind), (Some(Life::Alive), Some(Life::Alive)));
     let mut noticed = web.clone();
     noticed.attach_restored(&mut behind);
-    again.epoch = noticed.epoch;
+    (again.epoch, again.store_generation) = (noticed.epoch, noticed.store_generation);
     assert_eq!(again.commit(&mut behind, stop), CommitOutcome::default());
     assert_eq!(lives(&behind), ending, "the records were not yet sent");
 }

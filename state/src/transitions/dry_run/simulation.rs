@@ -272,7 +272,9 @@ fn next_record(reader: &dyn Reader, model: Model, id: Uuid) -> Option<NextRecord
     replica.local.store_generation = Some(view.position.store_generation);
     match simulate_next(&mut replica.local, &view) {
         SimulatedStep::Performs(record) => {
-            let session = AgentSession { model, unit: id, epoch: session.epoch };
+            // the simulated agent has attached wherever the last session was granted
+            let store_generation = session.granted.map_or(Uuid(0), |granted| granted.store_generation);
+            let session = AgentSession { model, unit: id, epoch: session.epoch, store_generation };
             Some(NextRecord { session, record: *record })
         }
         SimulatedStep::Waits(_) | SimulatedStep::Finished => None,
