@@ -273,7 +273,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
             Some(GatedHook { context, process }) => (context, Some(process)),
             None => match self.context(run, &declared, &view) {
                 Ok(context) => (context, None),
-                Err(reason) => return HookResult::without_writes(reason.exit()),
+                Err(reason) => return HookResult::without_writes(reason.into()),
             },
         };
         shared.set_executing(run);

@@ -11,10 +11,8 @@ use super::hook_context::{
     Statuses, Writes,
 };
 use super::local::{Local, RelationLocal, Run};
-use super::outcome::RunExit;
 use crate::charm::{Charm, Resource, ResourceType, Scope, options};
 use crate::terms::commands::{CommandsRequest, RelationContext};
-use crate::terms::failure_reason::FailureReason;
 use crate::terms::life::Life;
 use crate::terms::names::{EndpointName, RelationEnds, RelationNumber, UnitName};
 use crate::terms::operation::{CharmRef, Hook, LocalEndpoint, Operation, RelationEvent};
@@ -93,21 +91,9 @@ pub enum NoContext {
     /// The action was cancelled after the agent had decided to run it, and the view no longer contains it.
     ActionCancelled,
     /// The unit is not in the relation.
-    OutsideRelation,
+    NotInRelation,
     /// The agent does not have the script of the commands: the process that requested them has ended.
     ScriptAbsent,
-}
-
-impl NoContext {
-    /// How a run ends that cannot be started for this reason.
-    pub fn exit(self) -> RunExit {
-        match self {
-            NoContext::NoProgram => RunExit::Missing,
-            NoContext::ActionCancelled => RunExit::Cancelled,
-            NoContext::OutsideRelation => RunExit::Failed(FailureReason::RelationNotShown),
-            NoContext::ScriptAbsent => RunExit::Interrupted,
-        }
-    }
 }
 
 /// Builds the context of `run`.
@@ -223,7 +209,7 @@ fn trigger(
     Ok(match operation {
         Operation::Hook(hook @ Hook::Relation { relation, event, .. }) => {
             let local_endpoint =
-                &local.relations.get(relation).ok_or(NoContext::OutsideRelation)?.local_endpoint;
+                &local.relations.get(relation).ok_or(NoContext::NotInRelation)?.local_endpoint;
             let application = match event {
                 RelationEvent::ApplicationChanged { application, .. } => application.clone(),
                 RelationEvent::Created
@@ -256,7 +242,7 @@ fn trigger(
         Operation::Hook(hook) => HookTrigger::Hook(hook.name()),
         Operation::Commands(CommandsRequest { about, .. }) => {
             if about.as_ref().is_some_and(|about| !local.relations.contains_key(&about.relation)) {
-                return Err(NoContext::OutsideRelation);
+                return Err(NoContext::NotInRelation);
             }
             let script = input.commands.ok_or(NoContext::ScriptAbsent)?.to_owned();
             HookTrigger::Commands(RunningCommands { about: about.clone(), script, on_machine: false })
