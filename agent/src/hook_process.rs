@@ -3,12 +3,13 @@
 //! Hooks run under a hook lock that the shim inherits, so a hook never runs beside its own repetition, even if the
 //! agent dies.
 //!
-//! `port` is what the unit agent's loop calls; `debug_session` runs hooks in a terminal; `reattach` continues a run whose
-//! agent died; `printed` reads what
-//! a program has printed; `remaining_processes` kills the processes of a run that must not continue; `resources` provides the files
-//! of resources; `run_files` writes and reads the files of a run; `run_folders` deletes old folders.
+//! `port` is what the unit agent's loop calls; `lock_wait` waits for the hook lock; `debug_session` runs hooks in a
+//! terminal; `reattach` continues a run whose agent died; `printed` reads what a program has printed;
+//! `remaining_processes` kills the processes of a run that must not continue; `resources` provides the files of
+//! resources; `run_files` writes and reads the files of a run; `run_folders` deletes old folders.
 
 mod debug_session;
+mod lock_wait;
 mod port;
 mod printed;
 mod reattach;
@@ -17,7 +18,6 @@ mod resources;
 pub mod run_files;
 mod run_folders;
 
-use host::backoff::Backoff;
 use host::file::write_atomic;
 use host::lock::Lock;
 pub(crate) use printed::unmodified_output;
@@ -56,12 +56,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::{Mutex, mpsc, watch};
-
-/// The delay between attempts to acquire the hook lock.
-const LOCK_POLL_FIRST_MS: u64 = 2;
-const LOCK_POLL_MAX_MS: u64 = 50;
 
 /// The number of ended runs after which expired folders are deleted even if the unit never waits.
 const ENDED_RUNS_MAX: usize = 4;
@@ -71,12 +66,15 @@ const SCRIPT: &str = "commands";
 /// The file that holds what the installed charm declares.
 pub(crate) const DECLARED: &str = "charm.json";
 
-/// The charm of one unit, on this host.
-pub struct LocalCharmHost {
+/// Runs the hooks of one unit's charm as processes of this machine.
+pub struct CharmRunner {
     folder: UnitFolder,
-    host_environment: MachineFacts,
+    machine_facts: MachineFacts,
+    /// The tool calls that the tool socket has received.
     calls: Mutex<mpsc::Receiver<ToolCall>>,
+    /// Whether tool calls are answered now; the tool socket reads it.
     context_state: watch::Sender<ContextState>,
+    /// What the installed charm declares; none before the first installation.
     declared: RefCell<Option<Arc<Charm>>>,
     /// The hook lock while it is held; the shim inherits it.
     lock: RefCell<Weak<Lock>>,
@@ -136,18 +134,18 @@ impl GatedShim {
     }
 }
 
-impl LocalCharmHost {
-    /// `calls` are received from the tool socket, which reads `context_state`.
+impl CharmRunner {
+    /// A runner for the charm in `folder`. `calls` are received from the tool socket, which reads `context_state`.
     pub fn new(
         folder: UnitFolder,
-        host_environment: MachineFacts,
+        machine_facts: MachineFacts,
         calls: mpsc::Receiver<ToolCall>,
         context_state: watch::Sender<ContextState>,
-    ) -> LocalCharmHost {
+    ) -> CharmRunner {
         let declared = DeclaredFile::read(&folder).map(|declared| Arc::new(declared.charm));
-        LocalCharmHost {
+        CharmRunner {
             folder,
-            host_environment,
+            machine_facts,
             calls: Mutex::new(calls),
             context_state,
             declared: RefCell::new(declared),
@@ -192,25 +190,14 @@ impl LocalCharmHost {
         let folder = if parallel { self.folder.root().to_path_buf() } else { self.folder.machine() };
         let path = folder.join(HOOK_LOCK);
         let holder = format!("{} (pid {})", self.folder.tag(), std::process::id());
-        let mut backoff = Backoff::new(LOCK_POLL_FIRST_MS, LOCK_POLL_MAX_MS);
-        loop {
-            match Lock::take(&path, &holder) {
-                Ok(Ok(lock)) => {
-                    let lock = Rc::new(lock);
-                    *self.lock.borrow_mut() = Rc::downgrade(&lock);
-                    return lock;
-                }
-                Ok(Err(_)) => {}
-                Err(error) => tracing::warn!("{}: {error}", path.display()),
-            }
-            tokio::time::sleep(Duration::from_millis(backoff.delay_ms())).await;
-            backoff.increase();
-        }
+        let lock = Rc::new(lock_wait::acquire(&path, &holder).await);
+        *self.lock.borrow_mut() = Rc::downgrade(&lock);
+        lock
     }
 
-    /// Starts the shim at a closed gate, and meanwhile stores what a later agent needs.
+    /// Starts the shim at a closed gate, and stores what a later agent needs while the shim starts.
     async fn start(&self, run: &Run, context: &HookContext, program: &Path) -> io::Result<GatedShim> {
-        // a folder of the same number: the start of that run was never stored
+        // if a folder of the same number exists, the start of its run was never stored
         host::tree::remove(&self.folder.run(run.number))?;
         let run_folder = self.folder.new_run(run);
         create(&run_folder)?;
@@ -238,7 +225,7 @@ impl LocalCharmHost {
             .arg(&run_folder)
             .arg(&program)
             .env_clear()
-            .envs(environment(context, &self.host_environment))
+            .envs(environment(context, &self.machine_facts))
             .current_dir(if on_machine { Path::new("/") } else { &charm })
             .stdin(Stdio::from(gate))
             .stdout(Stdio::from(lock.duplicate()?))
@@ -254,7 +241,7 @@ impl LocalCharmHost {
         }
     }
 
-    /// Answers tool calls until `process_end` completes or a reboot is requested.
+    /// Answers tool calls until `process_end` completes or the hook requests an immediate reboot.
     async fn serve_tools(
         &self,
         run: u64,
@@ -360,8 +347,9 @@ impl LocalCharmHost {
     }
 }
 
-/// Deletes the output of an interrupted run that may contain the contents of secrets: this agent does not know them. Of
-/// another boot, only some of the files may be left.
+/// Deletes the output of an interrupted run that may contain the contents of secrets: this agent does not know them, and
+/// cannot mask them. The output of a run of an earlier boot is always deleted, because the file of its calls, which shows
+/// whether it used secrets, may be lost.
 fn delete_unmasked_output(run_folder: &Path) {
     let is_confidential = |line: &CallsLine| matches!(line, CallsLine::Confidential(_));
     let is_of_this_boot = read_run_file(run_folder).is_some_and(|file| file.boot == kernel_boot_id());

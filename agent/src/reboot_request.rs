@@ -1,7 +1,7 @@
 //! The request to reboot the machine, and the names of the files that a reboot uses.
 //!
-//! Hooks request a reboot through their unit agent, which writes the request here; the machine agent executes it
-//! (`reboot`). The request contains the id of the current boot, so that it is complete once another boot has
+//! Hooks request a reboot through their unit agent, which writes the request here, at the times of [`RequestTimes`]; the
+//! machine agent executes it (`reboot`). The request contains the id of the current boot, so that it is complete once another boot has
 //! started.
 
 use host::file::{ignore_not_found, write_atomic_unsynced};
@@ -15,6 +15,47 @@ pub const BOOT_FILE: &str = "boot";
 const REQUEST_FILE: &str = "reboot";
 /// The hook lock in the folder of a machine or of a unit: it is held while a hook runs.
 pub const HOOK_LOCK: &str = "hook.lock";
+
+/// The request is written again if the machine has not rebooted within this time: the file may have been deleted, or not
+/// written.
+const REQUEST_INTERVAL_MS: u64 = 30_000;
+
+/// When a unit agent writes its request: once for each boot that must end, and again after [`REQUEST_INTERVAL_MS`].
+/// While it waits for the reboot, the agent may decide many times that it must wait.
+#[derive(Debug, Default)]
+pub(crate) struct RequestTimes {
+    /// The boot that must end, and when its end was last requested, in milliseconds since boot.
+    last: Option<(String, u64)>,
+}
+
+/// What a unit agent does that waits for a reboot.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum RequestDue {
+    /// Requests the reboot for the first time in this boot.
+    First,
+    /// Requests the reboot again.
+    Again,
+    /// Waits: the reboot was requested a short time ago.
+    NotYet,
+}
+
+impl RequestTimes {
+    /// Returns whether the request is due, and notes it as made if it is.
+    pub(crate) fn request(&mut self, boot: &str, since_boot_ms: u64) -> RequestDue {
+        let due = match self.next_ms(boot) {
+            None => RequestDue::First,
+            Some(next_ms) if since_boot_ms >= next_ms => RequestDue::Again,
+            Some(_) => return RequestDue::NotYet,
+        };
+        self.last = Some((boot.to_owned(), since_boot_ms));
+        due
+    }
+
+    /// When the request for this boot is due again; none if it was not made.
+    pub(crate) fn next_ms(&self, boot: &str) -> Option<u64> {
+        self.last.as_ref().filter(|(of, _)| of == boot).map(|(_, ms)| ms + REQUEST_INTERVAL_MS)
+    }
+}
 
 /// Requests a reboot of the machine, whose current boot is `boot`. An existing request is kept, with its time.
 ///
@@ -48,4 +89,22 @@ pub(crate) fn requested_boot(machine: &Path) -> std::io::Result<Option<String>> 
 /// If it cannot be removed.
 pub(crate) fn remove(machine: &Path) -> std::io::Result<()> {
     fs::remove_file(machine.join(REQUEST_FILE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reboot_is_requested_once_per_interval_however_often_the_agent_wakes_up() {
+        let mut times = RequestTimes::default();
+        assert_eq!(times.request("a", 1_000), RequestDue::First);
+        for ms in [1_000, 1_001, 30_999] {
+            assert_eq!(times.request("a", ms), RequestDue::NotYet);
+            assert_eq!(times.next_ms("a"), Some(31_000));
+        }
+        assert_eq!(times.request("a", 31_000), RequestDue::Again);
+        assert_eq!(times.request("a", 31_001), RequestDue::NotYet);
+        assert_eq!(times.request("b", 100), RequestDue::First, "another boot must end");
+    }
 }

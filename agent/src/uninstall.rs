@@ -4,15 +4,15 @@
 //!    started.
 //! 2. The agents and hooks of all units are stopped, in every folder below `agents/` and `quarantine/`, whether or not
 //!    its unit can be determined.
-//! 3. The ssh keys of the model leave `authorized_keys`. All storage is released: what is mounted outside of the folder, and the block devices. Services of charms may still
-//!    use it, so that a mount which is in use is detached.
+//! 3. The ssh keys of the model are removed from `authorized_keys`. All storage is released: what is mounted outside of
+//!    the folder, and the block devices. Services of charms may still use it, so a mount that is in use is detached.
 //! 4. The folders of the units are deleted (steps 2 to 5 are `MachineAgent::uninstall_units`).
 //! 5. The agent reports to the controller that it is uninstalled. For a manually provisioned machine the
 //!    controller then removes the record of the machine.
-//! 6. A child process leaves its folder to the provider that created it. A service is replaced by one that only
-//!    performs this step, at each boot; then the agent unmounts what is mounted in the folder, deletes
-//!    everything but `agent.yaml`, `dead` and the lock, deletes these in this order, then the folder, and last
-//!    the unit files. A folder that is a mount point itself is emptied and stays.
+//! 6. An agent that the supervisor started leaves its folder to the provider that created it. The service of any other
+//!    agent is replaced by one that only performs this step, at each boot; then the agent unmounts what is mounted in the
+//!    folder, deletes everything but `agent.yaml`, `dead` and the lock, deletes these in this order, then the folder, and
+//!    last the systemd unit files. A folder that is a mount point itself is emptied and stays.
 //!
 //! After a crash between any two steps the next start begins again with step 2, because of the file `dead`, or resumes
 //! step 6, because of the replaced service.
@@ -47,10 +47,10 @@ pub fn is_dead(data: &Path) -> io::Result<bool> {
 /// If the mark cannot be written.
 pub fn mark_dead(data: &Path) -> Result<()> {
     write_atomic(&data.join(DEAD), b"This machine was removed. Its agent does not run again.\n")
-        .with_context(|| data.display().to_string())
+        .with_context(|| format!("cannot mark {} as the folder of a removed machine", data.display()))
 }
 
-/// Step 6 of a systemd service.
+/// Step 6, for an agent that is a systemd service.
 ///
 /// # Errors
 /// If a file cannot be deleted, or systemd refuses.
@@ -96,15 +96,17 @@ fn take_lock(data: &Path) -> Result<Option<Lock>> {
     match Lock::take(&data.join(MACHINE_LOCK), &format!("pid {}", std::process::id()))? {
         Ok(lock) => Ok(Some(lock)),
         Err(held) => bail!(
-            "the agent of the earlier machine is still ending ({})\nhint: repeat the command in a few seconds",
+            "cannot use {}: the agent of its earlier machine has not exited yet ({})\n\
+             hint: repeat the command in a few seconds",
+            data.display(),
             held.0
         ),
     }
 }
 
-/// Deletes what a Dead machine has left in its folder, so that another machine can be enrolled in it. While the
-/// returned lock is held, no agent starts there. Returns None if the folder does not belong to a Dead machine.
-/// The lock prevents this:
+/// Deletes what a Dead machine has left in its folder, so that another machine can be enrolled in it. Returns the machine
+/// agent's lock: while it is held, no agent starts there. Returns None if the folder is absent, or belongs to a machine
+/// that is not Dead. The lock prevents this:
 ///
 /// 1. An agent deletes its files, `agent.yaml` among them.
 /// 2. The operator enrols another machine in the same folder.
@@ -133,7 +135,7 @@ fn remove(data: &Path) -> Result<()> {
     ignore_not_found(fs::remove_file(data.join(MACHINE_LOCK)))?;
     // only if the folder is empty: another machine may have been enrolled in it since
     let removed = match mounts()?.contains(&data.canonicalize()?) {
-        // the mount belongs to the host; nothing is removed from it
+        // the mount point belongs to the host, so it is not removed
         true if fs::read_dir(data)?.next().is_none() => Ok(()),
         true => Err(io::ErrorKind::DirectoryNotEmpty.into()),
         false => fs::remove_dir(data),

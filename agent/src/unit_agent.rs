@@ -3,8 +3,8 @@
 //!
 //! No loop decides what is done: `state::unit::resolve::next` does. The decision loop saves a decision before it
 //! executes it: the process of a hook is started meanwhile, and waits at a gate that is opened after the save.
-//! One task polls everything and nothing is spawned, so a crash is equivalent to dropping one future. The loops
-//! do not call each other: each uses what they share (`agent_state`).
+//! One task polls all loops, so a crash is equivalent to dropping one future. The loops do not call each other: each uses
+//! what they share (`agent_state`).
 //!
 //! Started by `pintle-agent unit`, and by the simulator.
 
@@ -23,6 +23,7 @@ pub use fetch::no_answer_in_time;
 
 use crate::outage::{Channel, LINK_BACKOFF};
 use crate::ports::{CharmHost, Clock, DiskError, UnitStorage};
+use crate::reboot_request::{RequestDue, RequestTimes};
 use crate::requested_commands::RequestedCommands;
 use api::text::error::full_text;
 use api::text::log::RUN_TEXTS;
@@ -34,8 +35,8 @@ use state::terms::failure_reason::FailureReason;
 use state::terms::operation::{CharmRef, Operation};
 use state::unit::decision::{Act, Now};
 use state::unit::hook_context::HookContext;
-use state::unit::hook_context_builder::{self, ContextInput};
-use state::unit::local::{Event, Local, Run, Step};
+use state::unit::hook_context_builder::{self, ContextInput, NoContext};
+use state::unit::local::{Event, Local, Run};
 use state::unit::outcome::{self, FinishedRun, HookResult, RunExit};
 use state::unit::resolve;
 use state::unit::snapshot::Snapshot;
@@ -44,9 +45,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use tracing::Instrument;
 use watcher::Watcher;
-
-/// The reboot is requested again if the machine has not rebooted within this time.
-const REBOOT_REQUEST_INTERVAL_MS: u64 = 30_000;
 
 /// The agent of one unit. See the module.
 pub struct UnitAgent<S, A, H, C> {
@@ -121,6 +119,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
     async fn decide_and_perform(&self) -> Result<UnitAgentEnd, DiskError> {
         let shared = &self.shared;
         let (mut lock, mut backoff) = (None, LINK_BACKOFF);
+        let mut reboot_requests = RequestTimes::default();
         loop {
             self.commands.confirm(shared.local().awaited(), shared.volatile.borrow().last_refusal.as_ref());
             let (now, saves) = (self.now(lock.is_some()), shared.saves());
@@ -161,10 +160,9 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
                 }
                 Act::Reboot => {
                     drop(lock.take());
-                    tracing::info!("requesting a reboot of the machine");
-                    self.charms.reboot(&now.boot).await;
+                    self.request_reboot(&now, &mut reboot_requests).await;
                     shared.set_wait_causes(vec![resolve::reboot_cause(&shared.local().name, None)]);
-                    shared.wait_for_change(Some(now.since_boot_ms + REBOOT_REQUEST_INTERVAL_MS)).await;
+                    shared.wait_for_change(reboot_requests.next_ms(&now.boot)).await;
                     continue;
                 }
                 Act::Wait(wait) => {
@@ -182,22 +180,39 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
         }
     }
 
+    /// Requests a reboot of the machine if the request is due.
+    async fn request_reboot(&self, now: &Now, requests: &mut RequestTimes) {
+        match requests.request(&now.boot, now.since_boot_ms) {
+            RequestDue::First => tracing::info!("requesting a reboot of the machine"),
+            RequestDue::Again => {
+                tracing::info!("the machine has not rebooted yet; requesting the reboot again")
+            }
+            RequestDue::NotYet => return,
+        }
+        self.charms.reboot(&now.boot).await;
+    }
+
     /// Starts the process of a run at a closed gate, so that this and the sync of the run's start overlap. None if that
     /// is not possible; the process is then started with the run.
     async fn start_gated(&self, run: &Run) -> Option<GatedHook<H::Gated>> {
         let (declared, view) = (self.charms.declared()?, self.shared.view()?);
-        let context = self.context(run, &declared, &view)?;
+        let context = self.context(run, &declared, &view).ok()?;
         let process = self.charms.start_gated(run, &context).await?;
         Some(GatedHook { context, process })
     }
 
-    /// The context of a run. None if the operation runs no program, was cancelled, or refers to a relation that the
-    /// unit has not entered.
-    fn context(&self, run: &Run, declared: &Charm, view: &Snapshot) -> Option<HookContext> {
+    /// The context of a run, or why it has none.
+    fn context(&self, run: &Run, declared: &Charm, view: &Snapshot) -> Result<HookContext, NoContext> {
         let id_suffix = format!("{:032x}", self.shared.clock.random_uuid().0);
         let script = match &run.operation {
             Operation::Commands(request) => self.commands.script(request),
-            _ => None,
+            Operation::Hook(_)
+            | Operation::InstallCharm(_)
+            | Operation::Action { .. }
+            | Operation::EnterScope { .. }
+            | Operation::LeaveScope { .. }
+            | Operation::Resync
+            | Operation::SetDead => None,
         };
         let input = ContextInput {
             declared,
@@ -257,8 +272,8 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
         let (context, process) = match gated {
             Some(GatedHook { context, process }) => (context, Some(process)),
             None => match self.context(run, &declared, &view) {
-                Some(context) => (context, None),
-                None => return failed(FailureReason::RelationNotShown),
+                Ok(context) => (context, None),
+                Err(reason) => return HookResult::without_writes(reason.into()),
             },
         };
         shared.set_executing(run);
@@ -267,9 +282,6 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
 
     /// Waits until a run has ended, and ends its processes if a user cancels it meanwhile.
     async fn until_end<T>(&self, run: &Run, running: impl Future<Output = T>) -> T {
-        if !run.operation.runs_once() {
-            return running.await;
-        }
         let mut running = pin!(running);
         let cancelled = self.shared.wait_for_volatile(|volatile| {
             let view = volatile.view.as_deref()?;
@@ -301,7 +313,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
         };
         match result {
             Some(result) => {
-                tracing::info!("taken over from an earlier agent");
+                tracing::info!("re-attached to a run of an earlier agent");
                 self.save_outcome(run, result, started_ms).await
             }
             None => {
@@ -320,9 +332,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
         let duration_ms = now.since_boot_ms.saturating_sub(started_ms);
         shared
             .save_with(|local| {
-                let is_started =
-                    matches!(&local.step, Step::Started(started) if started.number == run.number);
-                if !is_started {
+                if local.started_run().is_none_or(|started| started.number != run.number) {
                     // the stored state was replaced by a replica that already has the outcome of this run
                     return Vec::new();
                 }

@@ -11,7 +11,7 @@ use crate::exit_code;
 use crate::fault::{self, FaultContext};
 use crate::file_watch;
 use crate::folder::{UnitFolder, public_dir, run_number};
-use crate::hook_process::{LocalCharmHost, kill_unknown_runs};
+use crate::hook_process::{CharmRunner, kill_unknown_runs};
 use crate::installed_programs::{HOOK_PATH, require_hook_program};
 use crate::journal::{self, Journal, Loaded};
 use crate::juju_paths;
@@ -33,7 +33,7 @@ use nix::sys::stat::{Mode, umask};
 use state::terms::health::Fault;
 use state::terms::names::{UnitName, Uuid};
 use state::unit::environment::{KUBERNETES_VARIABLES, MachineFacts};
-use state::unit::local::{Local, Step};
+use state::unit::local::Local;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -156,15 +156,12 @@ pub async fn run(dir: PathBuf, log_filter: LogFilter) -> Result<ExitCode> {
         journal::read_only_load(&folder).await?.context("cannot read the state that was just written")?;
     link_tools(&folder)?;
     let socket = socket_dir(&folder).map_err(socket_error)?.join(SOCKET);
-    let started_run = match &local.step {
-        Step::Started(run) => Some(run.number),
-        _ => None,
-    };
+    let started_run = local.started_run().map(|run| run.number);
     let (context_state, context_state_seen) =
         watch::channel(if started_run.is_some() { ContextState::Undecided } else { ContextState::Closed });
     let calls = tool_socket::listen(&socket, context_state_seen)?;
     let shown = juju_paths::shown_folder(&folder);
-    let host_environment = MachineFacts {
+    let machine_facts = MachineFacts {
         charm_dir: shown.charm().display().to_string(),
         tools_dir: shown.tools().display().to_string(),
         socket: socket.display().to_string(),
@@ -179,7 +176,7 @@ pub async fn run(dir: PathBuf, log_filter: LogFilter) -> Result<ExitCode> {
         ..MachineFacts::default()
     };
     kill_unknown_runs(&folder, started_run, local.state_lost).await;
-    let charms = LocalCharmHost::new(folder.clone(), host_environment, calls.tool_calls, context_state);
+    let charms = CharmRunner::new(folder.clone(), machine_facts, calls.tool_calls, context_state);
     let clock = HostClock::new(&folder.machine().join(reboot_request::BOOT_FILE));
     let view = ViewCache::load(&folder).await;
     let view = view.filter(|view| view.unit.uuid == config.uuid);

@@ -7,7 +7,7 @@ use agent::clock::kernel_boot_id;
 use agent::config;
 use agent::deployer::Deployer;
 use agent::folder::UnitFolder;
-use agent::hook_process::{LocalCharmHost, kill_remaining_processes};
+use agent::hook_process::{CharmRunner, kill_remaining_processes};
 use agent::hook_session::CallsFile;
 use agent::ports::{CharmHost, HookHost};
 use agent::service::Supervision;
@@ -107,8 +107,8 @@ async fn a_process_group_that_reuses_the_number_of_a_hook_is_not_killed() {
     leader.wait().unwrap();
 }
 
-fn charms_of(unit: &Path) -> LocalCharmHost {
-    let host_environment = MachineFacts {
+fn charms_of(unit: &Path) -> CharmRunner {
+    let machine_facts = MachineFacts {
         charm_dir: String::new(),
         tools_dir: String::new(),
         socket: String::new(),
@@ -121,9 +121,9 @@ fn charms_of(unit: &Path) -> LocalCharmHost {
         kubernetes: Vec::new(),
     };
     let (_, calls) = mpsc::channel(1);
-    LocalCharmHost::new(
+    CharmRunner::new(
         UnitFolder::new(unit.to_path_buf()),
-        host_environment,
+        machine_facts,
         calls,
         watch::channel(ContextState::Undecided).0,
     )

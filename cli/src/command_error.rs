@@ -8,6 +8,7 @@ use crate::terminal_escape;
 use crate::times::now_ms;
 use api::error::{ApiError, ErrorCode};
 use api::text::error::refusal_lines;
+use host::process::Process;
 use state::documents::refusal::Refusal;
 use state::terms::refusal::EntityKind;
 use std::fmt::Display;
@@ -44,6 +45,11 @@ impl CommandError {
     /// The error for an entity that does not exist, worded as by the controller.
     pub fn not_found(kind: EntityKind, name: impl Display) -> CommandError {
         ApiError::from(Refusal::not_found(kind, name)).into()
+    }
+
+    /// The error for a process that was killed and still runs.
+    pub fn not_stopped(process: Process) -> CommandError {
+        CommandError::new(format!("cannot stop process {}: it does not exit", process.pid))
     }
 
     /// The same error with this hint.

@@ -1,7 +1,10 @@
 //! The response of `pintle debug-log`: pages of the log lines of a model, in the order in which they were stored.
 //!
 //! The position of a line is the revision and the key of its document. A cursor is a position as text. The lines after
-//! a cursor are read from the change log; only the first page, or a page after a very long pause, reads all lines.
+//! a cursor are read from the change log, until they fill a page. The first page, and a page whose cursor is older than
+//! the change log, scan all lines, because these are stored in the order of their units: a part of them at a time, and
+//! only the lines of the page are kept.
+//!
 //! Called by the handler of `LogQuery`.
 
 use crate::callers::Controller;
@@ -14,19 +17,22 @@ use state::documents::draft::{Reader, parse};
 use state::documents::prelude::{LogDoc, Model};
 use state::terms::names::UnitName;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use wildmatch::WildMatch;
 
 /// Revisions per read of the change log while a client follows the log.
 const REVISIONS_PER_READ: usize = 256;
+/// Lines per read of a scan: about as many as a page may have.
+const LINES_PER_SCAN: usize = LOG_PAGE_LINES as usize;
+/// The lines that show that a page is full: those of the page and one more.
+const PAGE_FULL: usize = LOG_PAGE_LINES as usize + 1;
 /// Sorts after every key.
 const KEY_MAX: &str = "\u{7f}";
 
 type LogPosition = (u64, String);
 
-struct LogEntry {
-    position: LogPosition,
-    doc: LogDoc,
-}
+/// Lines by position.
+type LogLines = BTreeMap<LogPosition, LogDoc>;
 
 fn cursor(position: &LogPosition) -> String {
     format!("{}:{}", position.0, position.1)
@@ -46,78 +52,126 @@ pub(crate) async fn page<S: Store, E: Environment>(
 ) -> Result<LogPage, ApiError> {
     let until_ms = controller.environment.monotonic_ms() + LONG_POLL_MS;
     let mut after = query.after.as_deref().map(parse_cursor).transpose()?;
-    let mut filter = LogFilter::new(&query)?;
+    let (newest, wait) = (query.newest, query.wait);
+    let mut filter = LogFilter::new(query)?;
     loop {
-        let (lines, end) = match &after {
-            Some(after) => lines_after(controller, model, after).await,
-            None => all_lines(controller, model).await,
+        let (lines, end) = match (&after, newest) {
+            (Some(after), _) => lines_after(controller, model, after, &mut filter).await,
+            (None, Some(newest)) => scan(controller, model, Kept::Newest(newest as usize), &mut filter).await,
+            (None, None) => {
+                scan(controller, model, Kept::PageAfter(LogPosition::default()), &mut filter).await
+            }
         };
-        let mut found: Vec<LogEntry> = lines.into_iter().filter(|line| filter.matches(&line.doc)).collect();
-        if let (None, Some(newest)) = (&after, query.newest) {
-            found.drain(..found.len().saturating_sub(newest as usize));
-        }
-        if !found.is_empty() || !query.wait || controller.environment.monotonic_ms() >= until_ms {
-            return Ok(to_page(found, &end));
+        if !lines.is_empty() || !wait || controller.environment.monotonic_ms() >= until_ms {
+            return Ok(to_page(lines, &end));
         }
         controller.wait_past_until(end.0, until_ms).await;
         after = Some(end);
     }
 }
 
-fn to_page(mut found: Vec<LogEntry>, end: &LogPosition) -> LogPage {
-    let more = found.len() > LOG_PAGE_LINES as usize;
-    found.truncate(LOG_PAGE_LINES as usize);
-    let end = found.last().filter(|_| more).map_or(end, |line| &line.position);
-    let cursor = cursor(end);
-    let line = |line: LogEntry| LogLine {
-        at_ms: line.doc.at_ms,
-        level: line.doc.level,
-        unit: line.doc.unit,
-        source: line.doc.source,
-        text: line.doc.text,
+/// The page with the first of these lines. `end`: the position up to which the log was read.
+fn to_page(mut lines: LogLines, end: &LogPosition) -> LogPage {
+    let further = lines.keys().nth(LOG_PAGE_LINES as usize).cloned();
+    if let Some(further) = &further {
+        lines.split_off(further);
+    }
+    let more = further.is_some();
+    let cursor = cursor(lines.keys().next_back().filter(|_| more).unwrap_or(end));
+    let line = |doc: LogDoc| LogLine {
+        at_ms: doc.at_ms,
+        level: doc.level,
+        unit: doc.unit,
+        source: doc.source,
+        text: doc.text,
     };
-    LogPage { lines: found.into_iter().map(line).collect(), cursor, more }
+    LogPage { lines: lines.into_values().map(line).collect(), cursor, more }
 }
 
-/// Reads all lines. Returns them with the position after the last one.
-async fn all_lines<S: Store, E: Environment>(
+/// Which of the matching lines a scan keeps.
+#[derive(Clone)]
+enum Kept {
+    /// The first lines after this position: [`PAGE_FULL`].
+    PageAfter(LogPosition),
+    /// This number of the newest lines.
+    Newest(usize),
+}
+
+impl Kept {
+    fn insert(&self, lines: &mut LogLines, position: LogPosition, doc: LogDoc) {
+        match self {
+            Kept::PageAfter(after) if position <= *after => {}
+            Kept::PageAfter(_) => {
+                lines.insert(position, doc);
+                if lines.len() > PAGE_FULL {
+                    lines.pop_last();
+                }
+            }
+            Kept::Newest(count) => {
+                lines.insert(position, doc);
+                if lines.len() > *count {
+                    lines.pop_first();
+                }
+            }
+        }
+    }
+}
+
+/// Reads all lines, and keeps those that match. Returns them with the position after the last line.
+async fn scan<S: Store, E: Environment>(
     controller: &Controller<S, E>,
     model: Model,
-) -> (Vec<LogEntry>, LogPosition) {
+    kept: Kept,
+    filter: &mut LogFilter,
+) -> (LogLines, LogPosition) {
+    let mut scanning = filter.clone();
     let read = controller.read_available(move |reader: &dyn Reader| {
-        let lines = reader.scan(&model.logs(), "", usize::MAX).into_iter().filter_map(|stored| {
-            Some(LogEntry { doc: parse(reader, &stored)?, position: (stored.revision, stored.key) })
-        });
-        (lines.collect::<Vec<_>>(), (reader.revision(), KEY_MAX.to_owned()))
+        let (prefix, mut last_key, mut lines) = (model.logs(), String::new(), LogLines::new());
+        loop {
+            let part = reader.scan(&prefix, &last_key, LINES_PER_SCAN);
+            let Some(last) = part.last() else { break };
+            last_key.clone_from(&last.key);
+            for stored in part {
+                if let Some(doc) = parse(reader, &stored)
+                    && scanning.matches(&doc)
+                {
+                    kept.insert(&mut lines, (stored.revision, stored.key), doc);
+                }
+            }
+        }
+        (lines, (reader.revision(), KEY_MAX.to_owned()), scanning)
     });
-    let (mut lines, end) = read.await;
-    lines.sort_by(|a, b| a.position.cmp(&b.position));
+    let (lines, end, scanned) = read.await;
+    *filter = scanned;
     (lines, end)
 }
 
-/// Reads the lines after a position. Returns them with the position after the last one.
+/// Reads the matching lines after a position, until they fill a page. Returns them with the position up to which the log
+/// was read.
 async fn lines_after<S: Store, E: Environment>(
     controller: &Controller<S, E>,
     model: Model,
     after: &LogPosition,
-) -> (Vec<LogEntry>, LogPosition) {
-    let (prefix, mut lines) = (model.logs(), Vec::new());
+    filter: &mut LogFilter,
+) -> (LogLines, LogPosition) {
+    let (prefix, mut lines) = (model.logs(), LogLines::new());
     // The revision of the cursor may contain further lines after the cursor.
     let mut at = after.0.saturating_sub(1);
-    loop {
+    while lines.len() < PAGE_FULL {
         let position = controller.position(at);
         let Ok(changes) = controller.store.changes_after(position, REVISIONS_PER_READ).await else {
-            let (mut lines, end) = all_lines(controller, model).await;
-            lines.retain(|line| line.position > *after);
-            return (lines, end);
+            return scan(controller, model, Kept::PageAfter(after.clone()), filter).await;
         };
         let Some(last) = changes.last().map(|changes| changes.revision) else { break };
         at = last;
         for changes in changes {
             for entry in changes.entries.iter().filter(|entry| entry.key.starts_with(&prefix)) {
                 let position = (changes.revision, entry.key.clone());
-                if let (Some(value), true) = (&entry.value, position > *after) {
-                    lines.extend(value.parse().ok().map(|doc| LogEntry { position, doc }));
+                let Some(value) = entry.value.as_ref().filter(|_| position > *after) else { continue };
+                match value.parse::<LogDoc>() {
+                    Ok(doc) if filter.matches(&doc) => drop(lines.insert(position, doc)),
+                    Ok(_) => {}
+                    Err(error) => tracing::warn!("cannot read the log line {}: {error}", entry.key),
                 }
             }
         }
@@ -127,18 +181,19 @@ async fn lines_after<S: Store, E: Environment>(
 }
 
 /// The filters of a query. A pattern is compiled once for the query, and compared once with each unit.
-struct LogFilter<'q> {
-    query: &'q LogQuery,
-    include: Vec<UnitPattern<'q>>,
-    exclude: Vec<UnitPattern<'q>>,
+#[derive(Clone)]
+struct LogFilter {
+    query: Arc<LogQuery>,
+    include: Arc<[UnitPattern]>,
+    exclude: Arc<[UnitPattern]>,
     /// Whether the units that were seen are selected.
     units: BTreeMap<UnitName, bool>,
 }
 
-impl<'q> LogFilter<'q> {
+impl LogFilter {
     /// An error if the query has too many entries, or too long ones.
-    fn new(query: &'q LogQuery) -> Result<LogFilter<'q>, ApiError> {
-        let LogQuery { include, exclude, include_module, exclude_module, .. } = query;
+    fn new(query: LogQuery) -> Result<LogFilter, ApiError> {
+        let LogQuery { include, exclude, include_module, exclude_module, .. } = &query;
         let entries = || [include, exclude, include_module, exclude_module].into_iter().flatten();
         let (count, longest) = (entries().count(), entries().map(String::len).max().unwrap_or(0));
         if count > LOG_FILTERS_MAX || longest > LOG_FILTER_BYTES_MAX {
@@ -147,18 +202,14 @@ impl<'q> LogFilter<'q> {
             );
             return Err(ApiError::new(ErrorCode::Invalid, text).hint("use wildcards: --include 'unit-web-*'"));
         }
-        let patterns = |all: &'q [String]| all.iter().map(|wanted| UnitPattern::new(wanted)).collect();
-        Ok(LogFilter {
-            query,
-            include: patterns(include),
-            exclude: patterns(exclude),
-            units: BTreeMap::new(),
-        })
+        let patterns = |all: &[String]| all.iter().map(|text| UnitPattern::new(text)).collect();
+        let (include, exclude) = (patterns(include), patterns(exclude));
+        Ok(LogFilter { query: Arc::new(query), include, exclude, units: BTreeMap::new() })
     }
 
     fn matches(&mut self, line: &LogDoc) -> bool {
         let name = text::log::module(&line.unit, &line.source);
-        let module = |wanted: &String| is_module(&name, wanted);
+        let module = |filter: &String| is_module(&name, filter);
         self.query.level.is_none_or(|least| line.level >= least)
             && self.selects_unit(&line.unit)
             && (self.query.include_module.is_empty() || self.query.include_module.iter().any(module))
@@ -169,7 +220,7 @@ impl<'q> LogFilter<'q> {
         if let Some(known) = self.units.get(unit) {
             return *known;
         }
-        let selects = |pattern: &UnitPattern<'_>| pattern.selects(unit);
+        let selects = |pattern: &UnitPattern| pattern.selects(unit);
         let selected = (self.include.is_empty() || self.include.iter().any(selects))
             && !self.exclude.iter().any(selects);
         self.units.insert(unit.clone(), selected);
@@ -179,37 +230,43 @@ impl<'q> LogFilter<'q> {
 
 /// An entry of a filter of units. `web/0` is selected by `unit-web-0`, `web/0`, `unit-web-*` and the application name
 /// `web`.
-struct UnitPattern<'q> {
-    wanted: &'q str,
-    tags: WildMatch,
+struct UnitPattern {
+    /// The name of a unit or of an application.
+    name: String,
+    /// The same text as a pattern of tags.
+    tag_pattern: WildMatch,
 }
 
-impl<'q> UnitPattern<'q> {
-    fn new(wanted: &'q str) -> UnitPattern<'q> {
-        UnitPattern { wanted, tags: WildMatch::new(wanted) }
+impl UnitPattern {
+    fn new(text: &str) -> UnitPattern {
+        UnitPattern { name: text.to_owned(), tag_pattern: WildMatch::new(text) }
     }
 
     fn selects(&self, unit: &UnitName) -> bool {
-        unit.application == self.wanted || unit.to_string() == self.wanted || self.tags.matches(&unit.tag())
+        unit.application == self.name
+            || unit.to_string() == self.name
+            || self.tag_pattern.matches(&unit.tag())
     }
 }
 
 /// Whether a filter selects a module: by its full name or by its leading parts.
-fn is_module(module: &str, wanted: &str) -> bool {
-    module.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+fn is_module(module: &str, filter: &str) -> bool {
+    module.strip_prefix(filter).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use state::documents::prelude::LogSource;
+    use state::unit::hook_context::Level;
 
     #[test]
     fn a_unit_is_selected_by_tag_name_wildcard_and_application() {
-        for wanted in ["unit-web-0", "web/0", "unit-web-*", "*-0", "web"] {
-            assert!(UnitPattern::new(wanted).selects(&UnitName::new("web", 0)), "{wanted}");
+        for text in ["unit-web-0", "web/0", "unit-web-*", "*-0", "web"] {
+            assert!(UnitPattern::new(text).selects(&UnitName::new("web", 0)), "{text}");
         }
-        for wanted in ["web/1", "we", "unit-web-1", "web-0", "machine-0", "unit-we-*"] {
-            assert!(!UnitPattern::new(wanted).selects(&UnitName::new("web", 0)), "{wanted}");
+        for text in ["web/1", "we", "unit-web-1", "web-0", "machine-0", "unit-we-*"] {
+            assert!(!UnitPattern::new(text).selects(&UnitName::new("web", 0)), "{text}");
         }
         assert!(
             !UnitPattern::new("web").selects(&UnitName::new("web-db", 0)),
@@ -224,9 +281,9 @@ mod tests {
             exclude_module: vec!["m".to_owned(); count - 1],
             ..LogQuery::default()
         };
-        assert!(LogFilter::new(&query(LOG_FILTERS_MAX, LOG_FILTER_BYTES_MAX)).is_ok());
+        assert!(LogFilter::new(query(LOG_FILTERS_MAX, LOG_FILTER_BYTES_MAX)).is_ok());
         for (count, bytes) in [(LOG_FILTERS_MAX + 1, 1), (1, LOG_FILTER_BYTES_MAX + 1)] {
-            let refused = LogFilter::new(&query(count, bytes)).err().map(|error| error.code);
+            let refused = LogFilter::new(query(count, bytes)).err().map(|error| error.code);
             assert_eq!(refused, Some(ErrorCode::Invalid), "{count} of {bytes} bytes");
         }
     }
@@ -236,6 +293,37 @@ mod tests {
         assert!(is_module("unit.web/0.juju-log", "unit"));
         assert!(is_module("unit.web/0.juju-log", "unit.web/0"));
         assert!(!is_module("unit.web/0.juju-log", "unit.web"));
+    }
+
+    #[test]
+    fn a_scan_keeps_a_page_and_one_line_or_the_newest_lines() {
+        let doc = LogDoc {
+            at_ms: 0,
+            level: Level::Info,
+            unit: UnitName::new("web", 0),
+            source: LogSource::JujuLog,
+            text: String::new(),
+        };
+        let all = |kept: Kept| {
+            let mut lines = LogLines::new();
+            // the keys of several units are not in the order of their revisions
+            for revision in (1..=1_500).rev().chain(1_501..=3_000) {
+                kept.insert(&mut lines, (revision, format!("{revision}")), doc.clone());
+            }
+            lines
+        };
+        let revisions = |lines: &LogLines| {
+            let of = |position: Option<&LogPosition>| position.map(|(revision, _)| *revision);
+            (of(lines.keys().next()), of(lines.keys().next_back()), lines.len())
+        };
+        let first = all(Kept::PageAfter(LogPosition::default()));
+        assert_eq!(revisions(&first), (Some(1), Some(1_001), 1_001));
+        let page = to_page(first, &(3_000, KEY_MAX.to_owned()));
+        assert_eq!((page.lines.len(), page.more, page.cursor.as_str()), (1_000, true, "1000:1000"));
+        let last = all(Kept::PageAfter((2_000, "2000".to_owned())));
+        let page = to_page(last, &(3_000, "end".to_owned()));
+        assert_eq!((page.lines.len(), page.more, page.cursor.as_str()), (1_000, false, "3000:end"));
+        assert_eq!(revisions(&all(Kept::Newest(10))), (Some(2_991), Some(3_000), 10));
     }
 
     #[test]

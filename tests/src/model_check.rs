@@ -28,7 +28,7 @@ pub fn search(bounds: &Bounds) -> Result<Space, Box<Violation>> {
     // by state number: the step that reached it, its predecessor, and its other predecessors
     let mut reached_by: Vec<(usize, String)> = vec![(0, "both applications are related and at rest".into())];
     let mut reached_from: Vec<Vec<usize>> = vec![Vec::new()];
-    let mut quiet = Vec::new();
+    let mut at_rest = Vec::new();
     let mut steps = 0;
     let mut queue = VecDeque::from([(0, start)]);
     let violation = |reached_by: &[(usize, String)], mut at: usize, what: String| {
@@ -49,7 +49,7 @@ pub fn search(bounds: &Bounds) -> Result<Space, Box<Violation>> {
             if let Some(what) = state.check_at_rest() {
                 return Err(violation(&reached_by, number, what));
             }
-            quiet.push(number);
+            at_rest.push(number);
         }
         for (step, state) in following {
             steps += 1;
@@ -66,9 +66,9 @@ pub fn search(bounds: &Bounds) -> Result<Space, Box<Violation>> {
             }
         }
     }
-    // every state leads to a quiet state: there is no cycle without an exit
+    // every state leads to a state at rest: there is no cycle without an exit
     let mut comes_to_rest = vec![false; reached_by.len()];
-    let mut open = quiet.clone();
+    let mut open = at_rest.clone();
     while let Some(number) = open.pop() {
         if !std::mem::replace(&mut comes_to_rest[number], true) {
             open.extend(&reached_from[number]);
@@ -77,5 +77,5 @@ pub fn search(bounds: &Bounds) -> Result<Space, Box<Violation>> {
     if let Some(stuck) = comes_to_rest.iter().position(|rests| !rests) {
         return Err(violation(&reached_by, stuck, "it never comes to rest".into()));
     }
-    Ok(Space { states: reached_by.len(), steps, quiet: quiet.len() })
+    Ok(Space { states: reached_by.len(), steps, at_rest: at_rest.len() })
 }

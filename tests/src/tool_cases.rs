@@ -26,7 +26,7 @@ const RESOURCES: &str = "/var/lib/juju/agents/unit-myapp-0/resources";
 pub struct Report {
     pub passed: usize,
     pub failed: usize,
-    /// Failures, questions and skipped cases, as text.
+    /// Failures and questions, as text. No case is skipped.
     pub lines: Vec<String>,
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use tests::tool_cases::{Report, run};
 
 const GIVEN: &str = include_str!("../conformance/hook-tools.yaml");
-/// The entries of a file that are no list of cases.
+/// The entries of a file that are not lists of cases.
 const HEAD: [&str; 3] = ["version", "juju", "fixtures"];
 
 fn report(text: &str) -> Report {
@@ -23,8 +23,8 @@ fn files() -> BTreeMap<String, String> {
     entries.map(|path| (path.display().to_string(), text(&path))).collect()
 }
 
-/// Counts the entries of all sections of a file, without the runner: it may not know one of them.
-fn count_of_cases(text: &str) -> usize {
+/// Counts the cases of all sections of a file, without the runner, which may not know one of the sections.
+fn count_cases(text: &str) -> usize {
     let sections: BTreeMap<String, serde_json::Value> = serde_yaml::from_str(text).expect("a file of cases");
     let count = |cases: &serde_json::Value| cases.as_array().expect("a list of cases").len();
     sections.iter().filter(|(name, _)| !HEAD.contains(&name.as_str())).map(|(_, cases)| count(cases)).sum()
@@ -37,7 +37,7 @@ fn every_conformance_case_of_every_file_passes() {
     for (name, text) in files {
         let report = report(&text);
         assert_eq!(report.failed, 0, "{name}: {}", report.lines.join("\n"));
-        assert_eq!(report.passed + report.lines.len(), count_of_cases(&text), "{name}: a case was skipped");
+        assert_eq!(report.passed + report.lines.len(), count_cases(&text), "{name}: a case was skipped");
     }
 }
 

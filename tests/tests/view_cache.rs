@@ -11,7 +11,7 @@ use tests::folder_operations::ready;
 
 /// Two successive views: a bag changes, one relation is removed, and another is added.
 fn views() -> [Snapshot; 2] {
-    let mut first = view::fresh();
+    let mut first = view::without_relations();
     first.relations.insert(1, view::relation(1, "db", "mysql"));
     first.relations.insert(2, view::relation(2, "cache", "redis"));
     let mut second = first.clone();

@@ -5,7 +5,7 @@
 
 use super::remaining_processes::{end_processes, kill_remaining_processes, stop_for_reboot};
 use super::run_files::read_outcome;
-use super::{DeclaredFile, GatedShim, LocalCharmHost, SCRIPT, delete_unmasked_output, resources};
+use super::{CharmRunner, DeclaredFile, GatedShim, SCRIPT, delete_unmasked_output, resources};
 use crate::fault;
 use crate::hook_session::{CallsFile, HookSession};
 use crate::ports::{CharmHost, HookHost};
@@ -30,7 +30,7 @@ use std::time::Duration;
 /// The interval between two attempts to start a shim on a full disk.
 const DISK_FULL_RETRY: Duration = Duration::from_millis(shim::DISK_FULL_RETRY_MS as u64);
 
-impl LocalCharmHost {
+impl CharmRunner {
     /// The path of the program of a run: that of the hook or the action in the charm, or the script of commands.
     ///
     /// # Errors
@@ -74,7 +74,7 @@ impl LocalCharmHost {
     }
 }
 
-impl CharmHost for LocalCharmHost {
+impl CharmHost for CharmRunner {
     type Lock = Rc<Lock>;
 
     async fn lock(&self, parallel: bool) -> Rc<Lock> {

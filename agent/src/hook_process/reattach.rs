@@ -7,7 +7,7 @@
 //! Called by the unit agent through `CharmHost::reattach`.
 
 use crate::clock::kernel_boot_id;
-use crate::hook_process::LocalCharmHost;
+use crate::hook_process::CharmRunner;
 use crate::hook_process::remaining_processes::PROCESS_POLL_INTERVAL;
 use crate::hook_process::remaining_processes::{kill_remaining_processes, stop_for_reboot};
 use crate::hook_process::run_files::{read_outcome, read_run_file};
@@ -21,7 +21,7 @@ use state::unit::outcome::HookResult;
 use state::unit::record::RunReport;
 use std::rc::Rc;
 
-impl LocalCharmHost {
+impl CharmRunner {
     /// See [`CharmHost::reattach`](crate::ports::CharmHost::reattach).
     pub(super) async fn reattach_run(&self, run: &Run, hook_host: &impl HookHost) -> Option<HookResult> {
         let run_folder = self.folder.started_run(run);

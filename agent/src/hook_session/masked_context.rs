@@ -8,9 +8,10 @@ use super::calls_file::{CallsFile, CallsLine};
 use crate::hook_process::run_files::read_run_file;
 use host::escape::json_as_yaml;
 use host::file::write_atomic_unsynced;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use state::unit::hook_context::{HookContext, HookTrigger};
 use state::unit::secret_mask::SecretMask;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -18,8 +19,9 @@ use std::path::Path;
 /// The file, in the folder of the run.
 const FILE: &str = "context.masked.yaml";
 
-/// Writes the masked context of a run with the bags that were fetched for it, unless it contains no content. If an earlier
-/// agent knew contents that this one does not know, the bags that were fetched since its last masked context are left out.
+/// Writes the masked context of a run with the bags that were fetched for it, unless the context contains no content. If an
+/// earlier agent knew contents that this one does not know, the bags that were fetched since the last masked context of that
+/// agent are omitted.
 ///
 /// # Errors
 /// If the file cannot be read or written.
@@ -40,7 +42,8 @@ pub(super) fn store(run_folder: &Path, secrets: &SecretMask, has_unknown_content
     write_atomic_unsynced(&run_folder.join(FILE), json_as_yaml(&text).as_bytes())
 }
 
-/// The masked context of a run, with the bags that were fetched for it. None if its context can be shown as it is.
+/// Reads the masked context of a run, with the bags that were fetched for it. None if the context of the run contains no
+/// content and can be shown unchanged.
 pub(crate) fn read(run_folder: &Path) -> io::Result<Option<HookContext>> {
     match host::file::ignore_not_found(fs::read(run_folder.join(FILE)))? {
         Some(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
@@ -58,35 +61,119 @@ fn mask(context: &mut HookContext, secrets: &SecretMask) -> bool {
         }
     };
     for relation in context.relations.values_mut() {
-        relation.unit_bags.values_mut().flat_map(|bag| bag.values_mut()).for_each(&mut text);
-        relation.application_bags.values_mut().flat_map(|bag| bag.values_mut()).for_each(&mut text);
-        relation.omitted.pending_application_writes.values_mut().for_each(&mut text);
+        let bags = relation.unit_bags.values_mut().chain(relation.application_bags.values_mut());
+        bags.for_each(|bag| mask_entries(bag, &mut text));
+        mask_entries(&mut relation.omitted.pending_application_writes, &mut text);
     }
-    context.leader_settings.values_mut().for_each(&mut text);
-    context.charm_state.values_mut().for_each(&mut text);
+    mask_entries(&mut context.leader_settings, &mut text);
+    mask_entries(&mut context.charm_state, &mut text);
     context.config.values_mut().for_each(|setting| mask_value(setting, &mut text));
+    for secret in context.secrets.values_mut() {
+        text(&mut secret.label);
+        text(&mut secret.description);
+    }
     let statuses = &mut context.statuses;
     let all = [&mut statuses.unit, &mut statuses.application].into_iter().chain(statuses.units.values_mut());
-    all.for_each(|status| text(&mut status.message));
+    for status in all {
+        text(&mut status.message);
+        status.data.values_mut().for_each(|value| mask_value(value, &mut text));
+    }
     match &mut context.trigger {
-        HookTrigger::Action(action) => {
-            action.params.values_mut().for_each(|param| mask_value(param, &mut text));
-        }
+        HookTrigger::Action(action) => mask_object(&mut action.params, &mut text),
         HookTrigger::Commands(commands) => text(&mut commands.script),
+        HookTrigger::Secret { label, .. } => text(label),
         HookTrigger::Hook(_)
         | HookTrigger::Relation { .. }
         | HookTrigger::Storage { .. }
-        | HookTrigger::Secret { .. }
         | HookTrigger::Workload { .. } => {}
     }
     found
+}
+
+/// Masks the keys and the values of settings.
+fn mask_entries(settings: &mut BTreeMap<String, String>, text: &mut impl FnMut(&mut String)) {
+    let masked = std::mem::take(settings).into_iter().map(|(mut key, mut value)| {
+        text(&mut key);
+        text(&mut value);
+        (key, value)
+    });
+    settings.extend(masked);
+}
+
+fn mask_object(object: &mut Map<String, Value>, text: &mut impl FnMut(&mut String)) {
+    for (mut key, mut value) in std::mem::take(object) {
+        text(&mut key);
+        mask_value(&mut value, text);
+        object.insert(key, value);
+    }
 }
 
 fn mask_value(value: &mut Value, text: &mut impl FnMut(&mut String)) {
     match value {
         Value::String(string) => text(string),
         Value::Array(items) => items.iter_mut().for_each(|item| mask_value(item, text)),
-        Value::Object(map) => map.values_mut().for_each(|item| mask_value(item, text)),
+        Value::Object(object) => mask_object(object, text),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// A context for the tests.
+#[cfg(test)]
+#[path = "../../../tests/support/src/hook_context.rs"]
+mod sample_context;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use state::terms::secret::{SecretEvent, SecretId, SecretOwnerKind};
+    use state::unit::hook_context::{HookStatus, RunningAction};
+    use state::unit::secrets::HookSecret;
+
+    const CANARY: &str = "canary-77aa";
+
+    /// A context in which everything that a charm or a user can write contains a content.
+    fn context() -> HookContext {
+        let mut context = sample_context::context();
+        let text = || format!("a {CANARY} b");
+        let settings = || BTreeMap::from([(text(), text())]);
+        let relation = context.relations.values_mut().next().expect("the sample has a relation");
+        relation.unit_bags.insert(context.unit.clone(), settings());
+        relation.application_bags.insert("web".to_owned(), settings());
+        relation.omitted.pending_application_writes = settings();
+        context.leader_settings = settings();
+        context.charm_state = settings();
+        context.config = BTreeMap::from([("option".to_owned(), json!({ text(): [text()] }))]);
+        let data = BTreeMap::from([("key".to_owned(), json!(text()))]);
+        context.statuses.unit = HookStatus { message: text(), data, ..HookStatus::default() };
+        let secret = HookSecret {
+            owner: SecretOwnerKind::Unit,
+            label: text(),
+            description: text(),
+            rotate: None,
+            rotate_at_ms: None,
+            expire_at_ms: None,
+            revision: 1,
+            access: BTreeMap::new(),
+        };
+        context.secrets.insert(SecretId::from_bits(1), secret);
+        context
+    }
+
+    #[test]
+    fn no_text_of_a_charm_or_a_user_shows_a_content() {
+        let mut secrets = SecretMask::default();
+        secrets.add(CANARY, "<secret>");
+        let params = json!({ CANARY: { CANARY: CANARY } }).as_object().expect("an object").clone();
+        let action = RunningAction { name: "backup".to_owned(), id: "1".to_owned(), params };
+        let (event, id, label) = (SecretEvent::Rotate, SecretId::from_bits(1), CANARY.to_owned());
+        for trigger in [HookTrigger::Action(action), HookTrigger::Secret { event, id, label, revision: None }]
+        {
+            let mut masked = HookContext { trigger, ..context() };
+            assert!(mask(&mut masked, &secrets));
+            let text = serde_json::to_string(&masked).expect("contexts are plain data");
+            assert!(!text.contains(CANARY), "{text}");
+            assert!(text.contains("a <secret> b"), "other text is kept");
+        }
     }
 }

@@ -1,7 +1,9 @@
-//! When the view of the machine agent was last known to be current, by its watch or by the response to a report of presence.
+//! Records when the view of the machine agent was last known to be current: its watch has received an event, or a response
+//! to a report of presence has confirmed the view.
 //!
-//! A watch that nothing has confirmed for [`api::WATCH_SILENCE_MS`] is given up: its connection has died without being
-//! closed, or what is sent on it does not arrive. Used by the machine agent's loop.
+//! The agent closes a watch that nothing has confirmed for [`api::WATCH_SILENCE_MS`]: its connection has died without being
+//! closed, or what is sent on it does not arrive. Used by the machine agent's loop; the watcher of a unit agent
+//! (`unit_agent::watcher`) has the same deadline.
 
 use crate::ports::Clock;
 use api::error::ApiError;
@@ -9,21 +11,23 @@ use api::{MachineView, MachineWatchEvent, PresenceResponse, ReportPresence, Stre
 use state::terms::position::Position;
 use std::cell::Cell;
 
-/// The contact of one watch.
+/// When the view of one watch was last confirmed. Times are in milliseconds since boot.
 #[derive(Default)]
 pub(super) struct WatchContact {
+    /// The position of the newest view; none until the watch has sent one.
     view: Cell<Option<Position>>,
+    /// When the watch was opened, or later when the view was last confirmed.
     last_ms: Cell<u64>,
 }
 
 impl WatchContact {
-    /// Notes that a watch was opened, which has sent nothing yet. Times are in milliseconds since boot.
+    /// Notes that a watch was opened, which has sent nothing yet.
     pub(super) fn note_opened(&self, now_ms: u64) {
         self.view.set(None);
         self.last_ms.set(now_ms);
     }
 
-    /// Returns the next view. Nothing is planned for a heartbeat: what has failed is tried again by itself.
+    /// Returns the next view. A heartbeat is not returned, because it causes no plan: failed steps have their own retries.
     pub(super) async fn next_view(
         &self,
         watch: &mut impl Stream<Item = MachineWatchEvent>,
@@ -55,10 +59,11 @@ impl WatchContact {
         self.last_ms.set(self.last_ms.get().max(at_ms));
     }
 
-    /// Returns when nothing has confirmed the view for too long.
+    /// Completes when nothing has confirmed the view for [`api::WATCH_SILENCE_MS`].
     pub(super) async fn silence(&self, clock: &impl Clock) {
-        while clock.since_boot_ms() < self.last_ms.get() + api::WATCH_SILENCE_MS {
-            clock.sleep_until(self.last_ms.get() + api::WATCH_SILENCE_MS).await;
+        let deadline_ms = || self.last_ms.get() + api::WATCH_SILENCE_MS;
+        while clock.since_boot_ms() < deadline_ms() {
+            clock.sleep_until(deadline_ms()).await;
         }
     }
 }

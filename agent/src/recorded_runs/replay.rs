@@ -12,7 +12,7 @@ use super::recorded_answers::RecordedAnswers;
 use super::recorded_run::{RecordedRun, RunEnd, unit_folder};
 use super::show::write_output;
 use crate::folder::{UnitFolder, private_dir};
-use crate::hook_process::{DECLARED, LocalCharmHost};
+use crate::hook_process::{CharmRunner, DECLARED};
 use crate::hook_session::CallsLine;
 use crate::installed_programs::{HOOK_PATH, require_hook_program};
 use crate::ports::CharmHost;
@@ -151,7 +151,7 @@ async fn execute(
     };
     let answers =
         RecordedAnswers::new(&recorded.file.context.secrets, recorded.lines(), unit.root().to_path_buf());
-    let charms = LocalCharmHost::new(scratch.unit.clone(), facts, calls.tool_calls, context_state);
+    let charms = CharmRunner::new(scratch.unit.clone(), facts, calls.tool_calls, context_state);
     let run = Run {
         position: recorded.file.position,
         ..Run::new(recorded.number, recorded.file.operation.clone(), recorded.file.reason.clone())

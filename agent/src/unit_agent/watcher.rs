@@ -76,13 +76,13 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Watcher<'_, S, A, C> {
         watch: &mut <A as Watch<WatchUnit>>::Stream,
         opened_ms: u64,
     ) -> Option<Result<UnitWatchEvent, ApiError>> {
-        let silent_ms = || {
+        let deadline_ms = || {
             let last_ms = self.0.volatile.borrow().last_contact_ms;
             last_ms.unwrap_or_default().max(opened_ms) + WATCH_SILENCE_MS
         };
         let mut event = pin!(watch.next());
-        while self.0.clock.since_boot_ms() < silent_ms() {
-            let silence = pin!(self.0.clock.sleep_until(silent_ms()));
+        while self.0.clock.since_boot_ms() < deadline_ms() {
+            let silence = pin!(self.0.clock.sleep_until(deadline_ms()));
             tokio::select! { biased; event = &mut event => return Some(event), () = silence => {} }
         }
         None

@@ -1,5 +1,5 @@
-//! Tests of hostile archives: each is refused with a reason, and no file is left on disk, inside or outside the target
-//! folder (spec/security.md S21 to S24).
+//! Tests of hostile archives: reading and unpacking refuse each of them with a reason, and no file is left on disk, inside
+//! or outside the target folder (spec/security.md S21 to S24).
 
 mod raw_zip;
 

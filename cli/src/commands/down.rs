@@ -20,8 +20,7 @@ pub async fn run(dir: &DataDir, output: &Output) -> Result<(), CommandError> {
     // The supervisor stops its containers itself, unless it was killed.
     let machines = nspawn::stop_all_containers(dir).await?;
     if let Some(process) = stopped.left.first() {
-        return Err(CommandError::new(format!("cannot stop process {}: it does not exit", process.pid))
-            .hint("run pintle down again"));
+        return Err(CommandError::not_stopped(*process).hint("run pintle down again"));
     }
     let detached = loop_devices::detach_below(&dir.machines()).await;
     if stopped.ended + machines == 0 {

@@ -113,9 +113,7 @@ pub async fn run(dir: &DataDir) -> Result<(), CommandError> {
     let left = stop::stop_children(dir, agents).await.left;
     match left.first() {
         None => halted.map(drop),
-        Some(process) => {
-            Err(CommandError::new(format!("cannot stop process {}: it does not exit", process.pid)))
-        }
+        Some(process) => Err(CommandError::not_stopped(*process)),
     }
 }
 

@@ -1,22 +1,28 @@
 //! The machine supervisor: runs the provisioner with this host's clock and the configured provider.
 //!
 //! Called by `supervise`. The provisioner's loop is started again whenever it fails, for example while the controller
-//! restarts.
+//! restarts: with growing pauses, and each error is logged once until a round of the provisioner is complete.
 
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::session::{client, read_client_file};
 use crate::supervisor::provider::AnyProvider;
 use crate::supervisor::provisioner::{Provisioner, ProvisionerEnvironment};
+use crate::times::now_ms;
 use api::ClientFile;
+use host::backoff::Backoff;
 use host::process::Process;
 use state::terms::names::Uuid;
 use std::convert::Infallible;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use tokio::time::sleep;
 
-/// Pause after an error, because the controller may be starting.
-const RETRY_PAUSE: Duration = Duration::from_millis(250);
+/// Pauses after errors. The first is short because the controller may be starting; the longest is that of agents.
+const RETRY_BACKOFF: Backoff = Backoff::new(250, 5_000);
+
+/// The number of errors that are logged until a round is complete. There are few kinds of errors, but their texts may
+/// contain numbers and differ.
+const ERRORS_MAX: usize = 8;
 
 /// Provisions the machines of one data folder.
 pub struct MachineSupervisor {
@@ -29,24 +35,19 @@ pub struct MachineSupervisor {
 impl MachineSupervisor {
     /// A supervisor for the machines of `dir`.
     pub fn new(dir: DataDir, provider: AnyProvider, controller: Option<String>) -> MachineSupervisor {
-        MachineSupervisor {
-            dir,
-            provisioner: Provisioner { provider, environment: ProvisionerHost },
-            controller,
-        }
+        MachineSupervisor { dir, provisioner: Provisioner::new(provider, ProvisionerHost), controller }
     }
 
     /// Provisions machines until the future is dropped.
     pub async fn follow(&mut self) {
-        let mut last = String::new();
+        let mut failures = Failures::default();
         loop {
             let Err(failure) = self.follow_once().await;
-            // The error is logged once per outage, not once per attempt.
-            if failure.message != last {
-                tracing::warn!("machines: {}", failure.message);
-                last = failure.message;
+            let has_completed_round = self.provisioner.take_completed_round();
+            if let Some(line) = failures.record(failure.message, has_completed_round) {
+                tracing::warn!("{line}");
             }
-            sleep(RETRY_PAUSE).await;
+            sleep(failures.pause()).await;
         }
     }
 
@@ -67,13 +68,47 @@ impl MachineSupervisor {
     }
 }
 
+/// The failures since the provisioner has last completed a round: which of them are logged, and the pause after each.
+struct Failures {
+    backoff: Backoff,
+    errors: Vec<String>,
+}
+
+impl Default for Failures {
+    fn default() -> Failures {
+        Failures { backoff: RETRY_BACKOFF, errors: Vec::new() }
+    }
+}
+
+impl Failures {
+    /// Notes a failure. Returns a line for the log if the error is new since the last complete round.
+    /// `has_completed_round`: whether a round was completed since the failure before.
+    fn record(&mut self, message: String, has_completed_round: bool) -> Option<String> {
+        if has_completed_round {
+            *self = Failures::default();
+        }
+        if self.errors.len() >= ERRORS_MAX || self.errors.contains(&message) {
+            return None;
+        }
+        let line = format!("cannot provision machines, retrying: {message}");
+        self.errors.push(message);
+        Some(line)
+    }
+
+    /// The pause before the next attempt.
+    fn pause(&mut self) -> Duration {
+        let pause = Duration::from_millis(self.backoff.delay_ms());
+        self.backoff.increase();
+        pause
+    }
+}
+
 /// The clock, the randomness and the log of this host.
 struct ProvisionerHost;
 
 impl ProvisionerEnvironment for ProvisionerHost {
     fn wall_ms(&self) -> i64 {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+        now_ms()
     }
     async fn sleep(&self, pause: Duration) {
         sleep(pause).await;
@@ -83,5 +118,34 @@ impl ProvisionerEnvironment for ProvisionerHost {
     }
     fn log(&self, line: &str) {
         tracing::info!("{line}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_error_is_logged_once_until_a_round_is_complete_and_the_pauses_grow() {
+        let mut failures = Failures::default();
+        let mut pauses_ms = Vec::new();
+        let mut lines = 0;
+        for n in 0..100 {
+            let message = if n % 2 == 0 { "refused" } else { "no client file" };
+            lines += usize::from(failures.record(message.to_owned(), false).is_some());
+            pauses_ms.push(failures.pause().as_millis());
+        }
+        assert_eq!(lines, 2, "two errors alternate");
+        assert_eq!(pauses_ms[..6], [250, 500, 1_000, 2_000, 4_000, 5_000]);
+        let line = failures.record("refused".to_owned(), true);
+        assert!(line.is_some_and(|line| line.contains("refused")), "another outage");
+        assert_eq!(failures.pause().as_millis(), 250);
+    }
+
+    #[test]
+    fn errors_with_ever_changing_texts_do_not_fill_the_log() {
+        let mut failures = Failures::default();
+        let lines = (0..100).filter_map(|n| failures.record(n.to_string(), false)).count();
+        assert_eq!(lines, ERRORS_MAX);
     }
 }

@@ -48,6 +48,8 @@ pub struct Provisioner<P, E> {
     pub provider: P,
     /// Clock, randomness and log.
     pub environment: E,
+    /// See [`Provisioner::take_completed_round`].
+    has_completed_round: bool,
 }
 
 /// What all steps of a round have in common.
@@ -61,6 +63,16 @@ struct Round<'a, C> {
 }
 
 impl<P: Provider, E: ProvisionerEnvironment> Provisioner<P, E> {
+    /// A provisioner that has run no round.
+    pub fn new(provider: P, environment: E) -> Provisioner<P, E> {
+        Provisioner { provider, environment, has_completed_round: false }
+    }
+
+    /// Whether a round of all models was completed since the last call: the controller has answered everything.
+    pub fn take_completed_round(&mut self) -> bool {
+        std::mem::take(&mut self.has_completed_round)
+    }
+
     /// Runs rounds until a request to the controller fails. `file`: address and certificate of the controller, for
     /// machines.
     pub async fn follow(
@@ -72,6 +84,7 @@ impl<P: Provider, E: ProvisionerEnvironment> Provisioner<P, E> {
         loop {
             let models = client.handle(ListModels).await?;
             let Some(model) = models.first().map(|model| model.uuid.to_string()) else {
+                self.has_completed_round = true;
                 self.environment.sleep(NO_MODEL_PAUSE).await;
                 continue;
             };
@@ -92,6 +105,7 @@ impl<P: Provider, E: ProvisionerEnvironment> Provisioner<P, E> {
                 let client = client.in_model(&model.uuid.to_string());
                 until_next_list = until_next_list.min(self.round(&client, file, &model).await?);
             }
+            self.has_completed_round = true;
             self.environment.sleep(ROUND_INTERVAL).await;
         }
     }
@@ -408,7 +422,7 @@ mod tests {
         let file = ClientFile { controller, server_name, ca, user, token: text(), model: text() };
         let has_token = Arc::new(AtomicBool::new(true));
         let client = OneMachineController { machine, reports: Arc::default(), has_token };
-        let mut provisioner = Provisioner { provider, environment: FrozenEnvironment };
+        let mut provisioner = Provisioner::new(provider, FrozenEnvironment);
         let Err(_) = provisioner.follow(&client, &file).await;
         assert!(
             client.has_token.load(Ordering::Relaxed),

@@ -1,4 +1,4 @@
-//! A fake controller: returns the answers that a test configures, and records the requests it receives.
+//! A fake controller: it answers with samples and with what a test configures, and records the requests that it receives.
 
 use api::all_requests;
 use api::error::{ApiError, ErrorCode};
@@ -23,11 +23,11 @@ use std::sync::{Arc, Mutex};
 pub struct FakeController {
     /// Requests in order, as `verb arguments`.
     pub requests: Mutex<Vec<String>>,
-    /// Units on which `run` and `exec` succeed.
+    /// Units that exist for `run` and `exec`.
     pub units: Vec<String>,
-    /// The completed action; `None`: actions never complete.
+    /// What every task has as its result; `None`: no task completes.
     pub task: Option<ActionDoc>,
-    /// The numbers of the tasks that never finish, although there is one that is finished.
+    /// The numbers of the tasks that never finish, even if `task` is set.
     pub unfinished: Vec<u64>,
     /// The tasks that were enqueued.
     pub enqueued: Mutex<Vec<ActionDoc>>,
@@ -39,7 +39,8 @@ pub struct FakeController {
     pub pages: Mutex<Vec<LogPage>>,
     /// Statuses, in order; the last one is repeated. If empty, the sample is returned.
     pub statuses: Mutex<Vec<Status>>,
-    /// Number of status requests after which the model is removed; 0: it is never removed.
+    /// Which of the next status requests is the first that does not find the model, counted from 1; 0: the model is never
+    /// removed.
     pub status_requests_left: Mutex<usize>,
     /// Units, entities and tasks that are not found, with the error text.
     pub refuses: BTreeMap<String, String>,
@@ -378,11 +379,11 @@ impl FakeClient {
 
     fn status(&self) -> Result<Status, ApiError> {
         self.record("status".to_owned());
-        let mut looks = self.status_requests_left.lock().expect("no holder panics");
-        match *looks {
+        let mut left = self.status_requests_left.lock().expect("no holder panics");
+        match *left {
             0 => {}
             1 => return Err(not_found(EntityKind::Model, "dev")),
-            _ => *looks -= 1,
+            _ => *left -= 1,
         }
         let mut statuses = self.statuses.lock().expect("no holder panics");
         Ok(match &statuses[..] {

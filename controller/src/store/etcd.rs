@@ -4,7 +4,7 @@
 //! watch. A transition runs on the mirror; `commit` compares everything that it read and writes everything that it wrote
 //! in one transaction of etcd, and runs it again after a conflict. What was read is compared at the commit itself, so
 //! committed transactions are strictly serialisable however old the mirror is (I45); a result without a commit is
-//! returned only after `fresh` has shown that the mirror had every commit that was answered before.
+//! returned only after `Core::fresh` has shown that the mirror had every commit that was answered before.
 //!
 //! A revision is one of etcd: the revisions of this store strictly increase and have gaps, since etcd counts the writes
 //! of all its users. `layout` has the keys, `client` and `messages` the protocol, `open` the checks of a start, `health`
@@ -13,11 +13,11 @@
 mod client;
 mod commit;
 mod feed;
-mod fresh;
 mod health;
 mod layout;
 mod messages;
 mod mirror;
+mod newest_reads;
 mod open;
 mod shared;
 

@@ -160,7 +160,8 @@ async fn an_invalid_charm_is_refused_with_all_problems_and_a_valid_one_is_stored
         user.handle(FindArchive { sha256: source.sha256.to_owned() }).await,
         Ok(Some(uploaded.clone()))
     );
-    let again = user.handle(UploadArchive(source.archive.clone())).await.expect("twice is once");
+    let again =
+        user.handle(UploadArchive(source.archive.clone())).await.expect("a repeated request is accepted");
     assert_eq!(again, uploaded);
     let deployed = user.in_model("dev").handle(deploy(&source.sha256)).await.expect("it is deployed");
     assert_eq!(deployed.answer.charm.url, "local:tiny-0");

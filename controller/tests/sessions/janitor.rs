@@ -116,7 +116,7 @@ async fn a_tombstone_is_evidence_until_the_machine_has_confirmed_the_recall() {
     assert!(shown.recalls.is_empty());
     sweep().await;
     assert_eq!(existence().await, Ok(Existence::Unknown));
-    own.handle(ConfirmRecall { unit }).await.expect("twice is once");
+    own.handle(ConfirmRecall { unit }).await.expect("a repeated request is accepted");
 }
 
 /// The keys of all tombstones of the model, oldest first.

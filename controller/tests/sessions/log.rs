@@ -48,6 +48,36 @@ async fn log_lines_are_returned_in_the_order_in_which_they_were_stored() {
     assert_eq!(texts(&page.expect("a page")), ["four"], "only what is new");
 }
 
+/// A page has 1,000 lines: 20 runs of 60 lines are two pages, by the change log as well as by a scan.
+#[tokio::test]
+async fn the_pages_of_a_long_log_have_each_line_once() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let agent = fixture.attach_agent("web/0").await;
+    let line = |run: u64, number: u32| RunReport {
+        number,
+        at_ms: 1,
+        what: ReportContent::Log { level: Level::Info, text: format!("{run} {number}") },
+    };
+    for run in 1..=20 {
+        let reports = (1..=60).map(|number| line(run, number)).collect();
+        let report = Report { epoch: 1, run, reports, executing: None, executing_for_ms: 0 };
+        agent.api.handle(report).await.expect("the request is accepted");
+    }
+    let (mut texts, mut query) = (Vec::new(), LogQuery::default());
+    loop {
+        let page = fixture.admin.handle(query).await.expect("a page");
+        texts.extend(page.lines.into_iter().map(|line| line.text));
+        if !page.more {
+            break;
+        }
+        query = LogQuery { after: Some(page.cursor), ..LogQuery::default() };
+    }
+    let expected: Vec<String> =
+        (1..=20).flat_map(|run| (1..=60).map(move |number| format!("{run} {number}"))).collect();
+    assert_eq!(texts, expected);
+}
+
 /// Returns a report of 60 lines of 4 KB. Five such reports are more than a log may grow by before it is measured.
 pub fn large_report(run: u64) -> Report {
     let what = ReportContent::Log { level: Level::Info, text: "t".repeat(4_000) };

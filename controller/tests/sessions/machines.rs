@@ -1,4 +1,5 @@
-//! The caller of a machine agent: its view, its units' tokens, and the end of its own token.
+//! Tests what the agent of a machine may request: its view, the tokens of its units, and until when its own token is
+//! accepted.
 
 use crate::support::*;
 use api::{
@@ -27,7 +28,7 @@ async fn a_machine_sees_only_its_own_units() {
     assert_eq!(
         caller.handle(GetUnitExistence { unit: other }).await,
         caller.handle(GetUnitExistence { unit: Uuid(404) }).await,
-        "indistinguishable"
+        "the unit of another machine cannot be distinguished from one that never existed"
     );
     let token = "ab".repeat(32);
     caller.handle(SetUnitToken { unit: own, token: token.to_owned() }).await.expect("its own unit");
@@ -62,13 +63,13 @@ async fn a_machine_sees_only_its_own_units() {
     };
     assert_eq!(shown.units.len(), 0);
     assert_eq!(caller.handle(GetUnitExistence { unit: own }).await, Ok(Existence::Tombstone));
-    caller.handle(RemoveDeadUnit { unit: own }).await.expect("twice is once");
+    caller.handle(RemoveDeadUnit { unit: own }).await.expect("a repeated removal is accepted");
 }
 
 #[tokio::test]
-async fn a_machine_view_shows_a_subordinate_and_the_end_of_its_relation() {
+async fn a_machine_view_shows_a_subordinate_and_that_it_is_dying_after_its_relation_is_removed() {
     let fixture = Fixture::in_memory().await;
-    let end = Endpoint {
+    let endpoint = Endpoint {
         name: "beside".to_owned(),
         role: Role::Requirer,
         interface: "sql".to_owned(),
@@ -76,7 +77,7 @@ async fn a_machine_view_shows_a_subordinate_and_the_end_of_its_relation() {
         limit: None,
         optional: false,
     };
-    let endpoints = [(end.name.clone(), end)].into();
+    let endpoints = [(endpoint.name.clone(), endpoint)].into();
     let charm = Charm { name: "sub".to_owned(), subordinate: true, endpoints, ..Charm::default() };
     let registered = fixture.controller.run(move |draft| {
         archive::register(draft, "sub", Some(charm.clone()), 10);
@@ -137,14 +138,15 @@ async fn a_token_is_deleted_with_its_unit_and_with_its_machine() {
         .await
         .expect("it never attached");
     assert!(!is_known(&unit_token).await && is_known(&machine_token).await);
-    let end = move |draft: &mut Draft<'_>| {
+    let remove_machine = move |draft: &mut Draft<'_>| {
         state::lifecycle::machine::set_dead(draft, model, machine)?;
         state::lifecycle::machine::remove(draft, model, machine)
     };
-    fixture.controller.run(end).await.expect("its last unit was removed");
+    fixture.controller.run(remove_machine).await.expect("its last unit was removed");
     assert!(!is_known(&machine_token).await);
-    let left = async |of: String| {
-        fixture.controller.read(move |reader: &dyn Reader| reader.scan(&of, "", usize::MAX).len()).await
+    let count = async |kind: Kind| {
+        let prefix = GLOBAL.prefix(kind);
+        fixture.controller.read(move |reader: &dyn Reader| reader.scan(&prefix, "", usize::MAX).len()).await
     };
-    assert_eq!((left(GLOBAL.prefix(Kind::Token)).await, left(GLOBAL.prefix(Kind::TokenOf)).await), (0, 0));
+    assert_eq!((count(Kind::Token).await, count(Kind::TokenOf).await), (0, 0));
 }

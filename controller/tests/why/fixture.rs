@@ -17,21 +17,25 @@ pub async fn causes(fixture: &MemoryFixture, entity: &str) -> Vec<Cause> {
     fixture.admin.handle(GetWhy { entity: crate::support::entity(entity) }).await.expect("it exists").causes
 }
 
-/// Commits the operations of a unit's agent until it is idle.
+/// The most operations that a unit of these tests has to run until it is idle: each runs fewer than ten hooks.
+const OPERATIONS_MAX: usize = 40;
+
+/// Commits the operations of a unit's agent until it has nothing to do.
 pub async fn run_until_idle(
     fixture: &MemoryFixture,
     agent: &mut Agent<AuthenticatedCaller<MemoryStore, FakeEnvironment>>,
     unit: &str,
 ) {
     let (id, model) = (fixture.unit(unit).await, fixture.model);
-    loop {
+    for _ in 0..OPERATIONS_MAX {
         match fixture.controller.read(move |reader| next_act(reader, model, id)).await {
             Some(Act::Start(run)) => agent.commit(agent.record(run.operation)).await,
             Some(Act::RecordOutcome(record)) => agent.commit(agent.record(record.operation)).await,
             Some(Act::Wait(_) | Act::Finish) => return,
-            other => panic!("{other:?}"),
+            act => panic!("{unit}: the test performs no {act:?}"),
         };
     }
+    panic!("{unit} is not idle after {OPERATIONS_MAX} operations");
 }
 
 /// Attaches a unit's agent and runs it until it is idle.
@@ -57,9 +61,12 @@ pub async fn idle_agent(
 /// Returns the unit's only pending operation and the time since which it is pending.
 pub async fn pending(fixture: &MemoryFixture, unit: &str) -> (Activity, Option<i64>) {
     let all = causes(fixture, unit).await;
-    let next = all.into_iter().find_map(|cause| match cause.duty {
-        Duty::Start { activity, .. } => Some((activity, cause.since_ms)),
+    let pending = all.iter().filter_map(|cause| match &cause.duty {
+        Duty::Start { activity, .. } => Some((activity.clone(), cause.since_ms)),
         _ => None,
     });
-    next.expect("the unit has a pending operation")
+    let [pending] = &pending.collect::<Vec<_>>()[..] else {
+        panic!("{unit}: expected one pending operation, got {all:?}")
+    };
+    pending.clone()
 }

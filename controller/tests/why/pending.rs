@@ -102,7 +102,7 @@ async fn an_operation_is_pending_since_the_commit_of_its_cause() {
             force: Force::No,
         })
         .await
-        .expect("it is going");
+        .expect("the removal is accepted");
     run_until_idle(&fixture, &mut db, "db/0").await;
     let died_ms = now();
     hour();

@@ -1,6 +1,6 @@
-//! Parses the URI of a secret (spec/hook-tools.md 2.6).
+//! The URI of a secret in the arguments of a tool, and Juju's messages about it (spec/hook-tools.md 2.6).
 //!
-//! All forms of Juju are accepted: `secret:ID`, `ID`, `secret://MODEL/ID` and `secret:MODEL/ID`.
+//! All forms of [`SecretUri`] are accepted: `secret:ID`, `ID`, `secret://MODEL/ID` and `secret:MODEL/ID`.
 
 use crate::quote::quote;
 use crate::tool::{Invocation, ToolError, failed, usage};
@@ -9,7 +9,7 @@ use state::terms::secret::{BadSecretUri, SecretId, SecretUri};
 /// Parses a URI.
 ///
 /// # Errors
-/// A text for the charm: that the URI or its scheme is not valid.
+/// The message of Juju: the URI or its scheme is not valid.
 pub fn parse(text: &str) -> Result<SecretUri, String> {
     SecretUri::parse(text).map_err(|bad| match bad {
         BadSecretUri::Scheme(scheme) => format!("secret URI scheme {} not valid", quote(scheme)),
@@ -17,7 +17,7 @@ pub fn parse(text: &str) -> Result<SecretUri, String> {
     })
 }
 
-/// The failure that a secret does not exist, or is not the unit's to see or change.
+/// The failure of a tool whose secret does not exist, or that the unit may not read or change.
 pub fn not_found<T>(id: SecretId) -> Result<T, ToolError> {
     failed(format!("secret {} not found", quote(id.as_str())))
 }

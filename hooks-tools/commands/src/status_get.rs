@@ -4,7 +4,7 @@
 use crate::flags::{FORMAT, Flag, FlagKind, OUTPUT};
 use crate::tool::{Invocation, Tool, ToolError, ToolOutput, failed};
 use crate::value::Value;
-use state::unit::hook_context::Status;
+use state::unit::hook_context::HookStatus;
 use std::collections::BTreeMap;
 
 pub const TOOL: Tool = Tool {
@@ -52,7 +52,7 @@ fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
     }))
 }
 
-fn details(status: &Status, include_data: bool) -> BTreeMap<String, Value> {
+fn details(status: &HookStatus, include_data: bool) -> BTreeMap<String, Value> {
     let mut details = BTreeMap::from([("status".to_owned(), Value::text(status.status.as_str()))]);
     if include_data {
         details.insert("message".to_owned(), Value::text(&status.message));

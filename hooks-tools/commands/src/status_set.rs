@@ -4,7 +4,7 @@ use crate::flags::{Flag, FlagKind};
 use crate::quote::quote;
 use crate::tool::{Invocation, Tool, ToolError, ToolOutput, failed, usage};
 use state::terms::status::WorkloadStatus;
-use state::unit::hook_context::{ReportContent, Status};
+use state::unit::hook_context::{HookStatus, ReportContent};
 use std::collections::BTreeMap;
 
 pub const TOOL: Tool = Tool {
@@ -34,7 +34,7 @@ fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
         return usage(format!("invalid status {}, expected one of [{expected}]", quote(word)));
     };
     let message = call.positionals(2)?.get(1).cloned().unwrap_or_default();
-    let new = Status { status, message: message.clone(), data: BTreeMap::new() };
+    let new = HookStatus { status, message: message.clone(), data: BTreeMap::new() };
     let statuses = &mut call.context.statuses;
     if !call.parsed.is_on("application") {
         statuses.units.insert(call.context.unit.clone(), new.clone());

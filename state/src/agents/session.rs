@@ -4,7 +4,7 @@
 //! never write for one unit. Called by the unit agent's handlers and by every transition that a unit agent
 //! requests.
 
-use crate::agents::own_bags::restore_bags;
+use crate::agents::own_bags::insert_own_bags;
 use crate::agents::record_validation::{NUMBER_MAX, SESSIONS_LOST_MAX};
 use crate::documents::draft::Draft;
 use crate::documents::prelude::{Model, SessionDoc, SessionOrigin, UnitDoc};
@@ -101,7 +101,7 @@ pub fn attach(
     }
     let mut replica = draft.get(&model.replica(unit)).map(|replica| replica.local);
     if let Some(replica) = &mut replica {
-        restore_bags(draft, model, unit, replica);
+        insert_own_bags(draft, model, unit, replica);
         // 1. A run reports a status, and has no record yet.
         // 2. The folder of the unit is lost.
         // 3. The next agent takes over the replica. A report of its run with the same number would be ignored

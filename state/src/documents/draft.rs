@@ -9,6 +9,7 @@
 
 use crate::documents::json_text::{Document, Text};
 use crate::terms::refusal::transaction::TransactionRefusal;
+use crate::terms::secret::SEALED_BYTES_MAX;
 use crate::unit::writes::{HOOK_DOCUMENTS_MAX, HOOK_WRITES_BYTES_MAX, REPORTS_BYTES_MAX, REPORTS_MAX};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +30,7 @@ pub const WRITES_MAX: usize = 600;
 pub const BYTES_MAX: usize = (1 << 20) + (256 << 10);
 const _: () = assert!(HOOK_DOCUMENTS_MAX + REPORTS_MAX + 40 + 300 == WRITES_MAX);
 const _: () = assert!(HOOK_WRITES_BYTES_MAX + REPORTS_BYTES_MAX + (272 << 10) == BYTES_MAX);
+const _: () = assert!(SEALED_BYTES_MAX == HOOK_WRITES_BYTES_MAX);
 /// The most entries of one page. A page is recorded as single reads: two full pages (80 reads) fit into one
 /// transaction.
 pub const PAGE_MAX: usize = 40;

@@ -22,7 +22,7 @@ pub const RETIRED_TOKENS_PER_BATCH: usize = 40;
 /// # Errors
 /// If another entity has the token, which would lose it.
 pub fn set(draft: &mut Draft, entity: Uuid, holder: &TokenHolder, sha256: &str) -> Result<(), Refusal> {
-    let before = draft.get(&GLOBAL.token_of(entity));
+    let before = draft.get(&GLOBAL.token_digest(entity));
     let holder_before = draft.get(&GLOBAL.token(sha256));
     if before.as_deref() != Some(sha256) && holder_before.is_some() {
         return Err(RefusalReason::NotAuthorised.into());
@@ -33,17 +33,17 @@ pub fn set(draft: &mut Draft, entity: Uuid, holder: &TokenHolder, sha256: &str) 
     if let Some(before) = before {
         draft.remove(&GLOBAL.token(&before));
     }
-    draft.put(&GLOBAL.token_of(entity), &sha256.to_owned());
+    draft.put(&GLOBAL.token_digest(entity), &sha256.to_owned());
     draft.put(&GLOBAL.token(sha256), holder);
     Ok(())
 }
 
 /// Retires the token of a machine that is removed without its agent.
 pub(crate) fn retire(draft: &mut Draft, model: Model, machine: Uuid) {
-    if let Some(hash) = draft.get(&GLOBAL.token_of(machine)) {
-        draft.remove(&GLOBAL.token_of(machine));
+    if let Some(hash) = draft.get(&GLOBAL.token_digest(machine)) {
+        draft.remove(&GLOBAL.token_digest(machine));
         draft.put(&GLOBAL.token(&hash), &TokenHolder::RemovedMachine { model, machine });
-        draft.put(&GLOBAL.retired_token(machine), &hash);
+        draft.put(&GLOBAL.retired_token_digest(machine), &hash);
     }
 }
 
@@ -52,8 +52,8 @@ pub(crate) fn retire(draft: &mut Draft, model: Model, machine: Uuid) {
 /// it deletes nothing, and a person has to clean up its host. Idempotent.
 pub fn delete_retired(draft: &mut Draft, machines: &[Uuid]) {
     for machine in machines.iter().take(RETIRED_TOKENS_PER_BATCH) {
-        if let Some(hash) = draft.get(&GLOBAL.retired_token(*machine)) {
-            draft.remove(&GLOBAL.retired_token(*machine));
+        if let Some(hash) = draft.get(&GLOBAL.retired_token_digest(*machine)) {
+            draft.remove(&GLOBAL.retired_token_digest(*machine));
             draft.remove(&GLOBAL.token(&hash));
         }
     }
@@ -61,8 +61,8 @@ pub fn delete_retired(draft: &mut Draft, machines: &[Uuid]) {
 
 /// Deletes the token of `entity`, if it has one.
 pub(crate) fn revoke(draft: &mut Draft, entity: Uuid) {
-    if let Some(hash) = draft.get(&GLOBAL.token_of(entity)) {
-        draft.remove(&GLOBAL.token_of(entity));
+    if let Some(hash) = draft.get(&GLOBAL.token_digest(entity)) {
+        draft.remove(&GLOBAL.token_digest(entity));
         draft.remove(&GLOBAL.token(&hash));
     }
 }

@@ -1,5 +1,6 @@
-//! Documents of the principals that may call the controller, users and agents: the holder of each token. They belong
-//! to no model.
+//! The documents of tokens: the principal that holds each token, a user or an agent, and the tokens of each agent.
+//!
+//! They belong to no model: their keys are those of [`GLOBAL`](crate::documents::key::GLOBAL).
 
 use crate::documents::draft::Key;
 use crate::documents::key::{Kind, Model};
@@ -31,7 +32,7 @@ pub enum TokenHolder {
         /// The unit.
         unit: Uuid,
     },
-    /// An enrolment token: it enrols one manually provisioned machine, once, until it expires.
+    /// The holder of an enrolment token, which enrols one manually provisioned machine, once, before it expires.
     EnrollingMachine {
         /// The machine's model.
         model: Model,
@@ -63,18 +64,16 @@ pub enum UserRole {
 }
 
 impl Model {
-    /// The holder of the token with this digest. Under [`GLOBAL`](crate::documents::key::GLOBAL).
+    /// The holder of the token with this digest.
     pub fn token(&self, sha256: &str) -> Key<TokenHolder> {
         self.key_by_name(Kind::Token, sha256)
     }
-    /// The digest of the token of a unit or a machine, with which the token is revoked. Under
-    /// [`GLOBAL`](crate::documents::key::GLOBAL).
-    pub fn token_of(&self, entity: Uuid) -> Key<String> {
+    /// The digest of the token of a unit or a machine, by which the token is found when it is revoked.
+    pub fn token_digest(&self, entity: Uuid) -> Key<String> {
         self.key(Kind::TokenOf, &[entity])
     }
-    /// The digest of the token of a removed machine whose agent has not confirmed the removal. Under
-    /// [`GLOBAL`](crate::documents::key::GLOBAL).
-    pub fn retired_token(&self, machine: Uuid) -> Key<String> {
+    /// The digest of the token of a removed machine whose agent has not confirmed the removal.
+    pub fn retired_token_digest(&self, machine: Uuid) -> Key<String> {
         self.key(Kind::RetiredToken, &[machine])
     }
 }

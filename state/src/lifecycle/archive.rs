@@ -1,8 +1,7 @@
 //! The use of charm archives and of the files of resources, and their removal once nothing uses them.
 //!
 //! An application uses the archive that is assigned to it, those that were assigned recently, and the files of its
-//! resources; a unit uses the one
-//! that it runs. Each use is a document of its own below the digest of the archive, written in the transaction that
+//! resources; a unit uses the archive that it runs. Each use is a document of its own below the digest of the archive, written in the transaction that
 //! starts the use: an archive may be removed when it has no use (design 5). A use that has ended is deleted later by
 //! the janitor, not with its application or unit, so that no removal becomes larger.
 //!
@@ -11,14 +10,16 @@
 
 use crate::charm::Charm;
 use crate::documents::draft::{Draft, Reader, look};
-use crate::documents::prelude::{ArchiveDoc, ArchiveUse, GLOBAL, Model};
+use crate::documents::prelude::{ArchiveDoc, ArchiveUse, GLOBAL, Model, ReplicaDoc};
 use crate::terms::names::Uuid;
 use std::sync::Arc;
 
-/// Uses that one transaction examines, with three reads each: 90, below the 100 of a transaction.
+/// Uses that one transaction examines, with two reads and at most one delete each: 60 reads and 30 writes, a small part of
+/// [`READS_MAX`](crate::documents::draft::READS_MAX) and [`WRITES_MAX`](crate::documents::draft::WRITES_MAX).
 pub const USES_PER_BATCH: usize = 30;
 
-/// Registers an uploaded archive by its digest. A digest that is registered already keeps its charm.
+/// Registers an uploaded file by its digest. `charm`: what the archive of a charm declares; none for the file of a
+/// resource. A digest that is registered already keeps its charm.
 pub fn register(draft: &mut Draft, sha256: &str, charm: Option<Charm>, bytes: u64) {
     // Recorded as read: the janitor may be removing it.
     let known = draft.get(&GLOBAL.archive(sha256));
@@ -36,17 +37,24 @@ pub(crate) fn record_use(draft: &mut Draft, model: Model, owner: Uuid, sha256: &
 pub fn has_ended(reader: &dyn Reader, archive_use: &ArchiveUse) -> bool {
     let ArchiveUse { sha256, model, owner } = archive_use;
     let assigns = look(reader, &model.application_charm(*owner), |charm| charm.uses(sha256));
-    let runs = || look(reader, &model.replica(*owner), |unit| unit.assigned_archive.as_ref() == Some(sha256));
+    let runs = || look(reader, &model.replica(*owner), |unit| runs_archive(unit, sha256));
     !assigns.unwrap_or(false) && !runs().unwrap_or(false)
 }
 
-/// Deletes those of these uses that have ended, at most [`USES_PER_BATCH`] at a time.
+/// Whether the unit of a replica runs this archive.
+fn runs_archive(unit: &ReplicaDoc, sha256: &str) -> bool {
+    unit.assigned_archive.as_deref() == Some(sha256)
+}
+
+/// Examines the first [`USES_PER_BATCH`] of these uses, and deletes those that have ended.
 pub fn delete_ended_uses(draft: &mut Draft, uses: &[ArchiveUse]) {
     for archive_use in uses.iter().take(USES_PER_BATCH) {
         let ArchiveUse { sha256, model, owner } = archive_use;
         let charm = draft.get(&model.application_charm(*owner));
-        let runs = draft.get(&model.replica(*owner)).and_then(|replica| replica.assigned_archive);
-        if !charm.is_some_and(|charm| charm.uses(sha256)) && runs.as_ref() != Some(sha256) {
+        let unit = draft.get(&model.replica(*owner));
+        if !charm.is_some_and(|charm| charm.uses(sha256))
+            && !unit.is_some_and(|unit| runs_archive(&unit, sha256))
+        {
             draft.remove(&GLOBAL.archive_use(archive_use));
         }
     }

@@ -1,8 +1,8 @@
-//! Fake applications: their units have no agents, and a user sets what they publish in relations. For the development of
-//! charms (`pintle dev`).
+//! Fake applications, for the development of charms (`pintle dev`): their units have no agents, and a user sets what they
+//! publish in relations.
 //!
 //! A fake application is an ordinary application of a model in which charms are developed, marked when it is deployed.
-//! Its units are on a machine that never enrols. What an agent would do when something is removed, the controller does:
+//! Its units are on a machine that never enrols. The controller does what an agent would do when something is removed:
 //! fake units leave each relation that is not Alive or is suspended, and are removed once they are not Alive
 //! ([`tear_down`]). Other units observe ordinary members.
 //!
@@ -39,16 +39,17 @@ pub struct SetFakeSettings {
     pub right: String,
     /// The unit that publishes; none for the application.
     pub unit: Option<UnitName>,
-    /// The settings: they replace those before, and the unit enters the scope of the relation if it is not in it. None: the
-    /// unit leaves the relation; what the application publishes is empty.
+    /// The settings, which replace the previous ones; the unit enters the scope of the relation if it is not in it. None: the
+    /// unit leaves the relation; the settings of the application become empty.
     pub settings: Option<Bag>,
 }
 
 /// Sets what a fake application or its unit publishes.
 ///
 /// # Errors
-/// If an entity does not exist, the application is not fake or takes no part in the relation, the settings are too
-/// large, the unit or the relation is not Alive, or the relation has container scope.
+/// If an entity does not exist, the application is not fake or takes no part in the relation, or the settings are too
+/// large. Also, for the settings of a unit, if the relation has container scope, or the unit would have to enter the scope
+/// and [`scope::enter`] refuses it: the unit or the relation is not Alive, or the relation is suspended.
 pub fn set_settings(
     draft: &mut Draft,
     model: Model,
@@ -97,7 +98,7 @@ pub fn set_settings(
     }
 }
 
-/// The most teardowns of fake units that one sweep of the janitor executes in a model.
+/// The most steps of teardowns of fake units that one sweep of the janitor executes in a model.
 const TEARDOWNS_MAX: usize = 40;
 
 /// A step of the teardown of a fake unit: it leaves a relation, or is removed.
@@ -117,10 +118,10 @@ pub fn pending_teardowns(reader: &dyn Reader, model: Model) -> Vec<FakeTeardown>
     for unit in fake.into_iter().flat_map(|application| ids(&model.units_of(application))) {
         let Some(doc) = read(reader, &model.unit(unit)) else { continue };
         let is_alive = effective_life::unit_life_of(&mut { reader }, model, unit, &doc) == Life::Alive;
-        let left = ids(&model.scopes_of(unit))
+        let relations_to_leave = ids(&model.scopes_of(unit))
             .into_iter()
-            .filter(|relation| !is_alive || is_relation_ending(&mut { reader }, model, *relation));
-        teardowns.extend(left.map(|relation| FakeTeardown { unit, relation: Some(relation) }));
+            .filter(|relation| !is_alive || must_be_left(&mut { reader }, model, *relation));
+        teardowns.extend(relations_to_leave.map(|relation| FakeTeardown { unit, relation: Some(relation) }));
         if !is_alive {
             teardowns.push(FakeTeardown { unit, relation: None });
         }
@@ -132,8 +133,8 @@ pub fn pending_teardowns(reader: &dyn Reader, model: Model) -> Vec<FakeTeardown>
     teardowns
 }
 
-/// Whether the units of a relation have to leave it.
-fn is_relation_ending(documents: &mut impl Documents, model: Model, id: Uuid) -> bool {
+/// Whether the fake units of a relation have to leave it: it is not Alive, or is suspended.
+fn must_be_left(documents: &mut impl Documents, model: Model, id: Uuid) -> bool {
     let Some(doc) = documents.document(&model.relation(id)) else { return false };
     effective_life::relation_life_of(documents, model, id, &doc) != Life::Alive
         || documents.document(&model.relation_suspended(id)).is_some()
@@ -156,7 +157,7 @@ pub fn tear_down(
     }
     let is_alive = effective_life::unit_life_of(draft, model, unit, &doc) == Life::Alive;
     match relation {
-        Some(relation) if !is_alive || is_relation_ending(draft, model, relation) => {
+        Some(relation) if !is_alive || must_be_left(draft, model, relation) => {
             relation::leave_scope(draft, model, unit, relation);
             Ok(())
         }

@@ -31,7 +31,7 @@ pub fn machine_agent(
     presence: &dyn PresenceReader,
     id: Uuid,
 ) -> MachineAgentState {
-    let holder = read(reader, &GLOBAL.token_of(id)).and_then(|hash| read(reader, &GLOBAL.token(&hash)));
+    let holder = read(reader, &GLOBAL.token_digest(id)).and_then(|hash| read(reader, &GLOBAL.token(&hash)));
     let error = read(reader, &model.machine_provisioning_error(id));
     // The token is stored before the instance starts, and storing it counts as a heartbeat. A heartbeat that is not
     // newer than the error therefore does not prove that the agent runs, and neither does the start of the controller,

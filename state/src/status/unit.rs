@@ -230,7 +230,6 @@ pub fn next_act(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Act> {
     Some(next_act_in(&local, snapshot))
 }
 
-/// What a unit with this state and this view would do next.
 /// Whether the agent of a unit, as far as the controller knows its state, has nothing to do and lacks nothing.
 pub(crate) fn has_nothing_to_do(reader: &dyn Reader, model: Model, id: Uuid) -> bool {
     let replica = read(reader, &model.replica(id));
@@ -239,6 +238,7 @@ pub(crate) fn has_nothing_to_do(reader: &dyn Reader, model: Model, id: Uuid) -> 
     matches!(&act, Some(Act::Wait(wait)) if wait.causes.is_empty())
 }
 
+/// What a unit with this state and this view would do next.
 fn next_act_in(local: &Local, mut view: Snapshot) -> Act {
     view.position.store_generation = local.store_generation.unwrap_or_default();
     let leader = view.leader.as_ref().filter(|grant| grant.holder == local.name);

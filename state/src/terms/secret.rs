@@ -1,8 +1,8 @@
 //! The terms of secrets: their ids, owners, rotation policies and events (spec/hook-tools.md 2.6).
 //!
 //! Nothing here contains the content of a secret except [`SecretContent`], which agents and commands send to the
-//! controller and receive from it. It is never stored, and `Debug` does not show it. What is stored is sealed: text
-//! that only the controller can open.
+//! controller and receive from it, and [`ValueSource`], an argument of a command or a tool. Neither is stored, and `Debug`
+//! does not show the content. What is stored is sealed: text that only the controller can open.
 
 use crate::terms::names::{BadName, UnitName, Uuid, application_tag, beginning, serde_as_text};
 use crate::terms::string_enum::string_enum;
@@ -23,8 +23,8 @@ pub const CONSUMED_MAX: usize = 500;
 pub const LABEL_BYTES_MAX: usize = 256;
 /// The most bytes of a description.
 pub const DESCRIPTION_BYTES_MAX: usize = 1024;
-/// The most bytes of the sealed content of one revision: a quarter of a mebibyte less than what the writes of a hook
-/// may take altogether.
+/// The most bytes of the sealed content of one revision: as much as the writes of a hook may take altogether, so that the
+/// transaction that stores it has room for its other documents (`documents::draft` asserts that they are equal).
 pub const SEALED_BYTES_MAX: usize = 768 << 10;
 /// The most bytes of the sealed contents of all secrets of one unit, application or model: 64 MiB, 85 contents of the
 /// largest size or 1.6 KiB in each of 200 revisions of 200 secrets. Without it they could have 29 GiB.
@@ -124,8 +124,8 @@ impl SecretUri {
     }
 }
 
-/// Where the value of a key comes from, in an argument `KEY=VALUE` of a command or a tool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where the value of a key comes from, in an argument `KEY=VALUE` of a command or a tool. `Debug` does not show a value.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum ValueSource<'a> {
     /// `key=value`: the value itself.
     Text(&'a str),
@@ -133,6 +133,16 @@ pub enum ValueSource<'a> {
     Base64(&'a str),
     /// `key#file=path`: the file that contains the value.
     File(&'a str),
+}
+
+impl fmt::Debug for ValueSource<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ValueSource::Text(_) => f.write_str("Text"),
+            ValueSource::Base64(_) => f.write_str("Base64"),
+            ValueSource::File(path) => f.debug_tuple("File").field(path).finish(),
+        }
+    }
 }
 
 /// Splits `KEY=VALUE`; none if there is no key. The padding of base64 is no separator.
@@ -277,6 +287,9 @@ mod tests {
     fn content_is_not_shown() {
         let content = SecretContent(BTreeMap::from([("password".to_owned(), "czNjcmV0".to_owned())]));
         assert_eq!(format!("{content:?}"), r#"SecretContent(["password"])"#);
+        for source in [ValueSource::Text("czNjcmV0"), ValueSource::Base64("czNjcmV0")] {
+            assert!(!format!("{source:?}").contains("czNjcmV0"));
+        }
     }
 
     #[test]

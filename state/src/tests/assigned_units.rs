@@ -27,7 +27,7 @@ fn for_the_agent_of_another_machine_a_unit_does_not_exist() {
     world
         .run(|draft, _| assigned_units::set_token(draft, MODEL, machine, own, "t0"))
         .expect("it is assigned");
-    assert_eq!(read(world.reader(), &GLOBAL.token_of(own)).as_deref(), Some("t0"));
+    assert_eq!(read(world.reader(), &GLOBAL.token_digest(own)).as_deref(), Some("t0"));
 }
 
 #[test]

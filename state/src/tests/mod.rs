@@ -10,6 +10,7 @@ mod commits;
 mod decision_views;
 mod destruction;
 mod development;
+mod dry_run;
 mod force;
 #[path = "../../../tests/support/src/hook_context.rs"]
 pub mod hook_context;
@@ -20,7 +21,6 @@ mod random;
 mod refusals;
 mod relation_hooks;
 mod relations;
-mod removal;
 mod removal_cost;
 mod storage;
 mod subordinates;

@@ -81,8 +81,8 @@ pub fn dry_run(
     removal: Removal<'_>,
     reports: &AgentReports<'_>,
 ) -> Result<DryRun, Refusal> {
-    let (mut result, silent_agents) = dry_run_within(reader, model, removal, reports, DOCUMENTS_READ_MAX)?;
-    result.blockers.splice(0..0, silent_agents);
+    let (mut result, unresponsive) = dry_run_within(reader, model, removal, reports, DOCUMENTS_READ_MAX)?;
+    result.blockers.splice(0..0, unresponsive);
     Ok(result)
 }
 
@@ -150,9 +150,9 @@ pub(crate) fn dry_run_within(
     let mut participants = Participants { units, absent: BTreeSet::new(), documents_read_max };
     let required = affected.required_agents(&simulated, model, &departing).into_iter();
     let silent = required.filter_map(|entity| Some((id_of(entity), (reports.silent_agent)(entity)?)));
-    let mut silent_agents = Vec::new();
+    let mut unresponsive = Vec::new();
     match force {
-        Force::No => silent_agents.extend(silent.map(|(_, cause)| cause)),
+        Force::No => unresponsive.extend(silent.map(|(_, cause)| cause)),
         Force::AfterWait | Force::AtOnce => participants.absent = silent.map(|(id, _)| id).collect(),
     }
     let changes_of_request = simulated.changes.clone();
@@ -236,7 +236,7 @@ pub(crate) fn dry_run_within(
         named.truncate(ENTITIES_LISTED_MAX);
     }
     cause::deduplicate(&mut result.blockers);
-    Ok((result, silent_agents))
+    Ok((result, unresponsive))
 }
 
 /// The position of a kind of entity in the lists of a dry run.

@@ -276,7 +276,7 @@ pub fn enrol(
     if address.parse::<IpAddr>().is_err() {
         return Err(InstanceRefusal::InvalidAddress { address: address.clone() }.into());
     }
-    let is_newest = draft.get(&GLOBAL.token_of(id)).as_ref() == Some(enrolment_token);
+    let is_newest = draft.get(&GLOBAL.token_digest(id)).as_ref() == Some(enrolment_token);
     let is_enrolment_token = matches!(
         draft.get(&GLOBAL.token(enrolment_token)),
         Some(TokenHolder::EnrollingMachine { model: token_model, machine, .. }) if (token_model, machine) == (model, id)

@@ -53,9 +53,8 @@ pub fn write(
     if number < stored.number {
         return Err(WriteRefusal::Overtaken.into());
     }
-    if let Some(problem) = leader_settings::problem(&stored.values, &write.change) {
-        return Err(WriteRefusal::InvalidLeaderSettings { problem }.into());
-    }
+    leader_settings::check_change(&stored.values, &write.change)
+        .map_err(|problem| WriteRefusal::InvalidLeaderSettings { problem })?;
     if settings::apply(&mut stored.values, &write.change) {
         if number == stored.number {
             return Err(WriteRefusal::Overtaken.into());

@@ -22,8 +22,9 @@ use crate::unit::record::{DroppedWrite, Outcome, Record, RunReport};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The call number of a status that the agent sets when a run has finished: higher than all calls of the run.
-const AFTER_RUN: u32 = u32::MAX;
+/// The number of the report with which the agent sets a status when a run has finished: higher than those of all reports
+/// of the run.
+pub const AFTER_RUN: u32 = u32::MAX;
 
 /// The number of a status that the agent sets before the charm is called in a run.
 fn before_run(run: u64) -> ReportNumber {

@@ -73,7 +73,7 @@ pub fn environment(context: &HookContext, facts: &MachineFacts) -> Vec<(String, 
     add("CHARM_DIR", &facts.charm_dir);
     add("JUJU_CHARM_DIR", &facts.charm_dir);
     add("JUJU_CONTEXT_ID", &context.id);
-    add("JUJU_HOOK_NAME", &context.trigger.hook_text());
+    add("JUJU_HOOK_NAME", &context.trigger.hook_name());
     add("JUJU_AGENT_SOCKET_ADDRESS", &facts.socket);
     add("JUJU_AGENT_SOCKET_NETWORK", "unix");
     add("JUJU_UNIT_NAME", &context.unit.to_string());

@@ -1,7 +1,8 @@
 //! The context of a hook: everything that the hook tools read, and the buffer for what they write.
 //!
-//! What a hook reads is fixed when the agent decides to run it (I5). What it writes is buffered here, and the agent
-//! commits it only if the hook's process exits with 0 (design 4). The context is plain data without a connection or a
+//! What a hook reads is fixed when the agent decides to run it (I5), except what a tool requests from the controller:
+//! omitted bags, leader settings and secrets. What a hook writes is buffered here, and the agent commits it only if the
+//! hook's process exits with 0 (design 4). The context is plain data without a connection or a
 //! clock: `hook_context_builder` builds it, and the hook session lends it to the hook tools.
 
 pub use super::hook_relation::{HookRelation, OmittedBags};
@@ -124,7 +125,8 @@ pub enum HookTrigger {
         /// The revision, for secret-remove and secret-expired only.
         revision: Option<u64>,
     },
-    /// A hook that delivers a notice of a workload container (Pebble). No unit has one: only a conformance case does.
+    /// A hook that delivers a notice of a workload container (Pebble). Machine charms have no containers, so no agent
+    /// builds this trigger: the conformance cases of the tools and of the environment do.
     Workload {
         /// The container's name.
         workload: String,
@@ -189,7 +191,7 @@ pub struct HookModel {
 
 /// A workload status.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Status {
+pub struct HookStatus {
     /// The status.
     pub status: WorkloadStatus,
     /// The charm's message.
@@ -202,11 +204,11 @@ pub struct Status {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Statuses {
     /// The unit's own status.
-    pub unit: Status,
+    pub unit: HookStatus,
     /// The status of its application.
-    pub application: Status,
+    pub application: HookStatus,
     /// The statuses of the application's units, this unit included.
-    pub units: BTreeMap<UnitName, Status>,
+    pub units: BTreeMap<UnitName, HookStatus>,
 }
 
 /// The network that a binding is attached to (network-get).
@@ -258,7 +260,7 @@ pub struct CloudSpec {
 }
 
 impl CloudSpec {
-    /// The only cloud: machines that are provided by hand or by the host, which need no credential.
+    /// The only cloud: its machines are provisioned manually or by the host's provider, and need no credential.
     pub fn of_machines() -> CloudSpec {
         CloudSpec {
             kind: "manual".to_owned(),
@@ -337,7 +339,7 @@ pub struct HookStorage {
 
 impl HookTrigger {
     /// Returns the value of `JUJU_HOOK_NAME`, which is empty for actions and commands.
-    pub fn hook_text(&self) -> String {
+    pub fn hook_name(&self) -> String {
         match self {
             HookTrigger::Hook(hook)
             | HookTrigger::Relation { hook, .. }
@@ -357,7 +359,7 @@ impl HookTrigger {
             | HookTrigger::Relation { .. }
             | HookTrigger::Storage { .. }
             | HookTrigger::Secret { .. }
-            | HookTrigger::Workload { .. } => Some(format!("hooks/{}", self.hook_text())),
+            | HookTrigger::Workload { .. } => Some(format!("hooks/{}", self.hook_name())),
         }
     }
 

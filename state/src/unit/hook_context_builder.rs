@@ -7,7 +7,7 @@
 use super::commands_context;
 use super::hook_context::{
     Address, CloudSpec, Device, Goal, GoalState, GoalStatus, HookContext, HookModel, HookRelation,
-    HookResource, HookStorage, HookTrigger, Network, OmittedBags, RunningAction, RunningCommands, Status,
+    HookResource, HookStatus, HookStorage, HookTrigger, Network, OmittedBags, RunningAction, RunningCommands,
     Statuses, Writes,
 };
 use super::local::{Local, RelationLocal, Run};
@@ -83,9 +83,29 @@ pub fn is_aborted(view: &Snapshot, operation: &Operation) -> bool {
     matches!(operation, Operation::Action { id, .. } if view.actions.get(id).is_some_and(|action| action.aborting))
 }
 
-/// Builds the context of `run`. Returns `None` if the operation does not execute a program of the charm, is an action
-/// that was cancelled, or runs commands in a relation that the unit has left.
-pub fn build(local: &Local, view: &Snapshot, run: &Run, input: &ContextInput) -> Option<HookContext> {
+/// Why a run has no context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoContext {
+    /// The operation executes no program of the charm.
+    NoProgram,
+    /// The action was cancelled after the agent had decided to run it, and the view no longer contains it.
+    ActionCancelled,
+    /// The unit is not in the relation.
+    NotInRelation,
+    /// The agent does not have the script of the commands: the process that requested them has ended.
+    ScriptAbsent,
+}
+
+/// Builds the context of `run`.
+///
+/// # Errors
+/// If the operation executes no program of the charm, or its program cannot be started any more.
+pub fn build(
+    local: &Local,
+    view: &Snapshot,
+    run: &Run,
+    input: &ContextInput,
+) -> Result<HookContext, NoContext> {
     let trigger = trigger(local, view, &run.operation, input)?;
     let middle = match &trigger {
         HookTrigger::Action(action) => action.name.clone(),
@@ -94,7 +114,7 @@ pub fn build(local: &Local, view: &Snapshot, run: &Run, input: &ContextInput) ->
         | HookTrigger::Relation { .. }
         | HookTrigger::Storage { .. }
         | HookTrigger::Secret { .. }
-        | HookTrigger::Workload { .. } => trigger.hook_text(),
+        | HookTrigger::Workload { .. } => trigger.hook_name(),
     };
     let about = trigger.relation_context().cloned();
     // only relations whose scope the unit has entered: a write in another one would be accepted here and dropped
@@ -109,7 +129,7 @@ pub fn build(local: &Local, view: &Snapshot, run: &Run, input: &ContextInput) ->
     let config =
         config.map(|name| (name.clone(), settings.get(name).cloned().unwrap_or(Value::Null))).collect();
     let address = Some(view.unit.address.clone()).filter(|address| !address.is_empty());
-    Some(HookContext {
+    Ok(HookContext {
         unit: local.name.clone(),
         principal: view.unit.principal.clone(),
         id: format!("{}-{middle}-{}", local.name, input.id_suffix),
@@ -185,10 +205,11 @@ fn trigger(
     view: &Snapshot,
     operation: &Operation,
     input: &ContextInput,
-) -> Option<HookTrigger> {
-    match operation {
+) -> Result<HookTrigger, NoContext> {
+    Ok(match operation {
         Operation::Hook(hook @ Hook::Relation { relation, event, .. }) => {
-            let local_endpoint = &local.relations.get(relation)?.local_endpoint;
+            let local_endpoint =
+                &local.relations.get(relation).ok_or(NoContext::NotInRelation)?.local_endpoint;
             let application = match event {
                 RelationEvent::ApplicationChanged { application, .. } => application.clone(),
                 RelationEvent::Created
@@ -207,40 +228,41 @@ fn trigger(
             };
             let unit = event.remote_unit().cloned();
             let about = RelationContext { relation: *relation, unit, application, departing };
-            Some(HookTrigger::Relation { hook: hook.name(), about })
+            HookTrigger::Relation { hook: hook.name(), about }
         }
         Operation::Hook(Hook::Secret { secret, label, revision, event, .. }) => {
             let has_revision = matches!(event, SecretEvent::Expired | SecretEvent::Remove);
             let revision = has_revision.then_some(*revision);
-            Some(HookTrigger::Secret { event: *event, id: *secret, label: label.clone(), revision })
+            HookTrigger::Secret { event: *event, id: *secret, label: label.clone(), revision }
         }
         Operation::Hook(hook @ Hook::Storage { id, storage, .. }) => {
             let (id, location) = (id.clone(), location(&view.storage, id, storage));
-            Some(HookTrigger::Storage { hook: hook.name(), id, location, kind: storage.kind })
+            HookTrigger::Storage { hook: hook.name(), id, location, kind: storage.kind }
         }
-        Operation::Hook(hook) => Some(HookTrigger::Hook(hook.name())),
+        Operation::Hook(hook) => HookTrigger::Hook(hook.name()),
         Operation::Commands(CommandsRequest { about, .. }) => {
-            let is_known = about.as_ref().is_none_or(|about| local.relations.contains_key(&about.relation));
-            let script = input.commands.filter(|_| is_known)?.to_owned();
-            let running = RunningCommands { about: about.clone(), script, on_machine: false };
-            Some(HookTrigger::Commands(running))
+            if about.as_ref().is_some_and(|about| !local.relations.contains_key(&about.relation)) {
+                return Err(NoContext::NotInRelation);
+            }
+            let script = input.commands.ok_or(NoContext::ScriptAbsent)?.to_owned();
+            HookTrigger::Commands(RunningCommands { about: about.clone(), script, on_machine: false })
         }
         Operation::Action { id, name } => {
-            let action = view.actions.get(id)?;
+            let action = view.actions.get(id).ok_or(NoContext::ActionCancelled)?;
             if let Some(script) = commands_context::of_action(action) {
                 let (script, on_machine) = (script.to_owned(), commands_context::is_of_machine(action));
                 let running = RunningCommands { about: None, script, on_machine };
-                return Some(HookTrigger::Commands(running));
+                return Ok(HookTrigger::Commands(running));
             }
             let params = action.params.clone().into_iter().collect();
-            Some(HookTrigger::Action(RunningAction { name: name.clone(), id: id.to_string(), params }))
+            HookTrigger::Action(RunningAction { name: name.clone(), id: id.to_string(), params })
         }
         Operation::InstallCharm(_)
         | Operation::EnterScope { .. }
         | Operation::LeaveScope { .. }
         | Operation::Resync
-        | Operation::SetDead => None,
-    }
+        | Operation::SetDead => return Err(NoContext::NoProgram),
+    })
 }
 
 /// Builds a relation as the hook reads it: the members that the charm has observed, with the hook's own effect on
@@ -335,12 +357,12 @@ fn bags(local: &Local, view: &Snapshot, number: RelationNumber, shown: Option<&R
 }
 
 fn statuses(local: &Local, view: &Snapshot, message_text: fn(&StatusMessage) -> String) -> Statuses {
-    let status = |doc: &StatusDoc| Status {
+    let status = |doc: &StatusDoc| HookStatus {
         status: doc.status,
         message: message_text(&doc.message),
         data: doc.data.clone(),
     };
-    let unknown = Status::default;
+    let unknown = HookStatus::default;
     let mut units: BTreeMap<_, _> = view
         .statuses
         .iter()
@@ -348,10 +370,10 @@ fn statuses(local: &Local, view: &Snapshot, message_text: fn(&StatusMessage) -> 
         .map(|(unit, doc)| (unit.clone(), status(doc)))
         .collect();
     // this unit's own status is newer in its stored state than in the view
-    let own = local.status.as_ref().map(|(status, message)| Status {
+    let own = local.status.as_ref().map(|(status, message)| HookStatus {
         status: *status,
         message: message.clone(),
-        ..Status::default()
+        ..HookStatus::default()
     });
     let unit = own.or_else(|| units.get(&local.name).cloned()).unwrap_or_else(unknown);
     units.insert(local.name.clone(), unit.clone());

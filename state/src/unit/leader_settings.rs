@@ -11,17 +11,24 @@ use crate::terms::leader_settings::{LEADER_SETTINGS_BYTES_MAX, LeaderSettingsVie
 use crate::terms::refusal::write::LeaderSettingsProblem;
 use crate::terms::settings::{self, Bag, BagChange};
 
-/// Returns why `values` with `change` applied cannot be stored.
-pub fn problem(values: &Bag, change: &BagChange) -> Option<LeaderSettingsProblem> {
+/// Checks that `values` with `change` applied can be stored.
+///
+/// # Errors
+/// If a key or a value contains a NUL character, or the settings would be larger than [`LEADER_SETTINGS_BYTES_MAX`] and
+/// larger than they are.
+pub fn check_change(values: &Bag, change: &BagChange) -> Result<(), LeaderSettingsProblem> {
     if let Some(key) = settings::key_with_nul(change) {
-        return Some(LeaderSettingsProblem::ContainsNul { key: key.to_owned() });
+        return Err(LeaderSettingsProblem::ContainsNul { key: key.to_owned() });
     }
     let mut after = values.clone();
     settings::apply(&mut after, change);
     let bytes = size(&after);
-    // deleting is always possible
-    (bytes > LEADER_SETTINGS_BYTES_MAX && bytes >= size(values))
-        .then_some(LeaderSettingsProblem::TooLarge { bytes, max: LEADER_SETTINGS_BYTES_MAX })
+    // settings above the limit can shrink, and a change that changes nothing is accepted: a leader that deletes an absent
+    // key has not made them larger
+    if bytes > LEADER_SETTINGS_BYTES_MAX && bytes > size(values) {
+        return Err(LeaderSettingsProblem::TooLarge { bytes, max: LEADER_SETTINGS_BYTES_MAX });
+    }
+    Ok(())
 }
 
 impl HookContext {
@@ -30,8 +37,7 @@ impl HookContext {
     /// # Errors
     /// [`HookWriteError::LeaderSettings`] if it cannot.
     pub fn check_leader_settings(&self, change: &BagChange) -> Result<(), HookWriteError> {
-        problem(&self.leader_settings, change)
-            .map_or(Ok(()), |problem| Err(HookWriteError::LeaderSettings(problem)))
+        check_change(&self.leader_settings, change).map_err(HookWriteError::LeaderSettings)
     }
 
     /// Applies a change that the controller has stored, so that this hook reads it.
@@ -83,14 +89,19 @@ mod tests {
     fn settings_at_the_limit_are_accepted_and_deleting_is_always_possible() {
         // {"a":"xxx"} has 8 bytes around the value
         let largest = "x".repeat(LEADER_SETTINGS_BYTES_MAX - 8);
-        assert_eq!(problem(&Bag::new(), &change("a", &largest)), None);
+        assert_eq!(check_change(&Bag::new(), &change("a", &largest)), Ok(()));
         let too_much = LeaderSettingsProblem::TooLarge { bytes: 262_145, max: LEADER_SETTINGS_BYTES_MAX };
-        assert_eq!(problem(&Bag::new(), &change("a", &(largest.clone() + "x"))), Some(too_much));
+        assert_eq!(check_change(&Bag::new(), &change("a", &(largest.clone() + "x"))), Err(too_much));
         let mut too_large = Bag::from([("a".to_owned(), largest + "x"), ("b".to_owned(), "1".to_owned())]);
-        assert_eq!(problem(&too_large, &change("b", "")), None);
-        assert!(problem(&too_large, &change("c", "1")).is_some());
+        assert_eq!(check_change(&too_large, &change("b", "")), Ok(()));
+        assert_eq!(
+            check_change(&too_large, &change("absent", "")),
+            Ok(()),
+            "an absent key can be deleted, too"
+        );
+        assert!(check_change(&too_large, &change("c", "1")).is_err());
         settings::apply(&mut too_large, &change("a", ""));
-        assert_eq!(problem(&too_large, &change("c", "1")), None);
-        assert!(problem(&Bag::new(), &change("a", "\0")).is_some());
+        assert_eq!(check_change(&too_large, &change("c", "1")), Ok(()));
+        assert!(check_change(&Bag::new(), &change("a", "\0")).is_err());
     }
 }

@@ -360,6 +360,14 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl Local {
+    /// The run that has started and has not ended.
+    pub fn started_run(&self) -> Option<&Run> {
+        match &self.step {
+            Step::Started(run) => Some(run),
+            Step::Idle | Step::AwaitingAnswer { .. } | Step::Failed(_) => None,
+        }
+    }
+
     /// Creates the state of a unit that has done nothing yet.
     pub fn new(unit: Uuid, name: UnitName) -> Local {
         Local {

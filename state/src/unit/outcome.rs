@@ -6,6 +6,7 @@
 
 use super::decision::Now;
 use super::hook_context::{Level, Reboot, ReportContent, Writes};
+use super::hook_context_builder::NoContext;
 use super::hook_log::{HookHandler, HookLog};
 use super::local::{Event, Local, Run, UnrecordedReport};
 use super::pending_operations::addresses;
@@ -71,6 +72,18 @@ impl RunExit {
         match operation.runs_once() {
             true => RunExit::Failed(FailureReason::ControllerRestored),
             false => RunExit::Interrupted,
+        }
+    }
+}
+
+impl From<NoContext> for RunExit {
+    /// How a run ends that cannot be started, because it has no context.
+    fn from(reason: NoContext) -> RunExit {
+        match reason {
+            NoContext::NoProgram => RunExit::Missing,
+            NoContext::ActionCancelled => RunExit::Cancelled,
+            NoContext::NotInRelation => RunExit::Failed(FailureReason::RelationNotShown),
+            NoContext::ScriptAbsent => RunExit::Interrupted,
         }
     }
 }

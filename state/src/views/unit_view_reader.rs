@@ -1,11 +1,12 @@
-//! What the parts of a unit's view are computed from: each part is an `impl` of [`UnitViewReader`] in a file of its own
-//! (`view`, `secrets`, `storage`).
+//! The inputs from which the view of a unit is computed: the documents at one revision, and the unit.
+//!
+//! Each part of the view is an `impl` of [`UnitViewReader`] in a file of its own (`view`, `secrets`, `storage`).
 
 use crate::documents::draft::Reader;
 use crate::documents::prelude::{Model, UnitDoc};
 use crate::terms::names::Uuid;
 
-/// Reads the documents as one unit may see them.
+/// Computes the parts of the view of one unit. It contains only what the unit may see (I31).
 pub(crate) struct UnitViewReader<'a> {
     /// The documents at one revision.
     pub reader: &'a dyn Reader,

@@ -79,7 +79,7 @@ pub fn missing_instance(reader: &dyn Reader, model: Model, id: Uuid) -> Option<C
 /// enrols it cannot be shown again, because only the digest of the token is stored.
 pub fn enrolment(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Cause> {
     let doc = read(reader, &model.machine(id)).filter(|_| !is_fake_machine(&mut { reader }, model, id))?;
-    let holder = read(reader, &GLOBAL.token_of(id)).and_then(|hash| read(reader, &GLOBAL.token(&hash)));
+    let holder = read(reader, &GLOBAL.token_digest(id)).and_then(|hash| read(reader, &GLOBAL.token(&hash)));
     let expires_ms = match holder {
         Some(TokenHolder::EnrollingMachine { expires_ms, .. }) => Some(expires_ms),
         Some(_) | None => None,

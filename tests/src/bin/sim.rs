@@ -147,7 +147,7 @@ fn model() -> ExitCode {
             let seconds = started.elapsed().as_secs();
             println!(
                 "{} states, {} steps, {} at rest, no violation, {seconds} s",
-                space.states, space.steps, space.quiet
+                space.states, space.steps, space.at_rest
             );
             ExitCode::SUCCESS
         }

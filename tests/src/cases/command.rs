@@ -247,7 +247,7 @@ fn request(world: &mut World, words: &[&str]) -> CommandResult {
         ["charm", revision, endpoints @ ..] => {
             view::refresh(view, parse(revision)?, false, &texts(endpoints));
         }
-        ["resource", content] => view::attach(&mut view.charm, content),
+        ["resource", content] => view::attach_resource(&mut view.charm, content),
         ["config", pair] => {
             let (key, value) = pair.split_once('=').ok_or("config KEY=VALUE")?;
             view.config.insert(key.to_owned(), value.into());

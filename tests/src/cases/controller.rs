@@ -1,4 +1,6 @@
-//! The controller of a scripted case, as far as one unit observes it.
+//! The controller of a scripted case: what it stores about the only unit.
+//!
+//! It applies records as the real controller does, so that a case also checks that the replica equals the disk.
 
 use super::view;
 use state::terms::names::Uuid;
@@ -15,7 +17,7 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// A controller that has no record of the unit, whose disk is `local`.
+    /// A controller that has applied no record. `local`: the disk of the unit, which the replica equals.
     pub fn new(local: Local) -> Controller {
         Controller { store_generation: view::STORE_GENERATION, epoch: 0, replica: local }
     }
@@ -25,21 +27,20 @@ impl Controller {
         if (record.sequence, &record.digest()) == (self.replica.sequence, &self.replica.digest) {
             return;
         }
-        self.replica.sequence = record.sequence - 1;
         self.replica.apply(&Event::Finished(record.clone()));
         let sequence = record.sequence;
         self.replica.apply(&Event::Acknowledged { sequence, revision: 0, refusal, retry: None });
     }
 
     /// The difference between a disk and the replica, which is the fold of the records and must equal the disk
-    /// (design 4). `None` as well while a record is on its way.
+    /// (design 4). `None` as well while a run or a record is not complete: the replica cannot equal the disk then.
     pub fn difference(&self, disk: &Local) -> Option<(String, String)> {
         // no record contains a started run
-        let is_between_records = self.replica.sequence != disk.sequence
+        let is_incomplete = self.replica.sequence != disk.sequence
             || !disk.outbox.is_empty()
             || matches!(disk.step, Step::Started(_));
         let (disk, replica) = (summary(disk), summary(&self.replica));
-        (!is_between_records && disk != replica).then_some((disk, replica))
+        (!is_incomplete && disk != replica).then_some((disk, replica))
     }
 }
 

@@ -24,8 +24,8 @@ use std::sync::Arc;
 /// The endpoints of every charm revision, unless a case names others.
 const ENDPOINTS: [&str; 3] = ["db", "ring", "cache"];
 
-/// The unit under test.
-pub fn me() -> UnitName {
+/// The name of the unit under test.
+pub fn unit_name() -> UnitName {
     UnitName::new("u", 0)
 }
 
@@ -33,7 +33,7 @@ pub fn me() -> UnitName {
 pub const STORE_GENERATION: Uuid = Uuid(0xa);
 
 /// The view of a new unit without relations.
-pub fn fresh() -> Snapshot {
+pub fn without_relations() -> Snapshot {
     Snapshot {
         position: Position { store_generation: STORE_GENERATION, revision: 1 },
         model: ModelView {
@@ -48,7 +48,7 @@ pub fn fresh() -> Snapshot {
         },
         unit: UnitView {
             uuid: Uuid(2),
-            name: me(),
+            name: unit_name(),
             application: Uuid(3),
             machine: "0".into(),
             address: "10.0.0.1".into(),
@@ -77,7 +77,7 @@ pub fn fresh() -> Snapshot {
     }
 }
 
-/// A revision of the charm, with these endpoints (none = the usual ones).
+/// A revision of the charm, with these endpoints; if there are none, with [`ENDPOINTS`].
 pub fn charm(revision: u32, forced: bool, endpoints: &[String]) -> CharmView {
     let usual = ENDPOINTS.map(str::to_owned);
     let names = if endpoints.is_empty() { &usual } else { endpoints };
@@ -114,10 +114,10 @@ pub fn refresh(view: &mut Snapshot, revision: u32, forced: bool, endpoints: &[St
     view.charm.charm.resources = resources;
 }
 
-/// Attaches a file with this content to the only resource, as `state::lifecycle::resource` does.
-pub fn attach(charm: &mut CharmView, content: &str) {
+/// Attaches a file with this digest to the only resource, as `state::lifecycle::resource` does.
+pub fn attach_resource(charm: &mut CharmView, sha256: &str) {
     let resources = &mut charm.charm.resources;
-    let file = ResourceFile { sha256: content.to_owned(), ..ResourceFile::default() };
+    let file = ResourceFile { sha256: sha256.to_owned(), ..ResourceFile::default() };
     if resources.files.insert("app".to_owned(), file.clone()) != Some(file) {
         resources.version += 1;
     }
@@ -199,7 +199,11 @@ pub fn set_storage(view: &mut Snapshot, id: &str, state: &str) -> Result<(), Str
             view.storage.insert(id, storage);
         }
         "removed" => drop(view.storage.remove(&id).ok_or("no such storage")?),
-        _ => return Err("storage ID pending|provided|detaching|removed".to_owned()),
+        _ => {
+            return Err(format!(
+                "invalid state of storage {state:?}: expected pending, provided, detaching or removed"
+            ));
+        }
     }
     Ok(())
 }

@@ -113,11 +113,11 @@ pub struct Process {
 impl World {
     /// `perform`: performs a command of a `during` line.
     pub fn new(perform: Perform) -> World {
-        let local = Local::new(Uuid(2), view::me());
+        let local = Local::new(Uuid(2), view::unit_name());
         let controller = Controller::new(local.clone());
         let mut world = World {
             local,
-            view: view::fresh(),
+            view: view::without_relations(),
             agent_view: None,
             controller,
             link: true,

@@ -1,4 +1,6 @@
-//! The bounds of the exhaustive search: the requests of users and crashes that a run may contain, and the form of a violation.
+//! The bounds of the exhaustive search, and its results: the size of the searched space, and a violation.
+//!
+//! The bounds limit the number of units, and the requests of users and the crashes that a path may contain.
 
 /// A request of the user, which is made once, at any moment, or never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,15 +26,19 @@ pub struct Bounds {
 /// The size of the searched space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
+    /// Different states.
     pub states: usize,
+    /// Steps between them.
     pub steps: usize,
-    /// States in which only a user request is possible.
-    pub quiet: usize,
+    /// States in which no agent and no controller acts: only a user request is possible.
+    pub at_rest: usize,
 }
 
-/// A violated property, and the shortest path to it.
+/// A violated property, and a shortest path to it.
 #[derive(Clone, Debug)]
 pub struct Violation {
+    /// The property, and how the state violates it.
     pub what: String,
+    /// The steps of the path from the initial state.
     pub steps: Vec<String>,
 }

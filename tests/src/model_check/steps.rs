@@ -238,7 +238,7 @@ impl State {
 
     fn commit(&mut self, index: usize, record: &Record) {
         let (unit, local) = &mut self.agents[index];
-        let memory = local.as_mut().expect("it sends");
+        let sender = local.as_mut().expect("a unit that commits has an agent");
         let commit = |draft: &mut Draft<'_>| {
             record_commit::commit(
                 draft,
@@ -251,7 +251,7 @@ impl State {
         match self.documents.run(commit) {
             Ok(committed) => {
                 let (sequence, refusal) = (record.sequence, committed.refusal);
-                memory.apply(&Event::Acknowledged { sequence, revision: 1, refusal, retry: None });
+                sender.apply(&Event::Acknowledged { sequence, revision: 1, refusal, retry: None });
             }
             // the removal by force removes its documents without it
             Err(refusal) if matches!(refusal.code(), Code::Fenced | Code::Removed) => *local = None,

@@ -102,6 +102,7 @@ impl SimCharms {
         }
     }
 
+    /// Kills the process of the hook together with its agent, if the profile lets processes die with their agents.
     pub fn kill_with_agent(&self) {
         if self.world.draws_fault(self.world.profile().process_dies) {
             self.kill_process();
@@ -206,7 +207,7 @@ impl SimCharms {
                         }
                         fetched.push(request);
                     };
-                    let reports = number_reports(&self.world, number, &reply, &mut reports);
+                    let reports = number_reports(&self.world, &reply, &mut reports);
                     reports.iter().for_each(|report| hook_host.report(report));
                     if self.world.profile().has(Mutant::FetchesAgain) {
                         for relation in context.relations.values_mut() {
@@ -263,17 +264,15 @@ fn call(
     }
 }
 
-/// Numbers the reports of a call as the agent does.
-fn number_reports(
-    world: &World,
-    number: usize,
-    reply: &ToolReply,
-    reports: &mut Vec<RunReport>,
-) -> Vec<RunReport> {
-    let call = u32::try_from(number + 1).expect("scripts are short");
-    let at_ms = world.wall_ms();
-    let new: Vec<RunReport> =
-        reply.reports.iter().map(|what| RunReport { number: call, at_ms, what: what.clone() }).collect();
+/// Numbers the reports of a call within their run, as the agent does.
+fn number_reports(world: &World, reply: &ToolReply, reports: &mut Vec<RunReport>) -> Vec<RunReport> {
+    let (at_ms, last) = (world.wall_ms(), reports.last().map_or(0, |report| report.number));
+    let new: Vec<RunReport> = reply
+        .reports
+        .iter()
+        .zip(last + 1..)
+        .map(|(what, number)| RunReport { number, at_ms, what: what.clone() })
+        .collect();
     reports.extend(new.clone());
     new
 }
@@ -336,7 +335,7 @@ impl CharmHost for SimCharms {
             format!(
                 "{}: hook {}: {} (run {})",
                 self.location.name,
-                context.trigger.hook_text(),
+                context.trigger.hook_name(),
                 run.operation,
                 run.number
             )
@@ -397,20 +396,20 @@ impl CharmHost for SimCharms {
         }
         let process = process.filter(|process| process.run == run.number)?;
         if process.is_killed() || (!process.is_alive() && self.world.draws_fault(300)) {
-            return None; // it ended before its exit status was recorded
+            return None; // the process was killed, or ended before its exit status was recorded
         }
-        let (mut context, mut all) = (context?, Vec::new());
-        for (number, recorded) in calls.iter().enumerate() {
+        let (mut context, mut reports_so_far) = (context?, Vec::new());
+        for recorded in &calls {
             // a call whose bag could not be fetched fails again
             let written = if recorded.reply.code == 0 { Ok(()) } else { Err(String::new()) };
             let (secret, resource) = (recorded.secret.clone(), recorded.resource.clone());
             let inputs = Inputs { leader_write: Some(written), secret, resource, ..Inputs::default() };
             call(&mut context, recorded.leads, &recorded.tool, &recorded.args, &inputs).ok();
-            let reports = number_reports(&self.world, number, &recorded.reply, &mut all);
+            let reports = number_reports(&self.world, &recorded.reply, &mut reports_so_far);
             reports.iter().for_each(|report| hook_host.report(report));
         }
         self.world.trace(|| format!("{}: re-attaches run {}", self.location.name, run.number));
-        Some(self.serve(process, context, all, hook_host).await)
+        Some(self.serve(process, context, reports_so_far, hook_host).await)
     }
 
     async fn stop(&self, _: &Run, _: &Cell<bool>) {

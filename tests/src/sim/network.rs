@@ -213,6 +213,12 @@ impl SimNetwork {
     }
 }
 
+/// Waits as long as a client waits for a response. Returns the client's error.
+async fn no_response(world: &World) -> ApiError {
+    world.sleep(RESPONSE_TIMEOUT_MS).await;
+    unreachable_error("no response")
+}
+
 fn unreachable_error(what: &str) -> ApiError {
     ApiError::new(ErrorCode::Unreachable, what)
 }

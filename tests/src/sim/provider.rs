@@ -335,7 +335,7 @@ pub async fn run_provisioner(world: World, network: SimNetwork, cloud: SimCloud)
         model: text(),
     };
     let provider = SimProvider { cloud, started: BTreeSet::new() };
-    let mut provisioner = Provisioner { provider, environment: SimHost(world.clone()) };
+    let mut provisioner = Provisioner::new(provider, SimHost(world.clone()));
     let link = ProvisionerLink { world: world.clone(), network, model: String::new() };
     loop {
         let Err(failure) = provisioner.follow(&link, &file).await;

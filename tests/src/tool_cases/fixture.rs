@@ -14,8 +14,8 @@ use state::terms::status::WorkloadStatus;
 use state::terms::storage::{StorageEvent, StorageId};
 use state::unit::hook_context::{
     ALL_ENDPOINTS, Address, CloudCredential, CloudSpec, Device, Goal, GoalState, GoalStatus, HookContext,
-    HookModel, HookRelation, HookResource, HookStorage, HookTrigger, Network, OmittedBags, Ports,
-    RunningAction, Status, Statuses, Writes,
+    HookModel, HookRelation, HookResource, HookStatus, HookStorage, HookTrigger, Network, OmittedBags, Ports,
+    RunningAction, Statuses, Writes,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -439,9 +439,9 @@ impl From<FixtureRelation> for HookRelation {
     }
 }
 
-impl From<FixtureStatus> for Status {
-    fn from(status: FixtureStatus) -> Status {
-        Status { status: status.status, message: status.message, data: status.data }
+impl From<FixtureStatus> for HookStatus {
+    fn from(status: FixtureStatus) -> HookStatus {
+        HookStatus { status: status.status, message: status.message, data: status.data }
     }
 }
 

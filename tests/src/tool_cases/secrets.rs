@@ -15,8 +15,10 @@ use state::unit::hook_context_builder::utc;
 use state::unit::secrets::{AccessChange, HookSecret, SecretRemoval, SecretWrite};
 use std::collections::BTreeMap;
 
-/// What a hook of a case believes to be the time, in milliseconds since 1970. Times before 2001 are relative to it.
+/// The time at which the hooks of all cases run, in milliseconds since 1970.
 pub const NOW_MS: i64 = 0;
+/// Times up to this one, in September 2001, are shown relative to [`NOW_MS`]: a charm has computed them from the time of
+/// its hook. Later ones were written as dates.
 const RELATIVE_MS_MAX: i64 = 1_000_000_000_000;
 
 #[derive(Clone, Default, Deserialize)]
@@ -89,9 +91,9 @@ impl Secrets {
         self.secrets.iter().filter_map(owned).collect()
     }
 
-    /// Answers like the controller.
-    pub fn answer(&mut self, need: SecretRequest) -> Result<SecretAnswer, String> {
-        match need {
+    /// The controller's answer to a request of a tool.
+    pub fn answer(&mut self, request: SecretRequest) -> Result<SecretAnswer, String> {
+        match request {
             SecretRequest::Seal { secret, content, .. } => {
                 let secret = secret.or(self.next_secret_id).ok_or("the fixture has no next_secret_id")?;
                 Ok(SecretAnswer::Sealed { secret, sealed: json!(content).to_string() })
@@ -113,12 +115,12 @@ impl Secrets {
             (None, Some(text)) => by_label(text).ok_or(format!("consumer label {text:?} not found"))?,
             (None, None) => return Err("no secret is named".to_owned()),
         };
-        let is_named = label.is_some() && by_label(label.as_ref().unwrap_or(&String::new())) != Some(id);
+        let is_new_label = label.as_ref().is_some_and(|label| by_label(label) != Some(id));
         let secret = self.secrets.get(&id).ok_or(format!("secret {:?} not found", id.as_str()))?;
         if refresh || secret.tracked.is_none() {
             self.tracked.insert("secret_tracked".to_owned(), json!({id.as_str(): secret.revision}));
         }
-        if is_named {
+        if is_new_label {
             self.tracked.insert("secret_consumer_label".to_owned(), json!({id.as_str(): label}));
         }
         let latest = peek || refresh;
@@ -132,7 +134,7 @@ fn base64(text: &str) -> String {
     BASE64_STANDARD.encode(text)
 }
 
-/// The inverse of [`utc`], by bisection: such texts are in the order of their times.
+/// The inverse of [`utc`], by bisection: the texts of later times sort later.
 fn time_ms(text: &str) -> i64 {
     let (mut before, mut after) = (0, i64::from(u32::MAX));
     while before + 1 < after {

@@ -18,14 +18,15 @@ fn reporter(at: &Path) -> PathBuf {
     charm
 }
 
-/// The other base system is a copy of the default one with the os-release file of Ubuntu 22.04.
+/// The second base system is a copy of the default one with the os-release file of Ubuntu 22.04.
 #[test]
-fn machines_have_the_requested_base_and_know_each_other() {
+fn machines_have_the_requested_base_and_resolve_the_names_of_each_other() {
     if !is_root() {
         return skip("machines", "nspawn machines need root");
     }
-    let (dir, other) = (TempDir::with_prefix("pintle-").unwrap(), TempDir::with_prefix("pintle-").unwrap());
-    let ubuntu = other.path().join("ubuntu");
+    let (dir, files) = (TempDir::with_prefix("pintle-").unwrap(), TempDir::with_prefix("pintle-").unwrap());
+    let ubuntu = files.path().join("ubuntu");
+    // the first start builds the default base system
     up(dir.path(), &[]).ok(&["down"]);
     let copied = Command::new("cp").args(["-a", "--reflink=auto", text(&base()), text(&ubuntu)]).status();
     assert!(copied.expect("cp is there").success());
@@ -33,7 +34,7 @@ fn machines_have_the_requested_base_and_know_each_other() {
     let release = "PRETTY_NAME=\"Ubuntu 22.04 LTS\"\nNAME=\"Ubuntu\"\nVERSION_ID=\"22.04\"\nVERSION_CODENAME=jammy\n\
                    ID=ubuntu\nID_LIKE=debian\nUBUNTU_CODENAME=jammy\n";
     fs::write(ubuntu.join("etc/os-release"), release).unwrap();
-    let charm = reporter(other.path());
+    let charm = reporter(files.path());
 
     let host = up(dir.path(), &["--base-root", &format!("ubuntu@22.04={}", ubuntu.display())]);
     host.ok(&["deploy", text(&charm), "--base", "ubuntu@22.04"]);
@@ -42,16 +43,19 @@ fn machines_have_the_requested_base_and_know_each_other() {
     assert!(warned.contains("ubuntu@24.04 ") && warned.contains("debian@12"), "{warned}");
     host.until_status("newer/0", "active", "debian 12 on dev-1.pintle.internal");
     let status = host.status();
-    let base = |kind: &str, name: &str| {
-        let base = &status[kind][name]["base"];
-        format!(
-            "{} {}",
-            base["name"].as_str().unwrap_or_default(),
-            base["channel"].as_str().unwrap_or_default()
-        )
+    let shown_base = |kind: &str, name: &str| {
+        let shown = &status[kind][name]["base"];
+        let field = |name: &str| shown[name].as_str().unwrap_or_default();
+        format!("{} {}", field("name"), field("channel"))
     };
-    assert_eq!([base("machines", "0"), base("applications", "reporter")], ["ubuntu 22.04", "ubuntu 22.04"]);
-    assert_eq!([base("machines", "1"), base("applications", "newer")], ["debian 12", "debian 12"]);
+    assert_eq!(
+        [shown_base("machines", "0"), shown_base("applications", "reporter")],
+        ["ubuntu 22.04", "ubuntu 22.04"]
+    );
+    assert_eq!(
+        [shown_base("machines", "1"), shown_base("applications", "newer")],
+        ["debian 12", "debian 12"]
+    );
 
     let machine = |name: &str| {
         let folders = fs::read_dir(dir.path().join("machines")).unwrap().flatten();
@@ -60,15 +64,16 @@ fn machines_have_the_requested_base_and_know_each_other() {
         };
         Machine { folder: folders.map(|entry| entry.path()).find(is_it).expect("it exists") }
     };
-    for (own, other) in [("dev-0", "dev-1"), ("dev-1", "dev-0")] {
+    for (own, neighbour) in [("dev-0", "dev-1"), ("dev-1", "dev-0")] {
         let machine = machine(own);
         machine.run(&["ping", "-c", "1", "-W", "5", own]);
-        host.until("its neighbour answers", |_| {
+        host.until(format_args!("{neighbour} answers {own}"), |_| {
             machine
-                .try_in(&["ping", "-c", "1", "-W", "5", other])
+                .try_in(&["ping", "-c", "1", "-W", "5", neighbour])
                 .filter(|ping| ping.status.success())
                 .map(drop)
         });
+        // a base system contains what charms expect of Ubuntu
         machine.run(&["gpg", "--version"]);
         machine.run(&["add-apt-repository", "--help"]);
         assert!(machine.root("etc/ssl/certs/ca-certificates.crt").exists());
@@ -76,7 +81,7 @@ fn machines_have_the_requested_base_and_know_each_other() {
     // lines that a charm added are kept
     machine("dev-0").run(&["sh", "-c", "echo 192.0.2.1 own >> /etc/hosts"]);
     host.ok(&["remove-application", "newer", "--no-prompt"]);
-    host.until("its name is gone", |_| {
+    host.until("the name of the removed machine is deleted", |_| {
         let hosts = machine("dev-0").run(&["cat", "/etc/hosts"]);
         assert!(hosts.contains("192.0.2.1 own\n"), "{hosts}");
         (!hosts.contains("dev-1")).then_some(())

@@ -26,14 +26,17 @@ pub struct Local {
     pub(super) dir: DataDir,
     /// The executable `pintle-agent`.
     agent: PathBuf,
-    /// The agents that this supervisor started, by machine.
+    /// The agents that are restarted when they exit, by machine.
     running: BTreeMap<Uuid, SupervisedProcess>,
+    /// The agents that are no longer restarted and that nothing has seen exit. The next operation on the machine stops
+    /// them first.
+    released: BTreeMap<Uuid, Process>,
 }
 
 impl Local {
     /// A provider without running machines. `agent`: the executable `pintle-agent`.
     pub fn new(dir: DataDir, agent: PathBuf) -> Local {
-        Local { dir, agent, running: BTreeMap::new() }
+        Local { dir, agent, running: BTreeMap::new(), released: BTreeMap::new() }
     }
 
     /// The address of a machine whose agent is supervised. An agent whose folder was deleted does not count as
@@ -64,10 +67,11 @@ impl Local {
     pub(super) async fn start(&mut self, machine: Uuid) -> Result<(), CommandError> {
         let folder = self.folder(machine);
         // The agent of a lost instance would keep running in a folder that is no longer listed.
-        if let Some(agent) = self.running.remove(&machine).and_then(SupervisedProcess::release)
-            && let Some(left) = process::stop(&[agent], stop::AGENT_GRACE).await.first()
-        {
-            return Err(CommandError::new(format!("cannot stop process {}: it does not exit", left.pid)));
+        if let Some(agent) = self.release_agent(machine) {
+            if let Some(left) = process::stop(&[agent], stop::AGENT_GRACE).await.first() {
+                return Err(CommandError::not_stopped(*left));
+            }
+            self.released.remove(&machine);
         }
         let program = Program {
             path: self.agent.clone(),
@@ -83,12 +87,8 @@ impl Local {
 
     pub(super) async fn terminate(&mut self, machine: Uuid) -> Result<(), CommandError> {
         let folder = self.folder(machine);
-        let agent = self.running.remove(&machine).and_then(SupervisedProcess::release);
-        let stopped = stop::stop_machine(&folder, agent).await;
-        if let Some(left) = stopped.left.first() {
-            return Err(CommandError::new(format!("cannot stop process {}: it does not exit", left.pid)));
-        }
-        // a machine agent that was stopped has released nothing
+        self.stop_machine(machine).await?;
+        // a machine agent that was stopped has not detached its loop devices
         loop_devices::detach_below(&folder).await?;
         remove_folder(&folder)
             .map_err(|error| CommandError::new(format!("cannot remove {}: {error}", folder.display())))
@@ -96,18 +96,32 @@ impl Local {
 
     /// Hands the machine over. The agent has uninstalled itself; any process that still runs is stopped.
     pub(super) async fn hand_over(&mut self, machine: Uuid) -> Result<(), CommandError> {
-        let agent = self.running.remove(&machine).and_then(SupervisedProcess::release);
-        let stopped = stop::stop_machine(&self.folder(machine), agent).await;
-        match stopped.left.first() {
-            Some(left) => {
-                Err(CommandError::new(format!("cannot stop process {}: it does not exit", left.pid)))
-            }
-            None => hand_over(&self.dir, machine),
-        }
+        self.stop_machine(machine).await?;
+        hand_over(&self.dir, machine)
     }
 
     pub(super) fn release(self) -> Vec<Process> {
-        self.running.into_values().filter_map(SupervisedProcess::release).collect()
+        let running = self.running.into_values().filter_map(SupervisedProcess::release);
+        running.chain(self.released.into_values()).collect()
+    }
+
+    /// Ends the supervision of a machine's agent. Returns its process, which may still run.
+    fn release_agent(&mut self, machine: Uuid) -> Option<Process> {
+        if let Some(agent) = self.running.remove(&machine).and_then(SupervisedProcess::release) {
+            self.released.insert(machine, agent);
+        }
+        self.released.get(&machine).copied()
+    }
+
+    /// Stops all processes of a machine.
+    async fn stop_machine(&mut self, machine: Uuid) -> Result<(), CommandError> {
+        let agent = self.release_agent(machine);
+        let stopped = stop::stop_machine(&self.folder(machine), agent).await;
+        if let Some(left) = stopped.left.first() {
+            return Err(CommandError::not_stopped(*left));
+        }
+        self.released.remove(&machine);
+        Ok(())
     }
 
     fn folder(&self, machine: Uuid) -> PathBuf {
@@ -136,6 +150,23 @@ mod tests {
                 _ => tokio::time::sleep(Duration::from_millis(5)).await,
             }
         }
+    }
+
+    /// 1. The agent of a machine is to be stopped, and does not exit in time: the operation fails.
+    /// 2. The provisioner starts the machine again.
+    #[tokio::test(flavor = "current_thread")]
+    async fn an_agent_that_did_not_exit_is_stopped_before_the_next_one_starts() {
+        let outer = tempfile::tempdir().expect("a folder");
+        let dir = DataDir::choose(Some(&outer.path().join("data"))).expect("a path");
+        let mut agent =
+            tokio::process::Command::new("sleep").arg("1000").spawn().expect("sleep is installed");
+        let process = Process::find(agent.id().expect("it runs") as i32).expect("it runs");
+        let mut local = Local::new(dir, PathBuf::from("/bin/true"));
+        local.released.insert(Uuid(7), process);
+        let (started, _) = tokio::join!(local.start(Uuid(7)), agent.wait());
+        started.expect("started");
+        assert!(!process.is_alive(), "the old agent was stopped");
+        assert!(local.released.is_empty());
     }
 
     /// 1. A machine runs. 2. Its folder is deleted. 3. The provisioner lists the machines again.

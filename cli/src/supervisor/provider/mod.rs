@@ -1,7 +1,7 @@
 //! The provider port: lists, creates, starts, terminates and hands over the instances of machines on this host.
 //!
-//! A provider makes no decisions: `state::machine::provision` plans, and the provisioner executes the plan through
-//! this port. The folder of a machine is `machines/<uuid>`; it has an instance from the moment it contains
+//! A provider does not decide which instances exist or run: `state::machine::provision` plans, and the provisioner
+//! executes the plan through this port. The folder of a machine is `machines/<uuid>`; it has an instance from the moment it contains
 //! `instance.yaml`.
 
 pub mod base_system;
@@ -31,8 +31,8 @@ pub trait Provider {
     /// Lists the instances of a model, by machine.
     ///
     /// # Errors
-    /// If the instances cannot be listed: an empty list means that no instance exists. An instance that cannot be
-    /// read, of any model, is an error in its entry of the list.
+    /// If the instances cannot be listed: an empty list means that no instance exists. An instance that cannot be read
+    /// is listed with its error, whatever its model, because the model is not known then.
     fn list(&self, model: Uuid) -> Result<InstanceList, CommandError>;
     /// The address of a machine that runs under the supervision of this provider.
     fn running_address(&self, machine: Uuid) -> Option<String>;

@@ -410,10 +410,7 @@ async fn kill_container_processes(folder: &Path) -> Result<(), CommandError> {
     let left = process::stop(&process::processes_in_container(folder), Duration::ZERO).await;
     match left.first() {
         None => Ok(()),
-        Some(left) => Err(CommandError::new(format!(
-            "cannot stop process {} in the container: it does not exit",
-            left.pid
-        ))),
+        Some(left) => Err(CommandError::not_stopped(*left)),
     }
 }
 
@@ -423,10 +420,7 @@ async fn stop_container(folder: &Path) -> Result<(), CommandError> {
         // systemd-nspawn translates SIGTERM to an orderly power-off of the container.
         let left = process::stop(&[running], STOP_GRACE).await;
         if let Some(left) = left.first() {
-            return Err(CommandError::new(format!(
-                "cannot stop container process {}: it does not exit",
-                left.pid
-            )));
+            return Err(CommandError::not_stopped(*left));
         }
     }
     kill_container_processes(folder).await?;

@@ -7,13 +7,13 @@
 
 use super::client::{CallError, Client, Tls};
 use super::feed;
-use super::fresh::NewestReads;
 use super::health::Health;
 use super::layout::{
     self, Layout, StoreRecord, VERSION, get_operation, never, put, range_written_until, written_at,
 };
 use super::messages::{KeyValue, Operation, RangeRequest, RequestOp, TxnRequest};
 use super::mirror::{LogBounds, Mirror};
+use super::newest_reads::NewestReads;
 use super::shared::Core;
 use crate::disk_threads::DiskThreads;
 use crate::store::outage::Outage;

@@ -4,10 +4,10 @@
 //! end. Used by all modules of the engine.
 
 use super::client::Client;
-use super::fresh::NewestReads;
 use super::health::Health;
 use super::layout::Layout;
 use super::mirror::{Documents, Finding, Mirror};
+use super::newest_reads::NewestReads;
 use crate::disk_threads::DiskThreads;
 use crate::store::outage::Outage;
 use crate::store::unavailable::{self, Unavailable};

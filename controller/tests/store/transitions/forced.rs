@@ -1,8 +1,9 @@
-//! The transitions of forced removals.
+//! The transitions of forced removals, each once on the store under test.
 
 use super::*;
 
-/// Removes two related units, their relation, application and machine by force; no agent acts.
+/// Removes a unit, its relation, the related application with its unit, and the machine of that unit by force. No agent
+/// acts.
 pub(super) async fn force_removal<S: Store>(fixture: &mut Fixture<'_, S>) {
     for (name, sha256) in [("front", "w2"), ("back", "d1")] {
         fixture.deploy(name, sha256).await;
@@ -66,8 +67,8 @@ pub(super) async fn force_removal<S: Store>(fixture: &mut Fixture<'_, S>) {
     fixture
         .call("force::destroy_machine", move |draft| force::destroy_machine(draft, MODEL, machine, force, 9))
         .await;
-    // The unit is fenced, leaves its scopes, becomes Dead and is removed; then follow the relation, the application and
-    // the machine.
+    // The unit is fenced, leaves its scopes, becomes Dead and is removed. Then follow the relation, and the application,
+    // which waits for its unit, and the machine.
     for (id, batches) in
         [(front, 4), (Uuid(70), 2), (application, 2), (back, 3), (application, 1), (machine, 2)]
     {
@@ -77,5 +78,9 @@ pub(super) async fn force_removal<S: Store>(fixture: &mut Fixture<'_, S>) {
                 .await;
         }
     }
-    assert_eq!(fixture.all(Kind::ForcedRemoval).await, [machine], "its provider has yet to release it");
+    assert_eq!(
+        fixture.all(Kind::ForcedRemoval).await,
+        [machine],
+        "the provider has not released its instance yet"
+    );
 }

@@ -19,7 +19,7 @@ pub(super) async fn retain<S: Store>(fixture: &mut Fixture<'_, S>, machine: Uuid
         })
         .await;
     let retire = move |draft: &mut Draft<'_>| {
-        draft.put(&GLOBAL.retired_token(machine), &"retired".to_owned());
+        draft.put(&GLOBAL.retired_token_digest(machine), &"retired".to_owned());
         draft.put(&GLOBAL.token("retired"), &TokenHolder::RemovedMachine { model: MODEL, machine });
         Ok::<_, ()>(())
     };

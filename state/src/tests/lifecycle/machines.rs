@@ -1,4 +1,5 @@
-//! Machines: how they end, and instances that are kept.
+//! Tests of the lifecycle of machines (scenarios 169 to 172): what is refused, when a Dying machine becomes Dead, instances
+//! that are kept, and the log of their statuses.
 
 use crate::documents::prelude::{GLOBAL, SubjectStatus};
 use crate::lifecycle::{machine, unit};
@@ -42,7 +43,10 @@ fn the_provisioner_is_shown_whether_a_dying_machine_needs_the_agent_of_a_unit() 
     unstarted.deploy("web", "web", 1);
     Agent::attach(&mut unstarted, "web/0");
     let alive = desired_machines(unstarted.reader(), MODEL).remove(0);
-    assert!(alive.has_units && !alive.needs_unit_agent, "an instance is started for it anyway");
+    assert!(
+        alive.has_units && !alive.needs_unit_agent,
+        "the provisioner starts an instance for every Alive machine with units"
+    );
 }
 
 #[test]
@@ -75,23 +79,25 @@ fn scenarios_170_and_171_a_dying_machine_is_dead_after_its_last_unit() {
 }
 
 #[test]
-fn a_dying_machine_without_an_instance_is_dead_after_its_units_that_no_agent_attached_for() {
+fn a_dying_machine_without_an_instance_is_dead_once_its_attached_units_are_removed() {
     let mut world = World::new();
     let web = world.deploy("web", "web", 1);
-    let id = machine_of(&world, world.unit("web/0"));
-    let unit = |world: &mut World| {
-        world.run(|draft, ids| unit::add(draft, MODEL, web, Some("0"), 1, ids)).expect("it is alive").0
+    let (first, id) = (world.unit("web/0"), machine_of(&world, world.unit("web/0")));
+    let add_unit = |world: &mut World| {
+        let added = world.run(|draft, ids| unit::add(draft, MODEL, web, Some("0"), 1, ids));
+        added.expect("the machine is Alive").0
     };
-    let (never, attached) = (unit(&mut world), unit(&mut world));
+    let (second, attached) = (add_unit(&mut world), add_unit(&mut world));
     let mut agent = Agent::attach(&mut world, "web/2");
     agent.start(&mut world);
     let absent = |world: &mut World| world.run(|draft, _| instance::record_absent(draft, MODEL, id, 9));
     assert_eq!(refused(absent(&mut world)), reason(MachineRefusal::Alive { machine: "0".to_owned() }));
     world.run(|draft, _| application::destroy(draft, MODEL, web)).expect("nothing refers to it");
     world.run(|draft, _| machine::destroy(draft, MODEL, id)).expect("its units are Dying");
+    // each report removes one of the two units that no agent has attached for
     assert_eq!(absent(&mut world), Ok(RecordedReport::Repeat));
     assert_eq!(absent(&mut world), Ok(RecordedReport::Repeat));
-    assert!(world.is_removed(never) && !world.is_removed(attached));
+    assert!(world.is_removed(first) && world.is_removed(second) && !world.is_removed(attached));
     let assigned = MachineRefusal::UnitsAssigned { machine: "0".to_owned() };
     assert_eq!(refused(absent(&mut world)), reason(assigned));
     agent.finish(&mut world);
@@ -130,7 +136,11 @@ fn a_kept_machine_is_removed_only_after_its_agent_is_uninstalled() {
     world.run(|draft, _| keep(draft)).expect("a second time changes nothing");
     world.run(|draft, _| machine::remove(draft, MODEL, id)).expect("it is Dead");
     assert!(world.is_removed(id));
-    assert_eq!(read(world.reader(), &GLOBAL.retired_token(id)), None, "its agent has received the removal");
+    assert_eq!(
+        read(world.reader(), &GLOBAL.retired_token_digest(id)),
+        None,
+        "the token of an agent that was uninstalled is not kept"
+    );
 
     // an instance that is not kept is removed by its provider
     world.deploy("db", "db", 1);
@@ -141,9 +151,9 @@ fn a_kept_machine_is_removed_only_after_its_agent_is_uninstalled() {
         .run(|draft, _| instance::record_agent_uninstalled(draft, MODEL, id))
         .expect("its agent is uninstalled");
     assert_eq!(world.life(id), Some(Life::Dead));
-    let late = world.run(|draft, _| machine::keep_instance(draft, MODEL, id));
+    let refusal = world.run(|draft, _| machine::keep_instance(draft, MODEL, id));
     let released = MachineRefusal::InstanceBeingReleased { machine: "1".to_owned() };
-    assert_eq!(refused(late), reason(released));
+    assert_eq!(refused(refusal), reason(released));
 }
 
 #[test]
@@ -154,8 +164,8 @@ fn an_instance_may_be_started_for_a_dying_machine_that_still_has_units() {
             instance::reserve_nonce(draft, MODEL, id, ProviderKind::Local, Uuid(nonce))
         }
     };
-    let mut elsewhere = world.copy();
-    assert_eq!(elsewhere.run(|draft, _| reserve(5)(draft)), Ok(Uuid(5)));
+    let mut with_unit = world.copy();
+    assert_eq!(with_unit.run(|draft, _| reserve(5)(draft)), Ok(Uuid(5)));
     agent.finish(&mut world);
     assert_eq!(refused(world.run(|draft, _| reserve(6)(draft))).0, Code::NotAlive, "no unit is left on it");
 }

@@ -1,4 +1,7 @@
-//! The dry run of the destruction of a model: its applications are removed together, then its machines, then the model.
+//! The dry run of the destruction of a model. Only the removal of its applications is simulated, as one removal; a machine
+//! is listed if the simulation removes all of its units, and the model if nothing is left in it.
+//!
+//! Called for `destroy-model --dry-run`. Changes nothing.
 
 use crate::documents::blockers::EntityId;
 use crate::documents::draft::{Reader, read, read_all};
@@ -13,7 +16,7 @@ use crate::transitions::dry_run::{AgentReports, DOCUMENTS_READ_MAX, Removal, TAR
 use std::collections::BTreeSet;
 
 /// Returns the effects of the destruction of a model. If it has more than [`TARGETS_MAX`] applications, the first ones
-/// by name are simulated.
+/// by name are simulated, and the result is marked as `truncated`.
 ///
 /// # Errors
 /// If the model does not exist.
@@ -31,15 +34,15 @@ pub fn dry_run_of_model(
             .filter_map(|(key, application)| Some((application.name, last_id(&key)?)))
             .collect();
     applications.sort();
-    let is_part = applications.len() > TARGETS_MAX;
+    let is_partial = applications.len() > TARGETS_MAX;
     let entities = applications.iter().take(TARGETS_MAX).map(|(_, id)| EntityId::Application(*id));
     let entities: Vec<EntityId> = entities.collect();
     let removal = Removal { entities: &entities, force, now_ms };
-    let (mut result, silent_agents) = dry_run_within(reader, model, removal, reports, DOCUMENTS_READ_MAX)?;
-    result.truncated |= is_part;
+    let (mut result, unresponsive) = dry_run_within(reader, model, removal, reports, DOCUMENTS_READ_MAX)?;
+    result.truncated |= is_partial;
     let listed: BTreeSet<&Entity> =
         result.removed_eventually.iter().chain(&result.removed_immediately).collect();
-    let (mut emptied, mut is_empty) = (Vec::new(), true);
+    let (mut removed, mut is_model_emptied) = (Vec::new(), true);
     let mut machines: Vec<(String, Uuid)> = read_all::<MachineDoc>(reader, &model.prefix(Kind::Machine))
         .into_iter()
         .filter_map(|(key, machine)| Some((machine.name, last_id(&key)?)))
@@ -49,17 +52,17 @@ pub fn dry_run_of_model(
         let units = read_all::<()>(reader, &model.machine_units(id));
         let units = units.iter().filter_map(|(key, ())| read(reader, &model.unit(last_id(key)?)));
         if units.into_iter().all(|unit| listed.contains(&Entity::Unit(unit.name))) {
-            emptied.push(Entity::Machine(name));
+            removed.push(Entity::Machine(name));
         } else {
-            is_empty = false;
+            is_model_emptied = false;
         }
     }
-    emptied.retain(|machine| !listed.contains(machine));
-    // a forced destruction removes everything eventually, whatever blocks it
-    if force != Force::No || is_empty && !is_part && result.blockers.is_empty() {
-        emptied.push(Entity::Model(doc.name));
+    removed.retain(|machine| !listed.contains(machine));
+    // a forced destruction removes the model eventually, whatever blocks it
+    if force != Force::No || is_model_emptied && !is_partial && result.blockers.is_empty() {
+        removed.push(Entity::Model(doc.name));
     }
-    result.removed_eventually.extend(emptied);
-    result.blockers.splice(0..0, silent_agents);
+    result.removed_eventually.extend(removed);
+    result.blockers.splice(0..0, unresponsive);
     Ok(result)
 }

@@ -1,4 +1,8 @@
-//! At rest the last config-changed of each unit ran with the current settings of its application (I6, by content).
+//! The settings of applications reach the charms of their units (design 9).
+//!
+//! 1. At rest the last config-changed of each unit ran with the current settings of its application.
+//! 2. A hook reads settings that applied at the revision of its view, or later.
+//! 3. A refresh does not change the settings of an application.
 
 use super::check::{Check, Commit, FinalState};
 use crate::sim::fact::Fact;
@@ -27,8 +31,8 @@ pub struct DeliveredConfig {
 }
 
 impl DeliveredConfig {
-    /// Reports a violation unless the hook reads settings that applied when it was decided or later.
-    fn stale_read(&self, (folder, run): (Uuid, u64), text: &str) -> Option<String> {
+    /// Returns a violation unless the hook reads settings that applied when it was decided, or later.
+    fn check_read(&self, (folder, run): (Uuid, u64), text: &str) -> Option<String> {
         let (unit, _, position) = self.runs.get(&folder).filter(|(_, number, _)| *number == run)?;
         let set = self.set.get(self.applications.get(unit)?).filter(|_| !self.was_restored)?;
         let from = set.iter().rposition(|(revision, _)| *revision <= position.revision)?;
@@ -51,7 +55,7 @@ impl Check for DeliveredConfig {
         if let Fact::HookRead { folder, run, what, text } = fact
             && what == LEVEL
         {
-            found.extend(self.stale_read((*folder, *run), text));
+            found.extend(self.check_read((*folder, *run), text));
         }
         let Fact::EventsPersisted { folder, unit, events } = fact else { return };
         for event in events.iter() {
@@ -70,7 +74,7 @@ impl Check for DeliveredConfig {
         let started = self.started.get(&folder).filter(|(run, _)| *run == record.run);
         match started.filter(|_| record.outcome != Outcome::Skipped) {
             Some((_, position)) => drop(self.delivered.insert(folder, *position)),
-            // an operator skipped it: the delivered settings are unknown
+            // an operator skipped the hook, so the settings that the charm has are unknown
             None => drop(self.delivered.remove(&folder)),
         }
     }

@@ -58,7 +58,7 @@ impl Check for NamesAndTokens {
     fn check_final_state(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
         found.extend(leftover_tokens(end.reader));
         for agent in &end.agents {
-            let known = read(end.reader, &GLOBAL.token_of(agent.unit));
+            let known = read(end.reader, &GLOBAL.token_digest(agent.unit));
             let own = agent.token.as_ref().map(|token| sha256(token.as_bytes()));
             if known != own {
                 found

@@ -134,7 +134,7 @@ impl Check for RecordEffects {
                 }
                 let ports = self.ports.entry(unit).or_default();
                 match &record.resync_local {
-                    Some(memory) => *ports = memory.ports.clone(),
+                    Some(published) => *ports = published.ports.clone(),
                     None => apply_ports(ports, &record.writes.ports),
                 }
                 let existing = read(reader, &model.ports(unit)).unwrap_or_default();

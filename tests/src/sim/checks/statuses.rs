@@ -1,6 +1,9 @@
-//! Every status report and log line of a charm reaches the controller, whatever the outcome of its run (design 4).
+//! The last status that a unit has reported is shown, and each of its durable juju-log lines is stored, whatever the
+//! outcome of the run (design 4). A report that arrives late or twice changes nothing: the shown status is never older
+//! than one that was shown before.
 //!
-//! The last status wins: a report that arrives late or twice changes nothing.
+//! Not checked here: the status of an application, which the reports of several leaders change, the workload version, and
+//! the lines of action-log and of the output of hooks.
 
 use super::check::{Check, Commit, FinalState};
 use crate::sim::fact::Fact;
@@ -10,6 +13,7 @@ use state::terms::failure_reason::FailureReason;
 use state::terms::names::Uuid;
 use state::terms::operation::Operation;
 use state::terms::status_message::StatusMessage;
+use state::transitions::run_reports::AFTER_RUN;
 use state::unit::hook_context::ReportContent;
 use state::unit::local::{Event, Local};
 use state::unit::record::{Outcome, Record, RunReport};
@@ -27,8 +31,8 @@ pub struct StatusDelivery {
     answered_statuses: BTreeMap<Uuid, (u64, String)>,
 }
 
-/// Whether the process of the hook exited by itself.
-fn exited_by_itself(outcome: &Outcome) -> bool {
+/// Whether the process of the hook ended without the agent: it exited, or a signal of another process killed it.
+fn ended_without_agent(outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Ok => true,
         Outcome::Failed { reason, .. } => {
@@ -47,7 +51,10 @@ impl StatusDelivery {
                     self.reports.insert(folder, (number, message.clone()));
                 }
                 ReportContent::Log { .. } => drop(self.lines.entry(folder).or_default().insert(number)),
-                _ => {}
+                ReportContent::ApplicationStatus { .. }
+                | ReportContent::WorkloadVersion(_)
+                | ReportContent::ActionLog(_)
+                | ReportContent::Output { .. } => {}
             }
         }
     }
@@ -72,7 +79,7 @@ impl Check for StatusDelivery {
                 && let Some((run, message)) = self.answered_statuses.get(folder)
                 && *run == record.run
                 && record.operation.runs_charm()
-                && exited_by_itself(&record.outcome)
+                && ended_without_agent(&record.outcome)
             {
                 let is_reported = |report: &RunReport| matches!(&report.what, ReportContent::UnitStatus { message: reported, .. } if reported == message);
                 if !record.reports.iter().any(is_reported) {
@@ -91,9 +98,9 @@ impl Check for StatusDelivery {
         // a resync does not repeat the reports of unsent records, except the last status
         if record.operation == Operation::Resync {
             self.lines.remove(&folder);
-            let memory = record.resync_local.as_ref().and_then(|memory| memory.status.clone());
-            let last = memory
-                .map(|(_, message)| (folder, (ReportNumber { run: record.run, report: u32::MAX }, message)));
+            let status = record.resync_local.as_ref().and_then(|published| published.status.clone());
+            let last = status
+                .map(|(_, message)| (folder, (ReportNumber { run: record.run, report: AFTER_RUN }, message)));
             self.reports.extend(last);
         }
         self.record(folder, record.run, &record.reports);

@@ -1,6 +1,7 @@
-//! The link of a machine agent to the controller: requests, and a watch that may break or fall silent.
+//! The link of a machine agent to the simulated controller: requests, and a watch that may break or whose events may be
+//! lost.
 
-use super::{Direction, RESPONSE_TIMEOUT_MS, SimCaller, SimNetwork, StreamBreak, unreachable_error};
+use super::{Direction, SimCaller, SimNetwork, StreamBreak, no_response, unreachable_error};
 use crate::sim::identities::token;
 use crate::sim::mutants::Mutant;
 use api::error::ApiError;
@@ -13,6 +14,7 @@ use state::documents::prelude::{Model, TokenHolder};
 use state::terms::names::Uuid;
 use std::future::pending;
 
+/// The link of one machine agent to the controller.
 #[derive(Clone)]
 pub struct MachineLink {
     network: SimNetwork,
@@ -36,18 +38,16 @@ impl MachineLink {
         let world = &self.network.world;
         world.pause().await;
         if self.network.is_cut_off(self.machine, Direction::ToController) {
-            world.sleep(RESPONSE_TIMEOUT_MS).await;
-            return Err(unreachable_error("no response"));
+            return Err(no_response(world).await);
         }
-        let authenticated = |anybody: SimCaller| {
+        let authenticated = |caller: SimCaller| {
             let request = request.clone();
-            async move { anybody.controller.authenticate(&self.token).await?.handle(request).await }
+            async move { caller.controller.authenticate(&self.token).await?.handle(request).await }
         };
         let response = self.network.request(authenticated, self.principal.clone()).await;
         world.pause().await;
         if self.network.is_cut_off(self.machine, Direction::FromController) {
-            world.sleep(RESPONSE_TIMEOUT_MS).await;
-            return Err(unreachable_error("no response"));
+            return Err(no_response(world).await);
         }
         response.unwrap_or_else(|| Err(unreachable_error("no response")))
     }
@@ -60,12 +60,11 @@ impl Watch<WatchMachine> for MachineLink {
         let network = &self.network;
         network.world.pause().await;
         if Direction::ALL.iter().any(|direction| network.is_cut_off(self.machine, *direction)) {
-            network.world.sleep(RESPONSE_TIMEOUT_MS).await;
-            return Err(unreachable_error("no response"));
+            return Err(no_response(&network.world).await);
         }
         let until = StreamBreak::random(network, network.controller_restarts());
-        let anybody = network.caller(self.principal.clone());
-        let inner = anybody.controller.authenticate(&self.token).await?.watch(watch).await?;
+        let caller = network.caller(self.principal.clone());
+        let inner = caller.controller.authenticate(&self.token).await?.watch(watch).await?;
         Ok(SimMachineStream { link: self.clone(), inner, until, arrived: None })
     }
 }
@@ -108,6 +107,7 @@ impl Handle<Enrol> for MachineLink {
     }
 }
 
+/// The events of one watch, until it breaks.
 pub struct SimMachineStream {
     link: MachineLink,
     inner: <SimCaller as Watch<WatchMachine>>::Stream,
@@ -126,7 +126,7 @@ impl Stream for SimMachineStream {
         }
         world.pause().await;
         if network.is_cut_off(self.link.machine, Direction::FromController) {
-            return std::future::pending().await;
+            return pending().await;
         }
         Ok(self.arrived.take().expect("an event was stored above"))
     }

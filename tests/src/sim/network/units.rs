@@ -1,7 +1,7 @@
 //! The link of a unit agent to the controller: requests, and a watch that may break, fall silent, repeat events or lag.
 
 use super::{
-    Delivery, Direction, RESPONSE_TIMEOUT_MS, SimCaller, SimNetwork, StreamBreak, TRANSIT_MS,
+    Delivery, Direction, RESPONSE_TIMEOUT_MS, SimCaller, SimNetwork, StreamBreak, TRANSIT_MS, no_response,
     unreachable_error,
 };
 use crate::sim::fact::Fact;
@@ -76,8 +76,7 @@ impl Link {
         let world = &self.network.world;
         world.pause().await;
         if self.network.is_cut_off(self.folder, Direction::ToController) {
-            world.sleep(RESPONSE_TIMEOUT_MS).await;
-            return Err(unreachable_error("no response"));
+            return Err(no_response(world).await);
         }
         let (sender, receiver) = oneshot::channel();
         let request = self.through_json(request);
@@ -256,8 +255,7 @@ impl Watch<WatchUnit> for Link {
         world.pause().await;
         let cut = Direction::ALL.iter().any(|direction| network.is_cut_off(self.folder, *direction));
         if cut || world.draws_fault(world.profile().message_lost) {
-            world.sleep(RESPONSE_TIMEOUT_MS).await;
-            return Err(unreachable_error("no response"));
+            return Err(no_response(world).await);
         }
         let controller_restarts = network.controller_restarts();
         let caller = self.caller();

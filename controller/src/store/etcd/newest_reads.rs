@@ -1,8 +1,8 @@
-//! How new the mirror must be: the newest commit that etcd had when a request asked (Kubernetes' KEP-2340).
+//! Reads the revision of the newest commit from the majority of etcd: how new the mirror must be (Kubernetes' KEP-2340).
 //!
 //! A request that reads, or that refuses, must see every commit that was answered before it began, also by another
-//! controller. It reads `m/newest` from the majority and waits until the mirror has that revision. Requests that ask at the
-//! same time share one such read, so a controller has at most one of them open, however many requests it serves.
+//! controller. `Core::fresh` reads `m/newest` here, then waits until the mirror has that revision. Requests that need it at
+//! the same time share one read, so a controller has at most one of them open, however many requests it serves.
 
 use super::client::Client;
 use super::health::Health;
@@ -16,7 +16,8 @@ pub(super) struct NewestReads {
     client: Client,
     layout: Layout,
     health: Arc<Health>,
-    turn: tokio::sync::Mutex<()>,
+    /// Held during a read.
+    read_lock: tokio::sync::Mutex<()>,
     state: Mutex<State>,
 }
 
@@ -30,14 +31,14 @@ struct State {
 
 impl NewestReads {
     pub fn new(client: Client, layout: Layout, health: Arc<Health>) -> NewestReads {
-        NewestReads { client, layout, health, turn: Default::default(), state: Default::default() }
+        NewestReads { client, layout, health, read_lock: Default::default(), state: Default::default() }
     }
 
     /// Returns the revision of the newest commit, as read from the majority after the call.
     pub async fn read(&self) -> Result<Revision, Outage> {
         // A read that has started may be older than this request; the one after it is not.
         let needed = self.state().started + 1;
-        let _turn = self.turn.lock().await;
+        let _guard = self.read_lock.lock().await;
         let number = {
             let mut state = self.state();
             if let (ended, Some(result)) = &state.ended
@@ -62,7 +63,8 @@ impl NewestReads {
         match read {
             Ok(read) => {
                 self.health.note_read();
-                let missing = || Outage::Refused(format!("{} has no store any more", self.layout.prefix()));
+                let missing =
+                    || Outage::Refused(format!("the store below {} was deleted", self.layout.prefix()));
                 read.kvs.first().map(|kv| kv.mod_revision.unsigned_abs()).ok_or_else(missing)
             }
             Err(failed) => {

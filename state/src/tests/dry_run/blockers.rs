@@ -4,7 +4,7 @@ use crate::documents::blockers::EntityId;
 use crate::lifecycle::application;
 use crate::terms::cause::{Actor, Cause, Duty, Entity, RelationName};
 use crate::terms::force::Force;
-use crate::tests::removal::fixture::{
+use crate::tests::dry_run::fixture::{
     ALL_PRESENT, dry_run_alone, dry_run_together, dry_run_within, hooks, names, related_units,
 };
 use crate::tests::*;

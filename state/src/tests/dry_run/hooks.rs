@@ -8,7 +8,7 @@ use crate::terms::cause::Entity;
 use crate::terms::force::Force;
 use crate::terms::hook_name::{HookName, RelationEventName};
 use crate::terms::member_version::MemberVersion;
-use crate::tests::removal::fixture::{
+use crate::tests::dry_run::fixture::{
     ALL_PRESENT, dry_run_alone, dry_run_together, hooks, names, related_units,
 };
 use crate::tests::*;

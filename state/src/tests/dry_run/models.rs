@@ -3,7 +3,7 @@
 use crate::lifecycle::machine;
 use crate::terms::force::Force;
 use crate::terms::operation::Hook;
-use crate::tests::removal::fixture::*;
+use crate::tests::dry_run::fixture::*;
 use crate::tests::*;
 use crate::transitions::dry_run::DryRun;
 use crate::transitions::dry_run::{TARGETS_MAX, dry_run_of_model};

@@ -2,7 +2,7 @@
 
 use crate::documents::blockers::EntityId;
 use crate::terms::force::Force;
-use crate::tests::removal::fixture::{dry_run_alone, dry_run_together, dry_run_within, related_units};
+use crate::tests::dry_run::fixture::{dry_run_alone, dry_run_together, dry_run_within, related_units};
 use crate::tests::*;
 use crate::transitions::dry_run::{Removal, require_count};
 use std::cell::Cell;

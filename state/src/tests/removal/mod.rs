@@ -1,8 +1,0 @@
-//! Tests of dry runs of removals (issue 4): the prediction is what then happens. The expected hooks are those of spec
-//! A.7, H.6 and H.7.
-
-mod blockers;
-mod bounds;
-mod fixture;
-mod hooks;
-mod models;
