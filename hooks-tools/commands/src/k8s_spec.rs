@@ -42,6 +42,7 @@ const fn setter(name: &'static str, summary: &'static str, flags: &'static [Flag
         flags,
         requires_utf8: false,
         run,
+        is_confidential: false,
     }
 }
 
@@ -54,6 +55,7 @@ const fn getter(name: &'static str, summary: &'static str) -> Tool {
         flags: &[],
         requires_utf8: false,
         run: get,
+        is_confidential: false,
     }
 }
 
