@@ -4,6 +4,7 @@
 //! every 15 s ([`api::PRESENCE_INTERVAL_MS`]). An open stream is not a sign of life. The presence is in memory only: after a
 //! start of the controller every agent has the full time to report.
 
+pub use api::LOST_AFTER_MS;
 use state::status::presence::{ExecutingRun, PresenceReader};
 use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::health::UnitHealth;
@@ -18,8 +19,6 @@ use std::sync::{Arc, Mutex};
 /// An agent that was silent for longer is late: its request, due every 15 s, is overdue by the interval at
 /// which it repeats what could not be sent.
 pub const LATE_AFTER_MS: u64 = api::PRESENCE_INTERVAL_MS + api::EXAMINATION_INTERVAL_MS;
-/// An agent that was silent for longer is shown as lost: four requests are missing.
-pub const LOST_AFTER_MS: u64 = 4 * api::PRESENCE_INTERVAL_MS;
 
 /// The presence of one agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
