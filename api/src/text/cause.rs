@@ -227,7 +227,10 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
         Duty::RemoveUnits => "remove its units: it has no agent that can stop them".to_owned(),
         Duty::Enrol { .. } => "enrol it with the command that pintle add-machine manual printed".to_owned(),
         Duty::DeleteFolder { unit } => format!("decide about a folder of the removed unit {unit}"),
-        Duty::RunMachineAgent { silence, .. } => match silence {
+        Duty::RunMachineAgent { exits: Some(exits), .. } => {
+            format!("restart its agent, which {}", fault::end(&exits.end, exits.count))
+        }
+        Duty::RunMachineAgent { silence, exits: None, .. } => match silence {
             Silence::NotStarted => "start its agent".to_owned(),
             Silence::NotReported => "start its agent, which has not reported yet".to_owned(),
             Silence::Late => "start its agent, whose next request is overdue".to_owned(),
