@@ -41,6 +41,8 @@ pub trait FolderFiles {
     fn cache(&self, name: &str, bytes: Option<&[u8]>) -> impl Future<Output = bool>;
     /// Renames a damaged file, and returns its new name. If [`SET_ASIDE_KEPT`] such files exist, the newest one is replaced.
     fn set_aside(&self, name: &str) -> impl Future<Output = Result<String, DiskError>>;
+    /// Stores the last error of the controller, or none, for people. It is not synced; an error is logged.
+    fn note_controller_error(&self, _error: Option<&str>) {}
     /// The size of the journal beyond which it is compacted into the state.
     fn journal_bytes_max(&self) -> usize {
         JOURNAL_BYTES_MAX

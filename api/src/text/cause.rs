@@ -152,6 +152,7 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
         Duty::InstallHookTools => {
             "install the hook tools, without which the unit agent does not run".to_owned()
         }
+        Duty::AcceptRequests => "accept the requests of its agent".to_owned(),
         Duty::AcceptChanges(WriteFailure::DiskFull) => {
             "accept changes again: the store cannot write to its disk".to_owned()
         }

@@ -335,6 +335,8 @@ pub enum Duty {
     // Repairs by a person.
     /// Accept changes again: the store of the controller has not written the last one.
     AcceptChanges(WriteFailure),
+    /// Accept the requests of the unit agent: the last one failed.
+    AcceptRequests,
     /// Restore a document that is damaged on the controller's disk.
     RestoreDocument {
         /// The key of the document.

@@ -229,6 +229,7 @@ impl Cause {
                 self.unit_remedy(|unit| Remedy::ReadAgentLog { unit, machine: None })
             }
             Duty::InstallHookTools => Remedy::InstallHookTools,
+            Duty::AcceptRequests => Remedy::Explain(self.entity.clone()),
             Duty::AcceptChanges(failure) => Remedy::MakeStoreWritable(failure.clone()),
             Duty::RestoreDocument { .. } => Remedy::RestoreStore,
             Duty::RestoreFile { application, sha256 } => {
