@@ -153,6 +153,9 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
             "install the hook tools, without which the unit agent does not run".to_owned()
         }
         Duty::AcceptRequests => "accept the requests of its agent".to_owned(),
+        Duty::AllowConnections { limit } => {
+            format!("allow the controller more connections: all {limit} are open, and new ones wait")
+        }
         Duty::AcceptChanges(WriteFailure::DiskFull) => {
             "accept changes again: the store cannot write to its disk".to_owned()
         }
@@ -325,6 +328,9 @@ fn remedy(remedy: &Remedy, times: &Times<'_>) -> String {
             // a request whose answer was lost may have been applied: nothing is promised about requests
             "check etcd: etcdctl endpoint status; changes are accepted again when the outage has ended".to_owned()
         }
+        Remedy::RaiseConnectionLimit => "on the host of the controller, raise the limit of open files of the shell that \
+             runs pintle up (ulimit -Hn), or LimitNOFILE= of its service, and start the controller again"
+            .to_owned(),
         Remedy::RestoreStore => "on the host of the controller, list what is damaged with: pintle-controller check DIR; \
              then restore the store from a backup"
             .to_owned(),

@@ -337,6 +337,11 @@ pub enum Duty {
     AcceptChanges(WriteFailure),
     /// Accept the requests of the unit agent: the last one failed.
     AcceptRequests,
+    /// Allow the controller more connections: all are open, and new ones wait.
+    AllowConnections {
+        /// The number of connections that it may have.
+        limit: usize,
+    },
     /// Restore a document that is damaged on the controller's disk.
     RestoreDocument {
         /// The key of the document.
