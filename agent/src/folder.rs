@@ -7,8 +7,7 @@
 //! has stored every other change as well.
 
 use crate::fault;
-use crate::folder_port::{FolderFiles, SET_ASIDE, SET_ASIDE_KEPT};
-use crate::observation::CONTROLLER_ERROR;
+use crate::folder_port::{CONTROLLER_ERROR, FolderFiles, SET_ASIDE, SET_ASIDE_KEPT};
 use crate::ports::DiskError;
 use api::machine_folder::{AGENTS_DIR, RUNS_DIR};
 use host::file::{

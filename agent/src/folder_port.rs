@@ -9,6 +9,8 @@ use std::future::Future;
 pub const STATE: &str = "state.yaml";
 /// The file that holds the events after that document.
 pub const JOURNAL: &str = "journal.yaml";
+/// The last error that a running unit agent has got from the controller, while its requests fail: one line.
+pub const CONTROLLER_ERROR: &str = "controller-error";
 /// The suffix of the name of a damaged file that was set aside; a number follows it.
 pub const SET_ASIDE: &str = ".corrupt-";
 

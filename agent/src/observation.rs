@@ -5,7 +5,7 @@
 //! `inspect`.
 
 use crate::folder::UnitFolder;
-use crate::folder_port::is_set_aside;
+use crate::folder_port::{CONTROLLER_ERROR, is_set_aside};
 use api::machine_folder::SOCKET_DIR;
 use host::disk::FullDisk;
 use host::log_tail;
@@ -16,9 +16,6 @@ use std::path::Path;
 
 /// The log of a unit agent.
 pub const AGENT_LOG: &str = "agent.log";
-
-/// The last error that a running unit agent has got from the controller, while its requests fail: one line.
-pub const CONTROLLER_ERROR: &str = "controller-error";
 
 /// The last error that the agent has got from the controller; none if the controller answers.
 pub fn controller_error(folder: &UnitFolder) -> Option<String> {
