@@ -286,13 +286,10 @@ mod tests {
         let cause = of_web(Duty::AcceptRequests, Actor::Controller)
             .last_error("cannot store; its disk is full".to_owned());
         assert_eq!(why().await, text(&[cause], &Now::hypothetical()) + &before);
-        std::fs::remove_file(&pid).expect("it exists");
-        let ended = why().await;
-        Process::current().write(&pid).expect("written");
+        let ended = refused_requests(&folder, &UnitName::new("web", 0), false);
+        assert_eq!(ended, None, "of an agent that has ended, nothing is known");
         journal.note_controller_error(None);
         assert_eq!(why().await, before);
-        std::fs::remove_file(&pid).expect("it exists");
-        assert_eq!(why().await, ended, "of an agent that has ended, nothing is known");
     }
 
     #[tokio::test]
