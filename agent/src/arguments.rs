@@ -9,11 +9,11 @@ use crate::service::{Supervision, unit_files};
 use crate::{fault, follow_runs, hook_process, inspect, juju_exec, machine_program, unit_program};
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
-use host::escape::one_line;
+use host::escape::{one_line, without_controls};
 use host::inherited;
 use host::logging::{self, LogFilter};
 use state::terms::names::Uuid;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -236,8 +236,9 @@ fn run_async<F: Future<Output = Result<ExitCode>>>(main: impl FnOnce(LogFilter) 
 }
 
 async fn run_and_print(text: impl Future<Output = Result<String>>) -> Result<ExitCode> {
-    // the text quotes what charms and programs have printed
-    let lines: String = text.await?.lines().map(|line| format!("{}\n", one_line(line))).collect();
+    // the text quotes what charms and programs have printed; a program that reads a document gets it as it is
+    let escape = if io::stdout().is_terminal() { one_line } else { without_controls };
+    let lines: String = text.await?.lines().map(|line| format!("{}\n", escape(line))).collect();
     match io::stdout().write_all(lines.as_bytes()) {
         // the reader (for example `head`) needs no more
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("cannot print"),

@@ -117,6 +117,8 @@ mod tests {
             anyhow::Error::new(std::io::Error::from_raw_os_error(errno as i32)).context("cannot start")
         };
         assert_eq!(of_error(&error(Errno::EMFILE)), Some(Fault::Limit(Limit::Descriptors)));
+        assert_eq!(of_error(&error(Errno::EADDRNOTAVAIL)), Some(Fault::Limit(Limit::Ports)));
+        assert_eq!(of_error(&error(Errno::ENOMEM)), Some(Fault::Limit(Limit::Memory)));
         assert_eq!(of_error(&error(Errno::ENOENT)), None);
         let recognised = anyhow::anyhow!("its format is 2").context(FaultContext(Fault::FolderFormat));
         assert_eq!(of_error(&recognised), Some(Fault::FolderFormat));

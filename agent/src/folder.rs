@@ -7,7 +7,7 @@
 //! has stored every other change as well.
 
 use crate::fault;
-use crate::folder_port::{FolderFiles, SET_ASIDE, SET_ASIDE_KEPT};
+use crate::folder_port::{CONTROLLER_ERROR, FolderFiles, SET_ASIDE, SET_ASIDE_KEPT};
 use crate::ports::DiskError;
 use api::machine_folder::{AGENTS_DIR, RUNS_DIR};
 use host::file::{
@@ -163,6 +163,17 @@ impl UnitFolder {
 impl FolderFiles for UnitFolder {
     async fn read(&self, name: &str) -> Result<Option<Vec<u8>>, DiskError> {
         ignore_not_found(fs::read(self.file(name))).map_err(|error| self.disk_error(name, error))
+    }
+
+    fn note_controller_error(&self, error: Option<&str>) {
+        let file = self.file(CONTROLLER_ERROR);
+        let noted = match error {
+            Some(error) => write_atomic_unsynced(&file, format!("{error}\n").as_bytes()),
+            None => ignore_not_found(fs::remove_file(&file)).map(drop),
+        };
+        if let Err(error) = noted {
+            tracing::warn!("cannot write {}: {error}", file.display());
+        }
     }
 
     async fn append(&self, name: &str, length: usize, bytes: &[u8]) -> Result<(), DiskError> {

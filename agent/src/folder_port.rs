@@ -9,6 +9,8 @@ use std::future::Future;
 pub const STATE: &str = "state.yaml";
 /// The file that holds the events after that document.
 pub const JOURNAL: &str = "journal.yaml";
+/// The last error that a running unit agent has got from the controller, while its requests fail: one line.
+pub const CONTROLLER_ERROR: &str = "controller-error";
 /// The suffix of the name of a damaged file that was set aside; a number follows it.
 pub const SET_ASIDE: &str = ".corrupt-";
 
@@ -41,6 +43,8 @@ pub trait FolderFiles {
     fn cache(&self, name: &str, bytes: Option<&[u8]>) -> impl Future<Output = bool>;
     /// Renames a damaged file, and returns its new name. If [`SET_ASIDE_KEPT`] such files exist, the newest one is replaced.
     fn set_aside(&self, name: &str) -> impl Future<Output = Result<String, DiskError>>;
+    /// Stores the last error of the controller, or none, for people. It is not synced; an error is logged.
+    fn note_controller_error(&self, _error: Option<&str>) {}
     /// The size of the journal beyond which it is compacted into the state.
     fn journal_bytes_max(&self) -> usize {
         JOURNAL_BYTES_MAX

@@ -74,6 +74,12 @@ fn set_aside(folder: &UnitFolder, name: &UnitName) -> Option<Cause> {
     agent_causes::set_aside(name, None, observation::observe(folder).set_aside)
 }
 
+/// The cause of an agent that runs, and whose requests the controller does not accept.
+fn refused_requests(folder: &UnitFolder, name: &UnitName, is_running: bool) -> Option<Cause> {
+    let error = observation::controller_error(folder).filter(|_| is_running)?;
+    Some(agent_causes::refused_requests(name).last_error(error))
+}
+
 /// The cause of a unit whose machine is to be rebooted.
 fn rebooting(folder: &UnitFolder, name: &UnitName, machine: Option<&str>, now: &Now) -> Cause {
     let since_ms = reboot_request::requested_ms(&folder.machine());
@@ -122,6 +128,7 @@ pub async fn why(dir: &Path, program: Result<PathBuf>) -> Result<String> {
         ..Now::hypothetical()
     };
     let name = &local.name;
+    let first = first + &text(refused_requests(&folder, name, is_running).as_slice(), &now);
     // a started run is running if the agent is alive; without an agent it was interrupted
     if let (true, Step::Started(run)) = (is_running, &local.step) {
         let reason = start_reason::describe(&run.reason);
@@ -264,6 +271,25 @@ mod tests {
         let files = vec!["journal.yaml.corrupt-1".to_owned()];
         let cause = of_web(Duty::InspectSetAside { files, machine: None }, Actor::Operator);
         assert_eq!(named, after + &text(&[cause], &Now::hypothetical()));
+    }
+
+    #[tokio::test]
+    async fn the_last_error_of_the_controller_is_named_while_the_agent_runs_and_gets_it() {
+        let (_dir, folder) = configured().await;
+        let why = async || why(folder.root(), no_program()).await.expect("the state is explained");
+        let pid = folder.file(AGENT_PID);
+        Process::current().write(&pid).expect("written");
+        let before = why().await;
+        let local = Local::new(Uuid(7), UnitName::new("web", 0));
+        let journal = Journal::open(folder.clone(), 0, &local, false).await.expect("it is written");
+        journal.note_controller_error(Some("cannot store; its disk is full"));
+        let cause = of_web(Duty::AcceptRequests, Actor::Controller)
+            .last_error("cannot store; its disk is full".to_owned());
+        assert_eq!(why().await, text(&[cause], &Now::hypothetical()) + &before);
+        let ended = refused_requests(&folder, &UnitName::new("web", 0), false);
+        assert_eq!(ended, None, "of an agent that has ended, nothing is known");
+        journal.note_controller_error(None);
+        assert_eq!(why().await, before);
     }
 
     #[tokio::test]

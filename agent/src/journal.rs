@@ -321,4 +321,8 @@ impl<F: FolderFiles> UnitStorage for Journal<F> {
     async fn cache_view(&self, view: &Arc<Snapshot>) {
         self.view.store(&self.files, view).await;
     }
+
+    fn note_controller_error(&self, error: Option<&str>) {
+        self.files.note_controller_error(error);
+    }
 }

@@ -1,11 +1,11 @@
-//! Observes a unit agent from outside: a full disk, damaged files that were set aside, the folder of its socket, and
-//! the last error in its log.
+//! Observes a unit agent from outside: a full disk, damaged files that were set aside, the folder of its socket, the last
+//! error in its log, and the last error of the controller.
 //!
 //! This module changes nothing. It is called for the reports of the machine agent (`unit_supervisor`, `service`) and by
 //! `inspect`.
 
 use crate::folder::UnitFolder;
-use crate::folder_port::is_set_aside;
+use crate::folder_port::{CONTROLLER_ERROR, is_set_aside};
 use api::machine_folder::SOCKET_DIR;
 use host::disk::FullDisk;
 use host::log_tail;
@@ -16,6 +16,12 @@ use std::path::Path;
 
 /// The log of a unit agent.
 pub const AGENT_LOG: &str = "agent.log";
+
+/// The last error that the agent has got from the controller; none if the controller answers.
+pub fn controller_error(folder: &UnitFolder) -> Option<String> {
+    let text = fs::read_to_string(folder.file(CONTROLLER_ERROR)).ok()?;
+    Some(bounded_line(text.lines().next()?))
+}
 
 /// The health of a unit agent according to its folder, whether or not the agent runs: a full disk, and damaged files
 /// that were set aside.

@@ -46,9 +46,16 @@ pub struct Outage {
     /// The last failure of this channel.
     last_failure_ms: u64,
     errors: Vec<String>,
+    /// The last error, also if it was logged before.
+    last_error: Option<String>,
 }
 
 impl Outage {
+    /// The last error of the current outage.
+    pub fn last_error(&self) -> Option<&str> {
+        self.last_error.as_deref()
+    }
+
     /// Notes a failed request. Returns a line for the log if the error is new.
     pub fn record_failure(&mut self, channel: Channel, error: &ApiError, now_ms: u64) -> Option<String> {
         let is_abandoned = now_ms.saturating_sub(self.last_failure_ms) > ABANDONED_AFTER_MS;
@@ -61,6 +68,7 @@ impl Outage {
             self.last_failure_ms = now_ms;
         }
         let text = error.to_string().lines().map(str::trim).collect::<Vec<_>>().join("; ");
+        self.last_error = Some(text.clone());
         if self.errors.len() >= ERRORS_MAX || self.errors.contains(&text) {
             return None;
         }
@@ -73,7 +81,7 @@ impl Outage {
         if self.errors.is_empty() || channel != self.channel {
             return None;
         }
-        self.errors.clear();
+        (self.errors, self.last_error) = (Vec::new(), None);
         let tenths = now_ms.saturating_sub(self.since_ms) / 100;
         Some(format!("the controller answers again after {}.{} s", tenths / 10, tenths % 10))
     }
@@ -97,9 +105,13 @@ mod tests {
         assert_eq!(outage.record_failure(Channel::Watch, &refused, 2000), None);
         let line = outage.record_failure(Channel::Send, &other, 3000);
         assert!(line.is_some_and(|line| line.starts_with("other; look;")), "the error with its hint");
+        assert_eq!(outage.last_error(), Some("other; look"));
         assert_eq!(outage.record_failure(Channel::Send, &refused, 4000), None);
+        assert_eq!(outage.last_error(), Some("refused"), "it was logged before");
         assert_eq!(outage.record_success(Channel::Watch, 4100), None, "sending still fails");
+        assert!(outage.last_error().is_some());
         let end = outage.record_success(Channel::Send, 4250);
+        assert_eq!(outage.last_error(), None);
         assert!(end.is_some_and(|end| end.contains("3.2 s")), "since the first failure");
         assert!(outage.record_failure(Channel::Send, &refused, 5000).is_some());
     }

@@ -7,7 +7,7 @@
 //! has not masked it yet, which is left out.
 //!
 //! `recorded_run` reads a run; `list` is `pintle-agent runs`; `show` (with `page` and `changes`) `show-run`; `replay`
-//! (with `recorded_answers` and `differences`) `replay`; `ops_test` (with `python`) `export-run`.
+//! (with `scratch`, `recorded_answers` and `differences`) `replay`; `ops_test` (with `python`) `export-run`.
 
 mod changes;
 mod differences;
@@ -18,6 +18,7 @@ mod python;
 mod recorded_answers;
 mod recorded_run;
 mod replay;
+mod scratch;
 mod show;
 
 pub use list::list;

@@ -1,8 +1,9 @@
-//! Notifications to the service manager (sd_notify(3)), for an agent that runs as a systemd service.
+//! What an agent tells the service manager that runs it (sd_notify(3)): that it is ready, that it stops, and that it works.
 //!
-//! Without a service manager nothing is sent. A lost notification does no harm, because the next one follows.
-//!
-//! Used by `unit_program` and `machine_program`.
+//! Nothing is sent if the agent was not started by a service manager, and an agent never fails because a notification
+//! cannot be sent: that is logged. *Ready* and *stopping* are sent once; the keep-alives of the watchdog are repeated, so
+//! that the loss of one does no harm. `unit_program` and `machine_program` send the first two and run the keep-alives
+//! beside their loop.
 
 pub use ::sd_notify::NotifyState;
 use std::convert::Infallible;

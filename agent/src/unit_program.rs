@@ -15,6 +15,7 @@ use crate::hook_process::{CharmRunner, kill_unknown_runs};
 use crate::installed_programs::{HOOK_PATH, require_hook_program};
 use crate::journal::{self, Journal, Loaded};
 use crate::juju_paths;
+use crate::ports::UnitStorage;
 use crate::reboot_request;
 use crate::requested_commands::RequestedCommands;
 use crate::sd_notify::{self, NotifyState};
@@ -180,6 +181,8 @@ pub async fn run(dir: PathBuf, log_filter: LogFilter) -> Result<ExitCode> {
     let clock = HostClock::new(&folder.machine().join(reboot_request::BOOT_FILE));
     let view = ViewCache::load(&folder).await;
     let view = view.filter(|view| view.unit.uuid == config.uuid);
+    // of an agent that ended during an outage
+    journal.note_controller_error(None);
     tracing::info!("{}: the agent starts; workflow {}", config.name, local.workflow());
     let unit_agent = UnitAgent::new((journal, config.client()?, charms, clock), local, view.map(Arc::new))
         .with_commands(RequestedCommands::new(calls.requested_commands, folder.clone()));

@@ -58,8 +58,8 @@ fn a_file_that_cannot_be_opened_is_named_by_its_absolute_path() {
     let run = tempfile::tempdir().unwrap();
     let mut session = session(run.path(), &|| true);
     for (number, path, shown) in [
-        (1, "missing.yaml", "/work/charm/missing.yaml"),
-        (2, "./a/../missing.yaml", "/work/charm/missing.yaml"),
+        (1, "missing.yaml", "/charm/missing.yaml"),
+        (2, "./a/../missing.yaml", "/charm/missing.yaml"),
         (3, "/no/such", "/no/such"),
     ] {
         let set = frame(number, "relation-set", &["-r", "1", "--file", path]);

@@ -112,3 +112,8 @@ pub const EXAMINATION_INTERVAL_MS: u64 = 5_000;
 /// The interval at which an idle agent sends a request, from which the controller infers its presence: a unit agent
 /// sends a [`Claim`], a machine agent a [`ReportPresence`].
 pub const PRESENCE_INTERVAL_MS: u64 = 15_000;
+/// An agent that has sent no request for longer is shown as lost: four requests are missing.
+pub const LOST_AFTER_MS: u64 = 4 * PRESENCE_INTERVAL_MS;
+/// The longest time until a machine agent looks again at a folder that prevents the recall of a unit: the longest wait of
+/// a person who has deleted the folder.
+pub const OBSTRUCTED_RECALL_RETRY_MAX_MS: u64 = 600_000;

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 pub use state::machine::provision::DesiredMachine;
 use state::terms::assignment::Existence;
+use state::terms::health::MachineAgentExits;
 use state::terms::names::Uuid;
 pub use state::transitions::instance::ProvisioningReport;
 
@@ -13,6 +14,7 @@ requests! { ProvisioningRequests {
     ReportInstance = post "/v1/models/{model}/provisioned", Admin => Uuid;
     GetMachineExistence = post "/v1/models/{model}/machine-existence", Admin => Existence;
     SetMachineToken = post "/v1/models/{model}/machine-token", Admin => ();
+    ReportMachineAgentExits = post "/v1/models/{model}/machine-agent-exits", Admin => ();
     RemoveDeadMachine = post "/v1/models/{model}/machine-removed", Admin => ();
 } }
 
@@ -45,6 +47,16 @@ pub struct SetMachineToken {
     pub machine: Uuid,
     /// The token.
     pub token: String,
+}
+
+/// Reports how the process of a machine's agent has ended, which ends at each start: it cannot report that itself. The
+/// report is kept until the agent sends a request, or the controller ends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReportMachineAgentExits {
+    /// The machine.
+    pub machine: Uuid,
+    /// How it ended.
+    pub exits: MachineAgentExits,
 }
 
 /// Removes the record of a Dead machine whose instance the provider has terminated. Idempotent.

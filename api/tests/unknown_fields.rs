@@ -7,7 +7,13 @@ use schemars::SchemaGenerator;
 use serde_json::Value;
 
 /// Requests of users that only programs send: the provisioner is upgraded separately.
-const TOLERANT: [&str; 4] = ["ReportInstance", "GetMachineExistence", "SetMachineToken", "RemoveDeadMachine"];
+const TOLERANT: [&str; 5] = [
+    "ReportInstance",
+    "GetMachineExistence",
+    "SetMachineToken",
+    "ReportMachineAgentExits",
+    "RemoveDeadMachine",
+];
 /// Types that agents send, too.
 const SHARED: [&str; 3] = ["Position", "Base", "StorageDirective"];
 

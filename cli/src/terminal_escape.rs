@@ -6,6 +6,8 @@
 //!
 //! [`Output`]: crate::output::Output
 
+use host::escape::is_unsafe;
+
 /// Returns one safe line: control and direction characters are escaped, line breaks and tabs become spaces.
 pub fn safe_line(text: &str) -> String {
     safe_text(text).replace(['\n', '\t'], " ")
@@ -22,14 +24,6 @@ pub fn safe_text(text: &str) -> String {
         }
     }
     safe
-}
-
-/// Whether a character is a control character (C0, DEL, C1), a line or paragraph separator, a direction mark or
-/// invisible.
-fn is_unsafe(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-            | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use crate::commit_times::CommitTimes;
 use crate::debug_log_growth::{LogGrant, LogGrowth};
 use crate::environment::Environment;
 use crate::force_timers::ForceTimers;
+use crate::full_connections::FullConnections;
 use crate::leases::Leases;
 use crate::presence::{Presence, PresenceSnapshot};
 use crate::recent_claims::RecentClaims;
@@ -58,6 +59,8 @@ pub struct Controller<S, E> {
     pub(crate) status_caches: StatusCaches,
     /// The models for which the janitor is woken before its next regular sweep.
     pub(crate) urgent_models: UrgentModels,
+    /// Whether the server has as many connections as it may have.
+    pub(crate) full_connections: Arc<FullConnections>,
 }
 
 /// One authenticated caller. It handles every request that the caller may send.
@@ -107,6 +110,7 @@ impl<S: Store, E: Environment> Controller<S, E> {
             log_growth,
             status_caches: StatusCaches::default(),
             urgent_models,
+            full_connections: Arc::default(),
         })
     }
 

@@ -1,7 +1,7 @@
 //! `pintle-controller check DIR`: verifies the store of a controller that is not running.
 //!
-//! It verifies the structure of the database, the checksum and the type of every document, the charm archives, and the
-//! invariants of every model. It changes nothing. Called by `program`.
+//! It reports everything for which a start would refuse the store, and verifies the checksum and the type of every
+//! document, the charm archives, and the invariants of every model. It changes nothing. Called by `program`.
 
 use crate::installation::Installation;
 use crate::store::sqlite::LOCK;
@@ -43,7 +43,7 @@ pub fn check(data: &Path) -> Result<Report, String> {
     let copy = std::env::temp_dir().join(format!("pintle-check-{:032x}", host::random::random_u128()));
     let made = fs::DirBuilder::new().mode(0o700).create(&copy);
     made.map_err(|error| format!("cannot create {}: {error}", copy.display()))?;
-    let inspection = Inspection::read(&store, &copy);
+    let inspection = Inspection::read(&store, &copy, is_data);
     let removed = fs::remove_dir_all(&copy);
     let mut inspection = inspection?;
     removed.map_err(|error| format!("cannot remove {}: {error}", copy.display()))?;

@@ -22,6 +22,7 @@ pub mod environment;
 #[cfg(feature = "etcd")]
 mod etcd_arguments;
 mod force_timers;
+mod full_connections;
 pub mod handlers;
 pub mod host_environment;
 pub mod installation;

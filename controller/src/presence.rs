@@ -4,9 +4,10 @@
 //! every 15 s ([`api::PRESENCE_INTERVAL_MS`]). An open stream is not a sign of life. The presence is in memory only: after a
 //! start of the controller every agent has the full time to report.
 
+pub use api::LOST_AFTER_MS;
 use state::status::presence::{ExecutingRun, PresenceReader};
 use state::terms::disk_usage::UnitDiskUsage;
-use state::terms::health::UnitHealth;
+use state::terms::health::{MachineAgentExits, UnitHealth};
 use state::terms::names::Uuid;
 use state::unit::resolve::is_reboot_overdue;
 use state::why::facts::CausePresence;
@@ -18,8 +19,6 @@ use std::sync::{Arc, Mutex};
 /// An agent that was silent for longer is late: its request, due every 15 s, is overdue by the interval at
 /// which it repeats what could not be sent.
 pub const LATE_AFTER_MS: u64 = api::PRESENCE_INTERVAL_MS + api::EXAMINATION_INTERVAL_MS;
-/// An agent that was silent for longer is shown as lost: four requests are missing.
-pub const LOST_AFTER_MS: u64 = 4 * api::PRESENCE_INTERVAL_MS;
 
 /// The presence of one agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,6 +41,8 @@ pub struct AgentPresence {
     pub disk_usage: Option<MeasuredDisk>,
     /// For a machine: why the recalls of removed units cannot be confirmed, by unit.
     pub obstructed_recalls: BTreeMap<Uuid, String>,
+    /// For a machine: how the process of its agent has ended.
+    pub machine_agent_exits: Option<ObservedExits>,
     /// For a machine: the bytes on its disk in the folders of units that the controller has no record of.
     pub quarantined_bytes: u64,
 }
@@ -60,6 +61,15 @@ pub struct MeasuredDisk {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedHealth {
     health: UnitHealth,
+    /// When it was reported, on the monotonic clock.
+    reported_ms: u64,
+}
+
+/// How the process of a machine agent has ended, as the supervisor has reported it. Like [`ObservedHealth`] it is not
+/// stored; the supervisor reports it again after each start of the controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObservedExits {
+    exits: MachineAgentExits,
     /// When it was reported, on the monotonic clock.
     reported_ms: u64,
 }
@@ -134,6 +144,15 @@ impl Presence {
     /// Records which recalls of a machine are obstructed. The start of a watch removes the last report.
     pub fn set_obstructed_recalls(&self, machine: Uuid, recalls: BTreeMap<Uuid, String>) {
         self.agents().entry(machine).or_default().obstructed_recalls = recalls;
+    }
+
+    /// Records how the process of a machine agent has ended.
+    pub fn set_machine_agent_exits(&self, machine: Uuid, exits: MachineAgentExits, now_ms: u64) {
+        // An agent that has sent no request yet is silent since the controller started.
+        let unknown = || AgentPresence { last_ms: self.started_ms, ..AgentPresence::default() };
+        let mut agents = self.agents();
+        let presence = agents.entry(machine).or_insert_with(unknown);
+        presence.machine_agent_exits = Some(ObservedExits { exits, reported_ms: now_ms });
     }
 
     /// Records the disk usage of a unit on its machine.
@@ -274,6 +293,13 @@ impl CausePresence for PresenceSnapshot {
         let presence = self.agents.get(&machine).into_iter();
         let obstructed = presence.flat_map(|presence| &presence.obstructed_recalls);
         obstructed.map(|(unit, why)| (*unit, why.clone())).collect()
+    }
+
+    fn machine_agent_exits(&self, machine: Uuid) -> Option<MachineAgentExits> {
+        let presence = self.agents.get(&machine)?;
+        let ObservedExits { exits, reported_ms } = presence.machine_agent_exits.clone()?;
+        let has_recovered = presence.reported && presence.last_ms > reported_ms;
+        (!has_recovered).then_some(exits)
     }
 
     fn wall_ms(&self) -> i64 {

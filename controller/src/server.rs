@@ -119,7 +119,8 @@ pub async fn serve<S: Store, E: Environment>(
     acceptor: TlsAcceptor,
     stop: impl Future<Output = ()>,
 ) {
-    let connections = Connections::new(descriptors::connection_limits());
+    let full = controller.full_connections.clone();
+    let connections = Connections::new(descriptors::connection_limits(), full);
     let mut revocations = pin!(revocation::enforce(controller.clone(), connections.clone()));
     let (router, turns) = (router(controller), HandshakeTurns::new());
     let mut tasks = JoinSet::new();

@@ -56,6 +56,73 @@ async fn a_check_names_each_finding_and_changes_nothing() {
     assert!(files(folder.path()) == before, "nothing is changed");
     std::fs::write(&file, "").expect("emptied");
     let findings = check(folder.path()).expect("the controller is stopped").findings;
-    assert!(matches!(&findings[..], [one] if one.starts_with("store.sqlite: ")), "{findings:?}");
+    assert_eq!(findings, [refusal(folder.path())]);
     assert_eq!(run(&folder.path().join("elsewhere")), 2);
+}
+
+/// What a start prints: the fault and its remedy.
+fn refusal(folder: &Path) -> String {
+    Sqlite::open(folder, Options::new(Uuid(8))).err().expect("refused").to_string()
+}
+
+/// A store with one commit.
+async fn fill(folder: &Path) {
+    let store = Sqlite::open(folder, Options::new(Uuid(7))).expect("opens");
+    let create = |draft: &mut Draft<'_>| state::lifecycle::model::create(draft, Uuid(3), "dev", 0).map(drop);
+    store.run(create).await.expect("commits");
+}
+
+/// Copies the files of the store over those of another folder.
+fn copy(from: &Path, to: &Path) {
+    for name in ["store.sqlite", "generation.yaml"] {
+        std::fs::copy(from.join(name), to.join(name)).expect("copied");
+    }
+}
+
+#[tokio::test]
+async fn a_check_reports_each_refusal_as_a_start_does() {
+    let (data, elsewhere) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let folder = data.path().join("controller/store");
+    std::fs::create_dir_all(&folder).expect("made");
+    fill(&folder).await;
+    let (file, record) = (folder.join("store.sqlite"), folder.join("generation.yaml"));
+    let findings = || check(data.path()).expect("it is closed").findings;
+    assert_eq!(findings(), [""; 0]);
+
+    let link = elsewhere.path().join("link");
+    std::fs::hard_link(&file, &link).expect("linked");
+    assert_eq!(findings(), [refusal(&folder)]);
+    std::fs::remove_file(link).expect("it exists");
+
+    copy(&folder, elsewhere.path());
+    let copied = || check(elsewhere.path()).expect("it is closed").findings;
+    assert_eq!(copied(), [refusal(elsewhere.path())]);
+    std::fs::remove_file(elsewhere.path().join("generation.yaml")).expect("it exists");
+    assert_eq!(copied(), [""; 0], "a copy of the database alone");
+
+    let recorded = std::fs::read(&record).expect("readable");
+    std::fs::remove_file(&record).expect("it exists");
+    assert_eq!(findings(), [refusal(&folder)]);
+    std::fs::write(&record, "").expect("written");
+    assert_eq!(findings(), [refusal(&folder)]);
+
+    std::fs::write(&record, recorded).expect("put back");
+    std::fs::write(&file, vec![7; 8192]).expect("no database");
+    assert_eq!(findings(), [refusal(&folder)]);
+    assert_eq!(run(data.path()), 1);
+}
+
+#[tokio::test]
+async fn a_check_reports_what_a_start_refuses_after_the_first_refusal_was_removed() {
+    let (folder, elsewhere) =
+        (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    fill(folder.path()).await;
+    copy(folder.path(), elsewhere.path());
+    let file = elsewhere.path().join("store.sqlite");
+    let link = folder.path().join("link");
+    std::fs::hard_link(&file, &link).expect("linked");
+    let shared = refusal(elsewhere.path());
+    let found = check(elsewhere.path()).expect("it is closed").findings;
+    std::fs::remove_file(link).expect("it exists");
+    assert_eq!(found, [shared, refusal(elsewhere.path())]);
 }

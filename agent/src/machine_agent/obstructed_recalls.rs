@@ -4,14 +4,14 @@
 //! person can remove it. The agent reports what it found (`pintle why machine/NAME` shows it) and tries again with a
 //! back-off, because an attempt costs a few reads of each folder. Used by the machine agent's loop; performs no I/O.
 
+use api::OBSTRUCTED_RECALL_RETRY_MAX_MS;
 use host::backoff::Backoff;
 use state::terms::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The time until a recall is tried again: doubled from 5 s to 10 minutes, the longest wait of a person who has deleted
-/// a folder.
+/// The time until a recall is tried again for the first time; it is doubled each time, up to
+/// [`OBSTRUCTED_RECALL_RETRY_MAX_MS`].
 const RETRY_FIRST_MS: u64 = 5_000;
-const RETRY_MAX_MS: u64 = 600_000;
 
 /// The obstructed recalls of one machine.
 pub(super) struct ObstructedRecalls {
@@ -26,7 +26,7 @@ pub(super) struct ObstructedRecalls {
 impl ObstructedRecalls {
     /// No recall is obstructed.
     pub(super) fn new() -> ObstructedRecalls {
-        let backoff = Backoff::new(RETRY_FIRST_MS, RETRY_MAX_MS);
+        let backoff = Backoff::new(RETRY_FIRST_MS, OBSTRUCTED_RECALL_RETRY_MAX_MS);
         ObstructedRecalls { found: BTreeMap::new(), reported: BTreeMap::new(), backoff, next_ms: 0 }
     }
 

@@ -10,23 +10,23 @@ use super::differences::{ComparedCall, Difference, differences};
 use super::page::Page;
 use super::recorded_answers::RecordedAnswers;
 use super::recorded_run::{RecordedRun, RunEnd, unit_folder};
-use super::show::write_output;
-use crate::folder::{UnitFolder, private_dir};
-use crate::hook_process::{CharmRunner, DECLARED};
-use crate::hook_session::CallsLine;
-use crate::installed_programs::{HOOK_PATH, require_hook_program};
+use super::scratch::{Scratch, ShownPaths};
+use super::show::{in_file, write_output};
+use crate::folder::UnitFolder;
+use crate::hook_process::CharmRunner;
+use crate::hook_session::{CALLS, CallsLine};
+use crate::installed_programs::HOOK_PATH;
 use crate::ports::CharmHost;
 use crate::tool_socket::{self, ContextState};
 use crate::{config, juju_paths};
 use anyhow::{Context, Result, bail};
 use hook_client::shim;
-use host::program::{self, HostProgram};
 use state::unit::environment::MachineFacts;
 use state::unit::local::Run;
 use state::unit::outcome::{HookResult, RunExit};
 use std::cell::Cell;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
@@ -45,53 +45,6 @@ pub struct ReplayOptions {
     pub timeout: Duration,
     /// Whether the copy of the charm's folder is kept, and the folder of the replayed run with it.
     pub keep: bool,
-}
-
-/// The folders of one replay. They are deleted when this is dropped, unless they are kept.
-struct Scratch {
-    root: PathBuf,
-    unit: UnitFolder,
-    keep: bool,
-}
-
-impl Scratch {
-    /// A copy of what a run needs of the unit, for this user alone.
-    async fn copy(unit: &UnitFolder, keep: bool) -> Result<Scratch> {
-        let root =
-            std::env::temp_dir().join(format!("pintle-replay-{:016x}", host::random::random_u128() as u64));
-        private_dir(&root).with_context(|| format!("cannot create {}", root.display()))?;
-        let copy = UnitFolder::in_machine(&root, &unit.tag());
-        let scratch = Scratch { root, unit: copy, keep };
-        private_dir(&scratch.unit.tools()).and_then(|()| private_dir(scratch.unit.root()))?;
-        let paths = [unit.charm(), scratch.unit.charm()].map(|path| path.display().to_string());
-        let arguments =
-            ["-a".to_owned(), "--reflink=auto".to_owned(), "--".to_owned()].into_iter().chain(paths);
-        HostProgram::new("cp", arguments, program::COPY).run().await.context("cannot copy the charm")?;
-        if unit.file(DECLARED).exists() {
-            fs::copy(unit.file(DECLARED), scratch.unit.file(DECLARED))
-                .context("cannot copy what the charm declares")?;
-        }
-        // juju-exec too: a tool that calls it is answered by the session, and does not reach the unit
-        let program = require_hook_program()?;
-        for name in commands::NAMES {
-            std::os::unix::fs::symlink(&program, scratch.unit.tools().join(name))?;
-        }
-        Ok(scratch)
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.root.join("s")
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        if !self.keep
-            && let Err(error) = host::tree::remove(&self.root)
-        {
-            tracing::warn!("cannot delete {}: {error}", self.root.display());
-        }
-    }
 }
 
 /// Why a replay was ended before its program had ended.
@@ -198,11 +151,13 @@ fn report(
     replayed: Replayed<'_>,
 ) -> (String, ExitCode) {
     let context = &recorded.file.context;
-    // the paths of the copy are those that the recorded run had seen
-    let shown = juju_paths::shown_folder(unit);
-    let paths = [(scratch.unit.root(), shown.root()), (&scratch.root, &unit.machine())]
-        .map(|(from, to)| (from.display().to_string(), to.display().to_string()));
-    let path = |text: &str| paths.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
+    let paths = ShownPaths::new(&scratch.unit, &juju_paths::shown_folder(unit));
+    let path = |text: &str| paths.replace(text);
+    // what is left out of the page is in the folder of the replayed run, which exists only if it is kept
+    let everything = |name: &str| match replayed.run.filter(|_| replayed.options.keep) {
+        Some(run) => in_file(&run.folder.join(name)),
+        None => "kept by pintle replay --keep".to_owned(),
+    };
     let lines: &[CallsLine] = replayed.run.map_or(&[], RecordedRun::lines);
 
     let mut page = Page::default();
@@ -219,6 +174,7 @@ fn report(
         false => page.line(0, &format!("{} calls recorded, {} replayed", calls.0.len(), calls.1.len())),
     }
     different_calls.iter().for_each(|difference| page.line(1, &line(difference, ComparedCall::text)));
+    page.end_section(&everything(CALLS));
 
     let of = |lines| Changes::of(context, lines).lines(context);
     let changes = (of(recorded.lines()), of(lines).iter().map(|line| path(line)).collect::<Vec<_>>());
@@ -228,6 +184,7 @@ fn report(
         false => page.line(0, "other changes"),
     }
     different_changes.iter().for_each(|difference| page.line(1, &line(difference, String::clone)));
+    page.end_section(&everything(CALLS));
 
     let end = RunEnd::Exited(replayed.exit.clone());
     let is_same_end = end == recorded.end && replayed.stopped.is_none();
@@ -247,7 +204,7 @@ fn report(
         let text = fs::read(run.folder.join(shim::OUTPUT)).unwrap_or_default();
         let text: Vec<String> = String::from_utf8_lossy(&text).lines().map(path).collect();
         page.head("What the replayed run printed");
-        write_output(&mut page, &text, &run.folder);
+        write_output(&mut page, &text, &everything(shim::OUTPUT));
     }
     if replayed.options.keep {
         page.head(&format!("Kept: {}", scratch.root.display()));

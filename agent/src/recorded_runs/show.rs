@@ -120,11 +120,11 @@ fn run_to_text(run: &RecordedRun, changes: &Changes, output: Option<&[String]>) 
 
     page.head("What it saw");
     write_context(&mut page, context);
-    page.end_section(&run.folder.join(CONTEXT_FILE));
+    page.end_section(&in_file(&run.folder.join(CONTEXT_FILE)));
 
     page.head("What it called");
     write_calls(&mut page, run);
-    page.end_section(&run.folder.join(CALLS));
+    page.end_section(&in_file(&run.folder.join(CALLS)));
 
     page.head("What it changed");
     let lines = changes.lines(context);
@@ -132,13 +132,13 @@ fn run_to_text(run: &RecordedRun, changes: &Changes, output: Option<&[String]>) 
     if lines.is_empty() {
         page.line(0, "nothing");
     }
-    page.end_section(&run.folder.join(CALLS));
+    page.end_section(&in_file(&run.folder.join(CALLS)));
 
     page.head("What it printed");
     match output {
         None => page.line(0, OMITTED),
         Some([]) => page.line(0, "nothing"),
-        Some(lines) => write_output(&mut page, lines, &run.folder),
+        Some(lines) => write_output(&mut page, lines, &in_file(&run.folder.join(shim::OUTPUT))),
     }
 
     page.head("How it ended");
@@ -151,12 +151,16 @@ fn run_to_text(run: &RecordedRun, changes: &Changes, output: Option<&[String]>) 
     page.into_text()
 }
 
-/// The end of what a run has printed.
-pub(super) fn write_output(page: &mut Page, lines: &[String], run_folder: &Path) {
+/// Where something is that is not shown.
+pub(super) fn in_file(file: &Path) -> String {
+    format!("in {}", file.display())
+}
+
+/// The end of what a run has printed. `everything` is where all of it is.
+pub(super) fn write_output(page: &mut Page, lines: &[String], everything: &str) {
     let left_out = lines.len().saturating_sub(OUTPUT_LINES_MAX);
     if left_out > 0 {
-        let file = run_folder.join(shim::OUTPUT);
-        page.line(0, &format!("… {left_out} earlier lines are in {}", file.display()));
+        page.line(0, &format!("… {left_out} earlier lines are {everything}"));
     }
     lines.iter().skip(left_out).for_each(|line| page.line(0, line));
 }

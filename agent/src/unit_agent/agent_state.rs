@@ -247,14 +247,21 @@ impl<S: UnitStorage, A, C: Clock> AgentState<S, A, C> {
         let now = self.clock.since_boot_ms();
         if let Some(line) = self.volatile.borrow_mut().outage.record_success(channel, now) {
             tracing::info!("{line}");
+            self.storage.note_controller_error(None);
         }
     }
 
     /// Notes that a request failed; logs each new cause of an outage.
     pub(super) fn note_failure(&self, channel: Channel, error: &ApiError) {
         let now = self.clock.since_boot_ms();
-        if let Some(line) = self.volatile.borrow_mut().outage.record_failure(channel, error, now) {
+        let mut volatile = self.volatile.borrow_mut();
+        let outage = &mut volatile.outage;
+        let before = outage.last_error().map(str::to_owned);
+        if let Some(line) = outage.record_failure(channel, error, now) {
             tracing::warn!("{line}");
+        }
+        if outage.last_error() != before.as_deref() {
+            self.storage.note_controller_error(outage.last_error());
         }
     }
 }

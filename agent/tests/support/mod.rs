@@ -19,7 +19,7 @@ use tokio::net::UnixStream;
 pub const CONTEXT_ID: &str = "web/0-install-0123456789abcdef0123456789abcdef";
 
 /// The folder in which the calls are made.
-pub const CWD: &str = "/work/charm";
+pub const CWD: &str = "/charm";
 
 /// The session of the hook whose run has this folder, for a unit that is not the leader.
 pub fn session(context: HookContext, run: &Path) -> HookSession<'static> {

@@ -7,14 +7,15 @@
 use super::activity::running;
 use super::count::counted;
 use super::{fault, refusal, start_reason};
-use crate::ago;
 use crate::machine_folder::{CONSOLE_LOG, CONTAINER_PID, MACHINE_LOG, MACHINE_PID, MACHINES_DIR};
+use crate::{LOST_AFTER_MS, OBSTRUCTED_RECALL_RETRY_MAX_MS, ago};
 use state::terms::activity::Activity;
 use state::terms::cause::{Actor, Cause, Duty, Entity, Host, RelationName, Remedy, Retry, Silence};
 use state::terms::force::{Force, ForcePhase, ForcedBy};
 use state::terms::names::UnitName;
 use state::terms::owner::Owner;
 use state::terms::write_failure::WriteFailure;
+use state::transitions::force_timer::GRACE_MS;
 use state::unit::decision::REBOOT_DEADLINE_MS;
 
 /// The maximum number of relations that a sentence names; if there are more, it ends with "and more".
@@ -29,11 +30,14 @@ pub struct Times<'a> {
 }
 
 impl Times<'_> {
-    fn since(&self, since_ms: i64) -> String {
+    /// The verb of a sentence. The time stands beside it, because behind the duty it could be that of an event which the
+    /// duty mentions.
+    fn waits(&self, since_ms: Option<i64>) -> String {
+        let Some(since_ms) = since_ms else { return "waits".to_owned() };
         let ago = ago(self.now_ms - since_ms);
         match self.time_of_day {
-            Some(time_of_day) => format!(", since {} ({ago})", time_of_day(since_ms)),
-            None => format!(", for {ago}"),
+            Some(time_of_day) => format!("has waited since {} ({ago})", time_of_day(since_ms)),
+            None => format!("has waited {ago}"),
         }
     }
 
@@ -43,19 +47,22 @@ impl Times<'_> {
     }
 }
 
+/// A constant of the protocol as a time span: `1m`.
+fn span(ms: u64) -> String {
+    ago(i64::try_from(ms).unwrap_or(i64::MAX))
+}
+
 /// Milliseconds as seconds, rounded up; never negative.
 fn seconds(ms: i64) -> i64 {
     (ms.max(0) + 999) / 1000
 }
 
-/// The cause as a sentence: `unit web/0 waits for its agent to leave relation 3 (db:server web:db), since
-/// 10:00:05Z (2m)`
+/// The cause as a sentence: `unit web/0 has waited since 10:00:05Z (2m) for its agent to leave relation 3 (db:server
+/// web:db)`
 pub fn sentence(cause: &Cause, times: &Times<'_>) -> String {
     let actor = actor(&cause.actor, &cause.entity);
-    let mut text = format!("{} waits for {actor} to {}", cause.entity, duty(&cause.duty, times));
-    if let Some(since_ms) = cause.since_ms {
-        text += &times.since(since_ms);
-    }
+    let waits = times.waits(cause.since_ms);
+    let mut text = format!("{} {waits} for {actor} to {}", cause.entity, duty(&cause.duty, times));
     if let Some(error) = &cause.last_error {
         text += &format!("; last error: {}", refusal::failure(error));
     }
@@ -73,7 +80,8 @@ fn actor(actor: &Actor, entity: &Entity) -> String {
         Actor::Janitor => "the controller's janitor".to_owned(),
         Actor::Provisioner => "the provisioner of pintle up".to_owned(),
         Actor::Supervisor => "the supervisor of pintle up".to_owned(),
-        Actor::Operator => "the operator".to_owned(),
+        // in Juju's documents an operator is a charm
+        Actor::Operator => "a user".to_owned(),
         Actor::Charm => "its charm".to_owned(),
         Actor::UnitAgent(unit) if *entity == Entity::Unit(unit.clone()) => "its agent".to_owned(),
         Actor::UnitAgent(unit) => format!("the agent of unit {unit}"),
@@ -144,6 +152,10 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
         Duty::InstallHookTools => {
             "install the hook tools, without which the unit agent does not run".to_owned()
         }
+        Duty::AcceptRequests => "accept the requests of its agent".to_owned(),
+        Duty::AllowConnections { limit } => {
+            format!("allow the controller more connections: all {limit} are open, and new ones wait")
+        }
         Duty::AcceptChanges(WriteFailure::DiskFull) => {
             "accept changes again: the store cannot write to its disk".to_owned()
         }
@@ -157,8 +169,10 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
             "restore a charm archive or the file of a resource: {sha256} is missing or damaged on the controller"
         ),
         Duty::Attach { .. } => "attach for the first time; the agent of its machine runs".to_owned(),
-        Duty::Respond { lost: false, .. } => "respond: it has missed a heartbeat".to_owned(),
-        Duty::Respond { lost: true, .. } => "respond: it has been silent for more than a minute".to_owned(),
+        Duty::Respond { lost: false, .. } => "respond: its next request is overdue".to_owned(),
+        Duty::Respond { lost: true, .. } => {
+            format!("respond: it has sent no request for more than {}", span(LOST_AFTER_MS))
+        }
         Duty::Start { activity, reason, .. } => {
             format!("start {} ({})", running(activity), start_reason::describe(reason))
         }
@@ -183,8 +197,8 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
         Duty::ProvideStorage { storage } => format!("provide storage {storage}"),
         Duty::Reboot => "reboot the machine, as a hook requested".to_owned(),
         Duty::RebootByHand { .. } => format!(
-            "reboot the machine, as a hook requested: it did not happen within {} minutes",
-            REBOOT_DEADLINE_MS / 60_000
+            "reboot the machine, as a hook requested: it did not happen within {}",
+            ago(REBOOT_DEADLINE_MS)
         ),
 
         Duty::Remove => "remove it".to_owned(),
@@ -196,7 +210,7 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
         Duty::Terminate { relations } => {
             format!("leave {}, run its last hooks and report that it is dead", relation_list(relations))
         }
-        Duty::Recall => "recall the unit agent and remove the unit".to_owned(),
+        Duty::Recall => "stop the unit agent, delete the unit's folder and remove the unit".to_owned(),
         Duty::RemoveUnstarted => "remove the unit, whose agent never started".to_owned(),
         Duty::DeleteRelation => "delete it".to_owned(),
         Duty::EmptyModel { applications, machines, .. } => {
@@ -217,11 +231,16 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
         Duty::RemoveUnits => "remove its units: it has no agent that can stop them".to_owned(),
         Duty::Enrol { .. } => "enrol it with the command that pintle add-machine manual printed".to_owned(),
         Duty::DeleteFolder { unit } => format!("decide about a folder of the removed unit {unit}"),
-        Duty::RunMachineAgent { silence, .. } => match silence {
+        Duty::RunMachineAgent { exits: Some(exits), .. } => {
+            format!("restart its agent, which {}", fault::end(&exits.end, exits.count))
+        }
+        Duty::RunMachineAgent { silence, exits: None, .. } => match silence {
             Silence::NotStarted => "start its agent".to_owned(),
             Silence::NotReported => "start its agent, which has not reported yet".to_owned(),
-            Silence::Late => "start its agent, which has missed heartbeats".to_owned(),
-            Silence::Lost => "start its agent, which has been silent for more than a minute".to_owned(),
+            Silence::Late => "start its agent, whose next request is overdue".to_owned(),
+            Silence::Lost => {
+                format!("start its agent, which has sent no request for more than {}", span(LOST_AFTER_MS))
+            }
         },
     }
 }
@@ -306,8 +325,12 @@ fn remedy(remedy: &Remedy, times: &Times<'_>) -> String {
             "raise the limit of open files of the controller (LimitNOFILE)".to_owned()
         }
         Remedy::MakeStoreWritable(WriteFailure::Outage(_)) => {
-            "check etcd: etcdctl endpoint status; every commit is made as soon as it answers".to_owned()
+            // a request whose answer was lost may have been applied: nothing is promised about requests
+            "check etcd: etcdctl endpoint status; changes are accepted again when the outage has ended".to_owned()
         }
+        Remedy::RaiseConnectionLimit => "on the host of the controller, raise the limit of open files of the shell that \
+             runs pintle up (ulimit -Hn), or LimitNOFILE= of its service, and start the controller again"
+            .to_owned(),
         Remedy::RestoreStore => "on the host of the controller, list what is damaged with: pintle-controller check DIR; \
              then restore the store from a backup"
             .to_owned(),
@@ -354,9 +377,11 @@ fn remedy(remedy: &Remedy, times: &Times<'_>) -> String {
             "a hook that runs delays it; otherwise read the log of the machine agent, and reboot the machine by hand"
                 .to_owned()
         }
-        Remedy::DeleteFolder => "delete the folder if it is not needed, or move it out of the machine's folder; the machine \
-                                 agent looks again within 10 minutes"
-            .to_owned(),
+        Remedy::DeleteFolder => format!(
+            "delete the folder if it is not needed, or move it out of the machine's folder; the machine agent looks again \
+             within {}",
+            span(OBSTRUCTED_RECALL_RETRY_MAX_MS)
+        ),
         Remedy::AfterResponse => "it starts as soon as the agent responds".to_owned(),
         Remedy::Imminent => "nothing to do: the agent is about to start it".to_owned(),
         Remedy::InspectHook { unit, run, machine } => format!(
@@ -370,7 +395,7 @@ fn remedy(remedy: &Remedy, times: &Times<'_>) -> String {
         Remedy::Remove(entity) => removal_command(entity, ""),
         Remedy::ForceRemoveMachine { machine } => format!("pintle remove-machine --force {machine}"),
         Remedy::AutomaticUnlessLost { forced: true, .. } => {
-            "nothing to do; if its host no longer exists, force removes it within a minute".to_owned()
+            format!("nothing to do; if its host no longer exists, force removes it within {}", ago(GRACE_MS))
         }
         Remedy::AutomaticUnlessLost { machine, forced: false } => {
             format!("nothing to do; if its host no longer exists: pintle remove-machine --force {machine}")
@@ -378,7 +403,8 @@ fn remedy(remedy: &Remedy, times: &Times<'_>) -> String {
         Remedy::DestroyByForce { model, forced } => match forced {
             Force::No => format!("to remove it by force: pintle destroy-model --force {model}"),
             Force::AfterWait => format!(
-                "it is removed by force after a minute; at once: pintle destroy-model --force --no-wait {model}"
+                "it is removed by force after {}; at once: pintle destroy-model --force --no-wait {model}",
+                ago(GRACE_MS)
             ),
             Force::AtOnce => "nothing to do: it is being removed by force".to_owned(),
         },

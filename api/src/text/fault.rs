@@ -37,7 +37,7 @@ pub fn state(fault: Fault) -> &'static str {
     }
 }
 
-/// The duty as the text after `waits for the operator to`.
+/// The duty as the text after `waits for a user to`.
 pub(super) fn duty(fault: Fault) -> String {
     let verb = match fault {
         Fault::Limit(Limit::DiskSpace | Limit::DiskFiles | Limit::DiskQuota) => "make room",

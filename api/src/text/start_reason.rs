@@ -35,7 +35,7 @@ pub fn describe(reason: &StartReason) -> String {
             return format!("relation {endpoint}:{relation} changed");
         }
         StartReason::RelationRemoved => "the relation was removed",
-        StartReason::Requested => "requested by an operator",
+        StartReason::Requested => "requested by a user",
         StartReason::Removed => "the unit is being removed",
         StartReason::Interrupted => "interrupted",
         StartReason::Resolved => "resolved",

@@ -6,9 +6,9 @@
 //!
 //! Reading order: `identity` (a copy of a folder is refused) and `renewal` (what a copy must replace), `lock` (one
 //! supervisor per folder), `supervised_process` (a process that is restarted), `process_exits` (how it ended),
-//! `machines` and `provisioner` (which
-//! machines must exist), `provider` (how they are created), `agent_file` (how an agent connects to its controller),
-//! `stop` (what `down` stops), `replaced_programs` (what a running system does not use yet), `process`.
+//! `machines` and `provisioner` (which machines must exist), `reported_exits` (how their agents ended), `provider` (how
+//! machines are created), `agent_file` (how an agent connects to its controller), `stop` (what `down` stops),
+//! `replaced_programs` (what a running system does not use yet), `process`.
 
 pub mod agent_file;
 pub mod host_programs;
@@ -22,6 +22,7 @@ pub mod provider;
 pub mod provisioner;
 pub mod renewal;
 pub mod replaced_programs;
+pub mod reported_exits;
 pub mod settings;
 pub mod stop;
 pub mod supervised_process;

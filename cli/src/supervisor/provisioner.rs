@@ -7,6 +7,7 @@
 
 use crate::command_error::CommandError;
 use crate::supervisor::provider::{InstanceSpec, Provider};
+use crate::supervisor::reported_exits::ReportedExits;
 use api::error::ErrorCode;
 use api::{
     ClientFile, Existence, GetMachineExistence, GetModelConfig, ListMachines, ListModels, ModelInfo,
@@ -81,6 +82,8 @@ impl<P: Provider, E: ProvisionerEnvironment> Provisioner<P, E> {
         file: &ClientFile,
     ) -> Result<Infallible, CommandError> {
         let (mut after, mut until_next_list): (Option<Position>, _) = (None, LIST_INTERVAL_MAX);
+        // a controller that was restarted gets them again, because it breaks the connection
+        let mut exits = ReportedExits::default();
         loop {
             let models = client.handle(ListModels).await?;
             let Some(model) = models.first().map(|model| model.uuid.to_string()) else {
@@ -104,6 +107,7 @@ impl<P: Provider, E: ProvisionerEnvironment> Provisioner<P, E> {
                 }
                 let client = client.in_model(&model.uuid.to_string());
                 until_next_list = until_next_list.min(self.round(&client, file, &model).await?);
+                exits.report(&self.provider, &client, model.uuid).await?;
             }
             self.has_completed_round = true;
             self.environment.sleep(ROUND_INTERVAL).await;
@@ -267,7 +271,7 @@ mod tests {
     use crate::supervisor::provider::CreatedInstance;
     use crate::supervisor::provider::InstanceList;
     use api::error::ApiError;
-    use api::{Handle, InModel, Request};
+    use api::{Handle, InModel, ReportMachineAgentExits, Request};
     use state::terms::life::Life;
     use state::terms::provider_kind::ProviderKind;
     use state::terms::status::ModelState;
@@ -327,6 +331,7 @@ mod tests {
             Ok(())
         };
         RemoveDeadMachine: |_one, _| Ok(());
+        ReportMachineAgentExits: |_one, _| Ok(());
         ReportInstance: |entry, report| {
             if matches!(report.what, ProvisioningReport::Started { .. }) {
                 entry.has_token.store(false, Ordering::Relaxed);

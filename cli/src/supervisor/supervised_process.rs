@@ -49,45 +49,60 @@ pub struct Program {
 
 /// A process that is restarted when it exits, until it is released.
 pub struct SupervisedProcess {
-    current: Arc<Mutex<Option<Process>>>,
-    refused: Arc<Notify>,
-    retry: Arc<Notify>,
+    shared: Arc<Shared>,
     task: JoinHandle<()>,
+}
+
+/// What the task of a [`SupervisedProcess`] shares with its owner.
+#[derive(Default)]
+struct Shared {
+    current: Mutex<Option<Process>>,
+    /// How the program ended, until it has run for long.
+    exits: Mutex<Option<ProcessExits>>,
+    /// It has ended, and `exits` tells how.
+    ended: Arc<Notify>,
+    refused: Notify,
+    retry: Notify,
 }
 
 impl SupervisedProcess {
     /// Starts the program.
     pub fn start(program: Program) -> SupervisedProcess {
-        let current = Arc::new(Mutex::new(None));
-        let (refused, retry) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-        let task = tokio::spawn(keep_running(program, current.clone(), refused.clone(), retry.clone()));
-        SupervisedProcess { current, refused, retry, task }
+        SupervisedProcess::start_observed(program, Arc::default())
+    }
+
+    /// Starts the program. `ended` is notified each time when it has ended.
+    pub fn start_observed(program: Program, ended: Arc<Notify>) -> SupervisedProcess {
+        let shared = Arc::new(Shared { ended, ..Shared::default() });
+        let task = tokio::spawn(keep_running(program, shared.clone()));
+        SupervisedProcess { shared, task }
+    }
+
+    /// How the program ended the last times, without a longer run between them; none if it has not ended, or runs for
+    /// long.
+    pub fn exits(&self) -> Option<ProcessExits> {
+        self.shared.exits.lock().expect("no holder panics").clone()
     }
 
     /// Starts the program at once if it waits for its next start, and begins with the shortest delay again. Does nothing
     /// while it runs.
     pub fn retry_now(&self) {
-        self.retry.notify_waiters();
+        self.shared.retry.notify_waiters();
     }
 
     /// Waits until the program has refused to serve at its first start.
     pub async fn refused(&self) {
-        self.refused.notified().await;
+        self.shared.refused.notified().await;
     }
 
     /// Ends supervision: the process is no longer restarted. Returns the running process, which the caller must stop.
     pub fn release(self) -> Option<Process> {
         self.task.abort();
-        *self.current.lock().expect("no holder panics")
+        *self.shared.current.lock().expect("no holder panics")
     }
 }
 
-async fn keep_running(
-    program: Program,
-    current: Arc<Mutex<Option<Process>>>,
-    refused: Arc<Notify>,
-    retry: Arc<Notify>,
-) {
+async fn keep_running(program: Program, shared: Arc<Shared>) {
     let (mut is_first, mut count) = (true, 0);
     let mut restarts = Restarts::new(FIRST_DELAY_MS, DELAY_MAX_MS);
     loop {
@@ -100,14 +115,14 @@ async fn keep_running(
             }
             Ok(mut child) => {
                 let process = child.id().and_then(|pid| Process::find(pid as i32));
-                *current.lock().expect("no holder panics") = process;
+                *shared.current.lock().expect("no holder panics") = process;
                 if let (Some(file), Some(process)) = (&program.pid_file, process)
                     && let Err(error) = process.write(file)
                 {
                     tracing::warn!("cannot write {}: {error}", file.display());
                 }
-                let ended = child.wait().await;
-                *current.lock().expect("no holder panics") = None;
+                let ended = wait(&mut child, &shared).await;
+                *shared.current.lock().expect("no holder panics") = None;
                 let (reason, end) = match ended {
                     Ok(status) => (status.to_string(), process_end(status)),
                     Err(error) => (error.to_string(), ProcessEnd::Unobserved),
@@ -117,13 +132,16 @@ async fn keep_running(
         };
         let ran_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         count = if ran_ms > RECOVERED_AFTER_MS { 1 } else { count + 1 };
+        let exits = ProcessExits { end, error, count };
         if let Some(file) = &program.exits_file
-            && let Err(error) = (ProcessExits { end, error, count }).write(file)
+            && let Err(error) = exits.write(file)
         {
             tracing::warn!("cannot write {}: {error}", file.display());
         }
+        *shared.exits.lock().expect("no holder panics") = Some(exits);
+        shared.ended.notify_one();
         if is_first && end == ProcessEnd::Code(EXIT_REFUSED.into()) {
-            refused.notify_one();
+            shared.refused.notify_one();
         }
         is_first = false;
         let delay = Duration::from_millis(restarts.delay_ms(ran_ms, ended_by(end)));
@@ -134,11 +152,22 @@ async fn keep_running(
         );
         tokio::select! {
             () = tokio::time::sleep(delay) => {}
-            () = retry.notified() => {
+            () = shared.retry.notified() => {
                 (restarts, count) = (Restarts::new(FIRST_DELAY_MS, DELAY_MAX_MS), 0);
             }
         }
     }
+}
+
+/// Waits until the program ends. One that has run for long has recovered from its earlier ends.
+async fn wait(child: &mut tokio::process::Child, shared: &Shared) -> io::Result<ExitStatus> {
+    let recovered = tokio::time::sleep(Duration::from_millis(RECOVERED_AFTER_MS));
+    tokio::select! {
+        biased;
+        ended = child.wait() => return ended,
+        () = recovered => *shared.exits.lock().expect("no holder panics") = None,
+    }
+    child.wait().await
 }
 
 fn process_end(status: ExitStatus) -> ProcessEnd {

@@ -16,7 +16,8 @@ use api::{
     ReportMachineDead, ReportObstructedRecalls, ReportPresence, ReportStorage, ReportUninstalled,
     ReportUnitHealth, SetUnitToken, Watch, WatchMachine,
 };
-use state::documents::draft::{Draft, read, read_all};
+use state::agents::reported_time::ReportedTime;
+use state::documents::draft::{Draft, read_all};
 use state::documents::prelude::{Model, TokenHolder, last_id};
 use state::documents::token;
 use state::lifecycle::machine;
@@ -112,19 +113,13 @@ impl<S: Store, E: Environment> Handle<ReportUnitHealth> for Authorised<S, E> {
         let (model, _) = self.machine()?;
         let (wall_ms, now_ms) =
             (self.controller.environment.wall_ms(), self.controller.environment.monotonic_ms());
-        let mut own = self.reports_of_own_units(units).await?;
-        let own = self.controller.read(move |reader| {
-            for (unit, health) in &mut own {
-                if let Some(exit) = &mut health.exit {
-                    // the clock of the machine may be wrong, or the agent hostile
-                    let created_ms = read(reader, &model.unit(*unit)).map_or(wall_ms, |doc| doc.created_ms);
-                    exit.since_ms = exit.since_ms.max(created_ms).min(wall_ms);
-                    exit.at_ms = exit.at_ms.max(exit.since_ms).min(wall_ms);
-                }
-            }
-            own
+        let own = self.reports_of_own_units(units).await?;
+        let bounded = self.controller.read(move |reader| {
+            let bounded =
+                |(unit, health)| (unit, ReportedTime::of_unit(reader, model, unit, wall_ms).health(health));
+            own.into_iter().map(bounded).collect::<Vec<_>>()
         });
-        for (unit, health) in own.await {
+        for (unit, health) in bounded.await {
             self.controller.presence.set_health(unit, Some(health.bounded()), now_ms);
         }
         Ok(())

@@ -10,7 +10,7 @@ use crate::tokens;
 use api::error::ApiError;
 use api::{
     DesiredMachine, Existence, GetMachineExistence, Handle, ListMachines, RemoveDeadMachine, ReportInstance,
-    SetMachineToken,
+    ReportMachineAgentExits, SetMachineToken,
 };
 use state::documents::draft::Draft;
 use state::documents::existence;
@@ -46,6 +46,21 @@ impl<S: Store, E: Environment> Handle<GetMachineExistence> for Authorised<S, E> 
         GetMachineExistence { machine }: GetMachineExistence,
     ) -> Result<Existence, ApiError> {
         self.read(move |mut reader, model| Ok(existence::machine(&mut reader, model, machine))).await
+    }
+}
+
+impl<S: Store, E: Environment> Handle<ReportMachineAgentExits> for Authorised<S, E> {
+    async fn handle(
+        &self,
+        ReportMachineAgentExits { machine, exits }: ReportMachineAgentExits,
+    ) -> Result<(), ApiError> {
+        let found = self.read(move |mut reader, model| Ok(existence::machine(&mut reader, model, machine)));
+        // of a machine that was removed since, nothing is shown
+        if matches!(found.await?, Existence::Known(_)) {
+            let now_ms = self.controller.environment.monotonic_ms();
+            self.controller.presence.set_machine_agent_exits(machine, exits.bounded(), now_ms);
+        }
+        Ok(())
     }
 }
 

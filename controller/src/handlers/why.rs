@@ -7,6 +7,7 @@ use crate::store::unavailable::{restore_cause, write_failure_cause};
 use crate::why::{self, WhySources};
 use api::error::ApiError;
 use api::{GetWhy, Handle, Why};
+use state::terms::cause::Entity;
 
 impl<S: Store, E: Environment> Handle<GetWhy> for Authorised<S, E> {
     async fn handle(&self, get: GetWhy) -> Result<Why, ApiError> {
@@ -22,7 +23,9 @@ impl<S: Store, E: Environment> Handle<GetWhy> for Authorised<S, E> {
         let entity = why.entity.clone();
         let failure = write_failure_cause(&self.controller.store, entity.clone());
         let damaged = damaged.iter().map(|document| restore_cause(entity.clone(), document));
-        why.causes.splice(0..0, failure.into_iter().chain(damaged));
+        let full = self.controller.full_connections.cause(entity.clone());
+        let full = full.filter(|_| matches!(entity, Entity::Model(_)));
+        why.causes.splice(0..0, failure.into_iter().chain(damaged).chain(full));
         Ok(why)
     }
 }

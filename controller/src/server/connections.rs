@@ -7,6 +7,7 @@ use super::admission::{Admission, Admit, Limit, RequestAdmission};
 use super::connection_limits::Limits;
 use super::connection_table::{ConnectionId, HandshakeProgress};
 use super::waiting::{Opened, Waiting};
+use crate::full_connections::FullConnections;
 use api::error::{ApiError, ErrorCode};
 use axum::body::{Body, Bytes};
 use hyper::body::{Frame, SizeHint};
@@ -36,6 +37,8 @@ struct Table {
     stages: BTreeMap<ConnectionId, watch::Sender<Stage>>,
     /// When the limit was logged last.
     logged_full: Option<Instant>,
+    /// Where it is noted for people who ask.
+    full: Arc<FullConnections>,
 }
 
 /// The stage of a connection; it only advances.
@@ -52,9 +55,10 @@ pub enum Stage {
 }
 
 impl Connections {
-    /// Returns an empty table of connections with these limits.
-    pub fn new(limits: Limits) -> Arc<Connections> {
-        let table = Table { admission: Admission::new(limits), stages: BTreeMap::new(), logged_full: None };
+    /// Returns an empty table of connections with these limits. When all of them are open, that is noted in `full`.
+    pub fn new(limits: Limits, full: Arc<FullConnections>) -> Arc<Connections> {
+        let (admission, stages) = (Admission::new(limits), BTreeMap::new());
+        let table = Table { admission, stages, logged_full: None, full };
         Arc::new(Connections { started: Instant::now(), table: Mutex::new(table), changed: Notify::new() })
     }
 
@@ -85,7 +89,7 @@ impl Connections {
                     }
                     Admit::CloseFirst(id) => table.advance(id, Stage::Closed),
                     Admit::Wait { until_ms, limit } => {
-                        table.log_full();
+                        table.note_full();
                         next_ms = until_ms.into_iter().chain(next_ms).min();
                         return match limit {
                             Limit::OfAddress => Opened::AddressIsFull,
@@ -137,12 +141,15 @@ impl Table {
         }
     }
 
-    /// Logs that the limit of all connections is reached, at most once per [`FULL_LOG_INTERVAL`].
-    fn log_full(&mut self) {
-        let is_due = self.logged_full.is_none_or(|logged| logged.elapsed() >= FULL_LOG_INTERVAL);
-        if self.admission.is_full() && is_due {
+    /// Notes that the limit of all connections is reached, and logs it at most once per [`FULL_LOG_INTERVAL`].
+    fn note_full(&mut self) {
+        if !self.admission.is_full() {
+            return;
+        }
+        let connections = self.admission.limits().connections;
+        self.full.note(connections);
+        if self.logged_full.is_none_or(|logged| logged.elapsed() >= FULL_LOG_INTERVAL) {
             self.logged_full = Some(Instant::now());
-            let connections = self.admission.limits().connections;
             tracing::warn!(
                 connections,
                 "the limit of connections is reached; to allow more, raise the limit of open files (ulimit -Hn)"
@@ -269,5 +276,37 @@ impl hyper::body::Body for OpenResponse {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::connection_limits::DESCRIPTORS_MIN;
+    use state::documents::prelude::GLOBAL;
+    use state::terms::cause::{Duty, Entity};
+    use state::terms::names::Uuid;
+    use std::net::Ipv4Addr;
+
+    #[tokio::test]
+    async fn the_limit_is_noted_when_a_connection_waits_because_all_are_in_use() {
+        let (full, limits) = (Arc::<FullConnections>::default(), Limits::for_descriptors(DESCRIPTORS_MIN));
+        let connections = Connections::new(limits, full.clone());
+        let mut waiting = Waiting::new(limits.waiting);
+        let duty = || full.cause(Entity::Model("dev".to_owned())).map(|cause| cause.duty);
+        let mut in_use = Vec::new();
+        for n in 0..limits.connections {
+            waiting.push(IpAddr::V4(Ipv4Addr::LOCALHOST), ());
+            let (_, connection) = connections.open_next(&mut waiting).map_err(drop).expect("there is room");
+            let (token, machine) = (format!("{n:064x}"), Uuid(n as u128));
+            connection.present(&token);
+            let holder = TokenHolder::Machine { model: GLOBAL, machine };
+            connection.authenticate(&token, &holder).expect("it is the first one of its token");
+            in_use.push(connection.request());
+            assert_eq!(duty(), None);
+        }
+        waiting.push(IpAddr::V4(Ipv4Addr::LOCALHOST), ());
+        assert!(connections.open_next(&mut waiting).is_err());
+        assert_eq!(duty(), Some(Duty::AllowConnections { limit: limits.connections }));
     }
 }

@@ -294,7 +294,7 @@ mod tests {
     fn recipient(budgets: &Arc<SendBudgets>, n: u128) -> Recipient {
         let mut waiting = Waiting::new(2);
         waiting.push(IpAddr::V4(Ipv4Addr::LOCALHOST), ());
-        let connections = Connections::new(Limits::for_descriptors(DESCRIPTORS_MIN));
+        let connections = Connections::new(Limits::for_descriptors(DESCRIPTORS_MIN), Arc::default());
         let opened = connections.open_next(&mut waiting);
         let connection = opened.map_err(drop).expect("it is the first one").1;
         Recipient { connection, caller: unit(n), budgets: budgets.clone() }

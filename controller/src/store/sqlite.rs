@@ -17,6 +17,7 @@
 
 mod checksum;
 mod damaged_documents;
+mod generation_file;
 pub mod inspection;
 mod open;
 mod read_pool;
@@ -25,7 +26,8 @@ mod recent;
 mod write_limit;
 mod writer;
 
-pub use open::{DATABASE, GenerationFile, LOCK, OpenError, Options, VERSION};
+pub use generation_file::GenerationFile;
+pub use open::{DATABASE, LOCK, OpenError, Options, VERSION};
 
 use super::usage::StoreUsage;
 use super::{

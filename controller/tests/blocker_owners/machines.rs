@@ -4,9 +4,11 @@ use crate::fixture::{cause_of, causes, machine_agent, now};
 use crate::support::*;
 use api::{
     AddMachines, CreateEnrolmentToken, Enrol, Force, GetStatus, GetWhy, Handle, ProvisioningReport,
-    RemoveMachine, ReportInstance, ReportPresence,
+    RemoveMachine, ReportInstance, ReportMachineAgentExits, ReportPresence,
 };
 use state::terms::cause::{Actor, Duty, Entity, Host, Remedy, Silence};
+use state::terms::failure_reason::FailureReason;
+use state::terms::health::{MachineAgentExits, ProcessEnd};
 use state::terms::names::Uuid;
 use state::terms::provider_kind::ProviderKind;
 use state::terms::status::MachineAgentStatus;
@@ -160,7 +162,7 @@ async fn a_manual_machine_waits_for_its_operator_and_names_the_expiry_and_the_co
     let listed = causes(&fixture, "machine/0").await;
     let lost = cause_of(&listed, &Entity::Machine("0".to_owned()));
     assert_eq!(lost.actor, Actor::Operator);
-    assert_eq!(lost.duty, Duty::RunMachineAgent { silence: Silence::Lost, host: Host::Manual });
+    assert_eq!(lost.duty, Duty::RunMachineAgent { silence: Silence::Lost, host: Host::Manual, exits: None });
 }
 
 #[tokio::test]
@@ -173,7 +175,7 @@ async fn the_cause_for_a_lost_container_names_its_process_file() {
     machine_agent(&fixture, machine).await;
     fixture.advance(controller::presence::LOST_AFTER_MS + 1);
     let listed = causes(&fixture, "machine/0").await;
-    let duty = Duty::RunMachineAgent { silence: Silence::Lost, host: Host::Container(machine) };
+    let duty = Duty::RunMachineAgent { silence: Silence::Lost, host: Host::Container(machine), exits: None };
     assert_eq!(cause_of(&listed, &Entity::Machine("0".to_owned())).duty, duty);
 }
 
@@ -206,10 +208,47 @@ async fn a_machine_agent_that_has_not_reported_yet_is_not_present() {
     for entity in ["machine/0", "web/0", "model"] {
         let listed = causes(&fixture, entity).await;
         let waits = cause_of(&listed, &Entity::Machine("0".to_owned()));
-        let duty = Duty::RunMachineAgent { silence: Silence::NotReported, host: Host::Process(machine) };
+        let duty = Duty::RunMachineAgent {
+            silence: Silence::NotReported,
+            host: Host::Process(machine),
+            exits: None,
+        };
         assert_eq!(waits.duty, duty, "{entity}");
         assert!(listed.iter().all(|cause| !matches!(cause.duty, Duty::Attach { .. })), "{listed:?}");
     }
     agent.handle(ReportPresence::default()).await.expect("the report is accepted");
     assert_eq!(causes(&fixture, "machine/0").await, []);
+}
+
+/// The supervisor observes how the process ends; the agent itself cannot report it.
+#[tokio::test]
+async fn a_machine_agent_that_ends_at_each_start_is_named_with_its_end_until_it_sends_a_request() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let machine = fixture.machine_of_unit(fixture.unit("web/0").await).await;
+    let agent = machine_agent(&fixture, machine).await;
+    let last_error = Some("ERROR agent.yaml is damaged".to_owned());
+    let exits = MachineAgentExits { end: ProcessEnd::Code(1), last_error: last_error.clone(), count: 3 };
+    let report = ReportMachineAgentExits { machine, exits: exits.clone() };
+    fixture.admin.handle(report.clone()).await.expect("the report is accepted");
+    let waits =
+        async |entity| cause_of(&causes(&fixture, entity).await, &Entity::Machine("0".to_owned())).clone();
+    for entity in ["machine/0", "web/0", "model"] {
+        let waits = waits(entity).await;
+        let host = Host::Process(machine);
+        let duty = Duty::RunMachineAgent { silence: Silence::NotReported, host, exits: Some(exits.clone()) };
+        assert_eq!(
+            (waits.duty, waits.last_error),
+            (duty, last_error.clone().map(FailureReason::Text)),
+            "{entity}"
+        );
+    }
+    fixture.advance(1);
+    agent.handle(ReportPresence::default()).await.expect("the report is accepted");
+    fixture.advance(controller::presence::LOST_AFTER_MS + 1);
+    let silent = waits("machine/0").await;
+    assert!(matches!(silent.duty, Duty::RunMachineAgent { exits: None, .. }), "{silent:?}");
+    fixture.admin.handle(report).await.expect("the report is accepted");
+    let ended = waits("machine/0").await;
+    assert!(matches!(ended.duty, Duty::RunMachineAgent { exits: Some(_), .. }), "{ended:?}");
 }

@@ -55,6 +55,7 @@ async fn every_request_is_allowed_for_exactly_its_callers() {
         "ReportInstance",
         "GetMachineExistence",
         "SetMachineToken",
+        "ReportMachineAgentExits",
         "RemoveDeadMachine",
     ];
     let declared = all_requests::all().into_iter().filter(|entry| entry.caller == Caller::Admin);

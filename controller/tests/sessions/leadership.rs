@@ -57,17 +57,23 @@ async fn a_lease_expires_only_after_its_full_length_and_a_restart_counts_as_a_re
     );
 }
 
+/// A controller over SQLite with the units web/0 and web/1, the folder of its store, and its clock.
+async fn two_units_in_sqlite() -> (tempfile::TempDir, FakeEnvironment, Fixture<Sqlite, FakeEnvironment>) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = Sqlite::open(folder.path(), Options::new(uuid_v4(77))).expect("a new store");
+    let environment = FakeEnvironment::new();
+    let fixture = Fixture::new(Controller::new(store, environment.clone(), uuid_v4(1))).await;
+    fixture.deploy("web", 2).await;
+    (folder, environment, fixture)
+}
+
 /// 1. B finds the lease of A expired; its transaction waits for the store. 2. The connection of B ends. 3. A renews.
 /// 4. The transaction of B is committed: the grant of A must not be the one before it.
 #[test]
 fn a_claim_whose_connection_ends_lets_no_other_claim_pass_before_it_is_committed() {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     runtime.build().expect("a runtime").block_on(async {
-        let folder = tempfile::tempdir().expect("a folder");
-        let store = Sqlite::open(folder.path(), Options::new(uuid_v4(77))).expect("a new store");
-        let environment = FakeEnvironment::new();
-        let fixture = Fixture::new(Controller::new(store, environment.clone(), uuid_v4(1))).await;
-        fixture.deploy("web", 2).await;
+        let (_folder, environment, fixture) = two_units_in_sqlite().await;
         let (a, b) = (fixture.attach_agent("web/0").await, fixture.attach_agent("web/1").await);
         let ask = Claim { epoch: 1, release: false, view: None };
         for _ in 0..3 {
@@ -164,11 +170,7 @@ async fn scenario_132_a_write_of_a_leader_29_s_after_is_leader_is_accepted() {
 fn a_repeated_claim_is_answered_without_the_store() {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     runtime.build().expect("a runtime").block_on(async {
-        let folder = tempfile::tempdir().expect("a folder");
-        let store = Sqlite::open(folder.path(), Options::new(uuid_v4(77))).expect("a new store");
-        let environment = FakeEnvironment::new();
-        let fixture = Fixture::new(Controller::new(store, environment.clone(), uuid_v4(1))).await;
-        fixture.deploy("web", 2).await;
+        let (_folder, environment, fixture) = two_units_in_sqlite().await;
         let (a, b) = (fixture.attach_agent("web/0").await, fixture.attach_agent("web/1").await);
         let ask = Claim { epoch: 1, release: false, view: None };
         let at_once = |agent: &Agent<controller::AuthenticatedCaller<Sqlite, FakeEnvironment>>| {

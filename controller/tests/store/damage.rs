@@ -1,6 +1,7 @@
 //! Damaged and missing databases are refused, or served without the damaged documents.
 
 use super::fixture::{GENERATION, OTHER_GENERATION, at, key, scan, stored, write};
+use controller::check::check;
 use controller::store::sqlite::{OpenError, Options, Sqlite};
 use controller::store::unavailable::{self, Unavailable};
 use controller::store::{Compacted, RunError, Store, StoreError};
@@ -18,9 +19,14 @@ async fn filled() -> tempfile::TempDir {
     folder
 }
 
-/// Returns the reason for which the database is refused.
+/// Returns the reason for which the database is refused. `check` reports the same fault and remedy.
 fn refusal(folder: &Path) -> String {
+    let checked = check(folder).expect("no process has it open").findings;
     match Sqlite::open(folder, Options::new(OTHER_GENERATION)).err() {
+        // a folder without the record, which is not that of a controller, is a copy of the database
+        Some(error) if folder.join("generation.yaml").exists() && !checked.contains(&error.to_string()) => {
+            panic!("{error}: {checked:?}")
+        }
         Some(OpenError::NotTheStore { why, .. }) => why,
         other => panic!("{other:?}"),
     }
@@ -116,6 +122,9 @@ async fn a_start_of_a_generation_that_was_interrupted_is_continued() {
     drop(Sqlite::open(folder.path(), restored).expect("requested"));
     // the process died after the database and before this file was replaced
     std::fs::write(&file, format!("{recorded}starting: {OTHER_GENERATION}\n")).expect("written");
+    // the documents of this store have types of their own
+    let findings = check(folder.path()).expect("no process has it open").findings;
+    assert!(!findings.iter().any(|finding| finding.contains("store.sqlite")), "{findings:?}");
     let store = Sqlite::open(folder.path(), Options::new(GENERATION)).expect("it was requested");
     assert_eq!(store.store_generation(), OTHER_GENERATION);
 }

@@ -8,7 +8,7 @@ use api::{
 };
 use controller::AuthenticatedCaller;
 use controller::environment::Environment;
-use state::terms::cause::{Actor, Duty};
+use state::terms::cause::{Actor, Duty, Remedy};
 use state::terms::health::{Fault, Limit, ProcessEnd, UnitAgentExit, UnitHealth};
 use state::terms::names::{UnitName, Uuid};
 use state::terms::status::AgentStatus;
@@ -73,11 +73,17 @@ async fn a_unit_agent_that_never_attaches_is_explained_by_its_end_and_not_as_imm
     assert_eq!(current, AgentStatus::Failed);
     assert!(matches!(message, StatusMessage::AgentEnded { count: 8, .. }), "{message:?}");
 
-    report(&agent, unit, ended(Some(Fault::Limit(Limit::Descriptors)), 9)).await;
-    let why = causes(&fixture, "web/0").await;
-    let limit = Fault::Limit(Limit::Descriptors);
-    assert!(matches!(why[0].duty, Duty::ClearFault { fault, .. } if fault == limit), "{why:?}");
-    assert_eq!(why[0].actor, Actor::Operator);
+    for limit in [Limit::Descriptors, Limit::Ports, Limit::Memory, Limit::Processes] {
+        let fault = Fault::Limit(limit);
+        report(&agent, unit, ended(Some(fault), 9)).await;
+        let why = causes(&fixture, "web/0").await;
+        let machine = Some("0".to_owned());
+        assert_eq!(why[0].duty, Duty::ClearFault { fault, machine: machine.clone() }, "{why:?}");
+        let unit = UnitName::new("web", 0);
+        let remedy = Remedy::ClearFault { fault, unit: unit.clone(), machine };
+        assert_eq!((&why[0].actor, why[0].remedy()), (&Actor::Operator, remedy));
+        assert_eq!(agent_status(&fixture).await.1, StatusMessage::Fault { fault, unit });
+    }
 }
 
 #[tokio::test]

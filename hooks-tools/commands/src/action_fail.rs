@@ -10,6 +10,7 @@ pub const TOOL: Tool = Tool {
     details: "The action ends as failed, even if its program exits with 0.",
     flags: &[],
     requires_utf8: false,
+    is_confidential: false,
     run,
 };
 

@@ -12,6 +12,7 @@ pub const TOOL: Tool = Tool {
     details: "Without a key, the tool prints all parameters. Dots in a key select from nested maps.",
     flags: &[FORMAT, OUTPUT],
     requires_utf8: false,
+    is_confidential: false,
     run,
 };
 

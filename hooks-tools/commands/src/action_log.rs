@@ -11,6 +11,7 @@ pub const TOOL: Tool = Tool {
     details: "The arguments are joined by spaces.",
     flags: &[],
     requires_utf8: false,
+    is_confidential: false,
     run,
 };
 

@@ -14,10 +14,11 @@ pub const TOOL: Tool = Tool {
     details: "Dots in a key create nested maps. Values are stored as text, unchanged.",
     flags: &[],
     requires_utf8: true,
+    is_confidential: false,
     run,
 };
 
-/// Deepest nesting of results. Readers of the record that contains them accept 64 levels.
+/// Deepest nesting of results. The controller accepts 24 levels (`OUTCOME_DEPTH_MAX` in `state::agents::record_bounds`).
 const DEPTH_MAX: usize = 16;
 
 /// Results that the agent itself adds.

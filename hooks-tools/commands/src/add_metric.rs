@@ -16,6 +16,7 @@ pub const TOOL: Tool = Tool {
         help: "labels to be associated with metric values",
     }],
     requires_utf8: false,
+    is_confidential: false,
     run,
 };
 

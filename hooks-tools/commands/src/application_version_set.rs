@@ -10,6 +10,7 @@ pub const TOOL: Tool = Tool {
     details: "The empty string clears it.",
     flags: &[],
     requires_utf8: false,
+    is_confidential: false,
     run,
 };
 

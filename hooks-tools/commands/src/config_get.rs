@@ -12,6 +12,7 @@ pub const TOOL: Tool = Tool {
     details: "Without a key, the tool prints all options that have a value. With --all, it also prints the others, as null.",
     flags: &[FORMAT, OUTPUT, ALL],
     requires_utf8: false,
+    is_confidential: false,
     run,
 };
 

@@ -15,6 +15,7 @@ pub const TOOL: Tool = Tool {
     details: "Prints the cloud of the unit's model. The application needs trust.",
     flags: &[FORMAT, OUTPUT],
     requires_utf8: false,
+    is_confidential: false,
     run,
 };
 

@@ -13,6 +13,7 @@ pub const TOOL: Tool = Tool {
     details: "",
     flags: &[FORMAT_WITHOUT_SMART, OUTPUT],
     requires_utf8: false,
+    is_confidential: false,
     run,
 };
 

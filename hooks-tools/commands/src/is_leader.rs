@@ -11,6 +11,7 @@ pub const TOOL: Tool = Tool {
     details: "True means that this unit stays leader for 30 seconds at least.",
     flags: &[FORMAT, OUTPUT],
     requires_utf8: false,
+    is_confidential: false,
     run,
 };
 

@@ -14,6 +14,7 @@ pub const EXEC: Tool = Tool {
     details: "The commands run after the running hook of the unit, and cannot be run from within it.",
     flags: &[],
     requires_utf8: false,
+    is_confidential: false,
     run: |call| refuse(call, "juju-exec"),
 };
 

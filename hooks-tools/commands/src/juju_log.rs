@@ -20,6 +20,7 @@ pub const TOOL: Tool = Tool {
         },
     ],
     requires_utf8: false,
+    is_confidential: false,
     run,
 };
 

@@ -17,6 +17,7 @@ pub const TOOL: Tool = Tool {
         help: "reboot immediately, killing the invoking process",
     }],
     requires_utf8: false,
+    is_confidential: false,
     run: reboot,
 };
 

@@ -1,8 +1,9 @@
 //! k8s-spec-set, k8s-raw-set, k8s-spec-get, k8s-raw-get and the older names pod-spec-set and pod-spec-get: tools of
 //! charms that describe their pods (spec/hook-tools.md 2.8).
 //!
-//! Their arguments are checked as Juju checks them; then the tools fail, because a specification has an effect on
-//! Kubernetes only, and no model of Pintle is on Kubernetes.
+//! They store and return no specification. Their arguments, their input and the leadership are checked as Juju checks
+//! them, and then they fail, because no model of Pintle is on Kubernetes. Only the conformance suite of the tools, which has
+//! contexts of models on Kubernetes, sees them succeed, without output or effect. Listed in `TOOLS` (`lib.rs`).
 
 use crate::flags::{Flag, FlagKind};
 use crate::tool::{Invocation, Tool, ToolError, ToolOutput, failed};
@@ -41,6 +42,7 @@ const fn setter(name: &'static str, summary: &'static str, flags: &'static [Flag
         details: "Without --file, the tool reads stdin. Has an effect in models on Kubernetes only.",
         flags,
         requires_utf8: false,
+        is_confidential: false,
         run,
     }
 }
@@ -53,6 +55,7 @@ const fn getter(name: &'static str, summary: &'static str) -> Tool {
         details: "Has an effect in models on Kubernetes only.",
         flags: &[],
         requires_utf8: false,
+        is_confidential: false,
         run: get,
     }
 }

@@ -12,6 +12,7 @@ pub const TOOL: Tool = Tool {
     details: "Without a key, or with \"-\", prints all settings.",
     flags: &[FORMAT, OUTPUT],
     requires_utf8: false,
+    is_confidential: false,
     run,
 };
 

@@ -14,6 +14,7 @@ pub const TOOL: Tool = Tool {
         Fails if this unit is not the leader.",
     flags: &[],
     requires_utf8: true,
+    is_confidential: false,
     run,
 };
 

@@ -7,9 +7,8 @@
 //! Reading order: this file (from a name to a tool, exit codes), `tool` (the parts of a tool), `flags`, then one file
 //! for each tool, and `format`, `yaml` and `json` for the output.
 //!
-//! A new tool needs a file of its own with a `Tool` and its unit tests, and here its `mod` and a row of `TOOLS`. A tool
-//! that reads or writes the content of a secret is also listed in [`is_confidential`]. Everything else about it (flags,
-//! help) is a field of its `Tool`. `docs/reference/hook-tools.md` lists it, and its cases are added to
+//! A new tool needs a file of its own with a `Tool` and its unit tests, and here its `mod` and a row of `TOOLS`. Everything
+//! else about it (flags, help, whether it reads or writes the content of a secret) is a field of its `Tool`. `docs/reference/hook-tools.md` lists it, and its cases are added to
 //! `tests/conformance/own.yaml`.
 
 #![warn(missing_docs)]
@@ -148,7 +147,7 @@ pub const NAMES: [&str; TOOLS.len()] = {
 /// Whether the arguments, inputs or output of this tool may contain the content of a secret: the caller must not store
 /// or log them.
 pub fn is_confidential(name: &str) -> bool {
-    matches!(name, "secret-add" | "secret-get" | "secret-set")
+    TOOLS.iter().any(|tool| tool.name == name && tool.is_confidential)
 }
 
 /// Runs the tool `name`. `args` is argv without argv\[0\].
@@ -236,6 +235,32 @@ mod tests {
             assert!(stdout.starts_with(&format!("Usage: {name}")), "{stdout}");
             assert!(stdout.contains("\n\nSummary:\n"), "{stdout}");
         }
+    }
+
+    #[test]
+    fn the_tools_that_handle_the_content_of_a_secret_are_confidential() {
+        let secret = "9m4e2mr0ui3e8a215n4g".parse().unwrap();
+        let sealed = Some(Ok(SecretAnswer::Sealed { secret, sealed: "sealed".to_owned() }));
+        let mut context = HookContext { leader: true, ..context() };
+        let added = super::call(
+            &mut context,
+            "secret-add",
+            &[b"key=value".to_vec()],
+            &Inputs { secret: sealed, ..Inputs::default() },
+        );
+        assert!(matches!(added, CallOutcome::Reply(ToolReply { code: 0, .. })), "{added:?}");
+        let uri = format!("secret:{secret}");
+        let handles_content = |name: &&str| {
+            let arguments = [&[][..], &["key=value"], &[&uri], &[&uri, "key=value"]];
+            arguments.iter().any(|words| {
+                let words: Vec<Vec<u8>> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
+                let outcome = super::call(&mut context.clone(), name, &words, &Inputs::default());
+                matches!(outcome, CallOutcome::Need(Need::Secret(_)))
+            })
+        };
+        let found: Vec<&str> = NAMES.into_iter().filter(handles_content).collect();
+        assert!(found.contains(&"secret-get") && found.contains(&"secret-set"), "{found:?}");
+        assert_eq!(found, NAMES.into_iter().filter(|name| is_confidential(name)).collect::<Vec<_>>());
     }
 
     #[test]

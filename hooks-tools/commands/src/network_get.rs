@@ -30,6 +30,7 @@ pub const TOOL: Tool = Tool {
         Flag { names: &[EGRESS], kind: FlagKind::Switch, help: "get the egress subnets for the binding" },
     ],
     requires_utf8: false,
+    is_confidential: false,
     run,
 };
 

@@ -13,6 +13,7 @@ pub const REGISTER: Tool = Tool {
     details: "The class must be one of the payloads in the charm's metadata.yaml. Payloads are accepted and not stored.",
     flags: &[],
     requires_utf8: false,
+    is_confidential: false,
     run: register,
 };
 
@@ -23,6 +24,7 @@ pub const STATUS_SET: Tool = Tool {
     details: "The status is one of running, starting, stopped and stopping. Payloads are accepted and not stored.",
     flags: &[],
     requires_utf8: false,
+    is_confidential: false,
     run: set_status,
 };
 
@@ -33,6 +35,7 @@ pub const UNREGISTER: Tool = Tool {
     details: "Payloads are accepted and not stored.",
     flags: &[],
     requires_utf8: false,
+    is_confidential: false,
     run: unregister,
 };
 

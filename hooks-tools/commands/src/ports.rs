@@ -16,6 +16,7 @@ pub const OPEN: Tool = Tool {
     details: "Applied when the hook succeeds. The default protocol is tcp.",
     flags: &[ENDPOINTS, IGNORED_FORMAT],
     requires_utf8: false,
+    is_confidential: false,
     run: |call| change(call, open),
 };
 
@@ -26,6 +27,7 @@ pub const CLOSE: Tool = Tool {
     details: "Applied when the hook succeeds. The default protocol is tcp.",
     flags: &[ENDPOINTS, IGNORED_FORMAT],
     requires_utf8: false,
+    is_confidential: false,
     run: |call| change(call, close),
 };
 

@@ -19,6 +19,7 @@ pub const TOOL: Tool = Tool {
         The default is the remote unit of the hook, or the remote application if there is no such unit.",
     flags: &[FORMAT, OUTPUT, RELATION, APP],
     requires_utf8: false,
+    is_confidential: false,
     run,
 };
 

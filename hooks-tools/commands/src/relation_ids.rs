@@ -11,6 +11,7 @@ pub const TOOL: Tool = Tool {
     details: "The default is the endpoint of the hook. A broken relation is not listed.",
     flags: &[FORMAT, OUTPUT],
     requires_utf8: false,
+    is_confidential: false,
     run,
 };
 

@@ -11,6 +11,7 @@ pub const TOOL: Tool = Tool {
     details: "In a peer relation, the tool lists the other units. A departed hook no longer lists the departing unit.",
     flags: &[FORMAT, OUTPUT, RELATION, APP],
     requires_utf8: false,
+    is_confidential: false,
     run,
 };
 

@@ -11,6 +11,7 @@ pub const TOOL: Tool = Tool {
     details: "Outside relation hooks, -r is required.",
     flags: &[FORMAT, OUTPUT, RELATION],
     requires_utf8: false,
+    is_confidential: false,
     run,
 };
 

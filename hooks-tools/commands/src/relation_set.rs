@@ -16,6 +16,7 @@ pub const TOOL: Tool = Tool {
         Pairs in the arguments override those of --file, which contains one YAML or JSON mapping; \"-\" is stdin.",
     flags: &[FILE, IGNORED_FORMAT, RELATION, APP],
     requires_utf8: true,
+    is_confidential: false,
     run,
 };
 

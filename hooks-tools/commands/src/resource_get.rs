@@ -14,6 +14,7 @@ pub const TOOL: Tool = Tool {
         Prints the path without a newline. Fails if no file is attached to the resource.",
     flags: &[],
     requires_utf8: false,
+    is_confidential: false,
     run,
 };
 

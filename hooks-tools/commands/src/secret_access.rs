@@ -21,6 +21,7 @@ pub const GRANT: Tool = Tool {
         while the relation exists. Written when the hook succeeds.",
     flags: &[RELATION, UNIT],
     requires_utf8: true,
+    is_confidential: false,
     run: grant,
 };
 
@@ -40,6 +41,7 @@ pub const REVOKE: Tool = Tool {
         UNIT,
     ],
     requires_utf8: true,
+    is_confidential: false,
     run: revoke,
 };
 
@@ -50,6 +52,7 @@ pub const REMOVE: Tool = Tool {
     details: "Removes all revisions, or only one. Written when the hook succeeds.",
     flags: &[Flag { names: &["revision"], kind: FlagKind::Text, help: "remove the specified revision" }],
     requires_utf8: true,
+    is_confidential: false,
     run: remove,
 };
 

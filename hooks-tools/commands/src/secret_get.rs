@@ -37,6 +37,7 @@ pub const TOOL: Tool = Tool {
         },
     ],
     requires_utf8: false,
+    is_confidential: true,
     run,
 };
 

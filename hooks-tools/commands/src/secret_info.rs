@@ -22,6 +22,7 @@ pub const INFO: Tool = Tool {
         Flag { names: &["label"], kind: FlagKind::Text, help: "a label used to identify the secret" },
     ],
     requires_utf8: false,
+    is_confidential: false,
     run: info,
 };
 
@@ -32,6 +33,7 @@ pub const IDS: Tool = Tool {
     details: "Prints the ids of the secrets of the unit, and on the leader those of the application.",
     flags: &[FORMAT, OUTPUT],
     requires_utf8: false,
+    is_confidential: false,
     run: ids,
 };
 

@@ -40,6 +40,7 @@ pub const ADD: Tool = Tool {
     details: DETAILS,
     flags: FLAGS,
     requires_utf8: true,
+    is_confidential: true,
     run: add,
 };
 
@@ -50,6 +51,7 @@ pub const SET: Tool = Tool {
     details: DETAILS,
     flags: FLAGS,
     requires_utf8: true,
+    is_confidential: true,
     run: set,
 };
 

@@ -14,6 +14,7 @@ pub const TOOL: Tool = Tool {
         Pairs in the arguments override those of --file, which contains one YAML or JSON mapping; \"-\" is stdin.",
     flags: &[FILE],
     requires_utf8: true,
+    is_confidential: false,
     run: set,
 };
 
@@ -24,6 +25,7 @@ pub const DELETE: Tool = Tool {
     details: "Written when the hook succeeds. A key that does not exist is not an error.",
     flags: &[],
     requires_utf8: true,
+    is_confidential: false,
     run: delete,
 };
 

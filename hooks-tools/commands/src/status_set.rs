@@ -18,6 +18,7 @@ pub const TOOL: Tool = Tool {
         help: "set this status for the application to which the unit belongs, if the unit is the leader",
     }],
     requires_utf8: false,
+    is_confidential: false,
     run,
 };
 

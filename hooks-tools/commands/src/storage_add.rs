@@ -15,6 +15,7 @@ pub const TOOL: Tool = Tool {
     details: "Only the count can be specified; without a count, one instance is added.",
     flags: &[],
     requires_utf8: false,
+    is_confidential: false,
     run,
 };
 

@@ -14,6 +14,7 @@ pub const TOOL: Tool = Tool {
     details: "Without a key, prints all of them: kind and location.",
     flags: &[FORMAT, OUTPUT, STORAGE],
     requires_utf8: false,
+    is_confidential: false,
     run,
 };
 

@@ -11,6 +11,7 @@ pub const TOOL: Tool = Tool {
     details: "With a name, lists the instances of that name only.",
     flags: &[FORMAT, OUTPUT],
     requires_utf8: false,
+    is_confidential: false,
     run,
 };
 

@@ -33,6 +33,8 @@ pub struct Tool {
     /// Whether it refuses arguments that are not UTF-8 (design 17). Other tools receive invalid bytes as replacement
     /// characters.
     pub requires_utf8: bool,
+    /// Whether its arguments, inputs or output may contain the content of a secret ([`crate::is_confidential`]).
+    pub is_confidential: bool,
     /// Its implementation.
     pub run: fn(&mut Invocation) -> Result<ToolOutput, ToolError>,
 }

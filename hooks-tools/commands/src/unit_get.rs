@@ -12,6 +12,7 @@ pub const TOOL: Tool = Tool {
     details: "",
     flags: &[FORMAT, OUTPUT],
     requires_utf8: false,
+    is_confidential: false,
     run,
 };
 

@@ -14,7 +14,7 @@ pub mod reconciliation;
 pub(crate) mod record_bounds;
 pub mod record_validation;
 pub(crate) mod replica;
-pub(crate) mod reported_time;
+pub mod reported_time;
 pub mod secret_read;
 pub(crate) mod secret_writes;
 pub mod session;

@@ -11,13 +11,14 @@
 //! A new cause needs a variant of [`Duty`], its remedy in `remedy`, its sentence in `api::text::cause`, and the code
 //! that creates it.
 
+mod machine_agent;
 mod remedy;
 
 use crate::terms::activity::Activity;
 use crate::terms::failure_reason::FailureReason;
 use crate::terms::force::{Force, ForcePhase, ForcedBy};
-use crate::terms::health::{Fault, UnitAgentExit};
-use crate::terms::names::{EndpointName, RelationEnds, RelationNumber, UnitName, Uuid};
+use crate::terms::health::{Fault, MachineAgentExits, UnitAgentExit};
+use crate::terms::names::{EndpointName, RelationEnds, RelationNumber, UnitName};
 use crate::terms::owner::Owner;
 use crate::terms::start_reason::StartReason;
 use crate::terms::storage::StorageId;
@@ -25,6 +26,7 @@ use crate::terms::write_failure::WriteFailure;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
+pub use machine_agent::{Host, Silence};
 pub use remedy::Remedy;
 
 /// One thing that an entity waits for.
@@ -333,6 +335,13 @@ pub enum Duty {
     // Repairs by a person.
     /// Accept changes again: the store of the controller has not written the last one.
     AcceptChanges(WriteFailure),
+    /// Accept the requests of the unit agent: the last one failed.
+    AcceptRequests,
+    /// Allow the controller more connections: all are open, and new ones wait.
+    AllowConnections {
+        /// The number of connections that it may have.
+        limit: usize,
+    },
     /// Restore a document that is damaged on the controller's disk.
     RestoreDocument {
         /// The key of the document.
@@ -435,6 +444,9 @@ pub enum Duty {
         silence: Silence,
         /// What the agent runs on.
         host: Host,
+        /// How its process ended, if the supervisor has observed that since the last request.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exits: Option<MachineAgentExits>,
     },
 }
 
@@ -468,32 +480,4 @@ impl From<usize> for Count {
     fn from(number: usize) -> Count {
         Count { number, more: false }
     }
-}
-
-/// How long a machine agent has been silent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Silence {
-    /// The agent was not started yet.
-    NotStarted,
-    /// The agent was started and has not reported yet.
-    NotReported,
-    /// The agent is overdue.
-    Late,
-    /// The agent has been silent for so long that the machine is shown as lost.
-    Lost,
-}
-
-/// What a machine agent runs on, in as much detail as a person needs to restart the agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Host {
-    /// A manually provisioned machine.
-    Manual,
-    /// A process started by `pintle up`, in the folder of this machine.
-    Process(Uuid),
-    /// A container started by `pintle up`, in the folder of this machine.
-    Container(Uuid),
 }

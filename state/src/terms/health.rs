@@ -112,6 +112,28 @@ pub struct UnitAgentExit {
     pub count: u32,
 }
 
+/// One or more ends of a machine agent's process, without a longer run between them, as the supervisor behind `pintle up`
+/// observes them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct MachineAgentExits {
+    /// How it ended the last time.
+    pub end: ProcessEnd,
+    /// The last error that it has logged, or why it could not be started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+    /// The number of ends.
+    pub count: u32,
+}
+
+impl MachineAgentExits {
+    /// The same within its bounds and without control characters: the error is a line of a log.
+    #[must_use]
+    pub fn bounded(self) -> MachineAgentExits {
+        MachineAgentExits { last_error: self.last_error.as_deref().map(bounded_line), ..self }
+    }
+}
+
 /// What a machine agent observes of a unit agent. The default describes a unit agent without a problem.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -44,6 +44,11 @@ pub fn not_started(unit: &UnitName, machine: Option<&str>) -> Cause {
     cause(unit, Duty::StartUnitAgent { machine: machine.map(str::to_owned) }, machine_agent(machine))
 }
 
+/// The cause for an agent that runs, and whose requests the controller does not accept.
+pub fn refused_requests(unit: &UnitName) -> Cause {
+    cause(unit, Duty::AcceptRequests, Actor::Controller)
+}
+
 /// The cause for an agent that does not start because the program behind the hook tools is missing.
 pub fn missing_hook_tools(unit: &UnitName) -> Cause {
     cause(unit, Duty::InstallHookTools, Actor::Operator)

@@ -9,6 +9,7 @@ use crate::lifecycle::model;
 use crate::status::presence::PresenceReader;
 use crate::terms::cause::{Actor, Cause, Duty, Entity, deduplicate};
 use crate::terms::force::ForcePhase;
+use crate::terms::health::MachineAgentExits;
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 use crate::transitions::force_timer;
@@ -37,6 +38,8 @@ pub struct Facts<'a> {
 pub trait CausePresence: PresenceReader {
     /// The removed units of which a folder is left on a machine, and what prevents its deletion.
     fn obstructed_recalls(&self, machine: Uuid) -> Vec<(Uuid, String)>;
+    /// How the process of a machine agent has ended, again and again, since its last request; none if that is not known.
+    fn machine_agent_exits(&self, machine: Uuid) -> Option<MachineAgentExits>;
     /// The time of the presence, by the wall clock.
     fn wall_ms(&self) -> i64;
 }

@@ -77,9 +77,11 @@ pub(crate) fn silent_or_failed_agent(facts: &Facts<'_>, id: Uuid) -> Option<Caus
     let life = read(facts.reader, &facts.model.machine_life(id)).filter(|life| *life != Life::Dead)?;
     let silent = |silence| {
         let (actor, host) = non_removal_causes::host(facts.reader, facts.model, id, &doc);
-        let duty = Duty::RunMachineAgent { silence, host };
+        let exits = facts.presence.machine_agent_exits(id);
+        let last_error = exits.as_ref().and_then(|exits| exits.last_error.clone());
+        let duty = Duty::RunMachineAgent { silence, host, exits };
         let cause = Cause::new(Entity::Machine(doc.name.clone()), duty, actor);
-        Some(cause.since(facts.presence.last_request_ms(id)))
+        Some(cause.since(facts.presence.last_request_ms(id)).last_error(last_error))
     };
     match machine_agent(facts.reader, facts.model, facts.presence, id) {
         MachineAgentState::Present if facts.presence.has_reported(id) => None,
@@ -97,7 +99,7 @@ pub(crate) fn silent_or_failed_agent(facts: &Facts<'_>, id: Uuid) -> Option<Caus
         }
         MachineAgentState::Pending => {
             let (_, host) = non_removal_causes::host(facts.reader, facts.model, id, &doc);
-            let duty = Duty::RunMachineAgent { silence: Silence::NotStarted, host };
+            let duty = Duty::RunMachineAgent { silence: Silence::NotStarted, host, exits: None };
             let cause = Cause::new(Entity::Machine(doc.name.clone()), duty, Actor::Supervisor);
             Some(cause.since(doc.created_ms))
         }

@@ -12,7 +12,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
-use tests::host::{Host, is_running};
+use tests::host::{Host, is_running, programs};
 use tests::scene::{Scene, scene, text};
 use tests::tally::{STARTED, deploy, ran, results, until_ran};
 
@@ -138,7 +138,19 @@ fn a_controller_on_a_full_disk_refuses_and_takes_what_was_kept_when_there_is_roo
             let causes = scene.causes("db/0");
             let duty = causes.first().map(|cause| &cause.duty);
             assert_eq!(duty, Some(&Duty::AcceptChanges(WriteFailure::DiskFull)), "{causes:?}");
+            // a process on the machine changes a status, and the agent cannot send that
+            let unit = scene.unit_folder("db/0").expect("it is deployed");
+            let juju_exec = unit.join("../../tools/unit-db-0/juju-exec");
+            let commands = Command::new(juju_exec).args(["db/0", "status-set active full"]).spawn();
+            let error = || {
+                let why = Command::new(programs().join("pintle-agent")).args(["why", text(&unit)]).output();
+                let why = String::from_utf8(why.expect("it was built").stdout).expect("text");
+                why.contains(&StoreError::Full.to_string())
+            };
+            scene.until("the agent names the error of the controller", |_| error().then_some(()));
             free(&folder);
+            assert!(commands.expect("it is on the machine").wait().expect("it ends").success());
+            scene.until("the controller accepts requests", |_| (!error()).then_some(()));
             scene.ok(&["config", "db", "say=room"]);
             scene.ok(&["integrate", "web:in", "db:out"]);
             scene.until("they are related", |_| {

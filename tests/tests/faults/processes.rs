@@ -1,11 +1,13 @@
 //! Tests killed processes: the controller, a machine agent, a unit agent during an action, the action itself, a tool.
 
 use api::text::activity::running;
+use api::text::fault;
 use api::text::refusal::failure;
 use serde_json::Value;
 use state::terms::activity::Activity;
 use state::terms::cause::{Cause, Duty};
 use state::terms::failure_reason::FailureReason;
+use state::terms::health::ProcessEnd;
 use state::terms::hook_name::HookName;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -107,6 +109,38 @@ fn a_running_hook_is_reported_again_after_a_controller_restart() {
     scene.until("the hook is reported to it", running);
     fs::remove_file(&hold).expect("it was made");
     until_ran(&scene, "db/0", &[&STARTED[..], &["config-changed"]].concat());
+}
+
+/// Only the supervisor sees how it ends. A controller that was restarted is told again.
+#[test]
+fn a_machine_agent_that_ends_at_each_start_is_named_with_its_end_and_its_error() {
+    let (scene, hold) = held();
+    fs::remove_file(&hold).expect("it was made");
+    let folder = machine(&scene, "db/0");
+    let config = folder.join("agent.yaml");
+    let before = fs::read_to_string(&config).expect("it was written");
+    fs::write(&config, "no configuration").expect("it is ours");
+    scene.kill(scene.pid(&folder.join("machine.pid")).expect("it runs"));
+    let controller = scene.dir.join("controller.pid");
+    let first = scene.pid(&controller).expect("it runs");
+    scene.kill(first);
+    scene.until("another controller runs", |host| host.pid(&controller).filter(|now| *now != first));
+    scene.until("it answers", |host| (host.pintle(&["status"]).code == 0).then_some(()));
+    let exits = scene.until("its end is named", |host| {
+        host.causes("machine/0").into_iter().find_map(|cause| match cause.duty {
+            Duty::RunMachineAgent { exits, .. } => exits,
+            _ => None,
+        })
+    });
+    assert!(matches!(exits.end, ProcessEnd::Code(_)) && exits.count >= 3, "{exits:?}");
+    assert!(exits.last_error.as_ref().is_some_and(|error| error.contains("agent.yaml")), "{exits:?}");
+    let shown = scene.ok(&["why", "machine/0"]);
+    assert!(shown.contains(&fault::process_end(&exits.end)) && shown.contains("agent.yaml"), "{shown}");
+    fs::write(&config, before).expect("it is ours");
+    scene.until("the agent reports again", |host| {
+        let is_silent = |cause: &Cause| matches!(cause.duty, Duty::RunMachineAgent { .. });
+        (!host.causes("machine/0").iter().any(is_silent)).then_some(())
+    });
 }
 
 /// Scenario 181, in both variants: the unit agents survive the machine agent, or crash with it.

@@ -15,7 +15,7 @@ use state::terms::activity::Activity;
 use state::terms::cause::{Actor, Cause, Count, Duty, Entity, Host, RelationName, Retry, Silence};
 use state::terms::failure_reason::FailureReason;
 use state::terms::force::{Force, ForcePhase, ForcedBy};
-use state::terms::health::{Fault, Limit, ProcessEnd, UnitAgentExit, UnitHealth};
+use state::terms::health::{Fault, Limit, MachineAgentExits, ProcessEnd, UnitAgentExit, UnitHealth};
 use state::terms::hook_name::HookName;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::operation::{Hook, Operation, RelationEvent};
@@ -57,6 +57,8 @@ fn name(duty: &Duty) -> &'static str {
         Duty::ResumeRequest { .. } => "Resume",
         Duty::StartUnitAgent { .. } => "StartUnitAgent",
         Duty::InstallHookTools => "InstallHookTools",
+        Duty::AcceptRequests => "AcceptRequests",
+        Duty::AllowConnections { .. } => "AllowConnections",
         Duty::AcceptChanges(WriteFailure::DiskFull) => "AcceptChanges, DiskFull",
         Duty::AcceptChanges(WriteFailure::CannotOpen(_)) => "AcceptChanges, CannotOpen",
         Duty::AcceptChanges(WriteFailure::Outage(_)) => "AcceptChanges, Outage",
@@ -91,12 +93,13 @@ fn name(duty: &Duty) -> &'static str {
         Duty::RemoveUnits => "RemoveUnits",
         Duty::Enrol { .. } => "Enrol",
         Duty::DeleteFolder { .. } => "DeleteFolder",
-        Duty::RunMachineAgent { .. } => "RunMachineAgent",
+        Duty::RunMachineAgent { exits: None, .. } => "RunMachineAgent",
+        Duty::RunMachineAgent { exits: Some(_), .. } => "RunMachineAgent, exits",
     }
 }
 
 /// The number of duties that [`name`] lists.
-const DUTIES: usize = 55;
+const DUTIES: usize = 58;
 
 fn examples() -> Vec<Cause> {
     let web = UnitName::new("web", 0);
@@ -116,7 +119,9 @@ fn examples() -> Vec<Cause> {
         running: running(),
         holder: log.clone(),
     };
-    let process = Host::Process(Uuid(5));
+    let silent =
+        |exits| Duty::RunMachineAgent { silence: Silence::Lost, host: Host::Process(Uuid(5)), exits };
+    let exits = MachineAgentExits { end: ProcessEnd::Code(1), last_error: None, count: 5 };
     vec![
         of_unit(Duty::CompareState, Actor::Controller),
         of_unit(Duty::RestoreState, Actor::Operator),
@@ -152,6 +157,8 @@ fn examples() -> Vec<Cause> {
         of_relation(Duty::ResumeRequest { message: "db moves".to_owned() }, Actor::Operator),
         of_unit(Duty::StartUnitAgent { machine: Some(machine()) }, Actor::MachineAgent(machine())),
         of_unit(Duty::InstallHookTools, Actor::Operator).last_error("pintle-hook is missing".to_owned()),
+        Cause::new(Entity::Model("dev".to_owned()), Duty::AllowConnections { limit: 4_096 }, Actor::Operator),
+        of_unit(Duty::AcceptRequests, Actor::Controller).last_error("the disk is full".to_owned()),
         of_unit(Duty::AcceptChanges(WriteFailure::DiskFull), Actor::Operator),
         of_unit(
             Duty::AcceptChanges(WriteFailure::CannotOpen("cannot open a file of the store".to_owned())),
@@ -224,8 +231,10 @@ fn examples() -> Vec<Cause> {
         of_machine(Duty::Enrol { expires_ms: Some(NOW_MS + 3_540_000) }, Actor::Operator),
         of_machine(Duty::DeleteFolder { unit: "web/0".parse().expect("a unit") }, Actor::Operator)
             .last_error("machines/M/quarantine/unit-web-0-U belongs to unit U".to_owned()),
-        of_machine(Duty::RunMachineAgent { silence: Silence::Lost, host: process }, Actor::Supervisor)
-            .since(NOW_MS - 120_000),
+        of_machine(silent(None), Actor::Supervisor).since(NOW_MS - 120_000),
+        of_machine(silent(Some(exits)), Actor::Supervisor)
+            .since(NOW_MS - 120_000)
+            .last_error("ERROR agent.yaml is damaged".to_owned()),
     ]
 }
 

@@ -149,13 +149,22 @@ fn a_replayed_run_is_the_same_until_the_charm_is_changed_and_touches_nothing_of_
     let unit = scene.unit_folder("web/0").expect("it is deployed");
     let dispatch = unit.join("charm/dispatch");
     let source = fs::read_to_string(&dispatch).expect("it is text");
-    let changed = source.replacen("set -eu\n", "set -eu\njuju-log \"in $PWD\"\nstate-set color=blue\n", 1);
+    // more calls and lines than the page shows of one section
+    let more = "set -eu\njuju-log \"in $PWD\"\nstate-set color=blue\n\
+                for n in $(seq 450); do juju-log \"$n\"; echo \"$n\"; done\n";
+    let changed = source.replacen("set -eu\n", more, 1);
     fs::write(&dispatch, format!("{changed}\nexit 3\n")).expect("it is ours");
     let replayed = scene.pintle(&["replay", "web/0", &run]);
     assert_eq!(replayed.code, 1, "{replayed:?}");
     // the copy is shown by the path that the hook had
     let logged = format!("+ juju-log 'in {}'", text(&unit.join("charm")));
     assert!(replayed.stdout.contains(&logged) && replayed.stdout.contains("color = blue"), "{replayed:?}");
+    assert!(!replayed.stdout.contains("pintle-replay-"), "a folder that is deleted: {replayed:?}");
+    let kept = scene.pintle(&["replay", "web/0", &run, "--keep"]);
+    let named = kept.stdout.split_whitespace().filter(|word| word.contains("pintle-replay-")).map(Path::new);
+    let named: Vec<&Path> = named.collect();
+    assert!(named.len() >= 3 && named.iter().all(|path| path.exists()), "{kept:?}");
+    fs::remove_dir_all(named.last().expect("the folder itself")).expect("it is ours");
     fs::write(&dispatch, source).expect("it is ours");
 
     // neither the controller nor the agent is needed
@@ -190,6 +199,39 @@ fn a_replay_that_hangs_is_ended_with_its_processes() {
     let sleeping: i32 = fs::read_to_string(&pid).expect("it ran").trim().parse().expect("a pid");
     scene.until("its processes have ended", |_| {
         (!Path::new(&format!("/proc/{sleeping}")).exists()).then_some(())
+    });
+}
+
+#[test]
+fn what_a_replay_that_was_killed_has_left_is_deleted_by_the_next_one() {
+    let scene = scene();
+    let (pid, temporary) = (scene.beside("pid"), scene.beside("temporary"));
+    fs::create_dir_all(&temporary).expect("there is room");
+    let dispatch =
+        format!("#!/bin/sh\n[ -e {0}.hang ] || exit 0\necho $$ >{0}\nexec sleep 1000\n", text(&pid));
+    let files = [("metadata.yaml", "name: slow\nsummary: s\ndescription: d\n"), ("dispatch", &dispatch)];
+    scene.ok(&["deploy", text(&charm(&scene, "slow", &files))]);
+    scene.until("it is installed", |host| (host.runs("slow/0").len() >= 3).then_some(()));
+    let run = newest(&scene, "slow/0", "install");
+    let unit = scene.unit_folder("slow/0").expect("it is deployed");
+    let replay = || {
+        let mut command = Command::new(programs().join("pintle-agent"));
+        command.args(["replay", text(&unit), &run]).env("TMPDIR", &temporary);
+        command
+    };
+    let left = || fs::read_dir(&temporary).expect("it exists").count();
+    let hang = format!("{}.hang", text(&pid));
+    fs::write(&hang, "").expect("it is ours");
+    let mut killed = replay().spawn().expect("it was built");
+    let sleeping = scene.until("its hook runs", |host| host.pid(&pid));
+    killed.kill().expect("it is ours");
+    killed.wait().expect("it is ours");
+    fs::remove_file(hang).expect("it is ours");
+    assert!(replay().status().expect("it runs").success() && left() == 1, "the hook of the killed one runs");
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(sleeping), nix::sys::signal::Signal::SIGKILL)
+        .expect("ours");
+    scene.until("the next one has deleted everything", |_| {
+        (replay().status().expect("it runs").success() && left() == 0).then_some(())
     });
 }
 

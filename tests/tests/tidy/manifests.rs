@@ -3,6 +3,7 @@
 //! Whether a dependency is used is decided by its name in the sources, which needs no tool and no build.
 
 use super::source::{files, root};
+use std::collections::BTreeMap;
 use std::fs;
 
 const MEMBERS: [&str; 12] = [
@@ -82,4 +83,21 @@ fn every_version_is_in_the_table_of_the_workspace() {
     for (name, _) in section(".", "workspace.dependencies") {
         assert!(used.contains(&name), "no crate uses {name} of the table of the workspace");
     }
+}
+
+/// A number that wraps hides newer documents. The programs of a release are not those of the tests, so that no test would
+/// find it.
+#[test]
+fn released_programs_stop_at_an_overflow() {
+    let profile = |name| section(".", &format!("profile.{name}")).into_iter().collect::<BTreeMap<_, _>>();
+    let (checks, inherits) = ("overflow-checks", "inherits");
+    assert_eq!(profile("release").get(checks).map(String::as_str), Some("overflow-checks = true"));
+    for inheriting in ["dist", "sim"] {
+        let profile = profile(inheriting);
+        assert_eq!(profile.get(inherits).map(String::as_str), Some("inherits = \"release\""), "{inheriting}");
+        assert_eq!(profile.get(checks), None, "{inheriting}");
+    }
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("the workspace has a manifest");
+    let settings = manifest.lines().filter(|line| line.starts_with(checks));
+    assert_eq!(settings.count(), 1, "a package has no setting of its own");
 }

@@ -11,15 +11,19 @@ use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::supervisor::agent_file;
 use crate::supervisor::process;
+use crate::supervisor::process_exits::ProcessExits;
 use crate::supervisor::stop;
 use crate::supervisor::supervised_process::{Program, SupervisedProcess};
 use api::machine_folder::MACHINE_LOG;
 use host::file::create_private_folder;
 use host::process::Process;
+use state::terms::health::MachineAgentExits;
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::sync::Notify;
 
 /// The `local` provider of a data folder.
 pub struct Local {
@@ -28,6 +32,8 @@ pub struct Local {
     agent: PathBuf,
     /// The agents that are restarted when they exit, by machine.
     running: BTreeMap<Uuid, SupervisedProcess>,
+    /// One of them has ended.
+    ended: Arc<Notify>,
     /// The agents that are no longer restarted and that nothing has seen exit. The next operation on the machine stops
     /// them first.
     released: BTreeMap<Uuid, Process>,
@@ -36,7 +42,7 @@ pub struct Local {
 impl Local {
     /// A provider without running machines. `agent`: the executable `pintle-agent`.
     pub fn new(dir: DataDir, agent: PathBuf) -> Local {
-        Local { dir, agent, running: BTreeMap::new(), released: BTreeMap::new() }
+        Local { dir, agent, running: BTreeMap::new(), ended: Arc::default(), released: BTreeMap::new() }
     }
 
     /// The address of a machine whose agent is supervised. An agent whose folder was deleted does not count as
@@ -81,7 +87,7 @@ impl Local {
             pid_file: None,
             exits_file: None,
         };
-        self.running.insert(machine, SupervisedProcess::start(program));
+        self.running.insert(machine, SupervisedProcess::start_observed(program, self.ended.clone()));
         Ok(())
     }
 
@@ -98,6 +104,20 @@ impl Local {
     pub(super) async fn hand_over(&mut self, machine: Uuid) -> Result<(), CommandError> {
         self.stop_machine(machine).await?;
         hand_over(&self.dir, machine)
+    }
+
+    /// The machines whose agents end at each start, and how.
+    pub(super) fn failing_agents(&self) -> BTreeMap<Uuid, MachineAgentExits> {
+        let failing = self.running.iter().filter_map(|(machine, agent)| {
+            let ProcessExits { end, error, count } = agent.exits().filter(ProcessExits::is_failing)?;
+            Some((*machine, MachineAgentExits { end, last_error: error, count }))
+        });
+        failing.collect()
+    }
+
+    /// Completes when an agent has ended.
+    pub(super) async fn wait_for_end(&self) {
+        self.ended.notified().await;
     }
 
     pub(super) fn release(self) -> Vec<Process> {

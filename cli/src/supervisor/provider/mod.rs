@@ -20,8 +20,10 @@ pub use instance::{CreatedInstance, Instance, InstanceList, InstanceSpec};
 
 use crate::command_error::CommandError;
 use host::process::Process;
+use state::terms::health::MachineAgentExits;
 use state::terms::names::Uuid;
 use state::terms::provider_kind::ProviderKind;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The operations of a provider.
@@ -51,7 +53,11 @@ pub trait Provider {
     fn terminate(&mut self, machine: Uuid) -> impl Future<Output = Result<(), CommandError>>;
     /// Hands the instance over to the operator: it is no longer listed or managed. Succeeds if there is none.
     fn hand_over(&mut self, machine: Uuid) -> impl Future<Output = Result<(), CommandError>>;
-    /// Completes when a machine that must run may have stopped.
+    /// The machines whose agents end at each start, and how, as far as this host observes that.
+    fn failing_agents(&self) -> BTreeMap<Uuid, MachineAgentExits> {
+        BTreeMap::new()
+    }
+    /// Completes when a machine that must run may have stopped, or its agent has ended.
     fn wait_for_change(&self) -> impl Future<Output = ()>;
 }
 
@@ -115,10 +121,18 @@ impl Provider for AnyProvider {
         }
     }
 
+    fn failing_agents(&self) -> BTreeMap<Uuid, MachineAgentExits> {
+        match self {
+            AnyProvider::Local(local) => local.failing_agents(),
+            // the service manager in the container restarts the agent
+            AnyProvider::Nspawn(_) => BTreeMap::new(),
+        }
+    }
+
     async fn wait_for_change(&self) {
         match self {
-            // `SupervisedProcess` restarts the agents of local machines.
-            AnyProvider::Local(_) => std::future::pending().await,
+            // `SupervisedProcess` restarts the agents of local machines; how they ended is reported
+            AnyProvider::Local(local) => local.wait_for_end().await,
             AnyProvider::Nspawn(nspawn) => nspawn.wait_for_change().await,
         }
     }

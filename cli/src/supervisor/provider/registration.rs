@@ -1,6 +1,8 @@
-//! Whether a container is registered with systemd-machined, so that `machinectl` shows it.
+//! Decides whether a container is registered with systemd-machined, and returns the arguments of systemd-nspawn for it.
 //!
-//! Called by `nspawn` before each start of a container.
+//! A registered container is shown by `machinectl`; nothing of Pintle depends on that, so that containers also run on
+//! hosts without systemd. This module registers nothing itself and has no part in the registration of machines with the
+//! controller (`provisioner`). Called by `nspawn` before each start of a container.
 
 use host::program::{self, HostProgram};
 use std::path::Path;

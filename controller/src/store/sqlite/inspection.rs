@@ -1,11 +1,15 @@
 //! Reads a store that no controller has open, without changing it, for `pintle-controller check`.
 //!
+//! Its faults begin with everything for which [`super::Sqlite::open`] would refuse the store, in the same words.
+//!
 //! SQLite writes into the folder of a database even to read it, if a controller that was killed has left a WAL behind.
 //! The database is therefore read from a copy.
 
 use super::damaged_documents;
-use super::open::{DATABASE, GenerationFile, VERSION, generation, structural_fault, why_incomplete};
+use super::generation_file::GenerationFile;
+use super::open::{DATABASE, OpenError, refusals, why_incomplete};
 use super::reads::{change_rows, newest_revision};
+use host::file::exists;
 use rusqlite::{Connection, OpenFlags};
 use state::documents::draft::{Reader, Revision, StoredDocument};
 use std::collections::BTreeMap;
@@ -23,14 +27,11 @@ pub struct Inspection {
 }
 
 impl Inspection {
-    /// Reads the store in `folder`. `copy` is an existing folder for the copy of the database. An error if the files
-    /// cannot be copied, or if the store is of another version.
-    pub fn read(folder: &Path, copy: &Path) -> Result<Inspection, String> {
+    /// Reads the store in `folder`, which is that of a controller (`is_data`) or has a copy of a database, perhaps without
+    /// its `generation.yaml`. `copy` is an existing folder for the copy of the database. An error if the files cannot be
+    /// copied, or if the store is of another version.
+    pub fn read(folder: &Path, copy: &Path, is_data: bool) -> Result<Inspection, String> {
         let mut inspection = Inspection::default();
-        if let Some(fault) = why_incomplete(&folder.join(DATABASE)) {
-            inspection.faults.push(format!("{DATABASE}: {fault}"));
-            return Ok(inspection);
-        }
         for name in [DATABASE.to_owned(), format!("{DATABASE}-wal")] {
             match std::fs::copy(folder.join(&name), copy.join(&name)) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -39,50 +40,31 @@ impl Inspection {
                 _ => {}
             }
         }
-        let connection = Connection::open_with_flags(copy.join(DATABASE), OpenFlags::SQLITE_OPEN_READ_WRITE);
-        let connection = connection.map_err(|error| error.to_string())?;
-        if let Err(error) = inspection.read_from(&connection, folder)? {
+        let readable = copy.join(DATABASE);
+        let is_recorded = !matches!(exists(&GenerationFile::path(folder)), Ok(false));
+        for refusal in refusals(folder, &readable, !is_data && !is_recorded) {
+            match refusal {
+                OpenError::OtherVersion { .. } => return Err(refusal.to_string()),
+                refusal => inspection.faults.push(refusal.to_string()),
+            }
+        }
+        if let Some(fault) = why_incomplete(&folder.join(DATABASE)) {
+            if inspection.faults.is_empty() {
+                inspection.faults.push(format!("{DATABASE}: {fault}"));
+            }
+            return Ok(inspection);
+        }
+        if let Err(error) = inspection.read_rows(&readable)
+            && inspection.faults.is_empty()
+        {
             inspection.faults.push(format!("{DATABASE}: {error}"));
         }
         Ok(inspection)
     }
 
-    fn read_from(
-        &mut self,
-        connection: &Connection,
-        folder: &Path,
-    ) -> Result<Result<(), rusqlite::Error>, String> {
-        match connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0)) {
-            Err(error) => return Ok(Err(error)),
-            Ok(VERSION) => {}
-            Ok(found) => {
-                return Err(format!(
-                    "its store version is {found}, and this program checks version {VERSION}"
-                ));
-            }
-        }
-        Ok(self.read_rows(connection, folder))
-    }
-
-    fn read_rows(&mut self, connection: &Connection, folder: &Path) -> rusqlite::Result<()> {
-        if let Some(why) = structural_fault(connection)? {
-            self.faults.push(format!("{DATABASE}: {why}"));
-        }
-        self.revision = newest_revision(connection)?;
-        let recorded = GenerationFile::load(folder);
-        match (generation(connection), recorded) {
-            (Err(why), _) => self.faults.push(format!("{DATABASE}: {why}")),
-            (Ok(None), _) => self.faults.push(format!("{DATABASE}: it has no store generation")),
-            (Ok(Some(stored)), Some(at)) if at.store_generation != stored => self.faults.push(format!(
-                "{DATABASE}: it is of store generation {stored}, but {} is recorded",
-                at.store_generation
-            )),
-            (Ok(Some(_)), Some(at)) if at.revision > self.revision => self.faults.push(format!(
-                "{DATABASE}: it has revision {}, but revision {} was reached: it is an older copy",
-                self.revision, at.revision
-            )),
-            (Ok(Some(_)), _) => {}
-        }
+    fn read_rows(&mut self, readable: &Path) -> rusqlite::Result<()> {
+        let connection = Connection::open_with_flags(readable, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        self.revision = newest_revision(&connection)?;
         let mut select = connection.prepare("SELECT key, revision, value, checksum FROM documents")?;
         let mut rows = select.query([])?;
         while let Some(row) = rows.next()? {
@@ -94,7 +76,7 @@ impl Inspection {
                 }
             }
         }
-        if change_rows(connection, 0, i64::MAX)?.is_none() {
+        if change_rows(&connection, 0, i64::MAX)?.is_none() {
             self.faults.push("the change log: damaged; agents read their whole views instead".to_owned());
         }
         Ok(())

@@ -1,23 +1,22 @@
 //! Opens a store's folder: takes the lock, creates the tables, and determines the store generation.
 //!
-//! A store is changed only after its version was checked: a database of another version is left untouched. A database
-//! that is not the one of the recorded store generation, or is older than it, is never treated as new: it is refused
-//! until an operator states that a new store generation starts (design 8). Called by [`super::Sqlite::open`].
+//! Whether a store may be opened is decided before anything is changed (`accept`), and `pintle-controller check` reports
+//! the same refusals ([`refusals`]): a database of another version is left untouched, and one that is not that of the
+//! recorded store generation, or is older than it, is never treated as new. It is refused until an operator states that a
+//! new store generation starts (design 8). Called by [`super::Sqlite::open`].
 
 use super::damaged_documents::DamagedDocuments;
+use super::generation_file::{DatabaseFile, GenerationFile};
 use super::reads::{STATEMENTS, is_damage, newest_revision};
-use crate::store::{CHANGES_BYTES_MAX, CHANGES_KEPT, Position};
+use crate::store::{CHANGES_BYTES_MAX, CHANGES_KEPT};
 use host::file::exists;
 use host::lock::LockHeld;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
-use serde::Deserialize;
 use state::documents::draft::Revision;
 use state::terms::names::Uuid;
-use std::fs::{File, Metadata, OpenOptions};
 use std::io::ErrorKind;
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
 
 /// The version of the tables and of their documents, stored as SQLite's `user_version`. A store of another version is
 /// not opened (ARCHITECTURE.md, Compatibility).
@@ -140,6 +139,75 @@ pub(super) fn open(folder: &Path, options: &Options) -> Result<OpenStore, OpenEr
     let failed = |why: String| OpenError::Failed { folder: folder.to_owned(), why };
     let lock = lock(folder)?;
     let file = folder.join(DATABASE);
+    require_one_name(&file)?;
+    let Accepted { continued, is_recorded, newest, damaged_documents } =
+        accept(folder, &file, options.restored)?;
+    let unreadable = |error: rusqlite::Error| match is_damage(&error) && is_recorded {
+        true => OpenError::NotTheStore { file: file.clone(), why: damaged(&error) },
+        false => failed(error.to_string()),
+    };
+    let connection = connect(&file, options).map_err(unreadable)?;
+    let store_generation = continued.unwrap_or(options.new_generation);
+    if continued.is_none() {
+        if GenerationFile::load(folder).is_some() {
+            GenerationFile::note_start(folder, store_generation)
+                .map_err(|error| failed(error.to_string()))?;
+        }
+        start_generation(&connection, store_generation).map_err(unreadable)?;
+    }
+    let generation_file =
+        GenerationFile::create(folder, store_generation, newest).map_err(|e| failed(e.to_string()))?;
+    let database_file = DatabaseFile::of(&file).map_err(|error| failed(error.to_string()))?;
+    Ok(OpenStore {
+        lock,
+        file,
+        database_file,
+        connection,
+        generation_file,
+        store_generation,
+        newest,
+        damaged_documents,
+    })
+}
+
+/// A store that may be opened.
+struct Accepted {
+    /// The store generation that is continued; none if a new one starts.
+    continued: Option<Uuid>,
+    /// Whether there is a `generation.yaml`.
+    is_recorded: bool,
+    newest: Revision,
+    damaged_documents: DamagedDocuments,
+}
+
+/// Every reason for which [`open`] refuses the store in a folder, now or after the first reason was removed. `readable` is
+/// a copy of its database, because SQLite writes beside a database that it reads. `is_copy`: only a start that is
+/// `restored` would open it.
+pub(super) fn refusals(folder: &Path, readable: &Path, is_copy: bool) -> Vec<OpenError> {
+    let starts = if is_copy { &[true][..] } else { &[false, true] };
+    let accepted = starts.iter().map(|restored| accept(folder, readable, *restored).err());
+    let all = [require_one_name(&folder.join(DATABASE)).err()].into_iter().chain(accepted).flatten();
+    let mut refusals: Vec<OpenError> = Vec::new();
+    for refusal in all {
+        if !refusals.iter().any(|other| other.to_string() == refusal.to_string()) {
+            refusals.push(refusal);
+        }
+    }
+    refusals
+}
+
+/// Refuses a database that is also that of another folder.
+fn require_one_name(file: &Path) -> Result<(), OpenError> {
+    match std::fs::metadata(file).map(|found| found.nlink()) {
+        Ok(names) if names > 1 => Err(OpenError::Shared { file: file.to_owned(), names }),
+        Ok(_) | Err(_) => Ok(()), // SQLite gives the reason
+    }
+}
+
+/// Decides whether the store in a folder may be opened, and changes nothing. `readable` is its database, or a copy of it.
+fn accept(folder: &Path, readable: &Path, restored: bool) -> Result<Accepted, OpenError> {
+    let failed = |why: String| OpenError::Failed { folder: folder.to_owned(), why };
+    let file = folder.join(DATABASE);
     let recorded = GenerationFile::load(folder);
     let is_recorded = exists(&GenerationFile::path(folder)).map_err(|error| failed(error.to_string()))?;
     let refused = |why: String| OpenError::NotTheStore { file: file.clone(), why };
@@ -147,20 +215,17 @@ pub(super) fn open(folder: &Path, options: &Options) -> Result<OpenStore, OpenEr
         true => refused(damaged(&error)),
         false => failed(error.to_string()),
     };
-    if let Some(names) = std::fs::metadata(&file).ok().map(|file| file.nlink()).filter(|names| *names > 1) {
-        return Err(OpenError::Shared { file, names });
-    }
-    if is_recorded && !options.restored {
+    if is_recorded && !restored {
         why_incomplete(&file).map_or(Ok(()), |why| Err(refused(why.to_owned())))?;
     }
-    if let Some(found) = read_only(&file, other_version).map_err(unreadable)?.flatten() {
+    if let Some(found) = read_only(readable, other_version).map_err(unreadable)?.flatten() {
         return Err(OpenError::OtherVersion { file, found });
     }
     // A database that is refused must not be changed, not even by a checkpoint: it may be the only copy.
-    let identity = read_only(&file, identity).map_err(unreadable)?.unwrap_or(Ok(Identity::default()));
+    let identity = read_only(readable, identity).map_err(unreadable)?.unwrap_or(Ok(Identity::default()));
     let Identity { stored, newest } = identity.map_err(|why| refused(damaged(&why)))?;
     let continued = match (stored, recorded) {
-        _ if options.restored => None,
+        _ if restored => None,
         (None, None) if !is_recorded => None,
         (None, _) => return Err(refused("it contains no store".to_owned())),
         // A process died when it had made the database of a new store and not yet this file.
@@ -185,33 +250,12 @@ pub(super) fn open(folder: &Path, options: &Options) -> Result<OpenStore, OpenEr
     };
     let damaged_documents = match stored {
         None => DamagedDocuments::default(), // a database without tables
-        Some(_) => read_only(&file, examine)
+        Some(_) => read_only(readable, examine)
             .map_err(unreadable)?
             .unwrap_or_else(|| Ok(DamagedDocuments::default()))
             .map_err(|why| refused(damaged(&why)))?,
     };
-    let connection = connect(&file, options).map_err(unreadable)?;
-    let store_generation = continued.unwrap_or(options.new_generation);
-    if continued.is_none() {
-        if recorded.is_some() {
-            GenerationFile::note_start(folder, store_generation)
-                .map_err(|error| failed(error.to_string()))?;
-        }
-        start_generation(&connection, store_generation).map_err(unreadable)?;
-    }
-    let generation_file =
-        GenerationFile::create(folder, store_generation, newest).map_err(|e| failed(e.to_string()))?;
-    let database_file = DatabaseFile::of(&file).map_err(|error| failed(error.to_string()))?;
-    Ok(OpenStore {
-        lock,
-        file,
-        database_file,
-        connection,
-        generation_file,
-        store_generation,
-        newest,
-        damaged_documents,
-    })
+    Ok(Accepted { continued, is_recorded, newest, damaged_documents })
 }
 
 fn damaged(why: &dyn std::fmt::Display) -> String {
@@ -243,7 +287,7 @@ fn examine(connection: &Connection) -> rusqlite::Result<Result<DamagedDocuments,
 
 /// Returns the first fault in the structure of the database; none if it is sound. The contents of rows are not checked.
 /// A write into a damaged structure would damage it further.
-pub(super) fn structural_fault(connection: &Connection) -> rusqlite::Result<Option<String>> {
+fn structural_fault(connection: &Connection) -> rusqlite::Result<Option<String>> {
     let first: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
     Ok((first != "ok").then(|| first.replace('\n', "; ")))
 }
@@ -336,7 +380,7 @@ fn connect(file: &Path, options: &Options) -> rusqlite::Result<Connection> {
 const STORE_GENERATION: &str = "store_generation";
 
 /// Reads the store generation from the database.
-pub(super) fn generation(connection: &Connection) -> Result<Option<Uuid>, String> {
+fn generation(connection: &Connection) -> Result<Option<Uuid>, String> {
     let query = "SELECT value FROM meta WHERE name = ?1";
     let stored = connection.query_row(query, [STORE_GENERATION], |row| row.get(0));
     let stored: Option<String> = stored.optional().map_err(|error| error.to_string())?;
@@ -348,138 +392,4 @@ fn start_generation(connection: &Connection, new: Uuid) -> rusqlite::Result<()> 
     connection
         .execute("INSERT OR REPLACE INTO meta VALUES (?1, ?2)", [STORE_GENERATION, &new.to_string()])?;
     Ok(())
-}
-
-/// The file `generation.yaml`: the store generation, a revision that it has reached, and the identity of the file.
-///
-/// The revision is synced only when the file is created, and written after each commit: if the file lags behind, it may
-/// fail to detect an older copy, but it never reports one falsely. A backup that is copied into the folder contains an
-/// older file together with the older database:
-///
-/// 1. The data folder is backed up, the controller starts again and commits.
-/// 2. `cp -a backup/. DIR`: the folder keeps its identity, and database and `generation.yaml` agree.
-/// 3. Continued as the same generation, the store would give the numbers of lost revisions to other commits, and agents
-///    would apply deltas to a view of the lost ones.
-///
-/// The file is therefore created anew at each start and at each orderly end, and records its own inode and birth time,
-/// which a copy does not have. One case is not recognised: a backup that was made since the last start, copied over the
-/// files after a crash, keeps inode and birth time.
-pub struct GenerationFile {
-    folder: PathBuf,
-    file: File,
-    store_generation: Uuid,
-    identity: FileIdentity,
-}
-
-/// What distinguishes a file from its copies and from the file that it replaced.
-#[derive(Clone, Copy, Deserialize)]
-struct FileIdentity {
-    inode: u64,
-    /// When the file was created, in nanoseconds since 1970; 0 if its file system does not record that. Necessary
-    /// because a file system reuses the inode of a deleted file.
-    created_ns: u64,
-}
-
-impl FileIdentity {
-    /// Whether both are of one file. A kernel that is upgraded may begin to report birth times.
-    fn is_same(self, other: FileIdentity) -> bool {
-        let is_known = self.created_ns != 0 && other.created_ns != 0;
-        self.inode == other.inode && (!is_known || self.created_ns == other.created_ns)
-    }
-
-    fn of(file: &Metadata) -> FileIdentity {
-        let age = file.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-        let created_ns = age.and_then(|age| u64::try_from(age.as_nanos()).ok()).unwrap_or(0);
-        FileIdentity { inode: file.ino(), created_ns }
-    }
-}
-
-/// The file of the open database, to notice that its name has another file or none: commits would reach nobody.
-pub(super) struct DatabaseFile {
-    path: PathBuf,
-    identity: FileIdentity,
-}
-
-impl DatabaseFile {
-    fn of(path: &Path) -> std::io::Result<DatabaseFile> {
-        Ok(DatabaseFile { path: path.to_owned(), identity: FileIdentity::of(&path.metadata()?) })
-    }
-
-    /// Whether the file was deleted or replaced since it was opened.
-    pub(super) fn is_replaced(&self) -> bool {
-        match self.path.metadata() {
-            Ok(found) => !self.identity.is_same(FileIdentity::of(&found)),
-            Err(error) => error.kind() == ErrorKind::NotFound,
-        }
-    }
-}
-
-impl GenerationFile {
-    pub(super) fn path(folder: &Path) -> PathBuf {
-        folder.join("generation.yaml")
-    }
-
-    /// Reads the file that the previous process left; none if it is absent or unreadable.
-    pub fn load(folder: &Path) -> Option<Position> {
-        let text = std::fs::read_to_string(GenerationFile::path(folder)).ok()?;
-        charms::yaml::from_str(&text).ok()
-    }
-
-    /// Notes that a new store generation replaces the recorded one, before the database has it: a process that dies
-    /// between the two must not leave a database that looks like one of another folder.
-    fn note_start(folder: &Path, new: Uuid) -> std::io::Result<()> {
-        let path = GenerationFile::path(folder);
-        let noted = std::fs::read_to_string(&path)?;
-        let kept = noted.lines().filter(|line| !line.starts_with("starting:"));
-        let text: String =
-            kept.map(|line| format!("{line}\n")).chain([format!("starting: {new}\n")]).collect();
-        host::file::write_atomic(&path, text.as_bytes())
-    }
-
-    /// The new store generation that replaces the recorded one.
-    fn starting(folder: &Path) -> Option<Uuid> {
-        #[derive(Deserialize)]
-        struct Noted {
-            starting: Option<Uuid>,
-        }
-        let text = std::fs::read_to_string(GenerationFile::path(folder)).ok()?;
-        charms::yaml::from_str::<Noted>(&text).ok()?.starting
-    }
-
-    /// Whether the file is not the one that a controller has created in this folder.
-    fn is_copied(folder: &Path) -> bool {
-        let path = GenerationFile::path(folder);
-        let recorded =
-            std::fs::read_to_string(&path).ok().and_then(|text| charms::yaml::from_str(&text).ok());
-        let actual = path.metadata().ok().map(|file| FileIdentity::of(&file));
-        recorded.is_some_and(|recorded: FileIdentity| !actual.is_some_and(|actual| recorded.is_same(actual)))
-    }
-
-    /// Replaces the file atomically and syncs the folder, which also makes the database's directory entry durable.
-    fn create(folder: &Path, store_generation: Uuid, revision: Revision) -> std::io::Result<GenerationFile> {
-        let path = GenerationFile::path(folder);
-        let content = |file: &Metadata| text(store_generation, revision, FileIdentity::of(file)).into_bytes();
-        host::file::write_atomic_with(&path, content)?;
-        let file = OpenOptions::new().write(true).open(path)?;
-        let identity = FileIdentity::of(&file.metadata()?);
-        Ok(GenerationFile { folder: folder.to_owned(), file, store_generation, identity })
-    }
-
-    /// Records a revision. The file is overwritten in place, since its text always has the same length.
-    pub(super) fn note(&self, revision: Revision) -> std::io::Result<()> {
-        self.file.write_all_at(text(self.store_generation, revision, self.identity).as_bytes(), 0)
-    }
-
-    /// Replaces the file at the end, so that a backup that was made while the controller ran is recognised, too.
-    pub(super) fn close(&self, revision: Revision) -> std::io::Result<()> {
-        GenerationFile::create(&self.folder, self.store_generation, revision).map(drop)
-    }
-}
-
-fn text(generation: Uuid, revision: Revision, FileIdentity { inode, created_ns }: FileIdentity) -> String {
-    format!(
-        "# A database with an older revision than this is an older copy, which the controller refuses. A copy of this\n\
-         # file is recognised by its inode and birth time.\n\
-         store_generation: {generation}\nrevision: {revision:<20}\ninode: {inode:<20}\ncreated_ns: {created_ns:<20}\n"
-    )
 }

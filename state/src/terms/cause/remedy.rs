@@ -31,6 +31,8 @@ pub enum Remedy {
     CheckStoreGeneration,
     /// Let the store write again.
     MakeStoreWritable(WriteFailure),
+    /// Raise the limit of open files of the controller, on which that of its connections depends.
+    RaiseConnectionLimit,
     /// List what is damaged in the store, and restore it from a backup.
     RestoreStore,
     /// Upload the file again, or put it back.
@@ -229,6 +231,8 @@ impl Cause {
                 self.unit_remedy(|unit| Remedy::ReadAgentLog { unit, machine: None })
             }
             Duty::InstallHookTools => Remedy::InstallHookTools,
+            Duty::AcceptRequests => Remedy::Explain(self.entity.clone()),
+            Duty::AllowConnections { .. } => Remedy::RaiseConnectionLimit,
             Duty::AcceptChanges(failure) => Remedy::MakeStoreWritable(failure.clone()),
             Duty::RestoreDocument { .. } => Remedy::RestoreStore,
             Duty::RestoreFile { application, sha256 } => {
