@@ -144,6 +144,8 @@ impl BenchAgent {
         let unit = self.unit;
         match self.caller.controller.read(move |reader| next_act(reader, MODEL, unit)).await {
             Some(Act::Start(run)) => Some(run.operation),
+            // a scope entry runs no program
+            Some(Act::RecordOutcome(record)) => Some(record.operation),
             _ => None,
         }
     }
