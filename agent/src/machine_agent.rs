@@ -12,7 +12,7 @@ mod storage;
 mod watch_contact;
 
 use crate::fault;
-use crate::outage::{Channel, LINK_BACKOFF, LINK_RETRY_MAX_MS, Outage};
+use crate::outage::{Channel, LINK_BACKOFF, LINK_RETRY_MAX_MS, Outage, spread_ms};
 use crate::ports::{AuthorizedKeys, Clock, Deployments, StorageHost};
 use anyhow::Result;
 use api::error::{ApiError, ErrorCode};
@@ -137,7 +137,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
             }
             tokio::select! {
                 biased;
-                () = self.sleep(backoff.delay_ms()) => {}
+                () = self.sleep(spread_ms(&backoff, &self.clock)) => {}
                 () = self.deployments.changed() => {}
             }
             backoff.increase();

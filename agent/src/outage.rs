@@ -1,20 +1,29 @@
 //! Which errors of the connection to the controller are logged: each once in an outage, and at the end how long the outage
-//! lasted; and the delays between attempts to reach it.
+//! lasted; and the delays between attempts to reach it, which are spread.
 //!
 //! Used by the loops of the unit agent and of the machine agent. The number of lines in one outage is bounded,
 //! because a controller that is unreachable for days must not fill the disk.
 
+use crate::ports::Clock;
 use api::error::ApiError;
 use host::backoff::Backoff;
 
 /// The delay before the next attempt to reach the controller: from 0.2 s, doubled up to 5 s. A controller that
-/// restarts is reached within that time. While it is down, 2,000 agents make 400 attempts a second in
-/// each of their loops.
+/// restarts is reached within that time. While it is down, 2,000 agents make 400 to 800 attempts a second in
+/// each of their loops ([`spread_ms`]).
 pub const LINK_RETRY_FIRST_MS: u64 = 200;
 /// See [`LINK_RETRY_FIRST_MS`].
 pub const LINK_RETRY_MAX_MS: u64 = 5_000;
 /// The delays of one series of attempts.
 pub const LINK_BACKOFF: Backoff = Backoff::new(LINK_RETRY_FIRST_MS, LINK_RETRY_MAX_MS);
+
+/// How long to wait before the next attempt: between half of the delay and all of it. The agents of a controller that
+/// was killed lose their connections in one moment, and must not all return in one.
+pub fn spread_ms(backoff: &Backoff, clock: &impl Clock) -> u64 {
+    let (delay_ms, random) = (u128::from(backoff.delay_ms()), clock.random_uuid().0);
+    let earlier_ms = random % (delay_ms / 2 + 1);
+    backoff.delay_ms() - u64::try_from(earlier_ms).unwrap_or_default()
+}
 
 /// The number of errors that are logged in one outage. A connection fails in few ways, but the texts may
 /// contain numbers and differ.
@@ -91,6 +100,41 @@ impl Outage {
 mod tests {
     use super::*;
     use api::error::ErrorCode;
+    use state::terms::names::Uuid;
+    use std::cell::Cell;
+    use std::collections::BTreeSet;
+
+    /// A clock that stands still. Each random number is the next one.
+    #[derive(Default)]
+    struct Stopped(Cell<u128>);
+
+    impl Clock for Stopped {
+        fn boot(&self) -> String {
+            String::new()
+        }
+        fn since_boot_ms(&self) -> u64 {
+            0
+        }
+        fn wall_ms(&self) -> i64 {
+            0
+        }
+        async fn sleep_until(&self, _: u64) {}
+        fn random_uuid(&self) -> Uuid {
+            Uuid(self.0.replace(self.0.get() + 1))
+        }
+    }
+
+    /// 1. A controller with thousands of agents is killed, and all of their connections end in one moment.
+    /// 2. Each agent waits, and connects again.
+    #[test]
+    fn agents_do_not_return_in_one_moment() {
+        let (clock, mut backoff) = (Stopped::default(), LINK_BACKOFF);
+        let first: BTreeSet<u64> = (0..1_000).map(|_| spread_ms(&backoff, &clock)).collect();
+        assert_eq!(first, (LINK_RETRY_FIRST_MS / 2..=LINK_RETRY_FIRST_MS).collect());
+        (0..10).for_each(|_| backoff.increase());
+        let last: BTreeSet<u64> = (0..10_000).map(|_| spread_ms(&backoff, &clock)).collect();
+        assert_eq!(last, (LINK_RETRY_MAX_MS / 2..=LINK_RETRY_MAX_MS).collect());
+    }
 
     #[test]
     fn each_error_is_logged_once_and_the_end_with_the_duration() {

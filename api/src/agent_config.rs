@@ -60,6 +60,7 @@ impl AgentConfig {
             server_name: self.server_name.clone(),
             ca: self.ca.clone(),
             token: self.token.clone(),
+            local_address: None,
         };
         Client::agent(&controller, self.model, self.uuid)
     }

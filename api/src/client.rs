@@ -22,7 +22,7 @@ use state::views::inline_settings;
 use std::error::Error;
 use std::future::Future;
 use std::marker::PhantomData;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
@@ -52,6 +52,8 @@ pub struct ControllerConnection {
     pub ca: String,
     /// The token of the caller.
     pub token: String,
+    /// The address of this host from which connections are made; none for the one that the kernel chooses.
+    pub local_address: Option<IpAddr>,
 }
 
 impl From<&ClientFile> for ControllerConnection {
@@ -61,6 +63,7 @@ impl From<&ClientFile> for ControllerConnection {
             server_name: file.server_name.clone(),
             ca: file.ca.clone(),
             token: file.token.clone(),
+            local_address: None,
         }
     }
 }
@@ -108,7 +111,8 @@ impl Client {
         let ca = reqwest::Certificate::from_pem_bundle(controller.ca.as_bytes())
             .map_err(|e| invalid(format!("cannot read the controller's CA certificate: {e}")))?;
         let unusable = |e| invalid(format!("the controller's CA is not usable: {}", root_cause(&e)));
-        let pools = ConnectionPools::new(ca, &controller.server_name, address).map_err(unusable)?;
+        let pools = ConnectionPools::new(ca, &controller.server_name, address, controller.local_address)
+            .map_err(unusable)?;
         Ok(Client {
             pools: Arc::new(pools),
             silence: if agent.is_some() { AGENT_READ_TIMEOUT } else { CALL_TIMEOUT },

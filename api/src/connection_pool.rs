@@ -9,7 +9,7 @@
 //!
 //! Requests that are being sent keep the connection that they have. Called by `client`.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -35,6 +35,8 @@ pub struct ConnectionPools {
     ca: Vec<reqwest::Certificate>,
     server_name: String,
     address: SocketAddr,
+    /// The address of this host from which connections are made.
+    local_address: Option<IpAddr>,
     current: Mutex<ConnectionPool>,
 }
 
@@ -47,10 +49,11 @@ impl ConnectionPools {
         ca: Vec<reqwest::Certificate>,
         server_name: &str,
         address: SocketAddr,
+        local_address: Option<IpAddr>,
     ) -> reqwest::Result<ConnectionPools> {
-        let http = build(ca.clone(), server_name, address)?;
+        let http = build(ca.clone(), server_name, address, local_address)?;
         let current = Mutex::new(ConnectionPool { http, number: 0 });
-        Ok(ConnectionPools { ca, server_name: server_name.to_owned(), address, current })
+        Ok(ConnectionPools { ca, server_name: server_name.to_owned(), address, local_address, current })
     }
 
     /// The pool for the next request.
@@ -62,7 +65,7 @@ impl ConnectionPools {
     pub fn replace(&self, silent: &ConnectionPool) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if current.number == silent.number
-            && let Ok(http) = build(self.ca.clone(), &self.server_name, self.address)
+            && let Ok(http) = build(self.ca.clone(), &self.server_name, self.address, self.local_address)
         {
             *current = ConnectionPool { http, number: silent.number + 1 };
         }
@@ -73,6 +76,7 @@ fn build(
     ca: Vec<reqwest::Certificate>,
     server_name: &str,
     address: SocketAddr,
+    local_address: Option<IpAddr>,
 ) -> reqwest::Result<reqwest::Client> {
     reqwest::Client::builder()
         .tls_certs_only(ca)
@@ -84,6 +88,7 @@ fn build(
         .connect_timeout(CONNECT_TIMEOUT)
         .pool_idle_timeout(IDLE_TIMEOUT)
         .resolve(server_name, address)
+        .local_address(local_address)
         .build()
 }
 
@@ -96,7 +101,7 @@ mod tests {
         // the provider of cryptography of this process; another test may have installed it
         let _ = rustls::crypto::ring::default_provider().install_default();
         let address = SocketAddr::from(([127, 0, 0, 1], 1));
-        let pools = ConnectionPools::new(Vec::new(), "controller", address).expect("a client");
+        let pools = ConnectionPools::new(Vec::new(), "controller", address, None).expect("a client");
         let (first, also_first) = (pools.current(), pools.current());
         pools.replace(&first);
         let second = pools.current();

@@ -149,7 +149,7 @@ pub struct FetchResource {
 }
 
 /// Watches the view of the unit. Sends a full view first if `from` is none, of another store generation, or too
-/// old; then one delta per revision.
+/// old; then deltas, each of one or several revisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WatchUnit {
     /// The epoch of the session.

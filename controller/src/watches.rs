@@ -1,7 +1,8 @@
 //! The watch streams of agents (design 9).
 //!
-//! A stream starts with the full view, followed by one delta per revision that concerns the agent. An agent can resume
-//! from any position that is still in the change log. In every doubtful case the stream sends a full view again.
+//! A stream starts with the full view, followed by deltas: one per revision that concerns the agent, or one for several
+//! revisions if the stream is behind. An agent can resume from any position that is still in the change log. In every
+//! doubtful case the stream sends a full view again.
 //!
 //! Heartbeats are sent only if no other request has confirmed the view of the agent (`watch_progress`).
 //!
@@ -26,7 +27,6 @@ use state::unit::snapshot::{Change, Delta};
 use state::views::delta::{affected_parts, delta};
 use state::views::dependencies::ViewUpdate;
 use state::views::{machine_view, view};
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Revisions per read of the change log: a reader that is behind catches up in a few reads of some 32 × 4 KiB.
@@ -136,7 +136,8 @@ pub struct UnitStream<S, E> {
     epoch: u64,
     /// The content sent up to the cursor's position; none if a full view is to be sent next.
     shown: Option<Arc<view::SentView>>,
-    ahead: VecDeque<CommitChanges>,
+    /// The revisions after the cursor's position that were read and not compared yet.
+    ahead: Vec<CommitChanges>,
     removed: bool,
     /// Counts the stream in the agent's presence.
     _stream: StreamGuard,
@@ -163,7 +164,7 @@ impl<S: Store, E: Environment> UnitStream<S, E> {
         };
         let stream = controller.presence.stream(unit);
         let cursor = Cursor::new(controller, unit, from);
-        let ahead = VecDeque::new();
+        let ahead = Vec::new();
         Ok(UnitStream { cursor, model, epoch, shown, ahead, removed: false, _stream: stream })
     }
 
@@ -196,17 +197,22 @@ impl<S: Store, E: Environment> UnitStream<S, E> {
         Ok(view.delta)
     }
 
-    /// Returns what one revision changed for this unit. None if it changed nothing, or if the log no longer contains
-    /// the revision and a full view must be sent.
-    async fn delta(&mut self, changed: CommitChanges) -> Result<Option<Delta>, ApiError> {
-        let position =
-            Position { store_generation: self.cursor.position.store_generation, revision: changed.revision };
+    /// Returns what the revisions ahead have changed for this unit, as one delta at the last of them. None if they changed
+    /// nothing, or if the log no longer contains the last one and a full view must be sent.
+    ///
+    /// They are compared together, because the documents at a revision are read with an undo of all later ones:
+    /// 1. Hundreds of agents run their first hooks, and each stream is a hundred revisions behind.
+    /// 2. To read the documents at each of these takes 100, 99, 98, ... undone revisions, and the streams fall further
+    ///    behind.
+    async fn delta(&mut self, last: u64) -> Result<Option<Delta>, ApiError> {
+        let position = Position { store_generation: self.cursor.position.store_generation, revision: last };
         let session = self.model.session(self.unit());
-        if changed.keys().any(|key| key == session.text()) {
+        if self.ahead.iter().flat_map(CommitChanges::keys).any(|key| key == session.text()) {
             self.check_epoch().await?;
         }
         let shown = self.shown.clone().expect("deltas follow a full view");
-        let written = changed.entries.iter().map(|entry| (entry.key.as_str(), entry.value.as_deref()));
+        let written = self.ahead.iter().flat_map(|commit| commit.entries.iter());
+        let written = written.map(|entry| (entry.key.as_str(), entry.value.as_deref()));
         let Some(parts) = affected_parts(&shown, written) else {
             self.cursor.pass_to(position);
             return Ok(None);
@@ -214,9 +220,8 @@ impl<S: Store, E: Environment> UnitStream<S, E> {
         let update =
             self.cursor.controller.store.read_at(position, move |reader| delta(reader, &shown, &parts));
         let Ok(update) = update.await else {
-            // The log dropped this revision while the reader lagged, so the revisions after it are useless as well.
+            // The log dropped this revision while the reader lagged.
             self.shown = None;
-            self.ahead.clear();
             return Ok(None);
         };
         if update == ViewUpdate::default() {
@@ -254,14 +259,16 @@ impl<S: Store, E: Environment> api::Stream for UnitStream<S, E> {
                 self.cursor.note_sent();
                 return Ok(UnitWatchEvent::Delta(delta));
             }
-            while let Some(changed) = self.ahead.pop_front() {
-                if let Some(delta) = self.delta(changed).await? {
-                    self.cursor.note_sent();
-                    return Ok(UnitWatchEvent::Delta(delta));
+            if let Some(last) = self.ahead.last().map(|commit| commit.revision) {
+                let delta = self.delta(last).await?;
+                self.ahead.clear();
+                match delta {
+                    Some(delta) => {
+                        self.cursor.note_sent();
+                        return Ok(UnitWatchEvent::Delta(delta));
+                    }
+                    None => continue,
                 }
-            }
-            if self.shown.is_none() {
-                continue;
             }
             match self.cursor.next().await {
                 CursorEvent::Revisions(revisions) => self.ahead.extend(revisions),

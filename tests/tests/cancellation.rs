@@ -4,7 +4,7 @@
 //! an agent that continues only with the next heartbeat, a branch that drops a value it has received as an effect that
 //! occurs twice or never.
 
-use agent::ports::{CharmHost, Clock, DiskError, HookHost, UnitStorage};
+use agent::ports::Clock;
 use agent::unit_agent::UnitAgent;
 use api::error::ApiError;
 use api::{Deploy, Ends, Handle, InModel, Integrate, Request, Stream, UnitWatchEvent, Watch, WatchUnit};
@@ -15,21 +15,17 @@ use state::documents::draft::read;
 use state::documents::prelude::{Model, TokenHolder, UserRole};
 use state::lifecycle::archive;
 use state::terms::names::{UnitName, Uuid};
-use state::terms::operation::{CharmRef, Operation};
+use state::terms::operation::Operation;
 use state::unit::hook_context::{HookContext, Writes};
-use state::unit::local::{Event, Local, Run};
 use state::unit::outcome::{HookResult, RunExit};
-use state::unit::record::Outcome;
-use state::unit::snapshot::Snapshot;
-use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use test_support::memory_store::MemoryStore;
+use tests::memory_unit::MemoryUnit;
 use tokio::sync::watch;
 use tokio::task::yield_now;
 
@@ -132,97 +128,16 @@ impl Environment for Time {
     }
 }
 
-/// The disk that the successive agents of one unit share: durable events and the charm.
-#[derive(Clone, Default)]
-struct Disk {
-    events: Rc<RefCell<Vec<Event>>>,
-    charm: Rc<RefCell<Option<Arc<Charm>>>>,
-}
-
-impl Disk {
-    fn local(&self, unit: Uuid, name: &UnitName) -> Local {
-        let mut local = Local::new(unit, name.clone());
-        self.events.borrow().iter().for_each(|event| local.apply(event));
-        local
+/// Every hook increments a counter in the charm's state and in the bag of each relation.
+fn count_hook(context: &HookContext) -> HookResult {
+    let count = |text: Option<&String>| text.map_or(0, |text| text.parse::<u32>().expect("a number")) + 1;
+    let n = count(context.charm_state.get("n")).to_string();
+    let mut writes = Writes::default();
+    writes.state.insert("n".into(), Some(n.clone()));
+    for relation in context.relations.keys() {
+        writes.bags.entry(*relation).or_default().unit.insert("n".into(), n.clone());
     }
-
-    /// Returns the operations whose outcome is durable, in order.
-    fn finished(&self) -> Vec<Operation> {
-        let finished = |event: &Event| match event {
-            Event::Finished(record) => {
-                assert_eq!(record.outcome, Outcome::Ok, "{}", record.operation);
-                Some(record.operation.clone())
-            }
-            _ => None,
-        };
-        self.events.borrow().iter().filter_map(finished).collect()
-    }
-}
-
-impl UnitStorage for Disk {
-    async fn append(&self, events: &[Event], _: &Arc<Local>) -> Result<(), DiskError> {
-        yield_now().await;
-        self.events.borrow_mut().extend_from_slice(events);
-        yield_now().await;
-        Ok(())
-    }
-    async fn cache_view(&self, _: &Arc<Snapshot>) {
-        yield_now().await;
-    }
-}
-
-impl CharmHost for Disk {
-    type Lock = ();
-    async fn lock(&self, _: bool) {
-        yield_now().await;
-    }
-    fn declared(&self) -> Option<Arc<Charm>> {
-        self.charm.borrow().clone()
-    }
-    async fn install(&self, charm: &CharmRef, _: Vec<u8>) -> Result<(), String> {
-        yield_now().await;
-        let role = if charm.endpoints.contains("db") { Role::Requirer } else { Role::Provider };
-        *self.charm.borrow_mut() = Some(Arc::new(charm_with(role)));
-        yield_now().await;
-        Ok(())
-    }
-    async fn is_installed(&self, _: &CharmRef) -> bool {
-        self.charm.borrow().is_some()
-    }
-    type Gated = u64;
-    async fn start_gated(&self, run: &Run, _: &HookContext) -> Option<u64> {
-        yield_now().await;
-        Some(run.number)
-    }
-    /// Every hook increments a counter in the charm's state and in the bag of each relation.
-    async fn run(&self, run: &Run, context: HookContext, held: Option<u64>, _: &impl HookHost) -> HookResult {
-        let stored = self.events.borrow().iter().rev().find_map(|event| match event {
-            Event::Started(run) => Some(run.number),
-            _ => None,
-        });
-        assert_eq!((stored, held), (Some(run.number), Some(run.number)), "its start is stored first");
-        yield_now().await;
-        let count = |text: Option<&String>| text.map_or(0, |text| text.parse::<u32>().expect("a number")) + 1;
-        let n = count(context.charm_state.get("n")).to_string();
-        let mut writes = Writes::default();
-        writes.state.insert("n".into(), Some(n.clone()));
-        for relation in context.relations.keys() {
-            writes.bags.entry(*relation).or_default().unit.insert("n".into(), n.clone());
-        }
-        yield_now().await;
-        HookResult { writes, ..HookResult::without_writes(RunExit::Code(0)) }
-    }
-    async fn reattach(&self, _: &Run, _: &impl HookHost) -> Option<HookResult> {
-        yield_now().await;
-        None
-    }
-    async fn stop(&self, _: &Run, _: &Cell<bool>) {
-        unreachable!("nobody here cancels an action");
-    }
-    fn clean_up(&self) {}
-    async fn reboot(&self, _: &str) {
-        unreachable!("no hook here asks for it");
-    }
+    HookResult { writes, ..HookResult::without_writes(RunExit::Code(0)) }
 }
 
 /// The controller's handlers, with an await before and after each takes effect.
@@ -282,16 +197,16 @@ fn charm_with(role: Role) -> Charm {
 struct SimulatedUnit {
     name: UnitName,
     unit: Uuid,
-    disk: Disk,
+    disk: MemoryUnit,
 }
 
-type Agent = UnitAgent<Disk, Link, Disk, Time>;
+type Agent = UnitAgent<MemoryUnit, Link, MemoryUnit, Time>;
 
 impl SimulatedUnit {
     fn agent(&self, controller: &Arc<Controller<MemoryStore, Time>>) -> Agent {
         let link = Link(controller.caller(TokenHolder::Unit { model: MODEL, unit: self.unit }));
         let world = (self.disk.clone(), link, self.disk.clone(), controller.environment.clone());
-        UnitAgent::new(world, self.disk.local(self.unit, &self.name), None)
+        UnitAgent::new(world, self.disk.local(), None)
     }
 }
 
@@ -339,11 +254,12 @@ async fn run_trial(awaits: u64) -> TrialEnd {
         .caller(TokenHolder::User { name: "admin".to_owned(), role: UserRole::Admin })
         .in_model("dev");
     let mut units = Vec::new();
-    for name in ["web", "db"] {
+    for charm in [Role::Requirer, Role::Provider].map(charm_with) {
+        let name = &charm.name;
         let config = BTreeMap::new();
         let deploy = Deploy {
             application: None,
-            sha256: name.to_owned(),
+            sha256: name.clone(),
             units: 1,
             to: None,
             config,
@@ -353,7 +269,8 @@ async fn run_trial(awaits: u64) -> TrialEnd {
         let name = UnitName::new(name, 0);
         let key = MODEL.unit_name(&name);
         let unit = controller.read(move |reader| read(reader, &key)).await.expect("the unit exists");
-        units.push(SimulatedUnit { name, unit, disk: Disk::default() });
+        let disk = MemoryUnit::new(unit, name.clone(), Arc::new(charm), count_hook);
+        units.push(SimulatedUnit { name, unit, disk });
     }
     admin
         .handle(Integrate(Ends { a: "web".to_owned(), b: "db".to_owned() }))
@@ -394,8 +311,7 @@ async fn run_trial(awaits: u64) -> TrialEnd {
     let elapsed_ms = time.ms() - start_ms;
     passing.abort();
     for simulated in &units {
-        let local = simulated.disk.local(simulated.unit, &simulated.name);
-        let hooks = simulated.disk.finished().iter().filter(|done| is_hook(done)).count();
+        let (local, hooks) = (simulated.disk.local(), simulated.disk.hooks());
         assert_eq!(local.charm_state["n"], hooks.to_string(), "{}: each hook counts once", simulated.name);
         let key = MODEL.replica(simulated.unit);
         let replica = controller.read(move |reader| read(reader, &key)).await.expect("it committed");
@@ -404,11 +320,6 @@ async fn run_trial(awaits: u64) -> TrialEnd {
     }
     let operations = units.iter().map(|simulated| simulated.disk.finished()).collect();
     TrialEnd { was_dropped, operations, elapsed_ms }
-}
-
-/// Operations without a program do not increment the counter.
-fn is_hook(operation: &Operation) -> bool {
-    matches!(operation, Operation::Hook(_))
 }
 
 fn run_blocking(awaits: u64) -> TrialEnd {

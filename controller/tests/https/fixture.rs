@@ -48,6 +48,7 @@ impl TestServer {
             server_name: self.installation.controller().to_string(),
             ca: self.installation.ca.clone(),
             token: token.to_owned(),
+            local_address: None,
         }
     }
 

@@ -85,6 +85,7 @@ async fn a_killed_controller_restarts_at_the_same_address_and_watches_resume() {
     admin.handle(SetMachineToken { machine, token: machine_token.to_owned() }).await.expect("set");
     let door = |token: &str| client::ControllerConnection {
         token: token.to_owned(),
+        local_address: None,
         ..client::ControllerConnection::from(&before)
     };
     let model = models[0].uuid;

@@ -45,8 +45,9 @@ async fn a_committed_setting_is_sent_to_the_counterpart_and_nothing_else() {
     assert_eq!((owner.to_string().as_str(), values["password"].as_str()), ("db/0", "x"));
 }
 
+/// A delta for each of them would read the documents at ten revisions, and the streams of a busy controller fall behind.
 #[tokio::test]
-async fn ten_changes_while_disconnected_are_ten_deltas_after_the_reconnect() {
+async fn ten_changes_while_disconnected_are_one_delta_after_the_reconnect() {
     let fixture = Fixture::in_memory().await;
     fixture.deploy("web", 1).await;
     fixture.deploy("db", 1).await;
@@ -55,22 +56,19 @@ async fn ten_changes_while_disconnected_are_ten_deltas_after_the_reconnect() {
     db.enter(relation, "server", "web").await;
     let mut watch =
         web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("the stream opens");
-    let mut position = next_delta(&mut watch).await.position;
+    let position = next_delta(&mut watch).await.position;
     drop(watch);
+    let mut last = 0;
     for n in 0..10 {
         let record = db.settings_record(relation.0, "n", &n.to_string());
-        db.commit(record).await;
+        last = db.commit(record).await.revision;
     }
     let mut watch =
         web.api.watch(WatchUnit { epoch: web.epoch, from: Some(position) }).await.expect("the stream opens");
-    for n in 0..10 {
-        let next = next_delta(&mut watch).await;
-        assert!(!next.full && next.changes.len() == 1, "{:?}", next.changes);
-        assert!(next.position.revision > position.revision);
-        let Change::Bag { bag: Some(bag), .. } = &next.changes[0] else { panic!("{:?}", next.changes) };
-        assert_eq!(bag.values.as_ref().expect("the values are inlined")["n"], n.to_string());
-        position = next.position;
-    }
+    let next = next_delta(&mut watch).await;
+    assert!(!next.full && next.position.revision == last, "{next:?}");
+    let [Change::Bag { bag: Some(bag), .. }] = &next.changes[..] else { panic!("{:?}", next.changes) };
+    assert_eq!(bag.values.as_ref().expect("the values are inlined")["n"], "9");
     fixture.advance(api::HEARTBEAT_MS);
     assert!(matches!(watch.next().await, Ok(UnitWatchEvent::Heartbeat(_))), "nothing else is left");
 }

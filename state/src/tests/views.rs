@@ -3,13 +3,14 @@
 //! That deltas add up to the full view is checked after every transaction of every test.
 
 use crate::documents::existence;
-use crate::documents::prelude::{BagDoc, ResolvedDoc};
+use crate::documents::prelude::{BagDoc, ResolvedDoc, StatusDoc};
 use crate::lifecycle::creation::Creation;
 use crate::lifecycle::leadership;
 use crate::lifecycle::{application, application_settings, machine, unit};
 use crate::terms::assignment::Existence;
 use crate::terms::owner::Owner;
 use crate::terms::start_reason::StartReason;
+use crate::terms::status::WorkloadStatus;
 use crate::terms::status_message::StatusMessage;
 use crate::tests::lifecycle::fixture::machine_of;
 use crate::tests::relations::pair;
@@ -71,6 +72,37 @@ fn a_commit_about_other_machines_computes_no_view_again() {
     assert_eq!(world.computed, BTreeSet::new());
     world.run(|draft, _| machine::destroy(draft, MODEL, added)).expect("it has no units");
     assert_eq!(world.computed.intersection(&machines.into()).count(), 0);
+}
+
+/// Adding, running and removing units of one application: in a large model, most commits concern no other one.
+#[test]
+fn a_commit_about_units_of_an_unrelated_application_computes_no_view_again() {
+    let mut world = World::new();
+    let (_, web, db) = pair(&mut world);
+    world.deploy("plain", "plain", 2);
+    let related = BTreeSet::from([web.unit, db.unit]);
+    let plain = ["plain/0", "plain/1"].map(|name| world.unit(name));
+    let status = |status| StatusDoc { status, ..StatusDoc::default() };
+    let set = |world: &mut World, unit, value: &StatusDoc| {
+        let set = world.run(|draft, _| {
+            draft.put(&MODEL.unit_status(unit), value);
+            Ok::<_, Refusal>(())
+        });
+        set.expect("statuses have no conditions");
+    };
+    set(&mut world, plain[0], &status(WorkloadStatus::Active));
+    assert_eq!(world.computed, plain.into());
+    let app = read(world.reader(), &MODEL.application_name("plain")).expect("the application exists");
+    world.run(|draft, ids| unit::add(draft, MODEL, app, None, 1, ids)).expect("alive");
+    assert!(world.computed.is_disjoint(&related), "a unit was added");
+    let mut agent = Agent::attach(&mut world, "plain/0");
+    agent.start(&mut world);
+    world.run(|draft, _| unit::destroy(draft, MODEL, agent.unit, 60)).expect("it exists");
+    assert!(world.computed.is_disjoint(&related), "a unit is Dying");
+    world.run(|draft, _| unit::destroy(draft, MODEL, plain[1], 60)).expect("it exists");
+    assert!(world.computed.is_disjoint(&related), "a unit was removed");
+    set(&mut world, web.unit, &status(WorkloadStatus::Blocked));
+    assert_eq!(world.computed, related, "a related unit is shown");
 }
 
 #[test]

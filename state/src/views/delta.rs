@@ -4,9 +4,9 @@
 //! Applying all deltas in order to a full view gives the full view at the last revision. Called by the watches
 //! of unit agents.
 
-use crate::documents::draft::{Reader, read, read_all};
+use crate::documents::draft::{Reader, read};
 use crate::documents::prelude::{
-    BagDoc, KeyParts, Kind, Model, OpenPortsDoc, RelationDoc, last_id, leader_settings_of, secret_of_key,
+    BagDoc, KeyParts, Kind, Model, OpenPortsDoc, RelationDoc, UnitDoc, leader_settings_of, secret_of_key,
 };
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
@@ -14,7 +14,7 @@ use crate::terms::owner::Owner;
 use crate::terms::storage::StorageId;
 use crate::unit::relation_view::RelationHead;
 use crate::unit::snapshot::Change;
-use crate::views::dependencies::ViewUpdate;
+use crate::views::dependencies::{RelatedUnitsChange, UnitHosts, ViewUpdate};
 use crate::views::inline_settings::{self, BagKey};
 use crate::views::unit_view_reader::UnitViewReader;
 use crate::views::view::{ScopeEntry, SentView};
@@ -47,6 +47,8 @@ pub struct AffectedParts {
     subordinate_links: BTreeSet<String>,
     bags: BTreeSet<(Uuid, Uuid)>,
     statuses: BTreeSet<Uuid>,
+    /// Units that were added to an application whose units are shown, or removed from it.
+    units: BTreeSet<Uuid>,
     /// Unit names whose holder may have been removed.
     names: BTreeSet<UnitName>,
     ports: BTreeSet<Uuid>,
@@ -107,7 +109,7 @@ pub fn delta(at: &dyn Reader, shown: &SentView, parts: &AffectedParts) -> ViewUp
     changes.extend(parts.actions.iter().map(|id| view_reader.action(*id)));
     let heads = relation_changes(&view_reader, shown, parts, changes);
     inline_settings_changes(&view_reader, shown, &heads, changes);
-    status_changes(&view_reader, shown, parts, &heads, changes);
+    update.related_units = status_changes(&view_reader, shown, parts, &heads, changes);
     port_changes(&view_reader, shown, parts, changes);
     update
 }
@@ -130,7 +132,9 @@ pub fn affected_parts<'k>(
         let own = ids.first() == Some(&unit);
         match (kind, &ids[..]) {
             // a unit or a machine that is Alive is new: nothing departs
-            (Kind::UnitLife | Kind::MachineLife, [id]) if !is_alive(value) => {
+            (Kind::UnitLife | Kind::MachineLife, [id])
+                if !is_alive(value) && shown.related_units.depend_on(*id) =>
+            {
                 affected.departing.insert(*id);
             }
             (Kind::SubordinateLink, _) => drop(affected.subordinate_links.insert(key.to_owned())),
@@ -182,7 +186,9 @@ pub fn affected_parts<'k>(
             (Kind::RelationOf, [id, relation]) if *id == application => {
                 affected.relations.insert(*relation);
             }
-            (Kind::RelationLife | Kind::RelationSuspended, [relation]) => {
+            (Kind::RelationLife | Kind::RelationSuspended, [relation])
+                if shown.relation(*relation).is_some() =>
+            {
                 affected.relations.insert(*relation);
             }
             // relations whose re-entry is pending
@@ -201,8 +207,14 @@ pub fn affected_parts<'k>(
             (Kind::Bag, [relation, owner]) if shown.relation(*relation).is_some() => {
                 affected.bags.insert((*relation, *owner));
             }
-            (Kind::UnitStatus, [id]) => drop(affected.statuses.insert(*id)),
-            (Kind::UnitName, _) => affected.names.extend(key_parts.rest.parse::<UnitName>().ok()),
+            (Kind::UnitStatus, [id]) if shown.related_units.contains(*id) => {
+                affected.statuses.insert(*id);
+            }
+            (Kind::UnitOf, [id, unit]) if shown.shows_units_of(*id) => drop(affected.units.insert(*unit)),
+            (Kind::UnitName, _) => {
+                let name = key_parts.rest.parse::<UnitName>().ok();
+                affected.names.extend(name.filter(|name| shown.shows_unit(name)));
+            }
             (Kind::PortsOn, [machine, id]) if *machine == of_unit.machine => {
                 affected.ports.insert(*id);
             }
@@ -319,14 +331,15 @@ fn inline_settings_changes(
     inline_settings::omit_values(changes, &now);
 }
 
-/// Adds the statuses of the units of the own application and of related applications.
+/// Adds the statuses of the units of the own application and of related applications. Returns which units became related,
+/// and which are no longer.
 fn status_changes(
     view_reader: &UnitViewReader,
     shown: &SentView,
     parts: &AffectedParts,
     heads: &BTreeMap<RelationNumber, RelationHead>,
     changes: &mut Vec<Change>,
-) {
+) -> RelatedUnitsChange {
     let own = (view_reader.doc.application, &view_reader.doc.name.application);
     let related = |heads: &BTreeMap<RelationNumber, RelationHead>| -> BTreeMap<Uuid, String> {
         let remote =
@@ -334,18 +347,17 @@ fn status_changes(
         remote.chain([(own.0, own.1.clone())]).collect()
     };
     let (before, after) = (related(&shown.relations), related(heads));
-    let units = |application: &Uuid| -> Vec<Uuid> {
-        let index = read_all::<()>(view_reader.reader, &view_reader.model.units_of(*application));
-        index.iter().filter_map(|(key, ())| last_id(key)).collect()
-    };
-    let mut again = parts.statuses.clone();
+    let unit = |id: &Uuid| read(view_reader.reader, &view_reader.model.unit(*id));
+    let mut added = parts.units.clone();
     for application in after.keys().filter(|id| !before.contains_key(id)) {
-        again.extend(units(application));
+        added.extend(view_reader.units_of(*application));
     }
-    for id in again {
-        let doc = read(view_reader.reader, &view_reader.model.unit(id));
-        if doc.is_some_and(|doc| after.contains_key(&doc.application)) {
-            changes.extend(view_reader.status(id));
+    let mut related = RelatedUnitsChange::new();
+    for id in parts.statuses.union(&added) {
+        let doc = unit(id).filter(|doc: &UnitDoc| after.contains_key(&doc.application));
+        changes.extend(doc.as_ref().and_then(|doc| view_reader.status(*id, doc)));
+        if added.contains(id) {
+            related.insert(*id, doc.as_ref().map(UnitHosts::from));
         }
     }
     let mut removed_names: BTreeSet<UnitName> = parts.names.clone();
@@ -354,12 +366,13 @@ fn status_changes(
         was_shown && read(view_reader.reader, &view_reader.model.unit_name(name)).is_none()
     });
     for application in before.keys().filter(|id| !after.contains_key(id)) {
-        let docs = units(application)
-            .into_iter()
-            .filter_map(|id| read(view_reader.reader, &view_reader.model.unit(id)));
-        removed_names.extend(docs.map(|doc| doc.name));
+        for id in view_reader.units_of(*application) {
+            removed_names.extend(unit(&id).map(|doc| doc.name));
+            related.insert(id, None);
+        }
     }
     changes.extend(removed_names.into_iter().map(|unit| Change::Status { unit, status: None }));
+    related
 }
 
 /// Adds the ports that other units of the machine have open.

@@ -1,14 +1,16 @@
 //! The entities outside of a unit's own documents on which its view depends.
 //!
-//! A stream compares the keys of every commit with them: a commit that writes only actions, secrets or ports of other units
-//! costs no read of a document. The status or name of another unit, a subordinate link, and the life of another unit,
-//! machine, application or relation do cost reads, because their keys do not show whether they are related. They are computed with the parts of the view that depend on them, and change only with these.
+//! A stream compares the keys of every commit with them: a commit that writes only actions, secrets or ports of other units,
+//! or the status, the name or the life of a unit of an application that is not related, costs no read of a document. A
+//! subordinate link and the life of another application do cost reads, because their keys do not show whether they are
+//! related. They are computed with the parts of the view that depend on them, and change only with these.
 //! Used by [`crate::views::delta`].
 
+use crate::documents::prelude::UnitDoc;
 use crate::terms::names::Uuid;
 use crate::terms::secret::SecretId;
 use crate::unit::snapshot::Change;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What the part [`UnitView`](crate::unit::snapshot::UnitView) of a view depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,6 +33,55 @@ pub struct SecretDependencies {
     pub relations: BTreeSet<Uuid>,
 }
 
+/// What the life of a unit depends on besides its own application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnitHosts {
+    machine: Uuid,
+    principal: Option<Uuid>,
+}
+
+impl From<&UnitDoc> for UnitHosts {
+    fn from(doc: &UnitDoc) -> UnitHosts {
+        UnitHosts { machine: doc.machine, principal: doc.principal }
+    }
+}
+
+/// The units of the own application and of related ones: the view shows their statuses, and the members among them. 48
+/// bytes each, in each stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RelatedUnits(BTreeMap<Uuid, UnitHosts>);
+
+/// The units that are related from now on, and those that are no longer (none).
+pub(super) type RelatedUnitsChange = BTreeMap<Uuid, Option<UnitHosts>>;
+
+impl RelatedUnits {
+    /// Adds a unit.
+    pub(super) fn insert(&mut self, unit: Uuid, hosts: UnitHosts) {
+        self.0.insert(unit, hosts);
+    }
+
+    /// Whether this is one of the units.
+    pub(super) fn contains(&self, unit: Uuid) -> bool {
+        self.0.contains_key(&unit)
+    }
+
+    /// Whether the life of one of the units depends on that of this unit or machine.
+    pub(super) fn depend_on(&self, id: Uuid) -> bool {
+        let is_host = |hosts: &UnitHosts| hosts.machine == id || hosts.principal == Some(id);
+        self.contains(id) || self.0.values().any(is_host)
+    }
+
+    /// Adds and removes units.
+    pub(super) fn apply(&mut self, change: &RelatedUnitsChange) {
+        for (unit, hosts) in change {
+            match hosts {
+                Some(hosts) => self.0.insert(*unit, *hosts),
+                None => self.0.remove(unit),
+            };
+        }
+    }
+}
+
 /// What one revision has changed for a unit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ViewUpdate {
@@ -40,4 +91,6 @@ pub struct ViewUpdate {
     pub(super) unit_dependencies: Option<UnitDependencies>,
     /// What the secrets depend on, if that was computed.
     pub(super) secret_dependencies: Option<SecretDependencies>,
+    /// The units that became related, and those that are no longer.
+    pub(super) related_units: RelatedUnitsChange,
 }

@@ -10,7 +10,8 @@ use crate::documents::document_reads::Documents;
 use crate::documents::draft::{Reader, read, read_all};
 use crate::documents::effective_life;
 use crate::documents::prelude::{
-    BagDoc, Model, OpenPortsDoc, RelationDoc, ScopeDoc, SessionDoc, last_id, last_number, leader_settings_of,
+    BagDoc, Model, OpenPortsDoc, RelationDoc, ScopeDoc, SessionDoc, UnitDoc, last_id, last_number,
+    leader_settings_of,
 };
 use crate::lifecycle::{application, machine, relation};
 use crate::terms::life::Life;
@@ -25,7 +26,7 @@ use crate::unit::snapshot::{
     ActionView, Change, CharmView, Delta, LeaderView, ModelView, Snapshot, UnitView,
 };
 use crate::unit::storage::StorageView;
-use crate::views::dependencies::{SecretDependencies, UnitDependencies, ViewUpdate};
+use crate::views::dependencies::{RelatedUnits, SecretDependencies, UnitDependencies, UnitHosts, ViewUpdate};
 use crate::views::inline_settings::{self, BagSizes, INLINE_BYTES_MAX};
 use crate::views::unit_view_reader::UnitViewReader;
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,14 +41,19 @@ pub struct View {
     inline_bytes_max: usize,
     unit_dependencies: UnitDependencies,
     secret_dependencies: SecretDependencies,
+    related_units: RelatedUnits,
 }
 
 impl View {
     /// The content of this view as sent to an agent; a watch compares later revisions with it.
     pub fn shown(&self) -> SentView {
         let snapshot = Snapshot::from_full(self.delta.clone()).expect("model, unit and charm are in it");
-        let (unit, secrets) = (self.unit_dependencies.clone(), self.secret_dependencies.clone());
-        SentView::from_snapshot(&snapshot, self.inline_bytes_max, unit, secrets)
+        SentView {
+            unit_dependencies: self.unit_dependencies.clone(),
+            secret_dependencies: self.secret_dependencies.clone(),
+            related_units: self.related_units.clone(),
+            ..SentView::from_snapshot(&snapshot, self.inline_bytes_max)
+        }
     }
 }
 
@@ -87,16 +93,14 @@ pub struct SentView {
     pub unit_dependencies: UnitDependencies,
     /// What the secrets depend on.
     pub secret_dependencies: SecretDependencies,
+    /// The units of the own application and of related ones.
+    pub related_units: RelatedUnits,
 }
 
 impl SentView {
-    /// The content of a full view that was sent; `inline_bytes_max` is the limit with which the view was computed.
-    fn from_snapshot(
-        snapshot: &Snapshot,
-        inline_bytes_max: usize,
-        unit_dependencies: UnitDependencies,
-        secret_dependencies: SecretDependencies,
-    ) -> SentView {
+    /// The content of a full view that was sent, without what it depends on; `inline_bytes_max` is the limit with which the
+    /// view was computed.
+    fn from_snapshot(snapshot: &Snapshot, inline_bytes_max: usize) -> SentView {
         let heads = snapshot.relations.iter().map(|(number, view)| (*number, view.head.clone()));
         let members = snapshot.relations.iter().flat_map(|(number, view)| {
             view.members.iter().map(|(unit, incarnation)| ((*number, unit.clone()), *incarnation))
@@ -111,14 +115,16 @@ impl SentView {
             units_with_ports: snapshot.machine_ports.keys().cloned().collect(),
             sizes: BagSizes::from_snapshot(snapshot),
             inline_bytes_max,
-            unit_dependencies,
-            secret_dependencies,
+            unit_dependencies: UnitDependencies::default(),
+            secret_dependencies: SecretDependencies::default(),
+            related_units: RelatedUnits::default(),
         }
     }
 
     /// Applies an update, the changes of which were sent.
     pub fn apply(&mut self, update: &ViewUpdate) {
-        let ViewUpdate { changes, unit_dependencies, secret_dependencies } = update;
+        let ViewUpdate { changes, unit_dependencies, secret_dependencies, related_units } = update;
+        self.related_units.apply(related_units);
         self.unit_dependencies =
             unit_dependencies.clone().unwrap_or_else(|| std::mem::take(&mut self.unit_dependencies));
         self.secret_dependencies =
@@ -175,6 +181,20 @@ impl SentView {
         }
     }
 
+    /// Whether the statuses of the units of this application are shown.
+    pub(crate) fn shows_units_of(&self, application: Uuid) -> bool {
+        let is_remote = |head: &RelationHead| head.remote_application_uuid == application;
+        self.unit.application == application || self.relations.values().any(is_remote)
+    }
+
+    /// Whether the status or the open ports of the unit of this name may be shown.
+    pub(crate) fn shows_unit(&self, name: &UnitName) -> bool {
+        let is_remote = |head: &RelationHead| head.remote_application == name.application;
+        self.unit.name.application == name.application
+            || self.relations.values().any(is_remote)
+            || self.units_with_ports.contains(name)
+    }
+
     /// The relation with this UUID, if it was sent.
     pub(crate) fn relation(&self, id: Uuid) -> Option<(RelationNumber, &RelationHead)> {
         self.relations.iter().find(|(_, head)| head.uuid == id).map(|(number, head)| (*number, head))
@@ -227,8 +247,11 @@ pub fn full_view_within(
         applications.insert(relation.other_end(doc.application).application);
         changes.extend(view_reader.full_relation(id, &relation));
     }
-    for (key, ()) in applications.iter().flat_map(|id| read_all::<()>(reader, &model.units_of(*id))) {
-        changes.extend(last_id(&key).and_then(|id| view_reader.status(id)));
+    let mut related_units = RelatedUnits::default();
+    for id in applications.iter().flat_map(|id| view_reader.units_of(*id)) {
+        let Some(doc) = read(reader, &model.unit(id)) else { continue };
+        changes.extend(view_reader.status(id, &doc));
+        related_units.insert(id, UnitHosts::from(&doc));
     }
     for (key, ports) in read_all::<OpenPortsDoc>(reader, &model.machine_ports_prefix(doc.machine)) {
         if last_id(&key) != Some(unit) {
@@ -240,7 +263,7 @@ pub fn full_view_within(
     inline_settings::omit_values(&mut changes, &sizes.omitted(inline_bytes_max));
     let position = Position { store_generation: Uuid(0), revision: reader.revision() };
     let delta = Delta { position, full: true, changes };
-    Some(View { delta, inline_bytes_max, unit_dependencies, secret_dependencies })
+    Some(View { delta, inline_bytes_max, unit_dependencies, secret_dependencies, related_units })
 }
 
 /// One bag, if the view of this unit contains it, omitted or not (I31).
@@ -309,11 +332,16 @@ impl UnitViewReader<'_> {
         Change::Action { id, action: doc.map(|(doc, status)| ActionView::new(doc.name, doc.params, status)) }
     }
 
-    /// The workload status of a unit. The caller must ensure that the viewing unit sees its application.
-    pub fn status(&self, id: Uuid) -> Option<Change> {
-        let unit = read(self.reader, &self.model.unit(id))?.name;
+    /// The workload status of a unit with this document. The caller must ensure that the viewing unit sees its application.
+    pub fn status(&self, id: Uuid, doc: &UnitDoc) -> Option<Change> {
         let status = read(self.reader, &self.model.unit_status(id))?;
-        Some(Change::Status { unit, status: Some(status) })
+        Some(Change::Status { unit: doc.name.clone(), status: Some(status) })
+    }
+
+    /// The units of an application.
+    pub fn units_of(&self, application: Uuid) -> Vec<Uuid> {
+        let index = read_all::<()>(self.reader, &self.model.units_of(application));
+        index.iter().filter_map(|(key, ())| last_id(key)).collect()
     }
 
     /// The relation without its members and bags.

@@ -1,7 +1,7 @@
 //! `cargo bench-system`: measures the time from one unit's hook to the hook of another unit, compared with the least
 //! time that this disk and this kernel allow (the floor); the cost of 50 idle unit agents; the time of adding 1,000
 //! units; the time of `status` with 1,000 and with 10,000 units; and what a person waits for: models, deployments, and an
-//! edit in `dev`. With an argument, only that part is measured.
+//! edit in `dev`. With an argument, only that part is measured; `slopes` is measured only then.
 //!
 //! `cargo bench-system agents` prints how long 100, 250 and 500 unit agents take to start. It needs 1 GB of memory and
 //! several minutes.
@@ -10,28 +10,34 @@
 mod agents;
 #[path = "bench/events.rs"]
 mod events;
+#[path = "bench/filled_model.rs"]
+mod filled_model;
 #[path = "bench/person.rs"]
 mod person;
+#[path = "bench/slopes.rs"]
+mod slopes;
 #[path = "bench/status.rs"]
 mod status;
 
-use api::{AddUnits, Deploy, Handle, InModel};
+use api::{AddUnits, Deploy, Ends, Handle, InModel, Integrate};
 use controller::host_environment::HostEnvironment;
 use controller::store::Store;
 use controller::store::sqlite::{Options, Sqlite};
 use controller::{AuthenticatedCaller, Controller};
-use state::charm::Charm;
+use state::charm::{Charm, Endpoint, Role, Scope};
 use state::documents::draft::{Transaction, WRITES_MAX};
 use state::documents::prelude::{TokenHolder, UserRole};
 use state::lifecycle::{archive, model};
 use state::terms::names::Uuid;
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 use tests::host::Host;
+
+/// The administrator of a controller in this process.
+type Admin = AuthenticatedCaller<Sqlite, HostEnvironment>;
 
 const ROUNDS: usize = 300;
 /// Units that are added in one round.
@@ -69,6 +75,7 @@ fn main() {
         Some("agents") => agents::many(&dir, &idle),
         Some("events") => events::settings(&dir),
         Some("person") => person::bench(&dir),
+        Some("slopes") => slopes::bench(&dir),
         Some("status") => status::bench(&dir),
         Some(other) => panic!("no bench is named {other}"),
     }
@@ -159,7 +166,7 @@ fn added_units(dir: &Path) {
 }
 
 /// Returns the milliseconds of `requests` that add `units` each.
-async fn add(admin: &AuthenticatedCaller<Sqlite, HostEnvironment>, units: u32, requests: u32) -> f64 {
+async fn add(admin: &Admin, units: u32, requests: u32) -> f64 {
     let begin = Instant::now();
     for _ in 0..requests {
         let add = AddUnits { attach_storage: Vec::new(), application: "bench".to_owned(), units, to: None };
@@ -173,31 +180,55 @@ fn open(folder: &Path) -> Sqlite {
 }
 
 /// The administrator of a new controller with an application that has no units.
-async fn model_with_application(
-    store: &Sqlite,
-    archives: &Path,
-) -> AuthenticatedCaller<Sqlite, HostEnvironment> {
+async fn model_with_application(store: &Sqlite, archives: &Path) -> Admin {
+    let charm = Charm { name: "bench".to_owned(), ..Charm::default() };
+    let admin = new_model(store, archives, &[charm]).await;
+    deploy(&admin, "bench").await;
+    admin
+}
+
+/// The administrator of a new controller with two related applications that have no units.
+async fn related_model(store: &Sqlite, archives: &Path) -> Admin {
+    let charm = |name: &str, endpoint: &str, role| {
+        let endpoint = Endpoint {
+            name: endpoint.to_owned(),
+            role,
+            interface: "bench".to_owned(),
+            scope: Scope::Global,
+            limit: None,
+            optional: false,
+        };
+        let endpoints = [(endpoint.name.clone(), endpoint)].into();
+        Charm { name: name.to_owned(), endpoints, ..Charm::default() }
+    };
+    let charms = [charm("bench", "out", Role::Provider), charm("edge", "in", Role::Requirer)];
+    let admin = new_model(store, archives, &charms).await;
+    for charm in &charms {
+        deploy(&admin, &charm.name).await;
+    }
+    admin.handle(Integrate(Ends { a: "bench".to_owned(), b: "edge".to_owned() })).await.expect("they match");
+    admin
+}
+
+/// The administrator of a new controller with these charms.
+async fn new_model(store: &Sqlite, archives: &Path, charms: &[Charm]) -> Admin {
     let environment = HostEnvironment::new(archives.to_owned()).expect("it is our folder");
     let controller = Controller::new(store.clone(), environment, Uuid(2));
-    let made = controller.run(|draft| {
+    let charms = charms.to_vec();
+    let made = controller.run(move |draft| {
         model::create(draft, Uuid(3), "bench", 1)?;
-        let charm = Charm { name: "bench".to_owned(), ..Charm::default() };
-        archive::register(draft, "bench", Some(charm), 1);
+        charms.iter().for_each(|charm| archive::register(draft, &charm.name, Some(charm.clone()), 1));
         Ok(())
     });
     made.await.expect("a new store");
     let principal = TokenHolder::User { name: "bench".to_owned(), role: UserRole::Admin };
-    let admin = controller.caller(principal).in_model("bench");
-    let deploy = Deploy {
-        application: None,
-        sha256: "bench".to_owned(),
-        units: 0,
-        to: None,
-        config: BTreeMap::new(),
-        ..Deploy::default()
-    };
+    controller.caller(principal).in_model("bench")
+}
+
+/// Deploys an application without units.
+async fn deploy(admin: &Admin, charm: &str) {
+    let deploy = Deploy { sha256: charm.to_owned(), ..Deploy::default() };
     admin.handle(deploy).await.expect("it is deployed");
-    admin
 }
 
 fn stamps(file: &Path) -> Vec<f64> {

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use tests::host::Host;
+use tests::process_usage::{cpu_seconds, memory_mb};
 
 /// Unit agents that are measured while they are idle.
 const IDLE_AGENTS: usize = UNITS_OF_APPLICATION;
@@ -25,8 +26,6 @@ const UNITS_OF_APPLICATION: usize = 50;
 const DEADLINE: Duration = Duration::from_secs(900);
 /// Interval between two requests for the status, which takes a fraction of a second with 500 units.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Clock ticks per second in `/proc/PID/stat`: the same on all Linux hosts.
-const TICKS: f64 = 100.0;
 
 /// Prints the memory of an idle unit agent, and the CPU time of the controller and the agents while all units are idle.
 pub fn idle(dir: &Path, charm: &Path) {
@@ -37,12 +36,12 @@ pub fn idle(dir: &Path, charm: &Path) {
     let controller = controller(&host);
     let agents = processes(&host, &["unit", "--dir"]);
     let machines = processes(&host, &["machine", "--data"]);
-    let of_all = |pids: &[i32]| pids.iter().map(|pid| ticks(*pid)).sum::<f64>();
-    let ticks = || [of_all(&[controller]), of_all(&agents), of_all(&machines)];
-    let before = ticks();
+    let of_all = |pids: &[i32]| pids.iter().map(|pid| cpu_seconds(*pid)).sum::<f64>();
+    let seconds = || [of_all(&[controller]), of_all(&agents), of_all(&machines)];
+    let before = seconds();
     std::thread::sleep(IDLE_TIME);
-    let after = ticks();
-    let cost = |of: usize| (after[of] - before[of]) / TICKS / IDLE_TIME.as_secs_f64() * 1000.0;
+    let after = seconds();
+    let cost = |of: usize| (after[of] - before[of]) / IDLE_TIME.as_secs_f64() * 1000.0;
     println!(
         "{} idle unit agents, {} machine agents: controller {:.2} ms of CPU a second (wanted: 2), unit agents {:.2}, \
          machine agents {:.2}",
@@ -54,11 +53,11 @@ pub fn idle(dir: &Path, charm: &Path) {
     );
     let mut floor = Command::new("/bin/sleep").arg("600").spawn().expect("there is a sleep");
     std::thread::sleep(POLL_INTERVAL);
-    let least = memory(floor.id().cast_signed());
+    let least = memory_mb(floor.id().cast_signed());
     floor.kill().and_then(|()| floor.wait()).expect("it is our child");
     let (resident, proportional) = agents
         .iter()
-        .map(|pid| memory(*pid))
+        .map(|pid| memory_mb(*pid))
         .fold((0.0, 0.0), |sum, of| (sum.0 + of.0 / agents.len() as f64, sum.1 + of.1 / agents.len() as f64));
     println!(
         "memory of an idle unit agent: {resident:.2} MB resident, {proportional:.2} MB proportional of {} (wanted: 5 \
@@ -78,7 +77,7 @@ pub fn many(dir: &Path, charm: &Path) {
         deploy(&host, charm, size);
         let each = begin.elapsed().as_secs_f64() * 1000.0 / size as f64;
         let of_first = each / *first.get_or_insert(each);
-        let cpu = ticks(controller(&host)) / TICKS * 1000.0 / size as f64;
+        let cpu = cpu_seconds(controller(&host)) * 1000.0 / size as f64;
         println!(
             "{size} unit agents came up: {each:.0} ms each, {of_first:.2} of that of {} units; controller {cpu:.0} ms \
              of CPU each",
@@ -133,23 +132,4 @@ fn processes(host: &Host, words: &[&str]) -> Vec<i32> {
         is_ours.then(|| entry.file_name().to_string_lossy().parse().ok())?
     });
     pids.collect()
-}
-
-/// Returns the clock ticks that a process has used.
-fn ticks(pid: i32) -> f64 {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // the name of the program, in parentheses, may contain spaces
-    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
-    fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum()
-}
-
-/// Returns the resident and the proportional memory of a process, in MB of 1,000,000 bytes.
-pub fn memory(pid: i32) -> (f64, f64) {
-    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
-    let of = |name: &str| {
-        let line = rollup.lines().find(|line| line.starts_with(name)).unwrap_or_default();
-        let kib = line.split_whitespace().nth(1).and_then(|kib| kib.parse::<f64>().ok());
-        kib.unwrap_or_default() * 1024.0 / 1e6
-    };
-    (of("Rss:"), of("Pss:"))
 }
