@@ -78,6 +78,8 @@ pub struct CharmRunner {
     declared: RefCell<Option<Arc<Charm>>>,
     /// The hook lock while it is held; the shim inherits it.
     lock: RefCell<Weak<Lock>>,
+    /// The last error of the hook lock that was logged, until it is acquired.
+    lock_error: RefCell<Option<String>>,
     run_folders: RunFolders,
     /// The runs that have ended since expired folders were last deleted. They are deleted when the unit waits, so that
     /// the deletion delays neither the outcome of a hook nor the start of the next one.
@@ -150,6 +152,7 @@ impl CharmRunner {
             context_state,
             declared: RefCell::new(declared),
             lock: RefCell::default(),
+            lock_error: RefCell::default(),
             run_folders: RunFolders::default(),
             ended_runs: RefCell::default(),
         }
@@ -190,7 +193,7 @@ impl CharmRunner {
         let folder = if parallel { self.folder.root().to_path_buf() } else { self.folder.machine() };
         let path = folder.join(HOOK_LOCK);
         let holder = format!("{} (pid {})", self.folder.tag(), std::process::id());
-        let lock = Rc::new(lock_wait::acquire(&path, &holder).await);
+        let lock = Rc::new(lock_wait::acquire(&path, &holder, &self.lock_error).await);
         *self.lock.borrow_mut() = Rc::downgrade(&lock);
         lock
     }

@@ -60,7 +60,7 @@ pub struct MachineAgent<A, D, C> {
     listing_error: RefCell<Option<String>>,
     /// When the disk usage is measured next, in milliseconds since boot.
     next_disk_usage_ms: Cell<u64>,
-    /// Units that could not be deployed, with the error.
+    /// The last deployment of each unit without a folder: its error, or nothing if it succeeded or is only delayed.
     failed_deployments: RefCell<BTreeMap<Uuid, UnitHealth>>,
     /// What the controller has received about unit agents in this watch.
     reported_health: RefCell<BTreeMap<Uuid, UnitHealth>>,
@@ -101,8 +101,8 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
         }
     }
 
-    /// Runs this machine's units until the machine is Dead or was removed: its agent is never started again. Deployed
-    /// units run whether or not the controller is reachable.
+    /// Runs the units of this machine, whether or not the controller is reachable. Returns when the machine is Dead or was
+    /// removed; the caller then uninstalls the machine agent.
     pub async fn run(&self) {
         let mut backoff = LINK_BACKOFF;
         let (mut outage, mut was_connected) = (Outage::default(), false);

@@ -1,4 +1,5 @@
-//! The width of the terminal, for what must not wrap.
+//! The width of the terminal. Progress lines are cut to it, and on a narrow terminal the help of each argument stands below its
+//! name (`fitted`).
 
 use clap::Command;
 use std::os::fd::AsFd;
@@ -6,8 +7,8 @@ use terminal_size::{Width, terminal_size_of};
 
 /// The columns of a terminal that does not tell its size.
 const COLUMNS_DEFAULT: u16 = 80;
-/// The fewest columns at which the help of an argument is beside its name. The longest name takes half of them; in the
-/// rest of fewer columns, each word of the help would have a line of its own.
+/// The fewest columns at which the help of an argument is beside its name. The longest name takes half of them; on a
+/// narrower terminal the help would wrap at almost every word.
 const HELP_BESIDE_COLUMNS: u16 = 80;
 
 /// The columns of the terminal of a stream; a default if it is no terminal.

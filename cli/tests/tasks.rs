@@ -1,4 +1,5 @@
-//! Tests of tasks and operations, and of the commands with which test suites start (spec/clients.md 2.2, 3.2).
+//! Tests of tasks and operations (`run`, `exec`, `actions`, ...), and of further commands that test suites call: status,
+//! constraints, switch, destroy-model, ssh keys (spec/clients.md 2.2, 3.2).
 
 mod samples;
 
@@ -263,7 +264,7 @@ async fn a_destroyed_model_is_no_longer_the_current_model() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_command_without_a_current_model_is_an_error() {
+async fn switch_without_a_current_model_is_an_error() {
     let (_outer, dir) = current_model("''");
     let session = FakeSession::in_model(FakeController::default(), "");
     let failure = run_command(&["switch"], &session, Some(&dir)).await.expect_err("there is none");

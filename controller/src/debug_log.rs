@@ -3,7 +3,7 @@
 //! The position of a line is the revision and the key of its document. A cursor is a position as text. The lines after
 //! a cursor are read from the change log, until they fill a page. The first page, and a page whose cursor is older than
 //! the change log, scan all lines, because these are stored in the order of their units: a part of them at a time, and
-//! only the lines of the page are kept.
+//! only the lines that the request selects are kept.
 //!
 //! Called by the handler of `LogQuery`.
 

@@ -10,7 +10,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// The time limit of a program that changes a setting of the kernel: it takes milliseconds, and a busy disk or kernel
+/// The time limit of a program that reads or changes a setting of the host: it takes milliseconds, and a busy disk or kernel
 /// lock may delay it for some seconds.
 pub const QUICK: Duration = Duration::from_secs(30);
 /// The time limit of a program that copies a file system: 10 GiB at 20 MiB/s.

@@ -6,7 +6,7 @@ use tests::host::sample;
 use tests::scene::{hooks, scene, text};
 
 #[test]
-fn force_removes_a_unit_whose_agents_are_stopped_and_its_folder_when_they_continue() {
+fn force_removes_a_unit_whose_agents_are_stopped_and_its_folder_when_the_machine_agent_continues() {
     let host = scene();
     host.ok(&["deploy", text(&sample("pair-db")), "db"]);
     host.ok(&["deploy", text(&sample("pair-web")), "web"]);

@@ -1,10 +1,11 @@
 //! Waits for the hook lock.
 //!
-//! An error of the lock's file is logged once in each wait: the attempts follow each other within milliseconds, and the
-//! error of a full or read-only disk lasts.
+//! An error of the lock's file is logged once until the lock was acquired: the attempts follow each other within
+//! milliseconds, each event of the unit starts another wait, and the error of a full or read-only disk lasts.
 
 use host::backoff::Backoff;
 use host::lock::Lock;
+use std::cell::RefCell;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -13,16 +14,19 @@ use std::time::Duration;
 const LOCK_POLL_FIRST_MS: u64 = 2;
 const LOCK_POLL_MAX_MS: u64 = 50;
 
-/// Waits until the lock of this file is acquired. `holder` describes this process.
-pub(super) async fn acquire(path: &Path, holder: &str) -> Lock {
+/// Waits until the lock of this file is acquired. `holder` describes this process, and `logged` is the last error that was
+/// logged.
+pub(super) async fn acquire(path: &Path, holder: &str, logged: &RefCell<Option<String>>) -> Lock {
     let mut backoff = Backoff::new(LOCK_POLL_FIRST_MS, LOCK_POLL_MAX_MS);
-    let mut is_logged = false;
     loop {
         match Lock::take(path, holder) {
-            Ok(Ok(lock)) => return lock,
+            Ok(Ok(lock)) => {
+                logged.take();
+                return lock;
+            }
             Ok(Err(_)) => {}
             Err(error) => {
-                if let Some(line) = first_error(path, &error, &mut is_logged) {
+                if let Some(line) = new_error(path, &error, logged) {
                     tracing::warn!("{line}");
                 }
             }
@@ -32,22 +36,35 @@ pub(super) async fn acquire(path: &Path, holder: &str) -> Lock {
     }
 }
 
-/// Returns the line for the log, if no error of this wait was logged before.
-fn first_error(path: &Path, error: &io::Error, is_logged: &mut bool) -> Option<String> {
-    let is_first = !std::mem::replace(is_logged, true);
-    is_first.then(|| format!("cannot acquire the hook lock {}: {error}; retrying", path.display()))
+/// Returns the line for the log, unless it was the last one.
+fn new_error(path: &Path, error: &io::Error, logged: &RefCell<Option<String>>) -> Option<String> {
+    let line = format!("cannot acquire the hook lock {}: {error}; retrying", path.display());
+    let before = logged.replace(Some(line.clone()));
+    (before.as_ref() != Some(&line)).then_some(line)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
-    #[test]
-    fn an_error_is_logged_once_in_a_wait() {
-        let (path, error) = (Path::new("/x/hook.lock"), io::Error::from(io::ErrorKind::StorageFull));
-        let mut is_logged = false;
-        let lines: Vec<String> = (0..100).filter_map(|_| first_error(path, &error, &mut is_logged)).collect();
+    /// 1. The disk is read-only. 2. Each event of the unit drops the wait and starts another one. 3. The lock is acquired.
+    #[tokio::test(start_paused = true)]
+    async fn an_error_is_logged_once_until_the_lock_was_acquired() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, logged) = (folder.path().join("absent/hook.lock"), RefCell::default());
+        let mut lines = BTreeSet::new();
+        for _ in 0..3 {
+            let wait = acquire(&path, "a test", &logged);
+            let waited = tokio::time::timeout(Duration::from_secs(1), wait).await;
+            assert!(waited.is_err(), "the folder is absent");
+            lines.extend(logged.borrow().clone());
+            let again = new_error(&path, &Lock::take(&path, "a test").expect_err("it is absent"), &logged);
+            assert_eq!(again, None, "it was logged in the first wait");
+        }
         assert_eq!(lines.len(), 1);
-        assert!(lines[0].contains("/x/hook.lock") && lines[0].contains(&error.to_string()));
+        std::fs::create_dir(folder.path().join("absent")).expect("created");
+        drop(acquire(&path, "a test", &logged).await);
+        assert_eq!(logged.take(), None, "the next error is logged again");
     }
 }

@@ -11,6 +11,7 @@ use host::file::write_atomic_unsynced;
 use serde_json::{Map, Value};
 use state::unit::hook_context::{HookContext, HookTrigger};
 use state::unit::secret_mask::SecretMask;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -53,66 +54,76 @@ pub(crate) fn read(run_folder: &Path) -> io::Result<Option<HookContext>> {
 
 /// Masks the texts of a context that charms and users write. Returns whether one contained a content.
 fn mask(context: &mut HookContext, secrets: &SecretMask) -> bool {
-    let mut found = false;
-    let mut text = |text: &mut String| {
+    let (names, found) = (secrets.of_names(), Cell::new(false));
+    let replace = |secrets: &SecretMask, text: &mut String| {
         if let Some(masked) = secrets.masked(text) {
             *text = masked;
-            found = true;
+            found.set(true);
         }
     };
+    let mut text = |text: &mut String| replace(secrets, text);
+    let mut name = |name: &mut String| replace(&names, name);
     for relation in context.relations.values_mut() {
         let bags = relation.unit_bags.values_mut().chain(relation.application_bags.values_mut());
-        bags.for_each(|bag| mask_entries(bag, &mut text));
-        mask_entries(&mut relation.omitted.pending_application_writes, &mut text);
+        bags.for_each(|bag| mask_entries(bag, &mut name, &mut text));
+        mask_entries(&mut relation.omitted.pending_application_writes, &mut name, &mut text);
     }
-    mask_entries(&mut context.leader_settings, &mut text);
-    mask_entries(&mut context.charm_state, &mut text);
-    context.config.values_mut().for_each(|setting| mask_value(setting, &mut text));
+    mask_entries(&mut context.leader_settings, &mut name, &mut text);
+    mask_entries(&mut context.charm_state, &mut name, &mut text);
+    context.config.values_mut().for_each(|setting| mask_value(setting, &mut name, &mut text));
     for secret in context.secrets.values_mut() {
-        text(&mut secret.label);
+        name(&mut secret.label);
         text(&mut secret.description);
     }
     let statuses = &mut context.statuses;
     let all = [&mut statuses.unit, &mut statuses.application].into_iter().chain(statuses.units.values_mut());
     for status in all {
         text(&mut status.message);
-        status.data.values_mut().for_each(|value| mask_value(value, &mut text));
+        status.data.values_mut().for_each(|value| mask_value(value, &mut name, &mut text));
     }
     match &mut context.trigger {
-        HookTrigger::Action(action) => mask_object(&mut action.params, &mut text),
+        HookTrigger::Action(action) => mask_object(&mut action.params, &mut name, &mut text),
         HookTrigger::Commands(commands) => text(&mut commands.script),
-        HookTrigger::Secret { label, .. } => text(label),
+        HookTrigger::Secret { label, .. } => name(label),
         HookTrigger::Hook(_)
         | HookTrigger::Relation { .. }
         | HookTrigger::Storage { .. }
         | HookTrigger::Workload { .. } => {}
     }
-    found
+    found.get()
 }
 
 /// Masks the keys and the values of settings.
-fn mask_entries(settings: &mut BTreeMap<String, String>, text: &mut impl FnMut(&mut String)) {
+fn mask_entries(
+    settings: &mut BTreeMap<String, String>,
+    name: &mut impl FnMut(&mut String),
+    text: &mut impl FnMut(&mut String),
+) {
     let masked = std::mem::take(settings).into_iter().map(|(mut key, mut value)| {
-        text(&mut key);
+        name(&mut key);
         text(&mut value);
         (key, value)
     });
     settings.extend(masked);
 }
 
-fn mask_object(object: &mut Map<String, Value>, text: &mut impl FnMut(&mut String)) {
+fn mask_object(
+    object: &mut Map<String, Value>,
+    name: &mut impl FnMut(&mut String),
+    text: &mut impl FnMut(&mut String),
+) {
     for (mut key, mut value) in std::mem::take(object) {
-        text(&mut key);
-        mask_value(&mut value, text);
+        name(&mut key);
+        mask_value(&mut value, name, text);
         object.insert(key, value);
     }
 }
 
-fn mask_value(value: &mut Value, text: &mut impl FnMut(&mut String)) {
+fn mask_value(value: &mut Value, name: &mut impl FnMut(&mut String), text: &mut impl FnMut(&mut String)) {
     match value {
         Value::String(string) => text(string),
-        Value::Array(items) => items.iter_mut().for_each(|item| mask_value(item, text)),
-        Value::Object(object) => mask_object(object, text),
+        Value::Array(items) => items.iter_mut().for_each(|item| mask_value(item, name, text)),
+        Value::Object(object) => mask_object(object, name, text),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
@@ -130,7 +141,7 @@ mod tests {
     use state::unit::hook_context::{HookStatus, RunningAction};
     use state::unit::secrets::HookSecret;
 
-    const CANARY: &str = "canary-77aa";
+    const CANARY: &str = "canary-77aa-77aa";
 
     /// A context in which everything that a charm or a user can write contains a content.
     fn context() -> HookContext {
@@ -158,6 +169,17 @@ mod tests {
         };
         context.secrets.insert(SecretId::from_bits(1), secret);
         context
+    }
+
+    #[test]
+    fn a_short_content_is_masked_in_values_and_not_in_the_names_that_tools_look_up() {
+        let mut secrets = SecretMask::default();
+        secrets.add("username", "<secret>");
+        let mut context = sample_context::context();
+        context.leader_settings = BTreeMap::from([("username".to_owned(), "username".to_owned())]);
+        assert!(mask(&mut context, &secrets));
+        let expected = BTreeMap::from([("username".to_owned(), "<secret>".to_owned())]);
+        assert_eq!(context.leader_settings, expected);
     }
 
     #[test]

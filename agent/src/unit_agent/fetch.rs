@@ -80,6 +80,10 @@ async fn until_answered<S: UnitStorage, A: UnitAgentRequests, C: Clock, T>(
             match attempt().await {
                 Attempt::Made(Ok(answer)) => return Ok(answer),
                 Attempt::Made(Err(error)) if error.is_transient() => *last_error.borrow_mut() = Some(error),
+                // The store was restored. Another loop ends the agent, and the tool repeats its call to the next one.
+                Attempt::Made(Err(error)) if error.code == ErrorCode::Gap => {
+                    *last_error.borrow_mut() = Some(error)
+                }
                 Attempt::Made(Err(error)) => return Err(full_text(&error, shared.clock.wall_ms())),
                 Attempt::NotAttached => {}
                 Attempt::Ended(why) => return Err(why),

@@ -82,7 +82,7 @@ impl IgnoredArgs {
     fn warnings(&self) -> Vec<String> {
         let mut warnings = self.source.warnings();
         warnings.extend(ignored_flags([
-            ("--device", !self.device.is_empty(), "devices are of Kubernetes"),
+            ("--device", !self.device.is_empty(), "only Kubernetes applications have devices"),
             (
                 "--series",
                 self.series.is_some(),
@@ -122,6 +122,9 @@ pub async fn run<A: UserPort>(
         };
         session.output.warn(&bases::warning(args.base.as_ref(), real));
     }
+    // before anything is uploaded
+    let storage = change_storage::directives(&args.storage)?;
+    let attach_storage = change_storage::ids(&args.attach_storage)?;
     if args.dry_run {
         let status = session.api.handle(GetStatus).await?;
         if status.applications.contains_key(&application) {
@@ -141,8 +144,8 @@ pub async fn run<A: UserPort>(
     let further: Vec<&String> = if subordinate { Vec::new() } else { further.collect() };
     let units = args.num_units - further.len() as u32;
     let deploy = api::Deploy {
-        storage: change_storage::directives(&args.storage)?,
-        attach_storage: change_storage::ids(&args.attach_storage)?,
+        storage,
+        attach_storage,
         application: Some(application.clone()),
         sha256,
         units,

@@ -17,7 +17,7 @@ use state::terms::position::Position;
 use state::terms::refusal::EntityKind;
 use state::transitions::machine_status_log;
 
-/// The most damaged documents that a status names: some 10 KB.
+/// The maximum number of damaged documents that a status names: about 10 KB.
 const DAMAGED_MAX: usize = 100;
 
 impl<S: Store, E: Environment> Handle<GetStatus> for Authorised<S, E> {

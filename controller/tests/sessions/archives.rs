@@ -29,7 +29,7 @@ async fn a_unit_fetches_archives_of_its_own_charm_only() {
         .api
         .handle(FetchArchive { sha256: "web".to_owned() })
         .await
-        .expect_err("registered, and never kept");
+        .expect_err("registered, but its file was never stored");
     assert_eq!(own.code, ErrorCode::Unavailable);
     let other =
         web.api.handle(FetchArchive { sha256: "db".to_owned() }).await.expect_err("another application's");
@@ -47,7 +47,7 @@ async fn a_lost_archive_is_reported_with_a_hint() {
         .api
         .handle(FetchArchive { sha256: "web".to_owned() })
         .await
-        .expect_err("it was registered and never kept");
+        .expect_err("it was registered, but its file was never stored");
     assert_eq!(error.code, ErrorCode::Unavailable);
     assert!(error.hint.is_some(), "{error}");
     assert_eq!(
@@ -60,7 +60,7 @@ async fn a_lost_archive_is_reported_with_a_hint() {
     );
 }
 
-/// Whether `why` and the status name the archive that the unit lacks.
+/// Whether `why` names the archive that the unit lacks, and whether the status shows that a file is missing.
 async fn named(fixture: &MemoryFixture, sha256: &str) -> [bool; 2] {
     let unit = UnitName::new("tiny", 0);
     let entity = EntityChoice::Unit(unit.clone());
@@ -73,7 +73,7 @@ async fn named(fixture: &MemoryFixture, sha256: &str) -> [bool; 2] {
 }
 
 #[tokio::test]
-async fn a_unit_whose_archive_was_lost_names_it_until_the_archive_is_uploaded_again() {
+async fn a_lost_archive_is_shown_until_it_is_uploaded_again() {
     let fixture = Fixture::in_memory().await;
     let sha256 = upload(&fixture, "lost").await;
     deploy(&fixture, &sha256).await;

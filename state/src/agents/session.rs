@@ -118,7 +118,13 @@ pub fn attach(
         if session.granted.is_some_and(|granted| granted.sequence != sequence) {
             return Err(SessionRefusal::NewerAgent { newest: session.epoch, epoch: attach.epoch }.into());
         }
-        return Ok(GrantedSession { store_generation, epoch: session.epoch, replica });
+        let epoch = session.epoch;
+        if session.granted.is_some() && current_grant.is_none() {
+            // The store was restored since: its generation grants the session again.
+            let granted = Some(SessionOrigin { store_generation, sequence });
+            draft.put(&model.session(unit), &SessionDoc { granted, ..session });
+        }
+        return Ok(GrantedSession { store_generation, epoch, replica });
     }
     // 1. A first attach is sent twice, and one of the two requests is delayed.
     // 2. Its agent is terminated, and the next one attaches: another nonce, a higher epoch.
@@ -183,7 +189,7 @@ pub fn check_epoch(draft: &mut Draft, session: AgentSession) -> Result<UnitDoc, 
     if epoch == newest && epoch > 0 && is_granted_here {
         return Ok(doc);
     }
-    if epoch >= newest {
+    if epoch > newest || epoch == newest && epoch > 0 {
         // 1. An agent attaches.
         // 2. The store is restored from a backup made before, or after the agent attached.
         // 3. The agent continues to send. Treated as a copy, it would stop permanently, and no agent would

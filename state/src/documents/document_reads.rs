@@ -1,7 +1,7 @@
 //! Reads of documents that a transition and a view share: [`Documents`].
 //!
-//! A function over [`Documents`] gets the same result from both. In a transition, each of its reads becomes a precondition
-//! of the commit.
+//! A function over [`Documents`] gets the same result from both, if the transition has not written what it lists. In a
+//! transition, each of its reads becomes a precondition of the commit.
 
 use crate::documents::draft::{Draft, Key, Reader, read};
 use crate::documents::json_text::Document;
@@ -9,7 +9,8 @@ use crate::documents::key::last_id;
 use crate::terms::names::Uuid;
 use serde_json::Value;
 
-/// Reads through a draft, which records them, or through a reader, for views. Both must derive the same life.
+/// Reads through a draft, which records them, or through a reader, for views. A transition and a view derive the same
+/// effective life with it.
 pub trait Documents {
     /// Reads one document.
     fn document<T: Document>(&mut self, key: &Key<T>) -> Option<T>;

@@ -1,5 +1,5 @@
-//! Removal by force: after a grace period the controller acts for an absent agent, through the transitions that
-//! the agent would use, so that all other agents observe an ordinary departure (design 6; spec E.8#9, #10, #21;
+//! Removal by force: after a grace period, or when the teardown budget of a Dying unit has passed, the controller acts in
+//! place of an agent that has not finished, through the transitions that the agent would use, so that all other agents observe an ordinary departure (design 6; spec E.8#9, #10, #21;
 //! I24, I27).
 //!
 //! The document `forced/{entity}` stores when the grace period ends; the janitor calls [`force_batch`] for each
@@ -236,9 +236,13 @@ fn unit_batch(
     let subordinates = draft.ids(&model.subordinates(id), CHILDREN_PER_BATCH);
     let mut propagated = false;
     for subordinate in &subordinates {
-        // a subordinate that is Dead already has its own timer
+        // a subordinate that is Dead already has its own timer, and a teardown budget gives way to a user
         let known = draft.get(&model.forced_removal(*subordinate));
-        if known.is_none_or(|known| forced.no_wait && !known.no_wait) {
+        let is_sooner = |known: ForcedRemovalDoc| {
+            forced.no_wait && !known.no_wait
+                || forced.by == ForcedBy::Operator && known.by == ForcedBy::Budget
+        };
+        if known.is_none_or(is_sooner) {
             propagated |= mark_forced(draft, model, *subordinate, forced.clone());
         }
     }

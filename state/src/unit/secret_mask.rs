@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 
 /// Shorter values are not masked: they occur by chance, and masking `no` would make a log useless.
 pub const MASKED_BYTES_MIN: usize = 4;
+/// Shorter values are not masked in names: a test password such as `username` is also a key of many charms.
+pub const MASKED_IN_NAMES_BYTES_MIN: usize = 16;
 /// The most lines of values that a mask knows. A secret has 100 keys at most, and few hooks read ten secrets.
 const LINES_MAX: usize = 1_000;
 
@@ -46,6 +48,15 @@ impl SecretMask {
                 self.0.entry(line).or_insert_with(|| placeholder.to_owned());
             }
         }
+    }
+
+    /// The mask of the values in names (keys, labels), by which tools and replays look values up.
+    #[must_use]
+    pub fn of_names(&self) -> SecretMask {
+        let is_long = |((Reverse(bytes), _), _): &(&(Reverse<usize>, String), &String)| {
+            *bytes >= MASKED_IN_NAMES_BYTES_MIN
+        };
+        SecretMask(self.0.iter().filter(is_long).map(|(line, of)| (line.clone(), of.clone())).collect())
     }
 
     /// Whether the mask knows no value.

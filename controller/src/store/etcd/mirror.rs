@@ -34,7 +34,7 @@ impl Documents {
     }
 }
 
-/// Reads a snapshot, and records which documents are no documents: only a person can have written them.
+/// Reads a snapshot, and records the keys whose value is not a document: another program or a person has written it.
 pub(super) struct SnapshotReader<'s> {
     documents: &'s Documents,
     damaged: RefCell<BTreeSet<String>>,
@@ -93,7 +93,7 @@ pub(super) struct LogBounds {
     pub bytes: u64,
 }
 
-/// What the feed has learned from the keys besides the documents.
+/// A key of the store, other than a document, that the feed has received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Finding {
     /// The store record was written at this revision; none if it was deleted.
@@ -111,7 +111,7 @@ pub(super) struct Mirror {
     /// The oldest position after which the log has every commit.
     log_start: Revision,
     bounds: LogBounds,
-    /// This process, as `m/newest` names it.
+    /// The name of this handle of the store, as `m/newest` and the fences contain it.
     handle: String,
     /// The transactions of this handle whose outcome is not known yet: their numbers, with the revision of the commit as
     /// soon as the watch has delivered it.
@@ -294,9 +294,10 @@ fn fence(name: &str, value: Option<&[u8]>) -> Finding {
     Finding::Fence(name.to_owned(), value.map(|value| String::from_utf8_lossy(value).into_owned()))
 }
 
-/// The text of a document. Bytes that are no UTF-8 are no JSON either: the document is reported as damaged when it is read.
+/// The text of a document. One whose bytes are not UTF-8 becomes empty, which is not JSON: it is reported as damaged when it
+/// is read, also if only a string in it is damaged.
 fn text(value: &[u8]) -> Text {
-    Text::from(String::from_utf8_lossy(value).into_owned())
+    Text::from(std::str::from_utf8(value).unwrap_or_default().to_owned())
 }
 
 #[cfg(test)]

@@ -35,8 +35,8 @@ fn an_older_epoch_is_fenced_and_a_repeated_attach_is_not_a_new_one() {
     assert!(matches!(answer, Code::Gap { .. }), "granted before the store was restored, no copy: {answer:?}");
 }
 
-/// 1. An agent attaches, and a backup is made. 2. The store is restored from it. 3. The agent sends a record before it notices
-/// that: its epoch is the newest of the restored store, too. (sim 1795793608953: a secret hook ran twice)
+/// 1. An agent attaches, and a backup is made. 2. The store is restored from it. 3. The agent sends a record before it
+///    notices that: its epoch is the newest of the restored store, too. (sim 1795793608953: a secret hook ran twice)
 #[test]
 fn a_session_of_the_former_store_generation_must_attach_again() {
     let mut world = World::new();
@@ -46,8 +46,18 @@ fn a_session_of_the_former_store_generation_must_attach_again() {
     let unaware = Agent { store_generation: RESTORED, ..agent.clone() };
     let answer = refused(unaware.send(&mut world, &record)).0;
     assert!(matches!(answer, Code::Gap { expected: 1 }), "{answer:?}");
+    let mut behind = world.copy();
     agent.attach_restored(&mut world);
     agent.send(&mut world, &record).expect("the session is of this generation");
+    // the answer to its attach was lost, and it repeats the attach
+    let repeated = Attach { nonce: nonce(&behind, agent.unit), ..attach(0, 0) };
+    let granted = behind.run(|draft, _| session::attach(draft, MODEL, agent.unit, repeated, RESTORED, false));
+    let again = Agent { epoch: granted.expect("the same nonce").epoch, ..unaware };
+    again.send(&mut behind, &record).expect("the session is of this generation");
+}
+
+fn nonce(world: &World, unit: Uuid) -> Uuid {
+    read(world.reader(), &MODEL.session(unit)).expect("it has attached").nonce
 }
 
 /// 1. A folder is copied. Its own agent has epoch 2 and continues. The store is restored from a backup at epoch 1.

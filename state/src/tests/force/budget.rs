@@ -3,6 +3,7 @@
 use crate::lifecycle::{model, unit};
 use crate::terms::force::Force;
 use crate::tests::force::fixture::{NOW, force_unit, forced, related_units, sweep};
+use crate::tests::subordinates::fixture::related_subordinate;
 use crate::tests::*;
 use crate::transitions::force;
 use crate::transitions::force_timer::{self, ForceTimer, GRACE_MS};
@@ -57,6 +58,27 @@ fn a_teardown_budget_forces_what_was_dying_for_its_length_and_can_be_reset() {
     assert_eq!(world.life(web.unit), Some(Life::Dead));
     sweep(&mut world, NOW + budget + GRACE_MS);
     assert!(world.is_removed(web.unit));
+}
+
+/// 1. A principal is removed by force. 2. The sweep starts the timer of the budget for its subordinate, which is Dying, too.
+/// 3. The grace period of the principal passes.
+#[test]
+fn a_forced_principal_does_not_wait_for_the_budget_of_its_subordinate() {
+    let mut world = World::new();
+    let set = BTreeMap::from([("teardown-budget".to_owned(), "10m".to_owned())]);
+    world.run(|draft, _| model::configure(draft, MODEL, &set, &[])).expect("a duration");
+    let (_, web, logging) = related_subordinate(&mut world);
+    force_unit(&mut world, web.unit, Force::AfterWait, NOW);
+    let budget = |draft: &mut Draft| {
+        force_timer::start_budget_timer(draft, MODEL, logging.unit, 600_000, NOW);
+        Ok::<_, Refusal>(())
+    };
+    world.run(|draft, _| budget(draft)).expect("no refusal");
+    assert_eq!(forced(&world), 2);
+    for periods in 1..=3 {
+        sweep(&mut world, NOW + periods * GRACE_MS);
+    }
+    assert!(world.is_removed(logging.unit) && world.is_removed(web.unit));
 }
 
 /// 1. A unit is Dying on a budget of ten minutes, and they pass.

@@ -1,5 +1,6 @@
 //! The unit's own hooks run in the specified order: install first, start once per boot, stop before remove (I1,
-//! I16, G2 to G4).
+//! I16, G2 to G4). Relation, storage and secret hooks run in the phases where they may, and a reboot that a hook requested
+//! ends the boot.
 
 use super::check::{Check, FinalState};
 use super::running_agent::RunningAgent;
