@@ -64,6 +64,12 @@ enum Attempt<T> {
     Ended(String),
 }
 
+/// Whether an error is the answer to a tool's request. It is none if the store was restored and does not know the session:
+/// another loop ends the agent then, and the tool repeats its call to the next one. The charm has not failed.
+fn is_answer(error: &ApiError) -> bool {
+    !error.is_transient() && error.code != ErrorCode::Gap
+}
+
 /// Makes a request, and retries while the controller is unreachable or unavailable, for the time of a tool's request.
 ///
 /// # Errors
@@ -79,11 +85,7 @@ async fn until_answered<S: UnitStorage, A: UnitAgentRequests, C: Clock, T>(
         loop {
             match attempt().await {
                 Attempt::Made(Ok(answer)) => return Ok(answer),
-                Attempt::Made(Err(error)) if error.is_transient() => *last_error.borrow_mut() = Some(error),
-                // The store was restored. Another loop ends the agent, and the tool repeats its call to the next one.
-                Attempt::Made(Err(error)) if error.code == ErrorCode::Gap => {
-                    *last_error.borrow_mut() = Some(error)
-                }
+                Attempt::Made(Err(error)) if !is_answer(&error) => *last_error.borrow_mut() = Some(error),
                 Attempt::Made(Err(error)) => return Err(full_text(&error, shared.clock.wall_ms())),
                 Attempt::NotAttached => {}
                 Attempt::Ended(why) => return Err(why),
@@ -217,5 +219,25 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> HookHost for AgentState<S, 
 
     async fn fetch_resource(&self, request: &ResourceRequest) -> Result<Vec<u8>, String> {
         fetch_resource(self, request).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use state::terms::refusal::RefusalReason;
+    use state::terms::refusal::session::SessionRefusal;
+
+    #[test]
+    fn a_session_that_a_restored_store_does_not_know_is_no_answer_to_a_tool() {
+        let error = |refusal: SessionRefusal| ApiError::from(RefusalReason::from(refusal));
+        assert!(!is_answer(&error(SessionRefusal::EpochOfOtherGeneration {
+            epoch: 3,
+            newest: 3,
+            expected: 7
+        })));
+        assert!(!is_answer(&ApiError::new(ErrorCode::Unreachable, "no response")));
+        assert!(is_answer(&error(SessionRefusal::NewerAgent { newest: 4, epoch: 3 })));
+        assert!(is_answer(&RefusalReason::NotAuthorised.into()));
     }
 }

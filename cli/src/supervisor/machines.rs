@@ -1,7 +1,7 @@
 //! The machine supervisor: runs the provisioner with this host's clock and the configured provider.
 //!
 //! Called by `supervise`. The provisioner's loop is started again whenever it fails, for example while the controller
-//! restarts: with growing pauses, and each error is logged once until a round of the provisioner is complete.
+//! restarts: with growing pauses, and each error is logged once until the provisioner has completed rounds for some time.
 
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
@@ -14,11 +14,15 @@ use host::backoff::Backoff;
 use host::process::Process;
 use state::terms::names::Uuid;
 use std::convert::Infallible;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 /// Pauses after errors. The first is short because the controller may be starting; the longest is that of agents.
 const RETRY_BACKOFF: Backoff = Backoff::new(250, 5_000);
+
+/// How long the provisioner runs before a round that it completes ends an outage: the first round of each attempt does
+/// not wait for a change, and says nothing about the requests after it.
+const RECOVERY_TIME: Duration = Duration::from_secs(10);
 
 /// The number of errors that are logged until a round is complete. There are few kinds of errors, but their texts may
 /// contain numbers and differ.
@@ -42,9 +46,11 @@ impl MachineSupervisor {
     pub async fn follow(&mut self) {
         let mut failures = Failures::default();
         loop {
+            let started = Instant::now();
             let Err(failure) = self.follow_once().await;
             let has_completed_round = self.provisioner.take_completed_round();
-            if let Some(line) = failures.record(failure.message, has_completed_round) {
+            let is_recovered = has_completed_round && started.elapsed() >= RECOVERY_TIME;
+            if let Some(line) = failures.record(failure.message, is_recovered) {
                 tracing::warn!("{line}");
             }
             sleep(failures.pause()).await;
@@ -68,7 +74,7 @@ impl MachineSupervisor {
     }
 }
 
-/// The failures since the provisioner has last completed a round: which of them are logged, and the pause after each.
+/// The failures of one outage: which of them are logged, and the pause after each.
 struct Failures {
     backoff: Backoff,
     errors: Vec<String>,
@@ -81,10 +87,10 @@ impl Default for Failures {
 }
 
 impl Failures {
-    /// Notes a failure. Returns a line for the log if the error is new since the last complete round.
-    /// `has_completed_round`: whether a round was completed since the failure before.
-    fn record(&mut self, message: String, has_completed_round: bool) -> Option<String> {
-        if has_completed_round {
+    /// Notes a failure. Returns a line for the log if the error is new in this outage. `is_recovered`: whether an outage has
+    /// ended since the failure before.
+    fn record(&mut self, message: String, is_recovered: bool) -> Option<String> {
+        if is_recovered {
             *self = Failures::default();
         }
         if self.errors.len() >= ERRORS_MAX || self.errors.contains(&message) {
