@@ -55,20 +55,23 @@ pub struct Outage {
     /// The last failure of this channel.
     last_failure_ms: u64,
     errors: Vec<String>,
-    /// The last error, also if it was logged before.
-    last_error: Option<String>,
+    /// The last error and its channel, also if it was logged before, until a request of that channel succeeds.
+    last_error: Option<(Channel, String)>,
 }
 
 impl Outage {
     /// The last error of the current outage.
     pub fn last_error(&self) -> Option<&str> {
-        self.last_error.as_deref()
+        self.last_error.as_ref().map(|(_, error)| error.as_str())
+    }
+
+    fn is_abandoned(&self, now_ms: u64) -> bool {
+        now_ms.saturating_sub(self.last_failure_ms) > ABANDONED_AFTER_MS
     }
 
     /// Notes a failed request. Returns a line for the log if the error is new.
     pub fn record_failure(&mut self, channel: Channel, error: &ApiError, now_ms: u64) -> Option<String> {
-        let is_abandoned = now_ms.saturating_sub(self.last_failure_ms) > ABANDONED_AFTER_MS;
-        if self.errors.is_empty() || is_abandoned {
+        if self.errors.is_empty() || self.is_abandoned(now_ms) {
             self.errors.clear();
             self.channel = channel;
             self.since_ms = now_ms;
@@ -77,7 +80,7 @@ impl Outage {
             self.last_failure_ms = now_ms;
         }
         let text = error.to_string().lines().map(str::trim).collect::<Vec<_>>().join("; ");
-        self.last_error = Some(text.clone());
+        self.last_error = Some((channel, text.clone()));
         if self.errors.len() >= ERRORS_MAX || self.errors.contains(&text) {
             return None;
         }
@@ -87,7 +90,8 @@ impl Outage {
 
     /// Notes a successful request. Returns a line for the log if it ends the outage.
     pub fn record_success(&mut self, channel: Channel, now_ms: u64) -> Option<String> {
-        if self.errors.is_empty() || channel != self.channel {
+        self.last_error.take_if(|(failed, _)| *failed == channel);
+        if self.errors.is_empty() || channel != self.channel && !self.is_abandoned(now_ms) {
             return None;
         }
         (self.errors, self.last_error) = (Vec::new(), None);
@@ -173,6 +177,23 @@ mod tests {
         }
         assert!(outage.record_failure(Channel::Watch, &refused, 600_000).is_some());
         assert!(outage.record_success(Channel::Watch, 601_000).is_some());
+    }
+
+    /// `pintle-agent why` names the last error.
+    #[test]
+    fn the_last_error_ends_with_a_success_of_its_channel_or_when_its_request_is_no_longer_made() {
+        let mut outage = Outage::default();
+        let refused = ApiError::new(ErrorCode::Unreachable, "refused");
+        outage.record_failure(Channel::Watch, &refused, 1_000);
+        outage.record_failure(Channel::Send, &refused, 2_000);
+        outage.record_success(Channel::Send, 3_000);
+        assert_eq!(outage.last_error(), None, "sending works again");
+        outage.record_success(Channel::Watch, 4_000);
+        outage.record_failure(Channel::Fetch, &refused, 5_000);
+        outage.record_success(Channel::Watch, 5_000 + ABANDONED_AFTER_MS);
+        assert!(outage.last_error().is_some());
+        assert!(outage.record_success(Channel::Watch, 5_001 + ABANDONED_AFTER_MS).is_some());
+        assert_eq!(outage.last_error(), None);
     }
 
     #[test]

@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 
 /// Whether a character can control a terminal, or make a text look like another one: a control character (C0, DEL, C1), a
-/// line or paragraph separator, a direction mark, or one that is invisible.
+/// line or paragraph separator, a direction mark, or one that is invisible. The joiners U+200C and U+200D are letters of
+/// many languages.
 pub fn is_unsafe(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        || matches!(c, '\u{61c}' | '\u{200b}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
             | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
 }
 

@@ -245,8 +245,13 @@ impl<S: UnitStorage, A, C: Clock> AgentState<S, A, C> {
     /// Notes that a request succeeded; logs the end of an outage.
     pub(super) fn note_success(&self, channel: Channel) {
         let now = self.clock.since_boot_ms();
-        if let Some(line) = self.volatile.borrow_mut().outage.record_success(channel, now) {
+        let mut volatile = self.volatile.borrow_mut();
+        let outage = &mut volatile.outage;
+        let had_error = outage.last_error().is_some();
+        if let Some(line) = outage.record_success(channel, now) {
             tracing::info!("{line}");
+        }
+        if had_error && outage.last_error().is_none() {
             self.storage.note_controller_error(None);
         }
     }

@@ -5,7 +5,7 @@
 //! secrets, resources. Each is repeated while the controller is unavailable, for 30 s.
 
 use super::agent_state::AgentState;
-use crate::outage::{Channel, LINK_BACKOFF};
+use crate::outage::{Channel, LINK_BACKOFF, spread_ms};
 use crate::ports::{Clock, HookHost, UnitStorage};
 use api::error::{ApiError, ErrorCode};
 use api::text::error::full_text;
@@ -50,7 +50,7 @@ pub(super) async fn fetch<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
         backoff.reset();
         return;
     }
-    shared.wait_for_change(Some(shared.clock.since_boot_ms() + backoff.delay_ms())).await;
+    shared.wait_for_change(Some(shared.clock.since_boot_ms() + spread_ms(backoff, &shared.clock))).await;
     backoff.increase();
 }
 

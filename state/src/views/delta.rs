@@ -1,4 +1,4 @@
-//! The changes of one unit's view at one revision, computed from the keys that were written at it (design 9).
+//! The changes of one unit's view by one or several revisions, computed from the keys that were written at them (design 9).
 //!
 //! There is one change for each part of the view that differs, and none for a unit that is not affected.
 //! Applying all deltas in order to a full view gives the full view at the last revision. Called by the watches

@@ -82,7 +82,7 @@ impl RelatedUnits {
     }
 }
 
-/// What one revision has changed for a unit.
+/// What one or several revisions have changed for a unit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ViewUpdate {
     /// The changes of the view, which are sent.

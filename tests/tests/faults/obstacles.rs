@@ -299,8 +299,8 @@ fn a_reboot_that_does_not_come_is_named_and_comes_when_the_lock_is_free() {
         .expect("it is ours");
     let overdue = agent_why(&folder);
     let by_hand = Duty::RebootByHand { machine: Some("0".to_owned()) };
-    let by_hand = Cause::new(Entity::Unit(UnitName::new("peer", 0)), by_hand, Actor::Operator);
-    let times = Times { now_ms: 0, time_of_day: None };
+    let by_hand = Cause::new(Entity::Unit(UnitName::new("peer", 0)), by_hand, Actor::Operator).since(0);
+    let times = Times { now_ms: 660_000, time_of_day: None };
     assert!(
         overdue.contains(&sentence(&by_hand, &times)) && overdue.contains(&hint(&by_hand, &times)),
         "{overdue}"
