@@ -1,8 +1,8 @@
 //! The request to reboot the machine, and the names of the files that a reboot uses.
 //!
-//! Hooks request a reboot through their unit agent, which writes the request here, at the times of [`RequestTimes`]; the
-//! machine agent executes it (`reboot`). The request contains the id of the current boot, so that it is complete once another boot has
-//! started.
+//! Hooks request a reboot through their unit agent, which writes the request here once, and again if the machine does not
+//! reboot (`RequestTimes`); the machine agent executes it (`reboot`). The request contains the id of the current boot, so
+//! that it is complete once another boot has started.
 
 use host::file::{ignore_not_found, write_atomic_unsynced};
 use std::fs;
