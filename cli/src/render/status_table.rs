@@ -1,4 +1,4 @@
-//! The tables of `status` and `machines` (spec/clients.md 3.3). Their layout is Juju's; scripts match it.
+//! The tables of `status`, of which `machines` prints one (spec/clients.md 3.3). Their layout is Juju's; scripts match it.
 
 use crate::render::colour::Colour;
 use crate::render::{Colours, Table, natural_entries, owned_name, row, storage};
