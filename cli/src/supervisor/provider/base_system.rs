@@ -122,8 +122,23 @@ fn bootstrap(
                     ));
                 }
             }
-        })
+        })?;
+        delete_packages(&temporary.join("var/cache/apt/archives"))
     })
+}
+
+/// Deletes the package files that debootstrap leaves in `folder`: a fifth of a base system.
+fn delete_packages(folder: &Path) -> Result<(), CommandError> {
+    let to_error = |error: io::Error| {
+        CommandError::new(format!("cannot delete packages in {}: {error}", folder.display()))
+    };
+    for entry in fs::read_dir(folder).map_err(to_error)? {
+        let path = entry.map_err(to_error)?.path();
+        if path.extension().is_some_and(|extension| extension == "deb") {
+            fs::remove_file(&path).map_err(to_error)?;
+        }
+    }
+    Ok(())
 }
 
 /// Creates `root`: calls `fill` to create a temporary folder, which is then renamed.
