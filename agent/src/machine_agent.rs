@@ -8,20 +8,20 @@
 mod controller_answers;
 mod obstructed_recalls;
 mod ssh_keys;
+mod steps;
 mod storage;
 mod watch_contact;
 
 use crate::fault;
 use crate::outage::{Channel, LINK_BACKOFF, LINK_RETRY_MAX_MS, Outage, spread_ms};
-use crate::ports::{AuthorizedKeys, Clock, Deployments, StorageHost};
+use crate::ports::{AuthorizedKeys, Clock, Deployments, StorageHost, UnrestoredStorage};
 use anyhow::Result;
 use api::error::{ApiError, ErrorCode};
 use api::{
-    ConfirmRecall, GetUnitExistence, MachineAgentRequests, MachineView, RemoveDeadUnit, ReportDiskUsage,
-    ReportMachineDead, ReportObstructedRecalls, ReportUninstalled, ReportUnitHealth, SetUnitToken, Stream,
-    Watch, WatchMachine,
+    GetUnitExistence, MachineAgentRequests, MachineView, ReportDiskUsage, ReportMachineDead,
+    ReportObstructedRecalls, ReportUninstalled, ReportUnitHealth, Stream, Watch, WatchMachine,
 };
-use controller_answers::{is_temporary, is_unfinished};
+use controller_answers::is_temporary;
 use obstructed_recalls::ObstructedRecalls;
 use ssh_keys::SshKeysProgress;
 use state::machine::plan::{
@@ -32,6 +32,7 @@ use state::terms::names::Uuid;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
+use steps::Attempt;
 use storage::{StorageExecutor, StorageProgress};
 use watch_contact::WatchContact;
 
@@ -54,10 +55,10 @@ pub struct MachineAgent<A, D, C> {
     /// 2. The controller is restored from a backup that has the unit and not its token.
     /// 3. The unit's agent is refused, and no other process has the token. The restore ended the watch.
     units_with_token: RefCell<BTreeSet<Uuid>>,
-    /// The last logged error of each step that fails.
-    logged_errors: RefCell<BTreeMap<DeployStep, String>>,
-    /// The last logged error of listing the folders of the units.
-    listing_error: RefCell<Option<String>>,
+    /// The last logged error of each attempt that fails.
+    logged_errors: RefCell<BTreeMap<Attempt, String>>,
+    /// The storage that was not restored since this agent started; none once all of it was.
+    unrestored: RefCell<Option<UnrestoredStorage>>,
     /// When the disk usage is measured next, in milliseconds since boot.
     next_disk_usage_ms: Cell<u64>,
     /// The last deployment of each unit without a folder: its error, or nothing if it succeeded or is only delayed.
@@ -79,7 +80,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
     /// An agent that has not started yet.
     pub fn new(api: A, deployments: D, clock: C) -> MachineAgent<A, D, C> {
         let (unfinished_units, units_with_token, logged_errors) = Default::default();
-        let (listing_error, failed_deployments, reported_health) = Default::default();
+        let (failed_deployments, reported_health) = Default::default();
         let next_disk_usage_ms = Cell::new(clock.since_boot_ms());
         MachineAgent {
             api,
@@ -88,7 +89,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
             unfinished_units,
             units_with_token,
             logged_errors,
-            listing_error,
+            unrestored: RefCell::new(Some(UnrestoredStorage::default())),
             next_disk_usage_ms,
             failed_deployments,
             health_report: tokio::sync::Mutex::default(),
@@ -106,10 +107,6 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
     pub async fn run(&self) {
         let mut backoff = LINK_BACKOFF;
         let (mut outage, mut was_connected) = (Outage::default(), false);
-        // a boot ends mounts, and a hook must not find its storage empty
-        if let Err(error) = self.deployments.restore_storage().await {
-            tracing::warn!("cannot restore storage: {error:#}");
-        }
         loop {
             self.apply_plan(None).await;
             let error = match self.api.watch(WatchMachine).await {
@@ -148,8 +145,8 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
     /// deleted while a process may use it.
     ///
     /// # Errors
-    /// If an agent or a hook cannot be stopped, storage cannot be released, a folder cannot be deleted, or the controller
-    /// does not accept the report.
+    /// If an agent or a hook cannot be stopped, storage cannot be released, or a folder cannot be deleted. The report is
+    /// repeated until the controller accepts it, or has no record of the machine.
     pub async fn uninstall_units(&self) -> Result<()> {
         self.deployments.stop_all().await?;
         self.deployments.release_all_storage().await?;
@@ -208,7 +205,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
                 backoff.reset();
             }
             if let Some(view) = &view
-                && self.is_dead(view).await?
+                && self.end_if_empty(view).await?
             {
                 return Ok(());
             }
@@ -298,8 +295,11 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
         self.api.handle(ReportDiskUsage { units, quarantined_bytes }).await.ok();
     }
 
-    /// Executes the step of an empty machine. Returns whether the machine is Dead and has no units.
-    async fn is_dead(&self, view: &MachineView) -> Result<bool, ApiError> {
+    /// Reports that a Dying machine without units is Dead. Returns true if it is Dead already and no folder of a unit is left.
+    ///
+    /// # Errors
+    /// If the report fails.
+    async fn end_if_empty(&self, view: &MachineView) -> Result<bool, ApiError> {
         // folders that cannot be listed may exist
         let has_folders = self.deployments.deployed().map_or(true, |deployed| !deployed.is_empty());
         match machine_step(view.life, view.units.len(), has_folders) {
@@ -309,18 +309,36 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
         }
     }
 
+    /// Provides again what was provided before the host was booted, until that has succeeded once. Returns whether it has. A
+    /// boot ends mounts, and a hook must not find its storage empty: an agent whose storage is missing is not started.
+    async fn restore_storage(&self) -> bool {
+        if self.unrestored.borrow().is_none() {
+            return true;
+        }
+        let unrestored = self.deployments.restore_storage().await;
+        self.log_once(Attempt::RestoreStorage, unrestored.error_text());
+        let is_restored = unrestored.errors.is_empty();
+        *self.unrestored.borrow_mut() = Some(unrestored).filter(|_| !is_restored);
+        is_restored
+    }
+
+    fn lacks_storage(&self, unit: Uuid) -> bool {
+        self.unrestored.borrow().as_ref().is_some_and(|unrestored| unrestored.units.contains(&unit))
+    }
+
     /// Executes the plan. Returns true if it must be repeated: a step failed, or no answer says whether a unit exists.
     async fn apply_plan(&self, view: Option<&MachineView>) -> bool {
+        let mut is_incomplete = !self.restore_storage().await;
         let deployed = match self.deployments.deployed() {
             Ok(deployed) => deployed,
             Err(error) => {
-                self.log_listing_error(Some(format!("{error:#}")));
+                self.log_once(Attempt::ListFolders, Some(format!("{error:#}")));
                 return true;
             }
         };
-        self.log_listing_error(None);
+        self.log_once(Attempt::ListFolders, None);
         self.units_with_token.borrow_mut().retain(|unit| deployed.contains_key(unit));
-        let (nothing, mut is_incomplete) = (BTreeMap::new(), false);
+        let nothing = BTreeMap::new();
         let assigned = view.map_or(&nothing, |view| &view.units);
         let can_be_deployed = |unit: &Uuid| view.is_none() || assigned.contains_key(unit);
         self.failed_deployments
@@ -333,7 +351,10 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
         if let Some(shown) = view {
             let is_machine_departing = is_dying_and_empty(shown.life, shown.units.len());
             for (unit, folder) in deployed.iter().filter(|(unit, _)| !assigned.contains_key(unit)) {
-                let existence = self.api.handle(GetUnitExistence { unit: *unit }).await.ok();
+                let asked = self.api.handle(GetUnitExistence { unit: *unit }).await;
+                let refused = asked.as_ref().err().filter(|error| !error.is_transient());
+                self.log_once(Attempt::AskExistence(*unit), refused.map(ToString::to_string));
+                let existence = asked.ok();
                 is_incomplete |= existence.is_none();
                 let is_finished = self.deployments.is_finished(folder);
                 let is_blocking = is_machine_departing || self.is_name_assigned(shown, folder);
@@ -347,9 +368,17 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
             steps.extend(confirmations(&due, &keys));
         }
         if view.is_some() {
-            self.logged_errors.borrow_mut().retain(|step, _| steps.contains(step));
+            let is_repeated = |attempt: &Attempt| match attempt {
+                Attempt::Step(step) => steps.contains(step),
+                Attempt::AskExistence(unit) => keys.contains(unit) && !assigned.contains_key(unit),
+                Attempt::ListFolders | Attempt::RestoreStorage => true,
+            };
+            self.logged_errors.borrow_mut().retain(|attempt, _| is_repeated(attempt));
         }
         for step in steps {
+            if matches!(step, DeployStep::EnsureRunning(unit) if self.lacks_storage(unit)) {
+                continue;
+            }
             let result = self.execute(step, view, &deployed).await;
             if let DeployStep::Deploy(unit) = step {
                 // an unreachable controller is no problem of the unit
@@ -372,129 +401,26 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
                 }
             }
             is_incomplete |= failure.is_some();
-            self.log_once(step, failure);
+            self.log_once(Attempt::Step(step), failure);
         }
         is_incomplete
     }
 
-    /// Logs once that the folders of the units cannot be listed, until the error changes or the listing succeeds.
-    fn log_listing_error(&self, error: Option<String>) {
-        if let Some(text) = error.as_ref().filter(|_| *self.listing_error.borrow() != error) {
-            tracing::warn!("cannot list the folders of the units, retrying: {text}");
-        }
-        *self.listing_error.borrow_mut() = error;
-    }
-
-    /// Logs the error of a step once, until it changes or the step succeeds, because a step that fails is
-    /// planned again and again.
-    fn log_once(&self, step: DeployStep, failure: Option<String>) {
+    /// Logs the error of an attempt once, until it changes or the attempt succeeds, because what fails is attempted again
+    /// and again.
+    fn log_once(&self, attempt: Attempt, failure: Option<String>) {
         let mut logged_errors = self.logged_errors.borrow_mut();
         let known = match &failure {
-            Some(text) => logged_errors.insert(step, text.clone()),
-            None => logged_errors.remove(&step),
+            Some(text) => logged_errors.insert(attempt, text.clone()),
+            None => logged_errors.remove(&attempt),
         };
         if let Some(text) = failure.filter(|text| known.as_ref() != Some(text)) {
-            tracing::warn!("cannot complete {step:?}, retrying: {text}");
+            tracing::warn!("cannot {attempt}, retrying: {text}");
         }
     }
 
     /// Whether another unit that is assigned here needs this folder.
     fn is_name_assigned(&self, view: &MachineView, folder: &D::Folder) -> bool {
         view.units.values().any(|unit| self.deployments.folder(&unit.name) == *folder)
-    }
-
-    /// Executes one step of the plan.
-    async fn execute(
-        &self,
-        step: DeployStep,
-        view: Option<&MachineView>,
-        deployed: &BTreeMap<Uuid, D::Folder>,
-    ) -> Result<()> {
-        match step {
-            DeployStep::Deploy(unit) => self.deploy(unit, view).await,
-            DeployStep::EnsureRunning(unit) => {
-                let folder = &deployed[&unit];
-                let assigned = view.is_some_and(|view| view.units.contains_key(&unit));
-                let token = self.deployments.token(folder)?;
-                if !token.is_accepted {
-                    self.set_token(unit, folder, &token.text).await?;
-                }
-                self.deployments.ensure_running(unit, folder, assigned)?;
-                // the agent runs whether or not the controller accepts its token again
-                if assigned && !self.units_with_token.borrow().contains(&unit) {
-                    self.api.handle(SetUnitToken { unit, token: token.text }).await?;
-                    self.units_with_token.borrow_mut().insert(unit);
-                }
-                Ok(())
-            }
-            DeployStep::Recall(unit) => {
-                let folder = &deployed[&unit];
-                self.deployments.stop(folder).await?;
-                // The removal is reported before the folder is deleted: after a crash in between, the unit is
-                // recalled again. For a unit that is not assigned here the controller has nothing to remove and
-                // would refuse the report.
-                if view.is_some_and(|view| view.units.contains_key(&unit)) {
-                    self.report_removed(unit).await?;
-                }
-                self.deployments.delete(unit, folder).await?;
-                self.unfinished_units.borrow_mut().remove(&unit);
-                tracing::info!("recalled {folder}");
-                Ok(())
-            }
-            DeployStep::Quarantine(unit) => {
-                let folder = &deployed[&unit];
-                let path = self.deployments.quarantine(unit, folder).await?;
-                tracing::warn!(
-                    "the controller has no record of unit {unit}: its folder {folder} was moved to {path}; delete it \
-                     if it is not needed"
-                );
-                Ok(())
-            }
-            DeployStep::ConfirmRecall(unit) => {
-                self.deployments.verify_absent(unit)?;
-                Ok(self.api.handle(ConfirmRecall { unit }).await?)
-            }
-            DeployStep::ReportRemoved(unit) => {
-                let removed = self.report_removed(unit).await;
-                if removed.as_ref().is_err_and(is_unfinished) {
-                    self.unfinished_units.borrow_mut().insert(unit);
-                }
-                removed
-            }
-        }
-    }
-
-    async fn deploy(&self, unit: Uuid, view: Option<&MachineView>) -> Result<()> {
-        let assigned = view.and_then(|view| view.units.get(&unit));
-        let name = &assigned.expect("only assigned units are deployed").name;
-        let folder = self.deployments.folder(name);
-        // read again: a step of this plan may have freed the name
-        let deployed = self.deployments.deployed()?;
-        if deployed.iter().any(|(other, used)| *other != unit && *used == folder) {
-            // the earlier unit of this name was not recalled or quarantined yet, or nothing proves that it was removed
-            anyhow::bail!(
-                "cannot deploy {name}: {folder} still belongs to another unit; see the machine agent's log"
-            );
-        }
-        let token = self.deployments.prepare(unit, name).await?;
-        tracing::info!("prepared {folder} for unit {unit}");
-        self.set_token(unit, &folder, &token).await?;
-        self.deployments.ensure_running(unit, &folder, true)
-    }
-
-    /// Sends a unit's token to the controller, and stores in its folder that the controller has accepted it.
-    async fn set_token(&self, unit: Uuid, folder: &D::Folder, token: &str) -> Result<()> {
-        self.api.handle(SetUnitToken { unit, token: token.to_owned() }).await?;
-        self.units_with_token.borrow_mut().insert(unit);
-        self.deployments.store_token_accepted(folder).await
-    }
-
-    /// Reports a recalled unit, whose record the controller then removes. A record that is removed already is
-    /// no error.
-    async fn report_removed(&self, unit: Uuid) -> Result<()> {
-        match self.api.handle(RemoveDeadUnit { unit }).await {
-            Err(error) if matches!(error.code, ErrorCode::Removed | ErrorCode::NotFound) => Ok(()),
-            other => Ok(other?),
-        }
     }
 }

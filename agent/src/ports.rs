@@ -20,7 +20,7 @@ use state::unit::record::RunReport;
 use state::unit::relation_view::BagRequest;
 use state::unit::snapshot::Snapshot;
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::future::Future;
 use std::sync::Arc;
@@ -214,6 +214,22 @@ pub trait AuthorizedKeys {
     fn keep_ssh_keys(&self, keys: &[SshKey]) -> impl Future<Output = anyhow::Result<()>>;
 }
 
+/// The storage of a machine that could not be provided again after a boot.
+#[derive(Debug, Default)]
+pub struct UnrestoredStorage {
+    /// The units that would find their storage empty.
+    pub units: BTreeSet<Uuid>,
+    /// One text for each instance, and for what prevents that they are found.
+    pub errors: Vec<String>,
+}
+
+impl UnrestoredStorage {
+    /// All errors; none if everything was restored.
+    pub fn error_text(&self) -> Option<String> {
+        Some(self.errors.join("; ")).filter(|text| !text.is_empty())
+    }
+}
+
 /// The storage of a machine. The machine agent may crash within each of these operations; its next start repeats the
 /// operation.
 pub trait StorageHost {
@@ -236,8 +252,9 @@ pub trait StorageHost {
         id: &StorageId,
         storage: &MachineStorage,
     ) -> impl Future<Output = anyhow::Result<()>>;
-    /// Provides again what was provided before the host was booted. The controller need not be reachable.
-    fn restore_storage(&self) -> impl Future<Output = anyhow::Result<()>>;
+    /// Provides again what was provided before the host was booted. The controller need not be reachable. Returns what
+    /// could not be provided; each instance is attempted.
+    fn restore_storage(&self) -> impl Future<Output = UnrestoredStorage>;
     /// Unmounts everything, also what a process uses, because the folder of the machine is about to be deleted. Each
     /// instance is released whether or not another one can be.
     fn release_all_storage(&self) -> impl Future<Output = anyhow::Result<()>>;

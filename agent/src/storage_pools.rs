@@ -8,7 +8,7 @@
 //!
 //! Called by the machine agent through [`StorageHost`].
 
-use crate::ports::StorageHost;
+use crate::ports::{StorageHost, UnrestoredStorage};
 use anyhow::{Context, Result, bail};
 use api::machine_folder::{DATA_DIR, DEVICE_FILE, STORAGE_DIR};
 use host::file::{exists, ignore_not_found, write_atomic};
@@ -314,17 +314,26 @@ impl StorageHost for StoragePools {
         self.delete(id, storage).await
     }
 
-    async fn restore_storage(&self) -> Result<()> {
-        let mut errors = Vec::new();
-        for folder in self.folders()? {
+    async fn restore_storage(&self) -> UnrestoredStorage {
+        let mut unrestored = UnrestoredStorage::default();
+        let folders = self.folders().unwrap_or_else(|error| {
+            unrestored.errors.push(format!("{error:#}"));
+            Vec::new()
+        });
+        for folder in folders {
             let restored = match Provided::read(&folder) {
-                Ok(Some(Provided { id, storage })) => self.provide(&id, &storage).await.map(drop),
+                Ok(Some(Provided { id, storage })) => {
+                    let restored = self.provide(&id, &storage).await.map(drop);
+                    let unit = storage.attachment.as_ref().map(|attachment| attachment.unit);
+                    unrestored.units.extend(unit.filter(|_| restored.is_err()));
+                    restored
+                }
                 Ok(None) => Ok(()),
                 Err(error) => Err(error),
             };
-            errors.extend(restored.err().map(|error| format!("{}: {error:#}", folder.display())));
+            unrestored.errors.extend(restored.err().map(|error| format!("{}: {error:#}", folder.display())));
         }
-        all_or_errors(&errors)
+        unrestored
     }
 
     async fn release_all_storage(&self) -> Result<()> {

@@ -6,7 +6,7 @@
 use crate::config;
 use crate::deployer::{Deployer, may_run};
 use crate::folder::UnitFolder;
-use crate::ports::{AuthorizedKeys, Deployments, StorageHost, UnitToken};
+use crate::ports::{AuthorizedKeys, Deployments, StorageHost, UnitToken, UnrestoredStorage};
 use crate::service::{self, AgentExit, EndedAgent};
 use crate::storage_pools::StoragePools;
 use crate::{authorized_keys, blocking, clock, disk_usage, exit_code, fault, observation};
@@ -154,7 +154,7 @@ impl StorageHost for UnitSupervisor {
         self.storage_pools().delete_storage(id, storage).await
     }
 
-    async fn restore_storage(&self) -> Result<()> {
+    async fn restore_storage(&self) -> UnrestoredStorage {
         self.storage_pools().restore_storage().await
     }
 

@@ -22,6 +22,8 @@ use std::path::Path;
 pub struct Report {
     /// One line for each finding.
     pub findings: Vec<String>,
+    /// What a start demands of an intact copy, such as an unpacked backup.
+    pub note: Option<String>,
     /// The number of intact documents.
     pub documents: usize,
 }
@@ -59,7 +61,7 @@ pub fn check(data: &Path) -> Result<Report, String> {
         let violations = violations(&inspection, Model(model));
         findings.extend(violations.into_iter().map(|violation| format!("model {model}: {violation}")));
     }
-    Ok(Report { findings, documents: inspection.documents.len() })
+    Ok(Report { findings, note: inspection.note, documents: inspection.documents.len() })
 }
 
 /// Verifies the files of the charm archives.
@@ -85,6 +87,7 @@ pub fn run(data: &Path) -> u8 {
             2
         }
         Ok(report) => {
+            report.note.iter().for_each(|note| println!("note: {note}"));
             report.findings.iter().for_each(|finding| println!("{finding}"));
             println!("{} intact documents, {} findings", report.documents, report.findings.len());
             u8::from(!report.findings.is_empty())

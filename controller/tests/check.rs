@@ -95,8 +95,10 @@ async fn a_check_reports_each_refusal_as_a_start_does() {
     std::fs::remove_file(link).expect("it exists");
 
     copy(&folder, elsewhere.path());
+    let report = check(elsewhere.path()).expect("it is closed");
+    assert_eq!(report.note, Some(refusal(elsewhere.path())), "what a start demands");
     let copied = || check(elsewhere.path()).expect("it is closed").findings;
-    assert_eq!(copied(), [refusal(elsewhere.path())]);
+    assert_eq!((copied(), run(elsewhere.path())), (vec![], 0), "a backup that was unpacked is intact");
     std::fs::remove_file(elsewhere.path().join("generation.yaml")).expect("it exists");
     assert_eq!(copied(), [""; 0], "a copy of the database alone");
 

@@ -1,5 +1,5 @@
 //! Files that are replaced as a whole: a reader, and a program that starts after a crash, finds the old content or the
-//! new content, never a part.
+//! new content, never a part. (Only a power failure can leave a file empty that was written without a sync.)
 //!
 //! The new content is written to a hidden temporary file in the same folder, which is then renamed over the old file.
 //! The temporary name is random and the file is created exclusively, for two reasons: two writers of one file do not
@@ -153,7 +153,7 @@ fn replace(
 /// Gives a new file the owner of the file that it replaces: root must not take a file from the user whom it helps.
 fn keep_owner(replaced: &Path, file: &File) -> io::Result<()> {
     if geteuid().is_root()
-        && let Ok(found) = fs::metadata(replaced)
+        && let Ok(found) = fs::symlink_metadata(replaced)
         && found.uid() != 0
     {
         std::os::unix::fs::fchown(file, Some(found.uid()), Some(found.gid()))?;
@@ -183,6 +183,11 @@ mod tests {
             (fs::read(&path).expect("readable"), path.metadata().expect("it exists").uid()),
             (b"new".to_vec(), owner)
         );
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).expect("linked");
+        write_atomic(&link, b"other").expect("written");
+        let written = link.symlink_metadata().expect("it exists");
+        assert_eq!((written.is_file(), written.uid()), (true, geteuid().as_raw()), "not the target's owner");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Runs the machine agent until the controller has received a report about the unit for which `passes` returns true.
-async fn until_reported(
+pub(crate) async fn until_reported(
     machine: &Path,
     controller: &FakeController,
     unit: Uuid,
@@ -25,7 +25,7 @@ async fn until_reported(
     }
 }
 
-fn controller_with(unit: Uuid) -> FakeController {
+pub(crate) fn controller_with(unit: Uuid) -> FakeController {
     let units = BTreeMap::from([(unit, Assigned { name: UnitName::new("web", 0), life: Life::Alive })]);
     // the watch never ends, and the token is accepted
     FakeController { view: Some(view(units)), tokens: Tokens::AcceptedOnce, ..FakeController::default() }

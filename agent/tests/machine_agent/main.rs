@@ -58,6 +58,7 @@ struct FakeController {
     health: Arc<Mutex<BTreeMap<Uuid, UnitHealth>>>,
     health_changed: Arc<Notify>,
     storage: Arc<Mutex<Vec<api::ReportStorage>>>,
+    storage_reported: Arc<Notify>,
     /// How it answers the request to remove a unit; none if the unit is removed.
     removal_error: Option<ApiError>,
     removals_requested: Arc<AtomicU32>,

@@ -1,9 +1,11 @@
 //! The storage of the machine: what the agent reports, and what it repeats.
 
+use crate::health::{controller_with, until_reported};
 use crate::{FakeController, Tokens, machine_agent, view};
 use api::error::ApiError;
 use api::{EXAMINATION_INTERVAL_MS, Handle, ReportStorage};
 use state::charm::StorageType;
+use state::terms::health::UnitHealth;
 use state::terms::names::Uuid;
 use state::terms::storage::{MachineAttachment, MachineStorage, StorageId, StoragePool, StorageReport};
 use std::collections::BTreeMap;
@@ -16,6 +18,7 @@ use std::time::Duration;
 impl Handle<ReportStorage> for FakeController {
     async fn handle(&self, report: ReportStorage) -> Result<(), ApiError> {
         self.storage.lock().expect("one thread").push(report);
+        self.storage_reported.notify_one();
         Ok(())
     }
 }
@@ -106,6 +109,46 @@ async fn storage_is_reported_by_each_agent_also_if_the_controller_knows_its_loca
     assert_eq!(reports(folder.path(), Tokens::AcceptedOnce, known).await, first);
     let released = MachineStorage { removed: false, ..shown(true) };
     assert_eq!(reports(folder.path(), Tokens::AcceptedOnce, released).await, [StorageReport::Released]);
+}
+
+/// 1. A unit has storage, and its agent was started.
+/// 2. The host is booted, and the storage cannot be provided again.
+/// 3. It can be.
+#[tokio::test]
+async fn an_agent_is_not_started_before_its_storage_is_restored() {
+    let (machine, unit) = (tempfile::tempdir().expect("a folder"), Uuid(5));
+    let mut controller = controller_with(unit);
+    controller.view.as_mut().expect("it has one").storage.insert(id(), shown(false));
+    let has_ended = |health: &UnitHealth| health.exit.is_some();
+    until_reported(machine.path(), &controller, unit, has_ended).await;
+    let reports = controller.storage.lock().expect("one thread").clone();
+    let [ReportStorage { report: StorageReport::Provisioned { location, .. }, .. }] = &reports[..] else {
+        panic!("{reports:?}")
+    };
+    let log = machine.path().join("agents/unit-web-0/agent.log");
+    fs::remove_file(&log).expect("each start of an agent opens it");
+    fs::remove_dir(location).expect("it is empty");
+    fs::write(location, "no folder").expect("written");
+    controller.health.lock().expect("one thread").clear();
+
+    let agent = machine_agent(machine.path(), &controller);
+    let is_failed = || {
+        let reports = controller.storage.lock().expect("one thread");
+        matches!(reports.last(), Some(ReportStorage { report: StorageReport::Failed { .. }, .. }))
+    };
+    let failed = async {
+        while !is_failed() {
+            controller.storage_reported.notified().await;
+        }
+    };
+    tokio::select! {
+        end = agent.run() => panic!("{end:?}"),
+        () = failed => {}
+    }
+    assert!(!log.exists(), "two plans were executed until the storage was reported");
+    fs::remove_file(location).expect("removed");
+    until_reported(machine.path(), &controller, unit, has_ended).await;
+    assert!(log.exists());
 }
 
 /// PATH is that of the process, so the test runs itself again in a process of its own.

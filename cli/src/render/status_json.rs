@@ -280,7 +280,7 @@ impl<'a> Context<'a> {
         MachineDocument {
             base: base(&machine.base),
             dns_name: &machine.address,
-            hostname: instance_id(machine),
+            hostname: machine.instance_id.as_deref().unwrap_or_default(),
             instance_id: instance_id(machine),
             ip_addresses: (!machine.address.is_empty()).then_some([&machine.address]),
             juju_status: self.agent(&machine.agent, machine.agent.current.as_str(), machine.life),

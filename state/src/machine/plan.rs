@@ -136,14 +136,13 @@ fn step(
 ) -> Vec<DeployStep> {
     match (deployed.contains(&unit), life) {
         (false, Some(Life::Alive)) => vec![DeployStep::Deploy(unit)],
-        // No agent is started only to be removed. The exception is a unit that had attached and whose folder was
-        // lost: its agent fetches the replica and runs the last hooks.
-        (false, Some(Life::Dying | Life::Dead)) => match evidence.get(&unit) {
-            Some(Evidence::WasAttached) => vec![DeployStep::Deploy(unit)],
-            Some(Evidence::Removed | Evidence::Finished | Evidence::Displaced | Evidence::None) | None => {
-                vec![DeployStep::ReportRemoved(unit)]
-            }
-        },
+        // No agent is started only to be removed. The exception is a Dying unit that had attached and whose folder was
+        // lost: its agent fetches the replica and runs the last hooks. A Dead unit has none to run, also if the
+        // controller's answer is older than its death.
+        (false, Some(Life::Dying)) if evidence.get(&unit) == Some(&Evidence::WasAttached) => {
+            vec![DeployStep::Deploy(unit)]
+        }
+        (false, Some(Life::Dying | Life::Dead)) => vec![DeployStep::ReportRemoved(unit)],
         (false, None) => vec![],
         (true, Some(Life::Alive | Life::Dying)) => vec![DeployStep::EnsureRunning(unit)],
         (true, Some(Life::Dead)) => vec![DeployStep::Recall(unit), DeployStep::ReportRemoved(unit)],
@@ -202,6 +201,8 @@ mod tests {
     fn a_dying_unit_that_had_attached_and_lost_its_folder_is_deployed_to_run_its_last_hooks() {
         assert_eq!(plan_one(false, Some(Life::Dying), Evidence::WasAttached), [DeployStep::Deploy(Uuid(7))]);
         assert_eq!(plan_one(false, Some(Life::Dying), Evidence::None), [DeployStep::ReportRemoved(Uuid(7))]);
+        let dead = plan_one(false, Some(Life::Dead), Evidence::WasAttached);
+        assert_eq!(dead, [DeployStep::ReportRemoved(Uuid(7))], "it was Dying when the controller answered");
         assert_eq!(plan_one(false, None, Evidence::WasAttached), []);
     }
 

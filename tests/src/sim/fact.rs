@@ -75,6 +75,8 @@ pub enum Fact {
     Frozen { folder: Uuid },
     /// Another process of the controller started: all streams are closed.
     ControllerStarted,
+    /// The wall clock was set. `latest_ms`: the later one of what it showed before and what it shows now.
+    ClockSet { latest_ms: i64 },
     /// No faults are injected from here on.
     FaultsEnded,
 }

@@ -134,7 +134,9 @@ impl World {
 
     /// Sets the wall clock forward, or back.
     pub fn set_wall_clock(&self, by_ms: i64) {
+        let before_ms = self.wall_ms();
         self.state().wall_ms += by_ms;
+        self.note(Fact::ClockSet { latest_ms: before_ms.max(before_ms + by_ms) });
     }
 
     pub fn below(&self, bound: u64) -> u64 {

@@ -47,7 +47,7 @@ pub fn make_default(root: &Path, progress: &dyn Fn(&str)) -> Result<(), CommandE
     // A Debian host uses the mirror from which it installs its own packages.
     let targets = host_programs::run_in_foreground(
         "apt-get",
-        &["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"],
+        &["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Origin: Debian"],
         QUICK,
     );
     let targets = targets.unwrap_or_default();

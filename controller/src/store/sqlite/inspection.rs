@@ -24,6 +24,8 @@ pub struct Inspection {
     revision: Revision,
     /// One line for each fault.
     pub faults: Vec<String>,
+    /// What a start demands of an intact copy.
+    pub note: Option<String>,
 }
 
 impl Inspection {
@@ -45,6 +47,7 @@ impl Inspection {
         for refusal in refusals(folder, &readable, !is_data && !is_recorded) {
             match refusal {
                 OpenError::OtherVersion { .. } => return Err(refusal.to_string()),
+                OpenError::CopiedIntoPlace { .. } => inspection.note = Some(refusal.to_string()),
                 refusal => inspection.faults.push(refusal.to_string()),
             }
         }

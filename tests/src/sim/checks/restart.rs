@@ -1,10 +1,11 @@
-//! Restarts with nothing changed run no hook (I15), except that of a secret whose time comes meanwhile, and those of
-//! secrets that follow from it.
+//! Restarts with nothing changed run no hook (I15), except that of a secret whose time comes meanwhile, those of secrets
+//! that follow from it, and the retry of a failed run whose delay ends meanwhile (`retries` checks its delay).
 
 use super::check::Check;
 use crate::sim::fact::Fact;
 use state::terms::operation::{Hook, Operation};
 use state::terms::secret::SecretEvent;
+use state::terms::start_reason::StartReason;
 use state::unit::local::Event;
 
 #[derive(Default)]
@@ -25,6 +26,7 @@ impl Check for Restart {
             Fact::EventsPersisted { folder: unit, events, .. } if self.only_restarts => {
                 for event in events.iter() {
                     if let Event::Started(run) = event
+                        && !matches!(run.reason, StartReason::Retry { .. })
                         && !self.follows_from_time(&run.operation)
                     {
                         found.push(format!(

@@ -2,6 +2,7 @@
 //! earlier; its owner then runs the hook, and at rest no time has passed unnoticed (spec/uniter.md A.14).
 
 use super::check::{Check, Commit, FinalState};
+use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::prelude::{KeyParts, Kind, Model, SecretDoc, secret_of_key};
 use state::terms::life::Life;
@@ -37,6 +38,13 @@ fn marks(id: SecretId, secret: &SecretDoc) -> BTreeSet<(SecretId, Option<u64>)> 
 impl Check for SecretTimers {
     fn name(&self) -> &'static str {
         "secret-timers"
+    }
+
+    fn observe(&mut self, fact: &Fact, _: &mut Vec<String>) {
+        // the controller may read the clock before it is set back, and commit after that
+        if let Fact::ClockSet { latest_ms } = fact {
+            self.latest_ms = self.latest_ms.max(*latest_ms);
+        }
     }
 
     fn record_done(&mut self, folder: Uuid, record: &Record, found: &mut Vec<String>) {

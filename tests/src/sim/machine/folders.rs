@@ -7,7 +7,7 @@ use crate::sim::network::SimNetwork;
 use crate::sim::network::machines::MachineLink;
 use crate::sim::world::{Command, World};
 use agent::machine_agent::MachineAgent;
-use agent::ports::{AuthorizedKeys, Deployments, StorageHost, UnitToken};
+use agent::ports::{AuthorizedKeys, Deployments, StorageHost, UnitToken, UnrestoredStorage};
 use state::documents::prelude::Model;
 use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::health::UnitHealth;
@@ -25,6 +25,7 @@ pub async fn run_machine_agent(world: World, network: SimNetwork, model: Model, 
     if !machine.state().dead {
         agent.run().await;
         world.pause().await;
+        world.trace(|| format!("machine {}: is Dead", machine.id));
         machine.state().dead = true;
     }
     world.pause().await;
@@ -80,8 +81,8 @@ impl StorageHost for Folders {
         Ok(())
     }
 
-    async fn restore_storage(&self) -> anyhow::Result<()> {
-        Ok(())
+    async fn restore_storage(&self) -> UnrestoredStorage {
+        UnrestoredStorage::default()
     }
 
     async fn release_all_storage(&self) -> anyhow::Result<()> {

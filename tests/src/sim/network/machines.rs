@@ -31,7 +31,20 @@ impl MachineLink {
         MachineLink { network, principal, machine, token: token(machine) }
     }
 
+    /// Sends a request. A failure is a line of the trace.
     async fn request<R: Request + Clone>(&self, request: R) -> Result<R::Response, ApiError>
+    where
+        SimCaller: Handle<R>,
+    {
+        self.send(request).await.inspect_err(|error| self.trace_error::<R>(error))
+    }
+
+    fn trace_error<R>(&self, error: &ApiError) {
+        let name = std::any::type_name::<R>().rsplit("::").next().unwrap_or_default();
+        self.network.world.trace(|| format!("machine {}: {name}: {error}", self.machine));
+    }
+
+    async fn send<R: Request + Clone>(&self, request: R) -> Result<R::Response, ApiError>
     where
         SimCaller: Handle<R>,
     {
@@ -64,7 +77,9 @@ impl Watch<WatchMachine> for MachineLink {
         }
         let until = StreamBreak::random(network, network.controller_restarts());
         let caller = network.caller(self.principal.clone());
-        let inner = caller.controller.authenticate(&self.token).await?.watch(watch).await?;
+        let opened = async { caller.controller.authenticate(&self.token).await?.watch(watch).await };
+        let inner = opened.await.inspect_err(|error| self.trace_error::<WatchMachine>(error))?;
+        network.world.trace(|| format!("machine {}: watches its view", self.machine));
         Ok(SimMachineStream { link: self.clone(), inner, until, arrived: None })
     }
 }
