@@ -32,7 +32,7 @@ use state::terms::names::Uuid;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
-use steps::Attempt;
+use steps::{Attempt, StepExecutor};
 use storage::{StorageExecutor, StorageProgress};
 use watch_contact::WatchContact;
 
@@ -375,11 +375,17 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
             };
             self.logged_errors.borrow_mut().retain(|attempt, _| is_repeated(attempt));
         }
+        let executor = StepExecutor {
+            api: &self.api,
+            deployments: &self.deployments,
+            units_with_token: &self.units_with_token,
+            unfinished_units: &self.unfinished_units,
+        };
         for step in steps {
             if matches!(step, DeployStep::EnsureRunning(unit) if self.lacks_storage(unit)) {
                 continue;
             }
-            let result = self.execute(step, view, &deployed).await;
+            let result = executor.execute(step, view, &deployed).await;
             if let DeployStep::Deploy(unit) = step {
                 // an unreachable controller is no problem of the unit
                 let failed = result.as_ref().err().filter(|error| !is_temporary(error));

@@ -1,17 +1,27 @@
 //! Executes the steps of the machine agent's plan, and says in its log what could not be done.
 
-use super::MachineAgent;
 use super::controller_answers::is_unfinished;
-use crate::ports::{AuthorizedKeys, Clock, Deployments, StorageHost};
+use crate::ports::Deployments;
 use anyhow::Result;
 use api::error::ErrorCode;
 use api::{ConfirmRecall, MachineAgentRequests, MachineView, RemoveDeadUnit, SetUnitToken};
 use state::machine::plan::DeployStep;
 use state::terms::names::Uuid;
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Display, Formatter};
 
-impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: Clock> MachineAgent<A, D, C> {
+/// The controller and the host, for the steps of one plan.
+pub(super) struct StepExecutor<'a, A, D> {
+    pub api: &'a A,
+    pub deployments: &'a D,
+    /// Units whose token was sent during this watch.
+    pub units_with_token: &'a RefCell<BTreeSet<Uuid>>,
+    /// Units whose agent has to run the last hooks.
+    pub unfinished_units: &'a RefCell<BTreeSet<Uuid>>,
+}
+
+impl<A: MachineAgentRequests, D: Deployments> StepExecutor<'_, A, D> {
     /// Executes one step of the plan.
     pub(super) async fn execute(
         &self,

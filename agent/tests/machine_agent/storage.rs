@@ -120,33 +120,34 @@ async fn an_agent_is_not_started_before_its_storage_is_restored() {
     let mut controller = controller_with(unit);
     controller.view.as_mut().expect("it has one").storage.insert(id(), shown(false));
     let has_ended = |health: &UnitHealth| health.exit.is_some();
-    until_reported(machine.path(), &controller, unit, has_ended).await;
-    let reports = controller.storage.lock().expect("one thread").clone();
-    let [ReportStorage { report: StorageReport::Provisioned { location, .. }, .. }] = &reports[..] else {
-        panic!("{reports:?}")
-    };
-    let log = machine.path().join("agents/unit-web-0/agent.log");
-    fs::remove_file(&log).expect("each start of an agent opens it");
-    fs::remove_dir(location).expect("it is empty");
-    fs::write(location, "no folder").expect("written");
-    controller.health.lock().expect("one thread").clear();
-
-    let agent = machine_agent(machine.path(), &controller);
-    let is_failed = || {
-        let reports = controller.storage.lock().expect("one thread");
-        matches!(reports.last(), Some(ReportStorage { report: StorageReport::Failed { .. }, .. }))
-    };
-    let failed = async {
-        while !is_failed() {
-            controller.storage_reported.notified().await;
+    let until_storage_is = |passes: fn(&StorageReport) -> bool| {
+        let (agent, controller) = (machine_agent(machine.path(), &controller), &controller);
+        async move {
+            let last =
+                || controller.storage.lock().expect("one thread").last().map(|last| last.report.clone());
+            let reported = async {
+                while !last().is_some_and(|report| passes(&report)) {
+                    controller.storage_reported.notified().await;
+                }
+            };
+            tokio::select! {
+                end = agent.run() => panic!("{end:?}"),
+                () = reported => last().expect("it is reported"),
+            }
         }
     };
-    tokio::select! {
-        end = agent.run() => panic!("{end:?}"),
-        () = failed => {}
-    }
+    let provided = until_storage_is(|report| matches!(report, StorageReport::Provisioned { .. })).await;
+    let StorageReport::Provisioned { location, .. } = provided else { unreachable!("it was waited for") };
+    until_reported(machine.path(), &controller, unit, has_ended).await;
+    let log = machine.path().join("agents/unit-web-0/agent.log");
+    fs::remove_file(&log).expect("each start of an agent opens it");
+    fs::remove_dir(&location).expect("it is empty");
+    fs::write(&location, "no folder").expect("written");
+    controller.health.lock().expect("one thread").clear();
+
+    until_storage_is(|report| matches!(report, StorageReport::Failed { .. })).await;
     assert!(!log.exists(), "two plans were executed until the storage was reported");
-    fs::remove_file(location).expect("removed");
+    fs::remove_file(&location).expect("removed");
     until_reported(machine.path(), &controller, unit, has_ended).await;
     assert!(log.exists());
 }
