@@ -37,14 +37,14 @@ pub trait FolderFiles {
     fn append(&self, name: &str, length: usize, bytes: &[u8]) -> impl Future<Output = Result<(), DiskError>>;
     /// Replaces a file atomically and durably: writes a temporary file, syncs it, renames it, and syncs the
     /// folder.
-    fn replace(&self, name: &str, bytes: &[u8]) -> impl Future<Output = Result<(), DiskError>>;
+    fn write_atomic(&self, name: &str, bytes: &[u8]) -> impl Future<Output = Result<(), DiskError>>;
     /// Replaces a file of a cache atomically, without a sync. `None` deletes the file. Returns whether the file is as
     /// requested; an error is logged.
     fn cache(&self, name: &str, bytes: Option<&[u8]>) -> impl Future<Output = bool>;
     /// Renames a damaged file, and returns its new name. If [`SET_ASIDE_KEPT`] such files exist, the newest one is replaced.
     fn set_aside(&self, name: &str) -> impl Future<Output = Result<String, DiskError>>;
     /// Stores the last error of the controller, or none, for people. It is not synced; an error is logged.
-    fn note_controller_error(&self, _error: Option<&str>) {}
+    fn store_controller_error(&self, _error: Option<&str>) {}
     /// The size of the journal beyond which it is compacted into the state.
     fn journal_bytes_max(&self) -> usize {
         JOURNAL_BYTES_MAX

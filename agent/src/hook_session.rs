@@ -208,7 +208,7 @@ impl<'a> HookSession<'a> {
     }
 
     /// Adds the controller's answer about a secret that a call needs.
-    pub fn note_secret(&mut self, answer: Result<SecretAnswer, String>) {
+    pub fn insert_secret_response(&mut self, answer: Result<SecretAnswer, String>) {
         self.contents.note_answer(&answer);
         self.secret = Some(self.mask_context().and(answer));
     }
@@ -234,12 +234,12 @@ impl<'a> HookSession<'a> {
     }
 
     /// Adds the controller's answer to the change of the leader settings that a call needs.
-    pub fn note_leader_write(&mut self, answer: Result<(), String>) {
+    pub fn insert_leader_write_response(&mut self, answer: Result<(), String>) {
         self.leader_write = Some(answer);
     }
 
     /// Adds the path of the file that a call needs, or why it is not on the disk.
-    pub fn note_resource(&mut self, provided: Result<String, String>) {
+    pub fn insert_resource_response(&mut self, provided: Result<String, String>) {
         self.resource = Some(provided);
     }
 
@@ -249,8 +249,8 @@ impl<'a> HookSession<'a> {
     ///
     /// # Errors
     /// The request to the controller that the call needs: the caller makes it, passes the answer to
-    /// [`HookSession::insert_bag`], [`HookSession::note_leader_write`], [`HookSession::note_secret`] or
-    /// [`HookSession::note_resource`], and calls again.
+    /// [`HookSession::insert_bag`], [`HookSession::insert_leader_write_response`], [`HookSession::insert_secret_response`] or
+    /// [`HookSession::insert_resource_response`], and calls again.
     pub fn answer(&mut self, frame: &[u8], pid: Option<i32>) -> Result<Vec<u8>, ControllerRequest> {
         let Ok(request) = RequestFrame::decode(frame) else {
             return Ok(bad_request("malformed request"));

@@ -282,13 +282,13 @@ mod tests {
         let before = why().await;
         let local = Local::new(Uuid(7), UnitName::new("web", 0));
         let journal = Journal::open(folder.clone(), 0, &local, false).await.expect("it is written");
-        journal.note_controller_error(Some("cannot store; its disk is full"));
+        journal.store_controller_error(Some("cannot store; its disk is full"));
         let cause = of_web(Duty::AcceptRequests, Actor::Controller)
             .last_error("cannot store; its disk is full".to_owned());
         assert_eq!(why().await, text(&[cause], &Now::hypothetical()) + &before);
         let ended = refused_requests(&folder, &UnitName::new("web", 0), false);
         assert_eq!(ended, None, "of an agent that has ended, nothing is known");
-        journal.note_controller_error(None);
+        journal.store_controller_error(None);
         assert_eq!(why().await, before);
     }
 

@@ -55,7 +55,7 @@ pub trait UnitStorage {
     fn cache_view(&self, view: &Arc<Snapshot>) -> impl Future<Output = ()>;
     /// Stores the last error of the controller, or that it answers again (none), for people who ask what the unit waits for.
     /// It is not synced and may be lost. Called when it has changed.
-    fn note_controller_error(&self, _error: Option<&str>) {}
+    fn store_controller_error(&self, _error: Option<&str>) {}
 }
 
 /// The requests of a running hook's tools to the agent.

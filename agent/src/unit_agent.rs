@@ -366,11 +366,11 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
             let sha256 = charm.sha256.clone();
             match self.shared.api.handle(FetchArchive { sha256 }).await {
                 Ok(archive) => {
-                    self.shared.note_success(Channel::Fetch);
+                    self.shared.record_success(Channel::Fetch);
                     return self.charms.install(charm, archive.0).await;
                 }
                 Err(error) if error.is_transient() => {
-                    self.shared.note_failure(Channel::Fetch, &error);
+                    self.shared.record_failure(Channel::Fetch, &error);
                     self.shared.pause(&mut backoff).await;
                 }
                 Err(error) => return Err(full_text(&error, self.shared.clock.wall_ms())),

@@ -98,7 +98,7 @@ impl UnitSupervisor {
             let ended = exit.await;
             tracing::info!("the agent of {tag} ended {}", process_end(&ended.end));
             let ending = Ending { at: Instant::now(), by: ended_by(&ended.end) };
-            note_end(&exits, unit, ended, started.elapsed() > RECOVERED_AFTER);
+            record_end(&exits, unit, ended, started.elapsed() > RECOVERED_AFTER);
             endings.lock().expect("no holder panics").insert(unit, ending);
             changed.notify_one();
         });
@@ -116,7 +116,7 @@ fn ended_by(end: &ProcessEnd) -> EndedBy {
 
 /// Adds the end of an agent to the earlier ones, or replaces them if it had run for long. The end of an agent that has
 /// finished, or restarts on purpose, is not recorded.
-fn note_end(exits: &Mutex<BTreeMap<Uuid, UnitAgentExit>>, unit: Uuid, ended: EndedAgent, was_long: bool) {
+fn record_end(exits: &Mutex<BTreeMap<Uuid, UnitAgentExit>>, unit: Uuid, ended: EndedAgent, was_long: bool) {
     let mut exits = exits.lock().expect("no holder panics");
     if was_long {
         exits.remove(&unit);
@@ -306,7 +306,7 @@ mod tests {
         let exits = Mutex::default();
         let end = |last_error: Option<&str>| {
             let ended = EndedAgent { end: ProcessEnd::Code(90), last_error: last_error.map(str::to_owned) };
-            note_end(&exits, Uuid(1), ended, false);
+            record_end(&exits, Uuid(1), ended, false);
             let exit = exits.lock().unwrap()[&Uuid(1)].clone();
             (exit.count, exit.last_error)
         };

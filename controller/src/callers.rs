@@ -125,7 +125,7 @@ impl<S: Store, E: Environment> Controller<S, E> {
             None => {
                 let hash = sha256.clone();
                 let principal = self.store.read(move |reader| tokens::holder(reader, &hash)).await?;
-                self.known_tokens.note(sha256.clone(), principal.clone(), newest);
+                self.known_tokens.insert(sha256.clone(), principal.clone(), newest);
                 principal
             }
         };
@@ -146,7 +146,7 @@ impl<S: Store, E: Environment> Controller<S, E> {
     {
         match self.store.run(transition).await {
             Ok(committed) => {
-                self.commit_times.note(committed.revision, self.environment.wall_ms());
+                self.commit_times.record(committed.revision, self.environment.wall_ms());
                 Ok(committed)
             }
             Err(RunError::Refused(refusal)) => Err(self.refusal_error(refusal).await),
@@ -201,7 +201,7 @@ impl<S: Store, E: Environment> Controller<S, E> {
 
     /// Counts the bytes of log lines that were committed of a message. Wakes the janitor if the debug log of the model
     /// has grown by too much since it was last measured.
-    pub(crate) fn note_log_bytes(&self, grant: LogGrant, bytes: Option<u64>) {
+    pub(crate) fn count_log_bytes(&self, grant: LogGrant, bytes: Option<u64>) {
         let model = grant.model;
         if self.log_growth.record(grant, bytes) {
             self.urgent_models.add(model.0);

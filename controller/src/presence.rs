@@ -178,7 +178,7 @@ impl Presence {
         self.agents().iter().filter_map(|(unit, presence)| Some((*unit, presence.disk_usage?))).collect()
     }
 
-    /// Notes that the record of a run was applied: the run is no longer executing. If the agent has already reported
+    /// Records that the record of a run was applied: the run is no longer executing. If the agent has already reported
     /// its next run, that one is kept.
     pub fn clear_executing(&self, agent: Uuid, run: u64) {
         let mut agents = self.agents();

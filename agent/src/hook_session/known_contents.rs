@@ -20,7 +20,7 @@ pub(super) struct KnownContents {
 }
 
 impl KnownContents {
-    /// Notes what the controller is asked about a secret.
+    /// Records what the controller is asked about a secret.
     pub(super) fn note_request(&mut self, request: &SecretRequest) {
         self.request = Some(request.clone());
     }
@@ -30,7 +30,7 @@ impl KnownContents {
         std::mem::take(&mut self.read)
     }
 
-    /// Notes the content that a secret has according to the controller's answer, or that the hook has written.
+    /// Records the content that a secret has according to the controller's answer, or that the hook has written.
     pub(super) fn note_answer(&mut self, answer: &Result<SecretAnswer, String>) {
         let id = |secret: &SecretId| secret.to_string();
         match (self.request.take(), answer) {

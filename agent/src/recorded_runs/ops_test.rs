@@ -8,7 +8,7 @@ use super::changes::{Changes, Status, StatusOf};
 use super::python::{block, call, dict, literal, string, strings};
 use super::recorded_run::{RecordedRun, RunEnd, unit_folder};
 use crate::folder::UnitFolder;
-use crate::hook_process::DeclaredFile;
+use crate::hook_process::InstalledCharmFile;
 use crate::hook_session::{CallsLine, ConfidentialCall, HIDDEN, StoredBytes};
 use anyhow::{Context, Result, bail};
 use api::text::start_reason;
@@ -41,7 +41,7 @@ pub fn export(dir: &Path, number: u64) -> Result<String> {
     let unit = unit_folder(dir)?;
     let run = RecordedRun::read(&unit, number)?;
     let class = charm_class(&unit)?;
-    let charm = DeclaredFile::read(&unit).map(DeclaredFile::into_charm).unwrap_or_default();
+    let charm = InstalledCharmFile::read(&unit).map(InstalledCharmFile::into_charm).unwrap_or_default();
     let test = Test { run: &run, charm: &charm, context: &run.file.context };
     let Some(event) = test.event() else {
         bail!("cannot export run {number}: ops.testing has no event for {}", run.operation());

@@ -101,7 +101,7 @@ impl RecordedAnswers {
         }
     }
 
-    /// Notes that the session asks again for the call whose need is now answered.
+    /// Records that the session asks again for the call whose need is now answered.
     fn repeats_call(&self) {
         self.calls.set(self.calls.get().saturating_sub(1));
     }

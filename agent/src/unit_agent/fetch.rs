@@ -36,13 +36,13 @@ pub(super) async fn fetch<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
 ) {
     let is_kept = match shared.api.handle(request.clone()).await {
         Ok(bag) => {
-            shared.note_success(Channel::Fetch);
+            shared.record_success(Channel::Fetch);
             let mut volatile = shared.volatile.borrow_mut();
             bag.zip(volatile.view.as_mut())
                 .is_some_and(|(bag, view)| Arc::make_mut(view).keep_fetched(request, bag))
         }
         Err(error) => {
-            shared.note_failure(Channel::Fetch, &error);
+            shared.record_failure(Channel::Fetch, &error);
             false
         }
     };
@@ -206,7 +206,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> HookHost for AgentState<S, 
         let view = {
             let mut volatile = self.volatile.borrow_mut();
             let Some(view) = volatile.view.as_mut() else { return Ok(()) };
-            Arc::make_mut(view).note_written_leader_settings(written);
+            Arc::make_mut(view).store_written_leader_settings(written);
             view.clone()
         };
         self.storage.cache_view(&view).await;

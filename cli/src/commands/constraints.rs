@@ -76,7 +76,7 @@ pub async fn set<A: UserPort>(
     session: &CommandSession<A>,
 ) -> Result<(), CommandError> {
     let set = SetConstraints { application: application.map(str::to_owned), constraints };
-    session.note_write(session.api.handle(set).await?.revision);
+    session.record_write(session.api.handle(set).await?.revision);
     Ok(())
 }
 

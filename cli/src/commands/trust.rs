@@ -25,6 +25,6 @@ pub async fn run<A: UserPort>(args: &TrustArgs, session: &CommandSession<A>) -> 
         ("--scope", args.scope.is_some(), "scopes are of Kubernetes; the charm is trusted as a whole");
     session.output.warn(&ignored_flags([scope]));
     let set = SetTrust { application: args.application.clone(), trusted: !args.remove };
-    session.note_write(session.api.handle(set).await?.revision);
+    session.record_write(session.api.handle(set).await?.revision);
     Ok(())
 }

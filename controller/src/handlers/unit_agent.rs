@@ -79,7 +79,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         };
         let committed = self.controller.run(transition).await;
         let log_bytes = committed.as_ref().ok().map(|committed| committed.answer.1);
-        self.controller.note_log_bytes(grant, log_bytes);
+        self.controller.count_log_bytes(grant, log_bytes);
         let Committed { answer: (mut outcome, _), revision } = committed?;
         outcome.dropped.splice(..0, dropped);
         Ok(Committed { answer: outcome, revision })
@@ -152,7 +152,7 @@ impl<S: Store, E: Environment> Handle<Commit> for Authorised<S, E> {
             let (reason, now_ms) = (reason.clone(), self.controller.environment.wall_ms());
             let note = move |draft: &mut Draft<'_>| {
                 let refused = RefusedRecord { sequence, run, reason: &reason };
-                record_commit::note_refused(draft, session, refused, now_ms)
+                record_commit::record_refused(draft, session, refused, now_ms)
             };
             self.controller.run(note).await?;
         }
@@ -181,7 +181,7 @@ impl<S: Store, E: Environment> Handle<Report> for Authorised<S, E> {
         };
         let stored = self.controller.run(transition).await;
         let log_bytes = stored.as_ref().ok().map(|stored| stored.answer.0);
-        self.controller.note_log_bytes(grant, log_bytes);
+        self.controller.count_log_bytes(grant, log_bytes);
         let (_, since_ms) = stored?.answer;
         let executing = executing.map(|activity| ExecutingRun { run, activity, since_ms });
         self.controller.presence.set_executing(unit, executing, self.controller.environment.monotonic_ms());
@@ -227,7 +227,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
                     move |reader: &dyn Reader| draft::without_writes(reader, |draft| claim(draft, false));
                 let decided = self.controller.read(decide).await;
                 if let (Some(lease), Some(application), false) = (decided, application, release) {
-                    recent.note(session, DecidedClaim { application, lease }, newest);
+                    recent.insert(session, DecidedClaim { application, lease }, newest);
                 }
                 decided
             }

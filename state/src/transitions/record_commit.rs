@@ -229,7 +229,7 @@ pub fn executing_since(
 ///
 /// # Errors
 /// If a newer agent has attached, or the unit does not exist.
-pub fn note_refused(
+pub fn record_refused(
     draft: &mut Draft,
     session: AgentSession,
     record: RefusedRecord,

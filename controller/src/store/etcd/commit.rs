@@ -190,7 +190,7 @@ async fn commit(
     let sent = Instant::now();
     match core.client.txn(request).await {
         Ok(answer) if answer.succeeded => {
-            core.health.note_commit(sent.elapsed());
+            core.health.record_commit(sent.elapsed());
             let header = answer.header.unwrap_or_default();
             let revision = header.revision.unsigned_abs();
             if header.cluster_id != core.cluster || revision <= snapshot.reached {
@@ -203,13 +203,13 @@ async fn commit(
         }
         Ok(answer) => conflict(core, &answer, fence).await.map_err(CommitError::Failed),
         Err(CallError::Unknown(outage)) => {
-            core.health.note_outage(&outage);
+            core.health.record_outage(&outage);
             outcome(core, number, fence, lists).await.map_err(CommitError::Failed)
         }
         // etcd may have made the commit all the same: it examines the quota once more after that. The answer is that of
         // the execution, so nothing is in a queue any more.
         Err(CallError::NotDone(Outage::QuotaExceeded)) => {
-            core.health.note_outage(&Outage::QuotaExceeded);
+            core.health.record_outage(&Outage::QuotaExceeded);
             let known = core.fresh().await.map_err(|outage| {
                 let why = format!("it is unknown whether a commit was made: {outage}");
                 CommitError::Failed(core.fail(StoreError::Broken(why)))
@@ -231,7 +231,7 @@ async fn commit(
         }
         Err(failed) => {
             let outage = failed.outage();
-            core.health.note_outage(&outage);
+            core.health.record_outage(&outage);
             Err(CommitError::Failed(StoreError::Unavailable(outage)))
         }
     }
@@ -364,7 +364,7 @@ async fn outcome(core: &Core, number: u64, fence: Revision, lists: u64) -> Resul
             Err(error) => return Err(error),
         };
         let Err(outage) = raised else { break };
-        core.health.note_outage(&outage);
+        core.health.record_outage(&outage);
         if Instant::now() >= deadline {
             let why = format!("it is unknown whether a commit was made: {outage}");
             return Err(core.fail(StoreError::Broken(why)));

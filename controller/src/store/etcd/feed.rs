@@ -35,7 +35,7 @@ pub(super) async fn follow(core: Arc<Core>) {
             CallError::Compacted => {
                 tracing::info!("etcd has compacted the revision of the mirror: listing again")
             }
-            failed => core.health.note_outage(&failed.outage()),
+            failed => core.health.record_outage(&failed.outage()),
         }
         tokio::time::sleep(Duration::from_millis(pause.delay_ms())).await;
         pause.increase();
@@ -45,7 +45,7 @@ pub(super) async fn follow(core: Arc<Core>) {
 /// Follows one watch until it ends. Returns without an error if the store is broken.
 async fn follow_once(core: &Core) -> Result<(), CallError> {
     let Some(mut stream) = open_watch(core).await? else { return Ok(()) };
-    core.health.note_read();
+    core.health.record_read();
     let mut events = Vec::new();
     loop {
         let message = tokio::select! {

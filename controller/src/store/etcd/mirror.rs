@@ -72,7 +72,7 @@ impl Reader for SnapshotReader<'_> {
         below.filter(|(key, _)| key.as_str() > after).take(limit).map(stored).collect()
     }
 
-    fn note_damage(&self, key: &str, why: &str) {
+    fn record_damage(&self, key: &str, why: &str) {
         if self.damaged.borrow_mut().insert(key.to_owned()) {
             tracing::error!(document = key, why, "a document in etcd is damaged");
         }
@@ -205,7 +205,7 @@ impl Mirror {
                 Place::Document(key) => {
                     changed.insert(key.to_owned(), value.as_deref().map(text));
                 }
-                Place::Newest => self.note_outcome(value.as_deref(), at),
+                Place::Newest => self.record_outcome(value.as_deref(), at),
                 Place::Store => findings.push(Finding::Store(value.is_some().then_some(at))),
                 Place::Fence(name) => findings.push(fence(name, value.as_deref())),
                 Place::Other => {}
@@ -217,7 +217,7 @@ impl Mirror {
     }
 
     /// The value of `m/newest` names the transaction that has written it.
-    fn note_outcome(&mut self, value: Option<&[u8]>, revision: Revision) {
+    fn record_outcome(&mut self, value: Option<&[u8]>, revision: Revision) {
         let value = value.and_then(|value| std::str::from_utf8(value).ok());
         let Some((handle, number)) = value.and_then(|value| value.split_once('/')) else { return };
         if handle == self.handle

@@ -62,14 +62,14 @@ impl NewestReads {
         let read = self.client.range(get(self.layout.newest())).await;
         match read {
             Ok(read) => {
-                self.health.note_read();
+                self.health.record_read();
                 let missing =
                     || Outage::Refused(format!("the store below {} was deleted", self.layout.prefix()));
                 read.kvs.first().map(|kv| kv.mod_revision.unsigned_abs()).ok_or_else(missing)
             }
             Err(failed) => {
                 let outage = failed.outage();
-                self.health.note_outage(&outage);
+                self.health.record_outage(&outage);
                 Err(outage)
             }
         }

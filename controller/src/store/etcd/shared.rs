@@ -135,7 +135,7 @@ impl Core {
             self.stale_watch.notify_waiters();
         }
         let outage = Outage::Behind { reached: self.reached(), newest: revision };
-        self.health.note_outage(&outage);
+        self.health.record_outage(&outage);
         Err(outage)
     }
 

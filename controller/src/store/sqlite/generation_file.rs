@@ -89,9 +89,9 @@ impl GenerationFile {
         charms::yaml::from_str(&text).ok()
     }
 
-    /// Notes that a new store generation replaces the recorded one, before the database has it: a process that dies
+    /// Records that a new store generation replaces the recorded one, before the database has it: a process that dies
     /// between the two must not leave a database that looks like one of another folder.
-    pub(super) fn note_start(folder: &Path, new: Uuid) -> std::io::Result<()> {
+    pub(super) fn record_start(folder: &Path, new: Uuid) -> std::io::Result<()> {
         let path = GenerationFile::path(folder);
         let noted = std::fs::read_to_string(&path)?;
         let kept = noted.lines().filter(|line| !line.starts_with("starting:"));
@@ -134,7 +134,7 @@ impl GenerationFile {
     }
 
     /// Records a revision. The file is overwritten in place, since its text always has the same length.
-    pub(super) fn note(&self, revision: Revision) -> std::io::Result<()> {
+    pub(super) fn record(&self, revision: Revision) -> std::io::Result<()> {
         self.file.write_all_at(text(self.store_generation, revision, self.identity).as_bytes(), 0)
     }
 

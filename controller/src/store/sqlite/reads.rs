@@ -78,10 +78,10 @@ impl<'c> ConnectionReader<'c> {
     }
 
     /// A document that cannot be read is noted, whatever the reason: nothing may be concluded from its absence.
-    fn note_error(&self, key: &str, error: rusqlite::Error) {
+    fn record_error(&self, key: &str, error: rusqlite::Error) {
         match self.is_for_writer && is_write_error(&error) {
             true => drop(self.write_error.replace(Some(error))),
-            false => self.note_damage(key, &error.to_string()),
+            false => self.record_damage(key, &error.to_string()),
         }
     }
 
@@ -90,8 +90,8 @@ impl<'c> ConnectionReader<'c> {
         self.damaged.borrow().iter().cloned().collect()
     }
 
-    fn note(&self, row: DamagedRow, sought: &str) {
-        self.note_damage(row.key.as_deref().unwrap_or(sought), &row.why);
+    fn record_row(&self, row: DamagedRow, sought: &str) {
+        self.record_damage(row.key.as_deref().unwrap_or(sought), &row.why);
     }
 
     fn find(&self, key: &str) -> rusqlite::Result<Option<Result<StoredDocument, DamagedRow>>> {
@@ -121,7 +121,7 @@ impl<'c> ConnectionReader<'c> {
                 // A row with a damaged key may be anywhere; `between` adds it where it belongs.
                 Err(row) => match &row.key {
                     Some(key) if !key.starts_with(prefix) || key.as_str() <= after => {}
-                    _ => self.note(row, prefix),
+                    _ => self.record_row(row, prefix),
                 },
             }
         }
@@ -138,14 +138,14 @@ impl Reader for ConnectionReader<'_> {
         match self.find(key) {
             Ok(Some(Ok(stored))) => return Some(stored),
             Ok(Some(Err(row))) => {
-                self.note(row, key);
-                self.note_damage(key, "a damaged row is in its place");
+                self.record_row(row, key);
+                self.record_damage(key, "a damaged row is in its place");
             }
             Ok(None) if self.damaged_documents.contains(key) => {
-                self.note_damage(key, "a search does not find it")
+                self.record_damage(key, "a search does not find it")
             }
             Ok(None) => {}
-            Err(error) => self.note_error(key, error),
+            Err(error) => self.record_error(key, error),
         }
         None
     }
@@ -156,16 +156,16 @@ impl Reader for ConnectionReader<'_> {
             return found;
         }
         if let Err(error) = self.list(prefix, after, limit, &mut found) {
-            self.note_error(prefix, error);
+            self.record_error(prefix, error);
         }
         let until = found.last().filter(|_| found.len() == limit).map(|last| last.key.as_str());
         for key in self.damaged_documents.between(prefix, after, until) {
-            self.note_damage(key, "a search does not find it");
+            self.record_damage(key, "a search does not find it");
         }
         found
     }
 
-    fn note_damage(&self, key: &str, why: &str) {
+    fn record_damage(&self, key: &str, why: &str) {
         self.damaged_documents.log(key, why);
         self.damaged.borrow_mut().insert(key.to_owned());
     }

@@ -230,7 +230,7 @@ impl Writer {
     fn publish(&self, batch: Vec<Box<dyn WriteRequest>>, committed: CommittedBatch) {
         let CommittedBatch { decided, changes, newest } = committed;
         if *self.newest.borrow() != newest {
-            let _ = self.generation_file.note(newest); // a file that lags behind is allowed, see GenerationFile
+            let _ = self.generation_file.record(newest); // a file that lags behind is allowed, see GenerationFile
             self.recent.add(changes, self.log.oldest());
             self.newest.send_replace(newest);
             self.failure.set(None);
