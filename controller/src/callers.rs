@@ -4,7 +4,7 @@
 //! converts their failures to errors of the API. An [`AuthenticatedCaller`] handles the requests of one caller; each request is
 //! authorised before its handler runs (S13). `server` authenticates callers by their tokens; the simulator makes them directly.
 
-use crate::archive_last_needed::ArchiveLastNeeded;
+use crate::archive_retention::ArchiveRetention;
 use crate::authorisation::{self, unauthorised};
 use crate::commit_times::CommitTimes;
 use crate::debug_log_growth::{LogGrant, LogGrowth};
@@ -51,7 +51,7 @@ pub struct Controller<S, E> {
     pub(crate) leases: Leases,
     /// The claims of leadership that were decided since the last commit.
     pub(crate) recent_claims: RecentClaims,
-    pub(crate) archives: ArchiveLastNeeded,
+    pub(crate) archives: ArchiveRetention,
     known_tokens: tokens::KnownTokens,
     /// How much the debug logs have grown since they were last measured.
     pub(crate) log_growth: LogGrowth,
@@ -105,7 +105,7 @@ impl<S: Store, E: Environment> Controller<S, E> {
             force_timers,
             leases,
             recent_claims: RecentClaims::default(),
-            archives: ArchiveLastNeeded::default(),
+            archives: ArchiveRetention::default(),
             known_tokens: tokens::KnownTokens::default(),
             log_growth,
             status_caches: StatusCaches::default(),

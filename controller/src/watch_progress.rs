@@ -6,9 +6,9 @@
 //! requests has confirmed the view for [`api::HEARTBEAT_MS`], so that a connection that has died is noticed at both ends
 //! within the same time ([`api::WATCH_SILENCE_MS`]).
 //!
-//! A watch whose events are lost is noticed by the agent: they are sent, and not in its view, so that nothing is confirmed
-//! any more. That the view of one agent has not changed between two positions does not depend on who watches it: the newest
-//! watch of the agent is asked. Written by the cursors of `watches`; read by the handlers of `Claim` and `ReportPresence`.
+//! If the events of a watch are lost, the agent detects it: the events were sent and are not in its view, so that no
+//! response confirms the view any more. If an agent has several watches, the newest one decides: whether the view has changed
+//! between two positions is the same for all of them. Written by the cursors of `watches`; read by the handlers of `Claim` and `ReportPresence`.
 
 use state::terms::names::Uuid;
 use state::terms::position::Position;

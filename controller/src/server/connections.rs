@@ -37,7 +37,7 @@ struct Table {
     stages: BTreeMap<ConnectionId, watch::Sender<Stage>>,
     /// When the limit was logged last.
     logged_full: Option<Instant>,
-    /// Where it is noted for people who ask.
+    /// Records that all connections are open, for `why`.
     full: Arc<FullConnections>,
 }
 
@@ -55,7 +55,7 @@ pub enum Stage {
 }
 
 impl Connections {
-    /// Returns an empty table of connections with these limits. When all of them are open, that is noted in `full`.
+    /// Returns an empty table of connections with these limits. When all of them are open, that is recorded in `full`.
     pub fn new(limits: Limits, full: Arc<FullConnections>) -> Arc<Connections> {
         let (admission, stages) = (Admission::new(limits), BTreeMap::new());
         let table = Table { admission, stages, logged_full: None, full };

@@ -3,7 +3,8 @@
 //! It lists all documents at one revision, in pages, and then applies the events of one watch. If the watch ends, it
 //! resumes directly after the last event that was applied; if that revision was compacted, it lists again. It relies on no
 //! progress notification, because etcd before 3.4.25 and 3.5.8 may send one ahead of the events: how new the mirror must
-//! be is read from `m/newest` (`newest_reads`), and a watch that does not deliver it is replaced. Started by [`super::Etcd::open`].
+//! be is read from `m/newest` (`newest_reads`), and a watch that does not deliver it is replaced. Started by
+//! [`super::Etcd::open`], after `open` has made the first list.
 
 use super::client::{CallError, WatchStream};
 use super::layout::{after, get, signed};

@@ -1,4 +1,7 @@
-//! Whether etcd can be used: one line in the log when that changes, and the line of the controller's status.
+//! Whether etcd can be used: one line in the log when that changes, and the outage that the status of the controller shows.
+//!
+//! It records what the calls of the engine have observed and makes no call itself. Slow commits are reported here, too. Used by
+//! `commit`, `feed`, `newest_reads` and `shared`.
 
 use crate::store::outage::Outage;
 use std::sync::{Mutex, MutexGuard};

@@ -116,8 +116,8 @@ pub(super) struct Mirror {
     /// The transactions of this handle whose outcome is not known yet: their numbers, with the revision of the commit as
     /// soon as the watch has delivered it.
     pending: BTreeMap<u64, Option<Revision>>,
-    /// How often commits may have been missed, because a list has replaced the documents.
-    lists: u64,
+    /// How often a list has replaced the documents, so that events of commits may have been missed.
+    relist_count: u64,
 }
 
 impl Mirror {
@@ -131,7 +131,7 @@ impl Mirror {
             bounds,
             handle,
             pending: BTreeMap::new(),
-            lists: 0,
+            relist_count: 0,
         }
     }
 
@@ -139,8 +139,8 @@ impl Mirror {
         self.documents.clone()
     }
 
-    pub fn lists(&self) -> u64 {
-        self.lists
+    pub fn relist_count(&self) -> u64 {
+        self.relist_count
     }
 
     /// Starts to observe a transaction of this handle.
@@ -174,10 +174,10 @@ impl Mirror {
                 Place::Other => {}
             }
         }
-        if newest != self.documents.revision || self.lists == 0 {
+        if newest != self.documents.revision || self.relist_count == 0 {
             self.log.clear();
             (self.log_bytes, self.log_start) = (0, newest);
-            self.lists += 1;
+            self.relist_count += 1;
         }
         let reached = self.documents.reached.max(at);
         self.documents = Documents { revision: newest, reached, by_key };

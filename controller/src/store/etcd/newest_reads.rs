@@ -1,6 +1,6 @@
 //! Reads the revision of the newest commit from the majority of etcd: how new the mirror must be (Kubernetes' KEP-2340).
 //!
-//! A request that reads, or that refuses, must see every commit that was answered before it began, also by another
+//! A request that reads, or that refuses, must see every commit that was reported before it began, also by another
 //! controller. `Core::fresh` reads `m/newest` here, then waits until the mirror has that revision. Requests that need it at
 //! the same time share one read, so a controller has at most one of them open, however many requests it serves.
 
@@ -63,8 +63,7 @@ impl NewestReads {
         match read {
             Ok(read) => {
                 self.health.record_read();
-                let missing =
-                    || Outage::Refused(format!("the store below {} was deleted", self.layout.prefix()));
+                let missing = || Outage::StoreDeleted(self.layout.prefix().to_owned());
                 read.kvs.first().map(|kv| kv.mod_revision.unsigned_abs()).ok_or_else(missing)
             }
             Err(failed) => {

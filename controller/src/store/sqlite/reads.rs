@@ -1,6 +1,6 @@
 //! The reads of the SQLite engine, from documents and from the change log.
 //!
-//! No function here writes. Used by `read_pool`, and by `writer` and `open` with their own connection.
+//! No function here writes. Used by `read_pool`, and by `writer`, `open` and `inspection` with their own connection.
 
 use super::checksum;
 use super::damaged_documents::{self, DamagedDocuments, DamagedRow};
@@ -29,7 +29,7 @@ pub(super) fn oldest_revision(connection: &Connection) -> rusqlite::Result<Optio
     Ok(oldest.map(|oldest| oldest as u64))
 }
 
-/// The documents that one connection reads. A document that cannot be read appears as absent and is noted: the result
+/// The documents that one connection reads. A document that cannot be read appears as absent and is recorded: the result
 /// of a view or a transition that has read it must not be used.
 pub(super) struct ConnectionReader<'c> {
     pub(super) connection: &'c Connection,
@@ -77,7 +77,7 @@ impl<'c> ConnectionReader<'c> {
         self.write_error.borrow_mut().take()
     }
 
-    /// A document that cannot be read is noted, whatever the reason: nothing may be concluded from its absence.
+    /// A document that cannot be read is recorded, whatever the reason: nothing may be concluded from its absence.
     fn record_error(&self, key: &str, error: rusqlite::Error) {
         match self.is_for_writer && is_write_error(&error) {
             true => drop(self.write_error.replace(Some(error))),
