@@ -167,12 +167,12 @@ impl FolderFiles for UnitFolder {
 
     fn store_controller_error(&self, error: Option<&str>) {
         let file = self.file(CONTROLLER_ERROR);
-        let noted = match error {
+        let stored = match error {
             Some(error) => write_atomic_unsynced(&file, format!("{error}\n").as_bytes()),
             None => ignore_not_found(fs::remove_file(&file)).map(drop),
         };
         // The log has each error of the controller, too, and a full disk is reported by what must be written.
-        noted.ok();
+        stored.ok();
     }
 
     async fn append(&self, name: &str, length: usize, bytes: &[u8]) -> Result<(), DiskError> {

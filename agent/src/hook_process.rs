@@ -58,7 +58,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use tokio::sync::{Mutex, mpsc, watch};
 
-/// The number of ended runs after which expired folders are deleted even if the unit never waits.
+/// The number of finished runs after which expired folders are deleted even if the unit never waits.
 const FINISHED_RUNS_MAX: usize = 4;
 
 /// The file of commands, in the folder of their run.
@@ -81,8 +81,8 @@ pub struct CharmRunner {
     /// The last error of the hook lock that was logged, until it is acquired.
     lock_error: RefCell<Option<String>>,
     run_folders: RunFolders,
-    /// The runs that have ended since expired folders were last deleted. They are deleted when the unit waits, so that
-    /// the deletion delays neither the outcome of a hook nor the start of the next one.
+    /// The runs that have finished since expired folders were last deleted. The folders are deleted when the unit waits,
+    /// so that the deletion delays neither the outcome of a hook nor the start of the next one.
     finished_runs: RefCell<Vec<u64>>,
 }
 
@@ -312,7 +312,7 @@ impl CharmRunner {
         }
     }
 
-    /// The result of a run that has ended: its outcome, and everything that its session and its output contain.
+    /// The result of a finished run: its outcome, and everything that its session and its output contain.
     fn finish(&self, run: &Run, session: HookSession, handler: Option<HookHandler>) -> HookResult {
         let run_folder = self.folder.started_run(run);
         let exit = read_outcome(&run_folder).unwrap_or(RunExit::Interrupted);
@@ -347,7 +347,7 @@ impl CharmRunner {
         HookResult { exit, handler, writes, reports }
     }
 
-    /// Deletes the folders that have expired with the runs that have ended.
+    /// Deletes the folders that have expired now that further runs have finished.
     fn delete_expired_folders(&self) {
         self.run_folders.delete_expired(&self.folder, &self.finished_runs.take());
     }

@@ -1,5 +1,5 @@
-//! The interfaces through which the unit agent's loop and the machine agent's loop reach the host: disk, charm,
-//! clock and deployments. (The ports of a unit's network are in `state::terms::port_range`.)
+//! The interfaces through which the unit agent's loop and the machine agent's loop reach the host: disk, charm, clock,
+//! deployments, ssh keys and storage. (The ports of a unit's network are in `state::terms::port_range`.)
 //!
 //! The controller is the other interface (`api::UnitAgentRequests`, `api::MachineAgentRequests`). The simulator
 //! implements these traits and, for its disk, `FolderFiles` of `folder_port`.

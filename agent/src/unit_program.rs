@@ -248,7 +248,7 @@ enum RestartCause {
     /// find it.
     Configuration,
     /// The socket of the hook tools was deleted, for example by a program that cleans /tmp: no tool can reach the agent
-    /// any more. The hook that runs goes on, and its tools find the socket of the next agent under the same path.
+    /// any more. The running hook continues, and its tools find the socket of the next agent under the same path.
     Socket,
 }
 

@@ -1,7 +1,8 @@
 //! Supervises the unit agents of this machine: starts them and restarts them, with back-off, when they end.
 //!
 //! Unit agents are separate processes: the machine agent may end and restart without affecting them. Implements
-//! `ports::Deployments` for the machine agent, on top of `deployer`.
+//! `ports::Deployments` for the machine agent, on top of `deployer`, and passes the calls of `ports::StorageHost` and
+//! `ports::AuthorizedKeys` on to `storage_pools` and `authorized_keys`.
 
 use crate::config;
 use crate::deployer::{Deployer, may_run};
@@ -165,7 +166,7 @@ impl StorageHost for UnitSupervisor {
 
 impl AuthorizedKeys for UnitSupervisor {
     async fn keep_ssh_keys(&self, keys: &[SshKey]) -> Result<()> {
-        authorized_keys::keep(self.deployer.machine_folder(), keys).await
+        authorized_keys::reconcile(self.deployer.machine_folder(), keys).await
     }
 }
 

@@ -4,7 +4,7 @@
 //! settings, ports and the results of an action. It does not assert what `ops.testing` has no place for. Contents of
 //! secrets are placeholders, and a value that contains one is asserted to exist.
 
-use super::changes::{Changes, Status, StatusOf};
+use super::changes::{Changes, Status, StatusSubject};
 use super::python::{block, call, dict, literal, string, strings};
 use super::recorded_run::{RecordedRun, RunEnd, unit_folder};
 use crate::folder::UnitFolder;
@@ -401,19 +401,21 @@ fn status(status: WorkloadStatus, message: &str) -> Option<String> {
     Some(format!("testing.{}({})", status_class(status.as_str())?, string(message)))
 }
 
-fn assert_status(Status { of, status, text }: &Status) -> Option<String> {
-    let of = match of {
-        StatusOf::Unit => "unit_status",
-        StatusOf::Application => "app_status",
-        StatusOf::WorkloadVersion if is_masked(text) => {
+fn assert_status(Status { subject, status, text }: &Status) -> Option<String> {
+    let field = match subject {
+        StatusSubject::Unit => "unit_status",
+        StatusSubject::Application => "app_status",
+        StatusSubject::WorkloadVersion if is_masked(text) => {
             return Some("assert out.workload_version".to_owned());
         }
-        StatusOf::WorkloadVersion => return Some(format!("assert out.workload_version == {}", string(text))),
+        StatusSubject::WorkloadVersion => {
+            return Some(format!("assert out.workload_version == {}", string(text)));
+        }
     };
     let class = status_class(status)?;
     Some(match is_masked(text) {
-        true => format!("assert isinstance(out.{of}, testing.{class})"),
-        false => format!("assert out.{of} == testing.{class}({})", string(text)),
+        true => format!("assert isinstance(out.{field}, testing.{class})"),
+        false => format!("assert out.{field} == testing.{class}({})", string(text)),
     })
 }
 

@@ -23,11 +23,11 @@ const LOCK: &str = "replay.lock";
 
 /// The folders of one replay. They are deleted when this is dropped, unless they are kept.
 pub(super) struct Scratch {
-    /// The folder of all of them, which stands for the machine's folder.
+    /// The folder that contains the others, in the place of the machine's folder.
     pub(super) root: PathBuf,
     /// The copy of the unit's folder.
     pub(super) unit: UnitFolder,
-    /// Of folders that are deleted at the end.
+    /// The lock of folders that are deleted at the end; none if they are kept.
     lock: Option<Lock>,
 }
 
