@@ -150,9 +150,9 @@ async fn advance_other(args: &DevArgs, global: &GlobalArguments) -> Result<(), C
     identity::check(&dir)?;
     let session = CommandSession::open(global)?;
     let models = session.api.handle(ListModels).await.map_err(|error| explain(error.into(), &dir))?;
-    let own: Vec<String> =
+    let for_development: Vec<String> =
         models.into_iter().filter(|model| model.development).map(|model| model.name).collect();
-    let model = match (&global.model, &own[..]) {
+    let model = match (&global.model, &for_development[..]) {
         (Some(_), _) => session.model.clone(),
         (None, [only]) => only.clone(),
         (None, []) => {
