@@ -264,7 +264,7 @@ pub struct Enrolment {
 ///    enrolment token.
 ///
 /// # Errors
-/// If the address is none, the enrolment token was revoked or used, or the machine is not Alive.
+/// If the address is not valid, the enrolment token was revoked or used, or the machine is not Alive.
 pub fn enrol(
     draft: &mut Draft,
     model: Model,
