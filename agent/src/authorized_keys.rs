@@ -1,4 +1,4 @@
-//! Keeps the ssh keys of the model in `authorized_keys` of the machine.
+//! Adds the ssh keys of the model to `authorized_keys` of the machine, and removes those that the model no longer has.
 //!
 //! The user is `ubuntu`, with whom people log in to machines of Juju, or the user of the agent if the machine has no such
 //! user. As in Juju, the comment of each key of the model begins with `Juju:`; all other lines are kept as they are. The
@@ -34,12 +34,12 @@ cat > "$new" && sync "$new" && mv -fT -- "$new" "$1/.ssh/authorized_keys" && syn
 
 /// The content of the file with these keys of the model, from its content before; none if it has them already.
 fn with_keys(before: &str, keys: &[SshKey]) -> Option<String> {
-    let own: Vec<String> = keys.iter().map(line).collect();
+    let of_model: Vec<String> = keys.iter().map(line).collect();
     let (present, others): (Vec<&str>, Vec<&str>) = before.lines().partition(|line| is_of_model(line));
-    if present == own {
+    if present == of_model {
         return None;
     }
-    let lines = others.into_iter().chain(own.iter().map(String::as_str));
+    let lines = others.into_iter().chain(of_model.iter().map(String::as_str));
     Some(lines.map(|line| format!("{line}\n")).collect())
 }
 
@@ -58,26 +58,26 @@ fn is_of_model(line: &str) -> bool {
     line.parse::<SshKey>().is_ok_and(|key| key.comment().starts_with(PREFIX))
 }
 
-/// The user whose file it is.
-struct Owner {
+/// The user in whose home the file is.
+struct LoginUser {
     home: String,
     /// The program that becomes this user, if the agent is another one.
     switch: Vec<String>,
 }
 
-impl Owner {
-    fn find() -> Result<Owner> {
-        let own = geteuid();
-        let named = User::from_name(LOGIN_USER)?.filter(|user| own.is_root() || user.uid == own);
+impl LoginUser {
+    fn find() -> Result<LoginUser> {
+        let agent = geteuid();
+        let named = User::from_name(LOGIN_USER)?.filter(|user| agent.is_root() || user.uid == agent);
         let user = match named {
             Some(user) => user,
-            None => User::from_uid(own)?.with_context(|| format!("user {own} has no home"))?,
+            None => User::from_uid(agent)?.with_context(|| format!("user {agent} has no home"))?,
         };
         let ids = [format!("--reuid={}", user.uid), format!("--regid={}", user.gid)];
         let switch = ids.into_iter().chain(["--clear-groups".to_owned()]);
-        let switch = if user.uid == own { Vec::new() } else { switch.collect() };
+        let switch = if user.uid == agent { Vec::new() } else { switch.collect() };
         let home = user.dir.into_os_string().into_string().ok().context("the home is not UTF-8")?;
-        Ok(Owner { home, switch })
+        Ok(LoginUser { home, switch })
     }
 
     /// Runs a script with the home as its argument, and returns its stdout.
@@ -91,10 +91,10 @@ impl Owner {
         ran.map_err(|error| anyhow!("{}/.ssh/authorized_keys: {}", self.home, error.without_arguments()))
     }
 
-    async fn keep(&self, keys: &[SshKey]) -> Result<()> {
+    async fn reconcile(&self, keys: &[SshKey]) -> Result<()> {
         let before = self.run(READ, "").await?;
         let Some(text) = with_keys(&before, keys) else { return Ok(()) };
-        // what is no UTF-8 was replaced when it was read
+        // bytes that are not UTF-8 were replaced when the file was read, and would be lost
         ensure!(
             !before.contains(char::REPLACEMENT_CHARACTER),
             "{}/.ssh/authorized_keys is not UTF-8",
@@ -104,14 +104,16 @@ impl Owner {
     }
 }
 
-/// Makes these keys the keys of the model in the file of the machine in the folder `data`. A local machine, whose user is
-/// a person of the host, has no such file, and neither has a host that Juju manages.
+/// Makes these keys the keys of the model in the file of the machine in the folder `data`. Does nothing unless `data` is
+/// the folder of an installed machine and `/var/lib/juju` is a link to it: the file of a local machine belongs to a person
+/// of the host, and that of a host which Juju manages to Juju.
 ///
 /// # Errors
-/// If the file cannot be read or written.
-pub async fn keep(data: &Path, keys: &[SshKey]) -> Result<()> {
+/// If the file cannot be read or written or is not UTF-8, or neither the user `ubuntu` nor that of the agent is known to
+/// the host.
+pub async fn reconcile(data: &Path, keys: &[SshKey]) -> Result<()> {
     match data == Path::new(DATA_DIR) && juju_paths::is_provided(data) {
-        true => Owner::find()?.keep(keys).await,
+        true => LoginUser::find()?.reconcile(keys).await,
         false => Ok(()),
     }
 }
@@ -131,21 +133,21 @@ mod tests {
     #[tokio::test]
     async fn keys_of_the_model_come_and_go_and_lines_of_other_people_stay() {
         let home = tempfile::tempdir().unwrap();
-        let owner = Owner { home: home.path().display().to_string(), switch: Vec::new() };
+        let user = LoginUser { home: home.path().display().to_string(), switch: Vec::new() };
         let file = home.path().join(".ssh/authorized_keys");
-        owner.keep(&[]).await.unwrap();
+        user.reconcile(&[]).await.unwrap();
         assert!(!home.path().join(".ssh").exists(), "nothing is made for no key");
-        owner.keep(&[key("me@host")]).await.unwrap();
+        user.reconcile(&[key("me@host")]).await.unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), format!("{KEY} Juju:me@host\n"));
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&file), mode(file.parent().unwrap())), (0o600, 0o700));
 
         let others = format!("# mine\n\ncommand=\"x\" {KEY} Juju:me\n{KEY} you@host\n");
         fs::write(&file, format!("{KEY} Juju:old\n{others}").trim_end()).unwrap();
-        owner.keep(&[key("Juju:a"), key("")]).await.unwrap();
+        user.reconcile(&[key("Juju:a"), key("")]).await.unwrap();
         let expected = format!("{others}{KEY} Juju:a\n{KEY} Juju:sshkey\n");
         assert_eq!(fs::read_to_string(&file).unwrap(), expected);
-        owner.keep(&[]).await.unwrap();
+        user.reconcile(&[]).await.unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), others);
         let left: Vec<_> = fs::read_dir(file.parent().unwrap()).unwrap().collect();
         assert_eq!(left.len(), 1, "no temporary file: {left:?}");
@@ -154,11 +156,11 @@ mod tests {
     #[tokio::test]
     async fn a_file_that_would_be_damaged_is_left_alone() {
         let home = tempfile::tempdir().unwrap();
-        let owner = Owner { home: home.path().display().to_string(), switch: Vec::new() };
+        let user = LoginUser { home: home.path().display().to_string(), switch: Vec::new() };
         fs::create_dir(home.path().join(".ssh")).unwrap();
         let file = home.path().join(".ssh/authorized_keys");
         fs::write(&file, b"# caf\xe9\n").unwrap();
-        owner.keep(&[key("me")]).await.unwrap_err();
+        user.reconcile(&[key("me")]).await.unwrap_err();
         assert_eq!(fs::read(&file).unwrap(), b"# caf\xe9\n");
     }
 }

@@ -1,8 +1,8 @@
 //! Work that may block for seconds, such as reading many files, beside the loop of an agent.
 //!
 //! The runtime's own pool must not be used: it ends the process when the limit of processes and threads is reached
-//! (`ulimit -u`, `TasksMax=`), and the service manager starts the agent again, for the same end. Here the work is then
-//! done in the loop itself, which it delays, and the log names the limit.
+//! (`ulimit -u`, `TasksMax=`), and the service manager starts the agent again, which then fails in the same way. Here the
+//! work is done in the loop itself if no thread can be started; it delays the loop, and the log names the limit.
 //!
 //! Each call has one thread, which ends with its work. An agent has at most one of these threads: a call that is dropped
 //! does not end the work (a folder on a file server that does not answer can hold it for hours), and the next call
@@ -15,11 +15,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Builder;
 use tokio::sync::{Semaphore, oneshot};
 
-/// Held by the thread that works.
+/// The permit of the one thread; the thread holds it until its work has ended.
 static THREAD: Semaphore = Semaphore::const_new(1);
 
-/// Runs the work on a thread of its own, or in this call if no thread can be started. If the call is dropped, the
-/// thread still completes the work.
+/// Runs the work on a thread of its own, or in this call if no thread can be started. First waits until the work of
+/// earlier calls has ended. If the call is dropped while its thread works, the thread still completes the work.
+///
+/// # Panics
+/// If the work panics.
 pub async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let permit = THREAD.acquire().await.expect("it is never closed");
     let (reply, answer) = oneshot::channel();

@@ -1,12 +1,15 @@
 //! The exit codes of the agents.
 //!
-//! systemd starts an agent again unless its code is 0. The machine agent derives from the code how soon it does so, and
-//! reports the fault. A unit agent that cannot continue ends with the code of its fault, because on a full disk no report can be written.
+//! An agent is started again unless its code is 0: by systemd, or a unit agent that is a child process by its machine
+//! agent, or a machine agent that is a child process by the supervisor of `pintle up`. The machine agent starts a child
+//! with [`RESTART`] again without a delay, and one with any other code with a back-off. It reports the fault of a code. A
+//! unit agent that cannot continue ends with the code of its fault, because on a full disk no report can be written.
 
 use state::terms::health::Fault;
 
-/// The agent received SIGTERM, its configuration changed, or it must attach again. It is started again at once, unless the
-/// machine agent stopped it.
+/// The agent received SIGTERM, its configuration changed, its tool socket was deleted, or it must attach again. It has not
+/// failed and is started again, unless it was stopped on purpose: by systemd after `RestartSec=1`, by the machine agent at
+/// once, up to a number of times in a row (`host::restart`).
 pub const RESTART: u8 = 15;
 /// An agent that may not serve the unit or machine: another agent locks the folder, or the folder is a copy, has
 /// diverged or has the state of another unit.

@@ -1,6 +1,7 @@
 //! Faults of a unit agent: determines the fault behind an error.
 //!
-//! Called by `folder`, `unit_program`, `hook_process`, `service`, `unit_supervisor` and `machine_agent`.
+//! An agent whose host refuses it something (disk, processes, threads, open files) names the limit and the setting that
+//! raises it. Called wherever an agent uses its host, and by the programs for their exit codes.
 
 use crate::exit_code;
 use crate::ports::DiskError;

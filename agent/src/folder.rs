@@ -165,14 +165,14 @@ impl FolderFiles for UnitFolder {
         ignore_not_found(fs::read(self.file(name))).map_err(|error| self.disk_error(name, error))
     }
 
-    fn note_controller_error(&self, error: Option<&str>) {
+    fn store_controller_error(&self, error: Option<&str>) {
         let file = self.file(CONTROLLER_ERROR);
-        let noted = match error {
+        let stored = match error {
             Some(error) => write_atomic_unsynced(&file, format!("{error}\n").as_bytes()),
             None => ignore_not_found(fs::remove_file(&file)).map(drop),
         };
         // The log has each error of the controller, too, and a full disk is reported by what must be written.
-        noted.ok();
+        stored.ok();
     }
 
     async fn append(&self, name: &str, length: usize, bytes: &[u8]) -> Result<(), DiskError> {
@@ -189,7 +189,7 @@ impl FolderFiles for UnitFolder {
         append().map_err(|error| self.disk_error(name, error))
     }
 
-    async fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
+    async fn write_atomic(&self, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
         write_atomic(&self.file(name), bytes).map_err(|error| self.disk_error(name, error))
     }
 

@@ -5,11 +5,12 @@
 use crate::ports::DiskError;
 use std::future::Future;
 
-/// The file that holds the state after one journal document.
+/// The file that holds `Local` with all events up to the index of a journal document, which it stores.
 pub const STATE: &str = "state.yaml";
-/// The file that holds the events after that document.
+/// The file that holds the events of the later journal documents.
 pub const JOURNAL: &str = "journal.yaml";
-/// The last error that a running unit agent has got from the controller, while its requests fail: one line.
+/// The file that holds the error of the last request of a running unit agent to the controller, while its requests fail:
+/// one line.
 pub const CONTROLLER_ERROR: &str = "controller-error";
 /// The suffix of the name of a damaged file that was set aside; a number follows it.
 pub const SET_ASIDE: &str = ".corrupt-";
@@ -31,20 +32,33 @@ pub const JOURNAL_BYTES_MAX: usize = 1 << 20;
 /// The operations on the unit's folder that the stored state needs. The simulator's disk implements them too.
 pub trait FolderFiles {
     /// The content of a file. None if it does not exist.
+    ///
+    /// # Errors
+    /// If the file exists and cannot be read.
     fn read(&self, name: &str) -> impl Future<Output = Result<Option<Vec<u8>>, DiskError>>;
     /// Appends to the content of a file and syncs it. The content has `length` bytes; newlines may follow it, which are
     /// overwritten.
+    ///
+    /// # Errors
+    /// If the file cannot be written or synced. Its content is then unknown.
     fn append(&self, name: &str, length: usize, bytes: &[u8]) -> impl Future<Output = Result<(), DiskError>>;
     /// Replaces a file atomically and durably: writes a temporary file, syncs it, renames it, and syncs the
     /// folder.
-    fn replace(&self, name: &str, bytes: &[u8]) -> impl Future<Output = Result<(), DiskError>>;
+    ///
+    /// # Errors
+    /// If one of these steps fails. The file then has its old or its new content.
+    fn write_atomic(&self, name: &str, bytes: &[u8]) -> impl Future<Output = Result<(), DiskError>>;
     /// Replaces a file of a cache atomically, without a sync. `None` deletes the file. Returns whether the file is as
     /// requested; an error is logged.
     fn cache(&self, name: &str, bytes: Option<&[u8]>) -> impl Future<Output = bool>;
     /// Renames a damaged file, and returns its new name. If [`SET_ASIDE_KEPT`] such files exist, the newest one is replaced.
+    ///
+    /// # Errors
+    /// If the file cannot be renamed, or the folder cannot be synced.
     fn set_aside(&self, name: &str) -> impl Future<Output = Result<String, DiskError>>;
-    /// Stores the last error of the controller, or none, for people. It is not synced; an error is logged.
-    fn note_controller_error(&self, _error: Option<&str>) {}
+    /// Stores the error of the last request to the controller, for people; `None` deletes it. It is not synced, and an
+    /// error of the disk is ignored.
+    fn store_controller_error(&self, _error: Option<&str>) {}
     /// The size of the journal beyond which it is compacted into the state.
     fn journal_bytes_max(&self) -> usize {
         JOURNAL_BYTES_MAX

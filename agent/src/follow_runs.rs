@@ -45,7 +45,7 @@ pub struct FollowedRuns {
     pub model: Uuid,
     /// The application.
     pub application: String,
-    /// The time from which runs are followed: one that ended before is not shown.
+    /// The time from which runs are followed: one that finished before is not shown.
     pub since_ms: u64,
 }
 
@@ -70,8 +70,8 @@ pub enum RunEvent {
         /// The number of lines before them.
         omitted: usize,
     },
-    /// It has ended.
-    Ended {
+    /// It has finished.
+    Finished {
         /// What ran.
         operation: Operation,
         /// How it has ended.
@@ -101,7 +101,7 @@ pub fn text(unit: &UnitName, event: &RunEvent) -> String {
             }
             lines.iter().try_for_each(|line| writeln!(text, "{unit}   | {}", one_line(line)))
         }
-        RunEvent::Ended { operation, exit, duration, folder } => {
+        RunEvent::Finished { operation, exit, duration, folder } => {
             let seconds = duration.as_secs_f64();
             let end = crate::unit_agent::run_log::outcome(exit);
             match exit {
@@ -140,7 +140,7 @@ pub struct UnitRuns {
 }
 
 impl UnitRuns {
-    /// The runs of the unit in this folder, without those that ended before `since`.
+    /// The runs of the unit in this folder, without those that finished before `since`.
     pub fn new(folder: UnitFolder, since: SystemTime) -> UnitRuns {
         UnitRuns { folder, since, open: BTreeMap::new(), last: 0, polls_held: 0 }
     }
@@ -162,7 +162,7 @@ impl UnitRuns {
                 continue;
             };
             let before = std::mem::replace(&mut self.last, number);
-            if run_files::ended(&folder).is_some_and(|ended| ended < self.since) {
+            if run_files::finished_at(&folder).is_some_and(|finished_at| finished_at < self.since) {
                 continue;
             }
             // a unit runs one operation after the other: the end of a run is shown before the start of the next one
@@ -188,9 +188,9 @@ impl UnitRuns {
         folders
     }
 
-    /// The calls of the open runs, and the ends of those that have ended.
+    /// The calls of the open runs, and the ends of those that have finished.
     async fn progress(&mut self) -> Vec<RunEvent> {
-        let (mut events, mut ended) = (Vec::new(), Vec::new());
+        let (mut events, mut finished) = (Vec::new(), Vec::new());
         for (number, run) in &mut self.open {
             let outcome = run_files::read_outcome(&run.folder);
             let (calls, bytes) = lines_after(&run.folder, run.calls_bytes);
@@ -198,10 +198,10 @@ impl UnitRuns {
             events.extend(calls.iter().filter_map(ShownCall::of).map(RunEvent::Call));
             if !run.folder.exists() {
                 // the unit was removed
-                ended.push(*number);
+                finished.push(*number);
                 continue;
             }
-            // without an outcome, only a later run shows that this one has ended
+            // without an outcome, only a later run shows that this one has finished
             if (outcome.is_none() && *number == self.last) || !is_stored(&self.folder, *number).await {
                 continue;
             }
@@ -209,16 +209,17 @@ impl UnitRuns {
             if !lines.is_empty() {
                 events.push(RunEvent::Output { lines, omitted });
             }
-            let end = run_files::ended(&run.folder).and_then(|end| end.duration_since(run.started).ok());
-            events.push(RunEvent::Ended {
+            let end =
+                run_files::finished_at(&run.folder).and_then(|end| end.duration_since(run.started).ok());
+            events.push(RunEvent::Finished {
                 operation: run.operation.clone(),
                 exit: outcome.unwrap_or(RunExit::Interrupted),
                 duration: end.unwrap_or_default(),
                 folder: run.folder.clone(),
             });
-            ended.push(*number);
+            finished.push(*number);
         }
-        self.open.retain(|number, _| !ended.contains(number));
+        self.open.retain(|number, _| !finished.contains(number));
         events
     }
 }
@@ -226,10 +227,10 @@ impl UnitRuns {
 /// Whether the stored state of the unit contains the end of this run.
 async fn is_stored(folder: &UnitFolder, run: u64) -> bool {
     let stored = journal::read_only_load(folder).await;
-    stored.ok().flatten().is_some_and(|local| has_ended(&local, run))
+    stored.ok().flatten().is_some_and(|local| has_finished(&local, run))
 }
 
-fn has_ended(local: &Local, run: u64) -> bool {
+fn has_finished(local: &Local, run: u64) -> bool {
     local.run >= run && !matches!(&local.step, Step::Started(running) if running.number == run)
 }
 

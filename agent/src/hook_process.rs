@@ -58,13 +58,13 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use tokio::sync::{Mutex, mpsc, watch};
 
-/// The number of ended runs after which expired folders are deleted even if the unit never waits.
-const ENDED_RUNS_MAX: usize = 4;
+/// The number of finished runs after which expired folders are deleted even if the unit never waits.
+const FINISHED_RUNS_MAX: usize = 4;
 
 /// The file of commands, in the folder of their run.
 const SCRIPT: &str = "commands";
 /// The file that holds what the installed charm declares.
-pub(crate) const DECLARED: &str = "charm.json";
+pub(crate) const CHARM_FILE: &str = "charm.json";
 
 /// Runs the hooks of one unit's charm as processes of this machine.
 pub struct CharmRunner {
@@ -81,22 +81,22 @@ pub struct CharmRunner {
     /// The last error of the hook lock that was logged, until it is acquired.
     lock_error: RefCell<Option<String>>,
     run_folders: RunFolders,
-    /// The runs that have ended since expired folders were last deleted. They are deleted when the unit waits, so that
-    /// the deletion delays neither the outcome of a hook nor the start of the next one.
-    ended_runs: RefCell<Vec<u64>>,
+    /// The runs that have finished since expired folders were last deleted. The folders are deleted when the unit waits,
+    /// so that the deletion delays neither the outcome of a hook nor the start of the next one.
+    finished_runs: RefCell<Vec<u64>>,
 }
 
 /// `charm.json`: what the installed charm declares, and the digest of its archive.
 #[derive(Serialize, Deserialize)]
-pub struct DeclaredFile {
+pub struct InstalledCharmFile {
     sha256: String,
     charm: Charm,
 }
 
-impl DeclaredFile {
+impl InstalledCharmFile {
     /// Reads the file of a unit. None if it is absent or unreadable.
-    pub fn read(folder: &UnitFolder) -> Option<DeclaredFile> {
-        serde_json::from_slice(&fs::read(folder.file(DECLARED)).ok()?).ok()
+    pub fn read(folder: &UnitFolder) -> Option<InstalledCharmFile> {
+        serde_json::from_slice(&fs::read(folder.file(CHARM_FILE)).ok()?).ok()
     }
 
     /// What the charm declares.
@@ -110,7 +110,7 @@ impl DeclaredFile {
     /// If it cannot be written.
     pub fn write(&self, folder: &UnitFolder) -> io::Result<()> {
         let text = serde_json::to_vec(self).expect("declarations are plain data");
-        write_atomic(&folder.file(DECLARED), &text)
+        write_atomic(&folder.file(CHARM_FILE), &text)
     }
 }
 
@@ -144,7 +144,7 @@ impl CharmRunner {
         calls: mpsc::Receiver<ToolCall>,
         context_state: watch::Sender<ContextState>,
     ) -> CharmRunner {
-        let declared = DeclaredFile::read(&folder).map(|declared| Arc::new(declared.charm));
+        let declared = InstalledCharmFile::read(&folder).map(|declared| Arc::new(declared.charm));
         CharmRunner {
             folder,
             machine_facts,
@@ -154,7 +154,7 @@ impl CharmRunner {
             lock: RefCell::default(),
             lock_error: RefCell::default(),
             run_folders: RunFolders::default(),
-            ended_runs: RefCell::default(),
+            finished_runs: RefCell::default(),
         }
     }
 
@@ -298,18 +298,21 @@ impl CharmRunner {
                 session.insert_bag(&request, bag);
             }
             ControllerRequest::LeaderSettings { call, change } => {
-                session.note_leader_write(hook_host.write_leader_settings(run, call, &change).await);
+                session
+                    .insert_leader_write_response(hook_host.write_leader_settings(run, call, &change).await);
             }
             ControllerRequest::Secret(request) => {
-                session.note_secret(hook_host.request_secret(&request).await);
+                session.insert_secret_response(hook_host.request_secret(&request).await);
             }
             ControllerRequest::Resource(request) => {
-                session.note_resource(resources::provide(self.folder.root(), &request, hook_host).await);
+                session.insert_resource_response(
+                    resources::provide(self.folder.root(), &request, hook_host).await,
+                );
             }
         }
     }
 
-    /// The result of a run that has ended: its outcome, and everything that its session and its output contain.
+    /// The result of a finished run: its outcome, and everything that its session and its output contain.
     fn finish(&self, run: &Run, session: HookSession, handler: Option<HookHandler>) -> HookResult {
         let run_folder = self.folder.started_run(run);
         let exit = read_outcome(&run_folder).unwrap_or(RunExit::Interrupted);
@@ -337,16 +340,16 @@ impl CharmRunner {
         if exit.is_failed_hook(&run.operation, requests_reboot) {
             run_folders::mark_failed(&run_folder);
         }
-        self.ended_runs.borrow_mut().push(run.number);
-        if self.ended_runs.borrow().len() >= ENDED_RUNS_MAX {
+        self.finished_runs.borrow_mut().push(run.number);
+        if self.finished_runs.borrow().len() >= FINISHED_RUNS_MAX {
             self.delete_expired_folders();
         }
         HookResult { exit, handler, writes, reports }
     }
 
-    /// Deletes the folders that have expired with the runs that have ended.
+    /// Deletes the folders that have expired now that further runs have finished.
     fn delete_expired_folders(&self) {
-        self.run_folders.delete_expired(&self.folder, &self.ended_runs.take());
+        self.run_folders.delete_expired(&self.folder, &self.finished_runs.take());
     }
 }
 

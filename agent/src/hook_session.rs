@@ -6,7 +6,7 @@
 //! A hook can call tools without end, so the file is bounded: long inputs of failed calls and long answers are
 //! stored by their digest, and once the file is full, further calls that change nothing are refused.
 //!
-//! Called by `hook_process` with the calls that `tool_socket` accepts.
+//! Called by `hook_process` with the calls that `tool_socket` accepts, and by `recorded_runs` with recorded calls.
 
 mod calls_file;
 mod known_contents;
@@ -77,11 +77,11 @@ pub struct HookSession<'a> {
     is_leader: &'a dyn Fn() -> bool,
     /// Why the bag that the next call needs cannot be fetched.
     fetch_error: Option<String>,
-    /// The controller's answer to the change of the leader settings that the next call needs.
+    /// The controller's response to the change of the leader settings that the call which is evaluated now needs.
     leader_write: Option<Result<(), String>>,
-    /// The controller's answer about the secret that the next call needs.
+    /// The controller's response about the secret that this call needs.
     secret: Option<Result<SecretAnswer, String>>,
-    /// The path of the file that the next call needs, or why it is not on the disk.
+    /// The path of the resource file that this call needs, or why it is not on the disk.
     resource: Option<Result<String, String>>,
     /// The contents of secrets that the hook has read or written, which are masked in what people are shown.
     contents: KnownContents,
@@ -207,10 +207,10 @@ impl<'a> HookSession<'a> {
         })
     }
 
-    /// Adds the controller's answer about a secret that a call needs.
-    pub fn note_secret(&mut self, answer: Result<SecretAnswer, String>) {
-        self.contents.note_answer(&answer);
-        self.secret = Some(self.mask_context().and(answer));
+    /// Adds the controller's response about a secret that a call needs.
+    pub fn insert_secret_response(&mut self, response: Result<SecretAnswer, String>) {
+        self.contents.insert_response(&response);
+        self.secret = Some(self.mask_context().and(response));
     }
 
     /// Adds the bag that a call needs, or the reason why it cannot be fetched. The bag is stored before
@@ -233,13 +233,13 @@ impl<'a> HookSession<'a> {
         }
     }
 
-    /// Adds the controller's answer to the change of the leader settings that a call needs.
-    pub fn note_leader_write(&mut self, answer: Result<(), String>) {
-        self.leader_write = Some(answer);
+    /// Adds the controller's response to the change of the leader settings that a call needs.
+    pub fn insert_leader_write_response(&mut self, response: Result<(), String>) {
+        self.leader_write = Some(response);
     }
 
     /// Adds the path of the file that a call needs, or why it is not on the disk.
-    pub fn note_resource(&mut self, provided: Result<String, String>) {
+    pub fn insert_resource_response(&mut self, provided: Result<String, String>) {
         self.resource = Some(provided);
     }
 
@@ -248,9 +248,9 @@ impl<'a> HookSession<'a> {
     /// reply frame.
     ///
     /// # Errors
-    /// The request to the controller that the call needs: the caller makes it, passes the answer to
-    /// [`HookSession::insert_bag`], [`HookSession::note_leader_write`], [`HookSession::note_secret`] or
-    /// [`HookSession::note_resource`], and calls again.
+    /// The request to the controller that the call needs: the caller makes it, passes the response to
+    /// [`HookSession::insert_bag`], [`HookSession::insert_leader_write_response`], [`HookSession::insert_secret_response`] or
+    /// [`HookSession::insert_resource_response`], and calls again.
     pub fn answer(&mut self, frame: &[u8], pid: Option<i32>) -> Result<Vec<u8>, ControllerRequest> {
         let Ok(request) = RequestFrame::decode(frame) else {
             return Ok(bad_request("malformed request"));
@@ -299,7 +299,7 @@ impl<'a> HookSession<'a> {
                     return Err(ControllerRequest::LeaderSettings { call: self.last_call + 1, change });
                 }
                 CallOutcome::Need(Need::Secret(need)) => {
-                    self.contents.note_request(&need);
+                    self.contents.insert_request(&need);
                     return Err(ControllerRequest::Secret(need));
                 }
                 CallOutcome::Need(Need::Resource(need)) => return Err(ControllerRequest::Resource(need)),
@@ -323,7 +323,7 @@ impl<'a> HookSession<'a> {
                 at_ms,
                 pid,
                 args: self.contents.arguments_without_contents(&tool, &args, code),
-                keys: self.contents.take_read(),
+                keys: self.contents.take_placeholders(),
                 error: (code != 0 && tool == SECRET_GET)
                     .then(|| String::from_utf8_lossy(&reply.stderr).into()),
                 confidential_tool: tool,

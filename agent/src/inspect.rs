@@ -12,8 +12,8 @@ use crate::service;
 use crate::view_cache::ViewCache;
 use crate::{observation, reboot_request};
 use anyhow::{Context, Result};
+use api::text::agent_act;
 use api::text::cause::{Times, hint, sentence};
-use api::text::start_reason;
 use charms::yaml;
 use hook_client::shim;
 use host::process::Process;
@@ -131,29 +131,27 @@ pub async fn why(dir: &Path, program: Result<PathBuf>) -> Result<String> {
     let first = first + &text(refused_requests(&folder, name, is_running).as_slice(), &now);
     // a started run is running if the agent is alive; without an agent it was interrupted
     if let (true, Step::Started(run)) = (is_running, &local.step) {
-        let reason = start_reason::describe(&run.reason);
-        let running = format!("{name}: running {} (run {}): {reason}\n", run.operation, run.number);
-        return Ok(first + &running + &process_lines(&folder, run.number) + &last);
+        let running = agent_act::running(name, run);
+        return Ok(format!("{first}{running}\n{}{last}", process_lines(&folder, run.number)));
     }
     let agent_causes = if is_running { Vec::new() } else { missing_agent_causes(&folder, name, program) };
     if view.is_none() && !agent_causes.is_empty() {
         return Ok(text(&agent_causes, &now) + &last);
     }
     let machine = view.as_ref().map(|view| view.unit.machine.as_str());
-    let next: String = match resolve::next(&local, view.as_ref(), &now).act {
-        Act::Wait(wait) if wait.causes.is_empty() => format!("{name}: idle, waits for nothing\n"),
-        Act::Wait(wait) => text(&wait.causes, &now),
-        Act::Start(run) => {
-            format!("{name}: next operation: {}: {}\n", run.operation, start_reason::describe(&run.reason))
-        }
-        Act::RecordOutcome(record) => format!("{name}: next operation: {}\n", record.operation),
-        Act::Reattach(run) => format!("{name}: {} was started by an agent that has ended\n", run.operation),
-        Act::ChangeLeadership(_) => format!("{name}: next: store that its leadership has changed\n"),
-        Act::AcquireHookLock => format!("{name}: next: a hook, once the hook lock is free\n"),
-        Act::FetchBag(request) => text(&[resolve::fetch_cause(name, &request)], &now),
-        Act::Reboot => text(&[rebooting(&folder, name, machine, &now)], &now),
-        Act::Finish => format!("{name}: finished\n"),
+    let act = resolve::next(&local, view.as_ref(), &now).act;
+    let causes = match &act {
+        Act::Wait(wait) => wait.causes.clone(),
+        Act::FetchBag(request) => vec![resolve::fetch_cause(name, request)],
+        Act::Reboot => vec![rebooting(&folder, name, machine, &now)],
+        Act::Start(_)
+        | Act::RecordOutcome(_)
+        | Act::Reattach(_)
+        | Act::ChangeLeadership(_)
+        | Act::AcquireHookLock
+        | Act::Finish => Vec::new(),
     };
+    let next = agent_act::next(name, &act).map_or_else(|| text(&causes, &now), |line| line + "\n");
     Ok(first + &text(&agent_causes, &now) + &next + &last)
 }
 
@@ -200,8 +198,7 @@ mod tests {
         journal.append(&[Event::Started(run.clone())], &Arc::new(local)).await.expect("it is appended");
         let (program, none) = (dir.path().join("pintle-hook"), Err(anyhow::anyhow!("it is missing")));
         let why = async |program| why(dir.path(), program).await.expect("readable");
-        let reason = start_reason::describe(&run.reason);
-        let expected = format!("web/0: running {} (run {}): {reason}\n", run.operation, run.number);
+        let expected = agent_act::running(&UnitName::new("web", 0), &run) + "\n";
 
         std::fs::write(folder.file("agent.log"), "started\nERROR the disk is full\n").expect("written");
         let output = why(Ok(program.clone())).await;
@@ -282,13 +279,13 @@ mod tests {
         let before = why().await;
         let local = Local::new(Uuid(7), UnitName::new("web", 0));
         let journal = Journal::open(folder.clone(), 0, &local, false).await.expect("it is written");
-        journal.note_controller_error(Some("cannot store; its disk is full"));
+        journal.store_controller_error(Some("cannot store; its disk is full"));
         let cause = of_web(Duty::AcceptRequests, Actor::Controller)
             .last_error("cannot store; its disk is full".to_owned());
         assert_eq!(why().await, text(&[cause], &Now::hypothetical()) + &before);
         let ended = refused_requests(&folder, &UnitName::new("web", 0), false);
         assert_eq!(ended, None, "of an agent that has ended, nothing is known");
-        journal.note_controller_error(None);
+        journal.store_controller_error(None);
         assert_eq!(why().await, before);
     }
 

@@ -246,8 +246,8 @@ pub async fn load<F: FolderFiles>(files: &F) -> Result<Loaded, DiskError> {
 async fn compact<F: FolderFiles>(files: &F, index: u64, local: &Local) -> Result<(), DiskError> {
     let state = StateFile { format: FORMAT, index, local: local.clone() };
     let body = yaml::to_string(&state).expect("the stored state is plain data");
-    files.replace(STATE, format!("{STATE_HEAD}{}", with_checksum(&body)).as_bytes()).await?;
-    files.replace(JOURNAL, b"").await
+    files.write_atomic(STATE, format!("{STATE_HEAD}{}", with_checksum(&body)).as_bytes()).await?;
+    files.write_atomic(JOURNAL, b"").await
 }
 
 /// The unit's stored state, in the two files.
@@ -322,7 +322,7 @@ impl<F: FolderFiles> UnitStorage for Journal<F> {
         self.view.store(&self.files, view).await;
     }
 
-    fn note_controller_error(&self, error: Option<&str>) {
-        self.files.note_controller_error(error);
+    fn store_controller_error(&self, error: Option<&str>) {
+        self.files.store_controller_error(error);
     }
 }

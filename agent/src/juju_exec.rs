@@ -180,11 +180,11 @@ fn only_unit(data: &Path) -> Result<UnitFolder, Refused> {
     }
 }
 
-/// Refuses a process of a run that has not ended: the commands would wait for that run to end. A run that has ended refuses
-/// nothing, because its children may outlive it.
+/// Refuses a process of a run that has not finished: the commands would wait for that run to finish. A process of a finished
+/// run is not refused, because the children of a run may outlive it.
 ///
-/// The files of the run decide, not its agent: an agent that is being restarted would not be asked, and these commands and
-/// the run would then wait for each other.
+/// This is decided by the files of the run and not by its agent: an agent that is being restarted cannot decide, and these
+/// commands and the run would then wait for each other.
 fn refuse_within_hook(data: &Path) -> Result<(), Refused> {
     let ids = ["JUJU_CONTEXT_ID", MACHINE_RUN_ID].into_iter().filter_map(|name| std::env::var(name).ok());
     for context_id in ids.filter(|id| !id.is_empty()) {

@@ -5,7 +5,7 @@
 //! and manually provisioned ones), whose folder is [`DATA_DIR`], `/var/lib/juju` is a link to that folder, because both
 //! have the same layout. A `/var/lib/juju` that exists already belongs to Juju and is not changed.
 //!
-//! Called by `machine_program`, `unit_program` and `uninstall`.
+//! Called by `machine_program` and `uninstall`; `unit_program`, `authorized_keys` and `recorded_runs` read which paths exist.
 
 use crate::folder::{UnitFolder, public_dir};
 use anyhow::{Context, Result};

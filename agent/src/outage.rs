@@ -69,7 +69,7 @@ impl Outage {
         now_ms.saturating_sub(self.last_failure_ms) > ABANDONED_AFTER_MS
     }
 
-    /// Notes a failed request. Returns a line for the log if the error is new.
+    /// Records a failed request. Returns a line for the log if the error is new.
     pub fn record_failure(&mut self, channel: Channel, error: &ApiError, now_ms: u64) -> Option<String> {
         if self.errors.is_empty() || self.is_abandoned(now_ms) {
             self.errors.clear();
@@ -88,7 +88,7 @@ impl Outage {
         Some(format!("{text}; retrying"))
     }
 
-    /// Notes a successful request. Returns a line for the log if it ends the outage.
+    /// Records a successful request. Returns a line for the log if it ends the outage.
     pub fn record_success(&mut self, channel: Channel, now_ms: u64) -> Option<String> {
         self.last_error.take_if(|(failed, _)| *failed == channel);
         if self.errors.is_empty() || channel != self.channel && !self.is_abandoned(now_ms) {

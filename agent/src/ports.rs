@@ -1,5 +1,5 @@
-//! The interfaces through which the unit agent's loop and the machine agent's loop reach the host: disk, charm,
-//! clock and deployments. (The ports of a unit's network are in `state::terms::port_range`.)
+//! The interfaces through which the unit agent's loop and the machine agent's loop reach the host: disk, charm, clock,
+//! deployments, ssh keys and storage. (The ports of a unit's network are in `state::terms::port_range`.)
 //!
 //! The controller is the other interface (`api::UnitAgentRequests`, `api::MachineAgentRequests`). The simulator
 //! implements these traits and, for its disk, `FolderFiles` of `folder_port`.
@@ -55,7 +55,7 @@ pub trait UnitStorage {
     fn cache_view(&self, view: &Arc<Snapshot>) -> impl Future<Output = ()>;
     /// Stores the last error of the controller, or that it answers again (none), for people who ask what the unit waits for.
     /// It is not synced and may be lost. Called when it has changed.
-    fn note_controller_error(&self, _error: Option<&str>) {}
+    fn store_controller_error(&self, _error: Option<&str>) {}
 }
 
 /// The requests of a running hook's tools to the agent.

@@ -2,9 +2,8 @@
 //! more, and a test that is made of it.
 //!
 //! Everything is read from the folder of the unit, so that neither the controller nor the agent is needed, and nothing in
-//! it is changed. Contents of secrets are masked, as far as `state::unit::secret_mask` finds them: the files hold none,
-//! except `calls.yaml` in calls that are stored with a masked copy for this purpose, and the output of a run whose agent
-//! has not masked it yet, which is left out.
+//! it is changed. What is printed is masked (`state::unit::secret_mask`, best effort). The folder itself is not safe to
+//! share: `context.yaml`, some lines of `calls.yaml` and the output of an unfinished run may contain secret contents.
 //!
 //! `recorded_run` reads a run; `list` is `pintle-agent runs`; `show` (with `page` and `changes`) `show-run`; `replay`
 //! (with `scratch`, `recorded_answers` and `differences`) `replay`; `ops_test` (with `python`) `export-run`.

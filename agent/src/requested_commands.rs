@@ -29,7 +29,7 @@ struct Waiting {
     answer: oneshot::Sender<Vec<u8>>,
 }
 
-/// The answer to a request whose commands have ended, until the controller has answered their record.
+/// The answer to a request whose commands have finished, until the controller's response to their record is known.
 struct Unconfirmed {
     sequence: u64,
     code: u8,
@@ -53,7 +53,7 @@ pub struct RequestedCommands {
     /// None if this agent accepts no requests.
     calls: Option<(Mutex<mpsc::Receiver<ToolCall>>, UnitFolder)>,
     waiting: RefCell<VecDeque<Waiting>>,
-    /// At most one: a unit starts nothing while the controller has not answered such a record.
+    /// At most one: a unit starts nothing until it has the controller's response to such a record.
     unconfirmed: RefCell<Option<Unconfirmed>>,
 }
 
@@ -93,7 +93,7 @@ impl RequestedCommands {
         waiting.iter().find(|waiting| waiting.request.id == request.id).map(|waiting| waiting.script.clone())
     }
 
-    /// Answers a request whose commands have ended, with what they printed into the folder of run `run`. If the
+    /// Answers a request whose commands have finished, with what they printed into the folder of run `run`. If the
     /// controller has to accept their changes first, in the record of this sequence number, the request is answered by
     /// [`Self::confirm`].
     pub fn answer(&self, request: &CommandsRequest, exit: &RunExit, run: u64, unconfirmed: Option<u64>) {
@@ -115,25 +115,27 @@ impl RequestedCommands {
             }
             RunExit::Cancelled | RunExit::Missing => (1, Some("the commands did not run".to_owned())),
         };
-        let ended = Unconfirmed { sequence: unconfirmed.unwrap_or_default(), code, stdout, stderr, answer };
+        let finished =
+            Unconfirmed { sequence: unconfirmed.unwrap_or_default(), code, stdout, stderr, answer };
         match unconfirmed {
-            Some(_) => *self.unconfirmed.borrow_mut() = Some(ended),
-            None => ended.send(code, error),
+            Some(_) => *self.unconfirmed.borrow_mut() = Some(finished),
+            None => finished.send(code, error),
         }
     }
 
-    /// Answers the request whose record the controller has answered: `awaited` is the record that the unit waits for,
+    /// Answers the request whose record has the controller's response: `awaited` is the record that the unit waits for,
     /// and `refused` the last one that was refused.
     pub fn confirm(&self, awaited: Option<u64>, refused: Option<&(u64, RefusalReason)>) {
-        let Some(ended) = self.unconfirmed.borrow_mut().take_if(|ended| awaited != Some(ended.sequence))
+        let Some(finished) =
+            self.unconfirmed.borrow_mut().take_if(|finished| awaited != Some(finished.sequence))
         else {
             return;
         };
-        match refused.filter(|(sequence, _)| *sequence == ended.sequence) {
-            Some((_, why)) => ended.send(1, Some(refusal::message(why))),
+        match refused.filter(|(sequence, _)| *sequence == finished.sequence) {
+            Some((_, why)) => finished.send(1, Some(refusal::message(why))),
             None => {
-                let code = ended.code;
-                ended.send(code, None);
+                let code = finished.code;
+                finished.send(code, None);
             }
         }
     }

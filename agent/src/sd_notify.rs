@@ -1,4 +1,4 @@
-//! What an agent tells the service manager that runs it (sd_notify(3)): that it is ready, that it stops, and that it works.
+//! Notifies the service manager that runs an agent (sd_notify(3)): the agent is ready, it stops, it is alive (watchdog).
 //!
 //! Nothing is sent if the agent was not started by a service manager, and an agent never fails because a notification
 //! cannot be sent: that is logged. *Ready* and *stopping* are sent once; the keep-alives of the watchdog are repeated, so

@@ -8,7 +8,7 @@
 //! A folder elsewhere names its unit's folder in a link, so that it can be removed after a data folder was deleted as a
 //! whole ([`remove_abandoned`]).
 //!
-//! Called by `unit_program`, by `deployer` when it deletes a unit, and by `machine_program`.
+//! Called by `unit_program`, by `deployer` when it deletes a unit, by `machine_program`, and by `juju_exec` to find a socket.
 
 use crate::folder::{UnitFolder, private_dir};
 use api::machine_folder::SOCKET_DIR;
@@ -78,10 +78,12 @@ fn link_unit(dir: &Path, unit: &Path) -> io::Result<()> {
 }
 
 fn remove_abandoned_in(base: &Path) {
-    let own = parent_name();
-    let is_own =
-        |name: &str| name == own || name.strip_prefix(&own).is_some_and(|rest| rest.starts_with('-'));
-    let parents = entries(base).filter(|path| path.file_name().and_then(OsStr::to_str).is_some_and(is_own));
+    let predictable = parent_name();
+    let is_parent = |name: &str| {
+        name == predictable || name.strip_prefix(&predictable).is_some_and(|rest| rest.starts_with('-'))
+    };
+    let parents =
+        entries(base).filter(|path| path.file_name().and_then(OsStr::to_str).is_some_and(is_parent));
     for parent in parents.filter(|parent| is_private(parent)) {
         for dir in entries(&parent).filter(|dir| is_private(dir) && is_abandoned(dir)) {
             match host::tree::remove(&dir) {
@@ -171,9 +173,9 @@ fn choose(folder: &UnitFolder, bases: &[PathBuf], path_bytes_max: usize) -> io::
     let digest = host::digest::sha256(folder.root().as_os_str().as_encoded_bytes());
     for base in bases {
         // another user cannot have guessed the second name
-        let own = base.join(parent_name());
+        let predictable = base.join(parent_name());
         let unpredictable = base.join(format!("{}-{:032x}", parent_name(), host::random::random_u128()));
-        for dir in [own, unpredictable]
+        for dir in [predictable, unpredictable]
             .map(|parent| parent.join(&digest[..DIGEST_DIGITS]))
             .iter()
             .filter(|dir| fits(dir))

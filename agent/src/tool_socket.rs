@@ -101,7 +101,7 @@ pub fn listen(path: &Path, context_state: watch::Receiver<ContextState>) -> io::
     ignore_not_found(fs::remove_file(path))?;
     let listener = UnixListener::bind(path)?;
     let file = SocketFile { path: path.to_owned(), identity: identity(path)? };
-    // `SocketState::turn` admits one call at a time, so one place suffices
+    // `SocketState::call_permit` admits one call at a time, so one place suffices
     let (calls, tool_calls) = mpsc::channel(1);
     let (commands, requested_commands) = mpsc::channel(COMMANDS_WAITING_MAX);
     tokio::spawn(accept(listener, calls, commands, context_state));
@@ -152,7 +152,7 @@ struct SocketState {
     /// One permit per byte of the larger requests in flight.
     large_frames: Arc<Semaphore>,
     /// The one call that the hook session answers, or whose large answer is being sent.
-    turn: Semaphore,
+    call_permit: Semaphore,
     silent: SilentConnections,
 }
 
@@ -169,7 +169,7 @@ async fn accept(
         commands,
         commands_waiting: Semaphore::new(COMMANDS_WAITING_MAX),
         large_frames,
-        turn: Semaphore::new(1),
+        call_permit: Semaphore::new(1),
         silent: SilentConnections::default(),
     });
     loop {
@@ -257,19 +257,19 @@ async fn serve(
         }
         let decided =
             context_state.wait_for(|state| *state != ContextState::Undecided).await.map(|state| *state);
-        let (reply, turn) = if matches!(decided, Ok(ContextState::Open)) {
+        let (reply, permit) = if matches!(decided, Ok(ContextState::Open)) {
             let (answer, answered) = oneshot::channel();
             // A call that is still queued when the hook ends is refused, and does not reach the next hook:
             // 1. The hook session closes the context, then answers the call in the channel.
-            // 2. This passes the turn to a waiting client. The state of the context is checked first and refuses that
+            // 2. This gives the permit to a waiting client. The state of the context is checked first and refuses that
             //    call.
             let sent = tokio::select! {
                 biased;
                 _ = context_state.wait_for(|state| *state == ContextState::Closed) => None,
                 sent = async {
-                    let turn = shared.turn.acquire().await.expect("the semaphore is never closed");
+                    let permit = shared.call_permit.acquire().await.expect("the semaphore is never closed");
                     let sent = shared.calls.send(ToolCall { frame, pid: peer.pid(), answer }).await;
-                    sent.map(|()| turn)
+                    sent.map(|()| permit)
                 } => Some(sent),
             };
             match sent {
@@ -277,8 +277,8 @@ async fn serve(
                 Some(Err(_)) => return Ok(()),
                 // dropped without an answer: the hook has ended while its call waited for the controller, or the agent is ending; the
                 // tool calls again, and is refused or reaches the next agent
-                Some(Ok(turn)) => match answered.await {
-                    Ok(reply) => (reply, Some(turn)),
+                Some(Ok(permit)) => match answered.await {
+                    Ok(reply) => (reply, Some(permit)),
                     Err(_) => return Ok(()),
                 },
             }
@@ -287,7 +287,7 @@ async fn serve(
         };
         // the hook session has dropped the frame
         drop(memory);
-        let _turn = turn.filter(|_| reply.len() > SMALL_FRAME_BYTES);
+        let _permit = permit.filter(|_| reply.len() > SMALL_FRAME_BYTES);
         send(&mut stream, &reply).await?;
     }
 }

@@ -19,7 +19,7 @@ mod watcher;
 
 pub use agent_state::AgentState;
 pub use end::UnitAgentEnd;
-pub use fetch::no_answer_in_time;
+pub use fetch::no_response_in_time;
 
 use crate::outage::{Channel, LINK_BACKOFF};
 use crate::ports::{CharmHost, Clock, DiskError, UnitStorage};
@@ -277,11 +277,11 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
             },
         };
         shared.set_executing(run);
-        self.until_end(run, self.charms.run(run, context, process, shared)).await
+        self.until_finished(run, self.charms.run(run, context, process, shared)).await
     }
 
-    /// Waits until a run has ended, and ends its processes if a user cancels it meanwhile.
-    async fn until_end<T>(&self, run: &Run, running: impl Future<Output = T>) -> T {
+    /// Waits until a run has finished, and ends its processes if a user cancels it meanwhile.
+    async fn until_finished<T>(&self, run: &Run, running: impl Future<Output = T>) -> T {
         let mut running = pin!(running);
         let cancelled = self.shared.wait_for_volatile(|volatile| {
             let view = volatile.view.as_deref()?;
@@ -289,17 +289,17 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
         });
         tokio::select! {
             biased;
-            ended = &mut running => return ended,
+            result = &mut running => return result,
             () = cancelled => {}
         }
         tracing::info!("cancelled: its processes are being ended");
-        let has_ended = Cell::new(false);
+        let has_finished = Cell::new(false);
         let running = async {
-            let ended = running.await;
-            has_ended.set(true);
-            ended
+            let result = running.await;
+            has_finished.set(true);
+            result
         };
-        tokio::join!(running, self.charms.stop(run, &has_ended)).0
+        tokio::join!(running, self.charms.stop(run, &has_finished)).0
     }
 
     /// Continues a run that an earlier agent started, or records that neither its process nor its outcome exists.
@@ -308,7 +308,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
         let started_ms = shared.clock.since_boot_ms();
         shared.set_executing(run);
         let result = match run.operation.runs_charm() {
-            true => self.until_end(run, self.charms.reattach(run, shared)).await,
+            true => self.until_finished(run, self.charms.reattach(run, shared)).await,
             false => None,
         };
         match result {
@@ -338,8 +338,8 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
                 }
                 let volatile = shared.volatile.borrow();
                 let pending_reports = &volatile.pending_reports;
-                let ended = FinishedRun { run, result, pending_reports, texts: RUN_TEXTS };
-                outcome::events(local, volatile.view.as_deref(), &now, ended)
+                let finished = FinishedRun { run, result, pending_reports, texts: RUN_TEXTS };
+                outcome::events(local, volatile.view.as_deref(), &now, finished)
             })
             .await?;
         let local = shared.local();
@@ -366,11 +366,11 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
             let sha256 = charm.sha256.clone();
             match self.shared.api.handle(FetchArchive { sha256 }).await {
                 Ok(archive) => {
-                    self.shared.note_success(Channel::Fetch);
+                    self.shared.record_success(Channel::Fetch);
                     return self.charms.install(charm, archive.0).await;
                 }
                 Err(error) if error.is_transient() => {
-                    self.shared.note_failure(Channel::Fetch, &error);
+                    self.shared.record_failure(Channel::Fetch, &error);
                     self.shared.pause(&mut backoff).await;
                 }
                 Err(error) => return Err(full_text(&error, self.shared.clock.wall_ms())),

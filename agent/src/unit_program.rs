@@ -182,7 +182,7 @@ pub async fn run(dir: PathBuf, log_filter: LogFilter) -> Result<ExitCode> {
     let view = ViewCache::load(&folder).await;
     let view = view.filter(|view| view.unit.uuid == config.uuid);
     // of an agent that ended during an outage
-    journal.note_controller_error(None);
+    journal.store_controller_error(None);
     tracing::info!("{}: the agent starts; workflow {}", config.name, local.workflow());
     let unit_agent = UnitAgent::new((journal, config.client()?, charms, clock), local, view.map(Arc::new))
         .with_commands(RequestedCommands::new(calls.requested_commands, folder.clone()));
@@ -248,7 +248,7 @@ enum RestartCause {
     /// find it.
     Configuration,
     /// The socket of the hook tools was deleted, for example by a program that cleans /tmp: no tool can reach the agent
-    /// any more. The hook that runs goes on, and its tools find the socket of the next agent under the same path.
+    /// any more. The running hook continues, and its tools find the socket of the next agent under the same path.
     Socket,
 }
 

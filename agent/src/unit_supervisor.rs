@@ -1,7 +1,8 @@
 //! Supervises the unit agents of this machine: starts them and restarts them, with back-off, when they end.
 //!
 //! Unit agents are separate processes: the machine agent may end and restart without affecting them. Implements
-//! `ports::Deployments` for the machine agent, on top of `deployer`.
+//! `ports::Deployments` for the machine agent, on top of `deployer`, and passes the calls of `ports::StorageHost` and
+//! `ports::AuthorizedKeys` on to `storage_pools` and `authorized_keys`.
 
 use crate::config;
 use crate::deployer::{Deployer, may_run};
@@ -98,7 +99,7 @@ impl UnitSupervisor {
             let ended = exit.await;
             tracing::info!("the agent of {tag} ended {}", process_end(&ended.end));
             let ending = Ending { at: Instant::now(), by: ended_by(&ended.end) };
-            note_end(&exits, unit, ended, started.elapsed() > RECOVERED_AFTER);
+            record_end(&exits, unit, ended, started.elapsed() > RECOVERED_AFTER);
             endings.lock().expect("no holder panics").insert(unit, ending);
             changed.notify_one();
         });
@@ -116,7 +117,7 @@ fn ended_by(end: &ProcessEnd) -> EndedBy {
 
 /// Adds the end of an agent to the earlier ones, or replaces them if it had run for long. The end of an agent that has
 /// finished, or restarts on purpose, is not recorded.
-fn note_end(exits: &Mutex<BTreeMap<Uuid, UnitAgentExit>>, unit: Uuid, ended: EndedAgent, was_long: bool) {
+fn record_end(exits: &Mutex<BTreeMap<Uuid, UnitAgentExit>>, unit: Uuid, ended: EndedAgent, was_long: bool) {
     let mut exits = exits.lock().expect("no holder panics");
     if was_long {
         exits.remove(&unit);
@@ -165,7 +166,7 @@ impl StorageHost for UnitSupervisor {
 
 impl AuthorizedKeys for UnitSupervisor {
     async fn keep_ssh_keys(&self, keys: &[SshKey]) -> Result<()> {
-        authorized_keys::keep(self.deployer.machine_folder(), keys).await
+        authorized_keys::reconcile(self.deployer.machine_folder(), keys).await
     }
 }
 
@@ -306,7 +307,7 @@ mod tests {
         let exits = Mutex::default();
         let end = |last_error: Option<&str>| {
             let ended = EndedAgent { end: ProcessEnd::Code(90), last_error: last_error.map(str::to_owned) };
-            note_end(&exits, Uuid(1), ended, false);
+            record_end(&exits, Uuid(1), ended, false);
             let exit = exits.lock().unwrap()[&Uuid(1)].clone();
             (exit.count, exit.last_error)
         };

@@ -4,7 +4,7 @@
 //! truncated or absent. `unit.yaml` holds the checksum of every other file; if the files do not match, there is
 //! no cached view.
 //!
-//! Written by `journal` (`UnitStorage::cache_view`), and loaded by the unit agent when it starts.
+//! Written by `journal` (`UnitStorage::cache_view`), and loaded by the unit agent when it starts and by `inspect`.
 
 use crate::folder_port::FolderFiles;
 use host::digest::{checksum, verified, with_checksum};

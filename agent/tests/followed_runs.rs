@@ -45,7 +45,7 @@ fn end(run: u64) -> Shown {
 fn shown(events: Vec<RunEvent>) -> Vec<Shown> {
     let shown = |event| match event {
         RunEvent::Started { operation, .. } => Shown::Start(operation),
-        RunEvent::Ended { operation, .. } => Shown::End(operation),
+        RunEvent::Finished { operation, .. } => Shown::End(operation),
         other => panic!("{other:?}"),
     };
     events.into_iter().map(shown).collect()

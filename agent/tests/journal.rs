@@ -38,7 +38,7 @@ impl FolderFiles for &MemoryFolder {
         file.extend(bytes);
         Ok(())
     }
-    async fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
+    async fn write_atomic(&self, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
         self.0.borrow_mut().insert(name.to_owned(), bytes.to_vec());
         Ok(())
     }

@@ -19,7 +19,7 @@ fn a_change_is_requested_once_and_survives_the_agent() {
     let requested = first.answer(&set, None).expect_err("the controller is asked");
     let change = [("a".to_owned(), "1".to_owned())].into();
     assert_eq!(requested, ControllerRequest::LeaderSettings { call: 1, change });
-    first.note_leader_write(Ok(()));
+    first.insert_leader_write_response(Ok(()));
     assert_eq!(printed(first.answer(&set, None)), ok(""));
     assert_eq!(printed(first.answer(&set, None)), ok(""), "the same call again");
     assert_eq!(printed(first.answer(&frame(2, "leader-get", &["a"]), None)), ok("1\n"));
@@ -40,7 +40,7 @@ fn a_refused_change_fails_that_call_only() {
     let mut first = session(run.path(), &|| true);
     let set = frame(1, "leader-set", &["a=1"]);
     first.answer(&set, None).expect_err("the controller is asked");
-    first.note_leader_write(Err("the controller did not answer for 30 s".to_owned()));
+    first.insert_leader_write_response(Err("the controller did not answer for 30 s".to_owned()));
     let text = "ERROR cannot write leadership settings: cannot write settings: the controller did not answer for 30 s\n";
     assert_eq!(printed(first.answer(&set, None)), (1, String::new(), text.to_owned()));
 

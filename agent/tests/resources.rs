@@ -27,10 +27,10 @@ fn the_answer_survives_the_agent_and_the_next_call_asks_again() {
     let mut first = session(run.path());
     let asked = first.answer(&frame(1), None).expect_err("the file is needed");
     assert!(matches!(&asked, ControllerRequest::Resource(need) if need.sha256 == "abc"), "{asked:?}");
-    first.note_resource(Err("no answer".to_owned()));
+    first.insert_resource_response(Err("no answer".to_owned()));
     assert_eq!(printed(first.answer(&frame(1), None)), (1, String::new(), text.to_owned()));
     first.answer(&frame(2), None).expect_err("it is another call");
-    first.note_resource(Ok(path()));
+    first.insert_resource_response(Ok(path()));
     assert_eq!(printed(first.answer(&frame(2), None)), ok(&path()));
 
     let mut second = session(run.path());

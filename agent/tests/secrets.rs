@@ -27,7 +27,7 @@ fn add(session: &mut HookSession, number: u32) {
     let asked = session.answer(&add, None).expect_err("the controller seals the content");
     assert!(matches!(asked, ControllerRequest::Secret(_)), "{asked:?}");
     let (secret, sealed) = (id(number.into()), "1.key.sealed".to_owned());
-    session.note_secret(Ok(SecretAnswer::Sealed { secret, sealed }));
+    session.insert_secret_response(Ok(SecretAnswer::Sealed { secret, sealed }));
     assert_eq!(printed(session.answer(&add, None)), (0, format!("secret:{secret}\n"), String::new()));
 }
 

@@ -12,7 +12,7 @@ requests! { DiskUsageRequests {
     GetDiskUsage = get "/v1/disk-usage", Reader => DiskUsage;
 } }
 
-/// Returns what the store, the models, their units and the charm archives take on disk.
+/// Returns what the store, the models, their units, the charm archives and the files of resources take on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GetDiskUsage;
 
@@ -23,7 +23,7 @@ pub struct DiskUsage {
     pub store: StoreDiskUsage,
     /// The models, by name.
     pub models: Vec<ModelDiskUsage>,
-    /// The charm archives, the largest first.
+    /// The charm archives and the files of resources, the largest first.
     pub archives: Vec<ArchiveDiskUsage>,
 }
 
@@ -38,7 +38,7 @@ pub struct StoreDiskUsage {
     pub change_log_bytes: u64,
     /// What the documents of no model take: tokens, archives, tombstones of models.
     pub global_bytes: u64,
-    /// Of these: the tokens of removed machines whose agents have not reported since.
+    /// The part of `global_bytes` that the tokens of removed machines take whose agents have not reported since.
     pub retired_tokens_bytes: u64,
 }
 
@@ -49,11 +49,11 @@ pub struct ModelDiskUsage {
     pub model: String,
     /// All documents of the model.
     pub documents_bytes: u64,
-    /// Of these: the lines of the debug log.
+    /// The part of `documents_bytes` that the lines of the debug log take.
     pub log_bytes: u64,
-    /// Of these: the actions.
+    /// The part of `documents_bytes` that the actions take.
     pub actions_bytes: u64,
-    /// Of these: the tombstones.
+    /// The part of `documents_bytes` that the tombstones take.
     pub tombstones_bytes: u64,
     /// The units, by name.
     pub units: Vec<UnitDisk>,

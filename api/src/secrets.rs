@@ -42,8 +42,8 @@ pub struct AddSecretResponse {
     pub revision: u64,
 }
 
-/// Changes a secret of users. What is none stays as it is. Units that read an older revision go on to read it until
-/// they ask for the newest one.
+/// Changes a secret of users. A field that is `None` is not changed. Units that read an older revision continue to read it
+/// until they request the newest one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UpdateSecret {

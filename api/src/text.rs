@@ -5,6 +5,8 @@
 pub mod action;
 /// What unit agents are doing, in English.
 pub mod activity;
+/// What a unit agent would do next, in English.
+pub mod agent_act;
 /// Causes and remedies in English.
 pub mod cause;
 mod count;

@@ -1,4 +1,5 @@
-//! Splits charmcraft.yaml into metadata.yaml, config.yaml and actions.yaml (spec/clients.md 4.7).
+//! Splits charmcraft.yaml into metadata.yaml, config.yaml and actions.yaml (spec/clients.md 4.7), and reads its bases and what
+//! it declares about Python packages.
 //!
 //! Many source folders have charmcraft.yaml only. Packing writes the three files, as `charmcraft pack` does, because
 //! charms read them at run time; the ops framework does. Called by `read` for folders.

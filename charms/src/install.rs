@@ -184,8 +184,8 @@ fn sibling_path(charm_dir: &Path, what: &str, sha256: &str) -> PathBuf {
 /// Removes the leftovers of earlier installations, and all manifests except that of the revision `in_use`. `None` means
 /// the revision in `charm_dir`.
 fn clean(charm_dir: &Path, in_use: Option<&str>) -> io::Result<()> {
-    let keep = in_use.map(str::to_owned).or_else(|| current_digest(charm_dir));
-    let keep = keep.map(|sha256| sibling_path(charm_dir, "manifest", &sha256));
+    let digest_in_use = in_use.map(str::to_owned).or_else(|| current_digest(charm_dir));
+    let manifest_in_use = digest_in_use.map(|sha256| sibling_path(charm_dir, "manifest", &sha256));
     let name = charm_dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let (new_prefix, manifest_prefix) = (format!("{name}.new-"), format!("{name}.manifest-"));
     for entry in fs::read_dir(charm_dir.parent().unwrap_or(Path::new(".")))? {
@@ -193,7 +193,7 @@ fn clean(charm_dir: &Path, in_use: Option<&str>) -> io::Result<()> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if name.starts_with(&new_prefix) {
             fs::remove_dir_all(&path)?;
-        } else if name.starts_with(&manifest_prefix) && Some(&path) != keep.as_ref() {
+        } else if name.starts_with(&manifest_prefix) && Some(&path) != manifest_in_use.as_ref() {
             fs::remove_file(&path)?;
         }
     }

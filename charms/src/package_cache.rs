@@ -39,7 +39,7 @@ pub fn measure(cache: &Path) -> PackageCacheUsage {
 }
 
 /// Records that a set is used now.
-pub(crate) fn note_use(set: &Path) {
+pub(crate) fn record_use(set: &Path) {
     // if this fails, the set may be deleted earlier and is then installed again
     let _ = File::open(set).and_then(|folder| folder.set_modified(SystemTime::now()));
 }
@@ -131,7 +131,7 @@ mod tests {
         set(WHEELS, 9);
         let sets: Vec<PathBuf> = (0..SETS_MAX + 2).map(|n| set(&format!("{n:02}"), 2)).collect();
         let (oldest, used_again) = (set("oldest", 20), set("older", 30));
-        note_use(&used_again);
+        record_use(&used_again);
         assert_eq!(measure(cache.path()).sets, SETS_MAX + 4);
         trim_to(cache.path(), now, WHEELS_BYTES_MAX);
         assert_eq!([&oldest, &abandoned].map(|folder| folder.exists()), [false; 2]);
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(usage.sets, SETS_MAX);
         assert!(usage.sets_bytes >= 4096 * SETS_MAX as u64 && usage.wheels_bytes >= 4096, "{usage:?}");
         for number in 0..SETS_MAX {
-            note_use(&set(&format!("new-{number}"), 0));
+            record_use(&set(&format!("new-{number}"), 0));
         }
         trim_to(cache.path(), now, WHEELS_BYTES_MAX);
         assert_eq!(measure(cache.path()).sets, SETS_MAX + 1, "sets in use are kept beyond the bound");

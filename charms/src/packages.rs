@@ -110,7 +110,7 @@ pub(crate) fn packages(
         package_cache::trim(cache);
         installed?;
     }
-    package_cache::note_use(&cached);
+    package_cache::record_use(&cached);
     let warnings = fs::read_to_string(cached.join("warnings")).unwrap_or_default();
     notes.extend(warnings.lines().map(str::to_owned));
     Ok(Some(cached.join("site")))

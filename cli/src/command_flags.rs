@@ -64,9 +64,9 @@ impl CommandFlags {
 
     /// The flags that a command lacks. `arguments`: the text after its verb.
     fn missing(&self, verb: &str, arguments: &str) -> String {
-        let own = arguments.split(ENDS).next().unwrap_or_default();
-        let data = if own.contains(" --data ") { "" } else { &self.data };
-        let has_model = WITHOUT_MODEL.contains(&verb) || own.contains(" -m ");
+        let arguments = arguments.split(ENDS).next().unwrap_or_default();
+        let data = if arguments.contains(" --data ") { "" } else { &self.data };
+        let has_model = WITHOUT_MODEL.contains(&verb) || arguments.contains(" -m ");
         let model = if has_model { "" } else { &self.model };
         format!("{data}{model}")
     }

@@ -3,10 +3,14 @@
 //! The client accesses the controller through its HTTPS API, and the files of its data folder; nothing else
 //! (design 16). It never reads the controller's store.
 //!
-//! Reading order: `arguments` (command line), `session` (controller and model of a command), `commands` (one file per
-//! command), `charm_search` (charm directories), `render` (tables, JSON, YAML), `command_flags` (the
-//! commands of hints), `completion` (what a shell offers), `development` (what `dev`
-//! uses), `supervisor` (the processes that `up` starts and `down` stops).
+//! Reading order:
+//! * the command line: `arguments`, `completion` (what a shell offers), `command_error`;
+//! * a command: `data_dir`, `session` (controller and model of a command), `model_notes`, `commands` (one file per command or
+//!   noun), `charm_search`, `bundle`, `query` (of `wait-for`), `machine_access` with `local_paths` and `running_hook`
+//!   (programs in a machine), `development` (what `dev` uses);
+//! * output: `output`, `render` (tables, JSON, YAML), `command_flags` (the commands of hints), `times`, `progress`,
+//!   `terminal_escape`, `terminal_width`;
+//! * the processes that `up` starts and `down` stops: `supervisor`.
 
 pub mod arguments;
 pub mod bundle;

@@ -51,7 +51,7 @@ fn is_part_of_path(c: char) -> bool {
     c.is_alphanumeric() || "/._-+".contains(c)
 }
 
-/// The text with each whole path `from` replaced; a path may go on with characters that `continues` accepts.
+/// The text with each whole path `from` replaced; a path may be followed by characters that `continues` accepts.
 fn replaced(text: &str, from: &str, to: &str, continues: impl Fn(char) -> bool) -> String {
     let (mut done, mut rest) = (String::new(), text);
     while let Some((before, after)) = rest.split_once(from) {

@@ -60,7 +60,7 @@ impl<A> CommandSession<A> {
     }
 
     /// Stores the revision of a completed write to this model: the next `status` waits until agents have applied it.
-    pub fn note_write(&self, revision: u64) {
+    pub fn record_write(&self, revision: u64) {
         self.notes.store_last_write(&self.model, revision);
     }
 }

@@ -3,7 +3,8 @@
 //! Each request type declares its caller in `requests!` of `api/src/NOUN.rs`; the roles of users are in
 //! `state::documents::token_holder`. The principal is always taken from the caller's token, never from a
 //! request body (S14). A caller without a token, with an unknown token, or with an insufficient token always gets the
-//! same error, so that the error does not reveal whether an entity exists (S15).
+//! same error, so that the error does not reveal whether an entity exists (S15). The only exception is the agent of a removed
+//! machine, whose token is known until it has confirmed the removal: it is informed that it must uninstall itself.
 //!
 //! `server` calls it before it reads a body, `callers` before each handler, and the agents' handlers to find the
 //! calling unit or machine.

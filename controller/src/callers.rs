@@ -4,7 +4,7 @@
 //! converts their failures to errors of the API. An [`AuthenticatedCaller`] handles the requests of one caller; each request is
 //! authorised before its handler runs (S13). `server` authenticates callers by their tokens; the simulator makes them directly.
 
-use crate::archive_last_needed::ArchiveLastNeeded;
+use crate::archive_retention::ArchiveRetention;
 use crate::authorisation::{self, unauthorised};
 use crate::commit_times::CommitTimes;
 use crate::debug_log_growth::{LogGrant, LogGrowth};
@@ -51,7 +51,7 @@ pub struct Controller<S, E> {
     pub(crate) leases: Leases,
     /// The claims of leadership that were decided since the last commit.
     pub(crate) recent_claims: RecentClaims,
-    pub(crate) archives: ArchiveLastNeeded,
+    pub(crate) archives: ArchiveRetention,
     known_tokens: tokens::KnownTokens,
     /// How much the debug logs have grown since they were last measured.
     pub(crate) log_growth: LogGrowth,
@@ -105,7 +105,7 @@ impl<S: Store, E: Environment> Controller<S, E> {
             force_timers,
             leases,
             recent_claims: RecentClaims::default(),
-            archives: ArchiveLastNeeded::default(),
+            archives: ArchiveRetention::default(),
             known_tokens: tokens::KnownTokens::default(),
             log_growth,
             status_caches: StatusCaches::default(),
@@ -125,7 +125,7 @@ impl<S: Store, E: Environment> Controller<S, E> {
             None => {
                 let hash = sha256.clone();
                 let principal = self.store.read(move |reader| tokens::holder(reader, &hash)).await?;
-                self.known_tokens.note(sha256.clone(), principal.clone(), newest);
+                self.known_tokens.insert(sha256.clone(), principal.clone(), newest);
                 principal
             }
         };
@@ -146,7 +146,7 @@ impl<S: Store, E: Environment> Controller<S, E> {
     {
         match self.store.run(transition).await {
             Ok(committed) => {
-                self.commit_times.note(committed.revision, self.environment.wall_ms());
+                self.commit_times.record(committed.revision, self.environment.wall_ms());
                 Ok(committed)
             }
             Err(RunError::Refused(refusal)) => Err(self.refusal_error(refusal).await),
@@ -201,7 +201,7 @@ impl<S: Store, E: Environment> Controller<S, E> {
 
     /// Counts the bytes of log lines that were committed of a message. Wakes the janitor if the debug log of the model
     /// has grown by too much since it was last measured.
-    pub(crate) fn note_log_bytes(&self, grant: LogGrant, bytes: Option<u64>) {
+    pub(crate) fn count_log_bytes(&self, grant: LogGrant, bytes: Option<u64>) {
         let model = grant.model;
         if self.log_growth.record(grant, bytes) {
             self.urgent_models.add(model.0);

@@ -1,9 +1,9 @@
 //! The certificates of the controller: the CA that clients and agents trust, and the certificate of its server.
 //!
 //! Each is a file with its key beside it. A pair is made once; the pair of the server is made again if one of its files
-//! is missing. What exists is verified at each start, because clients refuse a server whose certificate does not fit,
-//! without a word in the controller's log: an empty file, or one of another controller, is refused by name
-//! ([`UnusableFile`]). Nothing that exists is replaced.
+//! is missing. What exists is verified at each start, because clients refuse a server whose certificate does not match the
+//! CA, and the log of the controller would not show that. An empty file, or one of another controller, is an error that names
+//! the file ([`UnusableFile`]). Nothing that exists is replaced.
 //!
 //! Called by `installation`.
 
@@ -92,7 +92,7 @@ impl Pair {
         let certificate = self.certificate()?;
         let key = KeyPair::from_pem(&self.key)
             .map_err(|_| self.unusable(&self.key_file, "it has no private key in PEM format"))?;
-        // a certificate contains its public key as it is
+        // a certificate contains the bytes of its public key
         let public = key.public_key_raw();
         if certificate.windows(public.len()).any(|part| part == public) {
             return Ok(());

@@ -22,7 +22,7 @@ impl CommitTimes {
     }
 
     /// Records the time of a commit. A revision that is already recorded keeps its first time.
-    pub fn note(&self, revision: Revision, now_ms: i64) {
+    pub fn record(&self, revision: Revision, now_ms: i64) {
         let mut times = self.times();
         times.entry(revision).or_insert(now_ms);
         if times.len() > TIMES_MAX {
@@ -62,13 +62,13 @@ mod tests {
     fn a_time_is_exact_while_there_is_room_and_then_late_by_a_small_part_of_its_age() {
         let times = CommitTimes::new(5, 1_000);
         assert_eq!(times.time(3), Some(1_000), "a commit before the start has the time of the start");
-        times.note(6, 2_000);
-        times.note(6, 9_000);
+        times.record(6, 2_000);
+        times.record(6, 9_000);
         assert_eq!((times.time(6), times.time(7)), (Some(2_000), None), "the first recorded time is kept");
         // a commit every 10 s for two days
         let time = |revision: Revision| revision as i64 * 10_000;
         let newest = 2 * 8_640;
-        (7..=newest).for_each(|revision| times.note(revision, time(revision)));
+        (7..=newest).for_each(|revision| times.record(revision, time(revision)));
         assert!(times.times().len() <= TIMES_MAX);
         for revision in 7..=newest {
             let (reported, age) = (times.time(revision).expect("it was recorded"), time(newest - revision));

@@ -1,4 +1,4 @@
-//! Threads for work on files, which may block: archives, uploads, and files that are sent.
+//! Threads for work that may block: on files (archives, uploads, files that are sent), and for the views of the etcd engine.
 //!
 //! They are started with the process and never end before it, because a thread that is started later may be refused
 //! (`ulimit -u`, `TasksMax=`): the runtime's own pool would then end the process. Two of them are always left for short

@@ -65,7 +65,7 @@ impl ForceTimers {
         self.all().get(&(model.0, id)).is_some_and(|timer| waited_ms - timer.stored_ms >= every_ms)
     }
 
-    /// Notes that these checkpoints have been stored.
+    /// Records that these checkpoints have been stored.
     pub fn set_checkpoints(&self, model: Model, checkpoints: &[ForceTimer]) {
         let mut all = self.all();
         for checkpoint in checkpoints {

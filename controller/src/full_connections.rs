@@ -23,8 +23,8 @@ struct Reached {
 }
 
 impl FullConnections {
-    /// Notes that a connection waits because as many as `limit` are open.
-    pub(crate) fn note(&self, limit: usize) {
+    /// Records that a connection waits because as many as `limit` are open.
+    pub(crate) fn record(&self, limit: usize) {
         let reached = Reached { at: Instant::now(), limit };
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(reached);
     }
@@ -46,10 +46,10 @@ mod tests {
         let full = FullConnections::default();
         let duty = || full.cause(Entity::Model("dev".to_owned())).map(|cause| cause.duty);
         assert_eq!(duty(), None);
-        full.note(4);
+        full.record(4);
         tokio::time::advance(SHOWN_FOR).await;
         assert_eq!(duty(), Some(Duty::AllowConnections { limit: 4 }));
-        full.note(5);
+        full.record(5);
         tokio::time::advance(SHOWN_FOR).await;
         assert_eq!(duty(), Some(Duty::AllowConnections { limit: 5 }), "it was reached again");
         tokio::time::advance(Duration::from_millis(1)).await;

@@ -2,14 +2,14 @@
 //!
 //! Reading order: `callers` (the authenticated caller, and how its transitions run), `handlers` (one file per noun),
 //! `watches` (with `watch_progress`); then the modules they use: `environment`, `authorisation`, `leases` (with `recent_claims`), `presence`, `status`, `why` (with
-//! `commit_times`), `lookup`, `debug_log`, `janitor` (with `force_timers`, `debug_log_growth` and `archive_last_needed`),
+//! `commit_times`), `lookup`, `debug_log`, `janitor` (with `force_timers`, `debug_log_growth` and `archive_retention`),
 //! `tokens`; and `openapi`. All of these run without an async runtime, so that the simulator can drive them (design 14). Only
 //! `program`, `host_environment`, `check`, `installation` (with `certificates` and `required_file`), `secret_keys`,
 //! `server`, `request_dispatch`, `etcd_arguments`, `store::sqlite`, `store::etcd` and `store::unavailable` depend on the real
 //! host, and `archive_file` and `disk_threads`, which they use.
 
 mod archive_file;
-mod archive_last_needed;
+mod archive_retention;
 pub mod authorisation;
 pub mod callers;
 mod certificates;

@@ -1,6 +1,6 @@
 //! Looks up entities by the names that users give: models, units (`web/0`, `web/leader`) and removal targets.
 //!
-//! Each function returns a refusal if the entity does not exist. Called by the user handlers.
+//! Each function returns a refusal if the entity does not exist. Called by the handlers of users and by `why`.
 
 use api::{RelationChoice, RemovalTarget, UnitChoice};
 use state::documents::blockers::EntityId;

@@ -1,6 +1,6 @@
 //! The presence of agents: when each agent last sent a request, and what it runs (spec/uniter.md F.4).
 //!
-//! Every request of an agent counts as a heartbeat: an idle unit agent claims leadership, and a machine agent reports,
+//! Every request of an agent is a sign of life: an idle unit agent claims leadership, and a machine agent reports,
 //! every 15 s ([`api::PRESENCE_INTERVAL_MS`]). An open stream is not a sign of life. The presence is in memory only: after a
 //! start of the controller every agent has the full time to report.
 
@@ -178,7 +178,7 @@ impl Presence {
         self.agents().iter().filter_map(|(unit, presence)| Some((*unit, presence.disk_usage?))).collect()
     }
 
-    /// Notes that the record of a run was applied: the run is no longer executing. If the agent has already reported
+    /// Records that the record of a run was applied: the run is no longer executing. If the agent has already reported
     /// its next run, that one is kept.
     pub fn clear_executing(&self, agent: Uuid, run: u64) {
         let mut agents = self.agents();

@@ -87,7 +87,7 @@ pub fn main() {
     let started = server::descriptors::raise_limit();
     if let Err(error) = started.and_then(|()| run(arguments, host::logging::start())) {
         eprintln!("ERROR {error:#}");
-        // A restart would find the same files, so the exit code tells the supervisor not to restart.
+        // A restart would find the same files, so the exit code makes the supervisor not restart it.
         let is_refused = error.downcast_ref().is_some_and(|why: &OpenError| why.needs_operator())
             || error.is::<MissingFile>()
             || error.is::<UnusableFile>()
@@ -183,7 +183,7 @@ async fn serve(
     }
     installation.store_address(listener.local_addr()?)?;
     if let Err(error) = installation.create_first_user(&controller).await {
-        // The other users are served.
+        // A damaged document of the first user does not prevent the start: the other users can be served.
         match error.downcast_ref::<ApiError>() {
             Some(damage) if is_damage(damage) => tracing::error!("cannot verify the first user: {damage}"),
             _ => return Err(error),

@@ -36,8 +36,8 @@ impl RecentClaims {
         (*epoch == session.epoch).then_some(*decided)
     }
 
-    /// Notes what was decided from documents of `newest` or later.
-    pub fn note(&self, session: AgentSession, decided: DecidedClaim, newest: Revision) {
+    /// Records what was decided from documents of `newest` or later.
+    pub fn insert(&self, session: AgentSession, decided: DecidedClaim, newest: Revision) {
         let mut recent = self.0.lock().expect("no holder panics");
         if recent.0 != newest {
             *recent = (newest, BTreeMap::new());
@@ -55,10 +55,10 @@ mod tests {
     fn a_claim_is_decided_again_after_each_commit_and_for_each_session() {
         let (recent, decided) = (RecentClaims::default(), DecidedClaim { application: Uuid(9), lease: None });
         let session = |epoch| AgentSession { model: GLOBAL, unit: Uuid(1), epoch, store_generation: Uuid(7) };
-        recent.note(session(3), decided, 5);
+        recent.insert(session(3), decided, 5);
         assert_eq!(recent.decided(session(3), 5), Some(decided));
         assert_eq!((recent.decided(session(3), 6), recent.decided(session(4), 5)), (None, None));
-        recent.note(AgentSession { unit: Uuid(2), ..session(3) }, decided, 6);
+        recent.insert(AgentSession { unit: Uuid(2), ..session(3) }, decided, 6);
         assert_eq!(recent.decided(session(3), 6), None);
     }
 }

@@ -1,6 +1,7 @@
 //! The files that the controller needs at its start: how they are read, and the error for one that cannot be used.
 //!
-//! Each error names the file. Used by `installation`, `certificates` and `secret_keys`.
+//! Each error names the file. Used by `installation`, `certificates`, `secret_keys` and `etcd_arguments`; `program`
+//! recognises the error.
 
 use anyhow::{Context, Result};
 use host::file::{ignore_not_found, write_atomic};
@@ -15,9 +16,9 @@ use std::path::{Path, PathBuf};
 pub struct UnusableFile {
     /// The file.
     pub file: PathBuf,
-    /// What is wrong.
+    /// Why it cannot be used.
     pub why: String,
-    /// What helps.
+    /// What a person can do.
     pub remedy: String,
 }
 

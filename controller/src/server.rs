@@ -6,7 +6,7 @@
 //! `admission` decides which connections may be open within `connection_limits` (with the indexes of
 //! `connection_table`), `connections` executes these decisions,
 //! `waiting` holds the accepted connections that may not be open yet, so that the accept loop waits for no client,
-//! `handshake_turns` shares the one thread between handshakes and requests, and `revocation` ends the connections of
+//! `handshake_limiter` shares the one thread between handshakes and requests, and `revocation` ends the connections of
 //! revoked tokens. `upload` receives charm archives and files of resources,
 //! `request_body` receives the bodies of other requests, and `sending` sends the bodies of responses: `minimum_rate` ends
 //! those whose peer is too slow, and `budget` is what the callers share. `descriptors` reads the limit of open files,
@@ -18,7 +18,7 @@ mod connection_limits;
 mod connection_table;
 mod connections;
 pub mod descriptors;
-mod handshake_turns;
+mod handshake_limiter;
 mod minimum_rate;
 mod request_body;
 mod revocation;
@@ -45,7 +45,7 @@ use axum::routing::{MethodFilter, on};
 use budget::Budget;
 use connection_table::HandshakeProgress;
 use connections::{Connection, Connections, OpenResponse, Stage};
-use handshake_turns::HandshakeTurns;
+use handshake_limiter::HandshakeLimiter;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use sending::{Recipient, SendBudgets};
@@ -93,17 +93,17 @@ pub fn acceptor(certificate: &str, key: &str) -> anyhow::Result<TlsAcceptor> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// Accepts the next connection of any listener. The listeners take turns: the search begins at `turn`, and the turn
-/// passes to the one after the listener that had a connection.
+/// Accepts the next connection of any listener. No listener starves: the search begins at `first`, which becomes the one
+/// after the listener that had a connection.
 async fn accept(
     listeners: &[TcpListener],
-    turn: &mut usize,
+    first: &mut usize,
 ) -> std::io::Result<(TcpStream, std::net::SocketAddr)> {
     std::future::poll_fn(|context| {
         for index in 0..listeners.len() {
-            let index = (*turn + index) % listeners.len();
+            let index = (*first + index) % listeners.len();
             if let Poll::Ready(accepted) = listeners[index].poll_accept(context) {
-                *turn = index + 1;
+                *first = index + 1;
                 return Poll::Ready(accepted);
             }
         }
@@ -122,12 +122,12 @@ pub async fn serve<S: Store, E: Environment>(
     let full = controller.full_connections.clone();
     let connections = Connections::new(descriptors::connection_limits(), full);
     let mut revocations = pin!(revocation::enforce(controller.clone(), connections.clone()));
-    let (router, turns) = (router(controller), HandshakeTurns::new());
+    let (router, handshakes) = (router(controller), HandshakeLimiter::new());
     let mut tasks = JoinSet::new();
     let stopping = tokio::sync::watch::Sender::new(false);
     let mut stop = pin!(stop);
     let mut waiting = Waiting::new(connections.limits().waiting);
-    let mut turn = 0;
+    let mut first_listener = 0;
     loop {
         // First, the tasks of the connections that were just accepted record what their peers have sent.
         tokio::task::yield_now().await;
@@ -136,7 +136,8 @@ pub async fn serve<S: Store, E: Environment>(
                 Ok(opened) => opened,
                 Err(try_again) => break try_again,
             };
-            let (tls, router) = (Tls { acceptor: acceptor.clone(), turns: turns.clone() }, router.clone());
+            let tls = Tls { acceptor: acceptor.clone(), handshakes: handshakes.clone() };
+            let router = router.clone();
             let mut stopping = stopping.subscribe();
             tasks.spawn(async move {
                 let stopped = async move { drop(stopping.wait_for(|stopping| *stopping).await) };
@@ -150,7 +151,7 @@ pub async fn serve<S: Store, E: Environment>(
         tokio::select! {
             () = &mut stop => break,
             () = &mut revocations => {}
-            accepted = accept(&listeners, &mut turn) => match accepted {
+            accepted = accept(&listeners, &mut first_listener) => match accepted {
                 Ok((stream, address)) => waiting.push(address.ip(), stream),
                 // The process or the host is out of file descriptors: the pause avoids a busy loop.
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
@@ -166,7 +167,7 @@ pub async fn serve<S: Store, E: Environment>(
 /// What a TLS handshake needs.
 struct Tls {
     acceptor: TlsAcceptor,
-    turns: Arc<HandshakeTurns>,
+    handshakes: Arc<HandshakeLimiter>,
 }
 
 /// Serves one connection until it ends, its token is revoked, or the server stops.
@@ -189,11 +190,11 @@ async fn serve_connection(
         connection.progress(HandshakeProgress::HalfHello);
         let started = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), stream).await?;
         connection.progress(HandshakeProgress::Hello);
-        let answer = async {
+        let server_part = async {
             connection.progress(HandshakeProgress::Answered);
             started.into_stream(tls.acceptor.config().clone()).await
         };
-        tls.turns.take(connection.address(), answer).await
+        tls.handshakes.run(connection.address(), server_part).await
     };
     let Ok(Ok(tls)) = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await else { return };
     let inner = TowerToHyperService::new(router);
@@ -409,10 +410,10 @@ mod tests {
             let address = listener.local_addr().expect("it is bound");
             clients.push(TcpStream::connect(address).await.expect("it listens"));
         }
-        let mut turn = 0;
+        let mut first_listener = 0;
         let mut order = Vec::new();
         for _ in 0..4 {
-            let (stream, _) = accept(&listeners, &mut turn).await.expect("a connection waits");
+            let (stream, _) = accept(&listeners, &mut first_listener).await.expect("a connection waits");
             let address = stream.local_addr().expect("it is connected");
             order.push(listeners.iter().position(|one| one.local_addr().is_ok_and(|a| a == address)));
         }

@@ -24,8 +24,8 @@ impl KnownTokens {
         known.1.get(hash).filter(|_| known.0 == newest).cloned()
     }
 
-    /// Notes a holder that was looked up at `newest` or later.
-    pub fn note(&self, hash: String, holder: TokenHolder, newest: Revision) {
+    /// Records a holder that was looked up at `newest` or later.
+    pub fn insert(&self, hash: String, holder: TokenHolder, newest: Revision) {
         let mut known = self.0.lock().expect("no holder panics");
         if known.0 != newest {
             *known = (newest, BTreeMap::new());
@@ -83,10 +83,10 @@ mod tests {
     #[test]
     fn a_token_is_looked_up_again_after_each_commit() {
         let (known, holder) = (KnownTokens::default(), TokenHolder::Unit { model: GLOBAL, unit: Uuid(1) });
-        known.note("a".to_owned(), holder.clone(), 5);
+        known.insert("a".to_owned(), holder.clone(), 5);
         assert_eq!(known.holder("a", 5), Some(holder.clone()));
         assert_eq!((known.holder("b", 5), known.holder("a", 6)), (None, None));
-        known.note("b".to_owned(), holder.clone(), 6);
+        known.insert("b".to_owned(), holder.clone(), 6);
         assert_eq!((known.holder("b", 6), known.holder("a", 6)), (Some(holder), None));
     }
 

@@ -6,9 +6,9 @@
 //! requests has confirmed the view for [`api::HEARTBEAT_MS`], so that a connection that has died is noticed at both ends
 //! within the same time ([`api::WATCH_SILENCE_MS`]).
 //!
-//! A watch whose events are lost is noticed by the agent: they are sent, and not in its view, so that nothing is confirmed
-//! any more. That the view of one agent has not changed between two positions does not depend on who watches it: the newest
-//! watch of the agent is asked. Written by the cursors of `watches`; read by the handlers of `Claim` and `ReportPresence`.
+//! If the events of a watch are lost, the agent detects it: the events were sent and are not in its view, so that no
+//! response confirms the view any more. If an agent has several watches, the newest one decides: whether the view has changed
+//! between two positions is the same for all of them. Written by the cursors of `watches`; read by the handlers of `Claim` and `ReportPresence`.
 
 use state::terms::names::Uuid;
 use state::terms::position::Position;
@@ -53,7 +53,7 @@ impl WatchProgresses {
         self.0.lock().expect("no holder panics")
     }
 
-    /// Notes that a watch of this agent was opened. `sent`: the position of the view that the agent has.
+    /// Records that a watch of this agent was opened. `sent`: the position of the view that the agent has.
     pub fn open(self: &Arc<Self>, agent: Uuid, sent: Option<Position>, now_ms: u64) -> WatchProgress {
         let unchanged_to = sent.unwrap_or_default();
         let progress = Progress { sent, unchanged_to, heartbeat_ms: heartbeat_due(now_ms) };
@@ -95,21 +95,21 @@ impl WatchProgress {
         self.progress.borrow().heartbeat_ms
     }
 
-    /// Notes that a heartbeat, a view or a delta is being sent. This is no evidence that the agent runs: a stopped process
+    /// Records that a heartbeat, a view or a delta is being sent. This is no evidence that the agent runs: a stopped process
     /// leaves its stream open, and the kernel receives the data.
-    pub fn note_sent(&self, now_ms: u64) {
+    pub fn record_sent(&self, now_ms: u64) {
         self.progress.send_modify(|progress| progress.heartbeat_ms = heartbeat_due(now_ms));
     }
 
-    /// Notes that the view or delta of this position is being sent.
-    pub fn note_event(&self, position: Position) {
+    /// Records that the view or delta of this position is being sent.
+    pub fn record_event(&self, position: Position) {
         self.progress.send_modify(|progress| {
             (progress.sent, progress.unchanged_to) = (Some(position), position);
         });
     }
 
-    /// Notes that nothing has changed for the agent up to this position.
-    pub fn note_unchanged(&self, position: Position) {
+    /// Records that nothing has changed for the agent up to this position.
+    pub fn record_unchanged(&self, position: Position) {
         self.progress.send_modify(|progress| progress.unchanged_to = position);
     }
 }
@@ -150,12 +150,12 @@ mod tests {
         assert_eq!(confirm(&progresses, 5, 5), Some(None), "there is no watch");
         let watch = progresses.open(AGENT, None, 500);
         assert_eq!(watch.heartbeat_ms(), 500 + api::HEARTBEAT_MS - 500);
-        watch.note_event(at(5));
+        watch.record_event(at(5));
         assert_eq!(confirm(&progresses, 5, 6), None, "it has not read revision 6 yet");
-        watch.note_unchanged(at(6));
+        watch.record_unchanged(at(6));
         assert_eq!(confirm(&progresses, 5, 6), Some(Some(at(6))));
         assert_eq!(watch.heartbeat_ms(), 20_500 + api::HEARTBEAT_MS - 500, "it is postponed");
-        watch.note_event(at(7));
+        watch.record_event(at(7));
         assert_eq!(confirm(&progresses, 6, 7), Some(None), "revision 7 has not arrived");
         assert_eq!(confirm(&progresses, 7, 7), Some(Some(at(7))));
         let elsewhere = Position { store_generation: Uuid(8), revision: 7 };
@@ -167,7 +167,7 @@ mod tests {
     fn the_newest_watch_of_an_agent_is_asked_until_it_ends() {
         let progresses = Arc::<WatchProgresses>::default();
         let (old, new) = (progresses.open(AGENT, Some(at(5)), 0), progresses.open(AGENT, Some(at(4)), 0));
-        new.note_unchanged(at(9));
+        new.record_unchanged(at(9));
         drop(old);
         assert_eq!(confirm(&progresses, 5, 9), Some(Some(at(9))));
         drop(new);

@@ -63,20 +63,20 @@ impl<S: Store, E: Environment> Cursor<S, E> {
     }
 
     /// Postpones the next heartbeat because an event is being sent.
-    fn note_sent(&mut self) {
-        self.progress.note_sent(self.controller.environment.monotonic_ms());
+    fn record_sent(&mut self) {
+        self.progress.record_sent(self.controller.environment.monotonic_ms());
     }
 
     /// Follows the store to the position of an event that is being sent.
     fn send_at(&mut self, position: Position) {
         self.position = position;
-        self.progress.note_event(position);
+        self.progress.record_event(position);
     }
 
     /// Follows the store to a position up to which nothing has changed for the agent.
     fn pass_to(&mut self, position: Position) {
         self.position = position;
-        self.progress.note_unchanged(position);
+        self.progress.record_unchanged(position);
     }
 
     /// Whether the store has nothing after the position. A controller that has lost its store waits here: it must not
@@ -256,7 +256,7 @@ impl<S: Store, E: Environment> api::Stream for UnitStream<S, E> {
             }
             if self.shown.is_none() {
                 let delta = self.full_view().await?;
-                self.cursor.note_sent();
+                self.cursor.record_sent();
                 return Ok(UnitWatchEvent::Delta(delta));
             }
             if let Some(last) = self.ahead.last().map(|commit| commit.revision) {
@@ -264,7 +264,7 @@ impl<S: Store, E: Environment> api::Stream for UnitStream<S, E> {
                 self.ahead.clear();
                 match delta {
                     Some(delta) => {
-                        self.cursor.note_sent();
+                        self.cursor.record_sent();
                         return Ok(UnitWatchEvent::Delta(delta));
                     }
                     None => continue,
@@ -274,7 +274,7 @@ impl<S: Store, E: Environment> api::Stream for UnitStream<S, E> {
                 CursorEvent::Revisions(revisions) => self.ahead.extend(revisions),
                 CursorEvent::Compacted => self.shown = None,
                 CursorEvent::Heartbeat => {
-                    self.cursor.note_sent();
+                    self.cursor.record_sent();
                     return Ok(UnitWatchEvent::Heartbeat(self.cursor.position));
                 }
             }
@@ -331,7 +331,7 @@ impl<S: Store, E: Environment> api::Stream for MachineStream<S, E> {
                 let changed = self.changed_view().await?;
                 self.must_read = false;
                 if let Some(view) = changed {
-                    self.cursor.note_sent();
+                    self.cursor.record_sent();
                     return Ok(MachineWatchEvent::View(view));
                 }
             }
@@ -353,7 +353,7 @@ impl<S: Store, E: Environment> api::Stream for MachineStream<S, E> {
                 }
                 CursorEvent::Compacted => true,
                 CursorEvent::Heartbeat => {
-                    self.cursor.note_sent();
+                    self.cursor.record_sent();
                     return Ok(MachineWatchEvent::Heartbeat(self.cursor.position));
                 }
             };

@@ -1,7 +1,7 @@
 //! The end of the log of a daemon: why the daemon ended, according to the lines that it wrote itself.
 //!
 //! A line is an event (`TIME LEVEL TARGET: TEXT`, see `logging`), an error with which a program ends (`ERROR TEXT`, which
-//! may go on in further lines), or what the loader, the argument parser or a panic has printed. This module changes
+//! may continue in further lines), or what the loader, the argument parser or a panic has printed. This module changes
 //! nothing.
 //!
 //! Used by the machine agent for its unit agents, and by the supervisor of `cli` for the controller.
@@ -46,7 +46,7 @@ fn tail(log: &Path, from: u64) -> Option<String> {
     // a log that is shorter than it was has been rotated since; a longer one may have been, too
     let from = if from > length { 0 } else { from };
     let start = from.max(length.saturating_sub(TAIL_BYTES));
-    // the byte before tells whether a line begins at `start`
+    // the byte before shows whether a line begins at `start`
     log.seek(SeekFrom::Start(start.saturating_sub(1))).ok()?;
     let mut tail = Vec::new();
     log.take(TAIL_BYTES + 1).read_to_end(&mut tail).ok()?;

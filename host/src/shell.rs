@@ -1,7 +1,7 @@
-//! Joins the words of a command line into one line for a shell.
+//! Quotes words for a shell, and joins the words of a command line into one line.
 //!
-//! Used by `juju exec` and by `juju-exec` on a machine, which run one word as it is and quote several
-//! (spec/hook-tools.md 6).
+//! `juju exec`, and `juju-exec` on a machine, run one word as it is and quote several (spec/hook-tools.md 6). Also used
+//! for scripts that the agent writes, and for the commands that are printed in hints.
 
 /// Returns the line for these words: one word as it is, several quoted where the shell would interpret them.
 pub fn line(words: &[String]) -> String {

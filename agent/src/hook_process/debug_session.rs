@@ -18,7 +18,7 @@ const SCRIPT: &str = "debug";
 /// What the scripts have in common. `end_with_run PID` ends all processes of the terminal when the script of the run has
 /// ended: it was cancelled, or its unit is stopped.
 const FUNCTIONS: &str = r#"
-# a server that does not answer has no windows
+# a tmux server that does not answer within 10 s is treated as ended
 tmux() { timeout 10 tmux -L "$session" "$@"; }
 end_with_run() {
     (
@@ -35,8 +35,8 @@ tmux has-session -t "$session" 2>/dev/null || exec "$program"
 export -p > "$files.environment"
 pid=$(tmux new-window -P -F '#{pane_pid}' -t "$session:" -n "$name" "bash $(printf %q "$files.window") $$") || exec "$program"
 is_open() { tmux list-panes -s -t "$session:" -F '#{pane_pid}' 2>/dev/null | grep -qx "$pid"; }
-while [ ! -s "$files.code" ] && is_open; do sleep 0.2; done
-code=$(cat "$files.code" 2>/dev/null)
+while [ ! -s "$files.exit-code" ] && is_open; do sleep 0.2; done
+code=$(cat "$files.exit-code" 2>/dev/null)
 rm -f "$files".*
 exit "${code:-1}"
 "#;
@@ -47,15 +47,16 @@ end_with_run "$1"
 exec env -i TERM="$TERM" bash --noprofile --rcfile "$files.profile" -i
 "#;
 
+/// The start-up file of that shell. Its exit code is that of the run.
 const PROFILE: &str = r#"
 terminal=$TERM
 . "$files.environment"
 export TERM=$terminal
 umask 022
 cd "$PWD" || exit
-trap 'echo $? > "$files.code"' EXIT
+trap 'echo $? > "$files.exit-code"' EXIT
 # the terminal was lost: the hook has not run
-trap 'echo 129 > "$files.code"; exit 129' HUP TERM
+trap 'echo 129 > "$files.exit-code"; exit 129' HUP TERM
 PS1="$name \\$ "
 cat <<END
 This shell runs instead of $name of $JUJU_UNIT_NAME. The hook tools work, and
@@ -64,14 +65,15 @@ runs the program of the charm. "exit" ends the run: with 0 it succeeds, with ano
 END
 "#;
 
-const CODE: &str = r#"
+/// Runs the charm's program, which stops at a breakpoint (`debug-code`), and stores its exit code.
+const DEBUG_CODE_SCRIPT: &str = r#"
 end_with_run "$1"
 terminal=$TERM
 . "$files.environment"
 export TERM=$terminal JUJU_DEBUG_AT="$at"
 umask 022
 cd "$PWD" && "$program"
-echo $? > "$files.code"
+echo $? > "$files.exit-code"
 "#;
 
 /// Returns the debug session of the unit if the run happens in it.
@@ -130,6 +132,6 @@ fn write_scripts(
         super::create_file(&file, format!("{head}{text}").as_bytes(), 0o700)
     };
     write(".profile", PROFILE)?;
-    write(".window", if session.mode == DebugMode::Shell { SHELL } else { CODE })?;
+    write(".window", if session.mode == DebugMode::Shell { SHELL } else { DEBUG_CODE_SCRIPT })?;
     write("", WAIT_FOR_WINDOW)
 }

@@ -5,7 +5,7 @@
 
 use super::remaining_processes::{end_processes, kill_remaining_processes, stop_for_reboot};
 use super::run_files::read_outcome;
-use super::{CharmRunner, DeclaredFile, GatedShim, SCRIPT, delete_unmasked_output, resources};
+use super::{CharmRunner, GatedShim, InstalledCharmFile, SCRIPT, delete_unmasked_output, resources};
 use crate::fault;
 use crate::hook_session::{CallsFile, HookSession};
 use crate::ports::{CharmHost, HookHost};
@@ -87,7 +87,7 @@ impl CharmHost for CharmRunner {
     }
 
     async fn is_installed(&self, charm: &CharmRef) -> bool {
-        let same = DeclaredFile::read(&self.folder).is_some_and(|known| known.sha256 == charm.sha256);
+        let same = InstalledCharmFile::read(&self.folder).is_some_and(|known| known.sha256 == charm.sha256);
         same && charms::verify(&self.folder.charm()).is_some_and(|differing| differing.is_empty())
     }
 
@@ -112,7 +112,7 @@ impl CharmHost for CharmRunner {
                  {name}.juju-orig"
             );
         }
-        let declared = DeclaredFile { sha256: charm.sha256.clone(), charm: source.charm };
+        let declared = InstalledCharmFile { sha256: charm.sha256.clone(), charm: source.charm };
         declared.write(&self.folder).map_err(|error| error.to_string())?;
         resources::delete_undeclared(self.folder.root(), &declared.charm);
         *self.declared.borrow_mut() = Some(Arc::new(declared.charm));

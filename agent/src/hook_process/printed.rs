@@ -85,7 +85,7 @@ pub(super) fn masked_output(run_folder: &Path, secrets: &SecretMask) -> String {
     masked
 }
 
-/// Deletes the output of a hook in which the contents of secrets cannot be masked. Returns a line that says so.
+/// Deletes the output of a hook in which the contents of secrets cannot be masked. Returns a line that states this.
 pub(super) fn omitted_output(run_folder: &Path) -> String {
     delete_output(&run_folder.join(shim::OUTPUT));
     let mut entry = [0; shim::ENTRY_BYTES_MAX];

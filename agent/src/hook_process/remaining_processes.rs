@@ -78,14 +78,14 @@ pub async fn kill_remaining_processes(run_folder: &Path) {
     }
 }
 
-/// Kills the processes of runs that the stored state does not know, because the state was deleted or an older one was put
-/// back: nobody would read their outcomes, and they would hold the hook lock. `started_run` is the one that it knows. What
-/// the newest run has printed is deleted if it may contain secrets and the state does not have its end.
+/// Kills the processes of runs that the stored state does not contain, because the state was deleted or replaced by an older
+/// one: nobody would read their outcomes, and they would hold the hook lock. `started_run` is the run that the state
+/// contains. What the newest run has printed is deleted if it may contain secrets and the state does not have its end.
 pub async fn kill_unknown_runs(folder: &UnitFolder, started_run: Option<u64>, is_state_lost: bool) {
     let newest = folder.kept_runs().pop().map(|(number, _)| number);
     for (number, run_folder) in folder.kept_runs() {
         if Some(number) != started_run && is_running(&run_folder) {
-            let reason = "the stored state does not know this run";
+            let reason = "the stored state does not contain this run";
             tracing::warn!("{}: its processes are killed: {reason}", run_folder.display());
             let killed = kill_remaining_processes(&run_folder);
             if tokio::time::timeout(END_TIMEOUT, killed).await.is_err() {

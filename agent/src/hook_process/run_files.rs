@@ -72,7 +72,7 @@ pub fn started(run_folder: &Path) -> Option<SystemTime> {
 }
 
 /// When the outcome was stored. None if it was not.
-pub fn ended(run_folder: &Path) -> Option<SystemTime> {
+pub fn finished_at(run_folder: &Path) -> Option<SystemTime> {
     fs::metadata(run_folder.join(shim::OUTCOME)).ok()?.modified().ok()
 }
 

@@ -1,7 +1,7 @@
 //! The folders of all runs of a unit, and the deletion of old ones.
 //!
-//! Each folder is measured when its run has ended, and all folders when the first run of this process has ended, so
-//! that each later hook costs the measurement of one folder. The core decides which folders are deleted
+//! Each folder is measured when its run has finished, and all folders when the first run of this process has finished,
+//! so that each later hook costs the measurement of one folder. The core decides which folders are deleted
 //! (`state::unit::run_retention`). A file marks the folder of a hook that failed, so that it is kept
 //! while it explains the error of the unit.
 
@@ -21,12 +21,12 @@ const FAILED: &str = "failed";
 pub(super) struct RunFolders(RefCell<Option<BTreeMap<u64, RunFolder>>>);
 
 impl RunFolders {
-    /// Deletes the folders that have expired now that the runs `ended` have ended; the newest run is the last one.
-    pub(super) fn delete_expired(&self, folder: &UnitFolder, ended: &[u64]) {
-        let Some(last) = ended.last() else { return };
+    /// Deletes the folders that have expired now that the runs `finished` have finished; the newest run is the last one.
+    pub(super) fn delete_expired(&self, folder: &UnitFolder, finished: &[u64]) {
+        let Some(last) = finished.last() else { return };
         let mut measured = self.0.borrow_mut();
         let runs = measured.get_or_insert_with(|| measure_all(folder));
-        runs.extend(ended.iter().map(|number| (*number, measure(&folder.run(*number)))));
+        runs.extend(finished.iter().map(|number| (*number, measure(&folder.run(*number)))));
         for old in expired(runs, *last) {
             // a folder that cannot be deleted now is deleted after the next run
             let path = folder.run(old);

@@ -131,7 +131,7 @@ pub(crate) struct MaskedCall {
 }
 
 impl AnsweredCall {
-    /// Notes what people are shown of the call. The call itself is stored unchanged, because a later agent repeats it.
+    /// Records what people are shown of the call. The call itself is stored unchanged, because a later agent repeats it.
     pub(crate) fn mask(&mut self, secrets: &SecretMask) {
         if secrets.is_empty() {
             return;

@@ -1,5 +1,7 @@
-//! The contents of secrets that the hook has read or written, as far as the agent that answers its tools knows them: they
-//! are masked in what people are shown of the run. No content is stored.
+//! The contents of secrets that the hook has read or written, as far as the agent that answers its tools knows them.
+//!
+//! They are masked in what people are shown of the run. They are kept in memory only: an agent that re-attaches to a run
+//! does not know the contents of earlier calls. Called by `hook_session` for each call about a secret.
 
 use super::calls_file::{HIDDEN, SECRET_GET};
 use base64::prelude::{BASE64_STANDARD, Engine};
@@ -13,48 +15,50 @@ use std::collections::BTreeMap;
 pub(super) struct KnownContents {
     /// Their values, with placeholders.
     pub(super) mask: SecretMask,
-    /// What the controller was asked about a secret.
+    /// The request to the controller about a secret that has no response yet.
     request: Option<SecretRequest>,
-    /// The placeholders of the content that the next call reads, by key.
-    read: BTreeMap<String, String>,
+    /// The placeholders of the content that was fetched for the call which is evaluated now, by key.
+    placeholders_of_current_call: BTreeMap<String, String>,
 }
 
 impl KnownContents {
-    /// Notes what the controller is asked about a secret.
-    pub(super) fn note_request(&mut self, request: &SecretRequest) {
+    /// Stores a request to the controller about a secret until its response is known.
+    pub(super) fn insert_request(&mut self, request: &SecretRequest) {
         self.request = Some(request.clone());
     }
 
-    /// The placeholders of the content that was read for the call that is answered now.
-    pub(super) fn take_read(&mut self) -> BTreeMap<String, String> {
-        std::mem::take(&mut self.read)
+    /// Removes and returns the placeholders of the content that was fetched for the call which is evaluated now, by key.
+    pub(super) fn take_placeholders(&mut self) -> BTreeMap<String, String> {
+        std::mem::take(&mut self.placeholders_of_current_call)
     }
 
-    /// Notes the content that a secret has according to the controller's answer, or that the hook has written.
-    pub(super) fn note_answer(&mut self, answer: &Result<SecretAnswer, String>) {
+    /// Adds the content that a secret has according to the controller's response, or that the hook has written.
+    pub(super) fn insert_response(&mut self, response: &Result<SecretAnswer, String>) {
         let id = |secret: &SecretId| secret.to_string();
-        match (self.request.take(), answer) {
+        match (self.request.take(), response) {
             (Some(SecretRequest::Seal { content, .. }), Ok(SecretAnswer::Sealed { secret, .. })) => {
-                self.learn(&id(secret), &content);
+                self.add_to_mask(&id(secret), &content);
             }
             (Some(SecretRequest::Seal { secret, content, .. }), Ok(SecretAnswer::Content(_)) | Err(_)) => {
-                self.learn(&secret.as_ref().map_or_else(String::new, id), &content);
+                self.add_to_mask(&secret.as_ref().map_or_else(String::new, id), &content);
             }
             (Some(SecretRequest::Read(read)), Ok(SecretAnswer::Content(content))) => {
                 let name = read.id.as_ref().map(id).or(read.label).unwrap_or_default();
-                self.read = self.learn(&name, content);
+                self.placeholders_of_current_call = self.add_to_mask(&name, content);
             }
             (Some(SecretRequest::Open { secret, .. }), Ok(SecretAnswer::Content(content))) => {
-                self.read = self.learn(&id(&secret), content);
+                self.placeholders_of_current_call = self.add_to_mask(&id(&secret), content);
             }
-            (None, Ok(SecretAnswer::Content(content))) => self.read = self.learn("", content),
+            (None, Ok(SecretAnswer::Content(content))) => {
+                self.placeholders_of_current_call = self.add_to_mask("", content);
+            }
             (Some(SecretRequest::Read(_) | SecretRequest::Open { .. }) | None, Ok(_) | Err(_)) => {}
         }
     }
 
     /// Masks the values of a content from now on, in what people are shown of the run. Returns their placeholders by key.
     /// Neither JSON nor YAML escapes or quotes a placeholder, so that a tool prints it as it is when the run is replayed.
-    fn learn(&mut self, name: &str, content: &SecretContent) -> BTreeMap<String, String> {
+    fn add_to_mask(&mut self, name: &str, content: &SecretContent) -> BTreeMap<String, String> {
         let mut placeholders = BTreeMap::new();
         for (key, encoded) in &content.0 {
             let value = BASE64_STANDARD.decode(encoded).unwrap_or_default();
@@ -69,9 +73,9 @@ impl KnownContents {
         placeholders
     }
 
-    /// The arguments of a confidential call, in which the content after each `key=` is hidden. None of a call that failed,
-    /// except of secret-get, which is given no content: a content may stand anywhere in arguments that the tool did not
-    /// understand.
+    /// The arguments of a confidential call, in which the content after each `key=` is hidden. Returns no arguments for a
+    /// failed call, because a secret value may be in any argument that the tool could not parse; secret-get takes no secret
+    /// value, so its arguments are returned.
     pub(super) fn arguments_without_contents(&self, tool: &str, args: &[Vec<u8>], code: u8) -> Vec<String> {
         if code != 0 && tool != SECRET_GET {
             return Vec::new();

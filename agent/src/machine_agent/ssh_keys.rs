@@ -1,5 +1,5 @@
-//! The ssh keys of the model, which the machine keeps in `authorized_keys`: written when the view shows others than were
-//! written last, and tried again with the back-off of the machine's plan.
+//! Writes the ssh keys of the model into `authorized_keys` of the machine, when the view shows other keys than were written
+//! last. A write that fails is repeated with the back-off of the machine's plan. Called by the machine agent's loop.
 
 use crate::ports::AuthorizedKeys;
 use state::terms::ssh_key::SshKey;
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// Fails as often as it is told to, and counts its calls.
+    /// Fails `failures_left` times, and counts its calls.
     struct Host {
         failures_left: Cell<u32>,
         calls: Cell<u32>,

@@ -72,8 +72,8 @@ impl<A: Handle<ReportStorage>, D: StorageHost> StorageExecutor<'_, A, D> {
         is_incomplete
     }
 
-    /// Executes one step. Returns what is reported, also if the controller knows it, because the report ends an error that
-    /// was reported before; and the unit for which the storage is provided then.
+    /// Executes one step. Returns the report, and the unit for which the storage is provided then. A report that repeats an
+    /// earlier one is returned, too, because it ends an error that was reported in between.
     async fn execute_storage(
         &self,
         step: &StorageStep,

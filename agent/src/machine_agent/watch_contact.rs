@@ -21,7 +21,7 @@ pub(super) struct WatchContact {
 }
 
 impl WatchContact {
-    /// Notes that a watch was opened, which has sent nothing yet.
+    /// Records that a watch was opened, which has sent nothing yet.
     pub(super) fn note_opened(&self, now_ms: u64) {
         self.view.set(None);
         self.last_ms.set(now_ms);
@@ -35,7 +35,7 @@ impl WatchContact {
     ) -> Result<MachineView, ApiError> {
         loop {
             let event = watch.next().await?;
-            self.note_current(clock.since_boot_ms());
+            self.record_current(clock.since_boot_ms());
             if let MachineWatchEvent::View(newest) = event {
                 self.view.set(Some(newest.position));
                 return Ok(newest);
@@ -48,14 +48,14 @@ impl WatchContact {
         ReportPresence { view: self.view.get() }
     }
 
-    /// Notes the response to a report that was sent at this time.
+    /// Records the response to a report that was sent at this time.
     pub(super) fn note_response(&self, response: PresenceResponse, sent_ms: u64) {
         if response.current_to.is_some() {
-            self.note_current(sent_ms);
+            self.record_current(sent_ms);
         }
     }
 
-    fn note_current(&self, at_ms: u64) {
+    fn record_current(&self, at_ms: u64) {
         self.last_ms.set(self.last_ms.get().max(at_ms));
     }
 

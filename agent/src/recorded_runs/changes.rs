@@ -1,5 +1,8 @@
-//! What a run has changed, according to its calls. It takes effect if the run succeeds, except statuses, leader settings
-//! and the results of an action, which do so anyhow.
+//! What a run has changed, according to its calls.
+//!
+//! The buffered writes take effect if the run succeeds, and are discarded otherwise. Statuses, leader settings, the results
+//! of an action, and a reboot that was requested at once (`juju-reboot --now`) take effect whether or not the run succeeds.
+//! Used by `show`, `replay` and `ops_test`.
 
 use crate::hook_session::{CallsFile, CallsLine, HookSession};
 use serde_json::{Map, Value, json};
@@ -16,7 +19,7 @@ const CONTENT: &str = "<content>";
 pub(super) struct Changes {
     /// The buffered writes.
     pub(super) writes: Writes,
-    /// The leader settings that the run has changed; an empty value was removed.
+    /// The leader settings that the run has changed; an empty value marks a removed key.
     pub(super) leader_settings: BagChange,
     /// The last status of the unit, its application and its workload version, by name.
     pub(super) statuses: Vec<Status>,
@@ -25,9 +28,9 @@ pub(super) struct Changes {
 /// A status or version that a run has set last.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Status {
-    /// What it is of.
-    pub(super) of: StatusOf,
-    /// The status; none of a workload version.
+    /// The entity or workload version that was set.
+    pub(super) subject: StatusSubject,
+    /// The status; empty for a workload version.
     pub(super) status: String,
     /// The message, or the version.
     pub(super) text: String,
@@ -35,7 +38,7 @@ pub(super) struct Status {
 
 /// What has a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum StatusOf {
+pub(super) enum StatusSubject {
     Unit,
     Application,
     WorkloadVersion,
@@ -59,7 +62,7 @@ impl Changes {
         let (writes, reports) = session.close();
         let mut statuses: Vec<Status> = Vec::new();
         for status in reports.into_iter().filter_map(|report| status(report.what)) {
-            statuses.retain(|known| known.of != status.of);
+            statuses.retain(|known| known.subject != status.subject);
             statuses.push(status);
         }
         Changes { writes, leader_settings, statuses }
@@ -107,11 +110,13 @@ impl Changes {
         if !self.leader_settings.is_empty() {
             map.insert("leader-settings".to_owned(), json!(self.leader_settings));
         }
-        for Status { of, status, text } in &self.statuses {
-            let (name, value) = match of {
-                StatusOf::Unit => ("unit-status", json!({ "status": status, "message": text })),
-                StatusOf::Application => ("application-status", json!({ "status": status, "message": text })),
-                StatusOf::WorkloadVersion => ("workload-version", json!(text)),
+        for Status { subject, status, text } in &self.statuses {
+            let (name, value) = match subject {
+                StatusSubject::Unit => ("unit-status", json!({ "status": status, "message": text })),
+                StatusSubject::Application => {
+                    ("application-status", json!({ "status": status, "message": text }))
+                }
+                StatusSubject::WorkloadVersion => ("workload-version", json!(text)),
             };
             map.insert(name.to_owned(), value);
         }
@@ -121,14 +126,14 @@ impl Changes {
 
 impl Status {
     fn line(&self) -> String {
-        let of = match self.of {
-            StatusOf::Unit => "status of the unit",
-            StatusOf::Application => "status of the application",
-            StatusOf::WorkloadVersion => return format!("version of the workload: {}", self.text),
+        let subject = match self.subject {
+            StatusSubject::Unit => "status of the unit",
+            StatusSubject::Application => "status of the application",
+            StatusSubject::WorkloadVersion => return format!("version of the workload: {}", self.text),
         };
         match self.text.is_empty() {
-            true => format!("{of}: {}", self.status),
-            false => format!("{of}: {}: {}", self.status, self.text),
+            true => format!("{subject}: {}", self.status),
+            false => format!("{subject}: {}: {}", self.status, self.text),
         }
     }
 }
@@ -136,13 +141,13 @@ impl Status {
 fn status(report: ReportContent) -> Option<Status> {
     match report {
         ReportContent::UnitStatus { status, message } => {
-            Some(Status { of: StatusOf::Unit, status: status.to_string(), text: message })
+            Some(Status { subject: StatusSubject::Unit, status: status.to_string(), text: message })
         }
         ReportContent::ApplicationStatus { status, message } => {
-            Some(Status { of: StatusOf::Application, status: status.to_string(), text: message })
+            Some(Status { subject: StatusSubject::Application, status: status.to_string(), text: message })
         }
         ReportContent::WorkloadVersion(text) => {
-            Some(Status { of: StatusOf::WorkloadVersion, status: String::new(), text })
+            Some(Status { subject: StatusSubject::WorkloadVersion, status: String::new(), text })
         }
         ReportContent::Log { .. } | ReportContent::ActionLog(_) | ReportContent::Output { .. } => None,
     }

@@ -4,11 +4,11 @@
 //! settings, ports and the results of an action. It does not assert what `ops.testing` has no place for. Contents of
 //! secrets are placeholders, and a value that contains one is asserted to exist.
 
-use super::changes::{Changes, Status, StatusOf};
+use super::changes::{Changes, Status, StatusSubject};
 use super::python::{block, call, dict, literal, string, strings};
 use super::recorded_run::{RecordedRun, RunEnd, unit_folder};
 use crate::folder::UnitFolder;
-use crate::hook_process::DeclaredFile;
+use crate::hook_process::InstalledCharmFile;
 use crate::hook_session::{CallsLine, ConfidentialCall, HIDDEN, StoredBytes};
 use anyhow::{Context, Result, bail};
 use api::text::start_reason;
@@ -41,7 +41,7 @@ pub fn export(dir: &Path, number: u64) -> Result<String> {
     let unit = unit_folder(dir)?;
     let run = RecordedRun::read(&unit, number)?;
     let class = charm_class(&unit)?;
-    let charm = DeclaredFile::read(&unit).map(DeclaredFile::into_charm).unwrap_or_default();
+    let charm = InstalledCharmFile::read(&unit).map(InstalledCharmFile::into_charm).unwrap_or_default();
     let test = Test { run: &run, charm: &charm, context: &run.file.context };
     let Some(event) = test.event() else {
         bail!("cannot export run {number}: ops.testing has no event for {}", run.operation());
@@ -401,19 +401,21 @@ fn status(status: WorkloadStatus, message: &str) -> Option<String> {
     Some(format!("testing.{}({})", status_class(status.as_str())?, string(message)))
 }
 
-fn assert_status(Status { of, status, text }: &Status) -> Option<String> {
-    let of = match of {
-        StatusOf::Unit => "unit_status",
-        StatusOf::Application => "app_status",
-        StatusOf::WorkloadVersion if is_masked(text) => {
+fn assert_status(Status { subject, status, text }: &Status) -> Option<String> {
+    let field = match subject {
+        StatusSubject::Unit => "unit_status",
+        StatusSubject::Application => "app_status",
+        StatusSubject::WorkloadVersion if is_masked(text) => {
             return Some("assert out.workload_version".to_owned());
         }
-        StatusOf::WorkloadVersion => return Some(format!("assert out.workload_version == {}", string(text))),
+        StatusSubject::WorkloadVersion => {
+            return Some(format!("assert out.workload_version == {}", string(text)));
+        }
     };
     let class = status_class(status)?;
     Some(match is_masked(text) {
-        true => format!("assert isinstance(out.{of}, testing.{class})"),
-        false => format!("assert out.{of} == testing.{class}({})", string(text)),
+        true => format!("assert isinstance(out.{field}, testing.{class})"),
+        false => format!("assert out.{field} == testing.{class}({})", string(text)),
     })
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A value longer than [`VALUE_CHARS_MAX`] is cut, and a section has at most [`SECTION_LINES_MAX`] lines. What is left out
 //! is always mentioned at the end of its section ([`Page::end_section`]), and never takes the place of a later section.
-//! Called by `show` and `replay`, which decide what is in a section and where the rest of it can be read.
+//! Called by `show`, `differences` and `replay`, which decide what is in a section and where the rest of it can be read.
 
 use host::escape::one_line;
 use serde_json::Value;

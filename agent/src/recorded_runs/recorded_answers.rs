@@ -1,12 +1,12 @@
 //! Answers the tools of a replayed run as the controller has answered those of the recorded run.
 //!
 //! What was not recorded is answered as if the controller could not be reached. The content of a secret is a placeholder,
-//! because no file of the unit has it; a content that the replayed run writes itself is known until it ends.
+//! because the answer of `secret-get` is not stored; a content that the replayed run writes itself is known until it ends.
 
 use crate::hook_process::RESOURCES_DIR;
 use crate::hook_session::{CallsLine, ConfidentialCall, FetchedBagLine, StoredBytes};
 use crate::ports::HookHost;
-use crate::unit_agent::no_answer_in_time;
+use crate::unit_agent::no_response_in_time;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use commands::{ResourceRequest, SecretAnswer, SecretRequest};
 use state::agents::secret_read::SecretRead;
@@ -27,7 +27,7 @@ pub(super) struct RecordedAnswers {
     bags: Vec<FetchedBagLine>,
     /// For each call, in order, whether the unit led.
     leads: Vec<bool>,
-    /// How often the session asked whether the unit leads, without the repetitions of one call.
+    /// How often the session has requested whether the unit leads, without the repetitions of one call.
     calls: Cell<usize>,
     /// The outcomes of leader-set, in order; the error is what it printed.
     leader_writes: RefCell<VecDeque<Result<(), String>>>,
@@ -101,7 +101,7 @@ impl RecordedAnswers {
         }
     }
 
-    /// Notes that the session asks again for the call whose need is now answered.
+    /// Corrects the count of calls: the session evaluates the call again, whose request now has its response.
     fn repeats_call(&self) {
         self.calls.set(self.calls.get().saturating_sub(1));
     }
@@ -117,7 +117,7 @@ impl RecordedAnswers {
         };
         let mut reads = self.reads.borrow_mut();
         let at = reads.iter().position(|call| call.args.iter().any(is_named));
-        let call = at.map(|at| reads.remove(at)).ok_or_else(no_answer_in_time)?;
+        let call = at.map(|at| reads.remove(at)).ok_or_else(no_response_in_time)?;
         let answer = match &call.error {
             Some(error) if call.keys.is_empty() => Err(reason(error)),
             Some(_) | None => {
@@ -151,13 +151,13 @@ impl HookHost for RecordedAnswers {
     async fn fetch_bag(&self, request: &BagRequest) -> Result<Option<Bag>, String> {
         self.repeats_call();
         let recorded = self.bags.iter().find(|bag| bag.fetched == *request);
-        recorded.map(|bag| bag.values.clone()).ok_or_else(no_answer_in_time)
+        recorded.map(|bag| bag.values.clone()).ok_or_else(no_response_in_time)
     }
 
     async fn write_leader_settings(&self, _: u64, _: u32, _: &BagChange) -> Result<(), String> {
         self.repeats_call();
         let recorded = self.leader_writes.borrow_mut().pop_front();
-        recorded.unwrap_or_else(|| Err(no_answer_in_time()))
+        recorded.unwrap_or_else(|| Err(no_response_in_time()))
     }
 
     async fn request_secret(&self, request: &SecretRequest) -> Result<SecretAnswer, String> {
@@ -167,7 +167,7 @@ impl HookHost for RecordedAnswers {
             SecretRequest::Seal { secret, content, .. } => Ok(self.seal(*secret, content)),
             SecretRequest::Open { secret, .. } => {
                 let written = self.written.borrow().get(secret).cloned();
-                written.map(SecretAnswer::Content).ok_or_else(no_answer_in_time)
+                written.map(SecretAnswer::Content).ok_or_else(no_response_in_time)
             }
         }
     }
@@ -175,7 +175,7 @@ impl HookHost for RecordedAnswers {
     async fn fetch_resource(&self, request: &ResourceRequest) -> Result<Vec<u8>, String> {
         self.repeats_call();
         let path = self.resources.join(&request.name).join(&request.filename);
-        std::fs::read(path).map_err(|_| no_answer_in_time())
+        std::fs::read(path).map_err(|_| no_response_in_time())
     }
 }
 
@@ -207,7 +207,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_was_not_recorded_is_answered_as_by_a_controller_that_cannot_be_reached() {
-        let (answers, unreachable) = (answers(json!([])), no_answer_in_time());
+        let (answers, unreachable) = (answers(json!([])), no_response_in_time());
         assert_eq!(answers.fetch_bag(&bag("db")).await, Err(unreachable.clone()));
         let id = SecretId::from_bits(1 << 100);
         assert_eq!(answers.request_secret(&read(id)).await, Err(unreachable.clone()));

@@ -188,7 +188,7 @@ impl RecordedRun {
 /// The folder of a unit at this path.
 ///
 /// # Errors
-/// If it is none.
+/// If the folder at this path has neither run folders nor a charm.
 pub(super) fn unit_folder(dir: &Path) -> Result<UnitFolder> {
     let folder = UnitFolder::new(dir.to_path_buf());
     if !folder.runs().is_dir() && !folder.charm().is_dir() {

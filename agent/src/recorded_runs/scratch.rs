@@ -5,7 +5,7 @@
 //! kept (`--keep`) have no lock and are never deleted. Called by `replay`.
 
 use crate::folder::{UnitFolder, private_dir};
-use crate::hook_process::{DECLARED, is_running};
+use crate::hook_process::{CHARM_FILE, is_running};
 use crate::installed_programs::require_hook_program;
 use anyhow::{Context, Result, bail};
 use host::file::exists;
@@ -23,11 +23,11 @@ const LOCK: &str = "replay.lock";
 
 /// The folders of one replay. They are deleted when this is dropped, unless they are kept.
 pub(super) struct Scratch {
-    /// The folder of all of them, which stands for the machine's folder.
+    /// The folder that contains the others, in the place of the machine's folder.
     pub(super) root: PathBuf,
     /// The copy of the unit's folder.
     pub(super) unit: UnitFolder,
-    /// Of folders that are deleted at the end.
+    /// The lock of folders that are deleted at the end; none if they are kept.
     lock: Option<Lock>,
 }
 
@@ -42,8 +42,8 @@ impl Scratch {
         let arguments =
             ["-a".to_owned(), "--reflink=auto".to_owned(), "--".to_owned()].into_iter().chain(paths);
         HostProgram::new("cp", arguments, program::COPY).run().await.context("cannot copy the charm")?;
-        if unit.file(DECLARED).exists() {
-            fs::copy(unit.file(DECLARED), scratch.unit.file(DECLARED))
+        if unit.file(CHARM_FILE).exists() {
+            fs::copy(unit.file(CHARM_FILE), scratch.unit.file(CHARM_FILE))
                 .context("cannot copy what the charm declares")?;
         }
         // juju-exec too: a tool that calls it is answered by the session, and does not reach the unit

@@ -1,7 +1,8 @@
 //! Starts unit agents and keeps them running: through systemd if the machine agent is a systemd service, else
 //! as child processes of the machine agent.
 //!
-//! Unit agents outlive the machine agent in both cases. Called by `deployer` and `unit_supervisor`.
+//! Unit agents outlive the machine agent in both cases. Called by `deployer`, `unit_supervisor` and `reboot`;
+//! `machine_program` and `uninstall` install and remove the services, `inspect` reads whether an agent runs.
 
 mod agent_process;
 pub mod children;

@@ -4,7 +4,7 @@
 //! A file is installed below a root that need not be the running system. Paths are written without quoting, so that
 //! those which systemd would interpret are refused. Only `pintle-machine.service` is started at boot.
 //!
-//! Called by `systemd`, `uninstall`, and `pintle-agent install`.
+//! Called by `systemd`, `uninstall`, and `pintle-agent install` (`machine_program`; `arguments` with `--root`).
 
 use crate::observation::AGENT_LOG;
 use anyhow::{Context, Result, bail};

@@ -189,7 +189,7 @@ impl<S: UnitStorage, A, C: Clock> AgentState<S, A, C> {
         self.act_changed.notify_one();
     }
 
-    /// Notes the run in progress, which is reported to the controller.
+    /// Records the run in progress, which is reported to the controller.
     pub(super) fn set_executing(&self, run: &Run) {
         let mut volatile = self.volatile.borrow_mut();
         let (activity, since_ms) = (Activity::from(&run.operation), self.clock.since_boot_ms());
@@ -198,7 +198,7 @@ impl<S: UnitStorage, A, C: Clock> AgentState<S, A, C> {
         self.send_changed.notify_one();
     }
 
-    /// Notes that no run is in progress.
+    /// Records that no run is in progress.
     pub(super) fn clear_executing(&self) {
         let mut volatile = self.volatile.borrow_mut();
         volatile.executing = None;
@@ -207,7 +207,7 @@ impl<S: UnitStorage, A, C: Clock> AgentState<S, A, C> {
         self.send_changed.notify_one();
     }
 
-    /// Notes that an input of `next` has changed.
+    /// Records that an input of `next` has changed.
     pub(super) fn notify_act(&self) {
         self.act_changed.notify_one();
     }
@@ -242,8 +242,8 @@ impl<S: UnitStorage, A, C: Clock> AgentState<S, A, C> {
         backoff.increase();
     }
 
-    /// Notes that a request succeeded; logs the end of an outage.
-    pub(super) fn note_success(&self, channel: Channel) {
+    /// Records that a request succeeded; logs the end of an outage.
+    pub(super) fn record_success(&self, channel: Channel) {
         let now = self.clock.since_boot_ms();
         let mut volatile = self.volatile.borrow_mut();
         let outage = &mut volatile.outage;
@@ -252,12 +252,12 @@ impl<S: UnitStorage, A, C: Clock> AgentState<S, A, C> {
             tracing::info!("{line}");
         }
         if had_error && outage.last_error().is_none() {
-            self.storage.note_controller_error(None);
+            self.storage.store_controller_error(None);
         }
     }
 
-    /// Notes that a request failed; logs each new cause of an outage.
-    pub(super) fn note_failure(&self, channel: Channel, error: &ApiError) {
+    /// Records that a request failed; logs each new cause of an outage.
+    pub(super) fn record_failure(&self, channel: Channel, error: &ApiError) {
         let now = self.clock.since_boot_ms();
         let mut volatile = self.volatile.borrow_mut();
         let outage = &mut volatile.outage;
@@ -266,7 +266,7 @@ impl<S: UnitStorage, A, C: Clock> AgentState<S, A, C> {
             tracing::warn!("{line}");
         }
         if outage.last_error() != before.as_deref() {
-            self.storage.note_controller_error(outage.last_error());
+            self.storage.store_controller_error(outage.last_error());
         }
     }
 }

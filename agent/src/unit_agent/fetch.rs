@@ -36,13 +36,13 @@ pub(super) async fn fetch<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
 ) {
     let is_kept = match shared.api.handle(request.clone()).await {
         Ok(bag) => {
-            shared.note_success(Channel::Fetch);
+            shared.record_success(Channel::Fetch);
             let mut volatile = shared.volatile.borrow_mut();
             bag.zip(volatile.view.as_mut())
                 .is_some_and(|(bag, view)| Arc::make_mut(view).keep_fetched(request, bag))
         }
         Err(error) => {
-            shared.note_failure(Channel::Fetch, &error);
+            shared.record_failure(Channel::Fetch, &error);
             false
         }
     };
@@ -56,7 +56,7 @@ pub(super) async fn fetch<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
 
 /// One attempt to make a request.
 enum Attempt<T> {
-    /// The controller has answered, or cannot be reached.
+    /// The request was sent: the response, or the error of the connection.
     Made(Result<T, ApiError>),
     /// The agent is not attached.
     NotAttached,
@@ -64,28 +64,29 @@ enum Attempt<T> {
     Ended(String),
 }
 
-/// Whether an error is the answer to a tool's request. It is none if the store was restored and does not know the session:
-/// another loop ends the agent then, and the tool repeats its call to the next one. The charm has not failed.
-fn is_answer(error: &ApiError) -> bool {
+/// Whether an error is the response to a tool's request, which the tool then reports. An error is no response if the store
+/// was restored and does not have the session: another loop then ends this agent, and the tool repeats its call to the next
+/// agent. The charm has not failed.
+fn is_response(error: &ApiError) -> bool {
     !error.is_transient() && error.code != ErrorCode::Gap
 }
 
 /// Makes a request, and retries while the controller is unreachable or unavailable, for the time of a tool's request.
 ///
 /// # Errors
-/// Why there is no answer, for the message of a tool.
-async fn until_answered<S: UnitStorage, A: UnitAgentRequests, C: Clock, T>(
+/// Why there is no response, for the message of a tool.
+async fn until_response<S: UnitStorage, A: UnitAgentRequests, C: Clock, T>(
     shared: &AgentState<S, A, C>,
     attempt: impl AsyncFn() -> Attempt<T>,
 ) -> Result<T, String> {
     let last_error = RefCell::new(None);
     let timeout = pin!(shared.clock.sleep_until(shared.clock.since_boot_ms() + TOOL_REQUEST_TIMEOUT_MS));
-    let answer = pin!(async {
+    let response = pin!(async {
         let mut backoff = LINK_BACKOFF;
         loop {
             match attempt().await {
-                Attempt::Made(Ok(answer)) => return Ok(answer),
-                Attempt::Made(Err(error)) if !is_answer(&error) => *last_error.borrow_mut() = Some(error),
+                Attempt::Made(Ok(response)) => return Ok(response),
+                Attempt::Made(Err(error)) if !is_response(&error) => *last_error.borrow_mut() = Some(error),
                 Attempt::Made(Err(error)) => return Err(full_text(&error, shared.clock.wall_ms())),
                 Attempt::NotAttached => {}
                 Attempt::Ended(why) => return Err(why),
@@ -95,21 +96,21 @@ async fn until_answered<S: UnitStorage, A: UnitAgentRequests, C: Clock, T>(
     });
     tokio::select! {
         biased;
-        answer = answer => answer,
-        () = timeout => Err(no_answer(last_error.take().as_ref(), shared.clock.wall_ms())),
+        response = response => response,
+        () = timeout => Err(no_response(last_error.take().as_ref(), shared.clock.wall_ms())),
     }
 }
 
-/// Why a request had no answer: the last error of the controller, or that it was not reached.
-fn no_answer(last_error: Option<&ApiError>, now_ms: i64) -> String {
+/// Why a request had no response: the last error of the controller, or that it was not reached.
+fn no_response(last_error: Option<&ApiError>, now_ms: i64) -> String {
     match last_error {
         Some(error) if error.code != ErrorCode::Unreachable => full_text(error, now_ms),
-        _ => no_answer_in_time(),
+        _ => no_response_in_time(),
     }
 }
 
-/// The message of a tool whose request the controller has not answered in time.
-pub fn no_answer_in_time() -> String {
+/// The message of a tool whose request has no response in time.
+pub fn no_response_in_time() -> String {
     format!("the controller did not answer for {} s", TOOL_REQUEST_TIMEOUT_MS / 1000)
 }
 
@@ -124,7 +125,7 @@ async fn write_leader_settings<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
     let leadership = || shared.volatile.borrow().leader_generation(shared.clocks_now());
     let not_leader = || "not the leader".to_owned();
     let generation = leadership().ok_or_else(not_leader)?;
-    until_answered(shared, async || {
+    until_response(shared, async || {
         if leadership() != Some(generation) {
             return Attempt::Ended(not_leader());
         }
@@ -141,7 +142,7 @@ async fn request_secret<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
     shared: &AgentState<S, A, C>,
     request: &SecretRequest,
 ) -> Result<SecretAnswer, String> {
-    until_answered(shared, async || {
+    until_response(shared, async || {
         let Some(epoch) = shared.epoch() else { return Attempt::NotAttached };
         Attempt::Made(match request.clone() {
             SecretRequest::Seal { secret, owner, content } => {
@@ -178,7 +179,7 @@ async fn fetch_resource<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
             return Err(full_text(&error, shared.clock.wall_ms()));
         }
         if shared.clock.since_boot_ms() >= until_ms {
-            return Err(no_answer(Some(&error), shared.clock.wall_ms()));
+            return Err(no_response(Some(&error), shared.clock.wall_ms()));
         }
         shared.pause(&mut backoff).await;
     }
@@ -196,7 +197,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> HookHost for AgentState<S, 
 
     async fn fetch_bag(&self, request: &BagRequest) -> Result<Option<Bag>, String> {
         let fetched =
-            until_answered(self, async || Attempt::Made(self.api.handle(request.clone()).await)).await;
+            until_response(self, async || Attempt::Made(self.api.handle(request.clone()).await)).await;
         let bag = fetched.map_err(|why| format!("cannot read settings for {}: {why}", request.owner))?;
         Ok(bag.and_then(|bag| bag.values))
     }
@@ -206,7 +207,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> HookHost for AgentState<S, 
         let view = {
             let mut volatile = self.volatile.borrow_mut();
             let Some(view) = volatile.view.as_mut() else { return Ok(()) };
-            Arc::make_mut(view).note_written_leader_settings(written);
+            Arc::make_mut(view).store_written_leader_settings(written);
             view.clone()
         };
         self.storage.cache_view(&view).await;
@@ -229,15 +230,15 @@ mod tests {
     use state::terms::refusal::session::SessionRefusal;
 
     #[test]
-    fn a_session_that_a_restored_store_does_not_know_is_no_answer_to_a_tool() {
+    fn a_session_that_a_restored_store_lacks_is_no_response_to_a_tool() {
         let error = |refusal: SessionRefusal| ApiError::from(RefusalReason::from(refusal));
-        assert!(!is_answer(&error(SessionRefusal::EpochOfOtherGeneration {
+        assert!(!is_response(&error(SessionRefusal::EpochOfOtherGeneration {
             epoch: 3,
             newest: 3,
             expected: 7
         })));
-        assert!(!is_answer(&ApiError::new(ErrorCode::Unreachable, "no response")));
-        assert!(is_answer(&error(SessionRefusal::NewerAgent { newest: 4, epoch: 3 })));
-        assert!(is_answer(&RefusalReason::NotAuthorised.into()));
+        assert!(!is_response(&ApiError::new(ErrorCode::Unreachable, "no response")));
+        assert!(is_response(&error(SessionRefusal::NewerAgent { newest: 4, epoch: 3 })));
+        assert!(is_response(&RefusalReason::NotAuthorised.into()));
     }
 }

@@ -28,7 +28,7 @@ pub(super) async fn claim_loop<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
                 volatile.lease = lease.map(|granted| Lease { granted, sent });
                 volatile.is_leader_known = true;
                 if let Some(position) = current_to {
-                    volatile.note_contact(sent.since_boot_ms);
+                    volatile.record_contact(sent.since_boot_ms);
                     volatile.advance_position(position);
                 }
                 drop(volatile);

@@ -62,15 +62,15 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Sender<'_, S, A, C> {
             match sent {
                 Ok(()) => {
                     backoff.reset();
-                    self.0.note_success(Channel::Send);
+                    self.0.record_success(Channel::Send);
                 }
                 Err(RequestError::End(end)) => return end,
                 Err(RequestError::Retry(error)) => {
-                    self.0.note_failure(Channel::Send, &error);
+                    self.0.record_failure(Channel::Send, &error);
                     self.0.pause(&mut backoff).await;
                 }
                 Err(RequestError::Refused(error)) => {
-                    self.0.note_failure(Channel::Send, &error);
+                    self.0.record_failure(Channel::Send, &error);
                     self.0.clock.sleep_until(self.0.clock.since_boot_ms() + REFUSED_RETRY_MS).await;
                 }
             }

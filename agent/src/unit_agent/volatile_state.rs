@@ -73,7 +73,7 @@ impl VolatileState {
         since_boot_ms.saturating_sub(self.last_end_ms).saturating_add(advanced_ms)
     }
 
-    /// Notes that a run has ended, or that this process has started.
+    /// Records that a run has ended, or that this process has started.
     pub(super) fn set_last_end(&mut self, since_boot_ms: u64) {
         self.last_end_ms = since_boot_ms;
         self.last_end_advanced_ms = self.view.as_ref().map(|view| view.model.advanced_ms);
@@ -85,12 +85,12 @@ impl VolatileState {
         self.view = Some(view);
     }
 
-    /// Notes that the controller was reachable at this time, and its view current.
-    pub(super) fn note_contact(&mut self, at_ms: u64) {
+    /// Records that the controller was reachable at this time, and its view current.
+    pub(super) fn record_contact(&mut self, at_ms: u64) {
         self.last_contact_ms = self.last_contact_ms.max(Some(at_ms));
     }
 
-    /// Notes that the view is current up to a later position.
+    /// Records that the view is current up to a later position.
     pub(super) fn advance_position(&mut self, position: Position) {
         if let Some(view) =
             self.view.as_mut().filter(|view| view.position.store_generation == position.store_generation)

@@ -30,7 +30,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Watcher<'_, S, A, C> {
             let error = match self.0.api.watch(WatchUnit { epoch, from }).await {
                 Ok(watch) => {
                     backoff.reset();
-                    self.0.note_success(Channel::Watch);
+                    self.0.record_success(Channel::Watch);
                     self.0.volatile.borrow_mut().resend_activity = true;
                     self.0.send_changed.notify_one();
                     self.watch(watch).await
@@ -40,7 +40,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Watcher<'_, S, A, C> {
             match RequestError::from(error) {
                 RequestError::End(end) => return end,
                 RequestError::Retry(error) | RequestError::Refused(error) => {
-                    self.0.note_failure(Channel::Watch, &error)
+                    self.0.record_failure(Channel::Watch, &error)
                 }
             }
             self.0.pause(&mut backoff).await;
@@ -53,13 +53,13 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Watcher<'_, S, A, C> {
         loop {
             match self.next_event(&mut watch, opened_ms).await {
                 Some(Ok(UnitWatchEvent::Delta(delta))) => {
-                    self.note_contact();
+                    self.record_contact();
                     if let Err(error) = self.apply_delta(delta).await {
                         return error;
                     }
                 }
                 Some(Ok(UnitWatchEvent::Heartbeat(position))) => {
-                    self.note_contact();
+                    self.record_contact();
                     self.0.volatile.borrow_mut().advance_position(position);
                 }
                 Some(Err(error)) => return error,
@@ -88,10 +88,10 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Watcher<'_, S, A, C> {
         None
     }
 
-    /// Notes that the controller was reachable just now.
-    fn note_contact(&self) {
+    /// Records that the controller was reachable just now.
+    fn record_contact(&self) {
         let now = self.0.clock.since_boot_ms();
-        self.0.volatile.borrow_mut().note_contact(now);
+        self.0.volatile.borrow_mut().record_contact(now);
     }
 
     /// Applies a delta to the view, which is cached later.

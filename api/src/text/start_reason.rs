@@ -1,7 +1,7 @@
 //! Why an operation is started, in English.
 //!
-//! The text follows the operation, in parentheses or after a colon. Called by the sentence of a cause and by
-//! `pintle-agent why`.
+//! The text follows the operation, in parentheses or after a colon. Called by `cause`, by
+//! `agent_act`, and by what agents print about recorded and running runs (`pintle-agent runs`, `show-run`, `follow-runs`).
 
 use state::terms::start_reason::StartReason;
 

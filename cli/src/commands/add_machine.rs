@@ -68,7 +68,7 @@ pub async fn run<A: UserPort>(
     constraints::parse(&args.constraints, session)?;
     let added =
         session.api.handle(AddMachines { count: args.count, manual, base: args.base.clone() }).await?;
-    session.note_write(added.revision);
+    session.record_write(added.revision);
     if !manual {
         session.output.warn(&bases::warning(
             args.base.as_ref(),

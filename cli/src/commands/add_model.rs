@@ -40,8 +40,8 @@ pub async fn run<A: UserPort>(
     if let Some(controller) = &args.controller {
         model_name(&format!("{controller}:{name}"))?;
     }
-    let own = [CLOUD_NAME.to_owned(), REGION_NAME.to_owned(), format!("{CLOUD_NAME}/{REGION_NAME}")];
-    let is_other_cloud = args.cloud.as_ref().is_some_and(|cloud| !own.contains(cloud));
+    let known_clouds = [CLOUD_NAME.to_owned(), REGION_NAME.to_owned(), format!("{CLOUD_NAME}/{REGION_NAME}")];
+    let is_other_cloud = args.cloud.as_ref().is_some_and(|cloud| !known_clouds.contains(cloud));
     session.output.warn(&ignored_flags([
         (
             "the cloud",

@@ -58,7 +58,7 @@ pub async fn add<A: UserPort>(args: &AddSecretArgs, session: &CommandSession<A>)
     }
     let (name, description) = (args.name.clone(), args.content.info.clone().unwrap_or_default());
     let added = session.api.handle(AddSecret { name, description, content }).await?;
-    session.note_write(added.revision);
+    session.record_write(added.revision);
     session.output.print(&format!("secret:{}\n", added.secret))
 }
 
@@ -75,7 +75,7 @@ pub async fn update<A: UserPort>(
     }
     let secret = args.secret.clone();
     let updated = session.api.handle(UpdateSecret { secret, name, description, auto_prune, content }).await?;
-    session.note_write(updated.revision);
+    session.record_write(updated.revision);
     Ok(())
 }
 

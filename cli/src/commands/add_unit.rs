@@ -32,11 +32,11 @@ pub async fn run<A: UserPort>(args: &AddUnitArgs, session: &CommandSession<A>) -
     };
     let placed: Vec<&String> = args.to.iter().take(args.num_units as usize).collect();
     for &machine in &placed {
-        session.note_write(session.api.handle(add(1, Some(machine.clone()))).await?.revision);
+        session.record_write(session.api.handle(add(1, Some(machine.clone()))).await?.revision);
     }
     let rest = args.num_units - placed.len() as u32;
     if rest > 0 {
-        session.note_write(session.api.handle(add(rest, None)).await?.revision);
+        session.record_write(session.api.handle(add(rest, None)).await?.revision);
     }
     Ok(())
 }

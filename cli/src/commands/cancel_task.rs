@@ -31,7 +31,7 @@ pub async fn run<A: UserPort>(
     for &id in &args.ids {
         match session.api.handle(CancelAction { id }).await {
             Ok(committed) => {
-                session.note_write(committed.revision);
+                session.record_write(committed.revision);
                 cancelled.push(document(&committed.answer));
             }
             Err(error) => failures.push(error.into()),

@@ -91,7 +91,7 @@ pub async fn add<A: UserPort>(
     for (name, directive) in directives(&args.storage)? {
         let add = AddStorage { unit: args.unit.clone(), name, directive };
         let added = session.api.handle(add).await?;
-        session.note_write(added.revision);
+        session.record_write(added.revision);
         for id in added.answer {
             session.output.print_remark(&format!("added storage {id} to {}\n", args.unit));
         }
@@ -105,7 +105,7 @@ pub async fn attach<A: UserPort>(
 ) -> Result<(), CommandError> {
     for storage in &args.storage {
         let attach = AttachStorage { unit: args.unit.clone(), storage: storage.clone() };
-        session.note_write(session.api.handle(attach).await?.revision);
+        session.record_write(session.api.handle(attach).await?.revision);
         session.output.print_remark(&format!("attaching {storage} to {}\n", args.unit));
     }
     Ok(())
@@ -121,7 +121,7 @@ pub async fn detach<A: UserPort>(
     session.output.warn(&ignored_flags(ignored));
     for storage in &args.storage {
         let detach = DetachStorage { storage: storage.clone() };
-        session.note_write(session.api.handle(detach).await?.revision);
+        session.record_write(session.api.handle(detach).await?.revision);
         session.output.print_remark(&format!("detaching {storage}\n"));
     }
     Ok(())
@@ -134,7 +134,7 @@ pub async fn remove<A: UserPort>(
     for storage in &args.storage {
         let remove =
             RemoveStorage { storage: storage.clone(), force: args.force, keep_content: args.no_destroy };
-        session.note_write(session.api.handle(remove).await?.revision);
+        session.record_write(session.api.handle(remove).await?.revision);
         session.output.print_remark(&format!("removing {storage}\n"));
     }
     Ok(())

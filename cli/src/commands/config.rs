@@ -42,7 +42,7 @@ pub async fn run<A: UserPort>(args: &ConfigArgs, session: &CommandSession<A>) ->
         return Err(CommandError::usage(format!("cannot show {key:?} and change settings in one command")));
     }
     let changed = session.api.handle(Configure { application: args.application.to_owned(), change }).await?;
-    session.note_write(changed.revision);
+    session.record_write(changed.revision);
     session.output.warn_of(&changed.warnings);
     Ok(())
 }

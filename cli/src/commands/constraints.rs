@@ -1,8 +1,8 @@
 //! `constraints`, `set-constraints`, `model-constraints` and `set-model-constraints`, and the flag `--constraints`.
 //!
-//! Constraints are stored and shown. Every machine runs on this host, so the only one that can be satisfied is the
-//! architecture of this host; a warning names the others. Test suites set it before anything else (spec/clients.md 2.2,
-//! 2.6).
+//! Constraints are stored and shown. Every machine that a provider starts runs on the host of the controller, so the only
+//! constraint that can be satisfied is the architecture of that host; a warning names the others. Test suites set it before
+//! anything else (spec/clients.md 2.2, 2.6).
 
 use crate::command_error::CommandError;
 use crate::render::{self, StructuredFormat};
@@ -76,7 +76,7 @@ pub async fn set<A: UserPort>(
     session: &CommandSession<A>,
 ) -> Result<(), CommandError> {
     let set = SetConstraints { application: application.map(str::to_owned), constraints };
-    session.note_write(session.api.handle(set).await?.revision);
+    session.record_write(session.api.handle(set).await?.revision);
     Ok(())
 }
 

@@ -104,7 +104,7 @@ impl<A: UserPort> Deployment<'_, A> {
             let set = settings(wanted);
             let change = ConfigChange { set, ..ConfigChange::default() };
             let changed = self.session.api.handle(Configure { application: name.to_owned(), change }).await?;
-            self.session.note_write(changed.revision);
+            self.session.record_write(changed.revision);
         }
         let status = self.status().await?;
         let present = status.applications.get(name).map_or(0, |application| application.units.len());
@@ -114,7 +114,7 @@ impl<A: UserPort> Deployment<'_, A> {
         let is_exposed = status.applications.get(name).is_some_and(|application| application.exposed);
         if wanted.expose && !is_exposed && self.announce(&format!("expose {name}")) {
             let set = SetExposed { application: name.to_owned(), exposed: true };
-            self.session.note_write(self.session.api.handle(set).await?.revision);
+            self.session.record_write(self.session.api.handle(set).await?.revision);
         }
         Ok(())
     }
@@ -167,7 +167,7 @@ impl<A: UserPort> Deployment<'_, A> {
         };
         let is_first = to.is_none();
         let add = AddUnits { application: name.to_owned(), units: 1, to, attach_storage: Vec::new() };
-        self.session.note_write(self.session.api.handle(add).await?.revision);
+        self.session.record_write(self.session.api.handle(add).await?.revision);
         // the first unit on a machine of the bundle is added together with the machine
         if let (Placement::Machine(key), true) = (placement, is_first) {
             let status = self.status().await?;
@@ -209,7 +209,7 @@ impl<A: UserPort> Deployment<'_, A> {
             return Ok(());
         }
         match self.session.api.handle(Integrate(Ends { a: a.to_owned(), b: b.to_owned() })).await {
-            Ok(added) => self.session.note_write(added.revision),
+            Ok(added) => self.session.record_write(added.revision),
             Err(error) if error.code == ErrorCode::AlreadyExists => {}
             Err(error) => return Err(error.into()),
         }

@@ -157,7 +157,7 @@ pub async fn run<A: UserPort>(
         fake: false,
     };
     let deployed = session.api.handle(deploy).await?;
-    session.note_write(deployed.revision);
+    session.record_write(deployed.revision);
     session.notes.store_charm_place(&session.model, &application, &place);
     if !limits.0.is_empty() {
         constraints::set(Some(&application), limits, session).await?;
@@ -173,7 +173,7 @@ pub async fn run<A: UserPort>(
             units: 1,
             to: Some(machine.clone()),
         };
-        session.note_write(session.api.handle(add).await?.revision);
+        session.record_write(session.api.handle(add).await?.revision);
     }
     session.output.print_hint(&format!("to follow it: pintle status {application} --watch 2s"));
     Ok(())

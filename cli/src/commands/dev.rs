@@ -150,9 +150,9 @@ async fn advance_other(args: &DevArgs, global: &GlobalArguments) -> Result<(), C
     identity::check(&dir)?;
     let session = CommandSession::open(global)?;
     let models = session.api.handle(ListModels).await.map_err(|error| explain(error.into(), &dir))?;
-    let own: Vec<String> =
+    let for_development: Vec<String> =
         models.into_iter().filter(|model| model.development).map(|model| model.name).collect();
-    let model = match (&global.model, &own[..]) {
+    let model = match (&global.model, &for_development[..]) {
         (Some(_), _) => session.model.clone(),
         (None, [only]) => only.clone(),
         (None, []) => {
@@ -337,7 +337,7 @@ impl Development<'_> {
             answer => Some(answer?),
         };
         if let Some(refreshed) = refreshed {
-            session.note_write(refreshed.revision);
+            session.record_write(refreshed.revision);
             resolve_all(application, session).await?;
             return Ok(refreshed.answer.charm.url);
         }
@@ -352,7 +352,7 @@ impl Development<'_> {
             ..Deploy::default()
         };
         let deployed = session.api.handle(deploy).await?;
-        session.note_write(deployed.revision);
+        session.record_write(deployed.revision);
         Ok(deployed.answer.charm.url)
     }
 
@@ -387,7 +387,7 @@ async fn resolve_all(application: &str, session: &CommandSession<Client>) -> Res
         match session.api.handle(ResolveUnit { unit: unit.clone().into(), retry: true }).await {
             // its error has ended meanwhile
             Err(error) if error.code == ErrorCode::Invalid => {}
-            answer => session.note_write(answer?.revision),
+            answer => session.record_write(answer?.revision),
         }
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! `disk-usage`: shows the space that the store, the models, the units and the charm archives take, on the controller
-//! and on the machines.
+//! `disk-usage`: shows the space that the store, the models, the charm archives and the files of resources take on the
+//! controller, and the units on their machines.
 
 use crate::command_error::CommandError;
 use crate::render::{self, StructuredFormat, Table, row};

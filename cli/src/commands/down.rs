@@ -1,6 +1,7 @@
 //! `down`: stops every process of a data folder. The state is kept.
 //!
-//! Works also if the supervisor was killed: processes and containers are found by their pid files.
+//! Works also if the supervisor was killed: `supervisor::stop` finds processes and containers by the locks that they hold
+//! and by their pid files.
 
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;

@@ -66,6 +66,6 @@ async fn set<A: UserPort>(
     session: &CommandSession<A>,
 ) -> Result<(), CommandError> {
     let set = SetExposed { application: application.to_owned(), exposed };
-    session.note_write(session.api.handle(set).await?.revision);
+    session.record_write(session.api.handle(set).await?.revision);
     Ok(())
 }

@@ -33,7 +33,7 @@ pub async fn grant<A: UserPort>(
 ) -> Result<(), CommandError> {
     let (secret, applications) = (args.secret.clone(), args.applications.clone());
     let granted = session.api.handle(GrantSecret { secret, applications }).await?;
-    session.note_write(granted.revision);
+    session.record_write(granted.revision);
     Ok(())
 }
 
@@ -43,6 +43,6 @@ pub async fn revoke<A: UserPort>(
 ) -> Result<(), CommandError> {
     let (secret, applications) = (args.secret.clone(), args.applications.clone());
     let revoked = session.api.handle(RevokeSecret { secret, applications }).await?;
-    session.note_write(revoked.revision);
+    session.record_write(revoked.revision);
     Ok(())
 }

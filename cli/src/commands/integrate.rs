@@ -21,7 +21,7 @@ pub async fn run<A: UserPort>(args: &IntegrateArgs, session: &CommandSession<A>)
     let via = ("--via", args.via.is_some(), "it is for relations of several models, and these are of one");
     session.output.warn(&ignored_flags([via]));
     let ends = Ends { a: args.a.clone(), b: args.b.clone() };
-    session.note_write(session.api.handle(api::Integrate(ends)).await?.revision);
+    session.record_write(session.api.handle(api::Integrate(ends)).await?.revision);
     session.output.print_hint("to see the relation: pintle status --relations");
     Ok(())
 }

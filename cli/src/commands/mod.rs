@@ -1,7 +1,9 @@
-//! The list of all commands: module, help text and call of each. One file per command; `suspend_relation`, `operations`,
-//! `debug_hooks`, `add_secret`, `grant_secret` and `secrets` hold two commands each, `controllers` and `storage` three,
-//! `constraints` and `change_storage` four, `recorded_runs` five. `bases`, `charm_source`, `help` (examples), `deploy_bundle`, `deploy_charm`, `removal`,
-//! `settings` and `task_results` hold code that several commands share.
+//! The list of all commands: module, help text and call of each.
+//!
+//! A file has one command and its name, or several commands about the same thing: `add_secret` has `update-secret`, too,
+//! and `constraints`, `storage` or `recorded_runs` every command about these. `bases`, `charm_source`, `resource_files`,
+//! `removal`, `settings` and `task_results` are used by several commands; `deploy` is the command of `deploy_bundle` and
+//! `deploy_charm`; `help` has the examples, and `not_offered` the commands of Juju that do not exist here.
 //!
 //! The recipe for a new command is in ARCHITECTURE.md. `dispatch` is called by `main`; it opens the session for the
 //! commands that need a controller. A command fails if an argument is invalid, if the controller refuses its request or

@@ -12,7 +12,7 @@ pub async fn run<A: UserPort>(args: &SettingsArgs, session: &CommandSession<A>) 
         SettingsRequest::Show(key) => key,
         SettingsRequest::Change(change) => {
             let changed = session.api.handle(ConfigureModel { change }).await?;
-            session.note_write(changed.revision);
+            session.record_write(changed.revision);
             session.output.warn_of(&changed.warnings);
             return Ok(());
         }

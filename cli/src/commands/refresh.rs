@@ -93,7 +93,7 @@ pub async fn run<A: UserPort>(args: &RefreshArgs, session: &CommandSession<A>) -
         resources,
     };
     let refreshed = session.api.handle(refresh).await?;
-    session.note_write(refreshed.revision);
+    session.record_write(refreshed.revision);
     session.notes.store_charm_place(&session.model, &args.application, &place);
     let Refreshed { charm, kept } = refreshed.answer;
     session.output.print_remark(&format!("Added charm \"{}\" to the model\n", charm.url));

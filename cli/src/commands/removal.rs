@@ -137,7 +137,7 @@ fn report<A>(
 ) -> Option<CommandError> {
     match answer {
         Ok(changed) => {
-            session.note_write(changed.revision);
+            session.record_write(changed.revision);
             session.output.warn_of(&changed.warnings);
             let how = match force {
                 Force::No => "",

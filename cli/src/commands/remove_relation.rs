@@ -40,7 +40,7 @@ pub async fn run<A: UserPort>(
         return removal::dry_run(vec![RemovalTarget::Relation(choice)], force, session).await;
     }
     let changed = session.api.handle(api::RemoveRelation { relation: choice, force }).await?;
-    session.note_write(changed.revision);
+    session.record_write(changed.revision);
     session.output.warn_of(&changed.warnings);
     Ok(())
 }

@@ -21,6 +21,6 @@ pub async fn run<A: UserPort>(
 ) -> Result<(), CommandError> {
     let (secret, revision) = (args.secret.clone(), args.revision);
     let removed = session.api.handle(RemoveSecret { secret, revision }).await?;
-    session.note_write(removed.revision);
+    session.record_write(removed.revision);
     Ok(())
 }

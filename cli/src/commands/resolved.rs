@@ -33,7 +33,7 @@ pub async fn run<A: UserPort>(args: &ResolvedArgs, session: &CommandSession<A>) 
     }
     for unit in units {
         let resolved = session.api.handle(ResolveUnit { unit, retry: !args.no_retry }).await?;
-        session.note_write(resolved.revision);
+        session.record_write(resolved.revision);
         if let Some(run) = resolved.answer {
             session.output.print_remark(&text(&run, !args.no_retry));
         }

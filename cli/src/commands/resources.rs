@@ -60,7 +60,7 @@ pub async fn attach_to<A: UserPort>(
     let declared = listed.resources.into_iter().map(|(name, info)| (name, info.declared)).collect();
     let resources = ResourceFiles::check(arguments, &declared)?.upload(session).await?;
     let attach = AttachResources { application: application.to_owned(), resources };
-    session.note_write(session.api.handle(attach).await?.revision);
+    session.record_write(session.api.handle(attach).await?.revision);
     Ok(())
 }
 

@@ -21,7 +21,7 @@ pub async fn run<A: UserPort>(
     let mut failures = Vec::new();
     for machine in &args.machines {
         match session.api.handle(api::RetryProvisioning { machine: machine.to_owned() }).await {
-            Ok(changed) => session.note_write(changed.revision),
+            Ok(changed) => session.record_write(changed.revision),
             Err(error) => failures.push(CommandError::from(error)),
         }
     }

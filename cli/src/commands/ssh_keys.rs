@@ -36,7 +36,7 @@ pub struct SshKeysArgs {
 
 pub async fn add<A: UserPort>(args: &AddSshKeyArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
     let added = session.api.handle(AddSshKeys { keys: args.keys.clone() }).await?;
-    session.note_write(added.revision);
+    session.record_write(added.revision);
     session.output.warn_of(&added.warnings);
     Ok(())
 }
@@ -46,7 +46,7 @@ pub async fn remove<A: UserPort>(
     session: &CommandSession<A>,
 ) -> Result<(), CommandError> {
     let removed = session.api.handle(RemoveSshKeys { keys: args.ids.clone() }).await?;
-    session.note_write(removed.revision);
+    session.record_write(removed.revision);
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Starts the controller and the machines of the configured provider, restarts the controller if it exits, and stops
 //! everything on SIGTERM. If the controller refuses its store at the first start, or `up` gives up and sends SIGQUIT, the
-//! supervisor ends as well, but units that a former supervisor left go on. It holds the lock of the data folder while it
+//! supervisor ends as well; machine agents that a former supervisor has left running continue. It holds the lock of the data folder while it
 //! runs. On SIGHUP, which `up` sends, a controller that waits for its next start is started at once.
 
 use crate::command_error::CommandError;
@@ -122,9 +122,9 @@ pub async fn run(dir: &DataDir) -> Result<(), CommandError> {
 /// # Errors
 /// If it is not there.
 pub fn program(name: &str) -> Result<PathBuf, CommandError> {
-    let own = std::env::current_exe()
+    let this_program = std::env::current_exe()
         .map_err(|error| CommandError::new(format!("cannot find this program: {error}")))?;
-    let path = own.with_file_name(name);
+    let path = this_program.with_file_name(name);
     if path.exists() {
         return Ok(path);
     }

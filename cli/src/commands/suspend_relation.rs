@@ -35,7 +35,7 @@ pub async fn suspend<A: UserPort>(
     session: &CommandSession<A>,
 ) -> Result<(), CommandError> {
     for relation in numbers(&args.relations, session).await? {
-        session.note_write(
+        session.record_write(
             session
                 .api
                 .handle(api::SuspendRelation { relation, message: args.message.to_owned() })
@@ -52,7 +52,7 @@ pub async fn resume<A: UserPort>(
     session: &CommandSession<A>,
 ) -> Result<(), CommandError> {
     for relation in numbers(&args.relations, session).await? {
-        session.note_write(session.api.handle(api::ResumeRelation { relation }).await?.revision);
+        session.record_write(session.api.handle(api::ResumeRelation { relation }).await?.revision);
     }
     Ok(())
 }

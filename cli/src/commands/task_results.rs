@@ -92,7 +92,7 @@ impl<'a, A: UserPort> RequestedTasks<'a, A> {
     pub fn add(&mut self, answer: Result<Committed<ActionDoc>, ApiError>) {
         match answer {
             Ok(Committed { answer: task, revision }) => {
-                self.session.note_write(revision);
+                self.session.record_write(revision);
                 self.ids.push(task.id);
                 self.waiting.push(task);
             }

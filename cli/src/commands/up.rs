@@ -134,7 +134,7 @@ fn warnings(dir: &DataDir, is_running: bool) -> Result<Vec<String>, CommandError
 ///
 /// # Errors
 /// If a setting cannot be used, or the controller does not start; then the supervisor and the controller
-/// are stopped again, and units that a former supervisor left go on.
+/// are stopped again; machine agents that a former supervisor has left running continue.
 pub async fn start(args: &UpArgs, dir: &DataDir, output: &Output) -> Result<ClientFile, CommandError> {
     dir.create()?;
     let purpose = match (args.new_identity, args.moved) {
@@ -207,11 +207,11 @@ fn store_settings(
     output: &Output,
 ) -> Result<(), CommandError> {
     let before = UpSettings::read(dir)?;
-    let base = args.base.as_ref().map(std::path::absolute).transpose();
-    let base = base.map_err(|error| CommandError::new(format!("cannot use this base folder: {error}")))?;
+    let root = args.base.as_ref().map(std::path::absolute).transpose();
+    let root = root.map_err(|error| CommandError::new(format!("cannot use this base folder: {error}")))?;
     let mut settings = UpSettings {
         provider: args.provider.unwrap_or(before.provider),
-        base: base.or_else(|| before.base.clone()),
+        default_root: root.or_else(|| before.default_root.clone()),
         base_roots: before.base_roots.clone(),
         listen: args.listen.or(before.listen),
         charms: before.charms.clone(),
@@ -301,7 +301,7 @@ fn check_port_free(dir: &DataDir) -> Result<(), CommandError> {
     }
 }
 
-/// Lets a running supervisor go on that was stopped (SIGSTOP), and start a controller that has ended at once.
+/// Continues a supervisor that was stopped (SIGSTOP), and makes it start at once a controller that has ended.
 fn resume(dir: &DataDir) {
     let Some(supervisor) = lock::holder(dir) else { return };
     // An error means that it has ended meanwhile: the controller does not answer then.

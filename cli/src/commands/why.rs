@@ -70,7 +70,7 @@ pub async fn run<A: UserPort>(args: &WhyArgs, session: &CommandSession<A>) -> Re
     refused.map_or(Ok(()), Err)
 }
 
-/// The processes of the hooks that are to finish, by cause, as far as their machines can be asked without a login.
+/// The processes of the hooks that are to finish, by cause, as far as their machines can be accessed without a login.
 async fn running_hooks<A: UserPort>(all: &[api::Why], session: &CommandSession<A>) -> RunningHooks {
     let mut running = RunningHooks::new();
     let runs: BTreeSet<(UnitName, u64)> = all.iter().flat_map(|why| &why.causes).filter_map(run_of).collect();

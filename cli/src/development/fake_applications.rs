@@ -82,7 +82,7 @@ async fn apply_one<A: UserPort>(
             remove(&fake.name, session).await?;
             return Ok(false);
         }
-        answer => session.note_write(answer?.revision),
+        answer => session.record_write(answer?.revision),
     }
     let set = |unit: Option<UnitName>, settings: &BTreeMap<String, String>| SetFakeSettings {
         application: fake.name.clone(),
@@ -91,7 +91,7 @@ async fn apply_one<A: UserPort>(
         unit,
         settings: Some(settings.clone()),
     };
-    session.note_write(session.api.handle(set(None, &fake.application_settings)).await?.revision);
+    session.record_write(session.api.handle(set(None, &fake.application_settings)).await?.revision);
 
     let units = found.map(|found| &found.units);
     let alive = units.into_iter().flatten().filter(|(_, unit)| unit.life == Life::Alive);
@@ -106,17 +106,17 @@ async fn apply_one<A: UserPort>(
             attach_storage: Vec::new(),
         };
         let names = session.api.handle(add).await?;
-        session.note_write(names.revision);
+        session.record_write(names.revision);
         matched.extend(added.into_iter().zip(names.answer.into_iter().map(|name| name.number)));
     }
     for (number, unit) in matched {
         let unit = UnitName::new(&fake.name, unit);
-        session.note_write(session.api.handle(set(Some(unit), &fake.units[&number])).await?.revision);
+        session.record_write(session.api.handle(set(Some(unit), &fake.units[&number])).await?.revision);
     }
     for number in removed {
         let unit = UnitName::new(&fake.name, number);
         let removal = RemoveUnit { unit, force: Force::No, destroy_storage: false };
-        session.note_write(session.api.handle(removal).await?.revision);
+        session.record_write(session.api.handle(removal).await?.revision);
     }
     Ok(true)
 }
@@ -124,7 +124,7 @@ async fn apply_one<A: UserPort>(
 async fn remove<A: UserPort>(fake: &str, session: &CommandSession<A>) -> Result<(), CommandError> {
     let removal =
         RemoveApplication { application: fake.to_owned(), force: Force::No, destroy_storage: false };
-    session.note_write(session.api.handle(removal).await?.revision);
+    session.record_write(session.api.handle(removal).await?.revision);
     Ok(())
 }
 
@@ -145,6 +145,6 @@ async fn deploy<A: UserPort>(
     let sha256 = charm_source::upload(source, session).await?.sha256;
     let deploy =
         Deploy { application: Some(fake.name.clone()), sha256, units: 0, fake: true, ..Deploy::default() };
-    session.note_write(session.api.handle(deploy).await?.revision);
+    session.record_write(session.api.handle(deploy).await?.revision);
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! A watch on the files of a charm's folder: it completes when a file that can be part of the charm has been saved.
+//! A watch on the files of a charm's folder, or on one file: it completes when a file that can be part of the charm, or that
+//! file, has been saved.
 //!
 //! A change is only a hint: the caller reads the charm again and compares its digest. Editors and tools save in several
 //! steps, so the watch waits until nothing has changed for a moment.

@@ -110,7 +110,7 @@ struct ModelDocument<'a> {
     version: &'a str,
 }
 
-/// A status. The version and the life are those of an agent.
+/// A status. Only that of an agent has the version of the agent and the life of the entity.
 #[derive(Serialize)]
 struct InfoDocument<'a> {
     current: &'static str,
@@ -227,7 +227,7 @@ impl<'a> Context<'a> {
 
     /// The status of an agent, with its version, and with the life of its entity unless that is `alive`.
     fn agent<S>(&self, status: &StatusInfo<S>, current: &'static str, life: Life) -> InfoDocument<'a> {
-        InfoDocument { life: ended(life), version: self.version, ..self.info(status, current) }
+        InfoDocument { life: life_unless_alive(life), version: self.version, ..self.info(status, current) }
     }
 
     fn application(&self, app: &'a ApplicationStatus) -> ApplicationDocument<'a> {
@@ -245,7 +245,7 @@ impl<'a> Context<'a> {
             charm_rev: app.charm_revision,
             charm_version: app.charm_version.as_deref().unwrap_or_default(),
             exposed: app.exposed,
-            life: ended(app.life),
+            life: life_unless_alive(app.life),
             relations: related.collect(),
             subordinate_to: app.subordinate.then_some(&app.subordinate_to),
             units: principals.map(|(name, unit)| (name.to_string().into(), self.unit(name, unit))).collect(),
@@ -290,7 +290,7 @@ impl<'a> Context<'a> {
 }
 
 /// The life of an entity unless that is `alive`.
-fn ended(life: Life) -> Option<Life> {
+fn life_unless_alive(life: Life) -> Option<Life> {
     (!life.is_alive()).then_some(life)
 }
 

@@ -1,6 +1,7 @@
-//! `status --format summary`: how many machines and units have which status, and the applications with their units.
+//! `status --format summary`, in Juju's layout: the subnets and open ports of all units, how many machines and units have
+//! which status, and for each application how many of its units are healthy (`2/3`).
 
-use api::Status;
+use api::{Shared, Status, UnitStatus};
 use state::terms::status::{AgentStatus, WorkloadStatus};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -24,13 +25,13 @@ pub fn summary(status: &Status) -> String {
     text += &counts("# Units:", units().map(|unit| unit.workload.current.as_str()));
     text += &line("# Applications:", format!("({})", status.applications.len()));
     for (name, app) in super::natural_entries(&status.applications) {
-        let well = |agent: AgentStatus| matches!(agent, AgentStatus::Idle | AgentStatus::Executing);
-        let works = app
-            .units
-            .values()
-            .filter(|unit| well(unit.agent.current) && unit.workload.current != WorkloadStatus::Error);
+        let is_healthy = |unit: &&Shared<UnitStatus>| {
+            matches!(unit.agent.current, AgentStatus::Idle | AgentStatus::Executing)
+                && unit.workload.current != WorkloadStatus::Error
+        };
+        let healthy_units = app.units.values().filter(is_healthy).count();
         let exposed = if app.exposed { "  exposed" } else { "" };
-        text += &line(name, format!("{}/{}{exposed}", works.count(), app.units.len()));
+        text += &line(name, format!("{healthy_units}/{}{exposed}", app.units.len()));
     }
     text
 }

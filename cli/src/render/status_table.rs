@@ -127,10 +127,10 @@ fn applications(status: &Status) -> (Table<'static>, Colours) {
 
 /// `2`, or `1/2` if the agent of one unit is neither idle nor executing.
 fn scale(app: &ApplicationStatus) -> String {
-    let well =
+    let is_healthy =
         |unit: &&Shared<UnitStatus>| matches!(unit.agent.current, AgentStatus::Idle | AgentStatus::Executing);
-    let (well, all) = (app.units.values().filter(well).count(), app.units.len());
-    if well == all { all.to_string() } else { format!("{well}/{all}") }
+    let (healthy, all) = (app.units.values().filter(is_healthy).count(), app.units.len());
+    if healthy == all { all.to_string() } else { format!("{healthy}/{all}") }
 }
 
 /// A version of at most [`VERSION_WIDTH`] characters; a longer one ends with dots.

@@ -13,7 +13,7 @@ pub struct TerminalSize {
     pub rows: usize,
 }
 
-/// The size of the terminal on which results are printed, if it is one that tells its size.
+/// The size of the terminal; none unless results are printed on a terminal whose size is known.
 pub fn size() -> Option<TerminalSize> {
     let (columns, rows) = terminal_size::terminal_size_of(std::io::stdout())?;
     let (columns, rows) = (usize::from(columns.0), usize::from(rows.0));

@@ -128,7 +128,7 @@ pub fn check(dir: &DataDir) -> Result<(), CommandError> {
 
 /// As [`check`], for the command that stops what runs. It may also act on a folder that has replaced the original at its
 /// path: what has locked files at this path is what the original has started. The pid files are deleted, since they are
-/// those of a copy: if the original was moved, they would name processes that go on.
+/// those of a copy: if the original was moved, they would name processes of the original, which must continue.
 ///
 /// # Errors
 /// If the folder is another copy, or a pid file cannot be deleted.

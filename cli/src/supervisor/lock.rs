@@ -1,7 +1,7 @@
 //! The lock of a data folder: at most one supervisor runs per folder.
 //!
-//! A kernel lock on a file; the kernel releases it when the holder exits. The holder is asked of the kernel: the text of
-//! the file may be that of another time or folder.
+//! A kernel lock on a file; the kernel releases it when the holder exits. The holder is read from the kernel: the text
+//! of the file may have been written at another time or in another folder.
 
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;

@@ -87,7 +87,7 @@ impl Default for Failures {
 }
 
 impl Failures {
-    /// Notes a failure. Returns a line for the log if the error is new in this outage. `is_recovered`: whether an outage has
+    /// Records a failure. Returns a line for the log if the error is new in this outage. `is_recovered`: whether an outage has
     /// ended since the failure before.
     fn record(&mut self, message: String, is_recovered: bool) -> Option<String> {
         if is_recovered {

@@ -8,7 +8,8 @@
 //! supervisor per folder), `supervised_process` (a process that is restarted), `process_exits` (how it ended),
 //! `machines` and `provisioner` (which machines must exist), `reported_exits` (how their agents ended), `provider` (how
 //! machines are created), `agent_file` (how an agent connects to its controller), `stop` (what `down` stops),
-//! `replaced_programs` (what a running system does not use yet), `process`.
+//! `replaced_programs` (what a running system does not use yet), `settings` (`up.yaml`), `network` (of containers), and
+//! `process` and `host_programs` (processes and programs of the host).
 
 pub mod agent_file;
 pub mod host_programs;

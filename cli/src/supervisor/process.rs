@@ -1,6 +1,6 @@
 //! Finds the processes of a container, of a hook and of a parent, and stops processes.
 //!
-//! Used by `down` and by the providers. [`host::process`] ensures that no other process receives a signal.
+//! Used by `stop` and by the providers. [`host::process`] ensures that no other process receives a signal.
 
 use host::process::{Process, Stat};
 use nix::sys::signal::Signal;

@@ -3,7 +3,8 @@
 //! The supervisor replaces the file whenever the process has ended. `up` deletes it before it has the process started,
 //! so that it finds no older end in it. On a full disk the file cannot be written; the reader then looks at the disk.
 //!
-//! Written by `supervised_process`; read by `up`, and for the error of a command that no controller answers.
+//! Written by `supervised_process`; read by `up`, by the `local` provider, and for the error of a command that no controller
+//! answers.
 
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
@@ -56,7 +57,7 @@ impl ProcessExits {
     }
 
     /// Whether the process ends at each start, so that waiting for the next one is of no use. A process that others kill
-    /// is restarted at once a number of times, and may then go on.
+    /// is restarted at once a number of times, and may run again.
     pub fn is_failing(&self) -> bool {
         let reported_from = match self.end {
             ProcessEnd::Code(code) if code == i32::from(EXIT_REFUSED) => 1,

@@ -4,7 +4,8 @@
 //! * The controller's identity, certificates and port, and the tokens of the operator, the machines and the units,
 //!   would authenticate agents of the copy as those of the original.
 //!
-//! The models, units and their state are kept. Every step can be repeated after an interruption. Called by `identity`.
+//! The models, units and their state are kept. Every step can be repeated after an interruption. Called by `identity`, and by
+//! `up --restored`, which starts a new store generation.
 
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
@@ -166,9 +167,9 @@ mod tests {
         for name in CONTROLLER_FILES {
             write(dir.path().join(CONTROLLER_DIR).join(name), "");
         }
-        let own = Process::current().to_string();
+        let this_process = Process::current().to_string();
         for file in [dir.controller_pid(), unit.join("agent.pid"), unit.join("hooks/000001/shim.pid")] {
-            write(file, &own);
+            write(file, &this_process);
         }
         write(unit.join("charm/charm.pid"), "of the charm");
         std::os::unix::fs::symlink("/run/pintle-0/of-the-original", unit.join(SOCKET_DIR)).expect("linked");

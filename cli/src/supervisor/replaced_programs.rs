@@ -45,12 +45,12 @@ mod tests {
 
     #[test]
     fn a_program_that_was_replaced_differs_from_the_one_that_runs() {
-        let own = std::env::current_exe().expect("a process knows its program");
+        let this_program = std::env::current_exe().expect("a process knows its program");
         let running = Path::new("/proc/self/exe");
         let other = tempfile::NamedTempFile::new().expect("a file");
-        std::fs::copy(&own, other.path()).expect("copied");
+        std::fs::copy(&this_program, other.path()).expect("copied");
         let same = |path: &Path| is_same(running, path).expect("readable");
-        assert!(same(&own) && same(other.path()), "the content counts");
+        assert!(same(&this_program) && same(other.path()), "the content counts");
         std::fs::write(other.path(), "another program").expect("written");
         assert!(!same(other.path()));
     }

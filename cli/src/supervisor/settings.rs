@@ -1,6 +1,8 @@
 //! `up.yaml`: the settings of `pintle up`, which are stored for the next start.
 //!
-//! Written by `up`, read by `up`, `supervise` and `add-machine`.
+//! Written by `up`. Read by `up` and `supervise`, and by commands on the host of the controller that need the provider, the
+//! bases or the charm directories (`add-machine`, `bases`, `dev`, `deploy`), and before a copied data folder gets an
+//! identity of its own (`supervisor::renewal`).
 
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
@@ -11,12 +13,12 @@ use state::terms::provider_kind::ProviderKind;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-/// A base system that was created.
+/// The root file system of a base, from which nspawn machines are created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BaseRoot {
-    /// Its name and release.
+    /// The name and the release of the base, for example ubuntu and 24.04.
     pub base: Base,
-    /// Its root file system.
+    /// The path of its root file system.
     pub root: PathBuf,
 }
 
@@ -25,9 +27,10 @@ pub struct BaseRoot {
 pub struct UpSettings {
     /// The provider of machines.
     pub provider: ProviderKind,
-    /// The base system of nspawn machines, if it is not in the data folder.
-    pub base: Option<PathBuf>,
-    /// Other base systems of nspawn machines.
+    /// The root file system of the default base of nspawn machines, if it is not in the data folder.
+    #[serde(rename = "base")]
+    pub default_root: Option<PathBuf>,
+    /// The other bases of nspawn machines.
     #[serde(default)]
     pub base_roots: Vec<BaseRoot>,
     /// The additional address on which the controller listens for manually provisioned machines.

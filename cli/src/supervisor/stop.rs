@@ -2,7 +2,7 @@
 //!
 //! Processes are found by the locks that they hold in the folder and by the pid files that they or their parents wrote,
 //! never by name: a backup that was copied over the folder has replaced the pid files. A hook has no lock of its own. Used
-//! by `down`, `supervise` and the `local` provider.
+//! by `down`, `supervise`, a failed `up`, and the `local` provider.
 
 use crate::data_dir::DataDir;
 use crate::supervisor::lock;

@@ -59,7 +59,7 @@ struct Shared {
     current: Mutex<Option<Process>>,
     /// How the program ended, until it has run for long.
     exits: Mutex<Option<ProcessExits>>,
-    /// It has ended, and `exits` tells how.
+    /// Notified when the process has ended; `exits` then has how.
     ended: Arc<Notify>,
     refused: Notify,
     retry: Notify,

@@ -35,10 +35,10 @@ impl<S: Store, E: Environment> Handle<GetDiskUsage> for Authorised<S, E> {
 impl<S: Store, E: Environment> Handle<ReportDiskUsage> for Authorised<S, E> {
     async fn handle(&self, report: ReportDiskUsage) -> Result<(), ApiError> {
         let ReportDiskUsage { units, quarantined_bytes } = report;
-        let (_, machine) = self.machine()?;
+        let (_, machine) = self.authenticate_machine()?;
         self.controller.presence.set_quarantined_bytes(machine, quarantined_bytes);
         let reported_ms = self.controller.environment.monotonic_ms();
-        for (unit, usage) in self.reports_of_own_units(units).await? {
+        for (unit, usage) in self.reports_of_assigned_units(units).await? {
             self.controller.presence.set_disk_usage(unit, MeasuredDisk { usage, reported_ms });
         }
         Ok(())

@@ -59,7 +59,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
     async fn require_newest_agent(&self, epoch: u64) -> Result<(), ApiError> {
         let session = self.agent_session(epoch)?;
         let check = move |draft: &mut Draft<'_>| session::check_epoch(draft, session).map(drop);
-        // decided by a read, which does not wait for writes; the transition makes the error
+        // a read decides, because it does not wait for writes; the transition is run only for its error
         match self.controller.read(move |reader| draft::without_writes(reader, check)).await {
             Some(()) => Ok(()),
             None => self.controller.run(check).await.map(|_| ()),
@@ -69,7 +69,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
 
 impl<S: Store, E: Environment> Handle<SealSecret> for Authorised<S, E> {
     async fn handle(&self, request: SealSecret) -> Result<SealedSecret, ApiError> {
-        let (Model(model), unit) = self.unit()?;
+        let (Model(model), unit) = self.authenticate_unit()?;
         self.require_newest_agent(request.epoch).await?;
         let bits = self.controller.environment.random();
         let secret = request.secret.unwrap_or_else(|| SecretId::from_bits(bits));
@@ -85,7 +85,7 @@ impl<S: Store, E: Environment> Handle<SealSecret> for Authorised<S, E> {
 
 impl<S: Store, E: Environment> Handle<OpenSecret> for Authorised<S, E> {
     async fn handle(&self, request: OpenSecret) -> Result<SecretContent, ApiError> {
-        let (Model(model), unit) = self.unit()?;
+        let (Model(model), unit) = self.authenticate_unit()?;
         self.require_newest_agent(request.epoch).await?;
         self.unseal(SealedFor { model, secret: request.secret, writer: unit }, &request.sealed).await
     }

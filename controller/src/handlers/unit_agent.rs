@@ -1,7 +1,7 @@
 //! Handlers of the requests of unit agents.
 //!
 //! The unit is always the one of the caller's token (S14). Each transition checks the epoch of the agent's session, so that a
-//! superseded agent cannot write (S16). Every request counts as a heartbeat.
+//! superseded agent cannot write (S16). Every request is a sign of life of the agent (`presence`).
 
 use crate::archive_file::ArchiveFile;
 use crate::authorisation;
@@ -46,16 +46,22 @@ use tracing::Instrument;
 pub const REFUSED_ENTRY_DELAY_MS: u64 = 1_000;
 
 impl<S: Store, E: Environment> Authorised<S, E> {
-    /// Returns the calling unit and records its heartbeat.
-    pub(super) fn unit(&self) -> Result<(Model, Uuid), ApiError> {
+    /// Returns the calling unit, and records that its agent has sent a request.
+    ///
+    /// # Errors
+    /// If the token is not that of a unit.
+    pub(super) fn authenticate_unit(&self) -> Result<(Model, Uuid), ApiError> {
         let (model, unit) = authorisation::unit(&self.principal)?;
         self.controller.presence.record_request(unit, self.controller.environment.monotonic_ms());
         Ok((model, unit))
     }
 
-    /// Returns the session of this epoch, and records its heartbeat.
+    /// Returns the session of this epoch, and records that the agent has sent a request.
+    ///
+    /// # Errors
+    /// If the token is not that of a unit.
     pub(super) fn agent_session(&self, epoch: u64) -> Result<AgentSession, ApiError> {
-        let (model, unit) = self.unit()?;
+        let (model, unit) = self.authenticate_unit()?;
         let store_generation = self.controller.store.store_generation();
         Ok(AgentSession { model, unit, epoch, store_generation })
     }
@@ -79,7 +85,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         };
         let committed = self.controller.run(transition).await;
         let log_bytes = committed.as_ref().ok().map(|committed| committed.answer.1);
-        self.controller.note_log_bytes(grant, log_bytes);
+        self.controller.count_log_bytes(grant, log_bytes);
         let Committed { answer: (mut outcome, _), revision } = committed?;
         outcome.dropped.splice(..0, dropped);
         Ok(Committed { answer: outcome, revision })
@@ -122,7 +128,7 @@ fn no_resource(sha256: &str) -> ApiError {
 
 impl<S: Store, E: Environment> Handle<Attach> for Authorised<S, E> {
     async fn handle(&self, attach: Attach) -> Result<Committed<GrantedSession>, ApiError> {
-        let (model, unit) = self.unit()?;
+        let (model, unit) = self.authenticate_unit()?;
         // The stream of an agent that died is closed after a timeout; a new agent repeats its request until then.
         let is_connected = self.controller.presence.is_streaming(unit);
         let generation = self.controller.store.store_generation();
@@ -152,7 +158,7 @@ impl<S: Store, E: Environment> Handle<Commit> for Authorised<S, E> {
             let (reason, now_ms) = (reason.clone(), self.controller.environment.wall_ms());
             let note = move |draft: &mut Draft<'_>| {
                 let refused = RefusedRecord { sequence, run, reason: &reason };
-                record_commit::note_refused(draft, session, refused, now_ms)
+                record_commit::record_refused(draft, session, refused, now_ms)
             };
             self.controller.run(note).await?;
         }
@@ -181,7 +187,7 @@ impl<S: Store, E: Environment> Handle<Report> for Authorised<S, E> {
         };
         let stored = self.controller.run(transition).await;
         let log_bytes = stored.as_ref().ok().map(|stored| stored.answer.0);
-        self.controller.note_log_bytes(grant, log_bytes);
+        self.controller.count_log_bytes(grant, log_bytes);
         let (_, since_ms) = stored?.answer;
         let executing = executing.map(|activity| ExecutingRun { run, activity, since_ms });
         self.controller.presence.set_executing(unit, executing, self.controller.environment.monotonic_ms());
@@ -227,7 +233,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
                     move |reader: &dyn Reader| draft::without_writes(reader, |draft| claim(draft, false));
                 let decided = self.controller.read(decide).await;
                 if let (Some(lease), Some(application), false) = (decided, application, release) {
-                    recent.note(session, DecidedClaim { application, lease }, newest);
+                    recent.insert(session, DecidedClaim { application, lease }, newest);
                 }
                 decided
             }
@@ -262,7 +268,7 @@ impl<S: Store, E: Environment> Handle<WriteLeaderSettings> for Authorised<S, E> 
 
 impl<S: Store, E: Environment> Handle<BagRequest> for Authorised<S, E> {
     async fn handle(&self, request: BagRequest) -> Result<Option<BagView>, ApiError> {
-        let (model, unit) = self.unit()?;
+        let (model, unit) = self.authenticate_unit()?;
         let (at, earlier) = (request.position, request.clone());
         let store = &self.controller.store;
         let bag = store.read_at(at, move |reader| view::bag(reader, model, unit, &earlier)).await;
@@ -294,7 +300,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
     /// Returns the file that the unit has requested; an error if the controller lacks it. The status of the unit names
     /// that.
     fn found<T>(&self, sha256: &str, file: Option<T>) -> Result<T, ApiError> {
-        let (_, unit) = self.unit()?;
+        let (_, unit) = self.authenticate_unit()?;
         let missing = file.is_none().then(|| sha256.to_owned());
         self.controller.presence.set_missing_file(unit, missing);
         file.ok_or_else(|| missing_file(sha256))
@@ -302,7 +308,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
 
     /// Returns the digest of an archive that the unit may read.
     async fn requested_archive(&self, fetch: FetchArchive) -> Result<String, ApiError> {
-        let (model, unit) = self.unit()?;
+        let (model, unit) = self.authenticate_unit()?;
         let wanted = fetch.sha256.clone();
         let may_read = move |reader: &dyn Reader| {
             may_read_archive(reader, model, unit, &wanted) && is_registered(reader, &wanted)
@@ -315,7 +321,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
 
     /// Returns the digest of the file of a resource that the unit may read.
     async fn requested_resource(&self, fetch: FetchResource) -> Result<String, ApiError> {
-        let (model, unit) = self.unit()?;
+        let (model, unit) = self.authenticate_unit()?;
         let FetchResource { resource, sha256 } = fetch;
         let wanted = sha256.clone();
         let may_read = move |reader: &dyn Reader| {

@@ -1,4 +1,4 @@
-//! Removes charm archives that nothing uses.
+//! Removes charm archives and files of resources that nothing uses; both are called archives here.
 //!
 //! An archive is removed when it has had no use for [`ARCHIVE_GRACE_MS`] (`state::lifecycle::archive`), and no client
 //! has uploaded it or looked it up in that time: a client that has received the answer that an archive is stored is

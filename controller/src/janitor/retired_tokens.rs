@@ -32,11 +32,11 @@ pub(super) async fn sweep<S: Store, E: Environment>(
     let count = scan.excess.len().min(RETIRED_TOKENS_PER_BATCH);
     let batch: Vec<Uuid> = scan.excess.drain(..count).filter_map(|key| last_id(&key)).collect();
     if !batch.is_empty() {
-        let ended = controller.run(move |draft| {
+        let deleted = controller.run(move |draft| {
             delete_retired(draft, &batch);
             Ok(())
         });
-        log_and_skip("end old tokens of removed machines, model", GLOBAL.0, ended.await)?;
+        log_and_skip("delete old tokens of removed machines, model", GLOBAL.0, deleted.await)?;
     }
     Ok(scan.needs_next_pass || !scan.excess.is_empty())
 }

@@ -197,22 +197,22 @@ impl Admission {
         }
         let adds_unit = is_unit(holder) && !connection.is_of_unit();
         if adds_unit && self.connections.count_of_units() >= self.limits.of_units {
-            let own = of_token.filter(|(_, c)| !c.is_closing).count();
-            return self.of_largest_unit(own).map(Some).ok_or(self.limits.of_units);
+            let count = of_token.filter(|(_, c)| !c.is_closing).count();
+            return self.of_largest_unit(count).map(Some).ok_or(self.limits.of_units);
         }
         Ok(None)
     }
 
-    /// The connection that is closed for one more connection of a unit that has `own` of them. A unit that would still
-    /// have as many loses one, in use or not. Otherwise it is an idle one of a unit that does not have fewer.
-    fn of_largest_unit(&self, own: usize) -> Option<ConnectionId> {
+    /// The connection that is closed for one more connection of a unit that has `own_count` of them. A unit that would
+    /// still have as many loses one, in use or not. Otherwise it is an idle one of a unit that does not have fewer.
+    fn of_largest_unit(&self, own_count: usize) -> Option<ConnectionId> {
         let count = |token: &str| self.connections.of_token(token).filter(|(_, c)| !c.is_closing).count();
         let largest = self.connections.tokens_of_units().max_by_key(|token| count(token))?;
-        if count(largest) > own + 1 {
+        if count(largest) > own_count + 1 {
             let open = self.connections.of_token(largest).filter(|(_, c)| !c.is_closing);
             return open.min_by_key(|(_, c)| (!c.is_idle(), c.last_used)).map(|(id, _)| id);
         }
-        let has_as_many = |c: &Connection| c.tokens.keys().any(|token| count(token) >= own);
+        let has_as_many = |c: &Connection| c.tokens.keys().any(|token| count(token) >= own_count);
         self.connections.idle().find(|(_, c)| c.is_of_unit() && has_as_many(c)).map(|(id, _)| id)
     }
 

@@ -29,11 +29,11 @@ pub struct Share {
 
 /// The shares of all classes.
 pub struct Shares {
-    /// Of users.
+    /// The share of users.
     pub users: Share,
-    /// Of the agents of machines.
+    /// The share of machine agents.
     pub machines: Share,
-    /// Of the agents of units.
+    /// The share of unit agents.
     pub units: Share,
 }
 
@@ -44,7 +44,7 @@ struct Class {
     of_holders: Mutex<BTreeMap<TokenHolder, Arc<Semaphore>>>,
 }
 
-/// An amount of something that is used by several callers at the same time.
+/// A bounded amount (slots or bytes) that callers use at the same time.
 pub struct Budget {
     users: Class,
     machines: Class,
@@ -69,7 +69,7 @@ impl Class {
         of_holders.entry(holder.clone()).or_insert_with(of_holder).clone()
     }
 
-    /// What is taken for `amount`: all that one holder may have if it is more than that.
+    /// The number of permits for `amount`, at most the share of one holder.
     fn taken(&self, amount: usize) -> u32 {
         u32::try_from(amount).unwrap_or(u32::MAX).min(self.share.each).min(self.share.all)
     }

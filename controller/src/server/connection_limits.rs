@@ -1,7 +1,8 @@
 //! The limits of connections, which follow from the limit of open descriptors.
 //!
 //! The connections never use more descriptors than the limit leaves beside those that the store, archives and uploads
-//! need. Used by `admission`, which decides within these limits, and by `descriptors`.
+//! need. Used by `admission`, which decides within these limits, by `descriptors`, and by `sending` for the number of
+//! files that are sent.
 
 use state::documents::prelude::TokenHolder;
 

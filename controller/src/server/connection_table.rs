@@ -1,6 +1,7 @@
 //! The open connections with indexes, so that a decision about one of them does not read all of them.
 //!
-//! A connection changes only through [`ConnectionTable::change`], which keeps the indexes. Used by `admission`.
+//! A connection changes only through [`ConnectionTable::change`], which keeps the indexes. Used by `admission`;
+//! `connections` reports the progress of a handshake with its types.
 
 use state::documents::prelude::TokenHolder;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,8 +17,8 @@ pub const HALF_HELLO_MS: u64 = 100;
 /// many times the few milliseconds that the rest of the handshake and the first request take.
 pub const PROGRESS_MS: u64 = 1_000;
 /// An unauthenticated connection whose handshake waits for the server may be closed for a new one after this time: at
-/// the limit of such connections it has its turn within 32 turns (`handshake_turns`) of some tens of milliseconds. To
-/// close it earlier would waste what it has waited.
+/// the limit of such connections it is processed within 32 scheduling rounds (`handshake_limiter`) of some tens of
+/// milliseconds. To close it earlier would waste the time that it has waited.
 pub const UNANSWERED_MS: u64 = 5_000;
 
 /// The number of a connection; a later connection has a greater one.

@@ -37,7 +37,7 @@ struct Table {
     stages: BTreeMap<ConnectionId, watch::Sender<Stage>>,
     /// When the limit was logged last.
     logged_full: Option<Instant>,
-    /// Where it is noted for people who ask.
+    /// Records that all connections are open, for `why`.
     full: Arc<FullConnections>,
 }
 
@@ -55,7 +55,7 @@ pub enum Stage {
 }
 
 impl Connections {
-    /// Returns an empty table of connections with these limits. When all of them are open, that is noted in `full`.
+    /// Returns an empty table of connections with these limits. When all of them are open, that is recorded in `full`.
     pub fn new(limits: Limits, full: Arc<FullConnections>) -> Arc<Connections> {
         let (admission, stages) = (Admission::new(limits), BTreeMap::new());
         let table = Table { admission, stages, logged_full: None, full };
@@ -89,7 +89,7 @@ impl Connections {
                     }
                     Admit::CloseFirst(id) => table.advance(id, Stage::Closed),
                     Admit::Wait { until_ms, limit } => {
-                        table.note_full();
+                        table.record_full();
                         next_ms = until_ms.into_iter().chain(next_ms).min();
                         return match limit {
                             Limit::OfAddress => Opened::AddressIsFull,
@@ -141,13 +141,13 @@ impl Table {
         }
     }
 
-    /// Notes that the limit of all connections is reached, and logs it at most once per [`FULL_LOG_INTERVAL`].
-    fn note_full(&mut self) {
+    /// Records that the limit of all connections is reached, and logs it at most once per [`FULL_LOG_INTERVAL`].
+    fn record_full(&mut self) {
         if !self.admission.is_full() {
             return;
         }
         let connections = self.admission.limits().connections;
-        self.full.note(connections);
+        self.full.record(connections);
         if self.logged_full.is_none_or(|logged| logged.elapsed() >= FULL_LOG_INTERVAL) {
             self.logged_full = Some(Instant::now());
             tracing::warn!(

@@ -64,14 +64,14 @@ impl SendBudgets {
     /// Waits until another file may be sent to this caller.
     ///
     /// # Errors
-    /// If none may be sent in time. An agent would otherwise abandon the request.
+    /// If no file may be sent in time: the request is refused before the agent would abandon it.
     pub async fn file(&self, caller: &TokenHolder) -> Result<Permit, ApiError> {
         let refusal = "cannot send the file: too many files are being received";
         self.files.acquire_in_time(caller, 1, refusal).await
     }
 }
 
-/// To whom a response is sent.
+/// The connection and the caller to which a response is sent.
 #[derive(Clone)]
 pub struct Recipient {
     /// The connection of the request.
@@ -124,7 +124,7 @@ enum Sending {
     Started(LargeResponse),
 }
 
-/// What is being sent of it.
+/// A large response that is being sent, and its permit.
 struct LargeResponse {
     rest: Bytes,
     rate: MinimumRate,

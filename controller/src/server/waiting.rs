@@ -1,7 +1,7 @@
 //! The connections that were accepted and are not open yet: a bounded queue for each address.
 //!
 //! The accept loop of `server` never stops accepting, so that an address whose connections may not be opened now does
-//! not delay the others. The queues are asked in turn, and the oldest connection of an address is closed for a newer
+//! not delay the others. The queues are served in rotation, and the oldest connection of an address is closed for a newer
 //! one, since its client may have given up. What counts as one address is decided here, for all limits of addresses
 //! ([`counted_address`]). This module has no sockets and no clock.
 
@@ -14,8 +14,8 @@ pub struct Waiting<T> {
     of_addresses: BTreeMap<IpAddr, VecDeque<T>>,
     count: usize,
     count_max: usize,
-    /// The address that was asked last.
-    asked: Option<IpAddr>,
+    /// The address whose queue was tried last.
+    last_tried: Option<IpAddr>,
 }
 
 /// Whether the connection of an address was opened.
@@ -41,7 +41,7 @@ fn counted_address(address: IpAddr) -> IpAddr {
 impl<T> Waiting<T> {
     /// Returns empty queues that hold at most `count_max` connections, of which one address has at most half.
     pub fn new(count_max: usize) -> Waiting<T> {
-        Waiting { of_addresses: BTreeMap::new(), count: 0, count_max, asked: None }
+        Waiting { of_addresses: BTreeMap::new(), count: 0, count_max, last_tried: None }
     }
 
     /// Whether no connection waits.
@@ -68,15 +68,15 @@ impl<T> Waiting<T> {
     /// Opens the oldest connection of the next address that has room. The addresses take turns.
     pub fn open_next<C>(&mut self, mut open: impl FnMut(IpAddr) -> Opened<C>) -> Option<(T, C)> {
         for _ in 0..self.of_addresses.len() {
-            let after = self.asked.map_or(Unbounded, Excluded);
+            let after = self.last_tried.map_or(Unbounded, Excluded);
             let next = self.of_addresses.range((after, Unbounded)).next();
             let address = *next.or_else(|| self.of_addresses.first_key_value())?.0;
             match open(address) {
                 Opened::Yes(opened) => {
-                    self.asked = Some(address);
+                    self.last_tried = Some(address);
                     return Some((self.pop(address)?, opened));
                 }
-                Opened::AddressIsFull => self.asked = Some(address),
+                Opened::AddressIsFull => self.last_tried = Some(address),
                 Opened::AllIsFull => return None,
             }
         }

@@ -33,16 +33,16 @@ pub(super) fn application_part(reader: &dyn Reader, model: Model, id: Uuid) -> O
     });
     let mut relations = BTreeMap::<String, Vec<RelatedApplication>>::new();
     let mut subordinate_to = BTreeSet::new();
-    let own = read_all::<()>(reader, &model.relations_of(id));
-    let own = own.iter().filter_map(|(key, ())| read(reader, &model.relation(last_id(key)?)));
-    let mut own: Vec<RelationDoc> = own.collect();
-    own.sort_by_key(|relation| relation.number);
-    for relation in own {
-        let Some(own) = relation.end_of(id) else { continue };
+    let docs = read_all::<()>(reader, &model.relations_of(id));
+    let docs = docs.iter().filter_map(|(key, ())| read(reader, &model.relation(last_id(key)?)));
+    let mut docs: Vec<RelationDoc> = docs.collect();
+    docs.sort_by_key(|relation| relation.number);
+    for relation in docs {
+        let Some(end) = relation.end_of(id) else { continue };
         let other = relation.other_end(id);
-        relations.entry(own.endpoint.clone()).or_default().push(RelatedApplication {
+        relations.entry(end.endpoint.clone()).or_default().push(RelatedApplication {
             application: other.application_name.clone(),
-            interface: own.interface.clone(),
+            interface: end.interface.clone(),
             scope: relation.scope,
         });
         if relation.subordinate_link.is_some_and(|subordinate_link| subordinate_link.subordinate == id) {

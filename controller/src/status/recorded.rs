@@ -100,8 +100,8 @@ impl Reader for RecordingReader<'_> {
         self.reader.scan(prefix, after, limit)
     }
 
-    fn note_damage(&self, key: &str, why: &str) {
-        self.reader.note_damage(key, why);
+    fn record_damage(&self, key: &str, why: &str) {
+        self.reader.record_damage(key, why);
     }
 }
 

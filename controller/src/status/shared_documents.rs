@@ -75,7 +75,7 @@ impl Reader for SharedDocuments<'_> {
         ranges.entry(range).or_insert_with(|| self.reader.scan(prefix, after, limit)).clone()
     }
 
-    fn note_damage(&self, key: &str, why: &str) {
-        self.reader.note_damage(key, why);
+    fn record_damage(&self, key: &str, why: &str) {
+        self.reader.record_damage(key, why);
     }
 }

@@ -49,7 +49,7 @@ fn unit_relation(
     id: Uuid,
     held: &RelationDoc,
 ) -> UnitRelation {
-    let own = held.end_of(doc.application).expect("a relation's index is of its ends (I22)");
+    let end = held.end_of(doc.application).expect("a relation's index is of its ends (I22)");
     let other = held.other_end(doc.application);
     let bags: BTreeMap<Owner, BagDoc> = read_all::<BagDoc>(reader, &model.bags(id))
         .into_iter()
@@ -67,7 +67,7 @@ fn unit_relation(
         .collect();
     UnitRelation {
         number: held.number,
-        endpoint: own.endpoint.clone(),
+        endpoint: end.endpoint.clone(),
         related_endpoint: other.endpoint.clone(),
         application_data: data(Owner::Application(other.application_name.clone())),
         local_unit: MemberInfo {

@@ -4,11 +4,11 @@
 //! watch. A transition runs on the mirror; `commit` compares everything that it read and writes everything that it wrote
 //! in one transaction of etcd, and runs it again after a conflict. What was read is compared at the commit itself, so
 //! committed transactions are strictly serialisable however old the mirror is (I45); a result without a commit is
-//! returned only after `Core::fresh` has shown that the mirror had every commit that was answered before.
+//! returned only after `Core::fresh` has shown that the mirror had every commit that was reported before.
 //!
 //! A revision is one of etcd: the revisions of this store strictly increase and have gaps, since etcd counts the writes
-//! of all its users. `layout` has the keys, `client` and `messages` the protocol, `open` the checks of a start, `health`
-//! what is reported during an outage ([`Outage`]).
+//! of all its users. `layout` has the keys, `client` and `messages` the protocol, `open` the checks of a start,
+//! `newest_reads` how new the mirror must be, `shared` what the modules of the engine share, `health` what is reported during an outage ([`Outage`]).
 
 mod client;
 mod commit;
@@ -30,7 +30,7 @@ use super::unavailable;
 use super::{
     ApplyError, CommitChanges, Committed, Compacted, EarlierReader, Position, RunError, Store, StoreError,
 };
-use commit::{Transition, Value};
+use commit::{AnyValue, Transition};
 use mirror::SnapshotReader;
 use shared::{Core, output};
 use state::documents::draft::{Draft, Reader, Revision, Transaction};
@@ -63,7 +63,7 @@ async fn intact<T>(value: T, damaged: Vec<String>) -> T {
 }
 
 /// Returns the value of a transition in its own type.
-fn unboxed<T: 'static>(value: Value) -> T {
+fn unboxed<T: 'static>(value: AnyValue) -> T {
     *value.downcast().expect("the transition has this type")
 }
 
@@ -87,7 +87,7 @@ impl Etcd {
     }
 
     /// In a task of its own: a call that is dropped must keep the transition until its outcome is known.
-    async fn run_any(&self, transition: Box<Transition>) -> Result<Committed<Value>, RunError<Value>> {
+    async fn run_any(&self, transition: Box<Transition>) -> Result<Committed<AnyValue>, RunError<AnyValue>> {
         let core = self.0.core.clone();
         output(tokio::spawn(async move { commit::run(&core, &*transition).await }).await)
     }
@@ -189,8 +189,8 @@ impl Store for Etcd {
         F: Fn(&mut Draft<'_>) -> Result<A, R> + Send + Sync + 'static,
     {
         let transition = move |draft: &mut Draft<'_>| match transition(draft) {
-            Ok(answer) => Ok(Box::new(answer) as Value),
-            Err(refusal) => Err(Box::new(refusal) as Value),
+            Ok(answer) => Ok(Box::new(answer) as AnyValue),
+            Err(refusal) => Err(Box::new(refusal) as AnyValue),
         };
         match self.run_any(Box::new(transition)).await {
             Ok(Committed { answer, revision }) => Ok(Committed { answer: unboxed(answer), revision }),

@@ -257,8 +257,8 @@ impl Reader for EarlierReader<'_> {
         self.revision
     }
 
-    fn note_damage(&self, key: &str, why: &str) {
-        self.newest.note_damage(key, why);
+    fn record_damage(&self, key: &str, why: &str) {
+        self.newest.record_damage(key, why);
     }
 
     fn get(&self, key: &str) -> Option<StoredDocument> {

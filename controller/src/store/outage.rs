@@ -1,8 +1,8 @@
-//! Why a store on other hosts cannot be used at the moment.
+//! Why a store on other hosts cannot execute a request.
 //!
-//! An outage is temporary and not a property of a request: the same request succeeds once the outage has ended. It is a
-//! type, so that the status of the controller, the log and the errors of requests report the same fact. Engines return it;
-//! the embedded engine has none.
+//! Most outages end by themselves or when an operator mends etcd: the same request succeeds afterwards. The exceptions are
+//! a request that is too large and a store that was deleted. It is a type, so that the status of the controller, the log
+//! and the errors of requests report the same fact. Engines return it; the embedded engine has none.
 
 /// An outage of the store.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,7 +25,16 @@ pub enum Outage {
         /// The newest commit.
         newest: u64,
     },
-    /// etcd has refused a request.
+    /// etcd does not accept the client certificate, or does not let its user read or write the keys of the store.
+    #[error("etcd has refused the request: {0}")]
+    PermissionDenied(String),
+    /// A request exceeds a limit of etcd, although the limits were sufficient when the store was opened.
+    #[error("etcd does not accept the size of the request: {0}")]
+    TooLarge(String),
+    /// The documents below this prefix were deleted.
+    #[error("the store below {0} was deleted")]
+    StoreDeleted(String),
+    /// etcd has refused a request for another reason, for example because the revision to read was compacted.
     #[error("etcd has refused the request: {0}")]
     Refused(String),
 }
@@ -42,7 +51,10 @@ impl Outage {
             Outage::Behind { .. } => {
                 "try again; if it persists, check the load of etcd and of the controller"
             }
-            Outage::Refused(_) => "check the permissions of the client certificate in etcd",
+            Outage::PermissionDenied(_) => "check the permissions of the client certificate in etcd",
+            Outage::TooLarge(_) => "start etcd with --max-txn-ops=2048 and --max-request-bytes=1572864",
+            Outage::StoreDeleted(_) => "stop the controllers, and restore etcd from a backup",
+            Outage::Refused(_) => "check the log of etcd's members",
         }
     }
 }

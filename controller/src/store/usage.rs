@@ -1,4 +1,6 @@
-//! The bytes of a store's files, and of its documents by model and kind.
+//! The bytes of a store's files, and of its documents by model and kind, for `disk-usage`.
+//!
+//! Filled by the engines; the handler of `GetDiskUsage` shows it.
 
 use state::documents::prelude::{KeyParts, Kind};
 use state::terms::names::Uuid;

@@ -167,7 +167,9 @@ async fn an_invalid_charm_is_refused_with_all_problems_and_a_valid_one_is_stored
     assert_eq!(deployed.answer.charm.url, "local:tiny-0");
     let unit = served.unit("tiny/0").await;
     assert_eq!(
-        unit.handle(FetchArchive { sha256: source.sha256.to_owned() }).await.expect("the view is full"),
+        unit.handle(FetchArchive { sha256: source.sha256.to_owned() })
+            .await
+            .expect("the unit may fetch its charm"),
         Archive(source.archive)
     );
 }

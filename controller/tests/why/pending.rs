@@ -170,7 +170,7 @@ async fn why_names_the_hook_lock_holder_and_waiters_unless_hooks_run_in_parallel
     let running = Activity::Action { id, name: "backup".to_owned() };
     let (reports, executing) = (Vec::new(), Some(running.clone()));
     let report = Report { epoch: web.epoch, run: web.sequence + 1, reports, executing, executing_for_ms: 5 };
-    web.api.handle(report).await.expect("it is its session");
+    web.api.handle(report).await.expect("the session is current");
 
     let held_by = running.clone();
     let waits = causes(&fixture, "web/1").await;
@@ -321,7 +321,7 @@ async fn operations_before_a_unit_enters_a_relation_are_no_error() {
     let web = fixture.attach_agent("web/0").await;
     let (reports, executing) = (Vec::new(), Some(Activity::hook(HookName::Install)));
     let report = Report { epoch: web.epoch, run: 1, reports, executing, executing_for_ms: 5 };
-    web.api.handle(report).await.expect("it is its session");
+    web.api.handle(report).await.expect("the session is current");
     let all = causes(&fixture, &format!("relation/{number}")).await;
     let web = Entity::Unit(UnitName::new("web", 0));
     let of_web: Vec<&Cause> = all.iter().filter(|cause| cause.entity == web).collect();

@@ -82,9 +82,6 @@ fn digits(text: &str, count: usize) -> Option<i64> {
 
 /// Parses a duration of Go, for example `1h30m`, in milliseconds.
 fn duration_ms(text: &str) -> Option<i64> {
-    if ["0", "+0", "-0"].contains(&text) {
-        return Some(0);
-    }
     let (negative, size) = match text.strip_prefix('-') {
         Some(size) => (true, size),
         None => (false, text),

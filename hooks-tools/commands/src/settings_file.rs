@@ -2,7 +2,7 @@
 //!
 //! A merge key `<<` applies where it is written, as in goyaml.v2: it overwrites the keys before it, and the keys after
 //! it overwrite it. The texts of errors are those of goyaml.v2. The file is untrusted, so size, depth and merges are
-//! bounded. Called by relation-set and state-set; payload-register reads metadata.yaml with it.
+//! bounded. Called by relation-set, state-set, secret-add and secret-set; payload-register reads metadata.yaml with it.
 
 use crate::yaml_plain::{is_integer, is_null, is_number, is_word};
 use base64::Engine;

@@ -1,7 +1,7 @@
 //! Measures a message as JSON without building it: its bytes, its depth, and its first number that is too large.
 //!
 //! A copy as a tree of values would take a hundred times the memory of a message that nests maps of one entry. Used by
-//! `record_validation`, which does not trust what it measures.
+//! `record_validation` and `record_bounds`, which do not trust what they measure.
 
 use serde::Serialize;
 use serde_json::Serializer;

@@ -3,7 +3,8 @@
 //!
 //! Each struct is taken apart without `..` and each enum is matched without `_`, so that a field that is added does not
 //! compile before it is bounded here. Names of units and ids of storage have a grammar and are parsed with their length.
-//! What is not bounded here is bounded where the comment says. Called by `record_validation`.
+//! What is not bounded here is bounded where the comment says. Called by `record_validation`; the commit of records
+//! uses its bounds of names and bags.
 
 use crate::agents::json_measure::JsonMeasure;
 use crate::documents::refusal::Refusal;

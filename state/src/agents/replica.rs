@@ -3,7 +3,7 @@
 //!
 //! The replica is the fold of the records that were applied. A record that is not the next one, or that no correct
 //! agent sends, is refused before anything is written. The bags of the unit are documents of their own, so that the
-//! replica is stored without them. Called by the commit of records, by resyncs and by sessions.
+//! replica is stored without them. Called by the commit of records and by resyncs.
 
 use crate::agents::record_validation::{Valid, validate};
 use crate::documents::draft::Draft;

@@ -83,12 +83,12 @@ pub trait Reader {
     fn get(&self, key: &str) -> Option<StoredDocument>;
     /// The first `limit` documents whose key begins with `prefix` and is greater than `after`, in key order.
     fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<StoredDocument>;
-    /// Notes that a document is damaged: it appears as absent, so a result that depends on it must not be used.
+    /// Records that a document is damaged: it appears as absent, so a result that depends on it must not be used.
     ///
     /// # Panics
     /// Unless a reader over a disk implements it. The documents of other readers cannot be damaged, because this
     /// program has written them.
-    fn note_damage(&self, key: &str, why: &str) {
+    fn record_damage(&self, key: &str, why: &str) {
         panic!("stored documents are what this program wrote: {key}: {why}");
     }
 }
@@ -103,7 +103,7 @@ pub fn read<T: Document>(reader: &dyn Reader, key: &Key<T>) -> Option<T> {
 pub fn look<T: Document, R>(reader: &dyn Reader, key: &Key<T>, look: impl FnOnce(&T) -> R) -> Option<R> {
     let stored = reader.get(key.text())?;
     let looked = stored.value.with(look);
-    looked.inspect_err(|error| reader.note_damage(&stored.key, &error.to_string())).ok()
+    looked.inspect_err(|error| reader.record_damage(&stored.key, &error.to_string())).ok()
 }
 
 /// Reads all documents below `prefix`, in key order, with their keys. For views and status; a transition must
@@ -122,7 +122,7 @@ pub fn read_all<T: Document>(reader: &dyn Reader, prefix: &str) -> Vec<(String, 
 /// The value of a stored document. None if it is not of type `T`, which is noted as damage.
 pub fn parse<T: Document>(reader: &dyn Reader, stored: &StoredDocument) -> Option<T> {
     let parsed = stored.value.parse();
-    parsed.inspect_err(|error| reader.note_damage(&stored.key, &error.to_string())).ok()
+    parsed.inspect_err(|error| reader.record_damage(&stored.key, &error.to_string())).ok()
 }
 
 /// A range of keys that was read as a whole: exactly `keys` exist in it.
@@ -205,7 +205,7 @@ impl<'r> Draft<'r> {
 
     /// Reads one document. Its revision, or its absence, becomes a precondition.
     ///
-    /// A stored document that is not of type `T` is damaged ([`Reader::note_damage`]).
+    /// A stored document that is not of type `T` is damaged ([`Reader::record_damage`]).
     pub fn get<T: Document>(&mut self, key: &Key<T>) -> Option<T> {
         if let Some(written) = self.transaction.writes.get(key.text()) {
             let value = written.as_ref()?;

@@ -1,7 +1,8 @@
 //! Keys of documents: how a key is composed and parsed.
 //!
-//! A key is `<model>/<kind>/<ids or a name>`. It begins with the model's uuid; documents that belong to no
-//! model are stored under the nil uuid. Life, settings and status are separate keys (design 5). The methods of
+//! A key is `<model>/<kind>`, for a document of which a model has one, or `<model>/<kind>/<rest>`, where the rest is ids, a
+//! name, a number, or several of these. It begins with the model's uuid; documents that belong to no model are stored under
+//! the nil uuid. Life, settings and status are separate keys (design 5). The methods of
 //! [`Model`] that compose a key are beside the document that it names, in `documents`; [`KeyParts`], [`last_id`]
 //! and [`last_number`] parse one.
 
@@ -44,9 +45,9 @@ string_enum! {
         TokenOf = "token-of",
         /// Index: the digest of the token of a removed machine.
         RetiredToken = "retired-token",
-        /// A charm archive.
+        /// A charm archive, or the file of a resource.
         Archive = "archive",
-        /// Index: an application or a unit that uses a charm archive.
+        /// Index: an application or a unit that uses a charm archive or the file of a resource.
         ArchiveUse = "archive-use",
         /// The next number of a sequence.
         Sequence = "sequence",
@@ -158,7 +159,7 @@ string_enum! {
         SecretsConsumed = "secrets-consumed",
         /// Index: a unit that reads a revision of a secret.
         SecretTracker = "secret-tracker",
-        /// Index: when something is to be done with a secret.
+        /// Index: when a secret is due for rotation or expiry.
         SecretTimer = "secret-timer",
         /// An instance of storage.
         Storage = "storage",
@@ -223,7 +224,7 @@ pub struct KeyParts<'k> {
 }
 
 impl<'k> KeyParts<'k> {
-    /// Parses a key; none if `key` is not a key.
+    /// Parses a key; none if the text has no model or no known [`Kind`].
     pub fn of(key: &'k str) -> Option<KeyParts<'k>> {
         let (model, rest) = key.split_once('/')?;
         let (kind, rest) = rest.split_once('/').unwrap_or((rest, ""));

@@ -1,4 +1,5 @@
-//! The constraints of the machines of an application or of a model. They are stored and shown; no provider can satisfy one.
+//! The constraints of the machines of an application or of a model. They are stored and shown; no
+//! provider chooses or creates a machine by them.
 
 use crate::documents::document_reads::Documents;
 use crate::documents::draft::Draft;

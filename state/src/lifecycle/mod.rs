@@ -1,5 +1,8 @@
-//! The lifecycles of models, machines, applications, units and relations: added, destroyed, Dead, removed (spec
-//! E); and what exists only as long as its unit: actions, leadership, and pending re-entries into relations.
+//! The lifecycles of models, machines, applications, units and relations: added, destroyed, Dead, removed (spec E).
+//!
+//! Also the lifecycles of what belongs to these: actions, leadership, scopes and pending re-entries of units; settings,
+//! constraints, resources and archives of applications; secrets, storage and ssh keys. `cleanup` deletes what a removal has
+//! left, `creation` is what a transition needs to create entities, and `fake_application` acts for units without agents.
 //!
 //! Each public function is a transition over a [`Draft`](crate::documents::draft::Draft). The removal of one
 //! entity can remove others in the same transaction, so the modules of applications, units and relations import

@@ -233,7 +233,7 @@ pub fn teardown_budget_ms(config: &BTreeMap<String, Value>) -> Option<i64> {
 /// Parses a duration in the format of Go (`1h2m3.5s`, `250ms`) into milliseconds; `0` and `never` are 0. Returns
 /// `None` if the text is not a duration, or if the duration is positive but shorter than a millisecond.
 fn interval_ms(text: &str) -> Option<u64> {
-    if text == "0" || text == "never" {
+    if text == "never" {
         return Some(0);
     }
     let ns = duration::parse_ns(text)?;

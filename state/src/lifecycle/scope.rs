@@ -3,7 +3,7 @@
 //! A unit is visible to the other members while it is in scope. A unit enters only if it and the relation are Alive
 //! (I21), with its initial settings in the same transaction (I13). Units leave through
 //! [`relation::leave_scope`](crate::lifecycle::relation::leave_scope), because the last unit that leaves a Dying
-//! relation removes it. Called by the commit of unit records and by resyncs.
+//! relation removes it. Called by the commit of unit records, by resyncs, and for fake units.
 
 use crate::documents::draft::Draft;
 use crate::documents::effective_life;

@@ -224,7 +224,7 @@ fn attach_to(
     Ok(())
 }
 
-/// The user's `detach-storage`: the unit runs storage-detaching, and goes on without the instance. An attachment that no
+/// The user's `detach-storage`: the unit runs storage-detaching, and continues without the instance. An attachment that no
 /// unit has used ends at once, without a hook. Repeating the request changes nothing.
 ///
 /// # Errors

@@ -302,7 +302,7 @@ pub(crate) fn resume_teardown(draft: &mut Draft, model: Model, id: Uuid) {
 }
 
 /// Whether no agent has ever attached for the unit. Such a unit is in no scope and has no subordinates; both
-/// indexes are read all the same, so that a concurrent entry conflicts with the removal of the unit.
+/// indexes are read nevertheless, so that a concurrent entry conflicts with the removal of the unit.
 fn has_never_attached(draft: &mut Draft, model: Model, id: Uuid) -> bool {
     attachment(draft, model, id) == Attachment::Never
         && draft.get(&model.replica(id)).is_none()

@@ -20,7 +20,7 @@ use crate::unit::secrets::SecretWrite;
 /// For whom the controller seals the contents of users: no unit.
 pub const SEALED_FOR_USERS: Uuid = Uuid(0);
 /// The most revisions that one change looks at for auto-prune, the oldest first: one read each. Later changes, and the
-/// units that go on to a newer revision, remove the others.
+/// units that begin to read a newer revision, remove the others.
 const PRUNED_MAX: usize = 40;
 
 /// The secret with this URI, or the user's secret with this name.
@@ -92,7 +92,7 @@ pub fn add(
     change(draft, model, changed, write, now_ms)
 }
 
-/// Changes a secret: its name, its description, its content, and whether it is pruned. What is none stays as it is.
+/// Changes a secret: its name, its description, its content, and whether it is pruned. What is `None` is not changed.
 ///
 /// # Errors
 /// If a charm owns the secret, the name is taken, or a limit would be exceeded.

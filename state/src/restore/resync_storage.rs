@@ -6,8 +6,8 @@
 //! 1. A backup is made, the unit runs storage-detaching, and the backup is restored. No hook would ever end the attachment:
 //!    the unit would detach it without end, or could never be Dead (sim 1795737157082). So the attachment ends here if
 //!    the unit was to detach it; otherwise it is provided once more, and the unit runs storage-attached again.
-//! 2. A backup is made, the unit runs storage-attached, and the backup is restored. The content would be taken for unused,
-//!    and be deleted if the unit is removed by force.
+//! 2. A backup is made, the unit runs storage-attached, and the backup is restored. The store would show the content as
+//!    unused, and it would be deleted if the unit is removed by force.
 //!
 //! Part of a [`resync`](crate::restore::resync), in one batch of its own: it reads and writes two indexes and 16 instances
 //! at most.

@@ -1,7 +1,7 @@
 //! The holder of a machine's hook lock (spec/uniter.md B.5).
 //!
 //! The lock itself is a file on the machine. The holder is inferred: on a machine whose hooks run one at a time, the unit
-//! that runs a hook holds the lock. `status` shows for whom a unit with a pending hook waits, and `why` the same.
+//! that runs a hook holds the lock. `status` and `why` show it for a unit with a pending hook.
 
 use crate::documents::draft::{Reader, read, read_all};
 use crate::documents::prelude::{Model, last_id};

@@ -33,9 +33,9 @@ pub fn machine_agent(
 ) -> MachineAgentState {
     let holder = read(reader, &GLOBAL.token_digest(id)).and_then(|hash| read(reader, &GLOBAL.token(&hash)));
     let error = read(reader, &model.machine_provisioning_error(id));
-    // The token is stored before the instance starts, and storing it counts as a heartbeat. A heartbeat that is not
-    // newer than the error therefore does not prove that the agent runs, and neither does the start of the controller,
-    // from which the silence of an unknown agent counts.
+    // The token is stored before the instance starts, and storing it is recorded as a request of the agent. A request
+    // that is not newer than the error therefore does not prove that the agent runs, and neither does the start of the
+    // controller, from which the silence of an unknown agent counts.
     if error.is_some_and(|error| !presence.has_reported(id) || presence.last_request_ms(id) <= error.last_ms)
     {
         MachineAgentState::Failed

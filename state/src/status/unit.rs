@@ -230,7 +230,7 @@ pub fn next_act(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Act> {
     Some(next_act_in(&local, snapshot))
 }
 
-/// Whether the agent of a unit, as far as the controller knows its state, has nothing to do and lacks nothing.
+/// Whether the agent of a unit would start nothing and waits for nothing, according to the replica of its state.
 pub(crate) fn has_nothing_to_do(reader: &dyn Reader, model: Model, id: Uuid) -> bool {
     let replica = read(reader, &model.replica(id));
     let act =

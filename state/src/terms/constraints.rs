@@ -1,6 +1,7 @@
 //! Constraints of machines, in the form of Juju: `mem=8G cores=2`.
 //!
-//! They are stored and shown. No provider of this version can satisfy one: every machine has the resources of its host.
+//! They are stored and shown. No provider chooses or creates a machine by them: every machine has the resources and the
+//! architecture of its host.
 
 use crate::terms::string_enum::string_enum;
 use serde::{Deserialize, Serialize};

@@ -109,7 +109,7 @@ impl SecretUri {
     /// Parses a URI.
     ///
     /// # Errors
-    /// If the text is none.
+    /// If the text is not the URI of a secret.
     pub fn parse(text: &str) -> Result<SecretUri, BadSecretUri<'_>> {
         let rest = match text.split_once(':') {
             Some(("secret", rest)) => rest.strip_prefix("//").unwrap_or(rest),

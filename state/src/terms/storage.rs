@@ -200,7 +200,7 @@ fn parse_size(field: &str) -> Result<u64, BadDirective<'_>> {
 }
 
 /// Parses a size with one of the units M, G, T, P, E, Z and Y (`1.5G`, `1GiB`) into MiB, rounded up. `default_unit` is
-/// the unit of a number without one; a size needs a unit if there is none.
+/// the unit of a number without a unit; without `default_unit`, a size needs a unit.
 pub fn parse_size_mib(text: &str, default_unit: Option<char>) -> Option<u64> {
     const UNITS: &str = "MGTPEZY";
     // far beyond every disk, and exact in each JSON reader

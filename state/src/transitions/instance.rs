@@ -82,7 +82,7 @@ pub fn record(
         }
         ProvisioningReport::Started { instance_id, address, base } => {
             record_started(draft, model, id, instance_id, address)?;
-            machine_status_log::note_started(draft, model, id, now_ms);
+            machine_status_log::add_started(draft, model, id, now_ms);
             record_base(draft, model, id, base.clone().filter(Base::is_printable));
             Ok(RecordedReport::Done(id))
         }
@@ -171,7 +171,7 @@ pub fn record_failure(
     let (failures, since_ms) =
         before.map_or((1, now_ms), |error| (error.failures.saturating_add(1), error.since_ms));
     let message: String = message.chars().take(MESSAGE_MAX).collect();
-    machine_status_log::note_failed(draft, model, id, &message, now_ms);
+    machine_status_log::add_failed(draft, model, id, &message, now_ms);
     let retry_ms = now_ms + retry_after_ms(failures);
     let error = ProvisioningErrorDoc { message, failures, since_ms, last_ms: now_ms, retry_ms };
     draft.put(&model.machine_provisioning_error(id), &error);
@@ -264,7 +264,7 @@ pub struct Enrolment {
 ///    enrolment token.
 ///
 /// # Errors
-/// If the address is none, the enrolment token was revoked or used, or the machine is not Alive.
+/// If the address is not valid, the enrolment token was revoked or used, or the machine is not Alive.
 pub fn enrol(
     draft: &mut Draft,
     model: Model,
@@ -294,7 +294,7 @@ pub fn enrol(
     draft.put(&model.machine_instance(id), &instance);
     doc.address = address.clone();
     draft.put(&model.machine(id), &doc);
-    machine_status_log::note_started(draft, model, id, now_ms);
+    machine_status_log::add_started(draft, model, id, now_ms);
     Ok(())
 }
 

@@ -26,19 +26,19 @@ pub fn read(documents: &mut impl Documents, model: Model, id: Uuid, machine: &Ma
 }
 
 /// Adds the statuses of a machine whose instance and agent have started. Repeating it changes nothing.
-pub(super) fn note_started(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) {
+pub(super) fn add_started(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) {
     let instance = (SubjectStatus::Instance(InstanceStatus::Running), StatusMessage::InstanceRunning);
     let agent = (SubjectStatus::MachineAgent(MachineAgentStatus::Started), StatusMessage::Empty);
-    note(draft, model, id, [instance, agent], now_ms);
+    add(draft, model, id, [instance, agent], now_ms);
 }
 
 /// Adds a provisioning error. Repeating it changes nothing.
-pub(super) fn note_failed(draft: &mut Draft, model: Model, id: Uuid, message: &str, now_ms: i64) {
+pub(super) fn add_failed(draft: &mut Draft, model: Model, id: Uuid, message: &str, now_ms: i64) {
     let status = SubjectStatus::Instance(InstanceStatus::ProvisioningError);
-    note(draft, model, id, [(status, StatusMessage::OfProvider(message.to_owned()))], now_ms);
+    add(draft, model, id, [(status, StatusMessage::OfProvider(message.to_owned()))], now_ms);
 }
 
-fn note(
+fn add(
     draft: &mut Draft,
     model: Model,
     id: Uuid,

@@ -15,7 +15,7 @@
 //! | dead | conditional | refused: scopes or subordinates are left |
 //! | statuses, log lines, workload version, the line about the end of a hook | report | always stored; ordered by (run, call) |
 //!
-//! A refusal refuses all writes of its record; its reports, its outcome and the answer are stored all the same.
+//! A refusal refuses all writes of its record; its reports, its outcome and the answer are stored nevertheless.
 //! Called by the unit agent's handlers.
 
 mod refused_writes;
@@ -178,7 +178,7 @@ fn assigned_archive(
     charm.assigns(runs).then(|| runs.clone())
 }
 
-/// Stores reports of a run before it has finished, and that it has started if `executing` says what it runs. Returns
+/// Stores reports of a run before it has finished, and that it has started if `executing` names what it runs. Returns
 /// what was dropped, and why. Reports of a run whose record was applied are ignored, because the record contained all
 /// of them.
 ///
@@ -229,7 +229,7 @@ pub fn executing_since(
 ///
 /// # Errors
 /// If a newer agent has attached, or the unit does not exist.
-pub fn note_refused(
+pub fn record_refused(
     draft: &mut Draft,
     session: AgentSession,
     record: RefusedRecord,

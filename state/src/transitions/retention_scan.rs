@@ -1,7 +1,8 @@
 //! Finds the oldest documents of a kind beyond its limits in number and bytes, over several sweeps.
 //!
 //! Age does not matter: within the limits nothing is deleted. A scan reads one page per call, so that a large model
-//! delays no other request. Called by the janitor for actions, tombstones and retired tokens; the limits are theirs.
+//! delays no other request. Called by the janitor for actions, tombstones and retired tokens, with the limits
+//! of each.
 
 use crate::documents::draft::{Reader, StoredDocument};
 use std::collections::BTreeSet;

@@ -159,7 +159,7 @@ pub(crate) fn apply(
                         let status = status_doc(*status, message, *at_ms, number);
                         let application = doc.application;
                         if put_newer(draft, &model.application_status(application), &status) {
-                            note_change(draft, model, application, &status, SubjectStatus::Application);
+                            add_to_status_log(draft, model, application, &status, SubjectStatus::Application);
                         }
                     }
                     None => dropped.push(DroppedWrite::ApplicationStatus { unit: doc.name.clone() }),
@@ -201,17 +201,17 @@ fn status_doc<S>(status: S, message: StatusMessage, since_ms: i64, number: Repor
 
 fn put_workload_status(draft: &mut Draft, model: Model, unit: Uuid, status: &StatusDoc) {
     if put_newer(draft, &model.unit_status(unit), status) {
-        note_change(draft, model, unit, status, SubjectStatus::Workload);
+        add_to_status_log(draft, model, unit, status, SubjectStatus::Workload);
     }
 }
 
 fn put_agent_status(draft: &mut Draft, model: Model, unit: Uuid, status: &StatusDoc<AgentStatus>) {
     draft.put(&model.agent_status(unit), status);
-    note_change(draft, model, unit, status, SubjectStatus::Agent);
+    add_to_status_log(draft, model, unit, status, SubjectStatus::Agent);
 }
 
 /// Adds a status to the status log of its entity.
-fn note_change<S: Copy>(
+fn add_to_status_log<S: Copy>(
     draft: &mut Draft,
     model: Model,
     entity: Uuid,

@@ -1,14 +1,15 @@
-//! Replaces the sealed contents of secrets after the controller received a newer key.
+//! Stores contents of secrets that the janitor resealed after a key rotation, and samples contents for the check of the
+//! keys at the start of the controller.
 //!
-//! `state` does not know the keys: a content is an opaque text here. Called at the start of the controller, which looks
-//! for a missing key, and by the janitor, which seals again what an older key has sealed.
+//! `state` does not know the keys: a content is an opaque text here. The janitor (`controller::janitor::secrets`) chooses
+//! the contents and seals them with the newest key; a content that has changed meanwhile is not replaced.
 
 use crate::documents::document_reads::Documents;
 use crate::documents::draft::{Draft, Key, Reader, read, read_all};
 use crate::documents::prelude::{GLOBAL, Kind, Model, SecretContentDoc};
 use crate::terms::names::Uuid;
 
-/// One sealed content of each model that has one: what a start looks at to find that a key is missing.
+/// One sealed content of each model that has one. The controller checks at its start that it has the keys of these.
 pub fn sample_contents(reader: &dyn Reader) -> Vec<String> {
     let models = read_all::<Uuid>(reader, &GLOBAL.prefix(Kind::ModelName));
     let samples = models.into_iter().filter_map(|(_, model)| {

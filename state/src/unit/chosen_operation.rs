@@ -1,7 +1,8 @@
 //! The start of a chosen operation: first the bags that its hook delivers are fetched and the machine's hook lock is
 //! acquired.
 //!
-//! Called by `resolve` for pending operations and by `retry` for those that run again.
+//! Called by `pending_operations`, `pending_secret_hook` and `pending_storage_hook` for pending operations, and by `retry`
+//! for those that run again.
 
 use super::decision::{Act, Now};
 use super::hook_context_builder;

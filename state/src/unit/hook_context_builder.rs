@@ -174,8 +174,8 @@ fn resources(declared: &Charm, view: &Snapshot) -> BTreeMap<String, HookResource
     declared.resources.iter().map(resource).collect()
 }
 
-/// The secrets of the unit and of its application. Those of the application are for the leader; the tools of the others
-/// refuse them by name.
+/// The secrets of the unit and of its application. Those of the application are included for every unit: only the
+/// leader may use them, and the tools of the other units fail with that reason.
 fn own_secrets(view: &Snapshot) -> BTreeMap<SecretId, HookSecret> {
     let owned = |(id, shown): (&SecretId, &SecretView)| Some((*id, shown.owned.clone()?.secret));
     view.secrets.iter().filter_map(owned).collect()

@@ -1,6 +1,6 @@
 //! The line of the debug log about a hook that has ended, as Juju's uniter logs it (spec/clients.md 1.8).
 //!
-//! The agent puts what only it knows into the record of the run ([`HookLog`]); the transaction that applies the record
+//! The record of the run contains the facts that only the agent has ([`HookLog`]); the transaction that applies the record
 //! makes the line of it and of the outcome, so that a run has at most one line, which is stored if and only if the
 //! outcome is. The English is in `api::text::log`.
 

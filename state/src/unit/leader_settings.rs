@@ -60,7 +60,7 @@ impl Snapshot {
     /// 1. A hook of the leader calls leader-set, and the controller stores the change.
     /// 2. The hook ends, and the next one starts before the view contains the change.
     /// 3. The second hook must read the settings that the first one has written.
-    pub fn note_written_leader_settings(&mut self, written: LeaderSettingsView) {
+    pub fn store_written_leader_settings(&mut self, written: LeaderSettingsView) {
         if written.version > self.newest_leader_settings().version {
             self.written_leader_settings = Some(written);
         }
@@ -72,7 +72,7 @@ impl Snapshot {
         if let Some(written) = &before.written_leader_settings
             && before.position.store_generation == self.position.store_generation
         {
-            self.note_written_leader_settings(written.clone());
+            self.store_written_leader_settings(written.clone());
         }
     }
 }

@@ -7,13 +7,16 @@
 //! * `terms::operation` (what an agent can do), `terms::activity` (what it reports meanwhile), `terms::start_reason`
 //!   (why it does so);
 //! * `snapshot` (the view that the agent receives), `local` (its stored state), `record` (what it sends);
-//! * `decision` and `resolve` (what it does next), `pending_operations`, `pending_relation_hook` and `retry` (which
-//!   operation that is), `pending_storage_hook` (storage and its hooks), `chosen_operation` (how it starts), `wait_causes`
-//!   and `agent_causes` (why it waits);
-//! * `hook_context`, `hook_relation` and `writes` (what a hook reads and writes), `write_buffer`, `leader_settings` and `omitted_bags`
-//!   (what the hook tools do with both), `hook_context_builder`, `dispatch` and `environment` (what the hook's process
-//!   receives), `commands_context` (the context of commands), `debug_session` (which hooks run in a terminal);
-//! * `outcome` and `pending_reports` (the record and the reports of a run), `run_retention` (which folders of runs are
+//! * `relation_view`, `storage` and `secrets` (parts of the view, and how a unit changes its secrets);
+//! * `decision` and `resolve` (what it does next), `pending_operations` and `retry` (which operation that is),
+//!   `pending_relation_hook`, `pending_secret_hook` and `pending_storage_hook` (which hook of relations, secrets and
+//!   storage), `chosen_operation` (how it starts), `wait_causes` and `agent_causes` (why it waits);
+//! * `hook_context`, `hook_relation` and `writes` (what a hook reads and writes), `write_buffer`, `secret_buffer`,
+//!   `leader_settings` and `omitted_bags` (what the hook tools do with both), `hook_context_builder`, `dispatch` and
+//!   `environment` (what the hook's process receives), `commands_context` (the context of commands), `debug_session` (which
+//!   hooks run in a terminal);
+//! * `outcome` and `pending_reports` (the record and the reports of a run), `hook_log` and `logging_config` (its log lines),
+//!   `secret_mask` and `middle_cut` (what is masked and shortened in its output), `run_retention` (which folders of runs are
 //!   deleted);
 //! * `dry_run` (simulates the decision), `workflow` (the state as operators see it), `jitter` (varies delays).
 

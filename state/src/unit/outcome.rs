@@ -108,7 +108,7 @@ impl HookResult {
     }
 }
 
-/// A run that has ended.
+/// A finished run.
 #[derive(Clone, Debug)]
 pub struct FinishedRun<'a> {
     /// The run.
@@ -129,22 +129,27 @@ pub struct RunTexts {
 }
 
 /// Returns the events that the end of a run adds to the journal. There are none if the run was interrupted.
-pub fn events(local: &Local, view: Option<&Snapshot>, now: &Now, ended: FinishedRun) -> Vec<Event> {
-    if ended.result.writes.reboot == Some(Reboot::Now) {
-        let run = ended.run.number;
-        let reports =
-            bounded_reports(ended.run, ended.result.reports, ended.pending_reports, ended.texts, now);
+pub fn events(local: &Local, view: Option<&Snapshot>, now: &Now, finished: FinishedRun) -> Vec<Event> {
+    if finished.result.writes.reboot == Some(Reboot::Now) {
+        let run = finished.run.number;
+        let reports = bounded_reports(
+            finished.run,
+            finished.result.reports,
+            finished.pending_reports,
+            finished.texts,
+            now,
+        );
         let unrecorded =
             (!reports.is_empty()).then_some(Event::UnrecordedReport(UnrecordedReport { run, reports }));
         return [Event::RebootRequested(now.boot.clone())].into_iter().chain(unrecorded).collect();
     }
-    record(local, view, now, ended).map(Event::Finished).into_iter().collect()
+    record(local, view, now, finished).map(Event::Finished).into_iter().collect()
 }
 
 /// Returns the record of a run, or `None` if it was interrupted.
-pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: FinishedRun) -> Option<Record> {
+pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, finished: FinishedRun) -> Option<Record> {
     let FinishedRun { run, result: HookResult { exit, handler, writes, reports }, pending_reports, texts } =
-        ended;
+        finished;
     let operation = &run.operation;
     let runs_once = operation.runs_once();
     let last_line = last_stderr_line(&reports);
@@ -318,8 +323,8 @@ mod tests {
         lines.iter().for_each(|line| pending_reports.push(line));
         let record_of = |exit, pending_reports: &PendingReports| {
             let result = HookResult { reports: lines.clone(), ..HookResult::without_writes(exit) };
-            let ended = FinishedRun { run: &run, result, pending_reports, texts: TEXTS };
-            record(&local, None, &now, ended).expect("it was not interrupted").reports
+            let finished = FinishedRun { run: &run, result, pending_reports, texts: TEXTS };
+            record(&local, None, &now, finished).expect("it was not interrupted").reports
         };
 
         let failed = record_of(RunExit::Code(1), &pending_reports);
@@ -359,8 +364,8 @@ mod tests {
         let reports_of = reports.clone();
         let result =
             HookResult { writes, reports: reports_of, ..HookResult::without_writes(RunExit::Signal(9)) };
-        let ended = FinishedRun { run: &run, result, pending_reports: &pending_reports, texts: TEXTS };
-        events(&local, None, &now, ended).iter().for_each(|event| local.apply(event));
+        let finished = FinishedRun { run: &run, result, pending_reports: &pending_reports, texts: TEXTS };
+        events(&local, None, &now, finished).iter().for_each(|event| local.apply(event));
         assert_eq!(local.unrecorded_reports, [UnrecordedReport { run: 1, reports }]);
         assert_eq!(local.status, Some((WorkloadStatus::Blocked, String::new())), "later hooks read it");
 
@@ -390,9 +395,9 @@ mod tests {
         let run = Run::new(1, operation, StartReason::CharmInstalled);
         let reports = stderr.iter().map(line).collect();
         let result = HookResult { reports, ..HookResult::without_writes(exit) };
-        let ended =
+        let finished =
             FinishedRun { run: &run, result, pending_reports: &PendingReports::default(), texts: TEXTS };
-        let record = record(&local, None, &now, ended);
+        let record = record(&local, None, &now, finished);
         let record = record.expect("it was not interrupted");
         let Outcome::Failed { reason, .. } = record.outcome else { panic!("{:?}", record.outcome) };
         reason

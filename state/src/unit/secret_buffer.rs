@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 impl HookContext {
     /// A secret that this unit may change, including the writes of this hook: its own, and those of its application if
-    /// it leads. A secret that this hook has removed is none any more.
+    /// it leads. `None` for a secret that this hook has removed.
     pub fn own_secret(&self, id: SecretId) -> Option<HookSecret> {
         let write = self.writes.secrets.get(&id);
         if write.is_some_and(|write| write.removed == Some(SecretRemoval::All)) {

@@ -1,10 +1,11 @@
 //! Secrets as a unit sees them and changes them (spec/hook-tools.md 2.6).
 //!
 //! The tool sends the plain content of a secret to the controller, which seals it and returns the sealed text. The write
-//! of the hook contains that text: therefore the record, the journal and `calls.yaml` need no further protection, the
-//! record needs no document that was stored before it, and a failed hook leaves nothing behind. The key never leaves the
-//! controller, so that a copy of a unit's folder reveals no content. To read a content that the same hook has written,
-//! the tool sends the sealed text back.
+//! of the hook contains that text: therefore the record and the journal contain no plain content, the record needs no
+//! document that was stored before it, and a failed hook leaves nothing behind. The key never leaves the controller, so that
+//! nothing on the unit's machine can open a sealed text. To read a content that the same hook has written, the tool sends
+//! the sealed text back. (A content that the hook itself publishes or prints is stored like any other text: `secret_mask`
+//! hides it in what people are shown.)
 
 use super::hook_relation::HookRelation;
 use crate::terms::cause::RelationName;
@@ -85,7 +86,7 @@ pub struct HookSecret {
 /// The writes of a hook, by secret.
 pub type SecretWrites = BTreeMap<SecretId, SecretWrite>;
 
-/// What a hook changes of one secret. What is none stays as it is.
+/// What a hook changes of one secret. A field that is `None` is not changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]

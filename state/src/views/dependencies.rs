@@ -4,7 +4,7 @@
 //! or the status, the name or the life of a unit of an application that is not related, costs no read of a document. A
 //! subordinate link and the life of another application do cost reads, because their keys do not show whether they are
 //! related. They are computed with the parts of the view that depend on them, and change only with these.
-//! Used by [`crate::views::delta`].
+//! Made by `views::view` and `views::secrets`; used by [`crate::views::delta`] and by the watches of the controller.
 
 use crate::documents::prelude::UnitDoc;
 use crate::terms::names::Uuid;

@@ -2,7 +2,8 @@
 //! delta of each revision (design 9); the machines of a model.
 //!
 //! Views are computed and never stored: they are functions of the documents at one revision, and applying all deltas to
-//! a full view gives the full view at the last revision. Called by the watches.
+//! a full view gives the full view at the last revision. Called by the watches and by the handlers of
+//! agents and of the provisioner; the status of units and dry runs use the view of a unit, too.
 
 pub mod decision_view;
 pub mod delta;

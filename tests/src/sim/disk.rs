@@ -365,7 +365,7 @@ impl FolderFiles for Disk {
     async fn append(&self, name: &str, _: usize, bytes: &[u8]) -> Result<(), DiskError> {
         self.write(Unsynced::Append(name.to_owned(), bytes.to_vec())).await
     }
-    async fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
+    async fn write_atomic(&self, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
         self.write(Unsynced::Replace(name.to_owned(), bytes.to_vec())).await
     }
     async fn cache(&self, name: &str, bytes: Option<&[u8]>) -> bool {

@@ -38,7 +38,7 @@ const UNNAMED: &[(&str, &str)] = &[
     ("RelationEntry", "the file of dev --fakes, which a person writes"),
     ("DebugSession", "exists while a terminal is open; of another version it has no effect"),
     ("DebugMode", "a field of DebugSession"),
-    ("Noted", "store: generation.yaml, while a store generation starts"),
+    ("Recorded", "store: generation.yaml, while a store generation starts"),
     ("OfAnyVersion", "a field of StoreRecord"),
     ("Declared", "printed by a script that the program contains"),
     ("Conflict", "printed by a script that the program contains"),

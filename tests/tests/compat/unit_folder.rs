@@ -6,7 +6,7 @@ use crate::samples::{self, Samples};
 use crate::values::Maker;
 use agent::config;
 use agent::folder::UnitFolder;
-use agent::hook_process::DeclaredFile;
+use agent::hook_process::InstalledCharmFile;
 use agent::hook_process::run_files::{RunFile, read_outcome, read_run_file};
 use agent::hook_session::{
     AnsweredCall, CALLS_BYTES_MAX, CallsFile, CallsLine, ConfidentialCall, FetchedBagLine, StoredBytes,
@@ -52,7 +52,7 @@ fn stored_bytes() -> [StoredBytes; 3] {
 /// What the charm declares, and the folders of three runs, written as the agent and the shim write them.
 fn write_runs(folder: &UnitFolder) {
     let mut maker = Maker::default();
-    maker.values::<DeclaredFile>()[0].write(folder).expect("there is room for a test");
+    maker.values::<InstalledCharmFile>()[0].write(folder).expect("there is room for a test");
     for (number, outcome) in (1..).zip(OUTCOMES) {
         fs::create_dir_all(folder.run(number)).expect("there is room for a test");
         fs::write(folder.run(number).join(OUTCOME), outcome).expect("there is room for a test");
@@ -68,7 +68,7 @@ fn write_runs(folder: &UnitFolder) {
 
 /// Loads these files as the agent does.
 fn load_runs(folder: &UnitFolder) {
-    assert!(DeclaredFile::read(folder).is_some(), "the declarations are read");
+    assert!(InstalledCharmFile::read(folder).is_some(), "the declarations are read");
     let outcomes = [1, 2, 3].map(|number| read_outcome(&folder.run(number)));
     let [Some(RunExit::Code(1)), Some(RunExit::Signal(9)), Some(RunExit::Failed(_))] = outcomes else {
         panic!("{outcomes:?}")
@@ -83,7 +83,7 @@ pub fn sampled_types() -> BTreeSet<&'static str> {
     let mut maker = Maker::default();
     made_events(&mut maker);
     made_runs(&mut maker);
-    maker.values::<DeclaredFile>();
+    maker.values::<InstalledCharmFile>();
     maker.values::<AgentConfig>();
     maker.values::<Snapshot>();
     maker.types

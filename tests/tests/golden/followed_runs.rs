@@ -14,7 +14,7 @@ fn the_lines_about_a_run_have_their_text() {
     let call = |command: &str, answer: &str, code| {
         RunEvent::Call(ShownCall { command: command.to_owned(), answer: answer.to_owned(), code })
     };
-    let ended = |exit| RunEvent::Ended {
+    let finished = |exit| RunEvent::Finished {
         operation: Operation::Hook(Hook::Install),
         exit,
         duration: Duration::from_millis(1234),
@@ -31,10 +31,10 @@ fn the_lines_about_a_run_have_their_text() {
         call("relation-get -r 7", "ERROR relation not found", 2),
         RunEvent::Output { lines: vec!["one".to_owned(), "\u{1b}[2Jtwo".to_owned()], omitted: 0 },
         RunEvent::Output { lines: vec!["last".to_owned()], omitted: 19 },
-        ended(RunExit::Code(0)),
-        ended(RunExit::Code(1)),
-        ended(RunExit::Signal(9)),
-        ended(RunExit::Interrupted),
+        finished(RunExit::Code(0)),
+        finished(RunExit::Code(1)),
+        finished(RunExit::Signal(9)),
+        finished(RunExit::Interrupted),
     ];
     let unit = UnitName::new("web", 0);
     compare("followed_runs.txt", &events.iter().map(|event| text(&unit, event)).collect::<String>());

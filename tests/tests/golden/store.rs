@@ -59,7 +59,12 @@ fn next_outage(outage: &Outage) -> Option<Outage> {
         Outage::Unreachable(_) => Outage::NoAnswer("no answer within 5 s".to_owned()),
         Outage::NoAnswer(_) => Outage::QuotaExceeded,
         Outage::QuotaExceeded => Outage::Behind { reached: 7, newest: 9 },
-        Outage::Behind { .. } => Outage::Refused("permission denied".to_owned()),
+        Outage::Behind { .. } => Outage::PermissionDenied("permission denied".to_owned()),
+        Outage::PermissionDenied(_) => {
+            Outage::TooLarge("too many operations given in txn request".to_owned())
+        }
+        Outage::TooLarge(_) => Outage::StoreDeleted("/pintle/".to_owned()),
+        Outage::StoreDeleted(_) => Outage::Refused("mvcc: required revision has been compacted".to_owned()),
         Outage::Refused(_) => return None,
     })
 }

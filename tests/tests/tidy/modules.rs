@@ -2,11 +2,12 @@
 //! and upward imports use it.
 //!
 //! A name is followed through re-exports to the file that defines it: `use crate::model::Draft` is a use of `draft.rs`,
-//! and also of `model.rs`, which re-exports it, unless that file only lists its modules (`mod.rs`, `lib.rs`) or names
-//! (`prelude.rs`). The methods of a type can be in several files: in an `impl`, `self.name(` and `Self::name` are uses of
-//! the file that defines this method of the type; anywhere, `.name(` is a use of the file that defines the only method
-//! of this name in the product. These are not uses of a file: a declaration of a module, the name of a module alone, a
-//! re-export of an item of a submodule, and inline modules under `#[cfg(test)]`.
+//! and also of `model.rs`, which re-exports it, unless that file only lists its modules (`mod.rs`, `lib.rs`, `main.rs`) or
+//! names (`prelude.rs`). The methods of a type can be in several files: in an `impl`, `self.name(` and `Self::name` are
+//! uses of the file that defines this method of the type. Elsewhere, `.name(` is a use of the file that defines a method
+//! of this name if that file is in the same crate, no other method of this name exists in the crates outside `tests/`, and
+//! the name is not in [`COMMON_METHODS`]. These are not uses of a file: a declaration of a module, the name of a module
+//! alone, a re-export of an item of a submodule, and inline modules under `#[cfg(test)]`.
 
 use super::source::{Source, tokens};
 use super::syntax::{Impl, closing, expand, impl_block, is_word, methods_of_block, path};
@@ -227,10 +228,11 @@ impl Modules {
         used
     }
 
-    /// The crate root and the file of the methods whose name is defined once in the crates of the product.
+    /// The crate root and the file of the methods whose name is defined once in the crates outside `tests/`.
     fn only_methods(&self) -> BTreeMap<&str, (usize, &str)> {
         let mut files: BTreeMap<&str, Vec<(usize, &str)>> = BTreeMap::new();
-        // the parts of the simulator are one program: its checks, its world and its faults know each other
+        // tests/ is excluded, because its modules depend on each other by design: the checks, the world and the faults of
+        // the simulator are one program
         for module in self.all.iter().filter(|module| !module.file.starts_with("tests/")) {
             let defined = module.impls.iter().flat_map(|block| &block.defined);
             for name in defined.chain(&module.trait_methods) {

@@ -106,10 +106,12 @@ impl Bases {
         match settings.provider {
             ProviderKind::Local => Bases { default: PathBuf::from("/"), others: Vec::new() },
             ProviderKind::Nspawn => {
-                let folder = settings.base.clone().unwrap_or_else(|| own_folder(dir).join("base"));
+                let folder = settings.default_root.clone().unwrap_or_else(|| own_folder(dir).join("base"));
                 // If only other base systems are given, no default is created: the first of them is the default.
-                let first =
-                    settings.base_roots.first().filter(|_| settings.base.is_none() && !folder.is_dir());
+                let first = settings
+                    .base_roots
+                    .first()
+                    .filter(|_| settings.default_root.is_none() && !folder.is_dir());
                 let default = first.map_or(folder, |first| first.root.clone());
                 Bases { default, others: settings.base_roots.clone() }
             }

@@ -1,6 +1,6 @@
 //! The mount points of this host, and paths that can be used in mount options.
 //!
-//! Used by the `nspawn` provider to mount and unmount the root file systems of machines.
+//! Used by the `nspawn` provider for the root file systems of machines, and while a base system is made (`base_system`).
 
 use crate::command_error::CommandError;
 use host::mounts::mount_points;

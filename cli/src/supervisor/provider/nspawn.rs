@@ -127,17 +127,17 @@ impl Nspawn {
     /// # Errors
     /// If a program is missing, or the network cannot be created.
     pub async fn open(dir: DataDir, agent: PathBuf, mut bases: Bases) -> Result<Nspawn, CommandError> {
-        let own = own_folder(&dir);
+        let folder = own_folder(&dir);
         let to_error =
-            |error: io::Error| CommandError::new(format!("cannot write {}: {error}", own.display()));
-        create_private_folder(&own).map_err(to_error)?;
+            |error: io::Error| CommandError::new(format!("cannot write {}: {error}", folder.display()));
+        create_private_folder(&folder).map_err(to_error)?;
         let dir = DataDir::choose(Some(&mount_path(dir.path())?))?;
         bases.default = mount_path(&bases.default)?;
         for other in &mut bases.others {
             other.root = mount_path(&other.root)?;
         }
-        let own = own_folder(&dir);
-        let programs = own.join("programs");
+        let folder = own_folder(&dir);
+        let programs = folder.join("programs");
         fs::create_dir_all(&programs).map_err(to_error)?;
         for name in ["pintle-agent", "pintle-hook"] {
             let (from, temporary) = (agent.with_file_name(name), programs.join(format!(".{name}")));
@@ -145,7 +145,7 @@ impl Nspawn {
                 .map_err(|error| CommandError::new(format!("cannot copy {}: {error}", from.display())))?;
             fs::rename(temporary, programs.join(name)).map_err(to_error)?;
         }
-        let network = Network::open(&own).await?;
+        let network = Network::open(&folder).await?;
         network.create().await?;
         let (containers, ended) = (Arc::default(), Arc::new(Notify::new()));
         Ok(Nspawn { dir, agent, bases, network, containers, watched: BTreeSet::new(), ended })

@@ -34,9 +34,9 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(6);
 /// How long a member may take to answer such a test: a frozen member is noticed after 10 s.
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(4);
-/// The most bytes of one answer: a page of documents of the largest size ([`super::feed::PAGE_KEYS`] × 1.25 MiB), and a
+/// The most bytes of one response: a page of documents of the largest size ([`super::feed::PAGE_KEYS`] × 1.25 MiB), and a
 /// fragment of a watch has 2 MiB.
-const ANSWER_BYTES_MAX: usize = 256 << 20;
+const RESPONSE_BYTES_MAX: usize = 256 << 20;
 
 /// The certificates of TLS connections, as PEM.
 #[derive(Clone)]
@@ -47,7 +47,7 @@ pub struct Tls {
     pub identity: Option<(String, String)>,
 }
 
-/// Why a call has no answer.
+/// Why a call has no response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallError {
     /// The request was not sent, or etcd has refused it: nothing was changed.
@@ -65,12 +65,12 @@ impl CallError {
     pub fn outage(self) -> Outage {
         match self {
             CallError::NotDone(outage) | CallError::Unknown(outage) => outage,
-            CallError::TooLarge(why) => Outage::Refused(why),
+            CallError::TooLarge(why) => Outage::TooLarge(why),
             CallError::Compacted => Outage::Refused("the revision was compacted".to_owned()),
         }
     }
 
-    /// Classifies an answer of etcd. Only an error of etcd itself that precedes the execution proves that nothing was
+    /// Classifies an error of a call. Only an error of etcd itself that precedes the execution proves that nothing was
     /// changed: "request timed out" and "leader changed" do not, nor any error of the connection.
     fn of(status: &Status) -> CallError {
         let why = if status.source().is_some() { reason(status) } else { status.message().to_owned() };
@@ -86,9 +86,10 @@ impl CallError {
                 Code::ResourceExhausted
                 | Code::InvalidArgument
                 | Code::OutOfRange
-                | Code::FailedPrecondition
-                | Code::PermissionDenied
-                | Code::Unauthenticated => return CallError::NotDone(Outage::Refused(own.to_owned())),
+                | Code::FailedPrecondition => return CallError::NotDone(Outage::Refused(own.to_owned())),
+                Code::PermissionDenied | Code::Unauthenticated => {
+                    return CallError::NotDone(Outage::PermissionDenied(own.to_owned()));
+                }
                 _ => {}
             }
         }
@@ -190,21 +191,21 @@ impl Client {
         }
     }
 
-    /// Sends one request and returns its answer.
+    /// Sends one request and returns its response.
     async fn call<Q, A>(&self, path: &'static str, request: Q) -> Result<A, CallError>
     where
         Q: Message + 'static,
         A: Message + Default + 'static,
     {
         let (number, channel) = self.channel().await?;
-        let mut grpc = Grpc::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX);
+        let mut grpc = Grpc::new(channel).max_decoding_message_size(RESPONSE_BYTES_MAX);
         let called = async {
             grpc.ready().await.map_err(|error| Status::unavailable(reason(&error)))?;
             let codec = ProstCodec::<Q, A>::default();
             grpc.unary(Request::new(request), PathAndQuery::from_static(path), codec).await
         };
         let error = match timeout(CALL_TIMEOUT, called).await {
-            Ok(Ok(answer)) => return Ok(answer.into_inner()),
+            Ok(Ok(response)) => return Ok(response.into_inner()),
             Ok(Err(status)) => CallError::of(&status),
             Err(_) => {
                 let why = format!("no answer within {} s", CALL_TIMEOUT.as_secs());
@@ -255,7 +256,7 @@ impl Client {
     /// Opens a watch. The stream fails if the member fails, freezes, or loses the leader of the cluster.
     pub async fn watch(&self, request: WatchRequest) -> Result<WatchStream, CallError> {
         let (number, channel) = self.channel().await?;
-        let mut grpc = Grpc::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX);
+        let mut grpc = Grpc::new(channel).max_decoding_message_size(RESPONSE_BYTES_MAX);
         // The stream of requests must stay open: its end would end the watch.
         let requests = futures::stream::iter([request]).chain(futures::stream::pending());
         let mut requests = Request::new(requests);

@@ -2,12 +2,12 @@
 //!
 //! A transaction compares what the draft has read: each key with its revision, each absence as the ranges between its
 //! excepted keys, each witness, and each page as one range. If a comparison fails, the transition runs again as soon as
-//! the mirror has the commit that was in its way, a bounded number of times.
+//! the mirror has the conflicting commit, a bounded number of times.
 //!
-//! An answer can be lost: the connection breaks, or no majority answers in time. The transaction may then have been
-//! executed, may still be executed later, or never. Each transaction therefore also compares the *fence* of its handle:
+//! A response of etcd can be lost: the connection breaks, or no majority answers in time. The transaction may then have
+//! been executed, may still be executed later, or never. Each transaction therefore also compares the *fence* of its handle:
 //!
-//! 1. The answer of transaction 7 is lost, and a member may still have it in a queue.
+//! 1. The response to transaction 7 is lost, and a member may still have it in a queue.
 //! 2. The handle writes its fence. Transaction 7 names an older revision of the fence: from this write on it cannot
 //!    succeed any more.
 //! 3. The mirror reaches the write of the fence. If transaction 7 was committed, the watch has delivered it before, with
@@ -31,8 +31,8 @@ use std::any::Any;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Retries of one transition. Conflicts between transitions of one handle end with the second attempt, since they take
-/// turns from then on; each further one means that another controller has committed.
+/// Retries of one transition. Conflicts between transitions of one handle end with the second attempt, since only one of
+/// them at a time runs again (`Core::retry_lock`); each further one means that another controller has committed.
 const RETRIES_MAX: usize = 100;
 /// How long the outcome of a transaction may be unknown, before the process must exit and start again: a cluster that
 /// lost its majority for less time ends no controller.
@@ -43,7 +43,7 @@ const RAISE_INTERVAL: Duration = Duration::from_millis(200);
 /// What became of a transaction.
 enum Outcome {
     Committed(Revision),
-    /// A comparison failed, or the answer was lost and nothing was committed.
+    /// A comparison failed, or the response was lost and nothing was committed.
     Repeat,
     /// The transaction changes nothing.
     Nothing,
@@ -57,16 +57,19 @@ enum CommitError {
 }
 
 /// An answer or a refusal of any type.
-pub(super) type Value = Box<dyn Any + Send>;
+pub(super) type AnyValue = Box<dyn Any + Send>;
 /// A transition with any answer and refusal. What runs transitions is compiled once, and not for each of them.
-pub(super) type Transition = dyn Fn(&mut Draft<'_>) -> Result<Value, Value> + Send + Sync;
+pub(super) type Transition = dyn Fn(&mut Draft<'_>) -> Result<AnyValue, AnyValue> + Send + Sync;
 
 /// See [`crate::store::Store::run`].
-pub(super) async fn run(core: &Core, transition: &Transition) -> Result<Committed<Value>, RunError<Value>> {
-    let (mut turn, mut fresh_from, mut conflict) = (None, None, Conflict(String::new()));
+pub(super) async fn run(
+    core: &Core,
+    transition: &Transition,
+) -> Result<Committed<AnyValue>, RunError<AnyValue>> {
+    let (mut retry_guard, mut fresh_from, mut conflict) = (None, None, Conflict(String::new()));
     for attempt in 0..=RETRIES_MAX {
-        if attempt > 0 && turn.is_none() {
-            turn = Some(core.turns.lock().await);
+        if attempt > 0 && retry_guard.is_none() {
+            retry_guard = Some(core.retry_lock.lock().await);
         }
         core.require_unbroken().map_err(RunError::Failed)?;
         let snapshot = core.snapshot();
@@ -110,10 +113,10 @@ pub(super) async fn run(core: &Core, transition: &Transition) -> Result<Committe
 
 /// See [`crate::store::Store::apply`].
 pub(super) async fn apply(core: &Core, transaction: Transaction) -> Result<Revision, ApplyError> {
-    let (mut turn, mut fresh_from, mut conflict) = (None, None, Conflict(String::new()));
+    let (mut retry_guard, mut fresh_from, mut conflict) = (None, None, Conflict(String::new()));
     for attempt in 0..=RETRIES_MAX {
-        if attempt > 0 && turn.is_none() {
-            turn = Some(core.turns.lock().await);
+        if attempt > 0 && retry_guard.is_none() {
+            retry_guard = Some(core.retry_lock.lock().await);
         }
         core.require_unbroken().map_err(ApplyError::Failed)?;
         let snapshot = core.snapshot();
@@ -124,7 +127,7 @@ pub(super) async fn apply(core: &Core, transaction: Transaction) -> Result<Revis
                 Ok(Outcome::Nothing) => Ok(snapshot.revision),
                 Ok(Outcome::Repeat) => continue,
                 Err(CommitError::TooLarge(_)) => {
-                    let outage = Outage::Refused("the transaction is too large".to_owned());
+                    let outage = Outage::TooLarge("the transaction is too large".to_owned());
                     return Err(ApplyError::Failed(StoreError::Unavailable(outage)));
                 }
                 Err(CommitError::Failed(error)) => return Err(ApplyError::Failed(error)),
@@ -143,8 +146,8 @@ pub(super) async fn apply(core: &Core, transaction: Transaction) -> Result<Revis
     Err(ApplyError::Conflict(conflict))
 }
 
-/// Whether a snapshot has every commit that was answered before the call. If it has not, a later one does as soon as this
-/// returns, and `fresh_from` is what it must have reached.
+/// Whether a snapshot has every commit that was reported to a caller before this call. If it has not, a snapshot that is
+/// taken after this call has them, and `fresh_from` is the revision that it must have reached.
 async fn is_fresh(
     core: &Core,
     snapshot: &Documents,
@@ -181,42 +184,44 @@ async fn commit(
     let Some(request) = request(core, transaction, snapshot, number, fence) else {
         return Ok(Outcome::Nothing);
     };
-    let lists = {
+    let relist_count = {
         let mut mirror = core.mirror();
         mirror.expect(number);
-        mirror.lists()
+        mirror.relist_count()
     };
     let _observed = Observed { core, number };
     let sent = Instant::now();
     match core.client.txn(request).await {
-        Ok(answer) if answer.succeeded => {
-            core.health.note_commit(sent.elapsed());
-            let header = answer.header.unwrap_or_default();
+        Ok(response) if response.succeeded => {
+            core.health.record_commit(sent.elapsed());
+            let header = response.header.unwrap_or_default();
             let revision = header.revision.unsigned_abs();
             if header.cluster_id != core.cluster || revision <= snapshot.reached {
                 let why = "etcd was restored from a backup while it was in use".to_owned();
                 return Err(CommitError::Failed(core.fail(StoreError::Broken(why))));
             }
-            // A caller reads its own commit. If the mirror is behind, the commit is nevertheless one.
+            // The caller's next read must see this commit. An error of the wait is ignored: the transaction is committed.
             let _ = core.wait_reached(revision).await;
             Ok(Outcome::Committed(revision))
         }
-        Ok(answer) => conflict(core, &answer, fence).await.map_err(CommitError::Failed),
-        Err(CallError::Unknown(outage)) => {
-            core.health.note_outage(&outage);
-            outcome(core, number, fence, lists).await.map_err(CommitError::Failed)
+        Ok(response) => {
+            wait_for_conflicting_commit(core, &response, fence).await.map_err(CommitError::Failed)
         }
-        // etcd may have made the commit all the same: it examines the quota once more after that. The answer is that of
-        // the execution, so nothing is in a queue any more.
+        Err(CallError::Unknown(outage)) => {
+            core.health.record_outage(&outage);
+            outcome(core, number, fence, relist_count).await.map_err(CommitError::Failed)
+        }
+        // etcd can apply a transaction and still report that the quota is exceeded. This response proves that the
+        // transaction is no longer queued, so the mirror shows whether it was applied.
         Err(CallError::NotDone(Outage::QuotaExceeded)) => {
-            core.health.note_outage(&Outage::QuotaExceeded);
+            core.health.record_outage(&Outage::QuotaExceeded);
             let known = core.fresh().await.map_err(|outage| {
                 let why = format!("it is unknown whether a commit was made: {outage}");
                 CommitError::Failed(core.fail(StoreError::Broken(why)))
             });
             known?;
             let quota = || StoreError::Unavailable(Outage::QuotaExceeded);
-            match delivered(core, number, lists).map_err(CommitError::Failed)? {
+            match delivered(core, number, relist_count).map_err(CommitError::Failed)? {
                 Some(revision) => Ok(Outcome::Committed(revision)),
                 None => Err(CommitError::Failed(quota())),
             }
@@ -231,7 +236,7 @@ async fn commit(
         }
         Err(failed) => {
             let outage = failed.outage();
-            core.health.note_outage(&outage);
+            core.health.record_outage(&outage);
             Err(CommitError::Failed(StoreError::Unavailable(outage)))
         }
     }
@@ -303,24 +308,28 @@ fn preconditions(core: &Core, transaction: &Transaction) -> Vec<Compare> {
     compares
 }
 
-/// After a comparison failed: waits until the mirror has the commit that was in the way.
-async fn conflict(core: &Core, answer: &TxnResponse, fence: Revision) -> Result<Outcome, StoreError> {
+/// Waits until the mirror has the commit because of which a comparison failed.
+async fn wait_for_conflicting_commit(
+    core: &Core,
+    response: &TxnResponse,
+    fence: Revision,
+) -> Result<Outcome, StoreError> {
     let found = |index: usize| {
-        let range = answer.responses.get(index).and_then(|response| response.range.as_ref());
+        let range = response.responses.get(index).and_then(|response| response.range.as_ref());
         range.and_then(|range| range.kvs.first())
     };
-    let (newest, store, holder) = (found(0), found(1), found(2));
+    let (newest, store, fence_kv) = (found(0), found(1), found(2));
     if store.map(|kv| kv.mod_revision.unsigned_abs()) != Some(core.store_revision) {
         return Err(core.fail(core.other_generation()));
     }
-    match holder {
+    match fence_kv {
         Some(kv) if kv.value != core.handle.as_bytes() => return Err(core.fail(core.taken_over())),
         Some(kv) if kv.mod_revision.unsigned_abs() != fence => {
             // Another request of this handle has raised the fence.
             let mut known = core.fence.lock().expect("no holder panics");
             *known = (*known).max(kv.mod_revision.unsigned_abs());
         }
-        // Another controller has deleted a fence that it took for one of a process that has ended.
+        // Another controller has deleted this fence as one of the oldest (`open::delete_old_fences`).
         None => drop(raise_fence(core, fence).await?),
         Some(_) => {}
     }
@@ -343,18 +352,23 @@ async fn raise_fence(core: &Core, known: Revision) -> Result<Revision, StoreErro
     }
     let request =
         TxnRequest { compare: compares, success: vec![put(key, &core.handle)], failure: Vec::new() };
-    let answer = core.client.idempotent_txn(request).await;
-    let answer = answer.map_err(|failed| StoreError::Unavailable(failed.outage()))?;
-    if !answer.succeeded {
+    let response = core.client.idempotent_txn(request).await;
+    let response = response.map_err(|failed| StoreError::Unavailable(failed.outage()))?;
+    if !response.succeeded {
         return Err(core.fail(core.taken_over()));
     }
-    let revision = answer.header.unwrap_or_default().revision.unsigned_abs();
+    let revision = response.header.unwrap_or_default().revision.unsigned_abs();
     *core.fence.lock().expect("no holder panics") = revision;
     Ok(revision)
 }
 
-/// Determines the outcome of a transaction whose answer was lost.
-async fn outcome(core: &Core, number: u64, fence: Revision, lists: u64) -> Result<Outcome, StoreError> {
+/// Determines the outcome of a transaction whose response was lost.
+async fn outcome(
+    core: &Core,
+    number: u64,
+    fence: Revision,
+    relist_count: u64,
+) -> Result<Outcome, StoreError> {
     let deadline = Instant::now() + OUTCOME_TIMEOUT;
     loop {
         core.require_unbroken()?;
@@ -364,24 +378,28 @@ async fn outcome(core: &Core, number: u64, fence: Revision, lists: u64) -> Resul
             Err(error) => return Err(error),
         };
         let Err(outage) = raised else { break };
-        core.health.note_outage(&outage);
+        core.health.record_outage(&outage);
         if Instant::now() >= deadline {
             let why = format!("it is unknown whether a commit was made: {outage}");
             return Err(core.fail(StoreError::Broken(why)));
         }
         tokio::time::sleep(RAISE_INTERVAL).await;
     }
-    Ok(delivered(core, number, lists)?.map_or(Outcome::Repeat, Outcome::Committed))
+    Ok(delivered(core, number, relist_count)?.map_or(Outcome::Repeat, Outcome::Committed))
 }
 
-/// Returns the revision at which the watch has delivered a transaction; none if it was not executed. The mirror has every
-/// commit until now. An error if a list has replaced the events since `lists`, so that this is not known.
-fn delivered(core: &Core, number: u64, lists: u64) -> Result<Option<Revision>, StoreError> {
-    let (revision, was_listed) = {
+/// Returns the revision at which the watch has delivered a transaction; none if it was not executed. The caller has waited
+/// until the mirror has every commit.
+///
+/// # Errors
+/// If a list has replaced the documents since the transaction was sent, when the mirror had `relist_count`: the event of
+/// the transaction may have been missed.
+fn delivered(core: &Core, number: u64, relist_count: u64) -> Result<Option<Revision>, StoreError> {
+    let (revision, was_relisted) = {
         let mirror = core.mirror();
-        (mirror.outcome(number), mirror.lists() != lists)
+        (mirror.outcome(number), mirror.relist_count() != relist_count)
     };
-    if revision.is_none() && was_listed {
+    if revision.is_none() && was_relisted {
         let why = "the answer to a commit was lost, and etcd has compacted its revision".to_owned();
         return Err(core.fail(StoreError::Broken(why)));
     }

@@ -3,7 +3,8 @@
 //! It lists all documents at one revision, in pages, and then applies the events of one watch. If the watch ends, it
 //! resumes directly after the last event that was applied; if that revision was compacted, it lists again. It relies on no
 //! progress notification, because etcd before 3.4.25 and 3.5.8 may send one ahead of the events: how new the mirror must
-//! be is read from `m/newest` (`newest_reads`), and a watch that does not deliver it is replaced. Started by [`super::Etcd::open`].
+//! be is read from `m/newest` (`newest_reads`), and a watch that does not deliver it is replaced. Started by
+//! [`super::Etcd::open`], after `open` has made the first list.
 
 use super::client::{CallError, WatchStream};
 use super::layout::{after, get, signed};
@@ -35,7 +36,7 @@ pub(super) async fn follow(core: Arc<Core>) {
             CallError::Compacted => {
                 tracing::info!("etcd has compacted the revision of the mirror: listing again")
             }
-            failed => core.health.note_outage(&failed.outage()),
+            failed => core.health.record_outage(&failed.outage()),
         }
         tokio::time::sleep(Duration::from_millis(pause.delay_ms())).await;
         pause.increase();
@@ -45,7 +46,7 @@ pub(super) async fn follow(core: Arc<Core>) {
 /// Follows one watch until it ends. Returns without an error if the store is broken.
 async fn follow_once(core: &Core) -> Result<(), CallError> {
     let Some(mut stream) = open_watch(core).await? else { return Ok(()) };
-    core.health.note_read();
+    core.health.record_read();
     let mut events = Vec::new();
     loop {
         let message = tokio::select! {

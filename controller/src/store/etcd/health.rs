@@ -1,4 +1,7 @@
-//! Whether etcd can be used: one line in the log when that changes, and the line of the controller's status.
+//! Whether etcd can be used: one line in the log when that changes, and the outage that the status of the controller shows.
+//!
+//! It records what the calls of the engine have observed and makes no call itself. Slow commits are reported here, too. Used by
+//! `commit`, `feed`, `newest_reads` and `shared`.
 
 use crate::store::outage::Outage;
 use std::sync::{Mutex, MutexGuard};
@@ -27,7 +30,7 @@ impl Health {
     }
 
     /// Records that etcd cannot be used.
-    pub fn note_outage(&self, outage: &Outage) {
+    pub fn record_outage(&self, outage: &Outage) {
         let mut state = self.state();
         // Each attempt may fail with another text; only the kind is worth a line.
         let is_new =
@@ -40,7 +43,7 @@ impl Health {
     }
 
     /// Records a read: etcd answers. A quota that is used up does not prevent it.
-    pub fn note_read(&self) {
+    pub fn record_read(&self) {
         let mut state = self.state();
         if state.outage.as_ref().is_some_and(|outage| *outage != Outage::QuotaExceeded) {
             state.outage = None;
@@ -49,7 +52,7 @@ impl Health {
     }
 
     /// Records a commit.
-    pub fn note_commit(&self, took: Duration) {
+    pub fn record_commit(&self, took: Duration) {
         let mut state = self.state();
         if state.outage.take().is_some() {
             tracing::info!("the store can be used again");
@@ -76,13 +79,13 @@ mod tests {
     #[test]
     fn a_read_ends_an_outage_and_only_a_commit_ends_that_of_the_quota() {
         let health = Health::default();
-        health.note_outage(&Outage::NoAnswer("x".to_owned()));
-        health.note_read();
+        health.record_outage(&Outage::NoAnswer("x".to_owned()));
+        health.record_read();
         assert_eq!(health.outage(), None);
-        health.note_outage(&Outage::QuotaExceeded);
-        health.note_read();
+        health.record_outage(&Outage::QuotaExceeded);
+        health.record_read();
         assert_eq!(health.outage(), Some(Outage::QuotaExceeded));
-        health.note_commit(Duration::ZERO);
+        health.record_commit(Duration::ZERO);
         assert_eq!(health.outage(), None);
     }
 }

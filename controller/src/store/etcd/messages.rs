@@ -1,11 +1,11 @@
 //! The messages of etcd's gRPC API (version 3) that the client uses, written by hand: no protoc is needed to build.
 //!
 //! Field numbers are those of etcd's `rpc.proto` and `kv.proto`. Fields that this client neither sets nor reads are left
-//! out; protobuf skips unknown fields. Enumerations are transmitted as `int32`. Used by `client`.
+//! out; protobuf skips unknown fields. Enumerations are transmitted as `int32`. Used by the modules of the engine.
 
 use prost::{Message, Oneof};
 
-/// The common part of all answers.
+/// The common part of all responses.
 #[derive(Clone, PartialEq, Message)]
 pub struct ResponseHeader {
     /// The id of the cluster. A cluster that is restored from a snapshot has another one.
@@ -39,7 +39,7 @@ pub struct RangeRequest {
     /// The exclusive end of the range; empty for a single key.
     #[prost(bytes = "vec", tag = "2")]
     pub range_end: Vec<u8>,
-    /// The most keys of the answer; 0 without a limit.
+    /// The most keys of the response; 0 without a limit.
     #[prost(int64, tag = "3")]
     pub limit: i64,
     /// The revision to read at; 0 for the newest.
@@ -47,7 +47,7 @@ pub struct RangeRequest {
     pub revision: i64,
 }
 
-/// The answer to [`RangeRequest`].
+/// The response to [`RangeRequest`].
 #[derive(Clone, PartialEq, Message)]
 pub struct RangeResponse {
     /// The header.
@@ -167,7 +167,7 @@ pub struct TxnRequest {
     pub failure: Vec<RequestOp>,
 }
 
-/// The answer to [`TxnRequest`].
+/// The response to [`TxnRequest`].
 #[derive(Clone, PartialEq, Message)]
 pub struct TxnResponse {
     /// The header.
@@ -247,7 +247,7 @@ pub struct Event {
 #[derive(Clone, PartialEq, Message)]
 pub struct StatusRequest {}
 
-/// The answer to [`StatusRequest`].
+/// The response to [`StatusRequest`].
 #[derive(Clone, PartialEq, Message)]
 pub struct StatusResponse {
     /// The header.

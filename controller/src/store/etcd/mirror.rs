@@ -72,7 +72,7 @@ impl Reader for SnapshotReader<'_> {
         below.filter(|(key, _)| key.as_str() > after).take(limit).map(stored).collect()
     }
 
-    fn note_damage(&self, key: &str, why: &str) {
+    fn record_damage(&self, key: &str, why: &str) {
         if self.damaged.borrow_mut().insert(key.to_owned()) {
             tracing::error!(document = key, why, "a document in etcd is damaged");
         }
@@ -116,8 +116,8 @@ pub(super) struct Mirror {
     /// The transactions of this handle whose outcome is not known yet: their numbers, with the revision of the commit as
     /// soon as the watch has delivered it.
     pending: BTreeMap<u64, Option<Revision>>,
-    /// How often commits may have been missed, because a list has replaced the documents.
-    lists: u64,
+    /// How often a list has replaced the documents, so that events of commits may have been missed.
+    relist_count: u64,
 }
 
 impl Mirror {
@@ -131,7 +131,7 @@ impl Mirror {
             bounds,
             handle,
             pending: BTreeMap::new(),
-            lists: 0,
+            relist_count: 0,
         }
     }
 
@@ -139,8 +139,8 @@ impl Mirror {
         self.documents.clone()
     }
 
-    pub fn lists(&self) -> u64 {
-        self.lists
+    pub fn relist_count(&self) -> u64 {
+        self.relist_count
     }
 
     /// Starts to observe a transaction of this handle.
@@ -174,10 +174,10 @@ impl Mirror {
                 Place::Other => {}
             }
         }
-        if newest != self.documents.revision || self.lists == 0 {
+        if newest != self.documents.revision || self.relist_count == 0 {
             self.log.clear();
             (self.log_bytes, self.log_start) = (0, newest);
-            self.lists += 1;
+            self.relist_count += 1;
         }
         let reached = self.documents.reached.max(at);
         self.documents = Documents { revision: newest, reached, by_key };
@@ -205,7 +205,7 @@ impl Mirror {
                 Place::Document(key) => {
                     changed.insert(key.to_owned(), value.as_deref().map(text));
                 }
-                Place::Newest => self.note_outcome(value.as_deref(), at),
+                Place::Newest => self.record_outcome(value.as_deref(), at),
                 Place::Store => findings.push(Finding::Store(value.is_some().then_some(at))),
                 Place::Fence(name) => findings.push(fence(name, value.as_deref())),
                 Place::Other => {}
@@ -217,7 +217,7 @@ impl Mirror {
     }
 
     /// The value of `m/newest` names the transaction that has written it.
-    fn note_outcome(&mut self, value: Option<&[u8]>, revision: Revision) {
+    fn record_outcome(&mut self, value: Option<&[u8]>, revision: Revision) {
         let value = value.and_then(|value| std::str::from_utf8(value).ok());
         let Some((handle, number)) = value.and_then(|value| value.split_once('/')) else { return };
         if handle == self.handle

@@ -1,6 +1,6 @@
 //! Reads the revision of the newest commit from the majority of etcd: how new the mirror must be (Kubernetes' KEP-2340).
 //!
-//! A request that reads, or that refuses, must see every commit that was answered before it began, also by another
+//! A request that reads, or that refuses, must see every commit that was reported before it began, also by another
 //! controller. `Core::fresh` reads `m/newest` here, then waits until the mirror has that revision. Requests that need it at
 //! the same time share one read, so a controller has at most one of them open, however many requests it serves.
 
@@ -62,14 +62,13 @@ impl NewestReads {
         let read = self.client.range(get(self.layout.newest())).await;
         match read {
             Ok(read) => {
-                self.health.note_read();
-                let missing =
-                    || Outage::Refused(format!("the store below {} was deleted", self.layout.prefix()));
+                self.health.record_read();
+                let missing = || Outage::StoreDeleted(self.layout.prefix().to_owned());
                 read.kvs.first().map(|kv| kv.mod_revision.unsigned_abs()).ok_or_else(missing)
             }
             Err(failed) => {
                 let outage = failed.outage();
-                self.health.note_outage(&outage);
+                self.health.record_outage(&outage);
                 Err(outage)
             }
         }

@@ -248,7 +248,7 @@ pub(super) async fn open(options: Options) -> Result<Arc<Core>, OpenError> {
         transactions: Default::default(),
         fence: Default::default(),
         raising: Default::default(),
-        turns: Default::default(),
+        retry_lock: Default::default(),
         readers,
     });
     write_first_fence(&core).await?;
@@ -293,9 +293,9 @@ async fn find(client: &Client, layout: &Layout) -> Result<Found, OpenError> {
     let any = RequestOp { operation: Some(Operation::Range(any)) };
     let success = vec![get_operation(layout.store()), get_operation(layout.newest()), any];
     let request = TxnRequest { compare: Vec::new(), success, failure: Vec::new() };
-    let answer = client.idempotent_txn(request).await?;
+    let response = client.idempotent_txn(request).await?;
     let first =
-        |index: usize| -> Option<&KeyValue> { answer.responses.get(index)?.range.as_ref()?.kvs.first() };
+        |index: usize| -> Option<&KeyValue> { response.responses.get(index)?.range.as_ref()?.kvs.first() };
     let in_use = |holder: &str| OpenError::PrefixInUse {
         prefix: layout.prefix().to_owned(),
         holder: holder.to_owned(),
@@ -320,7 +320,7 @@ async fn find(client: &Client, layout: &Layout) -> Result<Found, OpenError> {
         None => None,
     };
     let newest = first(1).map_or(0, |kv| kv.mod_revision.unsigned_abs());
-    Ok(Found { cluster: answer.header.unwrap_or_default().cluster_id, record, newest })
+    Ok(Found { cluster: response.header.unwrap_or_default().cluster_id, record, newest })
 }
 
 /// Finds the store of this installation; creates it, or starts a new store generation, if that is what the options state.
@@ -365,8 +365,8 @@ async fn find_or_create(client: &Client, layout: &Layout, options: &Options) -> 
             failure: Vec::new(),
         };
         match client.txn(request).await {
-            Ok(answer) => is_created = answer.succeeded,
-            // If the answer was lost, the next round finds what was written.
+            Ok(response) => is_created = response.succeeded,
+            // If the response was lost, the next round finds what was written.
             Err(CallError::Unknown(_)) => {}
             Err(error) => return Err(error.into()),
         }
@@ -407,11 +407,12 @@ async fn write_first_fence(core: &Core) -> Result<(), OpenError> {
         success: vec![put(core.layout.fence(&core.fence_name), &core.handle)],
         failure: Vec::new(),
     };
-    let answer = core.client.idempotent_txn(request).await?;
-    if !answer.succeeded {
+    let response = core.client.idempotent_txn(request).await?;
+    if !response.succeeded {
         return Err(OpenError::NotTheStore { why: core.other_generation().to_string() });
     }
-    *core.fence.lock().expect("no holder panics") = answer.header.unwrap_or_default().revision.unsigned_abs();
+    *core.fence.lock().expect("no holder panics") =
+        response.header.unwrap_or_default().revision.unsigned_abs();
     Ok(())
 }
 

@@ -30,7 +30,7 @@ pub(super) struct Core {
     pub layout: Layout,
     /// For reads and transactions.
     pub client: Client,
-    /// For lists and the watch: an answer never waits behind many events.
+    /// For lists and the watch: a response never waits behind many events.
     pub watcher: Client,
     /// The name of this handle, new for each process.
     pub handle: String,
@@ -56,8 +56,9 @@ pub(super) struct Core {
     pub fence: Mutex<Revision>,
     /// Held while the fence is raised.
     pub raising: tokio::sync::Mutex<()>,
-    /// Held by a transition that has met a conflict, so that those of one handle do not meet each other again.
-    pub turns: tokio::sync::Mutex<()>,
+    /// Held by a transition that runs again after a conflict, so that the transitions of one handle do not conflict with
+    /// each other again.
+    pub retry_lock: tokio::sync::Mutex<()>,
     pub newest_reads: NewestReads,
     /// Views run on threads of their own, so that a long one delays neither the feed nor a request.
     pub readers: DiskThreads,
@@ -135,11 +136,11 @@ impl Core {
             self.stale_watch.notify_waiters();
         }
         let outage = Outage::Behind { reached: self.reached(), newest: revision };
-        self.health.note_outage(&outage);
+        self.health.record_outage(&outage);
         Err(outage)
     }
 
-    /// Waits until the mirror has every commit that was answered before the call. Returns the newest of them.
+    /// Waits until the mirror has every commit that was reported to a caller before this call. Returns the newest of them.
     pub async fn fresh(&self) -> Result<Revision, Outage> {
         let newest = self.newest_reads.read().await?;
         self.wait_reached(newest).await?;

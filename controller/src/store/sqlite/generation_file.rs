@@ -89,12 +89,12 @@ impl GenerationFile {
         charms::yaml::from_str(&text).ok()
     }
 
-    /// Notes that a new store generation replaces the recorded one, before the database has it: a process that dies
+    /// Records that a new store generation replaces the recorded one, before the database has it: a process that dies
     /// between the two must not leave a database that looks like one of another folder.
-    pub(super) fn note_start(folder: &Path, new: Uuid) -> std::io::Result<()> {
+    pub(super) fn record_start(folder: &Path, new: Uuid) -> std::io::Result<()> {
         let path = GenerationFile::path(folder);
-        let noted = std::fs::read_to_string(&path)?;
-        let kept = noted.lines().filter(|line| !line.starts_with("starting:"));
+        let recorded = std::fs::read_to_string(&path)?;
+        let kept = recorded.lines().filter(|line| !line.starts_with("starting:"));
         let text: String =
             kept.map(|line| format!("{line}\n")).chain([format!("starting: {new}\n")]).collect();
         host::file::write_atomic(&path, text.as_bytes())
@@ -103,11 +103,11 @@ impl GenerationFile {
     /// The new store generation that replaces the recorded one.
     pub(super) fn starting(folder: &Path) -> Option<Uuid> {
         #[derive(Deserialize)]
-        struct Noted {
+        struct Recorded {
             starting: Option<Uuid>,
         }
         let text = std::fs::read_to_string(GenerationFile::path(folder)).ok()?;
-        charms::yaml::from_str::<Noted>(&text).ok()?.starting
+        charms::yaml::from_str::<Recorded>(&text).ok()?.starting
     }
 
     /// Whether the file is not the one that a controller has created in this folder.
@@ -134,7 +134,7 @@ impl GenerationFile {
     }
 
     /// Records a revision. The file is overwritten in place, since its text always has the same length.
-    pub(super) fn note(&self, revision: Revision) -> std::io::Result<()> {
+    pub(super) fn record(&self, revision: Revision) -> std::io::Result<()> {
         self.file.write_all_at(text(self.store_generation, revision, self.identity).as_bytes(), 0)
     }
 

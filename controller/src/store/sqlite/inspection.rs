@@ -102,5 +102,5 @@ impl Reader for Inspection {
     }
 
     /// Does nothing: `check` reports documents that are not of their type itself.
-    fn note_damage(&self, _: &str, _: &str) {}
+    fn record_damage(&self, _: &str, _: &str) {}
 }

@@ -150,7 +150,7 @@ pub(super) fn open(folder: &Path, options: &Options) -> Result<OpenStore, OpenEr
     let store_generation = continued.unwrap_or(options.new_generation);
     if continued.is_none() {
         if GenerationFile::load(folder).is_some() {
-            GenerationFile::note_start(folder, store_generation)
+            GenerationFile::record_start(folder, store_generation)
                 .map_err(|error| failed(error.to_string()))?;
         }
         start_generation(&connection, store_generation).map_err(unreadable)?;

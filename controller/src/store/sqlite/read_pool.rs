@@ -83,9 +83,9 @@ impl ReadPool {
         loop {
             let permit = self.permits.clone().acquire_owned().await.expect("the semaphore is never closed");
             let damaged_documents = self.damaged_documents.clone();
-            let (reply, answer) = oneshot::channel();
+            let (reply, replied) = oneshot::channel();
             let work: Work = Box::new(move |connection| {
-                let answer = match begin(connection) {
+                let result = match begin(connection) {
                     Err(error) => Err((read, error)),
                     Ok((transaction, revision)) => {
                         let reader = ConnectionReader::new(&transaction, revision, &damaged_documents);
@@ -94,11 +94,11 @@ impl ReadPool {
                     }
                 };
                 drop(permit);
-                let _ = reply.send(answer); // an error means that the call was dropped
+                let _ = reply.send(result); // an error means that the call was dropped
             });
             self.work.as_ref().and_then(|threads| threads.send(work).ok()).expect("the store is open");
-            match answer.await.expect("a read does not panic") {
-                Ok(answer) => return answer,
+            match replied.await.expect("a read does not panic") {
+                Ok(read) => return read,
                 Err((returned, error)) => {
                     read = returned;
                     let failure = match is_damage(&error) {

@@ -1,6 +1,6 @@
 //! The reads of the SQLite engine, from documents and from the change log.
 //!
-//! No function here writes. Used by `read_pool`, and by `writer` and `open` with their own connection.
+//! No function here writes. Used by `read_pool`, and by `writer`, `open` and `inspection` with their own connection.
 
 use super::checksum;
 use super::damaged_documents::{self, DamagedDocuments, DamagedRow};
@@ -29,7 +29,7 @@ pub(super) fn oldest_revision(connection: &Connection) -> rusqlite::Result<Optio
     Ok(oldest.map(|oldest| oldest as u64))
 }
 
-/// The documents that one connection reads. A document that cannot be read appears as absent and is noted: the result
+/// The documents that one connection reads. A document that cannot be read appears as absent and is recorded: the result
 /// of a view or a transition that has read it must not be used.
 pub(super) struct ConnectionReader<'c> {
     pub(super) connection: &'c Connection,
@@ -77,11 +77,11 @@ impl<'c> ConnectionReader<'c> {
         self.write_error.borrow_mut().take()
     }
 
-    /// A document that cannot be read is noted, whatever the reason: nothing may be concluded from its absence.
-    fn note_error(&self, key: &str, error: rusqlite::Error) {
+    /// A document that cannot be read is recorded, whatever the reason: nothing may be concluded from its absence.
+    fn record_error(&self, key: &str, error: rusqlite::Error) {
         match self.is_for_writer && is_write_error(&error) {
             true => drop(self.write_error.replace(Some(error))),
-            false => self.note_damage(key, &error.to_string()),
+            false => self.record_damage(key, &error.to_string()),
         }
     }
 
@@ -90,8 +90,8 @@ impl<'c> ConnectionReader<'c> {
         self.damaged.borrow().iter().cloned().collect()
     }
 
-    fn note(&self, row: DamagedRow, sought: &str) {
-        self.note_damage(row.key.as_deref().unwrap_or(sought), &row.why);
+    fn record_row(&self, row: DamagedRow, sought: &str) {
+        self.record_damage(row.key.as_deref().unwrap_or(sought), &row.why);
     }
 
     fn find(&self, key: &str) -> rusqlite::Result<Option<Result<StoredDocument, DamagedRow>>> {
@@ -121,7 +121,7 @@ impl<'c> ConnectionReader<'c> {
                 // A row with a damaged key may be anywhere; `between` adds it where it belongs.
                 Err(row) => match &row.key {
                     Some(key) if !key.starts_with(prefix) || key.as_str() <= after => {}
-                    _ => self.note(row, prefix),
+                    _ => self.record_row(row, prefix),
                 },
             }
         }
@@ -138,14 +138,14 @@ impl Reader for ConnectionReader<'_> {
         match self.find(key) {
             Ok(Some(Ok(stored))) => return Some(stored),
             Ok(Some(Err(row))) => {
-                self.note(row, key);
-                self.note_damage(key, "a damaged row is in its place");
+                self.record_row(row, key);
+                self.record_damage(key, "a damaged row is in its place");
             }
             Ok(None) if self.damaged_documents.contains(key) => {
-                self.note_damage(key, "a search does not find it")
+                self.record_damage(key, "a search does not find it")
             }
             Ok(None) => {}
-            Err(error) => self.note_error(key, error),
+            Err(error) => self.record_error(key, error),
         }
         None
     }
@@ -156,16 +156,16 @@ impl Reader for ConnectionReader<'_> {
             return found;
         }
         if let Err(error) = self.list(prefix, after, limit, &mut found) {
-            self.note_error(prefix, error);
+            self.record_error(prefix, error);
         }
         let until = found.last().filter(|_| found.len() == limit).map(|last| last.key.as_str());
         for key in self.damaged_documents.between(prefix, after, until) {
-            self.note_damage(key, "a search does not find it");
+            self.record_damage(key, "a search does not find it");
         }
         found
     }
 
-    fn note_damage(&self, key: &str, why: &str) {
+    fn record_damage(&self, key: &str, why: &str) {
         self.damaged_documents.log(key, why);
         self.damaged.borrow_mut().insert(key.to_owned());
     }

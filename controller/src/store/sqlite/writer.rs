@@ -37,7 +37,7 @@ pub(super) trait WriteRequest: Send {
     fn decide(&mut self, newest: &dyn Reader) -> Option<Transaction>;
     /// Replies to the caller. Called once, after the sync: `Ok` has the revision of the commit, or the revision that
     /// was read if nothing was written.
-    fn answer(self: Box<Self>, synced: Result<Revision, StoreError>);
+    fn reply(self: Box<Self>, synced: Result<Revision, StoreError>);
 }
 
 pub(super) struct TransitionRequest<A, R, F> {
@@ -70,13 +70,13 @@ where
         transaction
     }
 
-    fn answer(self: Box<Self>, synced: Result<Revision, StoreError>) {
+    fn reply(self: Box<Self>, synced: Result<Revision, StoreError>) {
         let TransitionRequest { decided, reply, .. } = *self;
-        let answer = synced.map_err(RunError::Failed).and_then(|revision| {
+        let result = synced.map_err(RunError::Failed).and_then(|revision| {
             let decided = decided.expect("what is synced was decided");
             decided.map(|answer| Committed { answer, revision })
         });
-        let _ = reply.send(answer); // an error means that the call was dropped
+        let _ = reply.send(result); // an error means that the call was dropped
     }
 }
 
@@ -92,10 +92,10 @@ impl WriteRequest for ApplyRequest {
         self.conflict.is_none().then(|| self.transaction.clone()) // it may be decided again
     }
 
-    fn answer(self: Box<Self>, synced: Result<Revision, StoreError>) {
+    fn reply(self: Box<Self>, synced: Result<Revision, StoreError>) {
         let ApplyRequest { conflict, reply, .. } = *self;
-        let answer = synced.map_err(ApplyError::Failed);
-        let _ = reply.send(answer.and_then(|revision| conflict.map_or(Ok(revision), Err)));
+        let result = synced.map_err(ApplyError::Failed);
+        let _ = reply.send(result.and_then(|revision| conflict.map_or(Ok(revision), Err)));
     }
 }
 
@@ -140,7 +140,7 @@ impl Writer {
                 batch.push(next);
             }
             if let Some(why) = self.broken.borrow().clone() {
-                batch.into_iter().for_each(|r| r.answer(Err(StoreError::Broken(why.clone()))));
+                batch.into_iter().for_each(|r| r.reply(Err(StoreError::Broken(why.clone()))));
                 continue;
             }
             match self.commit(&mut batch) {
@@ -153,7 +153,7 @@ impl Writer {
                 }
                 Err(error) => {
                     let failure = self.fail(error);
-                    batch.into_iter().for_each(|request| request.answer(Err(failure.clone())));
+                    batch.into_iter().for_each(|request| request.reply(Err(failure.clone())));
                 }
             }
         }
@@ -162,14 +162,14 @@ impl Writer {
 
     fn commit_alone(&mut self, request: Box<dyn WriteRequest>) {
         if let Some(why) = self.broken.borrow().clone() {
-            return request.answer(Err(StoreError::Broken(why)));
+            return request.reply(Err(StoreError::Broken(why)));
         }
         let mut batch = vec![request];
         match self.commit(&mut batch) {
             Ok(committed) => self.publish(batch, committed),
             Err(error) => {
                 let failure = self.fail(error);
-                batch.into_iter().for_each(|request| request.answer(Err(failure.clone())));
+                batch.into_iter().for_each(|request| request.reply(Err(failure.clone())));
             }
         }
     }
@@ -230,13 +230,13 @@ impl Writer {
     fn publish(&self, batch: Vec<Box<dyn WriteRequest>>, committed: CommittedBatch) {
         let CommittedBatch { decided, changes, newest } = committed;
         if *self.newest.borrow() != newest {
-            let _ = self.generation_file.note(newest); // a file that lags behind is allowed, see GenerationFile
+            let _ = self.generation_file.record(newest); // a file that lags behind is allowed, see GenerationFile
             self.recent.add(changes, self.log.oldest());
             self.newest.send_replace(newest);
             self.failure.set(None);
         }
         for (request, revision) in batch.into_iter().zip(decided) {
-            request.answer(revision);
+            request.reply(revision);
         }
     }
 

@@ -212,7 +212,7 @@ async fn a_compaction_costs_only_the_positions_that_were_missed() {
     }
 }
 
-/// Reads go on, writes are refused by name, and they succeed once there is space.
+/// Reads succeed. Writes are refused with the reason, and succeed once there is space.
 #[tokio::test]
 async fn a_full_quota_refuses_writes_and_nothing_else() {
     let flags = ["--max-txn-ops=2048", "--quota-backend-bytes=8000000"];

@@ -86,10 +86,10 @@ pub(super) async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
             .await;
     }
     fixture
-        .call("record_commit::note_refused", move |draft| {
+        .call("record_commit::record_refused", move |draft| {
             let reason = TransactionRefusal::TooManyReads { count: 101, max: 100 }.into();
             let refused = RefusedRecord { sequence: 1, run: 1, reason: &reason };
-            record_commit::note_refused(draft, session, refused, 1)
+            record_commit::record_refused(draft, session, refused, 1)
         })
         .await;
     let failed = Outcome::Failed { reason: FailureReason::exit(1), retry: None };

@@ -1,6 +1,6 @@
 //! The transitions that remove entities, and a whole model.
 
-use super::retention::retain;
+use super::retention::call_retention_transitions;
 use super::*;
 
 /// Removes a subordinate with its relation, because its life is derived from the relation.
@@ -60,7 +60,7 @@ pub(super) async fn end<S: Store>(fixture: &mut Fixture<'_, S>) {
     fixture
         .call("assigned_units::remove", move |draft| assigned_units::remove(draft, MODEL, machine, web, 60))
         .await;
-    retain(fixture, machine, web).await;
+    call_retention_transitions(fixture, machine, web).await;
     // The application has more relations than one batch, so the janitor continues.
     let spare = fixture.application("spare").await;
     fixture

@@ -1,10 +1,15 @@
-//! The transitions that bound what is stored.
+//! Calls the transitions that delete what is no longer needed, for the conflict test in `transitions.rs`. It asserts no
+//! bound.
 
 use super::*;
 use state::documents::prelude::GLOBAL;
 
-/// Runs the transitions that bound what is stored, after `unit` was removed from `machine`.
-pub(super) async fn retain<S: Store>(fixture: &mut Fixture<'_, S>, machine: Uuid, unit: Uuid) {
+/// Calls the transitions of the retention of documents, after `unit` was removed from `machine`.
+pub(super) async fn call_retention_transitions<S: Store>(
+    fixture: &mut Fixture<'_, S>,
+    machine: Uuid,
+    unit: Uuid,
+) {
     let ended = ArchiveUse { sha256: "w1".to_owned(), model: MODEL, owner: unit };
     fixture
         .call("tombstone_retention::confirm_recall", move |draft| {

@@ -1,4 +1,5 @@
-//! Tests of what a call sends: arguments, names, variables, working directory.
+//! Tests of a call: what it sends (arguments, names, variables, working directory), the output and exit code that it
+//! returns, its usage, and the errors that it reports without an agent.
 
 use super::{EMPTY_REPLY, Folder, PROGRAM, assert_error, run_answered};
 use hook_client::{ReplyFrame, RequestFrame};

@@ -142,7 +142,7 @@ fn force_requested_by_a_person_does_not_delay_the_budget() {
     for now_ms in [NOW + 3_590_000, NOW + 7_000_000, NOW - 7_000_000] {
         let mut world = world.copy();
         force_unit(&mut world, web.unit, Force::AfterWait, now_ms);
-        let forced = read(world.reader(), &MODEL.forced_removal(web.unit)).expect("it is waited for");
+        let forced = read(world.reader(), &MODEL.forced_removal(web.unit)).expect("a force timer exists");
         assert_eq!(forced.due_ms, now_ms + 10_000);
         assert_eq!(forced.due_ms - force_timer::timer_started_ms(&forced) - forced.waited_ms, 10_000);
         force_unit(&mut world, web.unit, Force::AfterWait, now_ms - 10_000);

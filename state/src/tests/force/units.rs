@@ -1,4 +1,5 @@
-//! Forced units: fenced, out of their scopes, and removed in bounded batches.
+//! Forced removal of units: the agent is fenced, the unit leaves its scopes, and it is removed in bounded batches. Also: a
+//! bag whose relation was removed by force is recovered from a restored store.
 
 use crate::agents::reconciliation::{Reconciliation, reconcile};
 use crate::documents::attachment::{Attachment, attachment};
@@ -22,11 +23,11 @@ fn scenario_87_a_unit_without_agent_leaves_its_scopes_by_force_and_is_removed() 
     let (id, web, db) = related_units(&mut world);
     assert_eq!(force_unit(&mut world, web.unit, Force::AfterWait, NOW), Destroyed::Dying);
     sweep(&mut world, NOW + GRACE_MS - 1);
-    assert_eq!(world.life(web.unit), Some(Life::Dying), "its agent has its time");
+    assert_eq!(world.life(web.unit), Some(Life::Dying), "the force timer has not expired");
     assert_eq!(members(&world, id).len(), 2);
     sweep(&mut world, NOW + GRACE_MS);
     assert_eq!(world.life(web.unit), Some(Life::Dead));
-    assert_eq!(members(&world, id), ["db/0"], "the relation goes on");
+    assert_eq!(members(&world, id), ["db/0"], "only the forced unit has left the scope");
     assert_eq!(world.life(id), Some(Life::Alive));
     // its machine agent may still recall it during the grace period
     sweep(&mut world, NOW + 2 * GRACE_MS - 1);
@@ -45,7 +46,7 @@ fn scenarios_81_and_83_an_agent_that_returns_is_fenced_and_writes_nothing() {
     web.commit(&mut world, record);
     force_unit(&mut world, web.unit, Force::AfterWait, NOW);
     let on = read(world.reader(), &MODEL.unit(web.unit)).expect("the unit exists").machine;
-    assert!(machine::needs_unit_agent(world.reader(), MODEL, on), "an agent is to end it");
+    assert!(machine::needs_unit_agent(world.reader(), MODEL, on), "its agent must remove it");
     // the agent is fenced first: the first batch that is due does only that
     world.run(|draft, _| force::force_batch(draft, MODEL, web.unit, NOW + GRACE_MS)).expect("it is due");
     assert!(!machine::needs_unit_agent(world.reader(), MODEL, on), "no agent is waited for");
@@ -54,7 +55,11 @@ fn scenarios_81_and_83_an_agent_that_returns_is_fenced_and_writes_nothing() {
         (Duty::ForceRemoval { by: ForcedBy::Operator, phase: ForcePhase::Acting }, Actor::Janitor);
     let waits = blockers(&mut world.reader(), MODEL, EntityId::Unit(web.unit));
     let waits: Vec<_> = waits.iter().map(|cause| (&cause.duty, &cause.actor)).collect();
-    assert_eq!(waits, [(&duty, &actor)], "the controller acts: its agent and its error do not matter");
+    assert_eq!(
+        waits,
+        [(&duty, &actor)],
+        "the janitor acts, so neither the agent nor the failed hook blocks it"
+    );
     let leave = suspended_relation_blockers(&mut world.reader(), MODEL, relation);
     let leave: Vec<_> = leave.into_iter().map(|cause| (cause.entity, cause.actor)).collect();
     let db = UnitName::new("db", 0);
@@ -111,8 +116,8 @@ fn only_a_unit_whose_agent_has_to_finish_is_refused_so_that_its_agent_starts() {
     assert!(!shows_unfinished_agent(&RefusalReason::NotAuthorised));
 }
 
-/// What the agent of a remaining unit could run hooks for: members, relations, bags.
-fn news(world: &World, unit: Uuid) -> Vec<Change> {
+/// The changes sent to the agent of a unit for which it could run relation hooks: members, relations, bags.
+fn relation_changes(world: &World, unit: Uuid) -> Vec<Change> {
     let of_relations = |change: &&Change| {
         matches!(change, Change::Member { .. } | Change::Relation { .. } | Change::Bag { .. })
     };
@@ -125,28 +130,28 @@ fn i24_survivors_see_what_a_graceful_removal_shows() {
     let (_, mut web, db) = related_units(&mut graceful);
     let app: Uuid = read(graceful.reader(), &MODEL.application_name("web")).expect("the application exists");
     graceful.run(|draft, _| application::destroy(draft, MODEL, app)).expect("the removal is accepted");
-    assert!(!news(&graceful, db.unit).is_empty(), "a unit that is being removed has departed");
+    assert!(!relation_changes(&graceful, db.unit).is_empty(), "a unit that is being removed has departed");
     let mut by_force = graceful.copy();
     let mut shown = Vec::new();
     let numbers: Vec<_> =
         web.local.relations.iter().filter(|(_, r)| !r.local_endpoint.peer).map(|(n, _)| *n).collect();
     for number in numbers {
         web.broken(&mut graceful, number);
-        shown.extend(news(&graceful, db.unit));
+        shown.extend(relation_changes(&graceful, db.unit));
     }
     web.done(&mut graceful, Operation::Hook(Hook::Stop));
     web.done(&mut graceful, Operation::Hook(Hook::Remove));
     web.done(&mut graceful, Operation::SetDead);
-    shown.extend(news(&graceful, db.unit));
+    shown.extend(relation_changes(&graceful, db.unit));
     graceful.run(|draft, _| unit::remove(draft, MODEL, web.unit, 60)).expect("it is dead");
-    shown.extend(news(&graceful, db.unit));
+    shown.extend(relation_changes(&graceful, db.unit));
 
     let mut seen = Vec::new();
     force_unit(&mut by_force, web.unit, Force::AtOnce, NOW);
-    seen.extend(news(&by_force, db.unit));
+    seen.extend(relation_changes(&by_force, db.unit));
     while !by_force.is_removed(web.unit) {
         by_force.run(|draft, _| force::force_batch(draft, MODEL, web.unit, NOW)).expect("it is due");
-        seen.extend(news(&by_force, db.unit));
+        seen.extend(relation_changes(&by_force, db.unit));
     }
     assert_eq!(seen, shown);
 }
@@ -168,9 +173,9 @@ fn a_unit_whose_many_relations_are_removed_with_it_leaves_them_in_bounded_batche
         world.run(|draft, _| application::destroy(draft, MODEL, id)).expect("the removal is accepted");
     }
     force_unit(&mut world, agent.unit, Force::AtOnce, NOW);
-    // the bounds of every transaction are asserted when it is committed
+    // the world asserts the bounds of each transaction that it commits; a batch leaves at most three relations
     let batches = sweep(&mut world, NOW);
-    assert!(batches > 12 / 3, "not in one: {batches}");
+    assert!(batches > 12 / 3, "too few batches: {batches}");
     assert!(world.is_removed(agent.unit) && world.is_removed(web));
     assert!(others.iter().all(|id| world.is_removed(*id)), "each went with its last relation");
 }

@@ -44,8 +44,8 @@ pub(crate) struct SimulatedReader<'r> {
 }
 
 impl Reader for SimulatedReader<'_> {
-    fn note_damage(&self, key: &str, why: &str) {
-        self.base.note_damage(key, why);
+    fn record_damage(&self, key: &str, why: &str) {
+        self.base.record_damage(key, why);
     }
 
     fn revision(&self) -> Revision {

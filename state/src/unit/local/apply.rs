@@ -107,7 +107,7 @@ impl Local {
             self.outbox = vec![record.clone()];
             return;
         }
-        self.note_skipped(record);
+        self.record_skipped(record);
         self.reboot = record.reboot.clone();
         let episode = match std::mem::take(&mut self.step) {
             Step::Started(run) => run.episode,
@@ -211,7 +211,7 @@ impl Local {
     }
 
     /// Stores that an operator has skipped a hook: the record is skipped and does not continue the open failure.
-    fn note_skipped(&mut self, record: &Record) {
+    fn record_skipped(&mut self, record: &Record) {
         let Step::Failed(episode) = &self.step else { return };
         let ended = record.episode.is_none() && episode.operation.is_same_as(&record.operation);
         if let (true, Outcome::Skipped, Operation::Hook(hook)) = (ended, &record.outcome, &record.operation) {

@@ -1,7 +1,7 @@
 //! A new document refers only to entities that are Alive, and no unit enters a suspended relation (I21).
 //!
-//! A resync may enter a suspended relation, because it reports that the unit was already in it; the entities must be Alive
-//! all the same.
+//! A resync may enter a suspended relation, because it reports that the unit was already in it; the entities must be
+//! Alive in this case, too.
 
 use super::check::{Check, Commit, is_life, kind_of, parts};
 use crate::sim::fact::Fact;

@@ -1,6 +1,7 @@
 //! Prints the errors of this program itself: one line on stderr in the words of Juju's client, and exit code 1.
 //!
-//! Nothing is allocated; a line is written in one system call. Called by `main`.
+//! Nothing is allocated; a line is written in one system call. Called by `main`; `shim` writes numbers
+//! with its `decimal`.
 
 use hook_client::FrameError;
 

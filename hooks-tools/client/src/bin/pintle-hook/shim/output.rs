@@ -1,7 +1,7 @@
 //! The output of a hook: split into lines, and stored in `output.log` with the name of the stream in front of each.
 //!
 //! A full disk loses output, but does not fail the hook. Beyond the bound the end of the output is kept in memory, because
-//! it says how the hook has failed; what is between is read and counted, so that the hook never blocks (I39).
+//! it shows how the hook has failed; what is between is read and counted, so that the hook never blocks (I39).
 
 use hook_client::shim::{
     ENTRY_BYTES_MAX, LINE_BYTES_MAX, OUTPUT, OUTPUT_BYTES_MAX, OUTPUT_END_BYTES_MAX, STDERR, STDERR_LEFT_OUT,
@@ -173,8 +173,8 @@ impl Unmodified<'_> {
     }
 }
 
-/// The last entries, or the last bytes, of a stream beyond the bound. Each stream has its own, because a flood of one must not displace what
-/// the other says at the end.
+/// The last entries, or the last bytes, of a stream beyond the bound. Each stream has its own, because a flood of one must not displace
+/// the end of the other.
 struct End<'a> {
     entries: &'a mut [u8; OUTPUT_END_BYTES_MAX],
     length: usize,

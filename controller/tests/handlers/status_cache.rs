@@ -194,7 +194,7 @@ impl Walk {
             return;
         };
         let epoch = agent.epoch;
-        let is_alive = match kind {
+        let is_accepted = match kind {
             15 => {
                 agent.api.handle(Claim { epoch, release: number.is_multiple_of(3), view: None }).await.is_ok()
             }
@@ -232,7 +232,7 @@ impl Walk {
                 None => true,
             },
         };
-        if is_alive {
+        if is_accepted {
             self.agents.insert(name, agent);
         }
     }
@@ -243,13 +243,14 @@ impl Walk {
             self.fixture.controller.read(move |reader| state::status::unit::next_act(reader, model, unit));
         match next.await {
             None => {
-                let sha256 = name.application.clone();
-                let endpoint = if sha256 == "web" { "db" } else { "server" };
-                let (url, endpoints) = (format!("local:{sha256}-0"), BTreeSet::from([endpoint.to_owned()]));
+                // each charm of this fixture has the name of its application, also as its digest
+                let charm = name.application.clone();
+                let endpoint = if charm == "web" { "db" } else { "server" };
+                let (url, endpoints) = (format!("local:{charm}-0"), BTreeSet::from([endpoint.to_owned()]));
                 Some(agent.record(Operation::InstallCharm(CharmRef {
                     url,
                     revision: 0,
-                    sha256,
+                    sha256: charm,
                     endpoints,
                     resources: String::new(),
                 })))
@@ -271,7 +272,7 @@ impl Walk {
 }
 
 #[tokio::test]
-async fn a_status_is_never_older_than_its_request() {
+async fn a_status_with_cached_parts_equals_one_without_a_cache() {
     for seed in 0..4 {
         let fixture = Fixture::in_memory().await;
         fixture.deploy("web", 2).await;
@@ -291,7 +292,7 @@ async fn a_status_is_never_older_than_its_request() {
                 shown.insert((unit.workload.current.as_str(), unit.agent.current.as_str()));
             }
         }
-        assert!(shown.len() >= 8, "the walk is too tame: {shown:?}");
+        assert!(shown.len() >= 8, "too few statuses were reached: {shown:?}");
         let remove =
             RemoveApplication { destroy_storage: false, application: "web".to_owned(), force: Force::AtOnce };
         walk.fixture.admin.handle(remove).await.ok();

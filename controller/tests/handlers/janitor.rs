@@ -39,7 +39,8 @@ async fn the_presence_of_removed_units_and_machines_is_deleted() {
         fixture.advance(60_000);
     }
     assert!(!presence.after(None, 1_000).contains(&removed));
-    // Requests were still in progress when their units were removed, of more agents than one sweep visits.
+    // Requests that were in progress when their units were removed recreate the presence of 501 agents: more than one
+    // sweep visits.
     presence.clear_executing(removed, 1);
     (0..500).for_each(|n| presence.record_request(Uuid(n), 1));
     for _ in 0..3 {
