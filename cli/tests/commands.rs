@@ -372,6 +372,11 @@ async fn the_whole_log_is_read_in_pages() {
         session.api.requests(),
         ["log after=None newest=None wait=false", "log after=Some(\"c1\") newest=None wait=false"]
     );
+    let pages = vec![LogPage { lines: Vec::new(), cursor: "c1".to_owned(), more: false }];
+    let session = FakeSession::new(FakeController { pages: pages.into(), ..FakeController::default() });
+    run_command(&["debug-log", "--include", "ledger/9"], &session).await.expect("an empty log");
+    let (stdout, stderr) = session.printed();
+    assert!(stdout.is_empty() && stderr.starts_with("WARNING ") && stderr.contains("ledger/9"), "{stderr}");
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -425,6 +430,10 @@ async fn no_wait_requires_force_and_each_removal_is_reported() {
     let printed = session.printed().1;
     let removals: Vec<&str> = printed.lines().filter(|line| line.contains("web/")).collect();
     compare("commands/remove_unit.txt", &(removals.join("\n") + "\n"));
+    let refuses = [("web/8".to_owned(), "unit web/8 not found".to_owned())].into();
+    let session = FakeSession::new(FakeController { refuses, ..FakeController::default() });
+    run_command(&["remove-unit", "--no-prompt", "web/8"], &session).await.expect_err("it is unknown");
+    assert_eq!(session.printed().1, "", "the error is all that is printed");
 }
 
 #[tokio::test(flavor = "current_thread")]
