@@ -8,7 +8,7 @@ use clap::Parser;
 use cli::command_error::CommandError;
 use cli::commands::{
     Arguments, Verb, add_unit, config, debug_log, deploy, destroy_model, disk_usage, expose, model_config,
-    remove_unit, run, suspend_relation, trust, why,
+    remove_unit, run, suspend_relation, why,
 };
 use cli::data_dir::DataDir;
 use samples::fake::FakeController;
@@ -29,7 +29,6 @@ async fn run_command(words: &[&str], session: &FakeSession) -> Result<(), Comman
         Verb::Deploy(args) => deploy::run(&args, session).await,
         Verb::AddUnit(args) => add_unit::run(&args, session).await,
         Verb::Config(args) => config::run(&args, session).await,
-        Verb::Trust(args) => trust::run(&args, session).await,
         Verb::Expose(args) => expose::expose(&args, session).await,
         Verb::Unexpose(args) => expose::unexpose(&args, session).await,
         Verb::ModelConfig(args) => model_config::run(&args, session).await,
@@ -339,14 +338,6 @@ async fn an_application_is_exposed_and_flags_without_an_effect_are_answered() {
     run_command(&["expose", "ledger", "--to-cidrs", "10.0.0.0/8"], &session).await.expect("changed");
     assert!(session.printed().1.starts_with("WARNING --to-cidrs"));
     assert_eq!(session.api.requests(), [true, false, true].map(|is| format!("expose dev/ledger {is}")));
-}
-
-#[tokio::test(flavor = "current_thread")]
-async fn trust_is_granted_and_revoked() {
-    let session = FakeSession::new(FakeController::default());
-    run_command(&["trust", "ledger", "--scope", "cluster"], &session).await.expect("changed");
-    run_command(&["trust", "ledger", "--remove"], &session).await.expect("changed");
-    assert_eq!(session.api.requests(), ["trust dev/ledger true", "trust dev/ledger false"]);
 }
 
 #[tokio::test(flavor = "current_thread")]

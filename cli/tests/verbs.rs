@@ -60,6 +60,14 @@ async fn scale_application_adds_or_removes_what_differs() {
     }
 }
 
+#[tokio::test(flavor = "current_thread")]
+async fn trust_is_granted_and_revoked() {
+    let session = FakeSession::new(FakeController::default());
+    run_command(&["trust", "ledger", "--scope", "cluster"], &session).await.expect("changed");
+    run_command(&["trust", "ledger", "--remove"], &session).await.expect("changed");
+    assert_eq!(session.api.requests(), ["trust dev/ledger true", "trust dev/ledger false"]);
+}
+
 /// What a command line prints when the program is called by this name.
 fn printed(name: &str, words: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_pintle")).arg0(name).args(words).output().expect("it runs");
@@ -92,7 +100,7 @@ fn the_help_of_a_command_that_is_not_offered_names_what_is_used_instead() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn refresh_without_a_path_says_whether_the_application_or_its_place_is_unknown() {
+async fn refresh_without_a_path_reports_whether_the_application_or_its_place_is_unknown() {
     let session = FakeSession::new(FakeController::default());
     let unknown = run_command(&["refresh", "nothing"], &session).await.expect_err("there is none");
     assert_eq!(unknown, CommandError::not_found(EntityKind::Application, "nothing"));
