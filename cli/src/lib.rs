@@ -24,6 +24,7 @@ pub mod development;
 mod local_paths;
 pub mod machine_access;
 pub mod model_notes;
+pub mod openssh_options;
 pub mod output;
 pub mod progress;
 pub mod query;

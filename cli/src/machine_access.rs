@@ -13,6 +13,7 @@ use api::{Status, UnitChoice, UnitStatus};
 use clap::Args;
 use host::process::Process;
 use host::shell;
+use nix::unistd::{User, geteuid};
 use state::terms::names::UnitName;
 use state::terms::refusal::EntityKind;
 use std::net::IpAddr;
@@ -124,8 +125,8 @@ impl MachineAccess {
     /// Finds the machine of a target, and how this host reaches it. `options` are those of OpenSSH.
     ///
     /// # Errors
-    /// If there is no such target, its machine does not run, or a user is given for a machine that is a folder of this
-    /// host.
+    /// If there is no such target, its machine does not run, or another user is given for a machine that is a folder of
+    /// this host.
     pub fn find(
         target: &Target<'_>,
         options: &[String],
@@ -158,7 +159,7 @@ impl MachineAccess {
             .map_err(|error| CommandError::new(format!("cannot read {}: {error}", folder.display())))?;
         // the folder of a container that is being created has no process yet
         if instance.ok_or_else(not_running)?.root.is_none() {
-            return match target.user {
+            return match target.user.filter(|user| !is_own_user(user)) {
                 Some(user) => Err(CommandError::usage(format!(
                     "cannot log in as {user}: machine {name} is a folder of this host, whose programs run as you"
                 ))),
@@ -237,6 +238,11 @@ impl MachineAccess {
             }
         }
     }
+}
+
+/// Whether the programs of this user have this name.
+fn is_own_user(name: &str) -> bool {
+    User::from_uid(geteuid()).is_ok_and(|own| own.is_some_and(|own| own.name == name))
 }
 
 /// Whether a process has another id in its own namespace: it is process 1 of a container that has started.

@@ -12,6 +12,7 @@ use crate::terminal_escape::{safe_line, safe_text};
 use api::WriteWarning;
 use api::text::warning;
 use std::borrow::Cow;
+use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,7 +22,7 @@ type Stream = Mutex<Box<dyn Write + Send>>;
 /// Output of one command. A closed pipe on stdout is not an error: the reader (for example `head`) needs no more.
 pub struct Output {
     /// The file of `-o`, which receives the result instead of stdout.
-    file: Option<PathBuf>,
+    file: Option<ResultFile>,
     stdout: Stream,
     stderr: Stream,
     /// The flags that a command of a hint needs.
@@ -30,6 +31,24 @@ pub struct Output {
     stdout_is_terminal: bool,
     /// Whether stderr is a terminal.
     stderr_is_terminal: bool,
+}
+
+/// The file of a result that may be printed in parts.
+struct ResultFile {
+    path: PathBuf,
+    /// `None` until the first part is printed, which replaces the former content.
+    opened: Mutex<Option<File>>,
+}
+
+impl ResultFile {
+    fn write(&self, text: &str) -> io::Result<()> {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = match &mut *opened {
+            Some(file) => file,
+            none => none.insert(File::create(&self.path)?),
+        };
+        file.write_all(text.as_bytes())
+    }
 }
 
 impl Output {
@@ -53,6 +72,7 @@ impl Output {
     ) -> Output {
         let (stdout, stderr): (Stream, Stream) = (Mutex::new(Box::new(stdout)), Mutex::new(Box::new(stderr)));
         let flags = CommandFlags::default();
+        let file = file.map(|path| ResultFile { path, opened: Mutex::new(None) });
         Output { file, stdout, stderr, flags, stdout_is_terminal: false, stderr_is_terminal: false }
     }
 
@@ -92,8 +112,9 @@ impl Output {
     /// See [`Output::print`].
     pub fn print_safe(&self, text: &str) -> Result<(), CommandError> {
         if let Some(file) = &self.file {
-            return std::fs::write(file, text)
-                .map_err(|error| CommandError::new(format!("cannot write {}: {error}", file.display())));
+            return file.write(text).map_err(|error| {
+                CommandError::new(format!("cannot write {}: {error}", file.path.display()))
+            });
         }
         let mut stdout = lock(&self.stdout);
         match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -152,5 +173,22 @@ fn safe_for(is_terminal: bool, text: &str) -> Cow<'_, str> {
     match is_terminal {
         true => safe_text(text).into(),
         false => text.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `debug-log` prints a long log page by page.
+    #[test]
+    fn a_result_in_parts_replaces_the_file_once() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let file = dir.path().join("result");
+        std::fs::write(&file, "from an earlier command").expect("written");
+        let output = Output::new(Some(file.clone()), io::sink(), io::sink());
+        output.print("one\n").expect("it is ours");
+        output.print("two\n").expect("it is ours");
+        assert_eq!(std::fs::read_to_string(&file).expect("text"), "one\ntwo\n");
     }
 }

@@ -136,14 +136,18 @@ fn an_unsupported_command_is_not_defined() {
 fn every_command_of_juju_is_known() {
     let retired = "run-action show-action-status show-action-output upgrade-juju upgrade-series";
     let listed = "clouds credentials regions offers users spaces subnets payloads firewall-rules agreements \
-                  disabled-commands secret-backends charm-resources ssh-keys";
+                  disabled-commands secret-backends charm-resources ssh-keys budgets wallets plans";
     let others = "users show-user show-space show-offer show-credential show-credentials show-secret-backend unregister \
                   update-cloud remove-cloud set-credential update-credential remove-credential revoke-cloud \
                   update-public-clouds update-k8s remove-k8s set-default-region set-default-credentials \
                   add-secret-backend update-secret-backend remove-secret-backend secret-backends model-secret-backend \
                   remove-space rename-space move-to-space update-storage-pool remove-storage-pool upgrade-controller \
                   upgrade-machine upgrade-gui sync-tools sync-agent-binary payloads metrics agree agreements \
-                  documentation help-tool help-hook-commands help-action-commands show-action";
+                  documentation help-tool help-hook-commands help-action-commands show-action update-credentials \
+                  update-clouds set-default-credential show-status attach get-model-config set-model-config \
+                  unset-model-config sync-agent-binaries upgrade-dashboard remove-consumed-application sla \
+                  find-endpoints show-endpoints allocate create-budget set-budget show-budget set-plan create-wallet \
+                  set-wallet show-wallet add-branch branch branches commit commits show-commit track abort diff";
     let listed = listed.split_whitespace().flat_map(|noun| [noun.to_owned(), format!("list-{noun}")]);
     let plain = retired.split_whitespace().chain(others.split_whitespace()).map(str::to_owned);
     for verb in plain.chain(listed) {

@@ -8,7 +8,7 @@ use clap::Parser;
 use cli::command_error::CommandError;
 use cli::commands::{
     Arguments, Verb, add_unit, config, debug_log, deploy, destroy_model, disk_usage, expose, model_config,
-    remove_unit, run, suspend_relation, trust, why,
+    remove_unit, run, suspend_relation, why,
 };
 use cli::data_dir::DataDir;
 use samples::fake::FakeController;
@@ -29,7 +29,6 @@ async fn run_command(words: &[&str], session: &FakeSession) -> Result<(), Comman
         Verb::Deploy(args) => deploy::run(&args, session).await,
         Verb::AddUnit(args) => add_unit::run(&args, session).await,
         Verb::Config(args) => config::run(&args, session).await,
-        Verb::Trust(args) => trust::run(&args, session).await,
         Verb::Expose(args) => expose::expose(&args, session).await,
         Verb::Unexpose(args) => expose::unexpose(&args, session).await,
         Verb::ModelConfig(args) => model_config::run(&args, session).await,
@@ -342,14 +341,6 @@ async fn an_application_is_exposed_and_flags_without_an_effect_are_answered() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn trust_is_granted_and_revoked() {
-    let session = FakeSession::new(FakeController::default());
-    run_command(&["trust", "ledger", "--scope", "cluster"], &session).await.expect("changed");
-    run_command(&["trust", "ledger", "--remove"], &session).await.expect("changed");
-    assert_eq!(session.api.requests(), ["trust dev/ledger true", "trust dev/ledger false"]);
-}
-
-#[tokio::test(flavor = "current_thread")]
 async fn the_whole_log_is_read_in_pages() {
     let line = |text: &str| LogLine {
         at_ms: samples::NOW_MS,
@@ -372,6 +363,11 @@ async fn the_whole_log_is_read_in_pages() {
         session.api.requests(),
         ["log after=None newest=None wait=false", "log after=Some(\"c1\") newest=None wait=false"]
     );
+    let pages = vec![LogPage { lines: Vec::new(), cursor: "c1".to_owned(), more: false }];
+    let session = FakeSession::new(FakeController { pages: pages.into(), ..FakeController::default() });
+    run_command(&["debug-log", "--include", "ledger/9"], &session).await.expect("an empty log");
+    let (stdout, stderr) = session.printed();
+    assert!(stdout.is_empty() && stderr.starts_with("WARNING ") && stderr.contains("ledger/9"), "{stderr}");
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -425,6 +421,10 @@ async fn no_wait_requires_force_and_each_removal_is_reported() {
     let printed = session.printed().1;
     let removals: Vec<&str> = printed.lines().filter(|line| line.contains("web/")).collect();
     compare("commands/remove_unit.txt", &(removals.join("\n") + "\n"));
+    let refuses = [("web/8".to_owned(), "unit web/8 not found".to_owned())].into();
+    let session = FakeSession::new(FakeController { refuses, ..FakeController::default() });
+    run_command(&["remove-unit", "--no-prompt", "web/8"], &session).await.expect_err("it is unknown");
+    assert_eq!(session.printed().1, "", "the error is all that is printed");
 }
 
 #[tokio::test(flavor = "current_thread")]

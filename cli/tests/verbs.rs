@@ -15,6 +15,7 @@ use samples::fake::FakeController;
 use samples::sample_task;
 use samples::session::FakeSession;
 use serde_json::{Value, json};
+use state::terms::refusal::EntityKind;
 use state::terms::refusal::application::ApplicationRefusal;
 use state::terms::status::ActionStatus;
 use std::os::unix::process::CommandExt;
@@ -59,6 +60,14 @@ async fn scale_application_adds_or_removes_what_differs() {
     }
 }
 
+#[tokio::test(flavor = "current_thread")]
+async fn trust_is_granted_and_revoked() {
+    let session = FakeSession::new(FakeController::default());
+    run_command(&["trust", "ledger", "--scope", "cluster"], &session).await.expect("changed");
+    run_command(&["trust", "ledger", "--remove"], &session).await.expect("changed");
+    assert_eq!(session.api.requests(), ["trust dev/ledger true", "trust dev/ledger false"]);
+}
+
 /// What a command line prints when the program is called by this name.
 fn printed(name: &str, words: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_pintle")).arg0(name).args(words).output().expect("it runs");
@@ -75,6 +84,28 @@ fn both_versions_are_labelled_and_juju_prints_its_own_alone() {
         let rows: Vec<Vec<&str>> = labelled.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(rows, [vec!["pintle", env!("CARGO_PKG_VERSION")], vec!["juju", bare.trim()]]);
     }
+}
+
+/// Juju's help names its own commands; one that is not offered says so there, too.
+#[test]
+fn the_help_of_a_command_that_is_not_offered_names_what_is_used_instead() {
+    let ask = |words: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_pintle")).args(words).output().expect("it runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    for words in [["help", "bootstrap"], ["help", "run-action"], ["help", "frobnicate"]] {
+        assert_eq!(ask(&words), ask(&words[1..]), "{words:?}");
+    }
+    assert_eq!((ask(&["help", "deploy"]).0, ask(&["wait-for", "help", "nothing"]).0), (Some(0), Some(2)));
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn refresh_without_a_path_reports_whether_the_application_or_its_place_is_unknown() {
+    let session = FakeSession::new(FakeController::default());
+    let unknown = run_command(&["refresh", "nothing"], &session).await.expect_err("there is none");
+    assert_eq!(unknown, CommandError::not_found(EntityKind::Application, "nothing"));
+    let placeless = run_command(&["refresh", "ledger"], &session).await.expect_err("it has no place");
+    assert!(placeless.hint.expect("a hint").contains("--path"));
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -192,8 +223,6 @@ async fn a_charm_is_refreshed_from_the_place_of_its_deployment() {
     std::fs::write(charm.join("metadata.yaml"), "name: web\nsummary: s\ndescription: d\n").expect("written");
     std::fs::write(charm.join("hooks/install"), "#!/bin/sh\n").expect("written");
     let session = FakeSession::new(FakeController { has_archive: true, ..FakeController::default() });
-    let unknown = run_command(&["refresh", "web"], &session).await.expect_err("nothing is recorded");
-    assert!(unknown.hint.is_some(), "{unknown:?}");
     run_command(&["deploy", charm.to_str().expect("text")], &session).await.expect("it is deployed");
     run_command(&["refresh", "web"], &session).await.expect("it is refreshed");
     assert!(

@@ -9,6 +9,7 @@ A thread reads the status 200 times at random moments of the suite, with jubilan
 
 import json
 import pathlib
+import platform
 import random
 import shutil
 import sys
@@ -24,6 +25,7 @@ STATUSES = 200
 DELAY = 0.1
 # `wait` returns at the third status in a row that is right, and sleeps between two
 WAIT_MIN = 2 * DELAY
+ARCH = {'x86_64': 'amd64', 'aarch64': 'arm64'}[platform.machine()]
 KEY = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOS7xlIjyC3OfoK8Bxez7x/enitRUWt72fL6o+iQHsUQ'
 waits = []
 
@@ -126,7 +128,9 @@ def main():
     assert str(juju.version()).startswith('3.6.'), juju.version()
     assert juju.show_model().short_name == 'dev'
     assert juju.status().apps == {}
-    juju.model_constraints({'arch': juju.model_constraints()['arch']})  # pytest-jubilant, first thing
+    assert juju.model_constraints() == {}
+    juju.model_constraints({'arch': ARCH})  # pytest-jubilant, first thing
+    assert juju.model_constraints() == {'arch': ARCH}
     juju.model_config({'update-status-hook-interval': '60m'})
     assert juju.model_config()['update-status-hook-interval'] == '60m'
 

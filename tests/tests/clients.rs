@@ -111,7 +111,12 @@ fn ssh_runs_a_command_in_a_machine_and_scp_copies_its_files() {
     );
     let ended = host.pintle(&["ssh", "hello/leader", "-T", "exit 7"]);
     assert_eq!((ended.code, ended.stdout.as_str(), ended.stderr.as_str()), (7, "", ""));
-    for (target, code) in [("hello/9", 1), ("7", 1), ("web/0", 1), ("root@hello/0", 2)] {
+    // the key that a suite gives to every machine, and the user as whom the programs run anyway
+    let own = Command::new("id").arg("-un").output().expect("coreutils has it").stdout;
+    let target = format!("{}@hello/0", String::from_utf8_lossy(&own).trim());
+    assert_eq!(host.ok(&["ssh", &target, "-i", "/nowhere", "-o", "BatchMode=yes", "echo", "-n", "a"]), "a");
+    assert_eq!(host.pintle(&["ssh", "hello/0", "-L", "8080:localhost:80", "true"]).code, 2);
+    for (target, code) in [("hello/9", 1), ("7", 1), ("web/0", 1), ("not-me@hello/0", 2)] {
         let refused = host.pintle(&["ssh", target, "pwd"]);
         assert_eq!((refused.code, refused.stdout.as_str()), (code, ""), "{target}: {refused:?}");
     }
@@ -121,7 +126,7 @@ fn ssh_runs_a_command_in_a_machine_and_scp_copies_its_files() {
     std::fs::write(local("tree/below/.hidden"), "in a tree").expect("written");
     std::fs::write(local("one"), "one").expect("written");
     host.ok(&["scp", text(&local("one")), "hello/0:renamed"]);
-    host.ok(&["scp", "--", "-r", text(&local("tree")), text(&local("one")), "0:."]);
+    host.ok(&["scp", "--", "-r", "-i", "/nowhere", text(&local("tree")), text(&local("one")), "0:."]);
     let read = |path: &str| std::fs::read_to_string(machine.join(path)).unwrap_or_default();
     assert_eq!([read("renamed"), read("one"), read("tree/below/.hidden")], ["one", "one", "in a tree"]);
     host.ok(&["scp", "hello/0:tree/below/.hidden", text(&local(".back"))]);

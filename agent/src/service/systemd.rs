@@ -8,8 +8,8 @@
 use super::agent_process::{AgentExit, EndedAgent, NON_CHILD_POLL_INTERVAL, running, wait_for_exit};
 use super::service_state::{PROPERTIES, ServiceState};
 use super::unit_files::{
-    MACHINE_SERVICE, UNIT_FILE_DIR, UNIT_TEMPLATE, WANTS_DIR, is_plain, require_plain, systemd_version,
-    unit_agent_service,
+    MACHINE_SERVICE, UNIT_FILE_DIR, UNIT_TEMPLATE, WANTS_DIR, is_plain, make_readable, require_plain,
+    systemd_version, unit_agent_service,
 };
 use crate::fault;
 use crate::folder::UnitFolder;
@@ -77,6 +77,7 @@ pub async fn prepare(data: &Path) -> Result<()> {
     let text = unit_agent_service(program, data, systemd_version(Path::new("/")));
     if fs::read_to_string(&file).ok().as_ref() != Some(&text) {
         write_atomic_unsynced(&file, text.as_bytes())?;
+        make_readable(&file)?;
     }
     systemctl(&["daemon-reload"]).await.map(drop)
 }

@@ -11,8 +11,9 @@ use anyhow::{Context, Result, bail};
 use api::AgentConfig;
 use api::machine_folder::{AGENTS_DIR, FINISHED, RECALLING};
 use host::file::{ignore_not_found, sync_folder, write_atomic};
-use std::fs;
-use std::os::unix::fs::symlink;
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -167,6 +168,7 @@ pub fn install(root: &Path, program: &Path, data: &Path) -> Result<()> {
     // this makes the folder of the link durable, too: it is in the folder of the file
     let text = machine_agent_service(program, data, systemd_version(root));
     write_atomic(&file, text.as_bytes())?;
+    make_readable(&file).with_context(|| file.display().to_string())?;
     let (link, target) =
         (wanted.join(MACHINE_SERVICE), Path::new("/").join(UNIT_FILE_DIR).join(MACHINE_SERVICE));
     if fs::read_link(&link).ok().as_ref() != Some(&target) {
@@ -185,7 +187,14 @@ pub fn replace_with_removal(root: &Path, program: &Path, data: &Path) -> Result<
     require_plain(program)?;
     require_plain(data)?;
     let file = root.join(UNIT_FILE_DIR).join(MACHINE_SERVICE);
-    write_atomic(&file, removal_service(program, data).as_bytes()).with_context(|| file.display().to_string())
+    write_atomic(&file, removal_service(program, data).as_bytes())
+        .and_then(|()| make_readable(&file))
+        .with_context(|| file.display().to_string())
+}
+
+/// Gives a unit file the mode of the others: systemd logs a warning at each reload about one that only root can read.
+pub(super) fn make_readable(file: &Path) -> io::Result<()> {
+    fs::set_permissions(file, Permissions::from_mode(0o644))
 }
 
 /// Whether the service was replaced by [`replace_with_removal`] for the folder `data`, which need not exist.
@@ -208,6 +217,8 @@ mod tests {
         let text = fs::read_to_string(root.path().join("etc/systemd/system/pintle-machine.service")).unwrap();
         let start = "ExecStart=/usr/local/lib/pintle/pintle-agent machine --data /var/lib/pintle --systemd\n";
         assert!(text.contains(start), "{text}");
+        let mode = |path: &str| fs::metadata(root.path().join(path)).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode("etc/systemd/system/pintle-machine.service"), 0o644);
         let link = root.path().join("etc/systemd/system/multi-user.target.wants/pintle-machine.service");
         assert_eq!(
             fs::read_link(link).unwrap().display().to_string(),

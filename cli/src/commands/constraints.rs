@@ -96,14 +96,17 @@ pub async fn show<A: UserPort>(
     }
 }
 
-/// The constraints of an application or of the model, with the architecture that all machines have.
+/// The constraints of the model; or those of an application, with the architecture that all machines have. As in Juju, a
+/// model has none until they are set.
 pub async fn effective<A: UserPort>(
     application: Option<&str>,
     session: &CommandSession<A>,
 ) -> Result<Constraints, CommandError> {
     let get = GetConstraints { application: application.map(str::to_owned) };
     let mut constraints = session.api.handle(get).await?.constraints;
-    constraints.0.entry(ConstraintKey::Arch).or_insert(ConstraintValue::Word(host_arch().to_owned()));
+    if application.is_some() {
+        constraints.0.entry(ConstraintKey::Arch).or_insert(ConstraintValue::Word(host_arch().to_owned()));
+    }
     Ok(constraints)
 }
 

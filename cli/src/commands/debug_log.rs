@@ -3,6 +3,7 @@
 //! On a terminal the log is followed by default. Elsewhere the command prints the whole log and ends, because clients
 //! read its output to the end.
 
+use crate::arguments::ignored_flags;
 use crate::command_error::CommandError;
 use crate::render::log_line::{LogLineStyle, text};
 use crate::session::CommandSession;
@@ -60,14 +61,15 @@ pub struct DebugLogArgs {
     /// Show times in UTC
     #[arg(long)]
     pub utc: bool,
+    /// Show levels in colours, also if the output is not a terminal
+    #[arg(long)]
+    pub color: bool,
     #[arg(long, hide = true)]
     pub include_label: Vec<String>,
     #[arg(long, hide = true)]
     pub exclude_label: Vec<String>,
     #[arg(long, hide = true)]
     pub location: bool,
-    #[arg(long, hide = true)]
-    pub color: bool,
     #[arg(long, hide = true, conflicts_with = "no_tail")]
     pub retry: bool,
     #[arg(long, hide = true)]
@@ -105,6 +107,11 @@ fn start_and_follow(args: &DebugLogArgs, terminal: bool) -> (Option<u32>, bool) 
 
 /// Prints the log, page by page.
 pub async fn run<A: UserPort>(args: &DebugLogArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+    session.output.warn(&ignored_flags([(
+        "--location",
+        args.location,
+        "log lines have no place in a source file; --include-module selects their module",
+    )]));
     if !args.include_label.is_empty() {
         session.output.warn(&["log lines have no labels: --include-label matches no line".to_owned()]);
         return Ok(());
@@ -114,6 +121,7 @@ pub async fn run<A: UserPort>(args: &DebugLogArgs, session: &CommandSession<A>) 
         date: args.date,
         millis: args.ms,
         json: args.format == LogFormat::Json,
+        colours: args.color || session.output.has_colours(),
     };
     let (newest, follow) = start_and_follow(args, std::io::stdout().is_terminal());
     let mut query = LogQuery {
@@ -125,10 +133,21 @@ pub async fn run<A: UserPort>(args: &DebugLogArgs, session: &CommandSession<A>) 
         exclude_module: args.exclude_module.clone(),
         ..LogQuery::default()
     };
+    let mut is_empty = true;
     loop {
         let LogPage { lines, cursor, more } = session.api.handle(query.clone()).await?;
-        session.output.print(&lines.iter().map(|line| text(line, &style)).collect::<String>())?;
+        is_empty &= lines.is_empty();
+        let page = lines.iter().map(|line| text(line, &style)).collect::<String>();
+        match args.format {
+            // its lines are escaped, except for their colours
+            LogFormat::Text => session.output.print_safe(&page)?,
+            LogFormat::Json => session.output.print(&page)?,
+        }
         if !more && !follow {
+            if is_empty && !args.include.is_empty() {
+                let text = format!("no log line is of {}: is it misspelled?", args.include.join(" or "));
+                session.output.warn(&[text]);
+            }
             return Ok(());
         }
         query = LogQuery { after: Some(cursor), newest: None, wait: follow && !more, ..query };

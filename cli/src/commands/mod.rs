@@ -89,7 +89,7 @@ use crate::output::Output;
 use crate::session::{CommandSession, explain};
 use crate::supervisor::identity;
 use crate::terminal_width::{columns, fitted};
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 pub use dispatch::dispatch;
 
@@ -118,10 +118,20 @@ impl Arguments {
                     std::process::exit(0);
                 }
                 ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error.exit(),
+                ErrorKind::InvalidSubcommand => match help_topic(std::env::args().collect(), &error) {
+                    Some(topic) => unknown_verb(&[topic], Arguments::command()),
+                    None => usage_error(&error.render().to_string()),
+                },
                 _ => usage_error(&error.render().to_string()),
             }
         })
     }
+}
+
+/// The command whose help was requested, if the error is that it is unknown.
+fn help_topic(words: Vec<String>, error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidSubcommand) else { return None };
+    words.windows(2).any(|pair| pair[0] == "help" && pair[1] == *unknown).then(|| unknown.clone())
 }
 
 /// Converts clap's multi-line text to a usage error: the message is what is wrong, the hint is the usage line.
@@ -164,6 +174,7 @@ pub enum Verb {
     /// Show an application as not exposed
     Unexpose(expose::UnexposeArgs),
     /// Show the applications, units and machines of the model
+    #[command(alias = "show-status")]
     Status(status::StatusArgs),
     /// Show an application
     ShowApplication(show_application::ShowApplicationArgs),
@@ -181,6 +192,7 @@ pub enum Verb {
     #[command(visible_alias = "list-resources")]
     Resources(resources::ResourcesArgs),
     /// Attach files to resources of an application: its units run upgrade-charm
+    #[command(alias = "attach")]
     AttachResource(resources::AttachResourceArgs),
     /// Run an action on units
     Run(run::RunArgs),

@@ -6,9 +6,10 @@ use crate::command_error::CommandError;
 use crate::commands::resource_files::ResourceFiles;
 use crate::commands::{charm_source, resources, settings};
 use crate::session::CommandSession;
-use api::{KeptRevision, Refreshed, UserPort};
+use api::{GetStatus, KeptRevision, Refreshed, UserPort};
 use clap::Args;
 use host::shell::quote;
+use state::terms::refusal::EntityKind;
 use std::path::Path;
 
 /// Arguments of `refresh`.
@@ -69,14 +70,10 @@ pub async fn run<A: UserPort>(args: &RefreshArgs, session: &CommandSession<A>) -
     }
     let place = match &args.path {
         Some(path) => charm_search::find(path, &session.dir)?,
-        None => session.notes.charm_place(&session.model, &args.application).ok_or_else(|| {
-            let text = format!(
-                "cannot refresh {}: it is not recorded in {} from where its charm was deployed",
-                args.application,
-                session.dir.path().display()
-            );
-            CommandError::new(text).hint("give the path of the new charm: --path DIR-OR-FILE")
-        })?,
+        None => match session.notes.charm_place(&session.model, &args.application) {
+            Some(place) => place,
+            None => return Err(unknown_place(&args.application, session).await?),
+        },
     };
     let source = charm_source::load(&place, args.force || args.force_base || args.force_series, session)?;
     let config = settings::from_flags(&args.config, Some(&args.application))?;
@@ -99,6 +96,21 @@ pub async fn run<A: UserPort>(args: &RefreshArgs, session: &CommandSession<A>) -
     session.output.print_remark(&format!("Added charm \"{}\" to the model\n", charm.url));
     session.output.print_remark(&session.output.complete(&kept_text(args, &place, &charm.url, &kept)));
     Ok(())
+}
+
+/// The error for an application whose charm has no recorded place, or that does not exist.
+async fn unknown_place<A: UserPort>(
+    application: &str,
+    session: &CommandSession<A>,
+) -> Result<CommandError, CommandError> {
+    if !session.api.handle(GetStatus).await?.applications.contains_key(application) {
+        return Ok(CommandError::not_found(EntityKind::Application, application));
+    }
+    let dir = session.dir.path().display();
+    let text = format!(
+        "cannot refresh {application}: it is not recorded in {dir} from where its charm was deployed"
+    );
+    Ok(CommandError::new(text).hint("give the path of the new charm: --path DIR-OR-FILE"))
 }
 
 /// Which units in error keep their revision, and how they are included; empty if there are none. As in Juju, a unit that is

@@ -32,7 +32,12 @@ pub async fn remove_each<A: UserPort, T: Clone + Display>(
     };
     let mut failures = Vec::new();
     for (one, entity) in removed.iter().zip(&entities) {
-        failures.extend(report(session, entity, force, request(one.clone(), force).await));
+        let removal = report(session, entity, force, request(one.clone(), force).await);
+        // the error of a single removal says all that there is to say
+        if removal.is_some() && entities.len() > 1 {
+            session.output.print_remark(&format!("not removing {entity}\n"));
+        }
+        failures.extend(removal);
     }
     combine(failures)
 }
@@ -55,10 +60,12 @@ async fn confirm<A: UserPort>(
         dry_run(removed, force, session).await?;
         return Ok(None);
     }
-    let mut all = entities.to_vec();
-    if !flags.no_prompt {
-        all.extend(also_removed(entities, removed, force, session).await?);
+    // nobody is asked, so that each removal is reported once it has been accepted, and not before
+    if flags.no_prompt {
+        return Ok(Some(force));
     }
+    let mut all = entities.to_vec();
+    all.extend(also_removed(entities, removed, force, session).await?);
     ask(&all, flags, &session.output).map(|agreed| agreed.then_some(force))
 }
 
@@ -147,10 +154,7 @@ fn report<A>(
             session.output.print_remark(&format!("removing {entity}{how}\n"));
             None
         }
-        Err(error) => {
-            session.output.print_remark(&format!("not removing {entity}\n"));
-            Some(CommandError::from(error))
-        }
+        Err(error) => Some(CommandError::from(error)),
     }
 }
 

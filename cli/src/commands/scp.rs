@@ -8,6 +8,7 @@
 use crate::command_error::CommandError;
 use crate::local_paths;
 use crate::machine_access::{AccessArgs, MachineAccess, Target};
+use crate::openssh_options::{OpenSshOption, is_options, no_connection, options_of};
 use crate::session::CommandSession;
 use api::{GetStatus, Status, UserPort};
 use clap::Args;
@@ -15,10 +16,18 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+/// The options of OpenSSH's scp with a value.
+const WITH_VALUE: &str = "cDFiJloPSX";
+/// Those about the connection, which OpenSSH's ssh has, too.
+const CONNECTION: &str = "46ACcFiJoPqvS";
+/// Those without an effect: messages, the protocol, and where the bytes pass; times and modes are those of new files.
+const WITHOUT_EFFECT: &str = "3BOpRsT";
+
 /// Arguments of `scp`.
 #[derive(Debug, Args)]
 pub struct ScpArgs {
-    /// Options of OpenSSH's scp, of which -r has an effect; the sources; and the destination
+    /// Options of OpenSSH's scp, of which -r has an effect, and those about the connection on manually provisioned machines;
+    /// the sources; and the destination
     #[arg(required = true, num_args = 1.., trailing_var_arg = true, allow_hyphen_values = true, value_name = "PATH")]
     pub words: Vec<String>,
     #[command(flatten)]
@@ -91,6 +100,11 @@ impl Place {
         Ok(Place { machine: Some(machine), path })
     }
 
+    /// Whether it is reached by a connection of OpenSSH.
+    fn is_remote(&self) -> bool {
+        matches!(self.machine, Some(MachineAccess::Remote(..)))
+    }
+
     /// The command that runs a script with this path and further arguments.
     fn command(&self, script: &str, arguments: &[&str]) -> Command {
         let fixed = ["sh", "-c", script, "sh", &self.path];
@@ -160,20 +174,63 @@ fn copy(source: &Place, destination: &Place, recursive: bool, many: bool) -> Res
     }
 }
 
+/// The options of OpenSSH's scp, and the paths.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Request<'a> {
+    recursive: bool,
+    /// The same options for OpenSSH's ssh, by which a manually provisioned machine is reached.
+    connection: Vec<String>,
+    /// The letters of those about the connection that have a value.
+    letters: Vec<char>,
+    paths: Vec<&'a str>,
+}
+
+impl Request<'_> {
+    fn parse(words: &[String]) -> Result<Request<'_>, CommandError> {
+        let mut request = Request::default();
+        let mut rest = words.iter();
+        while let Some(word) = rest.next() {
+            if word == "--" {
+                continue;
+            }
+            if !is_options(word) {
+                request.paths.push(word);
+                continue;
+            }
+            for OpenSshOption { letter, value } in options_of(word, WITH_VALUE, &mut rest)? {
+                match value {
+                    None if letter == 'r' => request.recursive = true,
+                    None if CONNECTION.contains(letter) => request.connection.push(format!("-{letter}")),
+                    None if WITHOUT_EFFECT.contains(letter) => {}
+                    Some(value) if CONNECTION.contains(letter) => {
+                        let flag = if letter == 'P' { 'p' } else { letter };
+                        request.connection.extend([format!("-{flag}"), value.to_owned()]);
+                        request.letters.push(letter);
+                    }
+                    _ => return Err(CommandError::usage(format!("cannot use -{letter}"))),
+                }
+            }
+        }
+        Ok(request)
+    }
+}
+
 pub async fn run<A: UserPort>(args: &ScpArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
-    let checks = args.access.options()?;
-    let (options, paths): (Vec<&String>, Vec<&String>) =
-        args.words.iter().filter(|word| *word != "--").partition(|word| word.starts_with('-'));
+    let Request { recursive, connection, letters, paths } = Request::parse(&args.words)?;
+    let options = [args.access.options()?, connection].concat();
     let Some((destination, sources)) = paths.split_last().filter(|(_, sources)| !sources.is_empty()) else {
         return Err(CommandError::usage("expected at least one source and a destination")
             .hint("for example: pintle scp web/0:/var/log/syslog ."));
     };
-    let recursive = options.iter().any(|option| !option.starts_with("--") && option.contains('r'));
     let status = session.api.handle(GetStatus).await?;
-    let destination = Place::find(destination, &checks, &status, &session.dir)?;
-    for source in sources {
-        let source = Place::find(source, &checks, &status, &session.dir)?;
-        copy(&source, &destination, recursive, sources.len() > 1)?;
+    let destination = Place::find(destination, &options, &status, &session.dir)?;
+    let sources = sources.iter().map(|source| Place::find(source, &options, &status, &session.dir));
+    let sources = sources.collect::<Result<Vec<_>, CommandError>>()?;
+    if !sources.iter().chain([&destination]).any(Place::is_remote) {
+        session.output.warn(&letters.into_iter().map(no_connection).collect::<Vec<_>>());
+    }
+    for source in &sources {
+        copy(source, &destination, recursive, sources.len() > 1)?;
     }
     Ok(())
 }
@@ -182,6 +239,16 @@ pub async fn run<A: UserPort>(args: &ScpArgs, session: &CommandSession<A>) -> Re
 mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
+
+    #[test]
+    fn options_about_the_connection_are_those_of_ssh_and_their_values_are_no_paths() {
+        let words = ["-r", "-i", "/key", "a", "-P22", "-q", "--", "0:b"].map(str::to_owned);
+        let request = Request::parse(&words).expect("they are known");
+        assert_eq!((request.recursive, request.paths), (true, vec!["a", "0:b"]));
+        assert_eq!(request.connection, ["-i", "/key", "-p", "22", "-q"]);
+        assert_eq!(request.letters, ['i', 'P']);
+        assert_eq!(Request::parse(&["-D".to_owned(), "x".to_owned()]).expect_err("no server").code, 2);
+    }
 
     /// A machine makes the archive. Through a link in it, the next copy would write to, or send, other files of this host.
     #[test]

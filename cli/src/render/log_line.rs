@@ -1,10 +1,12 @@
 //! The lines of `debug-log` (spec/clients.md 3.6). Clients match them, so their shape is fixed.
 
+use crate::render::colour::Colour;
 use crate::render::json;
 use crate::terminal_escape;
 use crate::times::Zone;
 use api::LogLine;
 use api::text::log::{self, module};
+use state::unit::writes::Level;
 
 /// The style of log lines.
 #[derive(Clone)]
@@ -17,6 +19,8 @@ pub struct LogLineStyle {
     pub millis: bool,
     /// Whether each line is a JSON object.
     pub json: bool,
+    /// Whether the levels of warnings and errors have colours.
+    pub colours: bool,
 }
 
 /// One line, or one for each line of the text:
@@ -35,11 +39,24 @@ pub fn text(line: &LogLine, style: &LogLineStyle) -> String {
     }
     let time = style.zone.log_time(line.at_ms, style.date, style.millis);
     let entity = terminal_escape::safe_line(&entity);
-    let (level, module) = (line.level, terminal_escape::safe_line(&module));
+    let (level, module) = (level_text(line.level, style.colours), terminal_escape::safe_line(&module));
     let prefix = format!("{entity}: {time} {level} {module}");
     // every line of the text has the prefix: a charm cannot print a line that looks like one of another unit
     let text = terminal_escape::safe_text(&message);
     text.split('\n').map(|text| format!("{prefix} {text}\n")).collect()
+}
+
+fn level_text(level: Level, colours: bool) -> String {
+    let colour = match level {
+        _ if !colours => None,
+        Level::Error | Level::Critical => Some(Colour::Red),
+        Level::Warning => Some(Colour::Yellow),
+        Level::Trace | Level::Debug | Level::Info => None,
+    };
+    match colour {
+        Some(colour) => colour.of_text(&level.to_string()),
+        None => level.to_string(),
+    }
 }
 
 #[cfg(test)]
@@ -50,7 +67,6 @@ mod tests {
     use state::terms::hook_name::HookName;
     use state::terms::names::UnitName;
     use state::unit::hook_log::{HookEnd, HookHandler};
-    use state::unit::writes::Level;
 
     #[test]
     fn a_line_has_the_shape_that_clients_match() {
@@ -61,7 +77,8 @@ mod tests {
             source: LogSource::JujuLog,
             text: "ledger:1: text\u{1b}[2J".to_owned(),
         };
-        let style = LogLineStyle { zone: Zone::new(true), date: false, millis: false, json: false };
+        let style =
+            LogLineStyle { zone: Zone::new(true), date: false, millis: false, json: false, colours: false };
         assert_eq!(
             text(&line, &style),
             "unit-ledger-0: 10:00:05 INFO unit.ledger/0.juju-log ledger:1: text\\u{1b}[2J\n"
@@ -74,7 +91,16 @@ mod tests {
             let source = LogSource::HookEnd { hook: HookName::ConfigChanged, handler, end };
             let (at_ms, unit) = (36_005_000, UnitName::new("ledger", 0));
             let line = LogLine { at_ms, level: Level::Info, unit, source, text: String::new() };
-            text(&line, &LogLineStyle { zone: Zone::new(true), date: false, millis: false, json: false })
+            text(
+                &line,
+                &LogLineStyle {
+                    zone: Zone::new(true),
+                    date: false,
+                    millis: false,
+                    json: false,
+                    colours: false,
+                },
+            )
         };
         let lines = [
             shown(Some(HookHandler::Dispatch), HookEnd::Ran),
@@ -83,6 +109,16 @@ mod tests {
             shown(None, HookEnd::Missing),
         ];
         test_support::golden::compare("commands/hook_ends.txt", &lines.concat());
+    }
+
+    #[test]
+    fn warnings_and_errors_have_colours_that_end_with_the_word() {
+        let coloured = |level| level_text(level, true);
+        assert_eq!(
+            [coloured(Level::Warning), coloured(Level::Error)],
+            ["\x1b[33mWARNING\x1b[0m", "\x1b[31mERROR\x1b[0m"]
+        );
+        assert_eq!([coloured(Level::Info), level_text(Level::Error, false)], ["INFO", "ERROR"]);
     }
 
     #[test]
@@ -95,7 +131,8 @@ mod tests {
             source: LogSource::JujuLog,
             text: format!("one\n{forged}\r"),
         };
-        let style = LogLineStyle { zone: Zone::new(true), date: false, millis: false, json: false };
+        let style =
+            LogLineStyle { zone: Zone::new(true), date: false, millis: false, json: false, colours: false };
         let prefix = "unit-ledger-0: 10:00:05 INFO unit.ledger/0.juju-log";
         assert_eq!(text(&line, &style), format!("{prefix} one\n{prefix} {forged}\\u{{d}}\n"));
     }

@@ -17,7 +17,7 @@ pub enum FailureReason {
     Exit {
         /// The code; not 0.
         code: i32,
-        /// The last line that the hook printed on stderr.
+        /// The last line that the hook printed on stderr or, if it printed none, logged as an error.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         last_line: Option<String>,
     },
@@ -25,7 +25,7 @@ pub enum FailureReason {
     Signal {
         /// The number of the signal.
         signal: i32,
-        /// The last line that the hook printed on stderr.
+        /// The last line that the hook printed on stderr or, if it printed none, logged as an error.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         last_line: Option<String>,
     },

@@ -22,7 +22,7 @@ use std::collections::BTreeSet;
 
 /// The most characters of a failed hook's last line on stderr that become part of the failure message: the message
 /// stays one line in a terminal.
-const STDERR_LINE_CHARS_MAX: usize = 200;
+const LAST_LINE_CHARS_MAX: usize = 200;
 
 /// How a hook's process ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,7 +152,7 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, finished: Finis
         finished;
     let operation = &run.operation;
     let runs_once = operation.runs_once();
-    let last_line = last_stderr_line(&reports);
+    let last_line = last_error_line(&reports);
     let failed = |reason: FailureReason| {
         let retry = if runs_once { None } else { retry::retry_after(local, view, now, operation) };
         Outcome::Failed { reason, retry }
@@ -211,20 +211,26 @@ fn bounded_reports(
     reports
 }
 
-/// Returns the last line that the charm's program printed on stderr.
-fn last_stderr_line(reports: &[RunReport]) -> Option<String> {
-    let printed = |report: &RunReport| match &report.what {
-        ReportContent::Output { level: Level::Warning, text, .. } => {
-            Some(text.trim().chars().take(STDERR_LINE_CHARS_MAX).collect::<String>())
-        }
-        ReportContent::Output { .. }
-        | ReportContent::UnitStatus { .. }
-        | ReportContent::ApplicationStatus { .. }
-        | ReportContent::WorkloadVersion(_)
-        | ReportContent::Log { .. }
-        | ReportContent::ActionLog(_) => None,
+/// Returns the last line that the charm's program printed on stderr or, if it printed none, the last line that it logged as
+/// an error: ops logs the traceback of a charm and prints nothing.
+fn last_error_line(reports: &[RunReport]) -> Option<String> {
+    let printed = reports.iter().rev().find_map(|report| match &report.what {
+        ReportContent::Output { level: Level::Warning, text, .. } => last_line(text),
+        _ => None,
+    });
+    let logged = || {
+        reports.iter().rev().find_map(|report| match &report.what {
+            ReportContent::Log { level: Level::Error | Level::Critical, text } => last_line(text),
+            _ => None,
+        })
     };
-    reports.iter().rev().filter_map(printed).find(|text| !text.is_empty())
+    printed.or_else(logged)
+}
+
+/// The last line of a text that is not empty, bounded.
+fn last_line(text: &str) -> Option<String> {
+    let line = text.lines().map(str::trim).rfind(|line| !line.is_empty())?;
+    Some(line.chars().take(LAST_LINE_CHARS_MAX).collect())
 }
 
 /// Splits reports into those that one record can hold and those that it cannot. The record holds the last status of
@@ -401,6 +407,27 @@ mod tests {
         let record = record.expect("it was not interrupted");
         let Outcome::Failed { reason, .. } = record.outcome else { panic!("{:?}", record.outcome) };
         reason
+    }
+
+    /// ops logs the traceback of a charm, and prints nothing.
+    #[test]
+    fn the_reason_of_a_failed_hook_without_stderr_is_the_end_of_its_last_logged_error() {
+        let log = |level, text: &str| ReportContent::Log { level, text: text.to_owned() };
+        let stderr = |text: &str| {
+            let run = Activity::from(&Operation::Hook(Hook::Install));
+            ReportContent::Output { run, level: Level::Warning, text: text.to_owned() }
+        };
+        let line = |reports: Vec<ReportContent>| {
+            let numbered = reports.into_iter().zip(1..);
+            let reports = numbered.map(|(what, number)| RunReport { number, at_ms: 0, what });
+            last_error_line(&reports.collect::<Vec<_>>())
+        };
+        let traceback = log(Level::Error, "Traceback:\n  File \"charm.py\"\nops.ModelError: no space\n");
+        let reports = [traceback, log(Level::Warning, "later"), log(Level::Error, " ")];
+        assert_eq!(line(reports.to_vec()).as_deref(), Some("ops.ModelError: no space"));
+        let printed = [vec![stderr("killed")], reports.to_vec()].concat();
+        assert_eq!(line(printed).as_deref(), Some("killed"), "what is printed takes precedence");
+        assert_eq!(line(vec![log(Level::Info, "fine")]), None);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! `PINTLE_KILL_MINUTES=10` kills random processes for ten minutes at the end.
 
 mod bases;
+mod booted;
 mod storage;
 
 use nix::sys::signal::{Signal, kill};
