@@ -12,7 +12,7 @@
 //!   and `agent_causes` (why it waits);
 //! * `hook_context`, `hook_relation` and `writes` (what a hook reads and writes), `write_buffer`, `leader_settings` and `omitted_bags`
 //!   (what the hook tools do with both), `hook_context_builder`, `dispatch` and `environment` (what the hook's process
-//!   receives), `commands_context` (the context of commands), `debug_session` (which hooks run in a terminal);
+//!   receives), `warm_dispatch` (which programs a warm parent can fork), `commands_context` (the context of commands), `debug_session` (which hooks run in a terminal);
 //! * `outcome` and `pending_reports` (the record and the reports of a run), `run_retention` (which folders of runs are
 //!   deleted);
 //! * `dry_run` (simulates the decision), `workflow` (the state as operators see it), `jitter` (varies delays).
@@ -52,6 +52,7 @@ pub mod secrets;
 pub mod snapshot;
 pub mod storage;
 mod wait_causes;
+pub mod warm_dispatch;
 pub mod workflow;
 mod write_buffer;
 pub mod writes;
