@@ -168,9 +168,12 @@ fn a_request_with_another_value_of_a_variable_that_was_read_is_refused() {
     }
 }
 
+/// A part of the path that is named, and what changes it.
+type Change = (&'static str, fn(&Path));
+
 #[test]
 fn a_request_after_a_change_of_a_file_that_was_read_is_refused() {
-    let changes: [(&str, fn(&Path)); 6] = [
+    let changes: [Change; 6] = [
         ("lib/library.py", |charm| fs::write(charm.join("lib/library.py"), "X = 2").expect("written")),
         ("lib/data", |charm| fs::write(charm.join("lib/data"), "23").expect("written")),
         ("lib", |charm| fs::write(charm.join("lib/json.py"), "").expect("written")),
