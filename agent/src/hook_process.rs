@@ -6,9 +6,12 @@
 //! `port` is what the unit agent's loop calls; `lock_wait` waits for the hook lock; `debug_session` runs hooks in a
 //! terminal; `reattach` continues a run whose agent died; `printed` reads what a program has printed;
 //! `remaining_processes` kills the processes of a run that must not continue; `resources` provides the files of
-//! resources; `run_files` writes and reads the files of a run; `run_folders` deletes old folders.
+//! resources; `run_files` writes and reads the files of a run; `run_folders` deletes old folders; `gated_shim` is a shim
+//! that was started, and `start` starts it; `warm_dispatch`, `warm_parent` and `idle_timer` fork the hooks of Python charms.
 
 mod debug_session;
+mod gated_shim;
+mod idle_timer;
 mod lock_wait;
 mod port;
 mod printed;
@@ -17,7 +20,11 @@ mod remaining_processes;
 mod resources;
 pub mod run_files;
 mod run_folders;
+mod start;
+mod warm_dispatch;
+mod warm_parent;
 
+pub use gated_shim::GatedShim;
 use host::file::write_atomic;
 use host::lock::Lock;
 pub(crate) use printed::unmodified_output;
@@ -26,11 +33,12 @@ pub use remaining_processes::{
     is_running, kill_remaining_processes, kill_unknown_runs, running, stop_running,
 };
 pub(crate) use resources::RESOURCES_DIR;
-use run_files::{RunFile, create_file, read_outcome, read_run_file};
+use run_files::{create_file, read_outcome, read_run_file};
 use run_folders::RunFolders;
+use warm_dispatch::WarmDispatch;
 
 use crate::clock::kernel_boot_id;
-use crate::folder::{self, UnitFolder};
+use crate::folder::UnitFolder;
 use crate::hook_session::{CallsFile, CallsLine, ControllerRequest, HookSession};
 use crate::ports::HookHost;
 use crate::reboot_request::HOOK_LOCK;
@@ -42,18 +50,15 @@ use state::terms::activity::Activity;
 use state::terms::log_module;
 use state::terms::operation::Operation;
 use state::unit::dispatch::{CharmFiles, Dispatch, PathKind, dispatch};
-use state::unit::environment::{MachineFacts, environment};
-use state::unit::hook_context::{HookContext, HookTrigger, RunningCommands};
+use state::unit::environment::MachineFacts;
 use state::unit::hook_log::HookHandler;
 use state::unit::local::Run;
 use state::unit::outcome::{HookResult, RunExit};
 use std::cell::RefCell;
-use std::fs::{self, DirBuilder};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-use std::os::unix::process::CommandExt;
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use tokio::sync::{Mutex, mpsc, watch};
@@ -84,6 +89,8 @@ pub struct CharmRunner {
     /// The runs that have finished since expired folders were last deleted. The folders are deleted when the unit waits,
     /// so that the deletion delays neither the outcome of a hook nor the start of the next one.
     finished_runs: RefCell<Vec<u64>>,
+    /// The warm parent of a Python charm; none if this runner forks no hooks.
+    warm: Option<WarmDispatch>,
 }
 
 /// `charm.json`: what the installed charm declares, and the digest of its archive.
@@ -114,28 +121,6 @@ impl InstalledCharmFile {
     }
 }
 
-/// A shim that waits at its gate, a pipe. No other process has the end that opens it: the shim ends if this is dropped,
-/// or the agent dies, before the gate is open.
-pub struct GatedShim {
-    shim: tokio::process::Child,
-    opener: io::PipeWriter,
-}
-
-impl GatedShim {
-    /// Lets the hook run. Must not be called before the start of the run is stored.
-    fn open_gate(mut self) -> tokio::process::Child {
-        // if the shim has ended, the write fails, and the run is found without an outcome
-        self.opener.write_all(b"\n").ok();
-        self.shim
-    }
-
-    /// Waits for the shim to end without running the hook.
-    async fn close_gate(mut self) {
-        drop(self.opener);
-        self.shim.wait().await.ok();
-    }
-}
-
 impl CharmRunner {
     /// A runner for the charm in `folder`. `calls` are received from the tool socket, which reads `context_state`.
     pub fn new(
@@ -155,6 +140,21 @@ impl CharmRunner {
             lock_error: RefCell::default(),
             run_folders: RunFolders::default(),
             finished_runs: RefCell::default(),
+            warm: None,
+        }
+    }
+
+    /// Lets a warm parent fork the hooks of a Python charm, in a model that allows it.
+    pub fn with_warm_dispatch(self) -> CharmRunner {
+        CharmRunner { warm: Some(WarmDispatch::default()), ..self }
+    }
+
+    /// Waits until the warm parent has imported the modules of the charm. False if there is none: the next hook starts
+    /// without it.
+    pub async fn until_warm(&self) -> bool {
+        match &self.warm {
+            Some(warm) => warm.until_ready().await,
+            None => false,
         }
     }
 
@@ -196,52 +196,6 @@ impl CharmRunner {
         let lock = Rc::new(lock_wait::acquire(&path, &holder, &self.lock_error).await);
         *self.lock.borrow_mut() = Rc::downgrade(&lock);
         lock
-    }
-
-    /// Starts the shim at a closed gate, and stores what a later agent needs while the shim starts.
-    async fn start(&self, run: &Run, context: &HookContext, program: &Path) -> io::Result<GatedShim> {
-        // if a folder of the same number exists, the start of its run was never stored
-        host::tree::remove(&self.folder.run(run.number))?;
-        let run_folder = self.folder.new_run(run);
-        create(&run_folder)?;
-        if let HookTrigger::Commands(RunningCommands { script, .. }) = &context.trigger {
-            let script = format!("#!/bin/bash\n{script}\n");
-            create_file(&run_folder.join(SCRIPT), script.as_bytes(), 0o700)?;
-        }
-        let mut run_file = RunFile {
-            operation: run.operation.clone(),
-            reason: run.reason.clone(),
-            position: run.position,
-            context_digest: host::digest::sha256(context.id.as_bytes()),
-            boot: kernel_boot_id(),
-            handler: self.handler(run),
-            context: context.clone(),
-        };
-        run_file.context.id.clear();
-        let program = debug_session::program(&self.folder, &run_folder, context, program.to_path_buf());
-        let lock = self.lock.borrow().upgrade().expect("the caller holds a hook lock");
-        let (gate, opener) = io::pipe()?;
-        let (on_machine, charm) = (context.trigger.runs_on_machine(), self.folder.charm());
-        let mut command = Command::new(crate::installed_programs::hook_program());
-        command
-            .arg(shim::SHIM_ARGUMENT)
-            .arg(&run_folder)
-            .arg(&program)
-            .env_clear()
-            .envs(environment(context, &self.machine_facts))
-            .current_dir(if on_machine { Path::new("/") } else { &charm })
-            .stdin(Stdio::from(gate))
-            .stdout(Stdio::from(lock.duplicate()?))
-            .stderr(Stdio::null())
-            .process_group(0);
-        let gated = GatedShim { shim: tokio::process::Command::from(command).spawn()?, opener };
-        match run_file.write(&run_folder) {
-            Ok(()) => Ok(gated),
-            Err(error) => {
-                gated.close_gate().await;
-                Err(error)
-            }
-        }
     }
 
     /// Answers tool calls until `process_end` completes or the hook requests an immediate reboot.
@@ -362,13 +316,5 @@ fn delete_unmasked_output(run_folder: &Path) {
     let calls = CallsFile::read(run_folder);
     if !is_of_this_boot || calls.is_none_or(|lines| lines.iter().any(is_confidential)) {
         delete_output(&run_folder.join(shim::OUTPUT));
-    }
-}
-
-/// Creates the folder of a run.
-fn create(run_folder: &Path) -> io::Result<()> {
-    match DirBuilder::new().mode(0o700).create(run_folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => folder::private_dir(run_folder),
-        created => created,
     }
 }

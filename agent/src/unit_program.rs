@@ -178,6 +178,7 @@ pub async fn run(dir: PathBuf, log_filter: LogFilter) -> Result<ExitCode> {
     };
     kill_unknown_runs(&folder, started_run, local.state_lost).await;
     let charms = CharmRunner::new(folder.clone(), machine_facts, calls.tool_calls, context_state);
+    let charms = charms.with_warm_dispatch();
     let clock = HostClock::new(&folder.machine().join(reboot_request::BOOT_FILE));
     let view = ViewCache::load(&folder).await;
     let view = view.filter(|view| view.unit.uuid == config.uuid);

@@ -1,11 +1,14 @@
 //! Compares everything that a hook can see of its own process with `tests/golden/hook-process.txt`. Pintle is started
 //! by a shell with open files, ignored and blocked signals, lowered limits, a file mode mask and its own PATH: the hook
-//! inherits none of them. Also verifies that agents, which have tokens, write no core dumps.
+//! inherits none of them, whether it was started as usual or forked by a warm parent. Also verifies that agents, which have
+//! tokens, write no core dumps.
 //!
 //! The expected text is written by hand from security S44 and S45. A value that differs between hosts is replaced by a
 //! description of its origin, for example `the hard limit`.
 
-use std::collections::BTreeMap;
+use agent::hook_process::run_files::read_run_file;
+use state::terms::operation::Operation;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -30,17 +33,26 @@ SECRET=1 PATH="$PATH:/only/of/this/shell" exec env --block-signal=USR2,CHLD "$@"
 /// The hook writes the properties of its process into its folder. `$$` is the hook's process: a shell that reads this
 /// script.
 const PROBE: &str = r#"#!/bin/sh
-[ -e seen ] && exit 0
-mkdir seen
-tr '\0' '\n' < /proc/$$/environ > seen/environment
-cat /proc/self/status > seen/status
-cat /proc/$$/stat > seen/stat
-cat /proc/$$/limits > seen/limits
-cat /proc/$$/oom_score_adj > seen/oom
-readlink /proc/$$/cwd > seen/cwd
-umask > seen/umask
-( ls -l /proc/$$/fd > seen/descriptors )
-touch seen/done
+seen=$PWD/seen-${JUJU_HOOK_NAME:-action-$JUJU_ACTION_UUID}
+mkdir $seen || exit 0
+tr '\0' '\n' < /proc/$$/environ > $seen/environment
+cat /proc/self/status > $seen/status
+cat /proc/$$/stat > $seen/stat
+cat /proc/$$/limits > $seen/limits
+cat /proc/$$/oom_score_adj > $seen/oom
+readlink /proc/$$/cwd > $seen/cwd
+umask > $seen/umask
+( ls -l /proc/$$/fd > $seen/descriptors )
+touch $seen/done
+"#;
+
+/// The same hook, as the program of a Python charm. Python ignores two signals, which the shell would inherit.
+const PYTHON: &str = r#"#!/usr/bin/env python3
+import os
+import signal
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+os.execv("/bin/sh", ["/bin/sh", "probe"])
 "#;
 
 fn read(path: &Path) -> String {
@@ -73,7 +85,7 @@ fn render(seen: &Path, unit: &Path) -> String {
         let number = before.rsplit(' ').next().expect("a number");
         let kind = if target.starts_with("pipe:") { "a pipe" } else { target };
         // the shell reads its script
-        if !target.ends_with("/charm/dispatch") {
+        if !target.ends_with("/charm/dispatch") && !target.ends_with("/charm/probe") {
             lines.push(format!("descriptor {number}: {kind}"));
         }
     }
@@ -146,19 +158,17 @@ fn render(seen: &Path, unit: &Path) -> String {
     lines.join("\n") + "\n"
 }
 
-#[test]
-fn a_hook_sees_the_same_process_however_pintle_was_started() {
-    let dir = tempfile::TempDir::with_prefix("pintle-hook-").expect("a temporary folder can be created");
-    let top = dir.path().canonicalize().expect("it exists");
+/// Starts Pintle from the shell, and deploys a charm with these programs.
+fn deploy(top: &Path, programs: &[(&str, &str)]) -> Host {
     let charm = top.join("probe");
     fs::create_dir(&charm).expect("it is new");
-    fs::write(
-        charm.join("metadata.yaml"),
-        "name: probe\nsummary: Writes what it sees.\ndescription: For a test.\n",
-    )
-    .expect("written");
-    fs::write(charm.join("dispatch"), PROBE).expect("written");
-    fs::set_permissions(charm.join("dispatch"), fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let metadata = "name: probe\nsummary: Writes what it sees.\ndescription: For a test.\n";
+    fs::write(charm.join("metadata.yaml"), metadata).expect("written");
+    fs::write(charm.join("actions.yaml"), "see:\n  description: Writes it.\n").expect("written");
+    for (name, program) in programs {
+        fs::write(charm.join(name), program).expect("written");
+        fs::set_permissions(charm.join(name), fs::Permissions::from_mode(0o755)).expect("it is ours");
+    }
     let secret = top.join("secret");
     fs::write(&secret, "the secret of a shell").expect("written");
     let host = Host::new(&top.join("data"));
@@ -170,8 +180,47 @@ fn a_hook_sees_the_same_process_however_pintle_was_started() {
         .expect("a shell");
     assert!(up.status.success(), "{}", String::from_utf8_lossy(&up.stderr));
     host.ok(&["deploy", text(&charm)]);
+    host
+}
+
+/// The runs within which a warm parent forks one.
+const RUNS_MAX: usize = 10;
+
+#[test]
+fn a_forked_hook_sees_the_same_process() {
+    let dir = tempfile::TempDir::with_prefix("pintle-hook-").expect("a temporary folder can be created");
+    let top = dir.path().canonicalize().expect("the folder was just created");
+    let host = deploy(&top, &[("dispatch", PYTHON), ("probe", PROBE)]);
+    host.until("the first hooks have run", |host| {
+        (host.unit("probe/0")?["juju-status"]["current"] == "idle").then_some(())
+    });
+    let unit = host.unit_folder("probe/0").expect("it is deployed");
+    let forked = (0..RUNS_MAX).find_map(|_| {
+        host.ok(&["run", "probe/0", "see"]);
+        let (number, _) = host.runs("probe/0").pop()?;
+        let file = read_run_file(&host.run_folder("probe/0", number)?)?;
+        let Operation::Action { id, .. } = file.operation() else { return None };
+        file.is_warm().then(|| unit.join(format!("charm/seen-action-{id}")))
+    });
+    let actual = render(&forked.expect("a warm parent forks it"), &unit);
+    let golden = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/hook-process.txt"));
+    let of_action = golden.replace("-install-", "-see-").replace(
+        "variable JUJU_API_ADDRESSES",
+        "variable JUJU_ACTION_NAME\nvariable JUJU_ACTION_TAG\nvariable JUJU_ACTION_UUID\nvariable JUJU_API_ADDRESSES",
+    );
+    let sorted = |text: &str| text.lines().map(str::to_owned).collect::<BTreeSet<_>>();
+    assert_eq!(sorted(&actual), sorted(&of_action));
+    drop(host);
+}
+
+#[test]
+fn a_hook_sees_the_same_process_however_pintle_was_started() {
+    let dir = tempfile::TempDir::with_prefix("pintle-hook-").expect("a temporary folder can be created");
+    let top = dir.path().canonicalize().expect("it exists");
+    let host = deploy(&top, &[("dispatch", PROBE)]);
+    let secret = top.join("secret");
     let seen = host.until("the hook has written what it sees", |host| {
-        let seen = host.unit_folder("probe/0")?.join("charm/seen");
+        let seen = host.unit_folder("probe/0")?.join("charm/seen-install");
         seen.join("done").exists().then_some(seen)
     });
     let unit = host.unit_folder("probe/0").expect("it is deployed");

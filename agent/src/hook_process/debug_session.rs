@@ -83,6 +83,11 @@ fn session_of(folder: &UnitFolder, context: &HookContext) -> io::Result<Option<D
     Ok(session.concerns(&context.trigger).then_some(session))
 }
 
+/// Whether the run happens in the debug session of its unit. A session that cannot be read has no effect.
+pub(super) fn concerns(folder: &UnitFolder, context: &HookContext) -> bool {
+    session_of(folder, context).is_ok_and(|session| session.is_some())
+}
+
 /// Returns the path that the shim executes for a program of the charm: a script, which it writes, if the run happens in
 /// the debug session of its unit, else the program itself. A session that cannot be read is logged and has no effect.
 pub(super) fn program(

@@ -5,7 +5,7 @@
 
 use super::remaining_processes::{end_processes, kill_remaining_processes, stop_for_reboot};
 use super::run_files::read_outcome;
-use super::{CharmRunner, GatedShim, InstalledCharmFile, SCRIPT, delete_unmasked_output, resources};
+use super::{CharmRunner, GatedShim, InstalledCharmFile, delete_unmasked_output, resources};
 use crate::fault;
 use crate::hook_session::{CallsFile, HookSession};
 use crate::ports::{CharmHost, HookHost};
@@ -16,13 +16,11 @@ use host::file::is_disk_full;
 use host::lock::Lock;
 use state::charm::Charm;
 use state::terms::operation::CharmRef;
-use state::unit::dispatch::{Dispatch, declares};
 use state::unit::hook_context::HookContext;
 use state::unit::local::Run;
 use state::unit::outcome::{HookResult, RunExit};
 use state::unit::record::RunReport;
 use std::cell::Cell;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,24 +29,6 @@ use std::time::Duration;
 const DISK_FULL_RETRY: Duration = Duration::from_millis(shim::DISK_FULL_RETRY_MS as u64);
 
 impl CharmRunner {
-    /// The path of the program of a run: that of the hook or the action in the charm, or the script of commands.
-    ///
-    /// # Errors
-    /// How the run ends if there is no program.
-    fn program_of(&self, run: &Run, context: &HookContext) -> Result<PathBuf, RunExit> {
-        if self.declared().is_some_and(|charm| !declares(&charm, &context.trigger)) {
-            return Err(RunExit::Missing);
-        }
-        let Some(path) = context.trigger.dispatch_path() else {
-            return Ok(self.folder.new_run(run).join(SCRIPT));
-        };
-        match self.program(&path) {
-            Dispatch::Run(program) => Ok(self.folder.charm().join(program)),
-            Dispatch::Missing => Err(RunExit::Missing),
-            Dispatch::Failed(why) => Err(RunExit::Failed(why)),
-        }
-    }
-
     /// Starts the shim of a run. Retries while the disk is full, which is not a failure of the charm.
     ///
     /// # Errors
@@ -115,6 +95,9 @@ impl CharmHost for CharmRunner {
         let declared = InstalledCharmFile { sha256: charm.sha256.clone(), charm: source.charm };
         declared.write(&self.folder).map_err(|error| error.to_string())?;
         resources::delete_undeclared(self.folder.root(), &declared.charm);
+        if let Some(warm) = &self.warm {
+            warm.reset();
+        }
         *self.declared.borrow_mut() = Some(Arc::new(declared.charm));
         Ok(())
     }
@@ -143,6 +126,7 @@ impl CharmHost for CharmRunner {
             Ok(gated) => gated.open_gate(),
             Err(exit) => return HookResult::without_writes(exit),
         };
+        let next_parent = self.next_parent(run, &context);
         let run_folder = self.folder.started_run(run);
         let digest = host::digest::sha256(context.id.as_bytes());
         let (on_report, is_leader) =
@@ -150,18 +134,19 @@ impl CharmHost for CharmRunner {
         let mut session =
             HookSession::new(context, digest, CallsFile::open(&run_folder), &on_report, &is_leader);
         self.serve_tools(run.number, &mut session, hook_host, async {
-            // the exit status of the shim is irrelevant: its outcome file counts
-            shim.wait().await.ok();
+            shim.wait().await;
         })
         .await;
         if session.requests_reboot() {
-            tokio::join!(stop_for_reboot(&run_folder), shim.wait()).1.ok();
+            tokio::join!(stop_for_reboot(&run_folder), shim.wait());
         }
         if read_outcome(&run_folder).is_none() {
             tracing::warn!("the shim of run {} ended without an outcome", run.number);
             kill_remaining_processes(&run_folder).await;
         }
-        self.finish(run, session, handler)
+        let result = self.finish(run, session, handler);
+        self.start_next_parent(next_parent);
+        result
     }
 
     async fn reattach(&self, run: &Run, hook_host: &impl HookHost) -> Option<HookResult> {

@@ -36,6 +36,9 @@ pub struct RunFile {
     /// The program of the charm that runs a hook; none for an action or commands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) handler: Option<HookHandler>,
+    /// Whether a warm parent has forked the hook.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) warm: bool,
     pub(crate) context: HookContext,
 }
 
@@ -53,6 +56,11 @@ impl RunFile {
     /// Why the agent chose it.
     pub fn reason(&self) -> &StartReason {
         &self.reason
+    }
+
+    /// Whether a warm parent has forked the hook.
+    pub fn is_warm(&self) -> bool {
+        self.warm
     }
 
     /// Writes the file of a run, which is read after it is complete, because the gate of the shim is opened later.

@@ -1,11 +1,23 @@
 //! The files that the shim of a hook leaves in the folder of a run, and their format (design 12).
 //!
-//! The shim is `pintle-hook --shim RUN-FOLDER PROGRAM`. It writes the files; the unit agent reads them.
+//! The shim is `pintle-hook --shim RUN-FOLDER PROGRAM`. It writes the files; the unit agent reads them. The shim of a hook
+//! that a warm parent has forked is `pintle-hook --forked RUN-FOLDER PROGRAM PID`.
 
 use core::str::Utf8Chunk;
 
 /// The argument that makes `pintle-hook` a shim.
 pub const SHIM_ARGUMENT: &str = "--shim";
+
+/// The argument that makes `pintle-hook` the shim of a hook that its warm parent has forked. The warm parent forks a child
+/// that forks the hook and then becomes the shim, so that the hook is a child of its shim, as any hook is. The pid of the
+/// hook follows the program. The shim inherits the ends of two pipes from which it reads the hook's output, as files 3 and
+/// 4, and as file 5 the end of a pipe: the hook waits for one byte from it, and ends if it is closed instead.
+pub const FORKED_ARGUMENT: &str = "--forked";
+
+/// The argument that makes `pintle-hook` start a warm parent: the path of the file that Python imports first, the path of
+/// the charm's program or its interpreter, and its arguments, of which the first is its name. The program inherits what a
+/// hook inherits, and as file 3 the socket that was the standard input.
+pub const WARM_PARENT_ARGUMENT: &str = "--warm-parent";
 
 /// The pid file of the shim, in the folder of the run. The shim writes it before it starts the hook.
 pub const SHIM_PID: &str = "shim.pid";

@@ -30,6 +30,8 @@ const HARVEST_MODE_DEFAULT: &str = "destroyed";
 
 /// The setting of models in which charms are developed: their clock can be advanced, and they can have fake applications.
 const DEVELOPMENT: &str = "development";
+/// The setting with which warm parents fork the hooks of Python charms.
+const WARM_DISPATCH: &str = "warm-dispatch";
 
 /// The exclusive upper limit of the durations that a user sets: 8760 hours, a year. Sums of times and durations
 /// therefore never overflow.
@@ -110,6 +112,7 @@ static DEFAULTS: LazyLock<BTreeMap<String, Value>> = LazyLock::new(|| {
         ("provisioner-harvest-mode".to_owned(), Value::from(HARVEST_MODE_DEFAULT)),
         ("teardown-budget".to_owned(), Value::from(TEARDOWN_BUDGET_DEFAULT)),
         ("update-status-hook-interval".to_owned(), Value::from(UPDATE_STATUS_INTERVAL_DEFAULT)),
+        (WARM_DISPATCH.to_owned(), Value::from(true)),
     ]);
     defaults.extend(Proxies::SETTINGS.map(|name| (name.to_owned(), Value::from(""))));
     defaults
@@ -197,7 +200,7 @@ fn setting(name: &str, text: &str) -> Result<Value, SettingValues> {
             Some(_) => Ok(Value::from(text)),
             None => Err(SettingValues::HarvestMode),
         },
-        "automatically-retry-hooks" | DEVELOPMENT | "parallel" => match text {
+        "automatically-retry-hooks" | DEVELOPMENT | "parallel" | WARM_DISPATCH => match text {
             "true" | "True" | "1" => Ok(Value::from(true)),
             "false" | "False" | "0" => Ok(Value::from(false)),
             _ => Err(SettingValues::Boolean),
@@ -301,6 +304,7 @@ pub fn model_view(documents: &mut impl Documents, model: Model) -> Option<ModelV
         parallel: is_parallel(&config),
         logging: logging.and_then(LoggingConfig::parse).unwrap_or_default(),
         advanced_ms: doc.advanced_ms,
+        warm_dispatch: effective(&config, WARM_DISPATCH).and_then(Value::as_bool) == Some(true),
     })
 }
 

@@ -36,6 +36,24 @@ pub struct MachineFacts {
 /// `juju-exec` that it is called within a run, and the agent which processes to end.
 pub const MACHINE_RUN_ID: &str = "PINTLE_CONTEXT_ID";
 
+/// The names of the variables that differ between the runs of a unit, and the beginnings of such names.
+const OF_RUN: [&str; 6] = [
+    "JUJU_CONTEXT_ID",
+    "JUJU_HOOK_NAME",
+    "JUJU_DISPATCH_PATH",
+    "JUJU_REMOTE_UNIT",
+    "JUJU_REMOTE_APP",
+    "JUJU_DEPARTING_UNIT",
+];
+const OF_RUN_BEGINNINGS: [&str; 6] =
+    ["JUJU_RELATION", "JUJU_STORAGE_", "JUJU_SECRET_", "JUJU_WORKLOAD_", "JUJU_NOTICE_", "JUJU_ACTION_"];
+
+/// Whether the variable belongs to one run. The others are the same in all runs of a unit, until its model or its machine
+/// changes: a warm parent has these only.
+pub fn belongs_to_run(name: &str) -> bool {
+    OF_RUN.contains(&name) || OF_RUN_BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
+}
+
 /// The variables that a hook receives with the agent's own values.
 pub const KUBERNETES_VARIABLES: [&str; 9] = [
     "KUBERNETES_PORT",
@@ -213,6 +231,13 @@ mod tests {
         expected.sort();
         actual.sort();
         assert_eq!(actual, expected);
+        for (name, _) in own {
+            assert!(belongs_to_run(name), "{name}");
+        }
+        let of_every_run = ALWAYS.iter().filter(|(name, _)| *name != "JUJU_CONTEXT_ID");
+        for (name, _) in of_every_run {
+            assert!(!belongs_to_run(name), "{name}");
+        }
     }
 
     #[test]

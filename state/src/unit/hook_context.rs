@@ -187,6 +187,9 @@ pub struct HookModel {
     /// The levels from which lines are stored.
     #[serde(default, skip_serializing_if = "LoggingConfig::is_default")]
     pub logging: LoggingConfig,
+    /// Whether warm parents fork the hooks of Python charms: the setting `warm-dispatch`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub warm_dispatch: bool,
 }
 
 /// A workload status.

@@ -140,6 +140,7 @@ pub fn build(
             kubernetes: false,
             proxies: view.model.proxies.clone(),
             logging: view.model.logging.clone(),
+            warm_dispatch: view.model.warm_dispatch,
         },
         leader: input.is_leader,
         leader_settings: view.newest_leader_settings().values.clone(),

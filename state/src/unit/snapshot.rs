@@ -53,6 +53,9 @@ pub struct ModelView {
     /// How far the clock of the model was advanced altogether, in milliseconds (`lifecycle::model::advance`).
     #[serde(default)]
     pub advanced_ms: u64,
+    /// Whether warm parents fork the hooks of Python charms: the setting `warm-dispatch`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub warm_dispatch: bool,
 }
 
 /// The unit itself.

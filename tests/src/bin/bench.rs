@@ -1,7 +1,8 @@
 //! `cargo bench-system`: measures the time from one unit's hook to the hook of another unit, compared with the least
 //! time that this disk and this kernel allow (the floor); the cost of 50 idle unit agents; the time of adding 1,000
-//! units; the time of `status` with 1,000 and with 10,000 units; and what a person waits for: models, deployments, and an
-//! edit in `dev`. With an argument, only that part is measured; `slopes` is measured only then.
+//! units; the time of `status` with 1,000 and with 10,000 units; what a person waits for: models, deployments, and an
+//! edit in `dev`; and the start of a Python charm with and without a warm parent. With an argument, only that part is
+//! measured; `slopes` is measured only then.
 //!
 //! `cargo bench-system agents` prints how long 100, 250 and 500 unit agents take to start. It needs 1 GB of memory and
 //! several minutes.
@@ -18,6 +19,8 @@ mod person;
 mod slopes;
 #[path = "bench/status.rs"]
 mod status;
+#[path = "bench/warm.rs"]
+mod warm;
 
 use api::{AddUnits, Deploy, Ends, Handle, InModel, Integrate};
 use controller::host_environment::HostEnvironment;
@@ -70,6 +73,7 @@ fn main() {
             agents::idle(&dir, &idle);
             status::bench(&dir);
             person::bench(&dir);
+            warm::bench(&dir);
         }
         Some("add-unit") => added_units(&dir),
         Some("agents") => agents::many(&dir, &idle),
@@ -77,6 +81,7 @@ fn main() {
         Some("person") => person::bench(&dir),
         Some("slopes") => slopes::bench(&dir),
         Some("status") => status::bench(&dir),
+        Some("warm") => warm::bench(&dir),
         Some(other) => panic!("no bench is named {other}"),
     }
     fs::remove_dir_all(&dir).expect("it is our folder");

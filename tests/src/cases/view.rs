@@ -45,6 +45,7 @@ pub fn without_relations() -> Snapshot {
             update_status_ms: 0,
             hook_retries_max: Some(10),
             proxies: Default::default(),
+            warm_dispatch: false,
         },
         unit: UnitView {
             uuid: Uuid(2),

@@ -288,6 +288,7 @@ pub fn context(value: &Value) -> Result<HookContext, String> {
             kubernetes: fixture.model_type.as_deref() == Some("caas"),
             proxies: Default::default(),
             logging: Default::default(),
+            warm_dispatch: false,
         },
         leader: fixture.leader,
         leader_settings: fixture.leader_settings,

@@ -37,6 +37,7 @@ pub fn context() -> HookContext {
             kubernetes: false,
             proxies: Default::default(),
             logging: Default::default(),
+            warm_dispatch: false,
         },
         leader: true,
         leader_settings: BTreeMap::new(),

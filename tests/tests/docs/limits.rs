@@ -156,6 +156,14 @@ const ROWS: &[(&str, &[Constant])] = &[
     ("inotify watches of the user", &[]),
     ("connections to the controller", &[]),
     ("tool sockets", &[]),
+    // Warm parents
+    ("the time for which a warm parent", &[("agent/src/hook_process/idle_timer.rs", "IDLE_TIMEOUT", Time)]),
+    ("an answer of a warm parent", &[("agent/src/hook_process/warm_parent.rs", "ANSWER_TIMEOUT", Time)]),
+    ("warm parents in a row", &[("agent/src/hook_process/warm_dispatch.rs", "STALE_MAX", Count)]),
+    (
+        "a dispatch script that may have",
+        &[("agent/src/hook_process/warm_dispatch.rs", "SCRIPT_BYTES_MAX", Bytes)],
+    ),
     // Names, settings and requests of users
     ("the name of a new application", &[("state/src/terms/names.rs", "NAME_LENGTH_MAX", Count)]),
     (

@@ -468,7 +468,7 @@ fn killed_at_random(host: &Host, machine: &Machine, time: Duration) {
                     let agent = machine.pid("var/lib/pintle/machine.pid");
                     agent.and_then(|agent| machine.try_in(&["kill", "-9", &agent])).map(drop)
                 }
-                7 => machine.try_in(&["pkill", "-9", "-f", "pintle-hook --shim"]).map(drop),
+                7 => machine.try_in(&["pkill", "-9", "-f", "pintle-hook --(shim|forked)"]).map(drop),
                 8 if draw(2) == 0 => host.pid(&machine.folder.join("nspawn.pid")).map(|pid| host.kill(pid)),
                 8 => host.pid(&host.dir.join("controller.pid")).map(|pid| host.kill(pid)),
                 _ => machine.try_in(&["systemctl", "reboot"]).map(drop),

@@ -18,6 +18,7 @@ use hook_client::{HEADER_BYTES, ReplyFrame, frame_length};
 mod calls;
 mod connect;
 mod executable;
+mod forked;
 mod replies;
 mod shim;
 mod stdin;

@@ -30,7 +30,7 @@ fn command(folder: &Folder, program: &Path) -> Command {
 }
 
 /// Waits until a shim has recorded itself.
-fn until_recorded(folder: &Folder) {
+pub fn until_recorded(folder: &Folder) {
     let started = Instant::now();
     while !folder.0.join(SHIM_PID).exists() {
         assert!(started.elapsed() < Duration::from_secs(20), "it records itself");

@@ -78,6 +78,21 @@ fn a_setting_that_no_variable_could_hold_is_refused() {
 }
 
 #[test]
+fn warm_parents_fork_hooks_until_the_model_forbids_it() {
+    let mut world = World::new();
+    let is_warm =
+        |world: &World| model::model_view(&mut world.reader(), MODEL).expect("there is a view").warm_dispatch;
+    assert!(is_warm(&world));
+    for (text, expected) in [("false", false), ("true", true)] {
+        let set = BTreeMap::from([("warm-dispatch".to_owned(), text.to_owned())]);
+        assert_eq!(world.run(|draft, _| model::configure(draft, MODEL, &set, &[])), Ok(vec![]));
+        assert_eq!(is_warm(&world), expected);
+    }
+    let invalid = BTreeMap::from([("warm-dispatch".to_owned(), "perhaps".to_owned())]);
+    assert!(world.run(|draft, _| model::configure(draft, MODEL, &invalid, &[])).is_err());
+}
+
+#[test]
 fn a_new_model_begins_with_the_defaults_of_the_controller_and_existing_ones_keep_theirs() {
     let mut world = World::new();
     let settings = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {

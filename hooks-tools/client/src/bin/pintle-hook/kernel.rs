@@ -52,6 +52,7 @@ mod number {
     pub const GETCWD: usize = 79;
     pub const UMASK: usize = 95;
     pub const SETPGID: usize = 109;
+    pub const PRCTL: usize = 157;
     pub const CLOCK_GETTIME: usize = 228;
     pub const EXIT_GROUP: usize = 231;
     pub const OPENAT: usize = 257;
@@ -90,6 +91,7 @@ mod number {
     pub const RT_SIGPROCMASK: usize = 135;
     pub const SETPGID: usize = 154;
     pub const UMASK: usize = 166;
+    pub const PRCTL: usize = 167;
     pub const GETPID: usize = 172;
     pub const SOCKET: usize = 198;
     pub const CONNECT: usize = 203;

@@ -2,8 +2,8 @@
 //! and a hook.
 //!
 //! As a tool it sends its name, arguments, working directory and, if the tool requires it, stdin to the unit agent, and
-//! prints the stdout and stderr of the reply. It contains no code of any tool. With `--shim` it is the shim: see
-//! `shim`.
+//! prints the stdout and stderr of the reply. It contains no code of any tool. With `--shim` or `--forked` it is the shim:
+//! see `shim`. With `--warm-parent` it starts a warm parent: see `warm_parent`.
 //!
 //! The program uses neither the standard library nor libc, because their start-up costs more than a whole call. Its
 //! memory is one static area, and mappings for the rare large reply and for stdin.
@@ -20,15 +20,16 @@ mod kernel;
 mod memory;
 mod process;
 mod shim;
+mod warm_parent;
 
 use core::cell::UnsafeCell;
 
 use call::{Buffers, CallRequest};
 use error_output::print_error;
-use hook_client::shim::SHIM_ARGUMENT;
+use hook_client::shim::{FORKED_ARGUMENT, SHIM_ARGUMENT, WARM_PARENT_ARGUMENT};
 use hook_client::{CallHeader, encode_request};
 use process::{ProcessStart, Texts};
-use shim::ShimBuffers;
+use shim::{Run, ShimBuffers};
 
 /// The name of the program itself, which is not a tool.
 const OWN_NAME: &[u8] = b"pintle-hook";
@@ -68,10 +69,13 @@ extern "C" fn _start() -> ! {
 unsafe extern "C" fn begin(stack: *const usize) -> ! {
     // SAFETY: `stack` is the stack pointer at the entry point.
     let process = unsafe { ProcessStart::from_stack(stack) };
-    if let Some((run_folder, program)) = shim(&process) {
+    if let Some(run) = shim(&process) {
         // SAFETY: this is the only reference, created once, in the only thread.
         let buffers = unsafe { &mut *SHIM_BUFFERS.0.get() };
-        kernel::exit(shim::run(&process, run_folder, program, buffers));
+        kernel::exit(shim::run(&process, &run, buffers));
+    }
+    if let Some(args) = option(&process, WARM_PARENT_ARGUMENT) {
+        kernel::exit(warm_parent::start(&process, args));
     }
     // SAFETY: this is the only reference, created once, in the only thread.
     let buffers = unsafe { &mut *BUFFERS.0.get() };
@@ -98,12 +102,26 @@ fn tool(process: &ProcessStart) -> Option<(&'static [u8], Texts)> {
     (!name.is_empty() && !name.starts_with(b"-")).then_some((name, args))
 }
 
-/// Returns the folder of the run and the program of the hook, if this process is a shim.
-fn shim(process: &ProcessStart) -> Option<(&'static [u8], &'static [u8])> {
+/// Returns the arguments after this option, if it is the first one of `pintle-hook`.
+fn option(process: &ProcessStart, name: &str) -> Option<Texts> {
     let mut args = process.args();
-    let is_shim = base_name(args.next()?) == OWN_NAME && args.next()? == SHIM_ARGUMENT.as_bytes();
-    let (run_folder, program) = (args.next()?, args.next()?);
-    (is_shim && args.next().is_none()).then_some((run_folder, program))
+    (base_name(args.next()?) == OWN_NAME && args.next()? == name.as_bytes()).then_some(args)
+}
+
+/// Returns the run whose shim this process is, if it is one.
+fn shim(process: &ProcessStart) -> Option<Run> {
+    let (mut args, is_forked) = match option(process, SHIM_ARGUMENT) {
+        Some(args) => (args, false),
+        None => (option(process, FORKED_ARGUMENT)?, true),
+    };
+    let (folder, program) = (args.next()?, args.next()?);
+    let forked = if is_forked { Some(decimal_pid(args.next()?)?) } else { None };
+    args.next().is_none().then_some(Run { folder, program, forked })
+}
+
+/// Parses a pid.
+fn decimal_pid(text: &[u8]) -> Option<i32> {
+    core::str::from_utf8(text).ok()?.parse().ok().filter(|pid| *pid > 1)
 }
 
 /// The last part of a path.

@@ -68,6 +68,13 @@ impl ProcessStart {
 #[derive(Clone)]
 pub struct Texts(*const *const c_char);
 
+impl Texts {
+    /// The rest of the list, as the kernel has put it on the stack: it ends with a null.
+    pub fn as_ptr(&self) -> *const *const c_char {
+        self.0
+    }
+}
+
 impl Iterator for Texts {
     type Item = &'static [u8];
 

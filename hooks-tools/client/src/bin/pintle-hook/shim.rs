@@ -8,9 +8,12 @@
 //! shim ends. The shim passes its own environment and working directory to the hook unchanged, and resets what else the
 //! hook inherits, so that a hook sees the same process however Pintle was started (security S44, S45).
 //!
+//! A hook that a warm parent has forked is a child of its shim, too, and inherits the same from the warm parent
+//! (`warm_parent`). It waits until the shim has recorded it.
+//!
 //! The unit agent starts it, and reads the files that it leaves in the folder of the run (`hook_client::shim`).
 
-mod files;
+pub mod files;
 mod output;
 
 use core::ffi::CStr;
@@ -67,16 +70,25 @@ enum Outcome {
     NotStarted(Errno),
 }
 
-/// Runs `program` as a hook and stores its outcome in `run_folder`. Returns the exit code of the shim, which is
-/// irrelevant: only the outcome counts.
-pub fn run(
-    process: &ProcessStart,
-    run_folder: &'static [u8],
-    program: &'static [u8],
-    buffers: &mut ShimBuffers,
-) -> u8 {
-    reset_inherited();
-    let run_folder = RunFolder(run_folder);
+/// The run of a shim.
+pub struct Run {
+    /// The folder of the run.
+    pub folder: &'static [u8],
+    /// The path of the hook's program.
+    pub program: &'static [u8],
+    /// The pid of the hook if a warm parent has forked it.
+    pub forked: Option<i32>,
+}
+
+/// The files that the shim of a forked hook inherits: the ends of its output, and that which lets it run.
+const FORKED_OUTPUT: [Fd; 2] = [3, 4];
+const FORKED_START: Fd = 5;
+
+/// Runs a hook and stores its outcome in the folder of the run. Returns the exit code of the shim, which is irrelevant:
+/// only the outcome counts.
+pub fn run(process: &ProcessStart, run: &Run, buffers: &mut ShimBuffers) -> u8 {
+    let (run_folder, program) = (RunFolder(run.folder), run.program);
+    reset_inherited(if run.forked.is_some() { FORKED_START } else { kernel::STDERR } + 1);
     if write_pid(run_folder, SHIM_PID, child::own_pid()).is_err() {
         return 1;
     }
@@ -85,7 +97,11 @@ pub fn run(
     if retry_while_disk_is_full(|| run_folder.reserve_outcome()).is_err() {
         return 1;
     }
-    let outcome = match supervise(process, run_folder, program, buffers) {
+    let supervised = match run.forked {
+        None => supervise(process, run_folder, program, buffers),
+        Some(pid) => supervise_forked(process, run_folder, pid, buffers),
+    };
+    let outcome = match supervised {
         Ok(end) => Outcome::Ended(end),
         Err(NotStarted::SystemCall(errno)) => Outcome::NotStarted(errno),
         Err(NotStarted::GateClosed) => return 1,
@@ -108,9 +124,10 @@ fn retry_while_disk_is_full(mut write: impl FnMut() -> Result<(), Errno>) -> Res
 }
 
 /// Resets what the hook inherits through this process: descriptors, limits, and the mask of the modes of new files.
-/// Signals can be reset only in the hook's own process; this is done when the hook is started.
-fn reset_inherited() {
-    system::close_from(kernel::STDERR + 1);
+/// Signals can be reset only in the hook's own process; this is done when the hook is started. The descriptors from
+/// `first_closed` on are closed.
+pub fn reset_inherited(first_closed: Fd) {
+    system::close_from(first_closed);
     system::umask(0o022);
     for (resource, soft_max) in HOOK_LIMITS.into_iter().enumerate() {
         system::limit(resource, soft_max);
@@ -159,22 +176,63 @@ fn supervise(
     let pid = child::start(&hook, &mut buffers.stack)?;
     descriptors.into_iter().for_each(kernel::close);
 
-    if let Err(errno) = write_pid(run_folder, HOOK_PID, pid as u32) {
-        // A hook without a pid file is killed, because it would run beside its own repetition.
-        child::kill_group(pid);
-        child::wait(pid)?;
-        return Err(errno.into());
+    record_hook(run_folder, pid)?;
+    store_until_end(process, run_folder, Started { pid, output: [stdout, stderr], end_signals }, buffers)
+}
+
+/// Lets a forked hook run once its gate is open, stores its output, and returns how it has ended.
+fn supervise_forked(
+    process: &ProcessStart,
+    run_folder: RunFolder,
+    pid: i32,
+    buffers: &mut ShimBuffers,
+) -> Result<End, NotStarted> {
+    let end_signals = child::child_end_signals();
+    child::pass_gate(kernel::STDIN)?;
+    let end_signals = end_signals?;
+    record_hook(run_folder, pid)?;
+    // A signal that has ended the hook before was not noted.
+    if let Some(end) = child::find_end(pid)? {
+        return Ok(end);
     }
+    // The write fails only if the hook has ended.
+    let _ = kernel::write_pieces(FORKED_START, &[b"\n"]);
+    kernel::close(FORKED_START);
+    store_until_end(process, run_folder, Started { pid, output: FORKED_OUTPUT, end_signals }, buffers)
+}
+
+/// A hook that runs, and the descriptors that its shim reads.
+struct Started {
+    pid: i32,
+    output: [Fd; 2],
+    end_signals: Fd,
+}
+
+/// Writes the pid file of the hook. A hook without one is killed, because it would run beside its own repetition.
+fn record_hook(run_folder: RunFolder, pid: i32) -> Result<(), Errno> {
+    write_pid(run_folder, HOOK_PID, pid as u32).inspect_err(|_| {
+        child::kill_group(pid);
+        let _ = child::wait(pid);
+    })
+}
+
+/// Stores the output of a hook until it ends. Returns how it has ended.
+fn store_until_end(
+    process: &ProcessStart,
+    run_folder: RunFolder,
+    started: Started,
+    buffers: &mut ShimBuffers,
+) -> Result<End, NotStarted> {
     let is_hook = process.variable(HOOK_VARIABLE).is_some();
-    let mut output = Output::new(run_folder, [stdout, stderr], &mut buffers.output);
+    let mut output = Output::new(run_folder, started.output, &mut buffers.output);
     if !is_hook {
         output.keep_unmodified();
     }
-    let end = read_until_end(pid, end_signals, &mut output);
+    let end = read_until_end(started.pid, started.end_signals, &mut output);
     output.finish();
     match end {
         Some(end) => Ok(end),
-        None => Ok(child::wait(pid)?),
+        None => Ok(child::wait(started.pid)?),
     }
 }
 

@@ -129,21 +129,61 @@ unsafe extern "C" fn run_child(memory: *mut ChildMemory<'_>) -> ! {
 
 /// Waits at the gate, then replaces this process by the hook. Returns only if that fails.
 fn exec(hook: &Hook<'_>) -> Result<(), NotStarted> {
-    // KILL and STOP cannot be set, and have their default effect.
-    (1..=SIGNAL_MAX).for_each(default_effect);
+    reset_signals();
     pass_gate(hook.gate)?;
     // SAFETY: no pointers.
     unsafe { system(number::SETPGID, [0; 6]) }?;
     for (number, descriptor) in hook.descriptors.into_iter().enumerate() {
-        // SAFETY: no pointers.
-        unsafe { uninterrupted(number::DUP3, [descriptor, number, 0, 0, 0, 0]) }?;
+        inherit(descriptor, number)?;
     }
+    unblock_signals();
+    let arguments = [hook.program.as_ptr(), core::ptr::null()];
+    // SAFETY: the list ends with a null, and so does the environment on the stack.
+    Err(unsafe { replace(hook.program, arguments.as_ptr(), hook.environment) }.into())
+}
+
+/// Gives all signals their default effect. KILL and STOP cannot be set, and have it.
+pub fn reset_signals() {
+    (1..=SIGNAL_MAX).for_each(default_effect);
+}
+
+/// Blocks no signal.
+pub fn unblock_signals() {
     set_mask(0);
-    let (program, arguments) = (hook.program.as_ptr(), [hook.program.as_ptr(), core::ptr::null()]);
-    let exec = [program as usize, arguments.as_ptr() as usize, hook.environment as usize, 0, 0, 0];
+}
+
+/// Makes an open file the file `number` of the next program. They differ.
+///
+/// # Errors
+/// If the file is not open.
+pub fn inherit(file: Fd, number: Fd) -> Result<(), Errno> {
+    // SAFETY: no pointers.
+    unsafe { uninterrupted(number::DUP3, [file, number, 0, 0, 0, 0]) }.map(drop)
+}
+
+/// Replaces this process by a program. Returns only if that fails.
+///
+/// # Safety
+/// Both lists end with a null.
+pub unsafe fn replace(
+    program: &CStr,
+    arguments: *const *const c_char,
+    environment: *const *const c_char,
+) -> Errno {
+    let exec = [program.as_ptr() as usize, arguments as usize, environment as usize, 0, 0, 0];
     // SAFETY: the kernel reads the path, the arguments and the environment only.
-    unsafe { system(number::EXECVE, exec) }?;
-    Ok(())
+    match unsafe { system(number::EXECVE, exec) } {
+        Err(errno) => errno,
+        Ok(_) => super::ENOENT,
+    }
+}
+
+/// Lets the kernel kill this process, and the program that replaces it, when its parent ends.
+pub fn end_with_parent() {
+    const PR_SET_PDEATHSIG: usize = 1;
+    const SIGKILL: usize = 9;
+    // SAFETY: no pointers.
+    let _ = unsafe { system(number::PRCTL, [PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0, 0]) };
 }
 
 /// Waits until the gate is open.

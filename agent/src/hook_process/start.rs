@@ -1,0 +1,181 @@
+//! Starts a run at a closed gate, and stores what a later agent needs meanwhile: the shim is a child of this process, or is
+//! forked by the warm parent of the unit.
+
+use super::gated_shim::{GatedShim, RunningShim};
+use super::run_files::{RunFile, create_file};
+use super::warm_dispatch::launch_of;
+use super::warm_parent::{ForkRequest, ShimFiles};
+use super::{CharmRunner, SCRIPT, debug_session};
+use crate::clock::kernel_boot_id;
+use crate::folder;
+use crate::ports::CharmHost;
+use hook_client::shim;
+use state::unit::dispatch::{Dispatch, declares};
+use state::unit::environment::{belongs_to_run, environment};
+use state::unit::hook_context::{HookContext, HookTrigger, RunningCommands};
+use state::unit::local::Run;
+use state::unit::outcome::RunExit;
+use state::unit::warm_dispatch::{PythonLaunch, keeps_parent};
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What the warm parent for the next run is started with.
+pub(super) struct NextParent {
+    launch: PythonLaunch,
+    /// The variables of every run of the unit.
+    variables: Vec<(String, String)>,
+}
+
+impl CharmRunner {
+    /// The path of the program of a run: that of the hook or the action in the charm, or the script of commands.
+    ///
+    /// # Errors
+    /// How the run ends if there is no program.
+    pub(super) fn program_of(&self, run: &Run, context: &HookContext) -> Result<PathBuf, RunExit> {
+        if self.declared().is_some_and(|charm| !declares(&charm, &context.trigger)) {
+            return Err(RunExit::Missing);
+        }
+        let Some(path) = context.trigger.dispatch_path() else {
+            return Ok(self.folder.new_run(run).join(SCRIPT));
+        };
+        match self.program(&path) {
+            Dispatch::Run(program) => Ok(self.folder.charm().join(program)),
+            Dispatch::Missing => Err(RunExit::Missing),
+            Dispatch::Failed(why) => Err(RunExit::Failed(why)),
+        }
+    }
+
+    /// Starts the shim at a closed gate, and stores what a later agent needs while the shim starts.
+    pub(super) async fn start(
+        &self,
+        run: &Run,
+        context: &HookContext,
+        program: &Path,
+    ) -> io::Result<GatedShim> {
+        // if a folder of the same number exists, the start of its run was never stored
+        host::tree::remove(&self.folder.run(run.number))?;
+        let run_folder = self.folder.new_run(run);
+        create(&run_folder)?;
+        if let HookTrigger::Commands(RunningCommands { script, .. }) = &context.trigger {
+            let script = format!("#!/bin/bash\n{script}\n");
+            create_file(&run_folder.join(SCRIPT), script.as_bytes(), 0o700)?;
+        }
+        let variables = environment(context, &self.machine_facts);
+        let forked = self.start_forked(&run_folder, context, program, &variables).await?;
+        let mut run_file = RunFile {
+            operation: run.operation.clone(),
+            reason: run.reason.clone(),
+            position: run.position,
+            context_digest: host::digest::sha256(context.id.as_bytes()),
+            boot: kernel_boot_id(),
+            handler: self.handler(run),
+            warm: forked.is_some(),
+            context: context.clone(),
+        };
+        run_file.context.id.clear();
+        let gated = match forked {
+            Some(forked) => forked,
+            None => self.start_shim(&run_folder, context, program, variables)?,
+        };
+        match run_file.write(&run_folder) {
+            Ok(()) => Ok(gated),
+            Err(error) => {
+                gated.close_gate().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Starts the shim as a child of this process.
+    fn start_shim(
+        &self,
+        run_folder: &Path,
+        context: &HookContext,
+        program: &Path,
+        variables: Vec<(String, String)>,
+    ) -> io::Result<GatedShim> {
+        let program = debug_session::program(&self.folder, run_folder, context, program.to_path_buf());
+        let lock = self.lock.borrow().upgrade().expect("the caller holds a hook lock");
+        let (gate, opener) = io::pipe()?;
+        let (on_machine, charm) = (context.trigger.runs_on_machine(), self.folder.charm());
+        let mut command = Command::new(crate::installed_programs::hook_program());
+        command
+            .arg(shim::SHIM_ARGUMENT)
+            .arg(run_folder)
+            .arg(&program)
+            .env_clear()
+            .envs(variables)
+            .current_dir(if on_machine { Path::new("/") } else { &charm })
+            .stdin(Stdio::from(gate))
+            .stdout(Stdio::from(lock.duplicate()?))
+            .stderr(Stdio::null())
+            .process_group(0);
+        let child = tokio::process::Command::from(command).spawn()?;
+        Ok(GatedShim { shim: RunningShim::Child(child), opener })
+    }
+
+    /// Lets the warm parent fork the shim and the hook. None if there is no parent, or it refuses: nothing is left of the
+    /// attempt then.
+    async fn start_forked(
+        &self,
+        run_folder: &Path,
+        context: &HookContext,
+        program: &Path,
+        variables: &[(String, String)],
+    ) -> io::Result<Option<GatedShim>> {
+        let Some(warm) = self.warm.as_ref().filter(|warm| warm.has_parent()) else { return Ok(None) };
+        let runs_charm = context.trigger.dispatch_path().is_some();
+        let is_debugged = debug_session::concerns(&self.folder, context);
+        if !context.model.warm_dispatch || !runs_charm || is_debugged {
+            return Ok(None);
+        }
+        let Some(launch) = launch_of(&self.folder.charm(), program) else { return Ok(None) };
+        let lock = self.lock.borrow().upgrade().expect("the caller holds a hook lock");
+        let ((gate, opener), (end, shim_end)) = (io::pipe()?, io::pipe()?);
+        let gated = GatedShim { shim: RunningShim::forked(end)?, opener };
+        let files = ShimFiles { gate, lock: lock.duplicate()?, end: shim_end };
+        if warm.fork(&launch, &ForkRequest { run_folder, program, variables }, files).await {
+            return Ok(Some(gated));
+        }
+        // what was forked, if anything, ends at the closed gate and writes no file after that
+        gated.close_gate().await;
+        host::tree::remove(run_folder)?;
+        create(run_folder)?;
+        Ok(None)
+    }
+
+    /// What the parent for the run after this one is started with. None if there will be none.
+    pub(super) fn next_parent(&self, run: &Run, context: &HookContext) -> Option<NextParent> {
+        let warm = self.warm.as_ref()?;
+        if !context.model.warm_dispatch {
+            warm.reset();
+            return None;
+        }
+        if !keeps_parent(&context.trigger) {
+            return None;
+        }
+        let launch = launch_of(&self.folder.charm(), &self.program_of(run, context).ok()?)?;
+        let mut variables = environment(context, &self.machine_facts);
+        variables.retain(|(name, _)| !belongs_to_run(name));
+        Some(NextParent { launch, variables })
+    }
+
+    /// Starts the parent for the next run in the background, unless there is one.
+    pub(super) fn start_next_parent(&self, next: Option<NextParent>) {
+        if let (Some(warm), Some(NextParent { launch, variables })) = (&self.warm, next) {
+            warm.prepare(&self.folder, launch, variables);
+        }
+    }
+}
+
+/// Creates the folder of a run.
+fn create(run_folder: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(run_folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => folder::private_dir(run_folder),
+        created => created,
+    }
+}

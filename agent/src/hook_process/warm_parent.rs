@@ -1,0 +1,297 @@
+//! One warm parent: a process that has imported the modules of a Python charm and forks its hooks
+//! (docs/explanation/warm-dispatch.md). `warm_parent.py` is its program; this is the agent's end of its socket.
+//!
+//! Dropping it kills the process. The runs that it has forked continue: their shims are not its children for long, and
+//! write the outcomes.
+
+use super::idle_timer::{IDLE_TIMEOUT, IdleTimer};
+use crate::folder::{UnitFolder, private_dir};
+use crate::installed_programs::hook_program;
+use hook_client::shim;
+use host::file::write_atomic_unsynced;
+use host::process::Process;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{ControlMessage, MsgFlags, recv, sendmsg};
+use state::unit::warm_dispatch::PythonLaunch;
+use std::fs::{self, File};
+use std::io::{self, IoSlice, Read};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use tokio::io::Interest;
+use tokio::net::UnixStream;
+
+/// The folder, in that of the unit, from which Python imports the program of the warm parent.
+const FOLDER: &str = "warm";
+/// The file in it. Python imports a module of this name before it runs a program.
+const FILE: &str = "sitecustomize.py";
+const PROGRAM: &str = include_str!("warm_parent.py");
+
+/// How long an answer may take: the parent checks some hundred files and forks, within 10 ms.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// The longest text that a warm parent has printed and that is logged, in bytes.
+const PRINTED_BYTES_MAX: usize = 2000;
+
+/// What a warm parent is asked for.
+pub(super) struct ForkRequest<'a> {
+    pub(super) run_folder: &'a Path,
+    pub(super) program: &'a Path,
+    pub(super) variables: &'a [(String, String)],
+}
+
+/// The files of the shim that is to be forked: its gate, the hook lock, and a pipe that is closed when it ends.
+pub(super) struct ShimFiles {
+    pub(super) gate: io::PipeReader,
+    pub(super) lock: File,
+    pub(super) end: io::PipeWriter,
+}
+
+/// Why a warm parent has not forked a run. No process of the run exists then, or it ends at its closed gate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// It still imports the modules.
+    Importing,
+    /// A file on which the imported modules depend has changed.
+    Stale(String),
+    /// Its modules do this when they are imported, so that the charm must run without a warm parent.
+    Unsuitable(String),
+    /// It has ended, or does not answer.
+    Lost,
+}
+
+/// A warm parent and the launch whose modules it has imported.
+pub(super) struct WarmParent {
+    pub(super) launch: PythonLaunch,
+    /// Killed when this is dropped.
+    _process: tokio::process::Child,
+    control: UnixStream,
+    received: Vec<u8>,
+    printed: io::PipeReader,
+    is_ready: bool,
+    idle_timer: Option<IdleTimer>,
+}
+
+impl WarmParent {
+    /// Starts a warm parent, which imports the modules in the background. `variables` are those of every run of the unit.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub(super) fn start(
+        folder: &UnitFolder,
+        launch: PythonLaunch,
+        variables: Vec<(String, String)>,
+    ) -> io::Result<WarmParent> {
+        let (program_folder, missing) = (folder.file(FOLDER), || io::Error::from(io::ErrorKind::NotFound));
+        private_dir(&program_folder)?;
+        let file = program_folder.join(FILE);
+        if fs::read(&file).ok().as_deref() != Some(PROGRAM.as_bytes()) {
+            write_atomic_unsynced(&file, PROGRAM.as_bytes())?;
+        }
+        let path = variables.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_str());
+        let executable = executable(&launch.command, path.unwrap_or_default()).ok_or_else(missing)?;
+        // the parent removes the first folder again before it imports anything
+        let first = program_folder.to_str().filter(|text| !text.contains(':')).ok_or_else(missing)?;
+        let python_path = match launch.variables.get("PYTHONPATH") {
+            Some(rest) => format!("{first}:{rest}"),
+            None => first.to_owned(),
+        };
+        let (control, other_end) = std::os::unix::net::UnixStream::pair()?;
+        control.set_nonblocking(true)?;
+        let (printed, printer) = io::pipe()?;
+        let mut command = Command::new(hook_program());
+        command
+            .arg(shim::WARM_PARENT_ARGUMENT)
+            .arg(&file)
+            .arg(executable)
+            .args(&launch.arguments)
+            .env_clear()
+            .envs(variables)
+            .envs(&launch.variables)
+            .env("PYTHONPATH", python_path)
+            .current_dir(folder.charm())
+            .stdin(OwnedFd::from(other_end))
+            .stdout(printer.try_clone()?)
+            .stderr(printer);
+        let mut command = tokio::process::Command::from(command);
+        let process = command.process_group(0).kill_on_drop(true).spawn()?;
+        let control = UnixStream::from_std(control)?;
+        let received = Vec::new();
+        let pid = process.id().and_then(|pid| Process::find(pid.try_into().ok()?));
+        let idle_timer = pid.map(|process| IdleTimer::start(process, IDLE_TIMEOUT));
+        Ok(WarmParent { launch, _process: process, control, received, printed, is_ready: false, idle_timer })
+    }
+
+    /// It was used: the process is killed when it is idle from now on for [`IDLE_TIMEOUT`]. The next request finds it lost
+    /// then.
+    pub(super) fn restart_idle_timer(&mut self) {
+        if let Some(timer) = &mut self.idle_timer {
+            timer.restart();
+        }
+    }
+
+    /// Waits until it has imported the modules.
+    ///
+    /// # Errors
+    /// If the charm is unsuitable, or the process has ended.
+    pub(super) async fn until_ready(&mut self) -> Result<(), Refusal> {
+        while !self.is_ready {
+            let line = self.next_line().await.map_err(|_| self.lost())?;
+            self.accept_imports(&line)?;
+        }
+        Ok(())
+    }
+
+    /// Forks the shim and the hook of a run.
+    ///
+    /// # Errors
+    /// If nothing was forked, or it is not known whether something was.
+    pub(super) async fn fork(&mut self, request: &ForkRequest<'_>, files: ShimFiles) -> Result<(), Refusal> {
+        if !self.is_ready {
+            match self.received_line() {
+                Ok(Some(line)) => self.accept_imports(&line)?,
+                Ok(None) => return Err(Refusal::Importing),
+                Err(_) => return Err(self.lost()),
+            }
+        }
+        let exchange = async {
+            self.send(&self.message(request), &files).await?;
+            // the parent has duplicates
+            drop(files);
+            self.next_line().await
+        };
+        match tokio::time::timeout(ANSWER_TIMEOUT, exchange).await {
+            Ok(Ok(line)) if line == "started" => Ok(()),
+            Ok(Ok(line)) => Err(refusal(&line)),
+            Ok(Err(_)) => Err(self.lost()),
+            Err(_) => Err(Refusal::Lost),
+        }
+    }
+
+    /// Whether the modules are imported, and nothing was printed meanwhile, which every run would have printed.
+    fn accept_imports(&mut self, line: &str) -> Result<(), Refusal> {
+        if line != "ready" {
+            return Err(refusal(line));
+        }
+        if self.has_printed() {
+            return Err(Refusal::Unsuitable("prints".to_owned()));
+        }
+        self.is_ready = true;
+        Ok(())
+    }
+
+    fn has_printed(&self) -> bool {
+        let mut files = [PollFd::new(self.printed.as_fd(), PollFlags::POLLIN)];
+        let is_polled = poll(&mut files, PollTimeout::ZERO).is_ok();
+        is_polled && files[0].revents().is_some_and(|events| events.contains(PollFlags::POLLIN))
+    }
+
+    /// The process has ended. The beginning of what it has printed is logged.
+    fn lost(&mut self) -> Refusal {
+        let mut text = [0; PRINTED_BYTES_MAX];
+        let read = if self.has_printed() { self.printed.read(&mut text).unwrap_or(0) } else { 0 };
+        let text = String::from_utf8_lossy(&text[..read]);
+        tracing::debug!("the warm parent has ended: {}", text.trim().escape_debug());
+        Refusal::Lost
+    }
+
+    /// The fields of a request, with their length before them.
+    fn message(&self, request: &ForkRequest<'_>) -> Vec<u8> {
+        use std::os::unix::ffi::OsStrExt;
+        let shell = self.launch.waiting_shell.as_deref().unwrap_or_default();
+        let mut message = vec![0; 4];
+        let mut add = |pieces: &[&[u8]]| {
+            pieces.iter().for_each(|piece| message.extend_from_slice(piece));
+            message.push(0);
+        };
+        add(&[hook_program().as_os_str().as_bytes()]);
+        add(&[request.run_folder.as_os_str().as_bytes()]);
+        add(&[request.program.as_os_str().as_bytes()]);
+        add(&[shell.as_bytes()]);
+        let own = self.launch.variables.iter();
+        let of_run = request.variables.iter().map(|(name, value)| (name, value));
+        for (name, value) in of_run.chain(own) {
+            add(&[name.as_bytes(), b"=", value.as_bytes()]);
+        }
+        let length = u32::try_from(message.len() - 4).expect("an environment is below 4 GiB");
+        message[..4].copy_from_slice(&length.to_le_bytes());
+        message
+    }
+
+    async fn send(&self, message: &[u8], files: &ShimFiles) -> io::Result<()> {
+        let descriptors = [files.gate.as_raw_fd(), files.lock.as_raw_fd(), files.end.as_raw_fd()];
+        let attached = [ControlMessage::ScmRights(&descriptors)];
+        let send = || {
+            let content = [IoSlice::new(message)];
+            let flags = MsgFlags::MSG_NOSIGNAL;
+            Ok(sendmsg::<()>(self.control.as_raw_fd(), &content, &attached, flags, None)?)
+        };
+        let mut sent = self.control.async_io(Interest::WRITABLE, send).await?;
+        while sent < message.len() {
+            self.control.writable().await?;
+            match self.control.try_write(&message[sent..]) {
+                Ok(bytes) => sent += bytes,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// The next line, if it has been received.
+    fn received_line(&mut self) -> io::Result<Option<String>> {
+        loop {
+            if let Some(end) = self.received.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.received.drain(..=end).collect();
+                return Ok(Some(String::from_utf8_lossy(line.trim_ascii_end()).into_owned()));
+            }
+            let mut bytes = [0; 1024];
+            match recv(self.control.as_raw_fd(), &mut bytes, MsgFlags::MSG_DONTWAIT) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => self.received.extend_from_slice(&bytes[..count]),
+                Err(nix::errno::Errno::EAGAIN) => return Ok(None),
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+
+    async fn next_line(&mut self) -> io::Result<String> {
+        loop {
+            if let Some(line) = self.received_line()? {
+                return Ok(line);
+            }
+            // clears the readiness, because the socket was read past tokio
+            let empty = || match recv(
+                self.control.as_raw_fd(),
+                &mut [0],
+                MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_PEEK,
+            ) {
+                Ok(_) => Ok(()),
+                Err(errno) => Err(io::Error::from(errno)),
+            };
+            self.control.async_io(Interest::READABLE, empty).await?;
+        }
+    }
+}
+
+/// What a line of the parent means that is neither `ready` nor `started`.
+fn refusal(line: &str) -> Refusal {
+    match line.split_once(' ') {
+        Some(("stale", path)) => Refusal::Stale(path.to_owned()),
+        Some(("differs", variable)) => Refusal::Unsuitable(format!("reads {variable}")),
+        Some(("cold", reason)) => Refusal::Unsuitable(reason.to_owned()),
+        Some(_) | None => Refusal::Lost,
+    }
+}
+
+/// The path of a command: itself, or the first executable file of this name in a folder of PATH.
+fn executable(command: &str, path: &str) -> Option<PathBuf> {
+    if command.contains('/') {
+        return Some(command.into());
+    }
+    let is_executable = |file: &PathBuf| {
+        use std::os::unix::fs::PermissionsExt;
+        fs::metadata(file).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    };
+    path.split(':').map(|folder| Path::new(folder).join(command)).find(is_executable)
+}

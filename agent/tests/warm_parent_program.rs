@@ -1,0 +1,204 @@
+//! The program of the warm parent (`warm_parent.py`) with a real Python: what it answers to the modules of a charm. How it
+//! forks hooks is tested with the whole product (`tests/tests/warm_dispatch`).
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+
+const PROGRAM: &str = include_str!("../src/hook_process/warm_parent.py");
+
+/// A charm and its warm parent, which is killed when this is dropped.
+struct Parent {
+    folder: TempDir,
+    process: Child,
+    control: BufReader<UnixStream>,
+}
+
+impl Drop for Parent {
+    fn drop(&mut self) {
+        self.process.kill().ok();
+        self.process.wait().ok();
+    }
+}
+
+/// Starts the parent of a charm whose program begins with this text, and whose module `library` is this.
+fn start(program: &str, library: &str) -> Parent {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    for name in ["src", "lib", "warm"] {
+        fs::create_dir(path(name)).expect("a new folder");
+    }
+    let program = format!("#!/usr/bin/env python3\n{program}\nopen('ran', 'w')\n");
+    fs::write(path("src/charm.py"), program).expect("written");
+    fs::set_permissions(path("src/charm.py"), fs::Permissions::from_mode(0o755)).expect("it is ours");
+    fs::write(path("lib/library.py"), library).expect("written");
+    fs::write(path("lib/data"), "1").expect("written");
+    fs::write(path("warm/sitecustomize.py"), PROGRAM).expect("written");
+    let (control, other_end) = UnixStream::pair().expect("sockets");
+    // as `pintle-hook --warm-parent` does
+    let process = Command::new("/bin/sh")
+        .args(["-c", "exec 3<&0 </dev/null; exec ./src/charm.py"])
+        .current_dir(folder.path())
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("PYTHONPATH", format!("{}:lib", path("warm").display()))
+        .env("COMMON", "1")
+        .stdin(OwnedFd::from(other_end))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("a shell");
+    Parent { folder, process, control: BufReader::new(control) }
+}
+
+impl Parent {
+    fn answer(&mut self) -> String {
+        let mut line = String::new();
+        self.control.read_line(&mut line).expect("it answers");
+        line.trim_end().to_owned()
+    }
+
+    /// The answer to a request that it refuses. No files come with it, because it needs none then.
+    fn refusal(&mut self, variables: &[&str]) -> String {
+        let fields = [&["/bin/false", "/", "./src/charm.py", ""], variables].concat();
+        let body: String = fields.iter().map(|field| format!("{field}\0")).collect();
+        let length = u32::try_from(body.len()).expect("it is short");
+        self.control.get_mut().write_all(&length.to_le_bytes()).expect("it reads");
+        self.control.get_mut().write_all(body.as_bytes()).expect("it reads");
+        self.answer()
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+#[test]
+fn a_charm_whose_modules_only_define_things_has_a_warm_parent_which_never_runs_the_charm() {
+    for program in [
+        "import library",
+        "from library import *",
+        "'''doc'''\nfrom __future__ import annotations\nimport library",
+    ] {
+        let mut parent =
+            start(program, "import os\nX = os.environ.get('COMMON')\nY = open('lib/data').read()");
+        assert_eq!(parent.answer(), "ready", "{program}");
+        drop(parent.control.get_mut().shutdown(std::net::Shutdown::Both));
+        assert!(parent.process.wait().expect("it ends with the socket").success());
+        assert!(!parent.path().join("ran").exists(), "{program}");
+    }
+}
+
+#[test]
+fn what_a_module_does_that_a_fork_would_not_repeat_is_named() {
+    let table = [
+        (
+            "import threading, time\nthreading.Thread(target=time.sleep, args=(9,), daemon=True).start()",
+            "changes threads",
+        ),
+        ("import socket\ns = socket.socket()", "changes open files"),
+        ("import os\nf = os.pipe()", "changes open files"),
+        ("import os\nos.chdir('/')", "changes the working directory"),
+        ("import os\nos.umask(0)", "changes the umask"),
+        ("import signal\nsignal.signal(signal.SIGTERM, lambda *_: None)", "changes signal handlers"),
+        ("import signal\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)", "changes signal handlers"),
+        (
+            "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])",
+            "changes blocked signals",
+        ),
+        ("import signal\nsignal.alarm(100)", "changes timers"),
+        ("import os\nos.environ['A'] = 'b'", "changes environment variables"),
+        ("import sys\nsys.path.append('/')", "changes sys.path"),
+        ("import sys\nsys.path.insert(0, '/')", "changes sys.path"),
+        ("import sys\nsys.argv.append('x')", "changes sys.argv"),
+        ("import sys, io\nsys.stdout = io.StringIO()", "changes standard streams"),
+        ("import subprocess\nsubprocess.run(['true'])", "starts a process"),
+        ("import os\nos.system('true')", "starts a process"),
+        ("open('lib/new', 'w').close()", "writes lib/new"),
+        ("open('/proc/self/stat').close()", "reads /proc/self/stat"),
+    ];
+    for (library, reason) in table {
+        let mut parent = start("import library", library);
+        assert_eq!(parent.answer(), format!("cold {reason}"), "{library}");
+        parent.process.wait().expect("it ends");
+        assert!(!parent.path().join("ran").exists(), "{library}");
+    }
+}
+
+/// A socket that was closed again leaves nothing: urllib3 looks whether the host has IPv6.
+#[test]
+fn what_a_module_undoes_is_allowed() {
+    let mut parent = start("import library", "import socket\nsocket.socket().close()");
+    assert_eq!(parent.answer(), "ready");
+}
+
+#[test]
+fn only_the_imports_before_any_other_statement_are_executed() {
+    let program = "import sys\nsys.path.append('lib')\nimport library";
+    assert_eq!(start(program, "import os\nos.umask(0)").answer(), "ready");
+}
+
+#[test]
+fn a_module_that_cannot_be_imported_is_left_to_the_charm() {
+    assert_eq!(start("import absent\nimport library", "import os\nos.umask(0)").answer(), "ready");
+    assert_eq!(start("this is no Python", "").answer(), "ready");
+}
+
+#[test]
+fn a_request_with_another_value_of_a_variable_that_was_read_is_refused() {
+    for (library, variables, answer) in [
+        (
+            "X = os.environ.get('JUJU_HOOK_NAME')",
+            &["COMMON=1", "JUJU_HOOK_NAME=start"][..],
+            "differs JUJU_HOOK_NAME",
+        ),
+        ("X = os.getenv('COMMON')", &["COMMON=2"], "differs COMMON"),
+        ("X = 'JUJU_UNIT_NAME' in os.environ", &["COMMON=1", "JUJU_UNIT_NAME=u/0"], "differs JUJU_UNIT_NAME"),
+        ("X = dict(os.environ)", &["COMMON=1", "A=b"], "differs os.environ"),
+        ("X = os.environ.copy()", &["COMMON=1", "A=b"], "differs os.environ"),
+    ] {
+        let mut parent = start("import library", &format!("import os\n{library}"));
+        assert_eq!(parent.answer(), "ready", "{library}");
+        assert_eq!(parent.refusal(variables), answer, "{library}");
+    }
+}
+
+/// A part of the path that is named, and what changes it.
+type Change = (&'static str, fn(&Path));
+
+#[test]
+fn a_request_after_a_change_of_a_file_that_was_read_is_refused() {
+    let changes: [Change; 6] = [
+        ("lib/library.py", |charm| fs::write(charm.join("lib/library.py"), "X = 2").expect("written")),
+        ("lib/data", |charm| fs::write(charm.join("lib/data"), "23").expect("written")),
+        ("lib", |charm| fs::write(charm.join("lib/json.py"), "").expect("written")),
+        ("src", |charm| fs::write(charm.join("src/library.py"), "").expect("written")),
+        ("src/charm.py", |charm| fs::write(charm.join("src/charm.py"), "").expect("written")),
+        ("lib/library.py", |charm| fs::remove_file(charm.join("lib/library.py")).expect("it exists")),
+    ];
+    for (changed, change) in changes {
+        let mut parent = start("import library", "X = open('lib/data').read()");
+        assert_eq!(parent.answer(), "ready");
+        change(parent.path());
+        let answer = parent.refusal(&["COMMON=1"]);
+        assert!(answer.starts_with("stale ") && answer.contains(changed), "{changed}: {answer}");
+    }
+}
+
+/// A refresh puts another folder in the place of the charm's.
+#[test]
+fn a_request_after_the_charm_was_replaced_is_refused() {
+    let mut parent = start("import library", "");
+    assert_eq!(parent.answer(), "ready");
+    let (charm, old) = (parent.path().to_owned(), parent.path().with_extension("old"));
+    fs::rename(&charm, &old).expect("renamed");
+    let copied = Command::new("cp").arg("-a").arg(&old).arg(&charm).status();
+    assert!(copied.expect("cp").success());
+    assert!(parent.refusal(&["COMMON=1"]).starts_with("stale "));
+    fs::remove_dir_all(old).expect("it is ours");
+}

@@ -1,0 +1,122 @@
+//! Tests of `pintle-hook --forked` and `--warm-parent`: a shell forks a hook and replaces itself by the shim, as the child
+//! of a warm parent does.
+
+use super::{Folder, PROGRAM};
+use hook_client::shim::{FORKED_ARGUMENT, HOOK_PID, OUTCOME, OUTPUT, SHIM_PID, WARM_PARENT_ARGUMENT};
+use std::fs;
+use std::io::{self, Write};
+use std::process::{Child, Command, Stdio};
+
+/// The hook waits for its start in the pipe `start`, and ends if that is closed. Its shim has the other ends of its pipes:
+/// of the output from before the hook has opened them, so that neither waits for the other.
+const FORK: &str = r#"
+mkfifo start out err
+exec 6<>start 7<>out 8<>err
+( exec 9<start 6>&-; read line <&9 || exit 1; HOOK ) >out 2>err 7>&- 8>&- &
+hook=$!
+exec 3<out 4<err 5>start
+exec 6>&- 7>&- 8>&-
+exec "$PROGRAM" --forked "$PWD" ./hook $hook
+"#;
+
+/// The shim of a forked hook that runs this script, with this gate.
+fn fork(folder: &Folder, script: &str, gate: io::PipeReader) -> Child {
+    let script = FORK.replace("HOOK", script);
+    Command::new("/bin/sh")
+        .args(["-c", &script])
+        .current_dir(&folder.0)
+        .env("PROGRAM", PROGRAM)
+        .env("JUJU_HOOK_NAME", "install")
+        .stdin(gate)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// The outcome of a forked hook that runs this script, and what it has printed.
+fn run(script: &str) -> (String, String) {
+    let folder = Folder::new();
+    let (gate, mut opener) = io::pipe().unwrap();
+    opener.write_all(b"\n").unwrap();
+    assert!(fork(&folder, script, gate).wait().unwrap().success());
+    let read = |name: &str| fs::read_to_string(folder.0.join(name)).unwrap_or_default();
+    for pid in [SHIM_PID, HOOK_PID] {
+        assert_eq!(read(pid).split(' ').count(), 2, "{pid}");
+    }
+    (read(OUTCOME).trim_end().to_owned(), read(OUTPUT))
+}
+
+#[test]
+fn the_outcome_and_the_output_of_a_forked_hook_are_stored() {
+    assert_eq!(FORKED_ARGUMENT, "--forked");
+    assert_eq!(run("echo out; exit 7"), ("exit 7".to_owned(), "stdout: out\n".to_owned()));
+    assert_eq!(run("echo err >&2"), ("exit 0".to_owned(), "stderr: err\n".to_owned()));
+    assert_eq!(run("kill -9 $(sh -c 'echo $PPID')").0, "signal 9");
+}
+
+#[test]
+fn a_forked_hook_does_not_run_if_its_gate_is_closed() {
+    let folder = Folder::new();
+    let (gate, opener) = io::pipe().unwrap();
+    let mut shim = fork(&folder, "echo ran >ran", gate);
+    super::shim::until_recorded(&folder);
+    drop(opener);
+    assert!(!shim.wait().unwrap().success());
+    for file in ["ran", HOOK_PID, OUTCOME] {
+        assert!(!folder.0.join(file).exists(), "{file}");
+    }
+}
+
+/// The hook was killed before it could run, for example because the host has no memory.
+#[test]
+fn a_forked_hook_that_has_ended_before_its_start_has_an_outcome() {
+    let folder = Folder::new();
+    let (gate, mut opener) = io::pipe().unwrap();
+    let mut shim = fork(&folder, "true", gate);
+    super::shim::until_recorded(&folder);
+    let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", shim.id())).unwrap();
+    let hook = children.trim();
+    assert!(Command::new("kill").args(["-9", hook]).status().unwrap().success());
+    let stat = format!("/proc/{hook}/stat");
+    while !fs::read_to_string(&stat).unwrap().contains(") Z ") {
+        std::thread::yield_now();
+    }
+    opener.write_all(b"\n").unwrap();
+    assert!(shim.wait().unwrap().success());
+    assert_eq!(fs::read_to_string(folder.0.join(OUTCOME)).unwrap().trim_end(), "signal 9");
+}
+
+/// The process has the socket as file 3, an empty standard input, and nothing else that its parent had open.
+#[test]
+fn a_warm_parent_inherits_what_a_hook_inherits() {
+    let folder = Folder::new();
+    fs::write(folder.0.join("imported"), "").unwrap();
+    let (socket, _other_end) = std::os::unix::net::UnixStream::pair().unwrap();
+    let script =
+        "trap '' HUP; umask 0; exec 9</dev/null \"$PROGRAM\" \"$OPTION\" \"$1\" /bin/sh name -c \"$2\"";
+    let probe = "ls -l /proc/$$/fd; umask; ulimit -S -c; grep SigIgn /proc/$$/status; echo $0; cat";
+    let start = |imported: &str| {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script, "sh", imported, probe]).current_dir(&folder.0).env("PROGRAM", PROGRAM);
+        command
+            .env("OPTION", WARM_PARENT_ARGUMENT)
+            .stdin(std::os::fd::OwnedFd::from(socket.try_clone().unwrap()));
+        command.stderr(Stdio::null()).output().unwrap()
+    };
+    let printed = String::from_utf8(start("imported").stdout).unwrap();
+    let files: Vec<&str> =
+        printed.lines().filter_map(|line| line.split_once(" -> ").map(|(_, to)| to)).collect();
+    let [input, _, _, control] = files[..] else { panic!("{printed}") };
+    assert_eq!((input, control.split(':').next()), ("/dev/null", Some("socket")));
+    let rest: Vec<&str> =
+        printed.lines().filter(|line| !line.contains(" -> ") && !line.starts_with("total")).collect();
+    assert_eq!(rest, ["0022", "0", "SigIgn:\t0000000000000000", "name"]);
+
+    let refused = start("absent");
+    assert_eq!(
+        (refused.status.code(), refused.stdout),
+        (Some(127), Vec::new()),
+        "the program would run the charm"
+    );
+}
