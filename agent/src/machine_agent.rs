@@ -323,7 +323,10 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
     }
 
     fn lacks_storage(&self, unit: Uuid) -> bool {
-        self.unrestored.borrow().as_ref().is_some_and(|unrestored| unrestored.units.contains(&unit))
+        self.unrestored
+            .borrow()
+            .as_ref()
+            .is_some_and(|unrestored| unrestored.may_be_any || unrestored.units.contains(&unit))
     }
 
     /// Executes the plan. Returns true if it must be repeated: a step failed, or no answer says whether a unit exists.

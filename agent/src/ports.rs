@@ -219,6 +219,8 @@ pub trait AuthorizedKeys {
 pub struct UnrestoredStorage {
     /// The units that would find their storage empty.
     pub units: BTreeSet<Uuid>,
+    /// Some instances could not be read, so that each unit may be one of these.
+    pub may_be_any: bool,
     /// One text for each instance, and for what prevents that they are found.
     pub errors: Vec<String>,
 }

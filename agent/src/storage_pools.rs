@@ -318,6 +318,7 @@ impl StorageHost for StoragePools {
         let mut unrestored = UnrestoredStorage::default();
         let folders = self.folders().unwrap_or_else(|error| {
             unrestored.errors.push(format!("{error:#}"));
+            unrestored.may_be_any = true;
             Vec::new()
         });
         for folder in folders {
@@ -329,7 +330,10 @@ impl StorageHost for StoragePools {
                     restored
                 }
                 Ok(None) => Ok(()),
-                Err(error) => Err(error),
+                Err(error) => {
+                    unrestored.may_be_any = true;
+                    Err(error)
+                }
             };
             unrestored.errors.extend(restored.err().map(|error| format!("{}: {error:#}", folder.display())));
         }

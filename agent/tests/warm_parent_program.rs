@@ -121,6 +121,15 @@ fn what_a_module_does_that_a_fork_would_not_repeat_is_named() {
         ("import os\nos.system('true')", "starts a process"),
         ("open('lib/new', 'w').close()", "writes lib/new"),
         ("open('/proc/self/stat').close()", "reads /proc/self/stat"),
+        ("import os\nX = os.path.exists('/proc/1')", "reads /proc/1"),
+        ("import os\nos.makedirs('lib', exist_ok=True)", "changes lib"),
+        ("import os\nos.chmod('lib', 0o755)", "changes lib"),
+        ("import os\nos.remove('lib/data')", "changes lib/data"),
+        (
+            "import socket\ntry:\n    socket.create_connection(('127.0.0.1', 9)).close()\nexcept OSError:\n    pass",
+            "calls socket.getaddrinfo",
+        ),
+        ("import random\nR = random.Random()", "make random numbers of their own"),
     ];
     for (library, reason) in table {
         let mut parent = start("import library", library);
@@ -173,7 +182,12 @@ type Change = (&'static str, fn(&Path));
 
 #[test]
 fn a_request_after_a_change_of_a_file_that_was_read_is_refused() {
-    let changes: [Change; 6] = [
+    let changes: [Change; 8] = [
+        ("lib/later", |charm| fs::write(charm.join("lib/later"), "").expect("written")),
+        ("lib/data", |charm| {
+            fs::set_permissions(charm.join("lib/data"), fs::Permissions::from_mode(0o600))
+                .expect("it is ours");
+        }),
         ("lib/library.py", |charm| fs::write(charm.join("lib/library.py"), "X = 2").expect("written")),
         ("lib/data", |charm| fs::write(charm.join("lib/data"), "23").expect("written")),
         ("lib", |charm| fs::write(charm.join("lib/json.py"), "").expect("written")),
@@ -182,12 +196,36 @@ fn a_request_after_a_change_of_a_file_that_was_read_is_refused() {
         ("lib/library.py", |charm| fs::remove_file(charm.join("lib/library.py")).expect("it exists")),
     ];
     for (changed, change) in changes {
-        let mut parent = start("import library", "X = open('lib/data').read()");
+        let library = "import os, shutil\nX = open('lib/data').read()\nY = os.path.exists('lib/later')";
+        let mut parent = start("import library", library);
         assert_eq!(parent.answer(), "ready");
         change(parent.path());
         let answer = parent.refusal(&["COMMON=1"]);
         assert!(answer.starts_with("stale ") && answer.contains(changed), "{changed}: {answer}");
     }
+}
+
+/// A hook that runs meanwhile may change what the import has read.
+#[test]
+fn a_file_that_changes_during_the_import_is_noticed() {
+    // the module of the kernel's calls is not observed
+    let library = "import posix\nf = open('lib/data')\nX = f.read()\nwaits = True\nwhile waits:\n    try:\n        \
+                   posix.stat('warm/go')\n        waits = False\n    except OSError:\n        pass\nf.close()";
+    let mut parent = start("import library", library);
+    let data = parent.path().join("lib/data");
+    let files = format!("/proc/{}/fd", parent.process.id());
+    let is_open = || {
+        let mut links = fs::read_dir(&files).expect("it runs").flatten();
+        links.any(|link| fs::read_link(link.path()).is_ok_and(|file| file.ends_with("lib/data")))
+    };
+    while !is_open() {
+        std::thread::yield_now();
+    }
+    fs::write(&data, "2").expect("written");
+    fs::write(parent.path().join("warm/go"), "").expect("written");
+    assert_eq!(parent.answer(), "ready");
+    let answer = parent.refusal(&["COMMON=1"]);
+    assert!(answer.starts_with("stale ") && answer.ends_with("lib/data"), "{answer}");
 }
 
 /// A refresh puts another folder in the place of the charm's.

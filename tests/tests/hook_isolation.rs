@@ -191,6 +191,7 @@ fn a_forked_hook_sees_the_same_process() {
     let dir = tempfile::TempDir::with_prefix("pintle-hook-").expect("a temporary folder can be created");
     let top = dir.path().canonicalize().expect("the folder was just created");
     let host = deploy(&top, &[("dispatch", PYTHON), ("probe", PROBE)]);
+    host.ok(&["model-config", "warm-dispatch=true"]);
     host.until("the first hooks have run", |host| {
         (host.unit("probe/0")?["juju-status"]["current"] == "idle").then_some(())
     });

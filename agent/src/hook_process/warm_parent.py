@@ -22,6 +22,13 @@ SIGNALS = range(1, 65)
 SIGCHLD = 17
 AST_ONLY = 0x400
 PR_SET_NAME, PR_SET_MM, PR_SET_MM_MAP = 15, 35, 14
+CHANGES_FILES = (
+    "os.mkdir", "os.rmdir", "os.remove", "os.rename", "os.link", "os.symlink", "os.chmod", "os.chown", "os.truncate", "os.utime",
+    "os.setxattr", "os.removexattr",
+)
+CONNECTS = ("socket.connect", "socket.sendto", "socket.sendmsg", "socket.getaddrinfo", "sqlite3.connect", "os.kill", "os.killpg")
+# The time of a file has the resolution of the kernel's timer.
+CLOCK_STEP_NS = 10_000_000
 STARTS_PROCESSES = ("subprocess.Popen", "os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn")
 
 
@@ -40,7 +47,8 @@ class Observer:
     def __init__(self):
         self.active = False
         self.reason = None
-        self.paths = set()
+        # what was read, as it was before it was read
+        self.paths = {}
         self.variables = set()
 
     def audit(self, event, args):
@@ -52,6 +60,10 @@ class Observer:
             self.read(args[0] or ".")
         elif event in STARTS_PROCESSES:
             self.reason = self.reason or "starts a process"
+        elif event in CONNECTS:
+            self.reason = self.reason or "calls " + event
+        elif event in CHANGES_FILES and not any("__pycache__" in str(path) for path in args[:2]):
+            self.reason = self.reason or "changes " + str(args[0])
 
     def opened(self, path, flags):
         if isinstance(path, int):
@@ -70,7 +82,8 @@ class Observer:
         path = os.path.abspath(os.fsdecode(path))
         if path.startswith(("/proc/", "/sys/")):
             self.reason = self.reason or "reads " + path
-        self.paths.add(path)
+        if path not in self.paths:
+            self.paths[path] = signature(path)
 
 
 def observe_variables(observer):
@@ -94,6 +107,37 @@ def observe_variables(observer):
     for name, function in zip(names, (getitem, iterate, length)):
         setattr(kind, name, function)
     return lambda: [setattr(kind, name, original) for name, original in zip(names, originals)]
+
+
+def observe_stat(observer):
+    """Notes which files are examined and not opened, until the returned function is called."""
+    sets = (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids)
+    originals = {name: getattr(os, name) for name in ("stat", "lstat", "access", "readlink")}
+
+    def observed(original):
+        def call(path, *args, **named):
+            if observer.active and isinstance(path, (str, bytes, os.PathLike)):
+                examined = os.fsdecode(path)
+                if not examined.startswith("/dev/") and "__pycache__" not in examined:
+                    observer.read(examined)
+            return original(path, *args, **named)
+
+        for functions in sets:
+            if original in functions:
+                functions.add(call)
+        return call
+
+    replaced = {name: observed(original) for name, original in originals.items()}
+    for name, call in replaced.items():
+        setattr(os, name, call)
+
+    def stop():
+        for name, original in originals.items():
+            setattr(os, name, original)
+            for functions in sets:
+                functions.discard(replaced[name])
+
+    return stop
 
 
 def leading_imports(program):
@@ -164,24 +208,47 @@ def process_state():
     }
 
 
-def signature(path):
+def signature(path, stat=os.stat):
     try:
-        found = os.stat(path)
-    except OSError:
+        found = stat(path)
+    except (OSError, ValueError):
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino, found.st_dev, found.st_mode
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_dev, found.st_mode
+
+
+def holds_random_numbers():
+    """Whether a module has a generator of random numbers of its own, whose sequence would be that of each hook."""
+    import_of_random = sys.modules.get("random")
+    if import_of_random is None:
+        return False
+    generator, shared = import_of_random.Random, import_of_random._inst
+    for module in list(sys.modules.values()):
+        for value in list(getattr(module, "__dict__", {}).values()):
+            if isinstance(value, generator) and value is not shared and not isinstance(value, import_of_random.SystemRandom):
+                return True
+    return False
 
 
 def watched_paths(observer):
     """Every file and folder on which the imported modules depend."""
-    paths = set(observer.paths)
+    paths = set()
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
         if isinstance(file, str):
             paths.add(os.path.abspath(file))
     # the folders in which modules were looked for: a new file there may hide or provide one
     paths.update(os.path.abspath(path) for path in sys.path_importer_cache)
-    return {path: signature(path) for path in paths}
+    watched = {path: signature(path) for path in paths}
+    watched.update(observer.paths)
+    return watched
+
+
+def changed_since(watched, start_ns):
+    """A path that may have changed after the import has read it: its signature is newer than the import."""
+    for path, mark in watched.items():
+        if mark is not None and max(mark[:2]) >= start_ns:
+            return path
+    return None
 
 
 class Kernel:
@@ -270,8 +337,16 @@ def fork_run(request, kernel):
     """Forks the shim and the hook. Returns True in the hook, once its gate is open, and False in this process."""
     import _signal
 
-    if os.fork() != 0:
+    try:
+        child = os.fork()
+    except OSError:
+        # the hook starts as usual
         request.close_files()
+        answer("busy")
+        return False
+    if child != 0:
+        request.close_files()
+        answer("started")
         return False
     try:
         _signal.signal(SIGCHLD, _signal.SIG_DFL)
@@ -374,23 +449,33 @@ def serve():
     kernel, observer = Kernel(), Observer()
     if not kernel.show():
         cold("the kernel does not let a process replace the environment that it shows")
+    import time
+
     variables = {name: os.environ[name] for name in os.environ}
-    folder, charm = os.getcwd(), signature(".")[2:]
+    folder, charm = os.getcwd(), signature(".")[3:]
     sys.addaudithook(observer.audit)
     process_state()
     before = process_state()
-    stop_observing_variables = observe_variables(observer)
+    if before["threads"] != 1 or before["child processes"]:
+        cold("Python starts a thread or a process before it")
+    stop_observing = [observe_variables(observer), observe_stat(observer)]
+    start_ns = time.time_ns() - CLOCK_STEP_NS
     observer.active = True
-    observer.paths.add(preload(sys.argv[0]))
+    program_folder = preload(sys.argv[0])
     observer.active = False
-    stop_observing_variables()
+    for stop in stop_observing:
+        stop()
+    observer.paths.setdefault(program_folder, signature(program_folder))
     if observer.reason:
         cold(observer.reason)
+    if holds_random_numbers():
+        cold("make random numbers of their own")
     after = process_state()
     for name, value in before.items():
         if after[name] != value:
             cold("changes " + name)
     watched = watched_paths(observer)
+    changed = changed_since(watched, start_ns)
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     # children that have ended need not be waited for
@@ -399,15 +484,15 @@ def serve():
     answer("ready")
     while True:
         request = receive(socket)
-        refusal = None
+        refusal = "stale " + changed if changed else None
         new = {os.fsdecode(name): os.fsdecode(value) for name, value in request.environment().items()}
         if None in observer.variables:
-            refusal = "differs os.environ" if new != variables else None
+            refusal = "differs os.environ" if new != variables else refusal
         else:
             for name in observer.variables:
                 if new.get(name) != variables.get(name):
                     refusal = "differs " + name
-        if signature(folder) is None or signature(folder)[2:] != charm:
+        if signature(folder) is None or signature(folder)[3:] != charm:
             refusal = "stale " + folder
         for path, mark in watched.items():
             if signature(path) != mark:
@@ -418,8 +503,6 @@ def serve():
         elif fork_run(request, kernel):
             socket.detach()
             return
-        else:
-            answer("started")
 
 
 try:

@@ -89,7 +89,12 @@ impl WarmParent {
             write_atomic_unsynced(&file, PROGRAM.as_bytes())?;
         }
         let path = variables.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_str());
-        let executable = executable(&launch.command, path.unwrap_or_default()).ok_or_else(missing)?;
+        let path = path.unwrap_or_default();
+        let executable = executable(&launch.command, path).ok_or_else(missing)?;
+        // a script in place of Python may start it without the variable with which it finds the program of the parent
+        if !is_machine_code(&interpreter(&executable, path).ok_or_else(missing)?)? {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
         // the parent removes the first folder again before it imports anything
         let first = program_folder.to_str().filter(|text| !text.contains(':')).ok_or_else(missing)?;
         let python_path = match launch.variables.get("PYTHONPATH") {
@@ -136,7 +141,7 @@ impl WarmParent {
     /// If the charm is unsuitable, or the process has ended.
     pub(super) async fn until_ready(&mut self) -> Result<(), Refusal> {
         while !self.is_ready {
-            let line = self.next_line().await.map_err(|_| self.lost())?;
+            let line = self.next_line().await.map_err(|_| self.lost_at_import())?;
             self.accept_imports(&line)?;
         }
         Ok(())
@@ -151,7 +156,7 @@ impl WarmParent {
             match self.received_line() {
                 Ok(Some(line)) => self.accept_imports(&line)?,
                 Ok(None) => return Err(Refusal::Importing),
-                Err(_) => return Err(self.lost()),
+                Err(_) => return Err(self.lost_at_import()),
             }
         }
         let exchange = async {
@@ -184,6 +189,12 @@ impl WarmParent {
         let mut files = [PollFd::new(self.printed.as_fd(), PollFlags::POLLIN)];
         let is_polled = poll(&mut files, PollTimeout::ZERO).is_ok();
         is_polled && files[0].revents().is_some_and(|events| events.contains(PollFlags::POLLIN))
+    }
+
+    /// The process has ended before it had imported the modules: it would end again.
+    fn lost_at_import(&mut self) -> Refusal {
+        self.lost();
+        Refusal::Unsuitable("end the process".to_owned())
     }
 
     /// The process has ended. The beginning of what it has printed is logged.
@@ -294,4 +305,25 @@ fn executable(command: &str, path: &str) -> Option<PathBuf> {
         fs::metadata(file).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
     };
     path.split(':').map(|folder| Path::new(folder).join(command)).find(is_executable)
+}
+
+/// The program that executes a file of a charm: the interpreter of a Python file
+/// ([`state::unit::warm_dispatch::is_python_file`]), or the file itself.
+fn interpreter(file: &Path, path: &str) -> Option<PathBuf> {
+    let mut beginning = Vec::new();
+    File::open(file).ok()?.take(PRINTED_BYTES_MAX as u64).read_to_end(&mut beginning).ok()?;
+    let Some(rest) = beginning.strip_prefix(b"#!") else { return Some(file.to_owned()) };
+    let line = String::from_utf8_lossy(rest.split(|byte| *byte == b'\n').next()?).into_owned();
+    match line.split_whitespace().collect::<Vec<_>>()[..] {
+        ["/usr/bin/env", name] => executable(name, path),
+        [path] => Some(path.into()),
+        _ => None,
+    }
+}
+
+/// Whether a file is a program of the processor, and no script (`elf(5)`).
+fn is_machine_code(file: &Path) -> io::Result<bool> {
+    let mut beginning = [0; 4];
+    File::open(file)?.read_exact(&mut beginning)?;
+    Ok(beginning == *b"\x7fELF")
 }

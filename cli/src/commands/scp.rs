@@ -19,7 +19,7 @@ use std::process::{Child, Command, Stdio};
 /// The options of OpenSSH's scp with a value.
 const WITH_VALUE: &str = "cDFiJloPSX";
 /// Those about the connection, which OpenSSH's ssh has, too.
-const CONNECTION: &str = "46ACcFiJoPqvS";
+const CONNECTION: &str = "46ACcFiJoPqv";
 /// Those without an effect: messages, the protocol, and where the bytes pass; times and modes are those of new files.
 const WITHOUT_EFFECT: &str = "3BOpRsT";
 

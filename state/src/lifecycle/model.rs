@@ -112,7 +112,7 @@ static DEFAULTS: LazyLock<BTreeMap<String, Value>> = LazyLock::new(|| {
         ("provisioner-harvest-mode".to_owned(), Value::from(HARVEST_MODE_DEFAULT)),
         ("teardown-budget".to_owned(), Value::from(TEARDOWN_BUDGET_DEFAULT)),
         ("update-status-hook-interval".to_owned(), Value::from(UPDATE_STATUS_INTERVAL_DEFAULT)),
-        (WARM_DISPATCH.to_owned(), Value::from(true)),
+        (WARM_DISPATCH.to_owned(), Value::from(false)),
     ]);
     defaults.extend(Proxies::SETTINGS.map(|name| (name.to_owned(), Value::from(""))));
     defaults

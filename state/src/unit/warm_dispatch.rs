@@ -48,6 +48,9 @@ pub const SHELL: &str = "/bin/sh";
 /// The variable that scripts set for versions of Juju that did not: it is set for every program of a charm.
 const DISPATCH_PATH: &str = "JUJU_DISPATCH_PATH";
 
+/// Stands for the value that the run has for [`DISPATCH_PATH`]. Only the variable itself may have it.
+const VALUE_OF_RUN: char = '\0';
+
 /// The variables that no run has unless its script sets them.
 const UNSET: [&str; 2] = ["PYTHONPATH", "LD_LIBRARY_PATH"];
 
@@ -121,6 +124,9 @@ struct Word {
 
 impl Script<'_> {
     fn launch(mut self, text: &str) -> Option<PythonLaunch> {
+        if text.lines().any(|line| line.trim_start().starts_with('#') && line.ends_with('\\')) {
+            return None;
+        }
         let text = text.replace("\\\n", " ");
         let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         loop {
@@ -129,7 +135,13 @@ impl Script<'_> {
                 // the file is missing the first time only
                 let [file] = &self.words(condition.strip_suffix("]; then")?)?[..] else { return None };
                 self.required_files.push(file.text.clone());
-                lines.find(|line| *line == "fi")?;
+                while let line = lines.next()?
+                    && line != "fi"
+                {
+                    if ["else", "elif ", "if "].iter().any(|word| line.starts_with(word)) {
+                        return None;
+                    }
+                }
                 continue;
             }
             let mut words = self.words(line)?.into_iter().peekable();
@@ -146,6 +158,7 @@ impl Script<'_> {
             match (exports, command.is_empty()) {
                 (true, false) => return None,
                 (true, true) => self.exported.extend(assigned.clone()),
+                (false, true) if assigned.keys().any(|name| may_be_inherited(name)) => return None,
                 (false, true) => {}
                 (false, false) => {
                     self.exported.extend(assigned);
@@ -168,6 +181,9 @@ impl Script<'_> {
             _ => return None,
         };
         let mut variables = self.exported;
+        if variables.contains_key("PATH") {
+            return None;
+        }
         variables.remove(DISPATCH_PATH);
         // dash exports it; the working directory of a run is the folder of the charm
         variables.insert("PWD".to_owned(), self.facts.charm.to_owned());
@@ -214,7 +230,9 @@ impl Script<'_> {
             }
         }
         words.extend(word);
-        (!quoted).then_some(words)
+        let is_kept = format!("{DISPATCH_PATH}={VALUE_OF_RUN}");
+        let is_understood = |word: &Word| !word.text.contains(VALUE_OF_RUN) || word.text == is_kept;
+        (!quoted && words.iter().all(is_understood)).then_some(words)
     }
 
     /// Expands what follows a dollar sign. Returns the value and the rest of the text.
@@ -241,8 +259,7 @@ impl Script<'_> {
         let name_bytes = inside.bytes().position(|byte| !is_name_byte(byte)).unwrap_or(inside.len());
         let (name, modifier) = inside.split_at(name_bytes);
         if name == DISPATCH_PATH && modifier == ":-$0" {
-            // the value that the run has already, which is not changed
-            return Some((String::new(), rest));
+            return Some((VALUE_OF_RUN.to_string(), rest));
         }
         let value = self.variable(name)?;
         match modifier {
@@ -262,6 +279,11 @@ impl Word {
     fn new() -> Word {
         Word { text: String::new(), name_bytes: None }
     }
+}
+
+/// Whether a run may have a variable of this name: a shell then exports what a script assigns to it.
+fn may_be_inherited(name: &str) -> bool {
+    name.bytes().any(|byte| byte.is_ascii_uppercase()) || name.ends_with("_proxy")
 }
 
 fn is_name_byte(byte: u8) -> bool {
@@ -430,6 +452,12 @@ mod tests {
             "#!/bin/sh\nPYTHONPATH=lib charm",
             "#!/bin/sh\nif [ ! -e x ]; then\ntouch x\nexec ./src/charm.py",
             "#!/bin/sh\na=lib\na=lib2 PYTHONPATH=$a exec ./src/charm.py",
+            "#!/bin/sh\nif [ ! -e x ]; then\ntouch x\nelse\nexport A=1\nfi\nexec ./src/charm.py",
+            "#!/bin/sh\nexport HOOK=\"${JUJU_DISPATCH_PATH:-$0}\"\nexec ./src/charm.py",
+            "#!/bin/sh\nLANG=C\nexec ./src/charm.py",
+            "#!/bin/sh\nno_proxy=here\nexec ./src/charm.py",
+            "#!/bin/sh\nexport PATH=/opt\nexec python3 src/charm.py",
+            "#!/bin/sh\n# a comment \\\nPYTHONPATH=lib exec ./src/charm.py",
             "#!/bin/sh\nexport PYTHONPATH=lib",
             "#!/bin/sh",
             "",

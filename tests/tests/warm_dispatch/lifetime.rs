@@ -1,13 +1,13 @@
 //! When a unit has a warm parent, and what is left when processes are killed.
 
-use super::{DISPATCHES, agent_log, deploy, last_run, parent_of, probe, run, run_warm, set_warm};
+use super::{DISPATCHES, agent_log, deploy, last_run, parent_of, probe, run, run_warm, scene, set_warm};
 use agent::hook_process::run_files::read_run_file;
 use state::terms::operation::Operation;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use tests::host::is_running;
-use tests::scene::{Scene, scene, text};
+use tests::scene::{Scene, text};
 
 const REPLACED: &str = DISPATCHES[1].1;
 const WAITED: &str = DISPATCHES[0].1;

@@ -15,6 +15,13 @@ use std::path::{Path, PathBuf};
 use tests::host::Host;
 use tests::scene::{Scene, text};
 
+/// A scene whose model has warm parents.
+fn scene() -> Scene {
+    let scene = tests::scene::scene();
+    scene.ok(&["model-config", "warm-dispatch=true"]);
+    scene
+}
+
 /// The variants of a dispatch script that the charm of these tests has.
 const DISPATCHES: [(&str, &str); 4] = [
     // charmcraft 1 and 2: a shell waits for Python

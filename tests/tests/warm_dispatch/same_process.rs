@@ -1,9 +1,8 @@
 //! What a charm can see of its own process, and how its runs end, with and without a warm parent.
 
-use super::{DISPATCHES, EndedRun, deploy, run, run_warm, set_warm};
+use super::{DISPATCHES, EndedRun, deploy, run, run_warm, scene, set_warm};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use tests::scene::scene;
 
 /// Modules that the warm parent has imported before the charm: those of Python's own library that it needs itself.
 const MODULES_OF_PARENT: [&str; 8] =

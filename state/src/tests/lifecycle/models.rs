@@ -78,12 +78,12 @@ fn a_setting_that_no_variable_could_hold_is_refused() {
 }
 
 #[test]
-fn warm_parents_fork_hooks_until_the_model_forbids_it() {
+fn warm_parents_fork_hooks_only_if_the_model_allows_it() {
     let mut world = World::new();
     let is_warm =
         |world: &World| model::model_view(&mut world.reader(), MODEL).expect("there is a view").warm_dispatch;
-    assert!(is_warm(&world));
-    for (text, expected) in [("false", false), ("true", true)] {
+    assert!(!is_warm(&world));
+    for (text, expected) in [("true", true), ("false", false)] {
         let set = BTreeMap::from([("warm-dispatch".to_owned(), text.to_owned())]);
         assert_eq!(world.run(|draft, _| model::configure(draft, MODEL, &set, &[])), Ok(vec![]));
         assert_eq!(is_warm(&world), expected);
