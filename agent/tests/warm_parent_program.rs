@@ -34,15 +34,17 @@ fn start(program: &str, library: &str) -> Parent {
         fs::create_dir(path(name)).expect("a new folder");
     }
     let program = format!("#!/usr/bin/env python3\n{program}\nopen('ran', 'w')\n");
-    fs::write(path("src/charm.py"), program).expect("written");
-    fs::set_permissions(path("src/charm.py"), fs::Permissions::from_mode(0o755)).expect("it is ours");
+    fs::write(path("program"), program).expect("written");
     fs::write(path("lib/library.py"), library).expect("written");
     fs::write(path("lib/data"), "1").expect("written");
     fs::write(path("warm/sitecustomize.py"), PROGRAM).expect("written");
     let (control, other_end) = UnixStream::pair().expect("sockets");
-    // as `pintle-hook --warm-parent` does
+    // As `pintle-hook --warm-parent` does. The program is written by another process: a child that another test forks
+    // meanwhile would keep it open, and an open file cannot be executed.
+    let script =
+        "exec 3<&0 </dev/null; cp program src/charm.py && chmod 755 src/charm.py && exec ./src/charm.py";
     let process = Command::new("/bin/sh")
-        .args(["-c", "exec 3<&0 </dev/null; exec ./src/charm.py"])
+        .args(["-c", script])
         .current_dir(folder.path())
         .env_clear()
         .env("PATH", "/usr/bin:/bin")

@@ -240,7 +240,8 @@ def watched_paths(observer):
     paths.update(os.path.abspath(path) for path in sys.path_importer_cache)
     watched = {path: signature(path) for path in paths}
     watched.update(observer.paths)
-    return watched
+    # a file comes after its folder: the last one that has changed is named
+    return dict(sorted(watched.items()))
 
 
 def changed_since(watched, start_ns):

@@ -92,7 +92,8 @@ impl WarmParent {
         let path = path.unwrap_or_default();
         let executable = executable(&launch.command, path).ok_or_else(missing)?;
         // a script in place of Python may start it without the variable with which it finds the program of the parent
-        if !is_machine_code(&interpreter(&executable, path).ok_or_else(missing)?)? {
+        let started = folder.charm().join(&executable);
+        if !is_machine_code(&interpreter(&started, path).ok_or_else(missing)?)? {
             return Err(io::ErrorKind::InvalidData.into());
         }
         // the parent removes the first folder again before it imports anything
