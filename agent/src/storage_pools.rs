@@ -368,6 +368,7 @@ mod tests {
     use super::*;
     use state::charm::StorageType;
     use state::terms::names::Uuid;
+    use std::collections::BTreeSet;
 
     fn id() -> StorageId {
         StorageId { name: "data".into(), number: 3 }
@@ -387,6 +388,24 @@ mod tests {
                 location: None,
             }),
         }
+    }
+
+    #[tokio::test]
+    async fn each_unit_may_lack_its_storage_if_what_was_provided_cannot_be_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let pools = StoragePools::new(dir.path());
+        let location = pools.provide_storage(&id(), &storage(1)).await.unwrap();
+        fs::remove_dir(&location).unwrap();
+        fs::write(&location, "no folder").unwrap();
+        let unrestored = pools.restore_storage().await;
+        assert_eq!((unrestored.units, unrestored.may_be_any), (BTreeSet::from([Uuid(1)]), false));
+        fs::remove_dir_all(dir.path().join(STORAGE_DIR)).unwrap();
+        fs::write(dir.path().join(STORAGE_DIR), "no folder").unwrap();
+        let unrestored = pools.restore_storage().await;
+        assert!(unrestored.may_be_any && unrestored.error_text().is_some());
+        fs::remove_file(dir.path().join(STORAGE_DIR)).unwrap();
+        let unrestored = pools.restore_storage().await;
+        assert!(!unrestored.may_be_any && unrestored.error_text().is_none());
     }
 
     /// `/proc` is a mount point of every host: it is no content of a storage, and a link to it is the same mount point.
