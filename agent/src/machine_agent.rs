@@ -26,6 +26,7 @@ use obstructed_recalls::ObstructedRecalls;
 use ssh_keys::SshKeysProgress;
 use state::machine::plan::{
     DeployStep, Evidence, MachineStep, confirmations, evidence, is_dying_and_empty, machine_step, plan,
+    waits_for_storage,
 };
 use state::terms::health::UnitHealth;
 use state::terms::names::Uuid;
@@ -385,7 +386,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
             unfinished_units: &self.unfinished_units,
         };
         for step in steps {
-            if matches!(step, DeployStep::EnsureRunning(unit) if self.lacks_storage(unit)) {
+            if waits_for_storage(step, |unit| self.lacks_storage(unit)) {
                 continue;
             }
             let result = executor.execute(step, view, &deployed).await;

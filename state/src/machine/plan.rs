@@ -128,6 +128,18 @@ pub fn confirmations(recalls: &BTreeSet<Uuid>, deployed: &BTreeSet<Uuid>) -> Vec
     recalls.difference(deployed).map(|unit| DeployStep::ConfirmRecall(*unit)).collect()
 }
 
+/// Whether a step would start the agent of a unit whose storage could not be provided again after a boot: its hooks would
+/// find the storage empty. It is planned again once the storage is there.
+pub fn waits_for_storage(step: DeployStep, lacks_storage: impl Fn(Uuid) -> bool) -> bool {
+    match step {
+        DeployStep::Deploy(unit) | DeployStep::EnsureRunning(unit) => lacks_storage(unit),
+        DeployStep::Recall(_)
+        | DeployStep::ReportRemoved(_)
+        | DeployStep::ConfirmRecall(_)
+        | DeployStep::Quarantine(_) => false,
+    }
+}
+
 fn step(
     unit: Uuid,
     life: Option<Life>,
@@ -177,6 +189,18 @@ mod tests {
         let recalls = BTreeSet::from([Uuid(7), Uuid(8)]);
         let steps = confirmations(&recalls, &BTreeSet::from([Uuid(8), Uuid(9)]));
         assert_eq!(steps, [DeployStep::ConfirmRecall(Uuid(7))]);
+    }
+
+    #[test]
+    fn only_steps_that_start_an_agent_wait_for_its_storage() {
+        use DeployStep::{ConfirmRecall, Deploy, EnsureRunning, Quarantine, Recall, ReportRemoved};
+        let waits = |step| [7, 8].map(|lacks| waits_for_storage(step, |unit| unit == Uuid(lacks)));
+        for step in [Deploy(Uuid(7)), EnsureRunning(Uuid(7))] {
+            assert_eq!(waits(step), [true, false], "{step:?}");
+        }
+        for step in [Recall(Uuid(7)), ReportRemoved(Uuid(7)), ConfirmRecall(Uuid(7)), Quarantine(Uuid(7))] {
+            assert_eq!(waits(step), [false, false], "{step:?}");
+        }
     }
 
     #[test]
