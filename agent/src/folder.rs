@@ -11,10 +11,12 @@ use crate::folder_port::{CONTROLLER_ERROR, FolderFiles, SET_ASIDE, SET_ASIDE_KEP
 use crate::ports::DiskError;
 use api::machine_folder::{AGENTS_DIR, RUNS_DIR};
 use host::file::{
-    create_private_folder, exists, ignore_not_found, sync_folder, write_atomic, write_atomic_unsynced,
+    create_private_folder, create_private_folder_in, exists, ignore_not_found, sync_folder, write_atomic,
+    write_atomic_unsynced,
 };
 use state::terms::operation::Operation;
 use state::unit::local::Run;
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -196,7 +198,9 @@ impl FolderFiles for UnitFolder {
     async fn cache(&self, name: &str, bytes: Option<&[u8]>) -> bool {
         let path = self.file(name);
         let written = match bytes {
-            Some(bytes) => private_dir(path.parent().unwrap_or(&self.root))
+            Some(bytes) => name
+                .split_once('/')
+                .map_or(Ok(()), |(folder, _)| create_private_folder_in(&self.root, OsStr::new(folder)))
                 .and_then(|()| write_atomic_unsynced(&path, bytes)),
             None => ignore_not_found(fs::remove_file(&path)).map(drop),
         };

@@ -11,6 +11,7 @@
 //! `tests/crash_points` cannot intercept.
 
 use nix::unistd::geteuid;
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -74,6 +75,18 @@ pub fn sync_folder(path: &Path) -> io::Result<()> {
 /// If it cannot be created.
 pub fn create_private_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Creates a folder that only its owner can access, in a folder that exists; succeeds if it exists. For a folder that a
+/// person may delete, in one that a person may move: nothing is created where the latter was.
+///
+/// # Errors
+/// If it cannot be created. `NotFound` if the folder above it does not exist.
+pub fn create_private_folder_in(parent: &Path, name: &OsStr) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(parent.join(name)) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        created => created,
+    }
 }
 
 /// The bytes that a file occupies on its disk: its blocks, of 512 bytes each.

@@ -71,14 +71,21 @@ fn commands_on_a_copy_are_refused_and_a_new_identity_makes_it_a_system_of_its_ow
     host.ok(&["run", "db/0", "get-units"]);
 }
 
+/// The controller of a folder that is moved while it runs ends at its next commit, since its files are no longer where
+/// it writes them. It is not started where the folder was: that would be a second, empty controller.
 #[test]
-fn a_moved_folder_keeps_working() {
+fn a_moved_folder_keeps_working_and_nothing_is_created_where_it_was() {
     let host = with_db();
     let agent = host.agent_pid("db/0").expect("it runs");
     let moved = Host::new(&host.beside("moved"));
     std::fs::rename(&host.dir, &moved.dir).expect("one file system");
-    moved.ok(&["status"]);
+    let _ = moved.pintle(&["config", "db", "color=blue"]); // a commit, unless the controller has ended by then
+    moved.until("no controller is started", |moved| {
+        let log = std::fs::read_to_string(moved.dir.join("log/supervisor.log")).ok()?;
+        log.contains("cannot start").then_some(())
+    });
     moved.ok(&["down"]);
+    assert!(!host.dir.exists(), "{:?}", Command::new("find").arg(&host.dir).output());
     let agent = PathBuf::from(format!("/proc/{agent}"));
     moved.until("its agent is gone", |_| (!agent.exists()).then_some(()));
     moved.ok(&["up"]);

@@ -9,7 +9,7 @@
 
 use super::process_exits::ProcessExits;
 use api::text::fault;
-use host::file::{create_private_folder, exists};
+use host::file::{create_private_folder_in, exists};
 use host::process::Process;
 use host::restart::{EXIT_REFUSED, EndedBy, RECOVERED_AFTER_MS, Restarts};
 use host::{log_file, log_tail};
@@ -183,8 +183,11 @@ fn ended_by(end: ProcessEnd) -> EndedBy {
 }
 
 fn start(program: &Program) -> io::Result<tokio::process::Child> {
-    if let Some(folder) = program.log.parent() {
-        create_private_folder(folder)?; // a person may delete the logs
+    if let Some((parent, name)) = program.log.parent().and_then(|it| it.parent().zip(it.file_name())) {
+        // a person may delete the logs, or move the data folder
+        create_private_folder_in(parent, name).map_err(|error| {
+            io::Error::new(error.kind(), format!("cannot create {}: {error}", parent.join(name).display()))
+        })?;
     }
     let log = log_file::open(&program.log)?;
     let argument = match &program.argument_while {
