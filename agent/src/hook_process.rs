@@ -63,9 +63,6 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use tokio::sync::{Mutex, mpsc, watch};
 
-/// The number of finished runs after which expired folders are deleted even if the unit never waits.
-const FINISHED_RUNS_MAX: usize = 4;
-
 /// The file of commands, in the folder of their run.
 const SCRIPT: &str = "commands";
 /// The file that holds what the installed charm declares.
@@ -86,8 +83,8 @@ pub struct CharmRunner {
     /// The last error of the hook lock that was logged, until it is acquired.
     lock_error: RefCell<Option<String>>,
     run_folders: RunFolders,
-    /// The runs that have finished since expired folders were last deleted. The folders are deleted when the unit waits,
-    /// so that the deletion delays neither the outcome of a hook nor the start of the next one.
+    /// The runs that have finished since expired folders were last deleted. The folders are deleted while the next hook
+    /// runs, so that the deletion delays neither the outcome of a hook nor the start of the next one.
     finished_runs: RefCell<Vec<u64>>,
     /// The warm parent of a Python charm; none if this runner forks no hooks.
     warm: Option<WarmDispatch>,
@@ -295,15 +292,7 @@ impl CharmRunner {
             run_folders::mark_failed(&run_folder);
         }
         self.finished_runs.borrow_mut().push(run.number);
-        if self.finished_runs.borrow().len() >= FINISHED_RUNS_MAX {
-            self.delete_expired_folders();
-        }
         HookResult { exit, handler, writes, reports }
-    }
-
-    /// Deletes the folders that have expired now that further runs have finished.
-    fn delete_expired_folders(&self) {
-        self.run_folders.delete_expired(&self.folder, &self.finished_runs.take());
     }
 }
 

@@ -132,8 +132,6 @@ pub trait CharmHost {
     /// then with SIGKILL. Completes when they have ended, or never started and the run has ended. [`CharmHost::run`]
     /// returns how the run has ended.
     fn stop(&self, run: &Run, has_run_ended: &Cell<bool>) -> impl Future<Output = ()>;
-    /// Deletes what the runs that have ended do not need any more. Called while nothing is to be done.
-    fn clean_up(&self);
     /// Requests a reboot of the machine, which the machine agent performs later.
     fn reboot(&self, boot: &str) -> impl Future<Output = ()>;
 }

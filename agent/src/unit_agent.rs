@@ -168,9 +168,6 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
                 Act::Wait(wait) => {
                     drop(lock.take());
                     shared.set_wait_causes(wait.causes);
-                    // the sender sends what was saved first
-                    tokio::task::yield_now().await;
-                    self.charms.clean_up();
                     shared.wait_for_change(wait.until_ms).await;
                     continue;
                 }

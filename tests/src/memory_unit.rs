@@ -133,7 +133,6 @@ impl CharmHost for MemoryUnit {
     async fn stop(&self, _: &Run, _: &Cell<bool>) {
         unreachable!("no user of this unit cancels an action");
     }
-    fn clean_up(&self) {}
     async fn reboot(&self, _: &str) {
         unreachable!("no hook here requests it");
     }

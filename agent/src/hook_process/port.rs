@@ -126,6 +126,7 @@ impl CharmHost for CharmRunner {
             Ok(gated) => gated.open_gate(),
             Err(exit) => return HookResult::without_writes(exit),
         };
+        self.run_folders.delete_expired(&self.folder, &self.finished_runs.take(), run.number);
         let next_parent = self.next_parent(run, &context);
         let run_folder = self.folder.started_run(run);
         let digest = host::digest::sha256(context.id.as_bytes());
@@ -160,10 +161,6 @@ impl CharmHost for CharmRunner {
 
     async fn stop(&self, run: &Run, has_run_ended: &Cell<bool>) {
         end_processes(&self.folder.started_run(run), has_run_ended).await;
-    }
-
-    fn clean_up(&self) {
-        self.delete_expired_folders();
     }
 
     async fn reboot(&self, boot: &str) {

@@ -1,7 +1,7 @@
 //! The folders of all runs of a unit, and the deletion of old ones.
 //!
-//! Each folder is measured when its run has finished, and all folders when the first run of this process has finished,
-//! so that each later hook costs the measurement of one folder. The core decides which folders are deleted
+//! Each folder is measured when the run after its own has started, and all folders when the second run of this process
+//! has started, so that each later hook costs the measurement of one folder. The core decides which folders are deleted
 //! (`state::unit::run_retention`). A file marks the folder of a hook that failed, so that it is kept
 //! while it explains the error of the unit.
 
@@ -21,14 +21,16 @@ const FAILED: &str = "failed";
 pub(super) struct RunFolders(RefCell<Option<BTreeMap<u64, RunFolder>>>);
 
 impl RunFolders {
-    /// Deletes the folders that have expired now that the runs `finished` have finished; the newest run is the last one.
-    pub(super) fn delete_expired(&self, folder: &UnitFolder, finished: &[u64]) {
-        let Some(last) = finished.last() else { return };
+    /// Deletes the folders that have expired now that the runs `finished` have finished and run `current` has started.
+    pub(super) fn delete_expired(&self, folder: &UnitFolder, finished: &[u64], current: u64) {
+        if finished.is_empty() {
+            return;
+        }
         let mut measured = self.0.borrow_mut();
         let runs = measured.get_or_insert_with(|| measure_all(folder));
         runs.extend(finished.iter().map(|number| (*number, measure(&folder.run(*number)))));
-        for old in expired(runs, *last) {
-            // a folder that cannot be deleted now is deleted after the next run
+        for old in expired(runs, current) {
+            // a folder that cannot be deleted now is deleted with the next run
             let path = folder.run(old);
             if host::tree::remove(&path).is_ok() {
                 runs.remove(&old);
@@ -84,11 +86,17 @@ mod tests {
             left
         };
         let folders = RunFolders::default();
-        folders.delete_expired(&folder, &[7]);
-        assert_eq!(left(), [2, 5, 6, 7]);
+        write(8, 0, "signal 9");
+        folders.delete_expired(&folder, &[7], 8);
+        assert_eq!(left(), [2, 5, 6, 7, 8]);
         write(8, RUN_BYTES_MAX / 4, "signal 9");
         mark_failed(&folder.run(8));
-        folders.delete_expired(&folder, &[8]);
-        assert_eq!(left(), [6, 7, 8], "a newer run has failed");
+        write(9, 0, "exit 0");
+        folders.delete_expired(&folder, &[8], 9);
+        assert_eq!(left(), [6, 7, 8, 9], "a newer run has failed");
+        // the first deletion of this process measures the folder of the current run, too
+        write(9, RUN_BYTES_MAX, "exit 0");
+        RunFolders::default().delete_expired(&folder, &[8], 9);
+        assert_eq!(left(), [8, 9], "the folder of a run in progress is kept");
     }
 }

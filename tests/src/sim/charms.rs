@@ -416,8 +416,6 @@ impl CharmHost for SimCharms {
         self.kill_process();
     }
 
-    fn clean_up(&self) {}
-
     async fn reboot(&self, _boot: &str) {
         self.world.pause().await;
         self.world.command(Command::Reboot(self.location.machine.id));
