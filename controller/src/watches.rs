@@ -1,7 +1,7 @@
 //! The watch streams of agents (design 9).
 //!
-//! A stream starts with the full view, followed by deltas: one per revision that concerns the agent, or one for several
-//! revisions if the stream is behind. An agent can resume from any position that is still in the change log. In every
+//! A stream starts with the full view, followed by deltas: one per revision that concerns the agent, or one for all
+//! revisions that it is behind. An agent can resume from any position that is still in the change log. In every
 //! doubtful case the stream sends a full view again.
 //!
 //! Heartbeats are sent only if no other request has confirmed the view of the agent (`watch_progress`).
@@ -24,7 +24,7 @@ use state::documents::refusal::Code;
 use state::terms::names::Uuid;
 use state::terms::position::Position;
 use state::unit::snapshot::{Change, Delta};
-use state::views::delta::{affected_parts, delta};
+use state::views::delta::{AffectedParts, affected_parts, delta};
 use state::views::dependencies::ViewUpdate;
 use state::views::{machine_view, view};
 use std::sync::Arc;
@@ -197,33 +197,37 @@ impl<S: Store, E: Environment> UnitStream<S, E> {
         Ok(view.delta)
     }
 
-    /// Returns what the revisions ahead have changed for this unit, as one delta at the last of them. None if they changed
-    /// nothing, or if the log no longer contains the last one and a full view must be sent.
+    /// Returns what has changed for this unit, as one delta at the newest revision. None if the revisions ahead have changed
+    /// nothing, or if the log no longer contains them and a full view must be sent.
     ///
-    /// They are compared together, because the documents at a revision are read with an undo of all later ones:
-    /// 1. Hundreds of agents run their first hooks, and each stream is a hundred revisions behind.
-    /// 2. To read the documents at each of these takes 100, 99, 98, ... undone revisions, and the streams fall further
-    ///    behind.
+    /// A stream that is behind does not read the documents at the last revision ahead:
+    /// 1. Hundreds of agents run their first hooks, and each stream is hundreds of revisions behind.
+    /// 2. To read the documents at an older revision, all later changes are undone, for each stream and each delta, and
+    ///    the streams fall further behind.
     async fn delta(&mut self, last: u64) -> Result<Option<Delta>, ApiError> {
-        let position = Position { store_generation: self.cursor.position.store_generation, revision: last };
-        let session = self.model.session(self.unit());
-        if self.ahead.iter().flat_map(CommitChanges::keys).any(|key| key == session.text()) {
+        let session = self.model.session(self.unit()).text().to_owned();
+        if writes(&self.ahead, &session) {
             self.check_epoch().await?;
         }
         let shown = self.shown.clone().expect("deltas follow a full view");
-        let written = self.ahead.iter().flat_map(|commit| commit.entries.iter());
-        let written = written.map(|entry| (entry.key.as_str(), entry.value.as_deref()));
-        let Some(parts) = affected_parts(&shown, written) else {
-            self.cursor.pass_to(position);
+        if changed_parts(&shown, &self.ahead).is_none() {
+            self.cursor.pass_to(Position { revision: last, ..self.cursor.position });
             return Ok(None);
-        };
-        let update =
-            self.cursor.controller.store.read_at(position, move |reader| delta(reader, &shown, &parts));
-        let Ok(update) = update.await else {
-            // The log dropped this revision while the reader lagged.
+        }
+        let read = self.cursor.controller.store.read_after(self.cursor.position, move |reader, commits| {
+            let update = changed_parts(&shown, commits).map(|parts| delta(reader, &shown, &parts));
+            let ahead = commits.partition_point(|commit| commit.revision <= last);
+            (reader.revision(), update.unwrap_or_default(), writes(&commits[ahead..], &session))
+        });
+        let Ok((revision, update, is_session_written)) = read.await else {
+            // The log dropped these revisions while the reader lagged.
             self.shown = None;
             return Ok(None);
         };
+        if is_session_written {
+            self.check_epoch().await?;
+        }
+        let position = Position { revision, ..self.cursor.position };
         if update == ViewUpdate::default() {
             self.cursor.pass_to(position);
             return Ok(None);
@@ -240,6 +244,17 @@ impl<S: Store, E: Environment> UnitStream<S, E> {
         self.removed = changes.contains(&Change::Removed);
         Ok(Some(Delta { position, full: false, changes }))
     }
+}
+
+/// Whether one of the commits wrote the document.
+fn writes(commits: &[CommitChanges], key: &str) -> bool {
+    commits.iter().flat_map(CommitChanges::keys).any(|written| written == key)
+}
+
+/// The parts of a view that the commits may have changed; none if they change nothing in it.
+fn changed_parts(shown: &view::SentView, commits: &[CommitChanges]) -> Option<AffectedParts> {
+    let written = commits.iter().flat_map(|commit| commit.entries.iter());
+    affected_parts(shown, written.map(|entry| (entry.key.as_str(), entry.value.as_deref())))
 }
 
 fn removed() -> ApiError {

@@ -89,6 +89,14 @@ impl Store for Engine {
         of_engine!(self, store => store.read_at(at, view).await)
     }
 
+    async fn read_after<T, F>(&self, after: Position, view: F) -> Result<T, Compacted>
+    where
+        T: Send + 'static,
+        F: FnOnce(&dyn Reader, &[CommitChanges]) -> T + Send + 'static,
+    {
+        of_engine!(self, store => store.read_after(after, view).await)
+    }
+
     async fn run<A, R, F>(&self, transition: F) -> Result<Committed<A>, RunError<R>>
     where
         A: Send + 'static,

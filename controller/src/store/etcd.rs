@@ -182,6 +182,22 @@ impl Store for Etcd {
         Ok(intact(value, damaged).await)
     }
 
+    async fn read_after<T, F>(&self, after: Position, view: F) -> Result<T, Compacted>
+    where
+        T: Send + 'static,
+        F: FnOnce(&dyn Reader, &[CommitChanges]) -> T + Send + 'static,
+    {
+        let core = &self.0.core;
+        let revision = core.revision_of(after).await?;
+        let (snapshot, commits) = core.mirror().snapshot_and_changes(revision)?;
+        let viewed = core.view(move || {
+            let reader = SnapshotReader::new(&snapshot);
+            (view(&reader, &commits), reader.damaged())
+        });
+        let (value, damaged) = viewed.await;
+        Ok(intact(value, damaged).await)
+    }
+
     async fn run<A, R, F>(&self, transition: F) -> Result<Committed<A>, RunError<R>>
     where
         A: Send + 'static,

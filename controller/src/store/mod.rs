@@ -179,6 +179,14 @@ pub trait Store: Clone + Send + Sync + 'static {
         T: Send + 'static,
         F: FnOnce(&dyn Reader) -> T + Send + 'static;
 
+    /// Calls `view` with a consistent snapshot of the newest revision and the commits after a position up to that
+    /// revision, oldest first, so that a reader that is behind catches up without an undo of what it has missed.
+    /// [`Compacted`] also if the commits are no longer in memory: to read the newest documents then costs less.
+    fn read_after<T, F>(&self, after: Position, view: F) -> impl Future<Output = Result<T, Compacted>> + Send
+    where
+        T: Send + 'static,
+        F: FnOnce(&dyn Reader, &[CommitChanges]) -> T + Send + 'static;
+
     /// Runs a transition against the newest documents and commits its writes. If another transaction has changed what
     /// it read, the transition runs again. A refusal commits nothing. A call that is dropped may still take effect;
     /// the transition, with all that it owns, is dropped after that.

@@ -47,7 +47,13 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::sync::{mpsc, oneshot, watch};
 use write_limit::WriteLimit;
-use writer::{ApplyRequest, ChangeLog, LastFailure, QUEUE_MAX, TransitionRequest, WriteRequest, Writer};
+use writer::{
+    ApplyRequest, BATCH_MAX, ChangeLog, LastFailure, QUEUE_MAX, TransitionRequest, WriteRequest, Writer,
+};
+
+/// The most commits that [`Store::read_after`] reads from the change log: two batches of the writer, one that is being
+/// committed and one that is being published.
+const UNPUBLISHED_MAX: u64 = 2 * BATCH_MAX as u64;
 
 /// A store in a folder. Dropping the last handle closes it: it waits for the pending requests, then releases the lock.
 #[derive(Clone)]
@@ -209,6 +215,33 @@ impl Store for Sqlite {
             Ok(view(&EarlierReader::new(newest, at.revision, undo.into_iter())))
         };
         let (value, damaged) = self.0.readers.read(earlier).await;
+        intact(value, damaged).await
+    }
+
+    async fn read_after<T, F>(&self, after: Position, view: F) -> Result<T, Compacted>
+    where
+        T: Send + 'static,
+        F: FnOnce(&dyn Reader, &[CommitChanges]) -> T + Send + 'static,
+    {
+        if !self.is_of_this_generation(after) {
+            return Err(Compacted);
+        }
+        let recent = self.0.recent.clone();
+        let following = move |newest: &ConnectionReader<'_>| {
+            let mut commits = recent.up_to(after.revision, newest.revision);
+            let reached = commits.last().map_or(after.revision, |last| last.revision);
+            // 1. The writer commits a batch. 2. This snapshot has it. 3. The writer adds it to the newest commits.
+            if reached != newest.revision {
+                let missing = newest.revision.checked_sub(reached).ok_or(Compacted)?;
+                if missing > UNPUBLISHED_MAX || !covers(newest, reached).unwrap_or(false) {
+                    return Err(Compacted);
+                }
+                let rest = changes_since(newest.connection, reached, UNPUBLISHED_MAX as usize);
+                commits.extend(rest.ok().flatten().ok_or(Compacted)?);
+            }
+            Ok(view(newest, &commits))
+        };
+        let (value, damaged) = self.0.readers.read(following).await;
         intact(value, damaged).await
     }
 

@@ -57,6 +57,7 @@ for_each_engine! {
     every_read_of_every_transition_is_a_precondition
     changes_come_in_order_once_and_with_deletions
     changes_beyond_the_log_are_compacted
+    the_commits_after_a_position_lead_to_the_documents_that_are_read_with_them
     every_older_revision_reads_as_it_was
     an_older_scan_is_not_shortened_by_later_changes
     waiting_ends_with_the_next_commit
@@ -230,10 +231,12 @@ async fn changes_beyond_the_log_are_compacted<S: Store, G>(open: impl AsyncFn(u6
     let other = Position { store_generation: OTHER_GENERATION, revision: 0 };
     assert_eq!(store.changes_after(other, 10).await, Err(Compacted));
     assert_eq!(store.read_at(other, |_| ()).await, Err(Compacted));
+    assert_eq!(store.read_after(other, |_, _| ()).await, Err(Compacted));
     let start = store.newest_revision();
     let future = at(&store, start + 1_000_000);
     assert_eq!(store.changes_after(future, 10).await, Err(Compacted), "a position of the future");
     assert_eq!(store.read_at(future, |_| ()).await, Err(Compacted));
+    assert_eq!(store.read_after(future, |_, _| ()).await, Err(Compacted));
     let mut positions = vec![start];
     for n in 1..=20 {
         positions.push(write(&store, &[("m/a", Some(n as u64))]).await);
@@ -242,14 +245,65 @@ async fn changes_beyond_the_log_are_compacted<S: Store, G>(open: impl AsyncFn(u6
         let position = at(&store, positions[oldest]);
         let kept = store.changes_after(position, 10).await.expect("the log keeps five");
         assert_eq!(kept.iter().map(|c| c.revision).collect::<Vec<_>>(), positions[oldest + 1..]);
+        assert_eq!(store.read_after(position, |_, commits| commits.to_vec()).await, Ok(kept));
         let value = store.read_at(position, |reader| reader.get("m/a")).await;
         assert_eq!(value, Ok((oldest > 0).then(|| stored("m/a", positions[oldest], oldest as u64))));
         if oldest > 0 {
             let compacted = at(&store, positions[oldest - 1]);
             assert_eq!(store.changes_after(compacted, 10).await, Err(Compacted));
             assert_eq!(store.read_at(compacted, |_| ()).await, Err(Compacted));
+            assert_eq!(store.read_after(compacted, |_, _| ()).await, Err(Compacted));
         }
     }
+}
+
+/// Several tasks write at random. Meanwhile the commits after the start are applied to the documents at the start: this
+/// gives the documents of the same snapshot, whatever is being committed.
+async fn the_commits_after_a_position_lead_to_the_documents_that_are_read_with_them<S: Store, G>(
+    open: impl AsyncFn(u64) -> (S, G),
+) {
+    const WRITERS: u64 = 4;
+    let (store, _guard) = open(1000).await;
+    let start = at(&store, store.newest_revision());
+    let writers = (0..WRITERS).map(|writer| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            let mut random = Random(writer);
+            for n in 1..=40 {
+                let name = format!("m/{}", random.below(8));
+                write(&store, &[(name.as_str(), (random.below(4) > 0).then_some(n * WRITERS + writer))])
+                    .await;
+            }
+        })
+    });
+    let writers: Vec<_> = writers.collect();
+    let (mut is_written, mut reads) = (false, 0);
+    while !is_written {
+        is_written = writers.iter().all(tokio::task::JoinHandle::is_finished);
+        let read = store.read_after(start, |reader, commits| {
+            let revision = commits.last().map(|last| last.revision);
+            (reader.revision(), revision, reader.scan("m/", "", usize::MAX), commits.to_vec())
+        });
+        let (revision, last, documents, commits) = read.await.expect("all commits are kept");
+        assert_eq!(last.unwrap_or(start.revision), revision);
+        let mut replayed = BTreeMap::new();
+        for CommitChanges { revision, entries } in &commits {
+            for entry in entries.iter() {
+                match &entry.value {
+                    Some(value) => replayed.insert(entry.key.clone(), (*revision, value.clone())),
+                    None => replayed.remove(&entry.key),
+                };
+            }
+        }
+        let found = documents.into_iter().map(|stored| (stored.key, (stored.revision, stored.value)));
+        assert_eq!(found.collect::<BTreeMap<_, _>>(), replayed);
+        reads += 1;
+        tokio::task::yield_now().await;
+    }
+    for writer in writers {
+        writer.await.expect("no panic");
+    }
+    assert!(reads > 1, "some of them beside the writers");
 }
 
 /// Random commits: the full contents of every revision are recorded, then read again.

@@ -280,6 +280,18 @@ impl Store for SimStore {
         self.map.read_at(at, view).await
     }
 
+    async fn read_after<T, F>(&self, after: Position, view: F) -> Result<T, Compacted>
+    where
+        T: Send + 'static,
+        F: FnOnce(&dyn Reader, &[CommitChanges]) -> T + Send + 'static,
+    {
+        if self.has(Mutant::CompactionIsSilent) && after.store_generation == self.store_generation() {
+            let commits = self.changes_after(after, usize::MAX).await?;
+            return Ok(self.map.read(move |reader| view(reader, &commits)).await);
+        }
+        self.map.read_after(after, view).await
+    }
+
     async fn run<A, R, F>(&self, transition: F) -> Result<Committed<A>, RunError<R>>
     where
         A: Send + 'static,

@@ -255,6 +255,23 @@ impl Store for MemoryStore {
         Ok(view(&EarlierReader::new(&newest, at.revision, undo.into_iter())))
     }
 
+    async fn read_after<T, F>(&self, after: Position, view: F) -> Result<T, Compacted>
+    where
+        T: Send + 'static,
+        F: FnOnce(&dyn Reader, &[CommitChanges]) -> T + Send + 'static,
+    {
+        yield_once().await;
+        if after.store_generation != self.store_generation() {
+            return Err(Compacted);
+        }
+        let (newest, commits) = {
+            let contents = self.contents();
+            let commits = contents.commits_after(after.revision)?.map(|commit| commit.changes.clone());
+            (contents.documents.clone(), commits.collect::<Vec<_>>())
+        };
+        Ok(view(&newest, &commits))
+    }
+
     async fn run<A, R, F>(&self, transition: F) -> Result<Committed<A>, RunError<R>>
     where
         A: Send + 'static,

@@ -283,6 +283,14 @@ impl Mirror {
         Some(commits.flat_map(|commit| commit.changes.keys().map(str::to_owned)).collect())
     }
 
+    /// Returns the newest documents, and the changes after a revision, oldest first.
+    pub fn snapshot_and_changes(
+        &self,
+        revision: Revision,
+    ) -> Result<(Documents, Vec<CommitChanges>), Compacted> {
+        Ok((self.snapshot(), self.changes_after(revision, usize::MAX)?))
+    }
+
     /// Returns the newest documents, and what undoes the changes after a revision.
     pub fn snapshot_and_undo(&self, revision: Revision) -> Result<(Documents, Vec<Undo>), Compacted> {
         let undo = self.commits_after(revision)?.flat_map(|commit| commit.undo.iter().cloned()).collect();

@@ -69,6 +69,13 @@ impl RecentCommits {
         Some(recent.commits.iter().skip(skipped).take(count).cloned().collect())
     }
 
+    /// Returns the commits after a revision up to `newest`, oldest first, without those that are not added yet. Empty if the
+    /// first of them is missing here.
+    pub(super) fn up_to(&self, revision: Revision, newest: Revision) -> Vec<CommitChanges> {
+        let last = self.lock().commits.back().map_or(0, |last| last.revision);
+        self.after(revision, newest.min(last).max(revision), usize::MAX).unwrap_or_default()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Commits> {
         self.0.lock().expect("no holder panics")
     }

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// Requests per commit. At 20 to 50 µs each, a full batch delays its first request by 3 ms, about as long as a sync.
-const BATCH_MAX: usize = 64;
+pub(super) const BATCH_MAX: usize = 64;
 /// Requests in the writer's queue: sixteen batches. Further callers wait before they can enqueue a request.
 pub(super) const QUEUE_MAX: usize = 16 * BATCH_MAX;
 /// Commits between two checks of the free pages of the file.
