@@ -151,7 +151,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
     pub async fn uninstall_units(&self) -> Result<()> {
         self.deployments.stop_all().await?;
         self.deployments.release_all_storage().await?;
-        self.deployments.keep_ssh_keys(&[]).await?;
+        self.deployments.set_ssh_keys(&[]).await?;
         for (unit, folder) in self.deployments.deployed()? {
             self.deployments.delete(unit, &folder).await?;
         }
