@@ -40,9 +40,9 @@ pub const ENQUEUED_MAX: usize = 20;
 /// another, and is then reported as started.
 const UNFINISHED_MAX: usize = ENQUEUED_MAX + 1;
 
-/// The maximum number of actions that one record of another action fails as lost: 5 reads with the page, where
-/// the largest record of an action has 94, and 4 writes. If more were enqueued between a restore and that record,
-/// the records of the next actions fail them.
+/// The maximum number of actions that one record of another action fails as lost: 5 reads with the page and 4 writes,
+/// beside those of the record. If more were enqueued between a restore and that record, the records of the next actions
+/// fail them.
 const LOST_PER_RECORD_MAX: usize = 2;
 
 /// The sequence that numbers the actions of a model.

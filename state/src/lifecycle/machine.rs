@@ -24,9 +24,9 @@ use crate::terms::refusal::machine::MachineRefusal;
 use crate::terms::refusal::storage::StorageRefusal;
 use crate::terms::storage::StorageId;
 
-/// The maximum number of units on one machine, subordinates included. One page of a transaction holds them,
-/// beside the 60 reads of the largest hook's commit; and 4 reads of each unit (assignment, unit, its life, its
-/// application's life) fit beside the machine's own.
+/// The maximum number of units on one machine, subordinates included. One page of a transaction, which has at most 40
+/// documents, holds them; and 4 reads of each unit (assignment, unit, its life, its application's life) are 96 of a
+/// transaction's 2,000.
 pub const UNITS_MAX: usize = 24;
 
 /// The number of addresses of 127.0.0.0/8 that [`address`] returns. All models share them. After the last
