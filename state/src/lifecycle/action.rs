@@ -3,7 +3,7 @@
 //!
 //! An action is started and finished by the records of its unit's agent. After the restore of a backup, an
 //! action whose number the unit has already passed fails as lost; it is never run a second time. Called by the
-//! handlers of users and by the commit of records.
+//! handlers of users, by the commit of records, when a unit is removed, and by the janitor.
 
 use crate::charm::params;
 use crate::documents::application::charm_of;

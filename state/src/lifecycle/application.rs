@@ -382,7 +382,7 @@ fn require_endpoints(
 /// Repeating the request changes nothing.
 ///
 /// # Errors
-/// If the application never existed.
+/// If neither the application nor its tombstone exists.
 pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<Destroyed, Refusal> {
     let Some(doc) = draft.get(&model.application(id)) else {
         return match draft.get(&model.tombstone(id)) {

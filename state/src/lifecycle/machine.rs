@@ -2,8 +2,8 @@
 //! removed by the provisioner (spec E.5).
 //!
 //! A machine with an Alive unit is never destroyed without force, and a machine with any unit is never Dead
-//! (I20). Called by the handlers of users, the machine agent's handlers, the provisioner's handlers, and by the
-//! unit lifecycle.
+//! (I20). Called by the handlers of users, the machine agent's handlers, the provisioner's handlers, by the lifecycle of
+//! units and storage, by forced removal, and by the destruction of a model.
 
 use crate::charm::Base;
 use crate::documents::attachment::{Attachment, attachment};
@@ -211,7 +211,7 @@ pub fn needs_unit_agent(reader: &dyn Reader, model: Model, id: Uuid) -> bool {
 /// used again.
 ///
 /// # Errors
-/// If the machine is not Dead, or never existed.
+/// If the machine is not Dead, or neither it nor its tombstone exists.
 pub fn remove(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
     let Some(machine) = draft.get(&model.machine(id)) else {
         return ok_if_removed(draft, model, id);
