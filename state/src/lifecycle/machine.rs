@@ -2,8 +2,8 @@
 //! removed by the provisioner (spec E.5).
 //!
 //! A machine with an Alive unit is never destroyed without force, and a machine with any unit is never Dead
-//! (I20). Called by the handlers of users, the machine agent's handlers, the provisioner's handlers, by the lifecycle of
-//! units and storage, by forced removal, and by the destruction of a model.
+//! (I20). Called by the handlers of users, the machine agent's handlers, the provisioner's handlers, by the lifecycle
+//! of units and storage, by forced removal, and by the destruction of a model.
 
 use crate::charm::Base;
 use crate::documents::attachment::{Attachment, attachment};

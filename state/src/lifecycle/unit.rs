@@ -317,8 +317,8 @@ fn has_never_attached(draft: &mut Draft, model: Model, id: Uuid) -> bool {
 /// here. Leadership is released. Repeating the request changes nothing.
 ///
 /// # Errors
-/// If the unit is Alive, has subordinates, is in another scope, has attached storage that its agent must detach, or neither
-/// it nor its tombstone exists.
+/// If the unit is Alive, has subordinates, is in another scope, has attached storage that its agent must detach, or
+/// neither it nor its tombstone exists.
 pub fn set_dead(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
     let Some(doc) = draft.get(&model.unit(id)) else {
         return ok_if_removed(draft, model, id);
