@@ -1,5 +1,6 @@
-//! The arguments of `pintle-agent`: the agent of one unit, the agent of one machine, and commands that inspect or
-//! repair their folders. `unit_program` and `machine_program` contain the processes.
+//! The arguments of `pintle-agent`: the agent of one unit, the agent of one machine, the commands that install, enrol
+//! and uninstall a machine agent, those that inspect, replay or repair units, and those that other programs call
+//! (`juju-exec`, `follow-runs`). `unit_program` and `machine_program` contain the processes of the agents.
 
 use crate::enrolment::EnrolmentRequest;
 use crate::follow_runs::FollowedRuns;
@@ -124,7 +125,7 @@ enum Command {
         /// The longest time in seconds
         #[arg(long, value_name = "SECONDS", default_value_t = REPLAY_TIMEOUT.as_secs(), value_parser = clap::value_parser!(u64).range(1..))]
         timeout: u64,
-        /// Keep the copy of the charm, and the record of the run in it
+        /// Keep the copy of the charm, and the folder of the replayed run
         #[arg(long)]
         keep: bool,
     },
@@ -160,7 +161,7 @@ struct UnitRun {
 
 #[derive(Args)]
 struct Document {
-    /// Print a document
+    /// Print JSON or YAML instead of text
     #[arg(long, value_enum)]
     format: Option<DocumentFormat>,
 }
@@ -236,7 +237,7 @@ fn run_async<F: Future<Output = Result<ExitCode>>>(main: impl FnOnce(LogFilter) 
 }
 
 async fn run_and_print(text: impl Future<Output = Result<String>>) -> Result<ExitCode> {
-    // the text quotes what charms and programs have printed; a program that reads a document gets it as it is
+    // the text quotes what charms and programs have printed; a program that reads JSON or YAML gets it as it is
     let escape = if io::stdout().is_terminal() { one_line } else { without_controls };
     let lines: String = text.await?.lines().map(|line| format!("{}\n", escape(line))).collect();
     match io::stdout().write_all(lines.as_bytes()) {

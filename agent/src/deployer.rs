@@ -84,7 +84,8 @@ impl Deployer {
     /// any unit (design 7: absence is not evidence).
     ///
     /// # Errors
-    /// If a folder belongs to the unit, or the unit of a folder cannot be determined.
+    /// If a folder belongs to the unit, the unit of a folder cannot be determined, or the folders cannot be listed or
+    /// synced.
     pub fn verify_absent(&self, unit: Uuid) -> Result<()> {
         for parent in [AGENTS_DIR, QUARANTINE_DIR].map(|name| self.machine.join(name)) {
             for folder in folders_in(&parent)? {
@@ -120,7 +121,7 @@ impl Deployer {
     /// refuses it if it has the state of another unit.
     ///
     /// # Errors
-    /// If a folder or file cannot be written.
+    /// If a folder or file cannot be written, or an undamaged configuration cannot be read.
     pub fn prepare(&self, unit: Uuid, name: &UnitName) -> Result<AgentConfig> {
         let folder = self.folder(name);
         let quarantined = self.quarantine_path(&folder, unit);

@@ -129,7 +129,7 @@ impl fmt::Display for UnitFolder {
 /// Creates a folder that only its user may enter, with the folders above it.
 ///
 /// # Errors
-/// If the folder exists and belongs to another user, or is not a folder.
+/// If the folder cannot be created, or something else or a folder of another user is there.
 pub fn private_dir(path: &Path) -> io::Result<()> {
     dir_of_mode(path, 0o700)
 }
@@ -138,7 +138,7 @@ pub fn private_dir(path: &Path) -> io::Result<()> {
 /// users. Its files are private, each by its own mode. The folders above it are created for its user only.
 ///
 /// # Errors
-/// If the folder exists and belongs to another user, or is not a folder.
+/// If the folder cannot be created, or something else or a folder of another user is there.
 pub fn public_dir(path: &Path) -> io::Result<()> {
     dir_of_mode(path, 0o755)
 }

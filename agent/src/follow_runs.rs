@@ -1,8 +1,8 @@
 //! Follows the runs of the units of one application on this host, and prints them while they run: for `pintle dev`.
 //!
-//! Reads the folders of the runs only and changes nothing. The output of a run is printed once its outcome is part of
-//! the stored state of the unit, because the agent masks the contents of secrets before that
-//! (`hook_process::finish`); tool calls are printed at once, as they are masked in `calls.yaml`.
+//! Only reads: the folders of the runs, and the stored state and `agent.yaml` of each unit. The output of a run is
+//! printed once its outcome is part of the stored state of the unit, because the agent masks the contents of secrets
+//! before that (`hook_process::finish`); tool calls are printed at once, as they are masked in `calls.yaml`.
 //!
 //! Called by `arguments`. The folders are polled: a run lasts longer than an interval, and no inotify instance is used.
 
@@ -31,8 +31,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The interval of reading the folders: a start is shown within a few hundredths of a second.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// The most polls for which the start of a run is held back until the end of the run before is stored: a second. It is
-/// stored before the next run starts, so that only an unreadable state is waited for.
+/// The most polls for which the start of a run is held back until the end of the run before is stored: a second. The
+/// agent stores the end of a run before it starts the next one, so this limit is reached only if the state cannot be
+/// read.
 const POLLS_HELD_MAX: u32 = 50;
 /// The most lines of the output of a run that are shown: a screen shows them beside the calls.
 const OUTPUT_LINES_MAX: usize = 20;
@@ -235,10 +236,7 @@ fn has_finished(local: &Local, run: u64) -> bool {
 }
 
 /// Prints what happens until nothing reads stdout any more, for example because the process that started this one has
-/// ended.
-///
-/// # Errors
-/// If stdout cannot be written.
+/// ended, or until stdout cannot be written. Never fails.
 pub async fn run(followed: FollowedRuns) -> Result<ExitCode> {
     let mut units = BTreeMap::<UnitName, UnitRuns>::new();
     while !is_stdout_closed() {

@@ -151,7 +151,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
     pub async fn uninstall_units(&self) -> Result<()> {
         self.deployments.stop_all().await?;
         self.deployments.release_all_storage().await?;
-        self.deployments.keep_ssh_keys(&[]).await?;
+        self.deployments.set_ssh_keys(&[]).await?;
         for (unit, folder) in self.deployments.deployed()? {
             self.deployments.delete(unit, &folder).await?;
         }
@@ -330,7 +330,8 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
             .is_some_and(|unrestored| unrestored.may_be_any || unrestored.units.contains(&unit))
     }
 
-    /// Executes the plan. Returns true if it must be repeated: a step failed, or no answer says whether a unit exists.
+    /// Executes the plan. Returns true if it must be repeated: a step failed, or no answer states whether a unit
+    /// exists.
     async fn apply_plan(&self, view: Option<&MachineView>) -> bool {
         let mut is_incomplete = !self.restore_storage().await;
         let deployed = match self.deployments.deployed() {

@@ -209,7 +209,7 @@ pub trait Deployments {
 /// The file with the keys with which people log in to a machine.
 pub trait AuthorizedKeys {
     /// Makes these keys the keys of the model in the file; the keys of other people stay.
-    fn keep_ssh_keys(&self, keys: &[SshKey]) -> impl Future<Output = anyhow::Result<()>>;
+    fn set_ssh_keys(&self, keys: &[SshKey]) -> impl Future<Output = anyhow::Result<()>>;
 }
 
 /// The storage of a machine that could not be provided again after a boot.

@@ -36,7 +36,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 /// request. Nothing to do if no reboot is requested, or the boot has not ended.
 ///
 /// # Errors
-/// If an agent cannot be stopped, or the request cannot be removed.
+/// If the request cannot be read or removed, or the folders of the units cannot be listed.
 pub async fn complete(machine: &Path, deployer: &Deployer) -> Result<()> {
     let Some(boot) = requested_boot(machine)? else { return Ok(()) };
     if boot == this_boot(machine) {

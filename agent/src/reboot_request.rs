@@ -57,7 +57,8 @@ impl RequestTimes {
     }
 }
 
-/// Requests a reboot of the machine, whose current boot is `boot`. An existing request is kept, with its time.
+/// Requests a reboot of the machine, whose current boot is `boot`. An existing request for this boot is kept, with its
+/// time; one for another boot is replaced.
 ///
 /// # Errors
 /// If the request cannot be written.

@@ -64,7 +64,8 @@ pub async fn uninstall(data: &Path) -> Result<()> {
 /// Resumes step 6 in the replaced service, after the host has rebooted in the middle of it.
 ///
 /// # Errors
-/// If the machine was not being uninstalled: nothing is deleted then.
+/// If the machine was not being uninstalled, or an agent runs in the folder: nothing is deleted then. Else as
+/// [`uninstall`].
 pub async fn resume(data: &Path) -> Result<()> {
     resume_if(data, unit_files::is_removal(Path::new("/"), data))?;
     systemd::uninstall().await

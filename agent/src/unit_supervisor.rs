@@ -165,7 +165,7 @@ impl StorageHost for UnitSupervisor {
 }
 
 impl AuthorizedKeys for UnitSupervisor {
-    async fn keep_ssh_keys(&self, keys: &[SshKey]) -> Result<()> {
+    async fn set_ssh_keys(&self, keys: &[SshKey]) -> Result<()> {
         authorized_keys::reconcile(self.deployer.machine_folder(), keys).await
     }
 }

@@ -32,7 +32,7 @@ use crate::why::WhyRequests;
 
 macro_rules! nouns {
     ($($noun:ident)*) => {
-        /// A port that answers all requests: a session of the controller.
+        /// A port that answers all requests: an authenticated caller of the controller.
         pub trait EveryPort: $($noun +)* {}
         impl<P: $($noun +)*> EveryPort for P {}
 

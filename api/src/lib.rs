@@ -4,9 +4,9 @@
 //! (`request`), the list of all requests (`all_requests`), errors and the English of all messages (`text`), the names in
 //! the folder of a machine (`machine_folder`), and the HTTPS client. The crate contains no decisions.
 //!
-//! The sessions of the controller implement the same port as the client, so that the simulator connects agents
-//! directly to the handlers (design 10). The identity of the caller is that of the session, never part of a
-//! request. Times are milliseconds since the Unix epoch, in UTC.
+//! The authenticated callers of the controller implement the same port as the client, so that the simulator connects
+//! agents directly to the handlers (design 10). The identity of the caller is never part of a request. Times are
+//! milliseconds since the Unix epoch, in UTC.
 
 #![warn(missing_docs)]
 

@@ -1,4 +1,4 @@
-//! The requests of a machine agent. The machine is that of the session.
+//! The requests of a machine agent. The machine is that of the authenticated caller.
 
 use crate::request::requests;
 use schemars::JsonSchema;

@@ -2,8 +2,8 @@
 //!
 //! A request is a type: it contains the message, its route, who may send it, and the type of the response. The
 //! client, the dispatch, the authorisation and the OpenAPI document are generic over these types; `all_requests`
-//! contains all of them. `Handle` is implemented by the HTTPS client (send and wait), by the sessions of the
-//! controller (one implementation per request, in `controller/src/handlers/`), and by test doubles between the
+//! contains all of them. `Handle` is implemented by the HTTPS client (send and wait), by the authenticated callers of
+//! the controller (one implementation per request, in `controller/src/handlers/`), and by test doubles between the
 //! two.
 
 use crate::error::{ApiError, ErrorCode};

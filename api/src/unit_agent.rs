@@ -1,4 +1,4 @@
-//! The requests of a unit agent. The unit is that of the session.
+//! The requests of a unit agent. The unit is that of the authenticated caller.
 
 use crate::archives::Archive;
 use crate::request::requests;

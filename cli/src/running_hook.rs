@@ -42,7 +42,9 @@ impl Display for RunningHook {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self.pid {
             Some(pid) => write!(f, "process: {pid}, run folder: {}", self.folder),
-            None => write!(f, "run folder, with the process in hook.pid: {}", self.folder),
+            None => {
+                write!(f, "run folder: {} (hook.pid there has the process, once it has started)", self.folder)
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of commands whose arguments are Juju's and whose way is Pintle's, against a fake controller.
+//! Tests of commands that take Juju's arguments but carry them out in Pintle's own way, against a fake controller.
 
 mod samples;
 
@@ -86,7 +86,7 @@ fn both_versions_are_labelled_and_juju_prints_its_own_alone() {
     }
 }
 
-/// Juju's help names its own commands; one that is not offered says so there, too.
+/// `help COMMAND` for a command that Pintle does not offer prints the same as the command itself.
 #[test]
 fn the_help_of_a_command_that_is_not_offered_names_what_is_used_instead() {
     let ask = |words: &[&str]| {

@@ -1,4 +1,5 @@
-//! Looks up entities by the names that users give: models, units (`web/0`, `web/leader`) and removal targets.
+//! Looks up entities by the names that users give: models, units (`web/0`, `web/leader`), leaders, relations and removal
+//! targets.
 //!
 //! Each function returns a refusal if the entity does not exist. Called by the handlers of users and by `why`.
 

@@ -36,11 +36,11 @@ pub async fn provide(
     let path = folder.join(filename);
     if !has_digest(path.clone(), expected.clone()).await {
         let content = hook_host.fetch_resource(request).await?;
-        let (expected, found) = (expected.clone(), path.clone());
+        let (expected, destination) = (expected.clone(), path.clone());
         let stored = blocking::run(move || {
             let digest = sha256(&content);
             match digest == expected {
-                true => store(&folder, &found, &content).map_err(|error| error.to_string()),
+                true => store(&folder, &destination, &content).map_err(|error| error.to_string()),
                 false => Err(format!("expected sha256 {expected}, got {digest}")),
             }
         });

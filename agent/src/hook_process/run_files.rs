@@ -23,7 +23,7 @@ use std::time::SystemTime;
 pub(crate) const CONTEXT_FILE: &str = "context.yaml";
 
 /// `context.yaml`: what a later agent needs to answer the tools of this run, and, for people, what was run, why, and from
-/// which view. Who knows the id of the context may call tools, so only its digest is stored.
+/// which view. A process that has the id of the context may call tools, so only its digest is stored.
 #[derive(Serialize, Deserialize)]
 pub struct RunFile {
     pub(crate) operation: Operation,

@@ -20,17 +20,19 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// The size of `calls.yaml` beyond which calls that change nothing are refused. Most take 300 bytes: usually 100,000 calls
-/// of one hook. A log line, or a setting that was written as it was, is stored whole: some 30 of 1 MiB.
+/// The size of `calls.yaml` beyond which calls that change nothing are refused. Most take 300 bytes: usually 100,000
+/// calls of one hook. A log line, or a relation-set that does not change the value, is stored whole: some 30 of 1 MiB.
 pub const CALLS_BYTES_MAX: u64 = 32 << 20;
-/// The size beyond which every call is refused. It is a budget for calls with an effect and fetched settings; the one
-/// with the largest stdin fits: 16 MiB, each byte up to six times as long in JSON, are 96 MiB. A masked copy counts as well.
+/// The size beyond which every call is refused. It is a budget for calls with an effect and fetched settings. The
+/// largest stdin fits: 16 MiB, each byte up to six times as long in JSON, are 96 MiB. With a masked copy of such a
+/// stdin, 192 MiB, it does not fit, and the call is refused.
 pub const CALLS_WITH_EFFECT_BYTES_MAX: u64 = 128 << 20;
 /// The part of a failed call's output and tool name that is stored if the call is long: enough to recognise it.
 const EXCERPT_BYTES: usize = 200;
-/// What people are shown instead of a content of a secret.
+/// What people are shown instead of a text that has no placeholder: the value of an argument `key=value`, or the parts
+/// of a hidden call.
 pub(crate) const HIDDEN: &str = "*****";
-/// The tool that reads a content and is given none.
+/// The tool that reads the content of a secret. Its arguments never contain one.
 pub(super) const SECRET_GET: &str = "secret-get";
 /// The tool whose answer is never shown: it contains the keys to a cloud.
 pub(super) const CREDENTIAL_GET: &str = "credential-get";
@@ -113,7 +115,7 @@ pub struct AnsweredCall {
     pub(crate) stdout: StoredBytes,
     pub(crate) stderr: StoredBytes,
     /// What people are shown of the call, if its inputs or its answer contain the content of a secret that the hook had
-    /// read or written.
+    /// read or written, or if the call is hidden ([`AnsweredCall::hide`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) masked: Option<MaskedCall>,
 }
@@ -131,7 +133,8 @@ pub(crate) struct MaskedCall {
 }
 
 impl AnsweredCall {
-    /// Records what people are shown of the call. The call itself is stored unchanged, because a later agent repeats it.
+    /// Records what people are shown of the call. The call itself is stored unchanged, because a later agent repeats
+    /// it.
     pub(crate) fn mask(&mut self, secrets: &SecretMask) {
         if secrets.is_empty() {
             return;
@@ -164,7 +167,9 @@ impl AnsweredCall {
         self.masked = (shown != unmasked).then_some(shown);
     }
 
-    /// Hides the whole call from people: it may contain contents of secrets that this agent does not know.
+    /// Hides the arguments, stdin, files and output of the call from people: they may contain the keys to a cloud
+    /// (credential-get), or contents of secrets that an earlier agent has answered with. The tool, the folder and the
+    /// exit code are still shown.
     pub(crate) fn hide(&mut self) {
         let hidden = || StoredBytes::Text(HIDDEN.to_owned());
         let (args, files) = (self.args.iter().map(|_| hidden()).collect(), BTreeMap::new());
@@ -186,7 +191,8 @@ impl AnsweredCall {
         }
     }
 
-    /// Replaces the inputs of a failed call, and what its answer repeats of them, by the digest of its request.
+    /// Replaces the inputs of a failed call by the digest of its request, and cuts the tool's name and the answer to
+    /// [`EXCERPT_BYTES`]: an error message may repeat long inputs.
     pub(crate) fn replace_inputs_by_digest(&mut self, request: &[u8]) {
         self.request_digest = Some(StoredBytes::digest(request));
         self.tool =
@@ -202,7 +208,8 @@ impl AnsweredCall {
 }
 
 /// One answered call of a tool whose inputs or output may contain the content of a secret: its arguments and its effect
-/// without the content, which is sealed. A repetition of a call without an effect is answered anew.
+/// without the content, which is sealed. A repetition of a call without an effect, and of every secret-get, is answered
+/// anew.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ConfidentialCall {
     pub(crate) call: u32,
@@ -210,7 +217,8 @@ pub struct ConfidentialCall {
     pub(crate) at_ms: i64,
     pub(crate) pid: Option<i32>,
     pub(crate) confidential_tool: String,
-    /// The arguments, without contents; none of a call that failed.
+    /// The arguments, without contents; none for a call that failed, unless it is secret-get, whose arguments contain
+    /// no content.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) args: Vec<String>,
     /// The placeholders of the content that was read, by key.
@@ -221,7 +229,7 @@ pub struct ConfidentialCall {
     pub(crate) error: Option<String>,
     pub(crate) is_leader: bool,
     pub(crate) code: u8,
-    /// What the call has changed, and what it printed: the id of a secret, or nothing.
+    /// What the call has changed, and what it printed; none if it changed nothing.
     pub(crate) effect: Option<SecretEffect>,
 }
 
@@ -291,7 +299,7 @@ impl CallsFile {
         CallsFile { path, file }
     }
 
-    /// The folder of the run. None without a file.
+    /// The folder of the run. None if the file cannot be used, or for [`CallsFile::closed`].
     pub(super) fn run_folder(&self) -> Option<&Path> {
         self.path.parent().filter(|_| !matches!(self.file, CallsFileState::Unusable))
     }
@@ -301,8 +309,8 @@ impl CallsFile {
         CallsFile { path: PathBuf::new(), file: CallsFileState::Unusable }
     }
 
-    /// The calls that an earlier agent answered, without an incomplete last line. None if the file or a line of it cannot
-    /// be read, so that the answers which the hook has received are unknown.
+    /// The calls that an earlier agent answered, without an incomplete last line. None if the file or a line of it
+    /// cannot be read, so that the answers which the hook has received are unknown.
     pub fn read(run: &Path) -> Option<Vec<CallsLine>> {
         let bytes = ignore_not_found(fs::read(run.join(CALLS))).ok()?.unwrap_or_default();
         let lines = bytes[..whole_lines(&bytes)].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
@@ -336,7 +344,7 @@ impl CallsFile {
 /// Why a call cannot be stored.
 #[derive(Debug, thiserror::Error)]
 pub enum AppendError {
-    #[error("this run may store {} MiB of such tool calls", bytes_max >> 20)]
+    #[error("the stored tool calls of this run would exceed {} MiB", bytes_max >> 20)]
     Full {
         /// The limit that is reached.
         bytes_max: u64,
@@ -345,8 +353,8 @@ pub enum AppendError {
     File(#[from] io::Error),
 }
 
-/// The calls that were appended after the first `offset` bytes, and the length of the complete lines; for a reader beside
-/// the agent. A line that cannot be read is left out.
+/// The calls that were appended after the first `offset` bytes, and the length of the complete lines; for a reader
+/// beside the agent. A line that cannot be read is left out.
 pub fn lines_after(run: &Path, offset: u64) -> (Vec<CallsLine>, u64) {
     let mut bytes = Vec::new();
     let mut read = || {

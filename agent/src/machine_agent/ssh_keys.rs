@@ -1,5 +1,6 @@
-//! Writes the ssh keys of the model into `authorized_keys` of the machine, when the view shows other keys than were written
-//! last. A write that fails is repeated with the back-off of the machine's plan. Called by the machine agent's loop.
+//! Writes the ssh keys of the model into `authorized_keys` of the machine, when the view shows other keys than were
+//! written last. A write that fails is repeated with the back-off of the machine's plan. Called by the machine agent's
+//! loop.
 
 use crate::ports::AuthorizedKeys;
 use state::terms::ssh_key::SshKey;
@@ -20,7 +21,7 @@ impl SshKeysProgress {
         if self.written.borrow().as_deref() == Some(keys) {
             return false;
         }
-        let error = host.keep_ssh_keys(keys).await.err().map(|error| format!("{error:#}"));
+        let error = host.set_ssh_keys(keys).await.err().map(|error| format!("{error:#}"));
         match &error {
             None => drop(self.written.replace(Some(keys.to_vec()))),
             Some(error) if self.error.borrow().as_ref() != Some(error) => {
@@ -46,7 +47,7 @@ mod tests {
     }
 
     impl AuthorizedKeys for Host {
-        async fn keep_ssh_keys(&self, _: &[SshKey]) -> anyhow::Result<()> {
+        async fn set_ssh_keys(&self, _: &[SshKey]) -> anyhow::Result<()> {
             self.calls.set(self.calls.get() + 1);
             anyhow::ensure!(self.failures_left.get() == 0, "the disk is full");
             Ok(())

@@ -1,4 +1,4 @@
-//! Executes the steps of the machine agent's plan, and says in its log what could not be done.
+//! Executes the steps of the machine agent's plan, and logs what could not be done.
 
 use super::controller_answers::is_unfinished;
 use crate::ports::Deployments;

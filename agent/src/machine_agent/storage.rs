@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 pub(super) struct StorageProgress {
     /// What it has completed and reported.
     completed: RefCell<BTreeMap<StorageId, CompletedStorage>>,
-    /// The errors that it has reported and that last.
+    /// The reported errors that have not ended yet, by storage.
     errors: RefCell<BTreeMap<StorageId, String>>,
     /// Why the controller did not accept the last report.
     refusals: RefCell<BTreeMap<StorageId, ApiError>>,
@@ -72,8 +72,9 @@ impl<A: Handle<ReportStorage>, D: StorageHost> StorageExecutor<'_, A, D> {
         is_incomplete
     }
 
-    /// Executes one step. Returns the report, and the unit for which the storage is provided then. A report that repeats an
-    /// earlier one is returned, too, because it ends an error that was reported in between.
+    /// Executes one step. Returns the report, and the unit for which the storage is provided then. Every successful
+    /// step is reported, even if the same report was sent before: the controller keeps an error until a success is
+    /// reported.
     async fn execute_storage(
         &self,
         step: &StorageStep,
@@ -82,7 +83,8 @@ impl<A: Handle<ReportStorage>, D: StorageHost> StorageExecutor<'_, A, D> {
         match step {
             StorageStep::Provide(id) => {
                 let location = self.host.provide_storage(id, storage).await?;
-                let attachment = storage.attachment.as_ref().context("provided for a unit")?;
+                let attachment =
+                    storage.attachment.as_ref().context("the storage has no unit to be attached to")?;
                 Ok((StorageReport::Provisioned { unit: attachment.unit, location }, Some(attachment.unit)))
             }
             StorageStep::Release(id) => {
@@ -108,8 +110,9 @@ impl<A: Handle<ReportStorage>, D: StorageHost> StorageExecutor<'_, A, D> {
         }
     }
 
-    /// Reports to the controller. Returns whether it has accepted the report. A refusal is logged once, until it changes;
-    /// an outage is logged with the watch.
+    /// Reports to the controller. Returns whether it has accepted the report. A refusal is logged once, until it
+    /// changes or an outage comes between: the last error is kept for comparison, transient or not. An outage is logged
+    /// with the watch.
     async fn report_storage(&self, id: &StorageId, instance: Uuid, report: StorageReport) -> bool {
         let reported = self.api.handle(ReportStorage { id: id.clone(), instance, report }).await;
         let mut refusals = self.progress.refusals.borrow_mut();

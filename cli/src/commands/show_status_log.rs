@@ -16,7 +16,7 @@ use state::terms::names::BadName;
 /// Milliseconds of a day.
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
-/// What had the statuses.
+/// The kind of entity whose statuses are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum StatusLogKind {
     /// The workload and the agent of a unit
@@ -42,7 +42,7 @@ pub struct ShowStatusLogArgs {
     /// Unit, application, machine, or model with --type model, by default the current one
     #[arg(value_name = "ENTITY", required_unless_present = "kind")]
     pub entity: Option<String>,
-    /// What had the statuses; by default, what ENTITY names
+    /// Kind of entity whose statuses are shown; by default that of ENTITY
     #[arg(long = "type", value_enum)]
     pub kind: Option<StatusLogKind>,
     /// The number of changes, the newest ones
@@ -111,11 +111,12 @@ fn requested(args: &ShowStatusLogArgs) -> Result<(GetStatusLog, Option<&str>), C
             GetStatusLog::Unit(unit.map_err(|bad: BadName| CommandError::usage(bad.to_string()))?)
         }
         StatusLogKind::Unit | StatusLogKind::JujuUnit | StatusLogKind::Workload => {
-            return Err(CommandError::usage(format!("{name} is no unit"))
+            return Err(CommandError::usage(format!("invalid unit name {name:?}"))
                 .hint("a unit is named APPLICATION/NUMBER, for example web/0"));
         }
         StatusLogKind::Application if is_unit => {
-            return Err(CommandError::usage(format!("{name} is no application")));
+            return Err(CommandError::usage(format!("invalid application name {name:?}: {name} is a unit"))
+                .hint("for the statuses of a unit: --type unit"));
         }
         StatusLogKind::Application => GetStatusLog::Application(name.to_owned()),
         StatusLogKind::Machine | StatusLogKind::JujuMachine => GetStatusLog::Machine(name.to_owned()),

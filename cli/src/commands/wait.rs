@@ -1,4 +1,4 @@
-//! `wait --settled`: waits until no unit of the model has anything to do.
+//! `wait --settled`: waits until no unit of the model has anything to do, and nothing is being removed.
 //!
 //! The controller reports `idle` only for a unit whose agent would start nothing if it had received every change of the
 //! model (`state::status::unit`). A status is read at the newest revision, so that the first one contains every change

@@ -31,7 +31,7 @@ pub fn is_owner(info: &SecretInfo, text: &str) -> bool {
     owner(info) == text || tag.as_deref() == Some(text)
 }
 
-/// The table of `secrets`, by owner, those with the most revisions first.
+/// The table of `secrets`, by owner, then by the number of the newest revision, highest first.
 pub fn table(secrets: &BTreeMap<SecretId, SecretInfo>, now_ms: i64) -> Table<'static> {
     let mut sorted: Vec<_> = secrets.iter().collect();
     sorted.sort_by_cached_key(|(id, info)| (owner(info), Reverse(info.revision), **id));
@@ -50,7 +50,7 @@ pub fn table(secrets: &BTreeMap<SecretId, SecretInfo>, now_ms: i64) -> Table<'st
     Table { right: &[4], rows }
 }
 
-/// How long ago a time was, as Juju writes it; the date if it was before yesterday.
+/// How long ago a time was, as Juju writes it; the date, in UTC, if it was 24 hours ago or more.
 fn since(ms: i64, now_ms: i64) -> String {
     let seconds = (now_ms - ms).max(0) / 1000;
     let several = |number: i64, unit: &str| match number {
@@ -112,10 +112,11 @@ pub fn insert_access(document: &mut Map<String, Value>, info: &SecretInfo) {
     }
 }
 
-/// The values of a content, decoded. Juju's JSON has them below `Data`. Bytes that are no text are replaced.
+/// The values of a content, decoded. Juju's JSON has them below `Data`. Bytes that are no text are replaced. A value
+/// that a charm declared as base64 and that is not is shown as it is, as secret-get prints it.
 pub fn content(content: &SecretContent, format: StructuredFormat) -> Value {
     let decoded = content.0.iter().map(|(key, value)| {
-        let bytes = BASE64_STANDARD.decode(value).unwrap_or_default();
+        let bytes = BASE64_STANDARD.decode(value).unwrap_or_else(|_| value.clone().into_bytes());
         (key.clone(), Value::from(String::from_utf8_lossy(&bytes)))
     });
     let values: Value = Map::from_iter(decoded).into();
@@ -127,7 +128,17 @@ pub fn content(content: &SecretContent, format: StructuredFormat) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::since;
+    use super::{StructuredFormat, content, since};
+    use serde_json::json;
+    use state::terms::secret::SecretContent;
+
+    #[test]
+    fn a_value_that_is_not_base64_is_shown_as_it_is() {
+        let values = [("encoded", "czNjcmV0"), ("raw", "not-base64")];
+        let stored = SecretContent(values.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
+        let shown = content(&stored, StructuredFormat::Yaml);
+        assert_eq!(shown, json!({ "encoded": "s3cret", "raw": "not-base64" }));
+    }
 
     #[test]
     fn a_time_is_relative_for_a_day() {

@@ -61,17 +61,22 @@ pub fn table(storage: &BTreeMap<StorageId, StorageInfo>) -> Table<'static> {
     Table { right: &[], rows }
 }
 
-/// A size as Juju writes it: `512 MiB`, `1.0 GiB`.
+/// A size as Juju writes it: `512 MiB`, `1.0 GiB`, `10 GiB`, with one decimal only below 10 of the unit. Empty for 0.
 fn size(mib: u64) -> String {
-    const UNITS: [&str; 4] = ["GiB", "TiB", "PiB", "EiB"];
-    if mib < 1024 {
-        return format!("{mib} MiB");
+    const UNITS: [&str; 5] = ["MiB", "GiB", "TiB", "PiB", "EiB"];
+    if mib == 0 {
+        return String::new();
     }
-    let (mut size, mut unit) = (mib as f64 / 1024.0, 0);
+    let (mut size, mut unit) = (mib as f64, 0);
     while size >= 1024.0 && unit + 1 < UNITS.len() {
         (size, unit) = (size / 1024.0, unit + 1);
     }
-    format!("{size:.1} {}", UNITS[unit])
+    // rounded before the comparison: 9.96 GiB are 10 GiB
+    let size = (size * 10.0).round() / 10.0;
+    match size < 10.0 {
+        true => format!("{size:.1} {}", UNITS[unit]),
+        false => format!("{size:.0} {}", UNITS[unit]),
+    }
 }
 
 /// An instance as JSON and YAML.
@@ -135,10 +140,21 @@ mod tests {
     use super::size;
 
     #[test]
-    fn sizes_have_binary_units() {
-        assert_eq!(
-            [size(1), size(1023), size(1024), size(1536 * 1024)],
-            ["1 MiB", "1023 MiB", "1.0 GiB", "1.5 TiB"]
-        );
+    fn sizes_have_binary_units_and_a_decimal_only_below_ten() {
+        let rows = [
+            (0, ""),
+            (1, "1.0 MiB"),
+            (5, "5.0 MiB"),
+            (10, "10 MiB"),
+            (1023, "1023 MiB"),
+            (1024, "1.0 GiB"),
+            (10 * 1024 - 1, "10 GiB"),
+            (10 * 1024, "10 GiB"),
+            (100 * 1024, "100 GiB"),
+            (1536 * 1024, "1.5 TiB"),
+        ];
+        for (mib, text) in rows {
+            assert_eq!(size(mib), text, "{mib} MiB");
+        }
     }
 }

@@ -1,4 +1,7 @@
-//! The handler of `pintle why`, computed in [`crate::why`].
+//! The handler of `pintle why`.
+//!
+//! [`crate::why`] explains the entity. The handler puts before it the causes that concern the whole controller: a store
+//! that cannot write, damaged documents, full connections.
 
 use crate::callers::Authorised;
 use crate::environment::Environment;

@@ -17,7 +17,7 @@ pub const DESCRIPTORS_MIN: u64 = 2 * DESCRIPTORS_RESERVED;
 const WAITING_MAX: usize = 4_096;
 /// Connections at the same time: a stream and two idle connections for each of 2,000 unit agents and 500 machine
 /// agents, and 692 of users. An idle one needs about 32 KiB: 256 MiB. One whose peer does not read what it is sent has
-/// two pieces of a response and one that is encrypted in addition, 192 KiB: 480 MiB if all 2,500 agents receive a file over
+/// two pieces of a response and one that is encrypted in addition, 192 KiB: 470 MiB if all 2,500 agents receive a file over
 /// links that are so slow.
 pub(super) const CONNECTIONS_MAX: usize = 8_192;
 /// Connections without a valid token (S18). A handshake takes 1 to 3 ms of the processor, so 256 of them that progress

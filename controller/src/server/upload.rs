@@ -2,7 +2,7 @@
 //!
 //! An upload that is slower than a minimum rate is ended, and the uploads of one user at the same time are bounded, so
 //! that stalled uploads of one user do not delay those of others. A further one waits some seconds, then it is refused.
-//! The file is in the folder of the archives, and is removed unless the archive is stored. Called by `server` after the
+//! The file is in the folder of the archives, and is removed unless the upload is stored. Called by `server` after the
 //! caller was authorised.
 
 use super::budget::{Budget, Permit, Share, Shares};
@@ -43,11 +43,12 @@ pub async fn slot(slots: &Budget, caller: &TokenHolder) -> Result<Permit, ApiErr
     slots.acquire_in_time(caller, 1, "cannot receive the upload: too many uploads are being received").await
 }
 
-/// An archive that was received. Its file is removed on drop, if it is still there.
+/// An upload that was received: a charm archive or the file of a resource. Its file is removed on drop, if it is still
+/// there.
 pub struct Received(PathBuf);
 
 impl Received {
-    /// Returns the file of the archive.
+    /// Returns the file of the upload.
     pub fn file(&self) -> &Path {
         &self.0
     }

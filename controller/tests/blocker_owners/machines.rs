@@ -188,7 +188,7 @@ async fn a_dead_machine_waits_for_its_provisioner_without_a_command() {
         .handle(RemoveMachine { machine: "0".to_owned(), force: Force::AtOnce, keep_instance: false })
         .await
         .expect("the forced removal is accepted");
-    fixture.sweep_all_logs().await;
+    fixture.run_janitor().await;
     let why = fixture
         .admin
         .handle(GetWhy { entity: entity("machine/0") })

@@ -125,7 +125,7 @@ async fn a_flood_of_one_unit_evicts_only_its_own_oldest_lines() {
     write_lines(&fixture, quiet, 1..=2).await;
     write_lines(&fixture, flood, 1..=125).await;
     let (before, _) = stored_lines(&fixture, quiet).await;
-    fixture.sweep_all_logs().await;
+    fixture.run_janitor().await;
     assert_eq!(stored_lines(&fixture, quiet).await, (before, model.log(quiet, 1, 0).text().to_owned()));
     let (bytes, oldest) = stored_lines(&fixture, flood).await;
     let room = DEBUG_LOG_BYTES_MAX - before;
@@ -192,7 +192,7 @@ async fn a_flood_that_is_faster_than_the_janitor_is_bounded_at_each_commit_and_i
         assert!(bytes <= 2 * DEBUG_LOG_BYTES_MAX, "{bytes} bytes in round {round}");
         janitor.sweep(&fixture.controller).await.expect("the sweep succeeds");
     }
-    fixture.sweep_all_logs().await;
+    fixture.run_janitor().await;
     agent.api.handle(large_report(1_000)).await.expect("the request is accepted");
     let counted = fixture.model.dropped_lines(unit, 1_000, 1).text().to_owned();
     assert!(fixture.controller.read(move |reader| reader.get(&counted).is_some()).await);

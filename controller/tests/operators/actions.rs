@@ -26,7 +26,7 @@ async fn completed_actions_beyond_the_limit_are_deleted_oldest_first() {
         web.commit(record).await;
     }
     let pending = fixture.admin.handle(run()).await.expect("the action is enqueued").answer.id;
-    fixture.sweep_all_logs().await;
+    fixture.run_janitor().await;
     let kept: Vec<ActionDoc> = fixture.admin.handle(ListActions).await.expect("actions are listed");
     assert_eq!((kept.len(), kept[0].id), (ACTIONS_MAX + 1, beyond as u64 + 1));
     let last = kept.last().expect("there are some");

@@ -38,7 +38,8 @@ pub async fn concurrent_increments_are_all_counted<S: Store, G>(open: impl Async
     assert_eq!(scan(&store, "m/").await, [stored("m/count", revisions[199], 200)]);
 }
 
-/// The reads of one transition in the check below: single documents, a page, and the first document of a prefix.
+/// The reads of one transition in the check below: single documents, a page, and some document of a prefix, other than
+/// `m/f/0`.
 type Shown = (Vec<(String, Option<u64>)>, Vec<(String, u64)>, Option<String>);
 
 /// Serialisability: each transition writes what it has read. If the commits are replayed in the order of revisions,
@@ -50,14 +51,14 @@ pub async fn reads_are_consistent_with_the_order_of_revisions<S: Store, G>(
     const EACH: u64 = 25;
     let (store, _guard) = open(1000).await;
     let start = at(&store, store.newest_revision());
-    wander_concurrently(std::slice::from_ref(&store), TASKS, EACH).await;
+    run_random_transitions(std::slice::from_ref(&store), TASKS, EACH).await;
     let commits = store.changes_after(start, usize::MAX).await.expect("all are kept");
     assert_eq!(commits.len() as u64, TASKS * EACH);
     assert_serialisable(commits);
 }
 
 /// Runs tasks that read and write at random, each on one of the handles of a store.
-pub async fn wander_concurrently<S: Store>(handles: &[S], tasks: u64, each: u64) {
+pub async fn run_random_transitions<S: Store>(handles: &[S], tasks: u64, each: u64) {
     let tasks: Vec<_> = (0..tasks)
         .map(|task| {
             let store = handles[task as usize % handles.len()].clone();
@@ -66,7 +67,7 @@ pub async fn wander_concurrently<S: Store>(handles: &[S], tasks: u64, each: u64)
                 for n in 0..each {
                     let seed = random.below(u64::MAX);
                     let name = format!("trace/{task}/{n}");
-                    store.run(move |draft| wander(draft, seed, &name)).await.expect("commits");
+                    store.run(move |draft| random_transition(draft, seed, &name)).await.expect("commits");
                 }
             })
         })
@@ -83,14 +84,14 @@ pub fn assert_serialisable(commits: Vec<CommitChanges>) {
     for CommitChanges { revision, entries } in commits {
         let trace = entries.iter().find(|c| c.key.starts_with("trace/")).expect("each commit has its trace");
         let trace = trace.value.as_ref().expect("traces stay");
-        let (gets, page, first): Shown = serde_json::from_str(trace).expect("a trace");
+        let (gets, page, found): Shown = serde_json::from_str(trace).expect("a trace");
         for (key, value) in gets {
             assert_eq!(documents.get(&key).copied(), value, "{key} as read by revision {revision}");
         }
         let expected: Vec<(String, u64)> =
             documents.range("m/p/".to_owned()..).take(3).map(|(k, v)| (k.clone(), *v)).collect();
         assert_eq!(page, expected, "the page as read by revision {revision}");
-        match first {
+        match found {
             Some(witness) => assert!(documents.contains_key(&witness), "{witness} at {revision}"),
             None => assert_eq!(
                 documents.keys().find(|k| k.starts_with("m/f/") && *k != "m/f/0"),
@@ -107,21 +108,22 @@ pub fn assert_serialisable(commits: Vec<CommitChanges>) {
     }
 }
 
-/// Reads and writes at random. `m/p/` sorts last below `m/`, so the model above needs no upper end for its page.
-pub fn wander(draft: &mut Draft<'_>, seed: u64, name: &str) -> Result<(), ()> {
+/// Reads and writes at random. `m/p/` sorts last below `m/`, so the replay in [`assert_serialisable`] needs no upper
+/// end for its page.
+pub fn random_transition(draft: &mut Draft<'_>, seed: u64, name: &str) -> Result<(), ()> {
     let mut random = Random(seed);
     let any = |random: &mut Random| {
         let below = [("m/f/", 3), ("m/k/", 4), ("m/p/", 5)][random.below(3) as usize];
         format!("{}{}", below.0, random.below(below.1))
     };
     let page = draft.page::<u64>("m/p/", "", 3);
-    let first = draft.any_key("m/f/", &["m/f/0"]);
+    let found = draft.any_key("m/f/", &["m/f/0"]);
     let mut gets = Vec::new();
     for _ in 0..2 {
         let read = any(&mut random);
         gets.push((read.clone(), draft.get(&key(&read))));
     }
-    draft.put::<Shown>(&Key::new(name.to_owned()), &(gets, page, first));
+    draft.put::<Shown>(&Key::new(name.to_owned()), &(gets, page, found));
     for _ in 0..2 {
         let written = key(&any(&mut random));
         match random.below(2) {

@@ -3,7 +3,7 @@
 mod outages;
 mod refused;
 
-use super::concurrency::{assert_serialisable, wander_concurrently};
+use super::concurrency::{assert_serialisable, run_random_transitions};
 use super::fixture::{OTHER_GENERATION, at, etcd_options, key, scan, stored, write};
 use controller::store::etcd::{Etcd, Options};
 use controller::store::{Compacted, RunError, Store, StoreError};
@@ -25,7 +25,7 @@ async fn transitions_of_two_controllers_are_serialisable() {
     let options = etcd_options(&cluster);
     let handles = [another(&options).await, another(&options).await];
     let start = at(&handles[0], handles[0].newest_revision());
-    wander_concurrently(&handles, TASKS, EACH).await;
+    run_random_transitions(&handles, TASKS, EACH).await;
     for handle in &handles {
         handle.read(|_| ()).await; // it has what the other one has committed
         let commits = handle.changes_after(start, usize::MAX).await.expect("all are kept");

@@ -1,6 +1,6 @@
 //! Tests of the in-memory engine alone: recording, replay and forks.
 
-use super::concurrency::wander;
+use super::concurrency::random_transition;
 use super::fixture::{GENERATION, OTHER_GENERATION, at, key, scan, stored, write};
 use controller::store::{Committed, Compacted, Store};
 use state::documents::draft::Conflict;
@@ -12,9 +12,9 @@ async fn recorded_transactions_replay_and_a_changed_one_does_not() {
     store.record();
     let tasks = (0..10).map(|task| {
         let store = store.clone();
-        tokio::spawn(
-            async move { store.run(move |draft| wander(draft, task, &format!("trace/{task}"))).await },
-        )
+        tokio::spawn(async move {
+            store.run(move |draft| random_transition(draft, task, &format!("trace/{task}"))).await
+        })
     });
     for task in tasks.collect::<Vec<_>>() {
         task.await.expect("no panic").expect("commits");

@@ -27,21 +27,27 @@ const RECORDED_READS: &[(&str, Read, Meanwhile, bool)] = &[
         true,
     ),
     (
-        "the first document, deleted",
+        "a found document, deleted",
         |d| assert!(d.any_key("m/one/", &[]).is_some()),
         &[("m/one/k", None)],
         false,
     ),
     (
-        "the first document, changed",
+        "a found document, changed",
         |d| assert!(d.any_key("m/one/", &[]).is_some()),
         &[("m/one/k", Some(2))],
         true,
     ),
     (
-        "the first document, another is added",
+        "a found document, another is added after it",
         |d| assert!(d.any_key("m/one/", &[]).is_some()),
         &[("m/one/l", Some(1))],
+        true,
+    ),
+    (
+        "a found document, another is added before it",
+        |d| assert!(d.any_key("m/one/", &[]).is_some()),
+        &[("m/one/a", Some(1))],
         true,
     ),
     (

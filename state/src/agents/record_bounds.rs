@@ -22,8 +22,8 @@ use crate::unit::record::Record;
 use crate::unit::writes::{ActionWrites, BagWrites, PortWrites, TEXT_BYTES_MAX, Writes};
 use serde::Serialize;
 
-/// The most relations in the state of one unit: it is stored as one document, and each takes 200 bytes of a
-/// transaction's 1 MiB.
+/// The most relations in the state of one unit: it is stored as one document, and each takes 200 bytes of 1 MiB.
+/// A transaction has 1.25 MiB.
 pub(super) const RELATIONS_MAX: usize = (1 << 20) / 200;
 
 /// The most bytes of a line or a status message. Agents truncate a text to half of this and append the number of bytes

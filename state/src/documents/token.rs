@@ -14,7 +14,8 @@ use crate::terms::refusal::RefusalReason;
 
 /// The most retired tokens that are kept, in all models together: some 500 bytes each with its index, 500 KB together.
 pub const RETIRED_TOKENS_MAX: usize = 1_000;
-/// The most retired tokens that one transaction deletes: two writes each are 80, below the 100 of a transaction.
+/// The most retired tokens that one transaction deletes, with one read and two writes each: 40 reads and 80 writes, a small
+/// part of [`READS_MAX`](crate::documents::draft::READS_MAX) and [`WRITES_MAX`](crate::documents::draft::WRITES_MAX).
 pub const RETIRED_TOKENS_PER_BATCH: usize = 40;
 
 /// Gives `entity` the token with the hash `sha256`, and revokes its previous one. Idempotent.

@@ -3,7 +3,7 @@
 //!
 //! An action is started and finished by the records of its unit's agent. After the restore of a backup, an
 //! action whose number the unit has already passed fails as lost; it is never run a second time. Called by the
-//! handlers of users and by the commit of records.
+//! handlers of users, by the commit of records, when a unit is removed, and by the janitor.
 
 use crate::charm::params;
 use crate::documents::application::charm_of;
@@ -40,9 +40,9 @@ pub const ENQUEUED_MAX: usize = 20;
 /// another, and is then reported as started.
 const UNFINISHED_MAX: usize = ENQUEUED_MAX + 1;
 
-/// The maximum number of actions that one record of another action fails as lost: 5 reads with the page, where
-/// the largest record of an action has 94, and 4 writes. If more were enqueued between a restore and that record,
-/// the records of the next actions fail them.
+/// The maximum number of actions that one record of another action fails as lost: 5 reads with the page and 4 writes,
+/// beside those of the record. If more were enqueued between a restore and that record, the records of the next actions
+/// fail them.
 const LOST_PER_RECORD_MAX: usize = 2;
 
 /// The sequence that numbers the actions of a model.

@@ -12,7 +12,7 @@ use crate::terms::names::Uuid;
 use serde_json::Value;
 
 /// The trackers of a removed secret that are deleted in one batch. With each the document of what its unit reads is
-/// written: at most 500 entries with labels of 256 bytes, in JSON up to 768 KiB of a transaction's 1 MiB.
+/// written: at most 500 entries with labels of 256 bytes, in JSON up to 768 KiB of a transaction's 1.25 MiB.
 const TRACKERS_PER_BATCH: usize = 1;
 
 /// Deletes the next batch of one cleanup document, at most one page. Returns whether more remains.

@@ -2,7 +2,7 @@
 //!
 //! A grant contains no times. The caller counts the lease and passes as an argument whether the grant may be
 //! taken over. At most one unit of an application holds the grant. Called for the requests of unit agents
-//! (`transitions::leader_claim`) and when a unit is Dead or removed.
+//! (`transitions::leader_claim`), when a unit is Dead or removed, and for writes that only a leader may make.
 
 use crate::documents::document_reads::Documents;
 use crate::documents::draft::Draft;

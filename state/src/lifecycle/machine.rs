@@ -2,8 +2,8 @@
 //! removed by the provisioner (spec E.5).
 //!
 //! A machine with an Alive unit is never destroyed without force, and a machine with any unit is never Dead
-//! (I20). Called by the handlers of users, the machine agent's handlers, the provisioner's handlers, and by the
-//! unit lifecycle.
+//! (I20). Called by the handlers of users, the machine agent's handlers, the provisioner's handlers, by the lifecycle
+//! of units and storage, by forced removal, and by the destruction of a model.
 
 use crate::charm::Base;
 use crate::documents::attachment::{Attachment, attachment};
@@ -24,9 +24,9 @@ use crate::terms::refusal::machine::MachineRefusal;
 use crate::terms::refusal::storage::StorageRefusal;
 use crate::terms::storage::StorageId;
 
-/// The maximum number of units on one machine, subordinates included. One page of a transaction holds them,
-/// beside the 60 reads of the largest hook's commit; and 4 reads of each unit (assignment, unit, its life, its
-/// application's life) fit beside the machine's own.
+/// The maximum number of units on one machine, subordinates included. One page of a transaction, which has at most 40
+/// documents, holds them; and 4 reads of each unit (assignment, unit, its life, its application's life) are 96 of a
+/// transaction's 2,000.
 pub const UNITS_MAX: usize = 24;
 
 /// The number of addresses of 127.0.0.0/8 that [`address`] returns. All models share them. After the last
@@ -211,7 +211,7 @@ pub fn needs_unit_agent(reader: &dyn Reader, model: Model, id: Uuid) -> bool {
 /// used again.
 ///
 /// # Errors
-/// If the machine is not Dead, or never existed.
+/// If the machine is not Dead, or neither it nor its tombstone exists.
 pub fn remove(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
     let Some(machine) = draft.get(&model.machine(id)) else {
         return ok_if_removed(draft, model, id);

@@ -3,7 +3,8 @@
 //!
 //! A relation is never visible as Dead: it is Dying until its scope is empty, and removed in the same
 //! transaction as the last unit in it (I18). Called by the handlers of user requests, by deployments and refreshes
-//! (peer relations), by the commit of unit records and by forced removal.
+//! (peer relations), by the commit of unit records, by resyncs, by the removal of units and applications, by forced
+//! removal and for fake applications.
 
 use crate::charm::{Charm, Endpoint, IntegrateEnd, JUJU_INFO, NoMatch, Role, Scope, endpoints};
 use crate::documents::blockers::{self, EntityId};
@@ -33,8 +34,8 @@ use std::sync::Arc;
 /// them in one transaction.
 pub const PEERS_MAX: usize = 8;
 
-/// The maximum number of endpoint pairs that [`find`] looks up: one read each, beside some 10 others and the 30
-/// of the removal.
+/// The maximum number of endpoint pairs that [`find`] looks up: one read each. With some 10 others and the 30 of the
+/// removal they are 80, a small part of [`READS_MAX`](crate::documents::draft::READS_MAX).
 const ENDPOINT_PAIRS_MAX: usize = 40;
 /// The maximum number of relations of one application that are scanned to count those of one endpoint: some 10
 /// us each, 10 ms in all.
@@ -70,11 +71,13 @@ fn end(draft: &mut Draft, model: Model, text: &str) -> Result<RequestedEnd, Refu
 
 /// The user's `integrate` (spec E.1 add relation).
 ///
-/// Requires that both applications are Alive, that [`endpoints::infer`] selects a pair of their endpoints, that the
-/// relation does not exist yet, and that the limits of both endpoints permit another relation.
+/// Requires that the model and both applications are Alive, that the applications differ, that [`endpoints::infer`]
+/// selects a pair of their endpoints, that the relation does not exist yet, and that the limits of both endpoints
+/// permit another relation.
 ///
 /// # Errors
-/// If one of these does not hold; the refusal names the blockers of what is being removed.
+/// If one of these does not hold, or if an application has `RELATIONS_SCANNED_MAX` relations and its endpoint a limit.
+/// The refusal names the blockers of what is being removed.
 pub fn add(
     draft: &mut Draft,
     model: Model,
@@ -124,7 +127,7 @@ fn end_doc(end: &RequestedEnd, endpoint: &Endpoint) -> RelationEndDoc {
 }
 
 /// The subordinate link of a container relation between a subordinate and a principal. There is none between
-/// two subordinates: both are on the machine already.
+/// two subordinates: such a relation creates no units.
 fn subordinate_link(scope: Scope, left: &RequestedEnd, right: &RequestedEnd) -> Option<SubordinateLink> {
     let (subordinate, principal) = match (scope, left.charm.subordinate, right.charm.subordinate) {
         (Scope::Container, true, false) => (left.id, right.id),
@@ -255,7 +258,8 @@ fn first_relation_of_alive_link(
 /// by its endpoint given twice; `remove-relation web web` matches none.
 ///
 /// # Errors
-/// If an application does not exist, or none or several relations match.
+/// If an application does not exist, a name is invalid, none or several relations match, or more than
+/// `ENDPOINT_PAIRS_MAX` pairs of endpoints are possible.
 pub fn find(draft: &mut Draft, model: Model, left: &str, right: &str) -> Result<Uuid, Refusal> {
     let ((a, a_endpoint), (b, b_endpoint)) = (split(left)?, split(right)?);
     let (id, other) = (application::find(draft, model, a)?, application::find(draft, model, b)?);
@@ -301,7 +305,7 @@ pub fn find(draft: &mut Draft, model: Model, left: &str, right: &str) -> Result<
 /// with its application.
 ///
 /// # Errors
-/// If it is a peer relation, or never existed.
+/// If it is a peer relation, or neither it nor its tombstone exists.
 pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<Destroyed, Refusal> {
     let Some(doc) = draft.get(&model.relation(id)) else {
         return match draft.get(&model.tombstone(id)) {
@@ -383,7 +387,8 @@ fn suspension(
 ///
 /// Its settings stay until the relation is removed (I14). The last unit that leaves a Dying relation removes
 /// it, and with it a Dying application that only this relation kept (scenarios 161, 163). For a unit that is
-/// not in scope only its pending re-entry is deleted.
+/// not in scope only its pending re-entry is deleted. A principal may have one although it is in scope: its subordinate
+/// was not Alive when it resynchronised.
 pub fn leave_scope(draft: &mut Draft, model: Model, unit: Uuid, id: Uuid) {
     if draft.get(&model.scope_of(unit, id)).is_none() {
         return pending_reentry::remove(draft, model, unit, id);

@@ -15,7 +15,7 @@ use crate::terms::resource::{ResourceFile, Resources};
 use std::collections::BTreeMap;
 
 /// The most files of one request: one read and one write each, beside the 78 writes of a deployment with the most peer
-/// relations and its first unit (9 of the application, 8 × 7 of peer relations, 13 of a unit), below 100.
+/// relations and its first unit (9 of the application, 8 × 7 of peer relations, 13 of a unit): 98 of a transaction's 600.
 pub const RESOURCES_PER_REQUEST_MAX: usize = 20;
 
 /// Refuses resources that the charm does not declare, and too many.

@@ -4,7 +4,8 @@
 //! A content is only ever sealed here: this crate has no key. Access is derived at every read: a secret whose owner is
 //! gone does not exist, and a grant counts only while its relation exists, so that the end of a relation revokes it at
 //! once. Called by the transitions that apply what hooks write (`agents::secret_writes`), what units read
-//! (`agents::secret_read`) and what users request (`user_secret`).
+//! (`agents::secret_read`) and what users request (`user_secret`), for timers (`transitions::due_secrets`), when an
+//! owner is removed, and for what removed secrets leave behind (`cleanup`).
 
 use crate::documents::document_reads::Documents;
 use crate::documents::draft::Draft;

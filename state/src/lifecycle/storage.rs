@@ -5,8 +5,8 @@
 //! it and its pool is persistent. Its content stays on the machine where it was created; a machine with such an instance
 //! is not removed with its last unit. A content is deleted only after a request to remove it, or with the machine.
 //!
-//! Called by the handlers of users, the lifecycle of units and machines, the commit of records, and the handlers of
-//! machine agents.
+//! Called by the handlers of users and machine agents, the removals that users request, the lifecycle of units, the
+//! commit of records, and resyncs.
 
 use crate::charm::{Charm, Storage};
 use crate::documents::application::charm_of;

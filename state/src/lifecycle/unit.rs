@@ -3,7 +3,8 @@
 //!
 //! A unit name is never used again, a unit that is in a scope or has subordinates is never Dead (I20), and
 //! removing a unit removes or advances everything that only waited for it in the same transaction. Called by
-//! the handlers of users, the agents' handlers, the commit of records and forced removal.
+//! the handlers of users, the agents' handlers, deployments, the commit of records, forced removal and for fake
+//! applications.
 
 use crate::documents::attachment::{Attachment, attachment};
 use crate::documents::blockers::{self, EntityId};
@@ -316,7 +317,8 @@ fn has_never_attached(draft: &mut Draft, model: Model, id: Uuid) -> bool {
 /// here. Leadership is released. Repeating the request changes nothing.
 ///
 /// # Errors
-/// If the unit is Alive, has subordinates, is in another scope, or never existed.
+/// If the unit is Alive, has subordinates, is in another scope, has attached storage that its agent must detach, or
+/// neither it nor its tombstone exists.
 pub fn set_dead(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
     let Some(doc) = draft.get(&model.unit(id)) else {
         return ok_if_removed(draft, model, id);
@@ -366,7 +368,7 @@ pub fn set_dead(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal
 ///
 /// # Errors
 /// If the unit is not Dead and an agent has attached for it ([`UnitRefusal::AgentNotFinished`] if that agent has to
-/// finish it, so that the machine agent starts it), or if it never existed.
+/// finish it, so that the machine agent starts it), or if neither it nor its tombstone exists.
 pub fn remove(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Result<(), Refusal> {
     let Some(doc) = draft.get(&model.unit(id)) else {
         return ok_if_removed(draft, model, id);

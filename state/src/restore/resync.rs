@@ -30,15 +30,15 @@ use crate::unit::record::{DroppedWrite, Record};
 use std::ops::Bound;
 
 /// Scopes that are examined in one batch. Leaving one of them (2 writes) may remove a relation (9 writes) and both its
-/// applications (10 writes each): 3 × 31 are 93 of a transaction's 100.
+/// applications (10 writes each): 3 × 31 are 93 of a transaction's 600 writes.
 const LEFT_PER_BATCH: usize = 3;
 /// Relations that are examined in one batch, one read each, until one is entered; those that the store does not have
 /// are dropped. An agent chooses how many it publishes.
 ///
 /// To enter one takes 6 reads (relation, life, suspension, the other application's life, scope, bag) and 3 writes; if
 /// a subordinate is created 5 reads (the existing one, its application, the sequence, machine capacity) and 9 writes
-/// more. The capacity of the machine takes 25 reads in all: 40 + 25 + 11 leave 24 of 100. The last relation is entered
-/// with the record, whose other reads are 40 of 20 lost actions and some 17 of its own: 40 + 17 + 25 + 11 leave 7.
+/// more. The capacity of the machine takes 25 reads in all: 40 + 25 + 11 are 76 of a transaction's 2,000. The last
+/// relation is entered with the record: 25 + 11 reads beside those of the record.
 const EXAMINED_PER_BATCH: usize = 40;
 
 /// The position of the next batch of a resync.

@@ -1,6 +1,7 @@
 //! Tests of views: what a unit observes, and that it is sent nothing more.
 //!
-//! That deltas add up to the full view is checked after every transaction of every test.
+//! That deltas add up to the full view is checked by `World::run` after every transaction of the tests of this crate,
+//! except while `World::make` builds a large model.
 
 use crate::documents::existence;
 use crate::documents::prelude::{BagDoc, ResolvedDoc, StatusDoc};
@@ -56,7 +57,8 @@ fn one_settings_write_sends_one_change_to_each_observing_unit() {
     assert_eq!(world.sent[&world.unit("plain/0")], [], "an unrelated unit sees nothing");
 }
 
-/// Reads of the documents are what a stream costs: each commit reaches each stream.
+/// Each commit wakes each stream, so a stream is expensive only if it reads documents: a commit that concerns other
+/// machines must not make it compute its view.
 #[test]
 fn a_commit_about_other_machines_computes_no_view_again() {
     let mut world = World::new();
@@ -74,7 +76,7 @@ fn a_commit_about_other_machines_computes_no_view_again() {
     assert_eq!(world.computed.intersection(&machines.into()).count(), 0);
 }
 
-/// Adding, running and removing units of one application: in a large model, most commits concern no other one.
+/// Adding, running and removing units of one application: in a large model, most commits concern one application only.
 #[test]
 fn a_commit_about_units_of_an_unrelated_application_computes_no_view_again() {
     let mut world = World::new();
@@ -111,9 +113,9 @@ fn an_entry_shows_the_member_with_its_settings_immediately() {
     let (id, _web, db) = pair(&mut world);
     let app = read(world.reader(), &MODEL.application_name("web")).expect("the application exists");
     world.run(|draft, ids| unit::add(draft, MODEL, app, None, 1, ids)).expect("alive");
-    let mut late = Agent::attach(&mut world, "web/1");
-    late.start(&mut world);
-    late.enter(&mut world, id);
+    let mut second = Agent::attach(&mut world, "web/1");
+    second.start(&mut world);
+    second.enter(&mut world, id);
     let [
         Change::Member { unit: member, incarnation: Some(1), .. },
         Change::Bag { owner: Owner::Unit(owner), bag: Some(bag), .. },
@@ -345,12 +347,15 @@ fn the_bag_of_a_removed_unit_can_be_fetched_until_its_relation_is_removed() {
 #[test]
 fn a_unit_sees_that_its_machine_is_full_regardless_of_which_units_fill_it() {
     let mut world = World::new();
-    let web = world.deploy("web", "web", 1);
+    world.deploy("web", "web", 1);
+    let plain = world.deploy("plain", "plain", 0);
     let first = world.unit("web/0");
-    let on: UnitDoc = read(world.reader(), &MODEL.unit(first)).expect("it was deployed");
-    let machine = read(world.reader(), &MODEL.machine(on.machine)).expect("it has one").name;
+    let doc: UnitDoc = read(world.reader(), &MODEL.unit(first)).expect("it was deployed");
+    let machine = read(world.reader(), &MODEL.machine(doc.machine)).expect("it has one").name;
     for _ in 1..crate::lifecycle::machine::UNITS_MAX {
-        world.run(|draft, ids| unit::add(draft, MODEL, web, Some(&machine), 1, ids)).expect("there is room");
+        world
+            .run(|draft, ids| unit::add(draft, MODEL, plain, Some(&machine), 1, ids))
+            .expect("there is room");
     }
     let change = world.sent[&first].iter().find_map(|change| match change {
         crate::unit::snapshot::Change::Unit(view) => Some(view.machine_full),

@@ -26,8 +26,7 @@ use crate::terms::names::Uuid;
 use crate::terms::refusal::EntityKind;
 use crate::transitions::force;
 
-/// Applications that are destroyed in one batch: one may write all that a transaction permits, except for the
-/// destruction document.
+/// Applications that are destroyed in one batch: one writes at most 91 documents, beside the destruction document.
 const APPLICATIONS_PER_BATCH: usize = 1;
 /// Machines that become Dying in one batch: 3 reads and 2 writes each, beside the page.
 const MACHINES_PER_BATCH: usize = 20;

@@ -71,7 +71,7 @@ pub fn destroy_unit(
 /// The user's `remove-application`, with or without force.
 ///
 /// # Errors
-/// If the application never existed.
+/// If neither the application nor its tombstone exists.
 pub fn destroy_application(
     draft: &mut Draft,
     model: Model,
@@ -89,7 +89,7 @@ pub fn destroy_application(
 /// The user's `remove-relation`, with or without force.
 ///
 /// # Errors
-/// If it is a peer relation, or never existed.
+/// If it is a peer relation, or neither it nor its tombstone exists.
 pub fn destroy_relation(
     draft: &mut Draft,
     model: Model,
@@ -107,7 +107,7 @@ pub fn destroy_relation(
 /// The user's `remove-machine`; with force, its units are removed with it (spec E.5 last row).
 ///
 /// # Errors
-/// If the machine never existed; without force, as [`machine::destroy`].
+/// If neither the machine nor its tombstone exists; without force, as [`machine::destroy`].
 pub fn destroy_machine(
     draft: &mut Draft,
     model: Model,

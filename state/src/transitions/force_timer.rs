@@ -21,8 +21,8 @@ pub const GRACE_MS: i64 = 60_000;
 const CHECKPOINT_INTERVAL_MS: i64 = 8_000;
 /// The number of checkpoints of a timer that is longer than about a minute.
 const CHECKPOINTS_PER_WAIT: i64 = 8;
-/// The maximum number of timers that one transaction stores: a read and a write of a transaction's hundred
-/// each.
+/// The maximum number of timers that one transaction stores, with a read and a write each: a small part of
+/// [`READS_MAX`](crate::documents::draft::READS_MAX) and [`WRITES_MAX`](crate::documents::draft::WRITES_MAX).
 pub const CHECKPOINTS_PER_TRANSACTION: usize = 40;
 
 /// Whether a unit is Dying and is not marked for forced removal yet.

@@ -16,7 +16,7 @@
 //! | statuses, log lines, workload version, the line about the end of a hook | report | always stored; ordered by (run, call) |
 //!
 //! A refusal refuses all writes of its record; its reports, its outcome and the answer are stored nevertheless.
-//! Called by the unit agent's handlers.
+//! Called by the unit agent's handlers, and by dry runs.
 
 mod refused_writes;
 

@@ -15,7 +15,8 @@ use crate::terms::names::Uuid;
 /// Tombstones kept per model that are no longer needed as evidence: some 200 bytes each, 200 KiB. A request whose
 /// response was lost is repeated within seconds, in which far fewer entities are removed.
 pub const TOMBSTONES_MAX: usize = 1_000;
-/// Tombstones deleted by one transaction, with two reads each: 80, below the 100 of a transaction.
+/// Tombstones deleted by one transaction, with two reads and at most one delete each: 80 reads and 40 writes, a small
+/// part of [`READS_MAX`](crate::documents::draft::READS_MAX) and [`WRITES_MAX`](crate::documents::draft::WRITES_MAX).
 pub const TOMBSTONES_PER_BATCH: usize = 40;
 
 /// Whether no agent needs a tombstone as evidence any more: what [`may_be_deleted`] and [`delete`] decide.

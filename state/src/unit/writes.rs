@@ -210,7 +210,7 @@ pub struct RunReport {
     pub what: ReportContent,
 }
 
-/// The most bytes of one line or status message: the 60 of a record take a quarter of a transaction's 1 MiB.
+/// The most bytes of one line or status message: the 60 of a record take a fifth of a transaction's 1.25 MiB.
 pub const TEXT_BYTES_MAX: usize = 4 << 10;
 
 impl ReportContent {

@@ -3,7 +3,8 @@
 //! A unit sees the members of the other end of its relations (of a peer relation the other members, of a
 //! container relation those in its own container), its own and its application's bag, and the bags of the
 //! remote application and of those units, departed ones included. It must never see anything else of another
-//! unit (I31). Called by the watches and by the handlers of the unit agent.
+//! unit (I31). Called by the watches and by the handlers of the unit agent; the status of units and dry runs use the
+//! full view, too.
 
 use crate::charm::Scope;
 use crate::documents::document_reads::Documents;

@@ -1,5 +1,5 @@
-//! Explains a relation: a Dying relation waits for its members to leave, an Alive one for the units of its applications
-//! to enter.
+//! Explains a relation: a Dying relation waits for its members to leave, a suspended one also to be resumed, an Alive
+//! one for the units of its applications to enter.
 
 use crate::documents::blockers::{self, EntityId};
 use crate::documents::draft::{read, read_all};

@@ -1,21 +1,23 @@
 //! One tool call of `calls.yaml` as a person reads it: the command line, and the beginning of its answer.
 //!
-//! Contents of secrets that the hook had read or written before the call are masked; of a call that may concern one, only
-//! the tool is stored. Called by `follow_runs`.
+//! Contents of secrets that the hook had read or written before the call are masked; of a call that may concern one,
+//! only the tool is shown. Called by `follow_runs`.
 
 use super::{AnsweredCall, CallsLine, StoredBytes};
 use host::escape::one_line;
 use host::shell::quote;
 
-/// The most characters of an argument or an answer that are shown: two fit on a line of a terminal.
+/// The most characters of an argument or an answer that are shown: one fills a line of a terminal with 80 columns.
 const EXCERPT_CHARS: usize = 80;
 
 /// A tool call, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownCall {
-    /// The tool and its arguments, as they would be typed.
+    /// The tool and its arguments, as they would be typed, each shortened to `EXCERPT_CHARS`; `...` stands for
+    /// arguments that are not shown.
     pub command: String,
-    /// The first line of the answer; empty if it has none.
+    /// The beginning of the first line of stdout, or of stderr if the call failed; the number of bytes if only a digest
+    /// is stored; empty for a call that may concern a secret.
     pub answer: String,
     /// The exit code.
     pub code: u8,

@@ -163,8 +163,11 @@ impl Core {
         self.readers.run(view).await
     }
 
-    /// Whether a position is of this store generation, and not in the future. A position beyond the mirror is one that
-    /// another controller has answered with.
+    /// Returns the revision of a position of this store generation. A position beyond the mirror is one that another
+    /// controller has answered with: the mirror is brought up to date first.
+    ///
+    /// # Errors
+    /// If the position is of another store generation.
     pub async fn revision_of(&self, position: Position) -> Result<Revision, Compacted> {
         if position.store_generation != self.store_generation {
             return Err(Compacted);

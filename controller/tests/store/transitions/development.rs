@@ -48,7 +48,7 @@ pub(super) async fn develop<S: Store>(fixture: &mut Fixture<'_, S>) {
             .await;
     }
     let (unit, far) = (fixture.unit("far/0").await, fixture.application("far").await);
-    let on = fixture.machine_of_unit(unit).await;
+    let machine = fixture.machine_of_unit(unit).await;
     fixture
         .call("application::destroy", move |draft| application::destroy(draft, MODEL, far).map(drop))
         .await;
@@ -61,6 +61,6 @@ pub(super) async fn develop<S: Store>(fixture: &mut Fixture<'_, S>) {
             })
             .await;
     }
-    fixture.call("machine::set_dead", move |draft| machine::set_dead(draft, MODEL, on)).await;
-    fixture.call("machine::remove", move |draft| machine::remove(draft, MODEL, on)).await;
+    fixture.call("machine::set_dead", move |draft| machine::set_dead(draft, MODEL, machine)).await;
+    fixture.call("machine::remove", move |draft| machine::remove(draft, MODEL, machine)).await;
 }

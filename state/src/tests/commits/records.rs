@@ -1,4 +1,7 @@
-//! A record is applied exactly once, fits one transaction, and changes nothing if it is refused.
+//! A record is applied exactly once and fits one transaction.
+//!
+//! An invalid record is rejected and changes nothing. A record whose writes are refused loses all of them, but its
+//! reports and the failure are stored.
 
 use crate::documents::prelude::{BagDoc, ReplicaDoc, StatusDoc};
 use crate::lifecycle::{application, unit};
@@ -59,8 +62,8 @@ fn a_refused_record_gets_the_same_answer_when_it_is_repeated() {
     assert_eq!(web.send(&mut world, &record), Ok(committed));
     let bag: BagDoc = read(world.reader(), &MODEL.bag(id, web.unit)).expect("its bag");
     assert_eq!(bag.values.get("a"), None, "a refusal refuses all writes of its record");
-    let words: StatusDoc = read(world.reader(), &MODEL.unit_status(web.unit)).expect("it was reported");
-    assert_eq!(words.message, of_charm("trying"), "the reported status stays");
+    let status: StatusDoc = read(world.reader(), &MODEL.unit_status(web.unit)).expect("it was reported");
+    assert_eq!(status.message, of_charm("trying"), "the reported status stays");
     let replica: ReplicaDoc = read(world.reader(), &MODEL.replica(web.unit)).expect("it is stored");
     assert_eq!((replica.local.sequence, &replica.local.digest), (record.sequence, &record.digest()));
     let failed = replica.local.episode().map(|episode| (episode.id, episode.reason.clone()));
@@ -128,6 +131,7 @@ fn malformed_records_are_refused_and_change_nothing() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let agent = Agent::attach(&mut world, "web/0");
+    let before = world.documents.map.clone();
     let event = RelationEvent::Broken;
     let foreign_relation = Operation::Hook(Hook::Relation { relation: 99, endpoint: "db".into(), event });
     let record = agent.record(foreign_relation, Outcome::Ok);
@@ -139,6 +143,14 @@ fn malformed_records_are_refused_and_change_nothing() {
     let mut record = hook(&agent);
     record.reports = (0..=REPORTS_MAX as u32).map(|call| log(call, "x")).collect();
     assert_eq!(refused(agent.send(&mut world, &record)).0, Code::Invalid);
+    assert_eq!(world.documents.map, before);
+}
+
+#[test]
+fn a_record_of_set_dead_of_an_alive_unit_is_refused() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let agent = Agent::attach(&mut world, "web/0");
     let alive = agent.record(Operation::SetDead, Outcome::Ok);
     let committed = agent.send(&mut world, &alive).expect("an answer");
     assert_eq!(committed.refusal, Some(UnitRefusal::Alive { unit: web0() }.into()));

@@ -1,7 +1,8 @@
 //! A forced removal fences the agent of the unit and completes without it (I24, I27, I34).
 //!
 //! Once the controller acts in place of an agent, it accepts no record of that agent. It acts only for entities
-//! whose removal is forced. At rest no forced removal is left, even if agents are down.
+//! whose removal is forced. When a schedule ends, no forced removal is left, whether the system is at rest or not, and
+//! even if agents are down.
 
 use super::check::{Check, Commit, FinalState, parts};
 use super::stuck_system::StuckSystem;
@@ -107,7 +108,7 @@ impl Check for Forced {
     fn check_final_state(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
         for (key, forced) in read_all::<ForcedRemovalDoc>(end.reader, &end.model.prefix(Kind::ForcedRemoval))
         {
-            found.push(format!("{key} remains at rest: {forced:?}"));
+            found.push(format!("{key} remains at the end: {forced:?}"));
         }
     }
 }

@@ -93,7 +93,7 @@ impl Check for Provisioning {
         for (key, error) in
             read_all::<ProvisioningErrorDoc>(end.reader, &end.model.prefix(Kind::ProvisioningError))
         {
-            found.push(format!("{key} remains at rest: {error:?}"));
+            found.push(format!("{key} remains at the end: {error:?}"));
         }
         for (key, life) in read_all::<Life>(end.reader, &end.model.prefix(Kind::MachineLife)) {
             let machine = last_id(&key).expect("the key ends in the id of a machine");

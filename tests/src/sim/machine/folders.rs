@@ -92,7 +92,7 @@ impl StorageHost for Folders {
 
 impl AuthorizedKeys for Folders {
     /// No user of the simulator adds a key.
-    async fn keep_ssh_keys(&self, _: &[SshKey]) -> anyhow::Result<()> {
+    async fn set_ssh_keys(&self, _: &[SshKey]) -> anyhow::Result<()> {
         Ok(())
     }
 }

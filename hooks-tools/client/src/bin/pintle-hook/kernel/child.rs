@@ -1,4 +1,5 @@
-//! The system calls of the shim that start a hook, signal it and wait for it.
+//! The system calls with which the shim starts a hook, signals it and waits for it, and with which `warm_parent` starts
+//! a warm parent.
 
 use core::arch::asm;
 use core::cell::UnsafeCell;
@@ -53,7 +54,7 @@ pub enum End {
     Signal(u32),
 }
 
-/// The stack of a process between its start and its program. The program of the parent continues after that.
+/// The stack on which the child runs between `clone` and `execve`. The parent is suspended until then.
 #[repr(C, align(16))]
 pub struct ChildStack(UnsafeCell<[u8; 16 << 10]>);
 
