@@ -124,12 +124,15 @@ mod tests {
         async fn wait_for_change(&self) {}
     }
 
-    /// Records the reports: the machine, and the number of its ends.
+    /// A report: the machine, and the number of its ends.
+    type Report = (Uuid, Option<u32>);
+
+    /// Records the reports.
     #[derive(Clone, Default)]
-    struct Controller(Arc<Mutex<Vec<(Uuid, Option<u32>)>>>);
+    struct Controller(Arc<Mutex<Vec<Report>>>);
 
     impl Controller {
-        fn take(&self) -> Vec<(Uuid, Option<u32>)> {
+        fn take(&self) -> Vec<Report> {
             std::mem::take(&mut *self.0.lock().expect("no holder panics"))
         }
     }
