@@ -4,7 +4,7 @@ set -eu
 missing=
 # debootstrap, systemd-nspawn and nft make the machines of tests/machines/, which needs root besides. The tests of the
 # store start an etcd of their own.
-for tool in cc python3 strace tmux setpriv unshare debootstrap systemd-nspawn nft etcd etcdctl; do
+for tool in cc python3 strace tmux zsh fish setpriv unshare debootstrap systemd-nspawn nft etcd etcdctl; do
     command -v "$tool" >/dev/null 2>&1 || missing="$missing $tool"
 done
 if [ -n "$missing" ]; then

@@ -9,6 +9,7 @@ use crate::deployer::may_run;
 use crate::folder::UnitFolder;
 use crate::journal;
 use crate::service;
+use crate::unrestored_storage::UnrestoredStorage;
 use crate::view_cache::ViewCache;
 use crate::{observation, reboot_request};
 use anyhow::{Context, Result};
@@ -20,7 +21,7 @@ use host::process::Process;
 use serde_json::json;
 use state::terms::cause::Cause;
 use state::terms::health::{Fault, UnitHealth};
-use state::terms::names::UnitName;
+use state::terms::names::{UnitName, Uuid};
 use state::unit::agent_causes;
 use state::unit::local::{Local, Step};
 use state::unit::resolve::{self, Act, Now};
@@ -54,17 +55,23 @@ fn missing_agent_causes(folder: &UnitFolder, name: &UnitName, program: Result<Pa
     missing.into_iter().chain(not_running).collect()
 }
 
-/// What prevents the agent from continuing, according to its folder.
-async fn failed_agent(folder: &UnitFolder, name: &UnitName, is_running: bool) -> Option<Cause> {
+/// What prevents the agent of this unit from continuing, according to its folder and that of its machine.
+async fn failed_agent(folder: &UnitFolder, unit: Uuid, name: &UnitName, is_running: bool) -> Option<Cause> {
+    let is_to_be_started = !is_running && may_run(folder).unwrap_or(true);
+    let unrestored = UnrestoredStorage::read(&folder.machine()).error_of(unit).filter(|_| is_to_be_started);
     let fault = match observation::observe(folder).fault {
         Some(fault) => Some(fault),
         None if is_running => None,
+        None if unrestored.is_some() => Some(Fault::UnrestoredStorage),
         None if journal::other_format(folder).await.is_some() => Some(Fault::FolderFormat),
         None => observation::foreign_socket_folder(folder),
     };
     // nothing is logged on a full disk, so the last line of the log is about something else
     let last = fault.filter(|fault| !is_running && !matches!(fault, Fault::Limit(_)));
-    let last = last.and_then(|_| observation::last_error_line(folder, 0));
+    let last = last.and_then(|fault| match fault == Fault::UnrestoredStorage {
+        true => unrestored,
+        false => observation::last_error_line(folder, 0),
+    });
     let health = UnitHealth { fault, ..UnitHealth::default() };
     Some(agent_causes::failed_agent(name, None, &health)?.last_error(last))
 }
@@ -103,12 +110,13 @@ pub async fn why(dir: &Path, program: Result<PathBuf>) -> Result<String> {
     let is_running = service::running(&folder).is_some();
     let wall_now = Now { wall_ms: crate::clock::wall_ms(), ..Now::hypothetical() };
     // the state of another version cannot be read; the configuration has the name
-    let configured = config::read(dir).ok().and_then(|config| config.name.parse::<UnitName>().ok());
+    let config = config::read(dir).ok();
+    let configured = config.and_then(|config| Some((config.uuid, config.name.parse::<UnitName>().ok()?)));
     let failed_agent = match &configured {
-        Some(name) => failed_agent(&folder, name, is_running).await,
+        Some((unit, name)) => failed_agent(&folder, *unit, name, is_running).await,
         None => None,
     };
-    let damaged = configured.as_ref().and_then(|name| set_aside(&folder, name));
+    let damaged = configured.as_ref().and_then(|(_, name)| set_aside(&folder, name));
     let (first, last) = (text(failed_agent.as_slice(), &wall_now), text(damaged.as_slice(), &wall_now));
     if failed_agent.is_some() && (!is_running || journal::read_only_load(&folder).await?.is_none()) {
         return Ok(first + &last);
@@ -175,7 +183,6 @@ mod tests {
     use api::machine_folder::AGENT_PID;
     use api::{AgentConfig, AgentKind};
     use state::terms::cause::{Actor, Duty, Entity};
-    use state::terms::names::Uuid;
     use state::terms::operation::{Hook, Operation};
     use state::terms::start_reason::StartReason;
     use state::unit::decision::REBOOT_DEADLINE_MS;
@@ -254,6 +261,28 @@ mod tests {
             .last_error("ERROR its format is 2".to_owned());
         let why = why(folder.root(), no_program()).await.expect("the state is explained");
         assert_eq!(why, text(&[cause], &Now::hypothetical()));
+    }
+
+    #[tokio::test]
+    async fn storage_that_was_not_restored_is_named_while_the_agent_does_not_run() {
+        let (machine, folder) = configured().await;
+        let why = async || why(folder.root(), no_program()).await.expect("the state is explained");
+        let mut unrestored = UnrestoredStorage::default();
+        unrestored.add(Uuid(8), "of another unit".to_owned());
+        unrestored.store(machine.path());
+        let before = why().await;
+        unrestored.add(Uuid(7), "the disk is missing".to_owned());
+        unrestored.store(machine.path());
+        let fault = Fault::UnrestoredStorage;
+        let cause = of_web(Duty::ClearFault { fault, machine: None }, Actor::Operator)
+            .last_error("the disk is missing".to_owned());
+        assert_eq!(why().await, text(&[cause], &Now::hypothetical()));
+        let finished = folder.file(api::machine_folder::FINISHED);
+        std::fs::write(&finished, "").expect("written");
+        assert!(!why().await.contains("the disk is missing"), "it is not started again");
+        std::fs::remove_file(finished).expect("it exists");
+        UnrestoredStorage::default().store(machine.path());
+        assert_eq!(why().await, before);
     }
 
     #[tokio::test]

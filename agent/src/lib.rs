@@ -63,4 +63,5 @@ pub mod uninstall;
 pub mod unit_agent;
 pub mod unit_program;
 pub mod unit_supervisor;
+pub mod unrestored_storage;
 pub mod view_cache;

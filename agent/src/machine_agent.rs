@@ -10,11 +10,12 @@ mod obstructed_recalls;
 mod ssh_keys;
 mod steps;
 mod storage;
+mod storage_restoration;
 mod watch_contact;
 
 use crate::fault;
 use crate::outage::{Channel, LINK_BACKOFF, LINK_RETRY_MAX_MS, Outage, spread_ms};
-use crate::ports::{AuthorizedKeys, Clock, Deployments, StorageHost, UnrestoredStorage};
+use crate::ports::{AuthorizedKeys, Clock, Deployments, StorageHost};
 use anyhow::Result;
 use api::error::{ApiError, ErrorCode};
 use api::{
@@ -35,6 +36,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use steps::{Attempt, StepExecutor};
 use storage::{StorageExecutor, StorageProgress};
+use storage_restoration::StorageRestoration;
 use watch_contact::WatchContact;
 
 /// The pause between two measurements of the units' disk usage: 2,000 units with 5,000 files each are 5,600
@@ -58,8 +60,7 @@ pub struct MachineAgent<A, D, C> {
     units_with_token: RefCell<BTreeSet<Uuid>>,
     /// The last logged error of each attempt that fails.
     logged_errors: RefCell<BTreeMap<Attempt, String>>,
-    /// The storage that was not restored since this agent started; none once all of it was.
-    unrestored: RefCell<Option<UnrestoredStorage>>,
+    restoration: StorageRestoration,
     /// When the disk usage is measured next, in milliseconds since boot.
     next_disk_usage_ms: Cell<u64>,
     /// The last deployment of each unit without a folder: its error, or nothing if it succeeded or is only delayed.
@@ -90,7 +91,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
             unfinished_units,
             units_with_token,
             logged_errors,
-            unrestored: RefCell::new(Some(UnrestoredStorage::default())),
+            restoration: StorageRestoration::new(),
             next_disk_usage_ms,
             failed_deployments,
             health_report: tokio::sync::Mutex::default(),
@@ -247,8 +248,12 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
         let Ok(_turn) = self.health_report.try_lock() else { return };
         let mut found = self.failed_deployments.borrow().clone();
         // what prevents the listing is logged when the plan is applied
-        for (unit, folder) in self.deployments.deployed().unwrap_or_default() {
-            found.insert(unit, self.deployments.health(unit, &folder));
+        let deployed = self.deployments.deployed().unwrap_or_default();
+        found.extend(deployed.iter().map(|(unit, folder)| (*unit, self.deployments.health(*unit, folder))));
+        for (unit, exit) in self.restoration.held_back() {
+            if deployed.get(&unit).is_none_or(|folder| self.deployments.is_to_be_started(folder)) {
+                found.entry(unit).or_default().exit = Some(exit);
+            }
         }
         {
             let reported = self.reported_health.borrow();
@@ -310,30 +315,12 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
         }
     }
 
-    /// Provides again what was provided before the host was booted, until that has succeeded once. Returns whether it has. A
-    /// boot ends mounts, and a hook must not find its storage empty: an agent whose storage is missing is not started.
-    async fn restore_storage(&self) -> bool {
-        if self.unrestored.borrow().is_none() {
-            return true;
-        }
-        let unrestored = self.deployments.restore_storage().await;
-        self.log_once(Attempt::RestoreStorage, unrestored.error_text());
-        let is_restored = unrestored.errors.is_empty();
-        *self.unrestored.borrow_mut() = Some(unrestored).filter(|_| !is_restored);
-        is_restored
-    }
-
-    fn lacks_storage(&self, unit: Uuid) -> bool {
-        self.unrestored
-            .borrow()
-            .as_ref()
-            .is_some_and(|unrestored| unrestored.may_be_any || unrestored.units.contains(&unit))
-    }
-
     /// Executes the plan. Returns true if it must be repeated: a step failed, or no answer states whether a unit
     /// exists.
     async fn apply_plan(&self, view: Option<&MachineView>) -> bool {
-        let mut is_incomplete = !self.restore_storage().await;
+        let unrestored = self.restoration.attempt(&self.deployments, self.clock.wall_ms()).await;
+        let mut is_incomplete = unrestored.is_some();
+        self.log_once(Attempt::RestoreStorage, unrestored);
         let deployed = match self.deployments.deployed() {
             Ok(deployed) => deployed,
             Err(error) => {
@@ -386,8 +373,11 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
             units_with_token: &self.units_with_token,
             unfinished_units: &self.unfinished_units,
         };
+        let is_held_back = |unit| self.restoration.lacks_storage(unit);
+        let held_back = steps.iter().filter_map(|step| waits_for_storage(*step, is_held_back));
+        self.restoration.set_held_back(held_back.collect());
         for step in steps {
-            if waits_for_storage(step, |unit| self.lacks_storage(unit)) {
+            if waits_for_storage(step, is_held_back).is_some() {
                 continue;
             }
             let result = executor.execute(step, view, &deployed).await;

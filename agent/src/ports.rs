@@ -4,6 +4,7 @@
 //! The controller is the other interface (`api::UnitAgentRequests`, `api::MachineAgentRequests`). The simulator
 //! implements these traits and, for its disk, `FolderFiles` of `folder_port`.
 
+use crate::unrestored_storage::UnrestoredStorage;
 use commands::{ResourceRequest, SecretAnswer, SecretRequest};
 use state::charm::Charm;
 use state::terms::disk_usage::UnitDiskUsage;
@@ -20,7 +21,7 @@ use state::unit::record::RunReport;
 use state::unit::relation_view::BagRequest;
 use state::unit::snapshot::Snapshot;
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::future::Future;
 use std::sync::Arc;
@@ -195,6 +196,8 @@ pub trait Deployments {
     fn delete(&self, unit: Uuid, folder: &Self::Folder) -> impl Future<Output = anyhow::Result<()>>;
     /// Stops the agent and moves the folder away from the unit's name. Returns the new path, for the log.
     fn quarantine(&self, unit: Uuid, folder: &Self::Folder) -> impl Future<Output = anyhow::Result<String>>;
+    /// Whether its agent does not run and may be started.
+    fn is_to_be_started(&self, folder: &Self::Folder) -> bool;
     /// What is observed of the unit agent from outside: how it ended, what prevents it from continuing, and which
     /// damaged files were set aside.
     fn health(&self, unit: Uuid, folder: &Self::Folder) -> UnitHealth;
@@ -210,24 +213,6 @@ pub trait Deployments {
 pub trait AuthorizedKeys {
     /// Makes these keys the keys of the model in the file; the keys of other people stay.
     fn set_ssh_keys(&self, keys: &[SshKey]) -> impl Future<Output = anyhow::Result<()>>;
-}
-
-/// The storage of a machine that could not be provided again after a boot.
-#[derive(Debug, Default)]
-pub struct UnrestoredStorage {
-    /// The units that would find their storage empty.
-    pub units: BTreeSet<Uuid>,
-    /// Some instances could not be read, so that each unit may be one of these.
-    pub may_be_any: bool,
-    /// One text for each instance, and for what prevents that they are found.
-    pub errors: Vec<String>,
-}
-
-impl UnrestoredStorage {
-    /// All errors; none if everything was restored.
-    pub fn error_text(&self) -> Option<String> {
-        Some(self.errors.join("; ")).filter(|text| !text.is_empty())
-    }
 }
 
 /// The storage of a machine. The machine agent may crash within each of these operations; its next start repeats the

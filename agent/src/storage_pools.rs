@@ -8,7 +8,8 @@
 //!
 //! Called by the machine agent through [`StorageHost`].
 
-use crate::ports::{StorageHost, UnrestoredStorage};
+use crate::ports::StorageHost;
+use crate::unrestored_storage::UnrestoredStorage;
 use anyhow::{Context, Result, bail};
 use api::machine_folder::{DATA_DIR, DEVICE_FILE, STORAGE_DIR};
 use host::file::{exists, ignore_not_found, write_atomic};
@@ -317,26 +318,24 @@ impl StorageHost for StoragePools {
     async fn restore_storage(&self) -> UnrestoredStorage {
         let mut unrestored = UnrestoredStorage::default();
         let folders = self.folders().unwrap_or_else(|error| {
-            unrestored.errors.push(format!("{error:#}"));
-            unrestored.may_be_any = true;
+            unrestored.add_unreadable(format!("{error:#}"));
             Vec::new()
         });
         for folder in folders {
-            let restored = match Provided::read(&folder) {
+            let text = |error: anyhow::Error| format!("{}: {error:#}", folder.display());
+            match Provided::read(&folder) {
                 Ok(Some(Provided { id, storage })) => {
-                    let restored = self.provide(&id, &storage).await.map(drop);
-                    let unit = storage.attachment.as_ref().map(|attachment| attachment.unit);
-                    unrestored.units.extend(unit.filter(|_| restored.is_err()));
-                    restored
+                    // what no unit has is not provided
+                    let Some(attachment) = &storage.attachment else { continue };
+                    if let Err(error) = self.provide(&id, &storage).await {
+                        unrestored.add(attachment.unit, text(error));
+                    }
                 }
-                Ok(None) => Ok(()),
-                Err(error) => {
-                    unrestored.may_be_any = true;
-                    Err(error)
-                }
-            };
-            unrestored.errors.extend(restored.err().map(|error| format!("{}: {error:#}", folder.display())));
+                Ok(None) => {}
+                Err(error) => unrestored.add_unreadable(text(error)),
+            }
         }
+        unrestored.store(&self.data);
         unrestored
     }
 
@@ -368,7 +367,6 @@ mod tests {
     use super::*;
     use state::charm::StorageType;
     use state::terms::names::Uuid;
-    use std::collections::BTreeSet;
 
     fn id() -> StorageId {
         StorageId { name: "data".into(), number: 3 }
@@ -398,14 +396,15 @@ mod tests {
         fs::remove_dir(&location).unwrap();
         fs::write(&location, "no folder").unwrap();
         let unrestored = pools.restore_storage().await;
-        assert_eq!((unrestored.units, unrestored.may_be_any), (BTreeSet::from([Uuid(1)]), false));
+        let lacks = [1, 2].map(|unit| unrestored.error_of(Uuid(unit)).is_some());
+        assert_eq!(lacks, [true, false]);
         fs::remove_dir_all(dir.path().join(STORAGE_DIR)).unwrap();
         fs::write(dir.path().join(STORAGE_DIR), "no folder").unwrap();
         let unrestored = pools.restore_storage().await;
-        assert!(unrestored.may_be_any && unrestored.error_text().is_some());
+        assert!(unrestored.error_of(Uuid(2)).is_some());
         fs::remove_file(dir.path().join(STORAGE_DIR)).unwrap();
         let unrestored = pools.restore_storage().await;
-        assert!(!unrestored.may_be_any && unrestored.error_text().is_none());
+        assert!(unrestored.is_empty());
     }
 
     /// `/proc` is a mount point of every host: it is no content of a storage, and a link to it is the same mount point.

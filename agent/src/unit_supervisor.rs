@@ -7,9 +7,10 @@
 use crate::config;
 use crate::deployer::{Deployer, may_run};
 use crate::folder::UnitFolder;
-use crate::ports::{AuthorizedKeys, Deployments, StorageHost, UnitToken, UnrestoredStorage};
+use crate::ports::{AuthorizedKeys, Deployments, StorageHost, UnitToken};
 use crate::service::{self, AgentExit, EndedAgent};
 use crate::storage_pools::StoragePools;
+use crate::unrestored_storage::UnrestoredStorage;
 use crate::{authorized_keys, blocking, clock, disk_usage, exit_code, fault, observation};
 use anyhow::Result;
 use api::text::fault::process_end;
@@ -272,6 +273,10 @@ impl Deployments for UnitSupervisor {
         let path = self.deployer.quarantine(folder, unit).await?;
         self.forget(unit);
         Ok(path.display().to_string())
+    }
+
+    fn is_to_be_started(&self, folder: &UnitFolder) -> bool {
+        service::running(folder).is_none() && may_run(folder).unwrap_or(true)
     }
 
     fn health(&self, unit: Uuid, folder: &UnitFolder) -> UnitHealth {

@@ -2,7 +2,7 @@
 //!
 //! There is one file per noun with its requests and responses, the port through which requests are sent
 //! (`request`), the list of all requests (`all_requests`), errors and the English of all messages (`text`), the names in
-//! the folder of a machine (`machine_folder`), and the HTTPS client. The crate contains no decisions.
+//! a data folder and in the folder of a machine (`data_folder`, `machine_folder`), and the HTTPS client. The crate contains no decisions.
 //!
 //! The authenticated callers of the controller implement the same port as the client, so that the simulator connects
 //! agents directly to the handlers (design 10). The identity of the caller is never part of a request. Times are
@@ -21,6 +21,7 @@ pub mod client_file;
 mod connection_pool;
 pub mod constraints;
 pub mod controller_info;
+pub mod data_folder;
 pub mod development;
 pub mod disk_usage;
 pub mod dry_run;

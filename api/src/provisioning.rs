@@ -50,13 +50,14 @@ pub struct SetMachineToken {
 }
 
 /// Reports how the process of a machine's agent has ended, which ends at each start: it cannot report that itself. The
-/// report is kept until the agent sends a request, or the controller ends.
+/// report is kept until the agent sends a request, the next report, or the end of the controller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReportMachineAgentExits {
     /// The machine.
     pub machine: Uuid,
-    /// How it ended.
-    pub exits: MachineAgentExits,
+    /// How it ended; none if it runs again for long, which ends the last report.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exits: Option<MachineAgentExits>,
 }
 
 /// Removes the record of a Dead machine whose instance the provider has terminated. Idempotent.

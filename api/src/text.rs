@@ -10,6 +10,8 @@ pub mod agent_act;
 /// Causes and remedies in English.
 pub mod cause;
 mod count;
+/// Folders that are no data folders, in English.
+pub mod data_folder;
 /// The states of entities in English.
 pub mod entity_state;
 /// The whole text of an error.

@@ -16,14 +16,17 @@
 use crate::callers::Controller;
 use crate::certificates;
 use crate::environment::{self, Environment};
-use crate::required_file::{FROM_A_BACKUP, read_yaml, write_yaml};
+use crate::required_file::{FROM_A_BACKUP, UnusableFile, read_yaml, write_yaml};
 use crate::store::Store;
 use crate::store::sqlite::DATABASE;
 use crate::tokens;
 use anyhow::{Context, Result, bail};
+use api::data_folder::{CREATED_FIRST, MARKS};
+use api::text::data_folder as text;
 use api::{CONTROLLER_DIR, ClientFile, FIRST_USER};
 use host::digest::sha256;
 use host::file::{create_private_folder, exists};
+use host::foreign_files;
 use serde::{Deserialize, Serialize};
 use state::documents::prelude::{TokenHolder, UserRole};
 use state::documents::token;
@@ -91,8 +94,8 @@ impl Installation {
     /// store was restored or is to start empty; a copy without identity and CA then gets its own (`--new-identity`).
     ///
     /// # Errors
-    /// If other users can access the folder, a file cannot be used ([`UnusableFile`](crate::required_file::UnusableFile)), or one is missing
-    /// ([`MissingFile`]). Each error names the file.
+    /// If something else has files in the folder, other users can access it, a file cannot be used ([`UnusableFile`]), or one
+    /// is missing ([`MissingFile`]). Each error names the file or the folder.
     pub fn open(data: &Path, restored: bool) -> Result<Installation> {
         Installation::open_with_store(data, restored, StorePlace::Folder)
     }
@@ -102,6 +105,7 @@ impl Installation {
     /// # Errors
     /// As there. A folder whose controller has served with a store at another place is refused.
     pub fn open_with_store(data: &Path, restored: bool, place: StorePlace) -> Result<Installation> {
+        require_no_foreign_files(data)?;
         let folder = data.join(CONTROLLER_DIR);
         create_private_folder(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         let open = fs::metadata(&folder).with_context(|| format!("cannot open {}", folder.display()))?;
@@ -220,6 +224,17 @@ impl Installation {
         created.await?;
         Ok(())
     }
+}
+
+/// Refuses a folder in which something else has files.
+fn require_no_foreign_files(data: &Path) -> Result<()> {
+    let cannot_read = || format!("cannot use {}", data.display());
+    let files = foreign_files::find(data, MARKS, CREATED_FIRST).with_context(cannot_read)?;
+    if !files.is_empty() {
+        let (why, remedy) = (text::foreign_files(&files), text::other_folder(data));
+        bail!(UnusableFile { file: data.to_owned(), why, remedy });
+    }
+    Ok(())
 }
 
 /// Returns the uuid that identifies a user in the documents `token-of`. Users have no documents of their own.
@@ -360,6 +375,23 @@ mod tests {
             }
             assert_eq!(missing(data.path(), false), None, "{kept}");
         }
+    }
+
+    #[test]
+    fn a_folder_of_something_else_is_refused_and_nothing_is_created() {
+        let data = tempfile::tempdir().expect("a folder");
+        let checkout = data.path().join(".git");
+        fs::create_dir(&checkout).expect("made");
+        let refused = Installation::open(data.path(), false).err().expect("a folder of something else");
+        let refused: UnusableFile = refused.downcast().expect("it names the folder");
+        assert_eq!(refused.file, data.path());
+        assert!(refused.why.contains(".git"), "{refused}");
+        assert_eq!(fs::read_dir(data.path()).expect("readable").count(), 1);
+        fs::remove_dir(checkout).expect("it exists");
+        fs::create_dir(data.path().join("lost+found")).expect("made");
+        Installation::open(data.path(), false).expect("a new file system");
+        fs::write(data.path().join("notes.txt"), "").expect("written");
+        Installation::open(data.path(), false).expect("it is the folder of a controller");
     }
 
     /// A link that refers to itself stands for any file that cannot be seen, for example on a damaged disk.

@@ -24,6 +24,7 @@ use state::terms::force::Force;
 
 use crate::callers::Controller;
 use crate::environment::Environment;
+use crate::secret_keys::SecretKeys;
 use crate::store::Store;
 use api::error::ApiError;
 use state::documents::draft::{Draft, PAGE_MAX, StoredDocument, parse, read, read_all};
@@ -120,6 +121,7 @@ impl Janitor {
     ) -> Result<bool, ApiError> {
         // a model that is added from now on may be one that was swept already
         controller.urgent_models.take();
+        controller.environment.secret_keys().into_iter().for_each(SecretKeys::keep_file);
         let (models, damaged) = controller
             .store
             .read_available(|reader| read_all::<Uuid>(reader, &GLOBAL.prefix(Kind::ModelName)))

@@ -146,13 +146,13 @@ impl Presence {
         self.agents().entry(machine).or_default().obstructed_recalls = recalls;
     }
 
-    /// Records how the process of a machine agent has ended.
-    pub fn set_machine_agent_exits(&self, machine: Uuid, exits: MachineAgentExits, now_ms: u64) {
+    /// Records how the process of a machine agent has ended; none if it has recovered.
+    pub fn set_machine_agent_exits(&self, machine: Uuid, exits: Option<MachineAgentExits>, now_ms: u64) {
         // An agent that has sent no request yet is silent since the controller started.
         let unknown = || AgentPresence { last_ms: self.started_ms, ..AgentPresence::default() };
         let mut agents = self.agents();
         let presence = agents.entry(machine).or_insert_with(unknown);
-        presence.machine_agent_exits = Some(ObservedExits { exits, reported_ms: now_ms });
+        presence.machine_agent_exits = exits.map(|exits| ObservedExits { exits, reported_ms: now_ms });
     }
 
     /// Records the disk usage of a unit on its machine.

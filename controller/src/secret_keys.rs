@@ -21,7 +21,7 @@ use state::terms::names::Uuid;
 use state::terms::secret::{SecretContent, SecretId};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Mutex, PoisonError, RwLock};
 
 /// The version of the form of a sealed content.
 const VERSION: &str = "1";
@@ -85,6 +85,8 @@ fn read(path: &Path) -> Result<Option<String>> {
 pub struct SecretKeys {
     path: Option<PathBuf>,
     keys: RwLock<KeyFile>,
+    /// The last line that [`SecretKeys::keep_file`] has logged.
+    logged: Mutex<Option<String>>,
 }
 
 impl std::fmt::Debug for SecretKeys {
@@ -112,13 +114,13 @@ impl SecretKeys {
             let why = "it is damaged".to_owned();
             bail!(UnusableFile { file: path, why, remedy: FROM_A_BACKUP.to_owned() })
         };
-        Ok(SecretKeys { path: Some(path), keys: RwLock::new(keys) })
+        Ok(SecretKeys { path: Some(path), keys: RwLock::new(keys), logged: Mutex::default() })
     }
 
     /// One key that is in no file, for tests.
     pub fn in_memory(seed: u8) -> SecretKeys {
         let key = StoredKey { id: format!("{seed:08x}"), key: encode(&[seed; KEY_BYTES]) };
-        SecretKeys { path: None, keys: RwLock::new(KeyFile { keys: vec![key] }) }
+        SecretKeys { path: None, keys: RwLock::new(KeyFile { keys: vec![key] }), logged: Mutex::default() }
     }
 
     fn file(&self) -> KeyFile {
@@ -151,20 +153,40 @@ impl SecretKeys {
         Ok(())
     }
 
+    /// Writes the file again if it lacks a key, before the next start would miss that. The log has a line when it was
+    /// written, and one for each other error.
+    pub fn keep_file(&self) {
+        let outcome = match self.merge_file() {
+            Ok(is_written) => is_written.then(|| {
+                let file = self.path().display();
+                format!(
+                    "{file} lacked a key of secrets (deleted, damaged or an older file); it was written again"
+                )
+            }),
+            Err(error) => Some(format!("cannot keep the keys of secrets: {error:#}")),
+        };
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(line) = outcome.as_ref().filter(|line| logged.as_ref() != Some(*line)) {
+            tracing::warn!("{line}");
+        }
+        *logged = outcome;
+    }
+
     /// Writes a file again that lacks a key, because it was deleted, damaged or replaced by an older one while this
-    /// process runs, and takes over the keys that only the file has.
-    fn merge_file(&self) -> Result<()> {
-        let Some(path) = &self.path else { return Ok(()) };
+    /// process runs, and takes over the keys that only the file has. Returns whether it was written.
+    fn merge_file(&self) -> Result<bool> {
+        let Some(path) = &self.path else { return Ok(false) };
         let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
         let stored = read(path)?.and_then(|text| KeyFile::parse(&text)).unwrap_or_default();
         let mut merged =
             KeyFile { keys: stored.keys.iter().filter(|key| !keys.has(&key.id)).cloned().collect() };
         merged.keys.extend(keys.keys.iter().cloned());
-        if stored.lacks_key_of(&keys) {
+        let lacks_key = stored.lacks_key_of(&keys);
+        if lacks_key {
             self.write(&merged)?;
         }
         *keys = merged;
-        Ok(())
+        Ok(lacks_key)
     }
 
     fn write(&self, file: &KeyFile) -> Result<()> {

@@ -13,6 +13,7 @@ pub mod digest;
 pub mod disk;
 pub mod escape;
 pub mod file;
+pub mod foreign_files;
 pub mod inherited;
 pub mod lock;
 pub mod log_file;

@@ -209,3 +209,45 @@ fn a_controller_restored_from_a_backup_receives_the_lost_records() {
     });
     assert_eq!(generation().lines().nth(2).map(str::to_owned), restored);
 }
+
+/// The names in a folder.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("readable").map(|entry| entry.expect("an entry").file_name());
+    let mut names: Vec<_> = entries.map(|name| name.to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn up_refuses_the_folder_of_something_else_and_accepts_what_is_left_of_a_data_folder() {
+    let outer = tempfile::TempDir::with_prefix("pintle-test-").expect("a temporary folder");
+    let host = Host::new(&outer.path().canonicalize().expect("it exists").join("data"));
+    fs::create_dir(&host.dir).expect("made");
+    for (made, is_folder) in [("Cargo.toml", false), (".git", true), ("log", false)] {
+        let path = host.dir.join(made);
+        if is_folder { fs::create_dir(&path) } else { fs::write(&path, "") }.expect("made");
+        let refused = host.refused(&["up"]);
+        assert!(refused.contains(text(&host.dir)) && refused.contains(made), "{refused}");
+        assert_eq!(names(&host.dir), [made]);
+        if is_folder { fs::remove_dir(&path) } else { fs::remove_file(&path) }.expect("it exists");
+    }
+    // a file system that was just made
+    fs::create_dir(host.dir.join("lost+found")).expect("made");
+    host.ok(&["up"]);
+    host.ok(&["down"]);
+    fs::write(host.dir.join("notes.txt"), "of a person").expect("written");
+    host.ok(&["up"]);
+    host.ok(&["down"]);
+    fs::remove_file(host.dir.join("identity.yaml")).expect("it exists");
+    host.ok(&["up"]);
+    host.ok(&["down"]);
+    let is_kept = |name: &&String| ["notes.txt", "log"].contains(&name.as_str());
+    for name in names(&host.dir).iter().filter(|name| !is_kept(name)) {
+        let path = host.dir.join(name);
+        if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) }.expect("it exists");
+    }
+    let refused = host.refused(&["up"]);
+    assert!(refused.contains("notes.txt"), "{refused}");
+    fs::remove_file(host.dir.join("notes.txt")).expect("it exists");
+    host.ok(&["up"]);
+}

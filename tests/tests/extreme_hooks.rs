@@ -128,3 +128,48 @@ fn a_hook_that_deletes_its_working_folder_and_its_temporary_folder_loses_nothing
     assert_eq!(lines(&report), ["ran hooks/config-changed", "in-deleted 1", "elsewhere 0"]);
     assert_eq!(own_settings(&scene, "rm/0")["done"], "yes");
 }
+
+/// Each call that is refused has one line, which names the limit, and changes nothing; what is within the limits arrives.
+/// The arguments of one program of Linux have 128 KiB each, so that a larger value is in a file.
+#[test]
+fn a_value_of_a_megabyte_is_refused_in_one_line_with_the_limit_and_changes_nothing() {
+    let scene = scene();
+    let report = deploy(
+        &scene,
+        "large",
+        "cd $(mktemp -d); value() { head -c $1 /dev/zero | tr '\\0' v; }\n\
+         relation-set -r cluster:0 a=before; state-set a=before\n\
+         secret=$(secret-add --owner unit text=before)\n\
+         value 1048576 > big; value 716800 > medium; value 380000 > small; value 10000 > tiny\n\
+         for size in big medium; do { printf 'a: '; cat $size; } > $size.yaml; done; { printf 'b: '; cat small; } > small.yaml\n\
+         attempt() { name=$1; shift; \"$@\" >out 2>err; code=$?\n\
+         report $name $code $(wc -l <err) $(grep -c ^ERROR err) \"$(grep -oE '[0-9]{5,}' err | sort -n | head -1)\"; cat err >&2; }\n\
+         attempt bag relation-set -r cluster:0 --file $PWD/big.yaml\n\
+         attempt hook relation-set -r cluster:0 --file $PWD/medium.yaml\n\
+         attempt secret secret-add --owner unit text#file=$PWD/big\n\
+         attempt sealed secret-set $secret text#file=$PWD/medium\n\
+         attempt leader leader-set a=$(value 65536) b=$(value 65536) c=$(value 65536) d=$(value 65536)\n\
+         attempt state state-set --file $PWD/small.yaml\n\
+         attempt arguments relation-set -r cluster:0 $(for key in a b c d e f g h i; do echo $key=$(value 120000); done)\n\
+         report after $(relation-get -r cluster:0 a large/0) $(state-get a) $(secret-get $secret text) \"$(leader-get)\"\n\
+         attempt small relation-set -r cluster:0 --file $PWD/small.yaml\n\
+         attempt secret-small secret-add --owner unit text#file=$PWD/tiny\n\
+         status-set active",
+    );
+    scene.until_status("large/0", "active", "");
+    // the code, the lines, those that are errors, and the limit; a too large content is a usage error, as in Juju
+    let limits = [
+        "bag 1 1 1 1048576",
+        "hook 1 1 1 786432",
+        "secret 2 1 1 1048576",
+        "sealed 1 1 1 786432",
+        "leader 1 1 1 262144",
+        "state 1 1 1 65536",
+        "arguments 1 1 1 ",
+    ];
+    let expected = [&["ran hooks/config-changed"], &limits[..], &["after before before before {}"]].concat();
+    assert_eq!(lines(&report), [&expected[..], &["small 0 0 0 ", "secret-small 0 0 0 "]].concat());
+    let count =
+        "relation-get -r cluster:0 a $JUJU_UNIT_NAME; relation-get -r cluster:0 b $JUJU_UNIT_NAME | wc -c";
+    assert_eq!(scene.ok(&["exec", "--unit", "large/0", "--", count]), "before\n380001\n");
+}

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
-use tests::host::{Host, programs, sample};
+use tests::host::{Host, programs, sample, skip};
 use tests::terminal::{Terminal, lines};
 
 /// The command on the data folder of a host.
@@ -101,5 +101,70 @@ fn a_terminal_of_40_columns_shows_status_and_help() {
         let is_word = |line: &&String| line.starts_with("      ") && line.split_whitespace().count() == 1;
         let words_alone = lines(&printed).iter().filter(is_word).count();
         assert!(words_alone < 40, "{words:?}: most lines have one word\n{printed}");
+    }
+}
+
+/// Whether a shell is installed.
+fn has_shell(shell: &str) -> bool {
+    Command::new(shell).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+/// A shell that reads no configuration of its user, in which `pintle` is that of the host.
+fn shell(host: &Host, shell: &str, home: &TempDir, words: &[&str]) -> Command {
+    let path = std::env::var("PATH").expect("there is a PATH");
+    let mut command = Command::new(shell);
+    command.args(words).env("PATH", format!("{}:{path}", text(&programs()))).env("PINTLE_DATA", &host.dir);
+    command.env("HOME", home.path()).env("XDG_CONFIG_HOME", home.path()).env("XDG_DATA_HOME", home.path());
+    command
+}
+
+/// A completion is unique, so that one tab completes the word.
+const COMPLETIONS: [(&str, &str); 5] = [
+    ("pintle destroy-", "destroy-model"),
+    ("pintle show-unit h", "hello/0"),
+    ("pintle config h", "hello"),
+    ("pintle why machine/", "machine/0"),
+    ("pintle status --form", "--format"),
+];
+
+#[test]
+fn zsh_completes_commands_flags_and_the_names_of_the_model() {
+    if !has_shell("zsh") {
+        return skip("zsh_completes_commands_flags_and_the_names_of_the_model", "zsh is not installed");
+    }
+    let dir = TempDir::with_prefix("pintle-terminal-").expect("a temporary folder can be created");
+    let host = hello(&dir);
+    let home = TempDir::with_prefix("pintle-home-").expect("a temporary folder can be created");
+    let mut terminal = Terminal::run(&shell(&host, "zsh", &home, &["-f", "-i"]), 200);
+    terminal.type_text("autoload -U compinit; compinit -D; source <(pintle completion zsh)\n");
+    // what is typed before the shell reads keys is no completion
+    terminal.type_text("print -r -- ready-$((40 + 2))\n");
+    terminal.until("ready-42");
+    for (typed, completed) in COMPLETIONS {
+        let line = typed.rsplit_once(' ').expect("several words").0;
+        terminal.type_text(&format!("{typed}\t"));
+        terminal.until(completed);
+        // Ctrl-A is the beginning of the line, which is then printed instead of executed
+        terminal.type_text("\x01print -r -- completed: \n");
+        terminal.until(&format!("completed: {line} {completed}"));
+    }
+    terminal.type_text("exit 7\n");
+    assert_eq!(terminal.finish().0.code(), Some(7));
+}
+
+#[test]
+fn fish_completes_commands_flags_and_the_names_of_the_model() {
+    if !has_shell("fish") {
+        return skip("fish_completes_commands_flags_and_the_names_of_the_model", "fish is not installed");
+    }
+    let dir = TempDir::with_prefix("pintle-terminal-").expect("a temporary folder can be created");
+    let host = hello(&dir);
+    let home = TempDir::with_prefix("pintle-home-").expect("a temporary folder can be created");
+    for (typed, completed) in COMPLETIONS {
+        let script = format!("pintle completion fish | source; complete --do-complete {typed:?}");
+        let output = shell(&host, "fish", &home, &["--no-config", "-c", &script]).output().expect("it runs");
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        let words: Vec<&str> = printed.lines().filter_map(|line| line.split('\t').next()).collect();
+        assert_eq!(words, [completed], "{typed}: {output:?}");
     }
 }

@@ -5,7 +5,7 @@ use crate::{FakeController, Tokens, machine_agent, view};
 use api::error::ApiError;
 use api::{EXAMINATION_INTERVAL_MS, Handle, ReportStorage};
 use state::charm::StorageType;
-use state::terms::health::UnitHealth;
+use state::terms::health::{Fault, ProcessEnd, UnitHealth};
 use state::terms::names::Uuid;
 use state::terms::storage::{MachineAttachment, MachineStorage, StorageId, StoragePool, StorageReport};
 use std::collections::BTreeMap;
@@ -147,8 +147,15 @@ async fn an_agent_is_not_started_before_its_storage_is_restored() {
 
     until_storage_is(|report| matches!(report, StorageReport::Failed { .. })).await;
     assert!(!log.exists(), "two plans were executed until the storage was reported");
+    let held_back = until_reported(machine.path(), &controller, unit, has_ended).await;
+    assert!(!log.exists(), "it was not started");
+    let exit = held_back.exit.clone().expect("it was waited for");
+    assert_eq!((exit.end, held_back.fault()), (ProcessEnd::NotStarted, Some(Fault::UnrestoredStorage)));
+    assert!(exit.last_error.is_some_and(|error| error.contains("data-0")), "it names the storage");
     fs::remove_file(&location).expect("removed");
-    until_reported(machine.path(), &controller, unit, has_ended).await;
+    let is_started =
+        |health: &UnitHealth| health.exit.as_ref().is_some_and(|exit| exit.end == ProcessEnd::Code(101));
+    until_reported(machine.path(), &controller, unit, is_started).await;
     assert!(log.exists());
 }
 

@@ -34,6 +34,7 @@ pub fn state(fault: Fault) -> &'static str {
         Fault::FolderFormat => "another version of Pintle wrote its folder",
         Fault::SocketFolder => "the folder of its tool socket belongs to another user",
         Fault::OlderState => "its folder holds an older state than the controller has recorded",
+        Fault::UnrestoredStorage => "its storage cannot be provided again after a boot",
     }
 }
 
@@ -46,6 +47,7 @@ pub(super) fn duty(fault: Fault) -> String {
         Fault::FolderFormat => "change the version of pintle-agent",
         Fault::SocketFolder => "remove that folder",
         Fault::OlderState => "put the newest state back",
+        Fault::UnrestoredStorage => "repair its storage",
     };
     format!("{verb}: {}", state(fault))
 }
@@ -99,6 +101,9 @@ pub(super) fn remedy(fault: Fault, unit: &UnitName, machine: Option<&str>) -> St
                 "if {folder} is a copy of the unit's folder, delete it; otherwise put its newest state.yaml and \
                  journal.yaml back, or move both out of it: the unit then goes on with what the controller has recorded"
             );
+        }
+        Fault::UnrestoredStorage => {
+            format!("repair what the last error names, on the host of {folder}")
         }
         Fault::SocketFolder => {
             format!("find what belongs to another user in {folder} (ls -ld run) and remove it")

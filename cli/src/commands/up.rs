@@ -136,6 +136,7 @@ fn warnings(dir: &DataDir, is_running: bool) -> Result<Vec<String>, CommandError
 /// If a setting cannot be used, or the controller does not start; then the supervisor and the controller
 /// are stopped again; machine agents that a former supervisor has left running continue.
 pub async fn start(args: &UpArgs, dir: &DataDir, output: &Output) -> Result<ClientFile, CommandError> {
+    identity::require_no_foreign_files(dir)?;
     dir.create()?;
     let purpose = match (args.new_identity, args.moved) {
         (true, _) => CopyPurpose::NewSystem,

@@ -15,7 +15,10 @@
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::supervisor::renewal;
+use api::data_folder::{CREATED_FIRST, MARKS};
+use api::text::data_folder as text;
 use host::file::{ignore_not_found, write_atomic};
+use host::foreign_files;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -146,6 +149,28 @@ fn is_at(dir: &DataDir, original: &Path) -> bool {
     dir.path().canonicalize().is_ok_and(|path| path == original)
 }
 
+/// Refuses a folder in which something else has files, such as a home or a checkout, for `up` before it creates any. A new
+/// folder, one in which an `up` was interrupted, and what is left of a data folder are accepted.
+///
+/// # Errors
+/// If the folder has other files, or cannot be read.
+pub fn require_no_foreign_files(dir: &DataDir) -> Result<(), CommandError> {
+    // another program may have a file of this name
+    if matches!(FolderIdentity::read(dir), Ok(Some(_))) {
+        return Ok(());
+    }
+    let folder = dir.path();
+    let cannot_use =
+        |why: String| CommandError::new(format!("cannot use {} as data folder: {why}", folder.display()));
+    match foreign_files::find(folder, MARKS, CREATED_FIRST) {
+        Ok(files) if files.is_empty() => Ok(()),
+        Ok(files) => Err(cannot_use(text::foreign_files(&files)).hint(text::other_folder(folder))),
+        // whose folder it is, is verified next
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        Err(error) => Err(cannot_use(error.to_string())),
+    }
+}
+
 /// Checks the folder for `up` and records its identity. A copy is accepted only with a purpose.
 ///
 /// # Errors
@@ -247,6 +272,24 @@ mod tests {
         ] {
             assert_eq!(recorded.is_same_folder(&actual), same, "{actual:?}");
         }
+    }
+
+    /// Data folders of which a person has deleted files are in `tests/tests/copies.rs`.
+    #[test]
+    fn a_folder_of_something_else_is_refused_and_one_of_an_interrupted_start_is_not() {
+        let outer = tempfile::tempdir().expect("a folder");
+        let dir = DataDir::choose(Some(&outer.path().join("d"))).expect("a path");
+        require_no_foreign_files(&dir).expect("it does not exist");
+        dir.create().expect("made");
+        require_no_foreign_files(&dir).expect("the start was interrupted");
+        std::fs::write(dir.identity(), "of another program").expect("written");
+        std::fs::write(dir.path().join("notes.txt"), "").expect("written");
+        let refused = require_no_foreign_files(&dir).expect_err("a file of something else");
+        assert!(refused.message.contains("notes.txt"), "{refused:?}");
+        establish(&dir, CopyPurpose::Unknown).expect_err("it is not an identity");
+        std::fs::remove_file(dir.identity()).expect("it exists");
+        establish(&dir, CopyPurpose::Unknown).expect("new");
+        require_no_foreign_files(&dir).expect("a data folder may have other files");
     }
 
     #[test]

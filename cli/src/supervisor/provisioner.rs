@@ -20,6 +20,7 @@ use state::terms::names::Uuid;
 use state::terms::position::Position;
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
+use std::pin::pin;
 use std::time::Duration;
 
 /// Shortest interval between two rounds. Every hook commit changes the store, but machines change rarely: ten rounds
@@ -51,6 +52,8 @@ pub struct Provisioner<P, E> {
     pub environment: E,
     /// See [`Provisioner::take_completed_round`].
     has_completed_round: bool,
+    /// Kept when a connection is lost, because the controller may keep what it has received.
+    exits: ReportedExits,
 }
 
 /// What all steps of a round have in common.
@@ -66,7 +69,7 @@ struct Round<'a, C> {
 impl<P: Provider, E: ProvisionerEnvironment> Provisioner<P, E> {
     /// A provisioner that has run no round.
     pub fn new(provider: P, environment: E) -> Provisioner<P, E> {
-        Provisioner { provider, environment, has_completed_round: false }
+        Provisioner { provider, environment, has_completed_round: false, exits: ReportedExits::default() }
     }
 
     /// Whether a round of all models was completed since the last call: the controller has answered everything.
@@ -81,9 +84,20 @@ impl<P: Provider, E: ProvisionerEnvironment> Provisioner<P, E> {
         client: &impl ProvisionerPort,
         file: &ClientFile,
     ) -> Result<Infallible, CommandError> {
+        let mut exits = std::mem::take(&mut self.exits);
+        exits.start_connection();
+        let Err(failure) = self.run_rounds(client, file, &mut exits).await;
+        self.exits = exits;
+        Err(failure)
+    }
+
+    async fn run_rounds(
+        &mut self,
+        client: &impl ProvisionerPort,
+        file: &ClientFile,
+        exits: &mut ReportedExits,
+    ) -> Result<Infallible, CommandError> {
         let (mut after, mut until_next_list): (Option<Position>, _) = (None, LIST_INTERVAL_MAX);
-        // a controller that was restarted gets them again, because it breaks the connection
-        let mut exits = ReportedExits::default();
         loop {
             let models = client.handle(ListModels).await?;
             let Some(model) = models.first().map(|model| model.uuid.to_string()) else {
@@ -92,25 +106,48 @@ impl<P: Provider, E: ProvisionerEnvironment> Provisioner<P, E> {
                 continue;
             };
             let in_model = client.in_model(&model);
-            // The position is read before the machines, so a change in between causes another round.
-            tokio::select! {
-                biased;
-                position = in_model.handle(WaitForChange { after }) => after = Some(position?),
-                () = self.provider.wait_for_change() => {}
-                () = self.environment.sleep(until_next_list) => {}
-            }
+            let due = async {
+                // The position is read before the machines, so a change in between causes another round.
+                tokio::select! {
+                    biased;
+                    position = in_model.handle(WaitForChange { after }) => Ok(Some(position?)),
+                    () = self.provider.wait_for_change() => Ok(after),
+                    () = self.environment.sleep(until_next_list) => Ok(after),
+                }
+            };
+            after = self.report_exits_until(due, client, exits).await?;
             until_next_list = LIST_INTERVAL_MAX;
-            for model in client.handle(ListModels).await? {
+            let models = client.handle(ListModels).await?;
+            for model in &models {
                 // the rounds of models without machines would delay those of the others
                 if !model.has_machines && self.provider.list(model.uuid)?.is_empty() {
                     continue;
                 }
                 let client = client.in_model(&model.uuid.to_string());
-                until_next_list = until_next_list.min(self.round(&client, file, &model).await?);
-                exits.report(&self.provider, &client, model.uuid).await?;
+                until_next_list = until_next_list.min(self.round(&client, file, model).await?);
             }
+            exits.report(&self.provider, client, &models).await?;
             self.has_completed_round = true;
             self.environment.sleep(ROUND_INTERVAL).await;
+        }
+    }
+
+    /// Waits for `due`, the next round. How agents end meanwhile, or recover, is reported without a round.
+    async fn report_exits_until(
+        &self,
+        due: impl Future<Output = Result<Option<Position>, CommandError>>,
+        client: &impl ProvisionerPort,
+        exits: &mut ReportedExits,
+    ) -> Result<Option<Position>, CommandError> {
+        let mut due = pin!(due);
+        loop {
+            tokio::select! {
+                biased;
+                position = &mut due => return position,
+                () = self.provider.wait_for_exits() => {}
+            }
+            let models = client.handle(ListModels).await?;
+            exits.report(&self.provider, client, &models).await?;
         }
     }
 
@@ -266,220 +303,4 @@ impl<P: Provider, E: ProvisionerEnvironment> Provisioner<P, E> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::supervisor::provider::CreatedInstance;
-    use crate::supervisor::provider::InstanceList;
-    use api::error::ApiError;
-    use api::{Handle, InModel, ReportMachineAgentExits, Request};
-    use state::terms::life::Life;
-    use state::terms::provider_kind::ProviderKind;
-    use state::terms::status::ModelState;
-    use std::sync::atomic::{AtomicBool, Ordering};
-    use std::sync::{Arc, Mutex};
-
-    /// A controller with one machine. It stores the reports that it receives, and is unreachable after one round.
-    #[derive(Clone)]
-    struct OneMachineController {
-        machine: DesiredMachine,
-        reports: Arc<Mutex<Vec<ProvisioningReport>>>,
-        /// Whether the machine's token is registered. It is lost when the store is restored just before a start is
-        /// recorded.
-        has_token: Arc<AtomicBool>,
-    }
-
-    impl InModel for OneMachineController {
-        fn in_model(&self, _: &str) -> OneMachineController {
-            self.clone()
-        }
-    }
-
-    macro_rules! answers {
-        ($($request:ident: |$entry:ident, $body:pat_param| $answer:expr;)*) => {$(
-            impl Handle<$request> for OneMachineController {
-                async fn handle(&self, $body: $request) -> Result<<$request as Request>::Response, ApiError> {
-                    let $entry = self;
-                    $answer
-                }
-            }
-        )*};
-    }
-
-    answers! {
-        ListModels: |_one, _| {
-            let (name, controller) = ("dev".to_owned(), Uuid(9));
-            Ok(vec![ModelInfo {
-                uuid: Uuid(1),
-                name,
-                life: Life::Alive,
-                state: ModelState::Available,
-                controller,
-                created_ms: 0,
-                has_machines: true,
-                development: false,
-            }])
-        };
-        GetModelConfig: |_one, _| Ok(BTreeMap::new());
-        WaitForChange: |_one, wait| match wait.after {
-            None => Ok(Position::default()),
-            Some(_) => Err(ApiError::new(ErrorCode::Unreachable, "one round is enough")),
-        };
-        ListMachines: |entry, _| Ok(vec![entry.machine.clone()]);
-        GetMachineExistence: |_one, _| Ok(Existence::Unknown);
-        SetMachineToken: |entry, _| {
-            entry.has_token.store(true, Ordering::Relaxed);
-            Ok(())
-        };
-        RemoveDeadMachine: |_one, _| Ok(());
-        ReportMachineAgentExits: |_one, _| Ok(());
-        ReportInstance: |entry, report| {
-            if matches!(report.what, ProvisioningReport::Started { .. }) {
-                entry.has_token.store(false, Ordering::Relaxed);
-            }
-            entry.reports.lock().expect("no holder panics").push(report.what);
-            Ok(Uuid(70))
-        };
-    }
-
-    /// A provider with one instance, which runs, cannot be read, or was lost and is created again.
-    struct Running {
-        is_readable: bool,
-        is_lost: bool,
-    }
-
-    impl Provider for Running {
-        fn kind(&self) -> ProviderKind {
-            ProviderKind::Local
-        }
-        fn list(&self, _: Uuid) -> Result<InstanceList, CommandError> {
-            let nonce = match self.is_readable {
-                true => Ok(Uuid(70)),
-                false => Err(CommandError::new("cannot read it")),
-            };
-            Ok(if self.is_lost { InstanceList::new() } else { InstanceList::from([(Uuid(7), nonce)]) })
-        }
-        fn running_address(&self, _: Uuid) -> Option<String> {
-            (!self.is_lost).then(|| "127.0.0.1".to_owned())
-        }
-        async fn create(&mut self, _: &InstanceSpec<'_>) -> Result<CreatedInstance, CommandError> {
-            let text = |text: &str| text.to_owned();
-            Ok(CreatedInstance {
-                instance_id: text("running-0"),
-                address: text("127.0.0.1"),
-                base: None,
-                token: text("t"),
-            })
-        }
-        async fn start(&mut self, _: &InstanceSpec<'_>) -> Result<Option<Duration>, CommandError> {
-            assert!(self.is_lost, "it runs");
-            Ok(None)
-        }
-        async fn terminate(&mut self, _: Uuid) -> Result<(), CommandError> {
-            panic!("it is wanted")
-        }
-        async fn hand_over(&mut self, _: Uuid) -> Result<(), CommandError> {
-            panic!("it is wanted")
-        }
-        async fn wait_for_change(&self) {
-            std::future::pending().await
-        }
-    }
-
-    struct FrozenEnvironment;
-
-    impl ProvisionerEnvironment for FrozenEnvironment {
-        fn wall_ms(&self) -> i64 {
-            1_000_000
-        }
-        async fn sleep(&self, pause: Duration) {
-            if pause > ROUND_INTERVAL {
-                std::future::pending().await
-            }
-        }
-        fn random_uuid(&self) -> Uuid {
-            Uuid(71)
-        }
-        fn log(&self, _: &str) {}
-    }
-
-    async fn reports(instance_id: Option<&str>, retry_ms: Option<i64>) -> Vec<ProvisioningReport> {
-        reports_with(Running { is_readable: true, is_lost: false }, "127.0.0.1", instance_id, retry_ms).await
-    }
-
-    async fn reports_with(
-        provider: Running,
-        address: &str,
-        instance_id: Option<&str>,
-        retry_ms: Option<i64>,
-    ) -> Vec<ProvisioningReport> {
-        let machine = DesiredMachine {
-            uuid: Uuid(7),
-            name: "0".to_owned(),
-            address: address.to_owned(),
-            has_units: true,
-            nonce: Some(Uuid(70)),
-            instance_id: instance_id.map(str::to_owned),
-            retry_at_ms: retry_ms,
-            ..DesiredMachine::default()
-        };
-        let text = String::new;
-        let (controller, server_name, ca, user) = (text(), text(), text(), text());
-        let file = ClientFile { controller, server_name, ca, user, token: text(), model: text() };
-        let has_token = Arc::new(AtomicBool::new(true));
-        let client = OneMachineController { machine, reports: Arc::default(), has_token };
-        let mut provisioner = Provisioner::new(provider, FrozenEnvironment);
-        let Err(_) = provisioner.follow(&client, &file).await;
-        assert!(
-            client.has_token.load(Ordering::Relaxed),
-            "the token of a machine whose start is recorded is registered"
-        );
-        client.reports.lock().expect("no holder panics").clone()
-    }
-
-    /// 1. A machine cannot be started, and the error is reported. A retry succeeds, and the start is reported.
-    /// 2. The controller is restored from a backup made in between: it shows the provisioning error again.
-    /// 3. The machine runs, so the start only has to be reported again (found by the simulator).
-    #[tokio::test(flavor = "current_thread")]
-    async fn a_running_machine_is_reported_again_after_a_restore_of_the_controller() {
-        let started = vec![ProvisioningReport::Started {
-            instance_id: "running-0".to_owned(),
-            address: "127.0.0.1".to_owned(),
-            base: None,
-        }];
-        assert_eq!(reports(Some("running-0"), Some(5_000)).await, started);
-        assert_eq!(reports(None, None).await, started);
-        assert_eq!(reports(Some("running-0"), None).await, []);
-    }
-
-    /// Either an instance is lost and created again at another address, or the controller is restored from a backup
-    /// with the address of the previous instance.
-    #[tokio::test]
-    async fn a_machine_is_recorded_at_the_address_that_its_instance_has() {
-        for is_lost in [true, false] {
-            let provider = Running { is_readable: true, is_lost };
-            let reports = reports_with(provider, "127.0.0.9", Some("running-0"), None).await;
-            assert!(
-                matches!(&reports[..], [ProvisioningReport::Started { address, .. }] if address == "127.0.0.1"),
-                "{reports:?}"
-            );
-        }
-        let reports =
-            reports_with(Running { is_readable: true, is_lost: true }, "127.0.0.1", Some("running-0"), None);
-        assert_eq!(reports.await, []);
-    }
-
-    #[tokio::test]
-    async fn an_instance_that_cannot_be_read_is_a_provisioning_error_and_left_alone() {
-        let unreadable = || Running { is_readable: false, is_lost: false };
-        let reports = reports_with(unreadable(), "127.0.0.1", Some("running-0"), None).await;
-        assert!(
-            matches!(&reports[..], [ProvisioningReport::Failed { message }] if message == "cannot read it"),
-            "{reports:?}"
-        );
-        assert_eq!(
-            reports_with(unreadable(), "127.0.0.1", Some("running-0"), Some(1_000_001)).await.len(),
-            0,
-            "the error is reported again only when the retry is due"
-        );
-    }
-}
+mod tests;

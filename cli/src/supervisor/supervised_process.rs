@@ -59,8 +59,8 @@ struct Shared {
     current: Mutex<Option<Process>>,
     /// How the program ended, until it has run for long.
     exits: Mutex<Option<ProcessExits>>,
-    /// Notified when the process has ended; `exits` then has how.
-    ended: Arc<Notify>,
+    /// Notified when `exits` has changed: the process has ended, or has run for long.
+    changed: Arc<Notify>,
     refused: Notify,
     retry: Notify,
 }
@@ -71,9 +71,9 @@ impl SupervisedProcess {
         SupervisedProcess::start_observed(program, Arc::default())
     }
 
-    /// Starts the program. `ended` is notified each time when it has ended.
-    pub fn start_observed(program: Program, ended: Arc<Notify>) -> SupervisedProcess {
-        let shared = Arc::new(Shared { ended, ..Shared::default() });
+    /// Starts the program. `changed` is notified each time when [`SupervisedProcess::exits`] has changed.
+    pub fn start_observed(program: Program, changed: Arc<Notify>) -> SupervisedProcess {
+        let shared = Arc::new(Shared { changed, ..Shared::default() });
         let task = tokio::spawn(keep_running(program, shared.clone()));
         SupervisedProcess { shared, task }
     }
@@ -139,7 +139,7 @@ async fn keep_running(program: Program, shared: Arc<Shared>) {
             tracing::warn!("cannot write {}: {error}", file.display());
         }
         *shared.exits.lock().expect("no holder panics") = Some(exits);
-        shared.ended.notify_one();
+        shared.changed.notify_one();
         if is_first && end == ProcessEnd::Code(EXIT_REFUSED.into()) {
             shared.refused.notify_one();
         }
@@ -165,7 +165,10 @@ async fn wait(child: &mut tokio::process::Child, shared: &Shared) -> io::Result<
     tokio::select! {
         biased;
         ended = child.wait() => return ended,
-        () = recovered => *shared.exits.lock().expect("no holder panics") = None,
+        () = recovered => {}
+    }
+    if shared.exits.lock().expect("no holder panics").take().is_some() {
+        shared.changed.notify_one();
     }
     child.wait().await
 }
@@ -265,6 +268,29 @@ mod tests {
         }
         process.release();
         assert_eq!(ran().lines().nth(1), Some("sh"), "the file is gone");
+    }
+
+    #[tokio::test(flavor = "current_thread", start_paused = true)]
+    async fn that_a_process_has_ended_and_that_it_has_recovered_is_notified() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        let changed = Arc::new(Notify::new());
+        let script = format!("test -e {0} && exec sleep 1000; touch {0}; exit 1", path("ended").display());
+        let program = Program {
+            path: "sh".into(),
+            arguments: vec!["-c".to_owned(), script],
+            argument_while: None,
+            log: path("log"),
+            pid_file: None,
+            exits_file: None,
+        };
+        let process = SupervisedProcess::start_observed(program, changed.clone());
+        changed.notified().await;
+        assert_eq!(process.exits().map(|exits| (exits.end, exits.count)), Some((ProcessEnd::Code(1), 1)));
+        changed.notified().await;
+        assert_eq!(process.exits(), None);
+        let process = process.release().expect("it runs");
+        assert_eq!(stop(&[process], Duration::from_secs(5)).await, []);
     }
 
     /// 1. A process ends at each start, until its next start comes after 30 s. 2. An operator repairs the cause, and does

@@ -15,6 +15,7 @@ use api::{
 use state::documents::draft::Draft;
 use state::documents::existence;
 use state::lifecycle::machine;
+use state::terms::health::MachineAgentExits;
 use state::terms::names::Uuid;
 use state::transitions::instance::{self, RecordedReport};
 use state::views::desired_machines::desired_machines;
@@ -58,7 +59,8 @@ impl<S: Store, E: Environment> Handle<ReportMachineAgentExits> for Authorised<S,
         // of a machine that was removed since, nothing is shown
         if matches!(found.await?, Existence::Known(_)) {
             let now_ms = self.controller.environment.monotonic_ms();
-            self.controller.presence.set_machine_agent_exits(machine, exits.bounded(), now_ms);
+            let exits = exits.map(MachineAgentExits::bounded);
+            self.controller.presence.set_machine_agent_exits(machine, exits, now_ms);
         }
         Ok(())
     }

@@ -222,14 +222,15 @@ async fn a_machine_agent_that_has_not_reported_yet_is_not_present() {
 
 /// The supervisor observes how the process ends; the agent itself cannot report it.
 #[tokio::test]
-async fn a_machine_agent_that_ends_at_each_start_is_named_with_its_end_until_it_sends_a_request() {
+async fn a_machine_agent_that_ends_at_each_start_is_named_with_its_end_until_it_sends_a_request_or_recovers()
+{
     let fixture = Fixture::in_memory().await;
     fixture.deploy("web", 1).await;
     let machine = fixture.machine_of_unit(fixture.unit("web/0").await).await;
     let agent = machine_agent(&fixture, machine).await;
     let last_error = Some("ERROR agent.yaml is damaged".to_owned());
     let exits = MachineAgentExits { end: ProcessEnd::Code(1), last_error: last_error.clone(), count: 3 };
-    let report = ReportMachineAgentExits { machine, exits: exits.clone() };
+    let report = ReportMachineAgentExits { machine, exits: Some(exits.clone()) };
     fixture.admin.handle(report.clone()).await.expect("the report is accepted");
     let waits =
         async |entity| cause_of(&causes(&fixture, entity).await, &Entity::Machine("0".to_owned())).clone();
@@ -251,4 +252,8 @@ async fn a_machine_agent_that_ends_at_each_start_is_named_with_its_end_until_it_
     fixture.admin.handle(report).await.expect("the report is accepted");
     let ended = waits("machine/0").await;
     assert!(matches!(ended.duty, Duty::RunMachineAgent { exits: Some(_), .. }), "{ended:?}");
+    // it runs again, and its requests do not arrive
+    fixture.admin.handle(ReportMachineAgentExits { machine, exits: None }).await.expect("accepted");
+    let recovered = waits("machine/0").await;
+    assert!(matches!(recovered.duty, Duty::RunMachineAgent { exits: None, .. }), "{recovered:?}");
 }

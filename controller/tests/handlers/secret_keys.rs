@@ -104,3 +104,28 @@ async fn a_unit_seals_no_content_with_an_invalid_key() {
         assert!(refused.message.len() < 500, "the refusal repeats only the beginning of the key");
     }
 }
+
+/// 1. The key is rotated, and a secret is added. 2. A person puts an older key file back, or deletes it. 3. The controller
+/// is restarted before the next secret is added.
+#[tokio::test]
+async fn a_key_file_that_lacks_a_key_is_completed_by_the_next_sweep() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("secret-keys.yaml");
+    SecretKeys::open(path.clone()).expect("there is none").rotate().expect("the first key is written");
+    let older = std::fs::read(&path).expect("it was written");
+    SecretKeys::open(path.clone()).expect("the file is whole").rotate().expect("it is written");
+    let mut fixture = Fixture::in_memory().await;
+    restart(&mut fixture, &path);
+    let (name, description) = ("secret-0".to_owned(), String::new());
+    fixture.admin.handle(AddSecret { name, description, content: content(0) }).await.expect("it is added");
+    for put_back in [Some(older), None] {
+        match put_back {
+            Some(older) => std::fs::write(&path, older).expect("it is ours"),
+            None => std::fs::remove_file(&path).expect("it exists"),
+        }
+        Janitor::default().sweep(&fixture.controller).await.expect("the sweep succeeds");
+        restart(&mut fixture, &path);
+        let reveal = RevealSecret { secret: "secret-0".to_owned(), revision: None };
+        assert_eq!(fixture.admin.handle(reveal).await, Ok(content(0)));
+    }
+}

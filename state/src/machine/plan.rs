@@ -128,15 +128,17 @@ pub fn confirmations(recalls: &BTreeSet<Uuid>, deployed: &BTreeSet<Uuid>) -> Vec
     recalls.difference(deployed).map(|unit| DeployStep::ConfirmRecall(*unit)).collect()
 }
 
-/// Whether a step would start the agent of a unit whose storage could not be provided again after a boot: its hooks would
-/// find the storage empty. It is planned again once the storage is there.
-pub fn waits_for_storage(step: DeployStep, lacks_storage: impl Fn(Uuid) -> bool) -> bool {
+/// The unit whose agent a step would start although its storage could not be provided again after a boot: its hooks would
+/// find the storage empty. The step is planned again until the storage is there. None for every other step.
+pub fn waits_for_storage(step: DeployStep, lacks_storage: impl Fn(Uuid) -> bool) -> Option<Uuid> {
     match step {
-        DeployStep::Deploy(unit) | DeployStep::EnsureRunning(unit) => lacks_storage(unit),
+        DeployStep::Deploy(unit) | DeployStep::EnsureRunning(unit) => {
+            Some(unit).filter(|unit| lacks_storage(*unit))
+        }
         DeployStep::Recall(_)
         | DeployStep::ReportRemoved(_)
         | DeployStep::ConfirmRecall(_)
-        | DeployStep::Quarantine(_) => false,
+        | DeployStep::Quarantine(_) => None,
     }
 }
 
@@ -196,10 +198,10 @@ mod tests {
         use DeployStep::{ConfirmRecall, Deploy, EnsureRunning, Quarantine, Recall, ReportRemoved};
         let waits = |step| [7, 8].map(|lacks| waits_for_storage(step, |unit| unit == Uuid(lacks)));
         for step in [Deploy(Uuid(7)), EnsureRunning(Uuid(7))] {
-            assert_eq!(waits(step), [true, false], "{step:?}");
+            assert_eq!(waits(step), [Some(Uuid(7)), None], "{step:?}");
         }
         for step in [Recall(Uuid(7)), ReportRemoved(Uuid(7)), ConfirmRecall(Uuid(7)), Quarantine(Uuid(7))] {
-            assert_eq!(waits(step), [false, false], "{step:?}");
+            assert_eq!(waits(step), [None, None], "{step:?}");
         }
     }
 

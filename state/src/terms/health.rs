@@ -55,6 +55,9 @@ pub enum Fault {
     /// The folder holds an older state of the unit than the controller has recorded: it is a copy, or an older state was
     /// put back into it.
     OlderState,
+    /// Storage of the unit could not be provided again after a boot, so that its hooks would find it empty. Its agent is not
+    /// started.
+    UnrestoredStorage,
 }
 
 impl Fault {
@@ -74,6 +77,7 @@ impl Fault {
         Fault::FolderFormat,
         Fault::SocketFolder,
         Fault::OlderState,
+        Fault::UnrestoredStorage,
     ];
 }
 

@@ -32,8 +32,8 @@ pub struct Local {
     agent: PathBuf,
     /// The agents that are restarted when they exit, by machine.
     running: BTreeMap<Uuid, SupervisedProcess>,
-    /// One of them has ended.
-    ended: Arc<Notify>,
+    /// How one of them has ended has changed.
+    exits_changed: Arc<Notify>,
     /// The agents that are no longer restarted and that nothing has seen exit. The next operation on the machine stops
     /// them first.
     released: BTreeMap<Uuid, Process>,
@@ -42,7 +42,13 @@ pub struct Local {
 impl Local {
     /// A provider without running machines. `agent`: the executable `pintle-agent`.
     pub fn new(dir: DataDir, agent: PathBuf) -> Local {
-        Local { dir, agent, running: BTreeMap::new(), ended: Arc::default(), released: BTreeMap::new() }
+        Local {
+            dir,
+            agent,
+            running: BTreeMap::new(),
+            exits_changed: Arc::default(),
+            released: BTreeMap::new(),
+        }
     }
 
     /// The address of a machine whose agent is supervised. An agent whose folder was deleted does not count as
@@ -87,7 +93,7 @@ impl Local {
             pid_file: None,
             exits_file: None,
         };
-        self.running.insert(machine, SupervisedProcess::start_observed(program, self.ended.clone()));
+        self.running.insert(machine, SupervisedProcess::start_observed(program, self.exits_changed.clone()));
         Ok(())
     }
 
@@ -115,9 +121,9 @@ impl Local {
         failing.collect()
     }
 
-    /// Completes when an agent has ended.
-    pub(super) async fn wait_for_end(&self) {
-        self.ended.notified().await;
+    /// Completes when an agent has ended, or has recovered from its ends.
+    pub(super) async fn wait_for_exits(&self) {
+        self.exits_changed.notified().await;
     }
 
     pub(super) fn release(self) -> Vec<Process> {

@@ -57,7 +57,11 @@ pub trait Provider {
     fn failing_agents(&self) -> BTreeMap<Uuid, MachineAgentExits> {
         BTreeMap::new()
     }
-    /// Completes when a machine that must run may have stopped, or its agent has ended.
+    /// Completes when [`Provider::failing_agents`] may have changed.
+    fn wait_for_exits(&self) -> impl Future<Output = ()> {
+        std::future::pending()
+    }
+    /// Completes when a machine that must run may have stopped.
     fn wait_for_change(&self) -> impl Future<Output = ()>;
 }
 
@@ -129,10 +133,17 @@ impl Provider for AnyProvider {
         }
     }
 
+    async fn wait_for_exits(&self) {
+        match self {
+            AnyProvider::Local(local) => local.wait_for_exits().await,
+            AnyProvider::Nspawn(_) => std::future::pending().await,
+        }
+    }
+
     async fn wait_for_change(&self) {
         match self {
-            // `SupervisedProcess` restarts the agents of local machines; how they ended is reported
-            AnyProvider::Local(local) => local.wait_for_end().await,
+            // `SupervisedProcess` restarts the agents of local machines
+            AnyProvider::Local(_) => std::future::pending().await,
             AnyProvider::Nspawn(nspawn) => nspawn.wait_for_change().await,
         }
     }

@@ -7,7 +7,8 @@ use crate::sim::network::SimNetwork;
 use crate::sim::network::machines::MachineLink;
 use crate::sim::world::{Command, World};
 use agent::machine_agent::MachineAgent;
-use agent::ports::{AuthorizedKeys, Deployments, StorageHost, UnitToken, UnrestoredStorage};
+use agent::ports::{AuthorizedKeys, Deployments, StorageHost, UnitToken};
+use agent::unrestored_storage::UnrestoredStorage;
 use state::documents::prelude::Model;
 use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::health::UnitHealth;
@@ -197,6 +198,11 @@ impl Deployments for Folders {
     }
 
     /// The fleet shows no problems from outside.
+    /// No storage is missing after a boot.
+    fn is_to_be_started(&self, _: &UnitName) -> bool {
+        false
+    }
+
     fn health(&self, _: Uuid, _: &UnitName) -> UnitHealth {
         UnitHealth::default()
     }
