@@ -11,9 +11,10 @@ use crate::exit_code;
 use crate::fault::{self, FaultContext};
 use crate::file_watch;
 use crate::folder::{UnitFolder, public_dir, run_number};
+use crate::folder_port::FolderFiles;
 use crate::hook_process::{CharmRunner, kill_unknown_runs};
 use crate::installed_programs::{HOOK_PATH, require_hook_program};
-use crate::journal::{self, Journal, Loaded};
+use crate::journal::{self, JOURNAL, Journal, Loaded, STATE};
 use crate::juju_paths;
 use crate::ports::UnitStorage;
 use crate::reboot_request;
@@ -26,6 +27,7 @@ use crate::view_cache::ViewCache;
 use anyhow::{Context, Result, anyhow, bail};
 use api::AgentConfig;
 use api::machine_folder::{AGENT_LOCK, AGENT_PID, FINISHED};
+use hook_client::shim;
 use host::file::{ignore_not_found, write_atomic_unsynced};
 use host::lock::Lock;
 use host::logging::{LEVEL_FILE, LogFilter};
@@ -35,7 +37,7 @@ use state::terms::health::Fault;
 use state::terms::names::{UnitName, Uuid};
 use state::unit::environment::{KUBERNETES_VARIABLES, MachineFacts};
 use state::unit::local::Local;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -89,7 +91,18 @@ async fn load_state(folder: &UnitFolder, config: &AgentConfig) -> Result<Journal
                 let folder = folder.root().display().to_string();
                 return Err(ForeignState { folder, unit: local.name }.into());
             }
-            (*local, index, false)
+            match newest_hook(folder) {
+                // 1. The agent runs hooks 2 to 5, which are in the journal only. 2. The journal is deleted or emptied.
+                // 3. `state.yaml` alone looks complete, and hook 2 would run again.
+                Some(hook) if hook > local.run => {
+                    for name in [STATE, JOURNAL] {
+                        let aside = folder.set_aside(name).await?;
+                        tracing::error!("{name} has no trace of run {hook}: moved to {aside}");
+                    }
+                    (new_state(folder, config.uuid, name)?, 0, true)
+                }
+                Some(_) | None => (*local, index, false),
+            }
         }
         Loaded::Corrupt { notes } => {
             notes.iter().for_each(|note| tracing::error!("{note}"));
@@ -113,6 +126,12 @@ async fn load_state(folder: &UnitFolder, config: &AgentConfig) -> Result<Journal
 fn new_state(folder: &UnitFolder, unit: Uuid, name: UnitName) -> Result<Local> {
     let run = newest_run(folder).with_context(|| format!("cannot read {}", folder.runs().display()))?;
     Ok(Local { state_lost: run.is_some(), run: run.unwrap_or(0), ..Local::new(unit, name) })
+}
+
+/// The number of the newest run whose hook was started. Its start was stored before, because the gate of its shim was opened.
+fn newest_hook(folder: &UnitFolder) -> Option<u64> {
+    let was_started = |run: &Path| [shim::HOOK_PID, shim::OUTCOME].iter().any(|file| run.join(file).exists());
+    folder.kept_runs().into_iter().rev().find(|(_, run)| was_started(run)).map(|(number, _)| number)
 }
 
 /// The number of the newest run folder; none if no run was ever started. Runs are numbered from there, because a number
@@ -317,7 +336,6 @@ pub async fn start_fresh(dir: PathBuf) -> Result<ExitCode> {
 mod tests {
     use super::*;
     use host::logging;
-    use std::path::Path;
 
     fn write_config(folder: &Path) -> AgentConfig {
         let config = AgentConfig {
@@ -388,5 +406,31 @@ mod tests {
         let refused = load_state(&folder, &other).await.err().unwrap();
         assert_eq!(load_exit_code(&refused), exit_code::NOT_OWNER, "{refused:#}");
         assert_eq!(load_exit_code(&anyhow!("the disk failed")), exit_code::STATE_ERROR);
+    }
+
+    /// A journal that is deleted leaves a `state.yaml` that looks complete.
+    #[tokio::test]
+    async fn a_stored_state_that_lacks_a_hook_that_was_started_is_set_aside() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = write_config(dir.path());
+        let folder = UnitFolder::new(dir.path().into());
+        drop(load_state(&folder, &config).await.unwrap());
+        let write = |run: u64, file: &str| {
+            std::fs::create_dir_all(folder.run(run)).unwrap();
+            std::fs::write(folder.run(run).join(file), "").unwrap();
+        };
+        let loaded = async || {
+            drop(load_state(&folder, &config).await.unwrap());
+            let local = journal::read_only_load(&folder).await.unwrap().unwrap();
+            (local.state_lost, local.run)
+        };
+        write(1, shim::SHIM_PID);
+        assert_eq!(loaded().await, (false, 0), "its gate was not opened");
+        write(2, shim::HOOK_PID);
+        write(3, shim::SHIM_PID);
+        assert_eq!(loaded().await, (true, 3));
+        assert!(folder.file("state.yaml.corrupt-1").exists());
+        assert_eq!(loaded().await, (true, 3), "it is not set aside again");
+        assert!(!folder.file("state.yaml.corrupt-2").exists());
     }
 }

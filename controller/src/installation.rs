@@ -22,10 +22,11 @@ use crate::store::sqlite::DATABASE;
 use crate::tokens;
 use anyhow::{Context, Result, bail};
 use api::data_folder::{CREATED_FIRST, MARKS};
+use api::machine_folder::MACHINES_DIR;
 use api::text::data_folder as text;
 use api::{CONTROLLER_DIR, ClientFile, FIRST_USER};
 use host::digest::sha256;
-use host::file::{create_private_folder, exists};
+use host::file::{create_private_folder, exists, ignore_not_found};
 use host::foreign_files;
 use serde::{Deserialize, Serialize};
 use state::documents::prelude::{TokenHolder, UserRole};
@@ -107,6 +108,9 @@ impl Installation {
     pub fn open_with_store(data: &Path, restored: bool, place: StorePlace) -> Result<Installation> {
         require_no_foreign_files(data)?;
         let folder = data.join(CONTROLLER_DIR);
+        if !exists(&folder)? {
+            require_complete(&folder, None, restored, place)?; // nothing is created if it refuses
+        }
         create_private_folder(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         let open = fs::metadata(&folder).with_context(|| format!("cannot open {}", folder.display()))?;
         let open = open.permissions().mode() & 0o077;
@@ -277,11 +281,23 @@ fn require_complete(
     let store = first(&[&database, &generation])?.filter(|_| !restored);
     let has_served = identity.is_some_and(|identity| identity.address.is_some());
     let proof = store.or_else(|| has_served.then(|| identity_file.clone()));
-    missing(&identity_file, first(&[&ca, &ca_key, &server, &server_key])?.or_else(|| proof.clone()))?;
+    let own = first(&[&ca, &ca_key, &server, &server_key])?.or_else(|| proof.clone());
+    let machine = any_machine(folder.parent().unwrap_or(folder))?.filter(|_| !restored);
+    missing(&identity_file, own.or(machine))?;
     missing(&ca, proof.clone().or(first(&[&server])?))?;
     missing(&ca_key, proof.or(first(&[&ca])?))?;
     let is_recorded = place == StorePlace::Folder && exists(&generation)?; // the store itself refuses a missing database then
     missing(&database, Some(identity_file.clone()).filter(|_| has_served && !restored && !is_recorded))
+}
+
+/// The folder of a machine beside the controller's folder: only a controller that has served creates machines.
+fn any_machine(data: &Path) -> Result<Option<PathBuf>> {
+    let machines = data.join(MACHINES_DIR);
+    let entries = ignore_not_found(fs::read_dir(&machines));
+    let mut entries =
+        entries.with_context(|| format!("cannot read {}", machines.display()))?.into_iter().flatten();
+    let found = entries.next().transpose().with_context(|| format!("cannot read {}", machines.display()))?;
+    Ok(found.map(|entry| entry.path()))
 }
 
 #[cfg(test)]
@@ -327,6 +343,17 @@ mod tests {
         fs::remove_dir_all(Installation::store_in(data.path())).expect("it exists");
         assert_eq!(missing(data.path(), false).as_deref(), Some(DATABASE));
         assert_eq!(missing(data.path(), true), None, "the operator states it");
+    }
+
+    /// An operator restores a part of a backup, and forgets the controller's folder.
+    #[test]
+    fn a_folder_with_machines_and_without_its_controller_is_refused_and_nothing_is_created() {
+        let data = tempfile::tempdir().expect("a folder");
+        let machine = data.path().join(MACHINES_DIR).join("1");
+        fs::create_dir_all(&machine).expect("made");
+        assert_eq!(missing(data.path(), false).as_deref(), Some(IDENTITY));
+        assert!(!data.path().join(CONTROLLER_DIR).exists());
+        assert_eq!(missing(data.path(), true), None);
     }
 
     #[test]

@@ -116,7 +116,8 @@ fn enter_or_reenter(
     if let Some(subordinate_link) =
         relation.subordinate_link.filter(|subordinate_link| subordinate_link.principal == doc.application)
     {
-        let added = add_subordinate(draft, model, unit, &doc, &subordinate_link, creation);
+        let added =
+            draft.attempt(|draft| add_subordinate(draft, model, unit, &doc, &subordinate_link, creation));
         if let Err(refusal) = added {
             // 1. A unit enters with a subordinate, and the store is restored from a backup in which the
             //    previous subordinate was still Dying.

@@ -12,6 +12,7 @@ use crate::charm::{Charm, Storage};
 use crate::documents::application::charm_of;
 use crate::documents::document_reads::Documents;
 use crate::documents::draft::Draft;
+use crate::documents::effective_life;
 use crate::documents::prelude::{AttachmentDoc, Model, StorageDoc, UnitDoc};
 use crate::documents::refusal::Refusal;
 use crate::documents::sequence;
@@ -140,7 +141,7 @@ pub(crate) fn find(draft: &mut Draft, model: Model, id: &StorageId) -> Result<St
 
 fn alive_unit(draft: &mut Draft, model: Model, unit: Uuid) -> Result<UnitDoc, Refusal> {
     let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found(EntityKind::Unit, unit))?;
-    if crate::documents::effective_life::unit_life_of(draft, model, unit, &doc) != Life::Alive {
+    if effective_life::unit_life_of(draft, model, unit, &doc) != Life::Alive {
         return Err(StorageRefusal::UnitNotAlive { unit: doc.name }.into());
     }
     Ok(doc)
@@ -368,7 +369,7 @@ pub(crate) fn record_attached(draft: &mut Draft, model: Model, unit: Uuid, id: &
     }
 }
 
-/// Records that a unit has run storage-detaching.
+/// Records that a unit has detached an instance.
 pub(crate) fn record_detached(
     draft: &mut Draft,
     model: Model,

@@ -8,6 +8,7 @@ use crate::lifecycle::unit::Placement;
 use crate::terms::force::Force;
 use crate::terms::refusal::storage::StorageRefusal;
 use crate::terms::refusal::{EntityKind, RefusalReason};
+use crate::terms::secret::{SecretId, SecretOwnerKind};
 use crate::terms::storage::{
     AttachedStorage, ERROR_BYTES_MAX, LOCATION_BYTES_MAX, STORAGE_OF_MACHINE_MAX, STORAGE_OF_UNIT_MAX,
     StorageDirective, StorageEvent, StorageId, StoragePool, StorageReport,
@@ -16,6 +17,7 @@ use crate::tests::commits::fixture::hook;
 use crate::tests::lifecycle::fixture::{destroy_unit, machine_of};
 use crate::tests::*;
 use crate::transitions::requested_removal::{self, RemovalOptions};
+use crate::unit::secrets::SecretWrite;
 
 mod restores;
 
@@ -392,6 +394,39 @@ fn a_late_report_about_another_instance_or_attachment_changes_nothing() {
     });
     let expected = RefusalReason::NotFound { kind: EntityKind::Storage, name: data.to_string() };
     assert_eq!(refusal(elsewhere), expected);
+}
+
+/// A unit that detaches what nobody asked for would have room for further instances.
+#[test]
+fn a_detachment_that_nobody_requested_changes_nothing() {
+    let (mut world, mut agent, data) = attached();
+    let before = found(&world, &data);
+    run_hook(&mut world, &mut agent, &data, StorageEvent::Detaching);
+    assert_eq!(found(&world, &data), before);
+    world.run(|draft, _| storage::detach(draft, MODEL, &data, 9)).expect("it is attached");
+    run_hook(&mut world, &mut agent, &data, StorageEvent::Detaching);
+    assert!(found(&world, &data).is_some_and(|doc| doc.attachment.is_none()));
+}
+
+/// 1. A hook creates a secret, adds two caches, and adds more of data than its charm allows.
+/// 2. The record is refused because of the last, and the hook is run again.
+#[test]
+fn a_refused_record_creates_neither_its_secrets_nor_a_part_of_its_storage() {
+    let (mut world, mut agent, _) = attached();
+    let secret = SecretId::from_bits(1);
+    let mut record = hook(&agent);
+    let write = SecretWrite {
+        created: Some(SecretOwnerKind::Unit),
+        sealed: Some("one".to_owned()),
+        ..SecretWrite::default()
+    };
+    record.writes.secrets.insert(secret, write);
+    record.writes.storage.extend([("cache".to_owned(), 2), ("data".to_owned(), 1)]);
+    let outcome = agent.commit(&mut world, record);
+    assert!(outcome.refusal.is_some(), "{outcome:?}");
+    assert_eq!(read(world.reader(), &MODEL.secret(secret)), None);
+    assert_eq!(found(&world, &id("cache", 1)), None);
+    assert_eq!(found(&world, &id("cache", 2)), None);
 }
 
 fn application_of(world: &World, name: &str) -> Uuid {

@@ -31,12 +31,14 @@ use crate::agents::session::{self, AgentSession};
 use crate::agents::teardown;
 use crate::documents::document_reads::Documents;
 use crate::documents::draft::Draft;
+use crate::documents::effective_life;
 use crate::documents::prelude::{BagDoc, Model, OpenPortsDoc, ReplicaDoc, UnitDoc};
 use crate::documents::refusal::{Code, Refusal};
 use crate::lifecycle::creation::Creation;
 use crate::lifecycle::storage::{self, StorageOwner};
 use crate::lifecycle::{action, archive, leadership, relation, scope, unit};
 use crate::restore::resync;
+use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 use crate::terms::operation::{Hook, Operation, RelationEvent};
 use crate::terms::owner::Owner;
@@ -45,7 +47,7 @@ use crate::terms::refusal::RefusalReason;
 use crate::terms::refusal::record::RecordRefusal;
 use crate::terms::refusal::write::WriteRefusal;
 use crate::terms::settings;
-use crate::terms::storage::{StorageDirective, StorageEvent};
+use crate::terms::storage::{StorageDirective, StorageEvent, StorageId};
 use crate::transitions::run_reports;
 use crate::transitions::run_reports::{LogLines, LoggedEnd, RefusedRecord, ReportsOfRun};
 use crate::unit::hook_context::{BagWrites, Ports};
@@ -87,7 +89,12 @@ pub fn commit(
     let record: &Record = &timed;
     let context = CommitContext { id: unit, doc: &doc, record, local: &stored.local, now_ms };
     let mut committed = CommitOutcome::default();
-    committed.refusal = apply_conditional(draft, model, &context, ids, &mut committed.dropped)?;
+    let mut dropped = Vec::new();
+    let applied = draft.attempt(|draft| apply_conditional(draft, model, &context, ids, &mut dropped));
+    match applied {
+        Ok(()) => committed.dropped = dropped,
+        Err(refusal) => committed.refusal = Some(refusal),
+    }
     local.apply(&Event::Finished(sent.clone()));
     // The draft does not contain the revision of this transaction; 0 means visible in every later view. The
     // controller does not schedule retries either: an agent that takes over the replica after a refused record does
@@ -268,23 +275,23 @@ fn applies_writes(record: &Record) -> bool {
     }
 }
 
-/// Returns the reason why the conditional writes cannot be applied, if there is one. This function also sets the unit
-/// Dead or adds it to a scope, if that is the operation of the record.
+/// Applies the conditional writes, and sets the unit Dead or adds it to a scope, if that is the operation of the record. If
+/// it refuses, the caller takes back what it has written.
 fn apply_conditional(
     draft: &mut Draft,
     model: Model,
     context: &CommitContext,
     ids: &mut dyn FnMut() -> Uuid,
     dropped: &mut Vec<DroppedWrite>,
-) -> Result<Option<RefusalReason>, Refusal> {
+) -> Result<(), RefusalReason> {
     if !applies_writes(context.record) {
-        return Ok(None);
+        return Ok(());
     }
     if let Some(too_large) = refused_writes::too_large_bag(draft, model, context) {
-        return Ok(Some(too_large.into()));
+        return Err(too_large.into());
     }
     if !context.record.is_conditional() {
-        return Ok(None);
+        return Ok(());
     }
     let is_leader =
         leadership::is_leader(draft, model, context.id, context.doc, context.record.leader_generation);
@@ -295,28 +302,25 @@ fn apply_conditional(
         {
             let application = &context.doc.application;
             let leader = draft.get(&model.leader(*application)).map(|grant| grant.holder_name);
-            return Ok(Some(WriteRefusal::NotLeader { unit: context.doc.name.clone(), leader }.into()));
+            return Err(WriteRefusal::NotLeader { unit: context.doc.name.clone(), leader }.into());
         }
     }
     if let Some(unknown) = refused_writes::unknown_endpoint(context) {
-        return Ok(Some(unknown.into()));
+        return Err(unknown.into());
     }
     if let Some(conflict) = refused_writes::port_conflict(draft, model, context) {
-        return Ok(Some(conflict.into()));
+        return Err(conflict.into());
     }
     let secrets = &context.record.writes.secrets;
-    if !secrets.is_empty()
-        && let Err(refusal) =
-            secret_writes::apply(draft, model, &context.secret_writer(), secrets, ids, dropped)
-    {
-        return Ok(Some(*refusal.reason));
+    if !secrets.is_empty() {
+        let applied = secret_writes::apply(draft, model, &context.secret_writer(), secrets, ids, dropped);
+        applied.map_err(|refusal| *refusal.reason)?;
     }
     for (name, count) in &context.record.writes.storage {
         let directive = StorageDirective { pool: None, count: Some(*count), size_mib: None };
         let creation = Creation { now_ms: context.now_ms, ids: &mut *ids };
-        if let Err(refusal) = storage::add(draft, model, context.id, name, &directive, creation) {
-            return Ok(Some(*refusal.reason));
-        }
+        let added = storage::add(draft, model, context.id, name, &directive, creation);
+        added.map_err(|refusal| *refusal.reason)?;
     }
     let done = match &context.record.operation {
         Operation::SetDead => unit::set_dead(draft, model, context.id),
@@ -331,7 +335,7 @@ fn apply_conditional(
         | Operation::Commands(_)
         | Operation::Resync => Ok(()),
     };
-    Ok(done.err().map(|refusal| *refusal.reason))
+    done.map_err(|refusal| *refusal.reason)
 }
 
 fn apply_effects(
@@ -377,7 +381,7 @@ fn apply_effects(
                     storage::record_attached(draft, model, context.id, id, known.instance);
                 }
                 StorageEvent::Detaching => {
-                    storage::record_detached(draft, model, owner, id, known.instance, context.record.at_ms);
+                    record_detached(draft, model, owner, id, known.instance, context.record.at_ms);
                 }
             }
         }
@@ -388,6 +392,23 @@ fn apply_effects(
         | Operation::Action { .. }
         | Operation::Commands(_)
         | Operation::SetDead => {}
+    }
+}
+
+/// Records that a unit has run storage-detaching, as its end or a user has requested. Without effect otherwise: the instance
+/// stays attached, so that a unit cannot add others beyond its limit.
+fn record_detached(
+    draft: &mut Draft,
+    model: Model,
+    unit: StorageOwner,
+    id: &StorageId,
+    instance: Uuid,
+    now_ms: i64,
+) {
+    let is_requested = draft.get(&model.storage(id)).is_some_and(|storage| storage.is_detaching())
+        || effective_life::unit_life_of(draft, model, unit.id, unit.doc) != Life::Alive;
+    if is_requested {
+        storage::record_detached(draft, model, unit, id, instance, now_ms);
     }
 }
 
