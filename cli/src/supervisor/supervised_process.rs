@@ -287,7 +287,9 @@ mod tests {
         let process = SupervisedProcess::start_observed(program, changed.clone());
         changed.notified().await;
         assert_eq!(process.exits().map(|exits| (exits.end, exits.count)), Some((ProcessEnd::Code(1), 1)));
-        changed.notified().await;
+        let recovered =
+            tokio::time::timeout(Duration::from_millis(2 * RECOVERED_AFTER_MS), changed.notified());
+        recovered.await.expect("it is notified");
         assert_eq!(process.exits(), None);
         let process = process.release().expect("it runs");
         assert_eq!(stop(&[process], Duration::from_secs(5)).await, []);
