@@ -142,13 +142,14 @@ fn python_charms_make_the_same_tool_calls() {
     compare(&scene, examples, 4);
 }
 
-/// The suites run them with more of what they can do; here their calls are compared.
+/// The suites run them with more of what they can do; here their calls are compared. Those of the charm for hook tools have
+/// times, and addresses of their units, so that only its suite runs both ways.
 #[test]
 fn the_charms_of_the_suites_of_ops_make_the_same_tool_calls() {
     let scene = scene();
-    let charms = [("relation", "test_relation"), ("secrets", "test_secrets"), ("hookcmds", "test_hookcmds")];
+    let charms = [("relation", "test_relation"), ("secrets", "test_secrets")];
     let examples = charms.map(|(name, folder)| of_suite(&scene, name, folder));
-    compare(&scene, examples, 10);
+    compare(&scene, examples, 3);
 }
 
 /// Runs each charm in both models.
