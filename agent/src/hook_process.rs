@@ -7,12 +7,15 @@
 //! terminal; `reattach` continues a run whose agent died; `printed` reads what a program has printed;
 //! `remaining_processes` kills the processes of a run that must not continue; `resources` provides the files of
 //! resources; `run_files` writes and reads the files of a run; `run_folders` deletes old folders; `gated_shim` is a shim
-//! that was started, and `start` starts it; `warm_dispatch`, `warm_parent` and `idle_timer` fork the hooks of Python charms.
+//! that was started, and `start` starts it; `warm_dispatch`, `warm_parent`, `parent_watch`, `memory_guard` and `hand_off` fork
+//! the hooks of Python charms.
 
 mod debug_session;
 mod gated_shim;
-mod idle_timer;
+mod hand_off;
 mod lock_wait;
+mod memory_guard;
+mod parent_watch;
 mod port;
 mod printed;
 mod reattach;
@@ -25,6 +28,7 @@ mod warm_dispatch;
 mod warm_parent;
 
 pub use gated_shim::GatedShim;
+pub use hand_off::kill_forked;
 use host::file::write_atomic;
 use host::lock::Lock;
 pub(crate) use printed::unmodified_output;

@@ -12,7 +12,7 @@ use crate::fault::{self, FaultContext};
 use crate::file_watch;
 use crate::folder::{UnitFolder, public_dir, run_number};
 use crate::folder_port::FolderFiles;
-use crate::hook_process::{CharmRunner, kill_unknown_runs};
+use crate::hook_process::{CharmRunner, kill_forked, kill_unknown_runs};
 use crate::installed_programs::{HOOK_PATH, require_hook_program};
 use crate::journal::{self, JOURNAL, Journal, Loaded, STATE};
 use crate::juju_paths;
@@ -196,6 +196,7 @@ pub async fn run(dir: PathBuf, log_filter: LogFilter) -> Result<ExitCode> {
         ..MachineFacts::default()
     };
     kill_unknown_runs(&folder, started_run, local.state_lost).await;
+    kill_forked(&folder).await;
     let charms = CharmRunner::new(folder.clone(), machine_facts, calls.tool_calls, context_state);
     let charms = charms.with_warm_dispatch();
     let clock = HostClock::new(&folder.machine().join(reboot_request::BOOT_FILE));

@@ -1,4 +1,4 @@
-//! The program of the warm parent (`warm_parent.py`) with a real Python: what it answers to the modules of a charm. How it
+//! The program of the warm parent (`warm_observer.py` and `warm_parent.py`) with a real Python: what it answers to the modules of a charm. How it
 //! forks hooks is tested with the whole product (`tests/tests/warm_dispatch`).
 
 use std::fs;
@@ -10,7 +10,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
-const PROGRAM: &str = include_str!("../src/hook_process/warm_parent.py");
+const PROGRAM: &str = concat!(
+    include_str!("../src/hook_process/warm_observer.py"),
+    include_str!("../src/hook_process/warm_parent.py")
+);
 
 /// A charm and its warm parent, which is killed when this is dropped.
 struct Parent {
@@ -41,14 +44,16 @@ fn start(program: &str, library: &str) -> Parent {
     let (control, other_end) = UnixStream::pair().expect("sockets");
     // As `pintle-hook --warm-parent` does. The program is written by another process: a child that another test forks
     // meanwhile would keep it open, and an open file cannot be executed.
-    let script =
-        "exec 3<&0 </dev/null; cp program src/charm.py && chmod 755 src/charm.py && exec ./src/charm.py";
+    // Whoever runs the tests may have left further files open.
+    let script = "exec 3<&0 </dev/null; cp program src/charm.py && chmod 755 src/charm.py && exec python3 -I -S -c \
+                  'import os; os.closerange(4, 256); os.execv(\"./src/charm.py\", [\"./src/charm.py\"])'";
     let process = Command::new("/bin/sh")
         .args(["-c", script])
         .current_dir(folder.path())
         .env_clear()
         .env("PATH", "/usr/bin:/bin")
         .env("PYTHONPATH", format!("{}:lib", path("warm").display()))
+        .env("LANG", "C.UTF-8")
         .env("COMMON", "1")
         .stdin(OwnedFd::from(other_end))
         .stdout(Stdio::null())
@@ -67,7 +72,9 @@ impl Parent {
 
     /// The answer to a request that it refuses. No files come with it, because it needs none then.
     fn refusal(&mut self, variables: &[&str]) -> String {
-        let fields = [&["/bin/false", "/", "./src/charm.py", ""], variables].concat();
+        // a variable that is given twice has the last value
+        let common = ["PATH=/usr/bin:/bin", "PYTHONPATH=lib", "LANG=C.UTF-8"];
+        let fields = [&["/bin/false", "/", "./src/charm.py", ""], &common[..], variables].concat();
         let body: String = fields.iter().map(|field| format!("{field}\0")).collect();
         let length = u32::try_from(body.len()).expect("it is short");
         self.control.get_mut().write_all(&length.to_le_bytes()).expect("it reads");
@@ -132,6 +139,22 @@ fn what_a_module_does_that_a_fork_would_not_repeat_is_named() {
             "calls socket.getaddrinfo",
         ),
         ("import random\nR = random.Random()", "make random numbers of their own"),
+        ("import random\nclass C:\n    R = [random.Random(1)]", "make random numbers of their own"),
+        ("import random\nR = random.random()", "make random numbers of their own"),
+        ("import os\nX = os.urandom(4)", "makes random numbers"),
+        ("import uuid\nX = uuid.uuid4()", "makes random numbers"),
+        ("import os\nX = os.getpid()", "reads the number of its process"),
+        ("from os import getppid\nX = getppid()", "reads the number of its process"),
+        ("import time\nX = time.time()", "notes the time"),
+        ("from time import monotonic_ns\nX = monotonic_ns()", "notes the time"),
+        ("import os\nos.register_at_fork(after_in_child=print)", "registers a handler of forks"),
+        ("import sys\nsys.addaudithook(lambda event, args: None)", "observes what Python does"),
+        ("import mmap\nM = mmap.mmap(-1, 4096)", "changes shared memory"),
+        ("import resource\nresource.setrlimit(resource.RLIMIT_CPU, (900, 900))", "changes limits"),
+        ("import os\nos.nice(1)", "changes priorities"),
+        ("import ctypes\nctypes.CDLL(None).prctl(15, b'other')", "changes the process"),
+        ("import ctypes\nctypes.CDLL(None).signal(15, 1)", "changes the process"),
+        ("import os\nos.dup2(3, 1)", "changes open files"),
     ];
     for (library, reason) in table {
         let mut parent = start("import library", library);
@@ -146,6 +169,15 @@ fn what_a_module_does_that_a_fork_would_not_repeat_is_named() {
 fn what_a_module_undoes_is_allowed() {
     let mut parent = start("import library", "import socket\nsocket.socket().close()");
     assert_eq!(parent.answer(), "ready");
+}
+
+/// The modules of Python itself register handlers of forks and note the time of their import; both are known.
+#[test]
+fn the_modules_of_python_are_allowed() {
+    let library = "import asyncio, concurrent.futures, ctypes, email.message, http.client, logging.handlers, mmap\n\
+                   import multiprocessing.pool, queue, random, secrets, socketserver, sqlite3, ssl, subprocess, tempfile\n\
+                   import threading, typing, unittest.mock, urllib.request, uuid, xml.etree.ElementTree, zipfile";
+    assert_eq!(start("import library", library).answer(), "ready");
 }
 
 #[test]
@@ -168,7 +200,9 @@ fn a_request_with_another_value_of_a_variable_that_was_read_is_refused() {
             &["COMMON=1", "JUJU_HOOK_NAME=start"][..],
             "differs JUJU_HOOK_NAME",
         ),
-        ("X = os.getenv('COMMON')", &["COMMON=2"], "differs COMMON"),
+        ("X = os.getenv('COMMON')", &["COMMON=2"], "stale COMMON"),
+        ("", &["COMMON=1", "LANG=C"], "stale LANG"),
+        ("", &["COMMON=1", "PATH=/bin"], "stale PATH"),
         ("X = 'JUJU_UNIT_NAME' in os.environ", &["COMMON=1", "JUJU_UNIT_NAME=u/0"], "differs JUJU_UNIT_NAME"),
         ("X = dict(os.environ)", &["COMMON=1", "A=b"], "differs os.environ"),
         ("X = os.environ.copy()", &["COMMON=1", "A=b"], "differs os.environ"),

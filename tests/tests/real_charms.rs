@@ -3,6 +3,7 @@
 //! `tests/prerequisites.sh` unpacks the source distribution of ops into `target/ops-suite`, with what its suites import.
 //! The suites run unchanged; the programs `juju` and `charmcraft` that they call are those of `tests/real_charms`.
 
+use agent::hook_process::run_files::{RunFile, read_run_file};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -33,6 +34,16 @@ fn copied(name: &str, to: &Path) {
 
 #[test]
 fn the_suites_of_ops_for_relations_secrets_and_hook_tools_pass() {
+    suites_pass(false);
+}
+
+/// Their charms have warm parents, which fork most of their hooks.
+#[test]
+fn the_suites_of_ops_pass_with_warm_dispatch() {
+    suites_pass(true);
+}
+
+fn suites_pass(is_warm: bool) {
     let suite = root().join("target/ops-suite");
     let sources =
         fs::read_dir(&suite).expect("run tests/prerequisites.sh").flatten().map(|entry| entry.path());
@@ -66,6 +77,7 @@ fn the_suites_of_ops_for_relations_secrets_and_hook_tools_pass() {
         .env("PINTLE_DATA", &host.dir)
         .env("ANY_CHARM", sample("any"))
         .env("PACKED", &packed)
+        .env("WARM_DISPATCH", is_warm.to_string())
         // uv trusts what the host trusts, as pip does
         .env("UV_SYSTEM_CERTS", "true")
         .output()
@@ -74,6 +86,17 @@ fn the_suites_of_ops_for_relations_secrets_and_hook_tools_pass() {
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     // 1 of relations, 16 of secrets, 36 of the hook tools, one of which is left out
     assert!(printed.contains("52 passed, 1 deselected"), "{printed}\n{}", host.diagnostics());
+    let runs = started_runs(&host.dir);
+    let forked = runs.iter().filter(|run| run.is_warm()).count();
+    assert_eq!(forked > runs.len() / 4, is_warm, "{forked} of {} runs were forked", runs.len());
+}
+
+/// The runs whose folders are below this one.
+fn started_runs(folder: &Path) -> Vec<RunFile> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let below = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let runs = below.flat_map(|entry| started_runs(&entry.path()));
+    read_run_file(folder).into_iter().chain(runs).collect()
 }
 
 /// The storage of a charm is attached before it is installed, and each version of ops finds it where it is.

@@ -3,6 +3,7 @@
 //! No other module of `hook_process` uses this one, so that starting a run and re-attaching to a run do not depend on
 //! each other.
 
+use super::gated_shim::RunningShim;
 use super::remaining_processes::{end_processes, kill_remaining_processes, stop_for_reboot};
 use super::run_files::read_outcome;
 use super::{CharmRunner, GatedShim, InstalledCharmFile, delete_unmasked_output, resources};
@@ -50,6 +51,32 @@ impl CharmRunner {
                     return Err(RunExit::Failed(format!("cannot start the hook: {text}").into()));
                 }
             }
+        }
+    }
+}
+
+impl CharmRunner {
+    /// Lets the hook run whose shim waits at its gate, or is started now.
+    ///
+    /// # Errors
+    /// How the run ends without a process.
+    async fn open_gate(
+        &self,
+        run: &Run,
+        context: &HookContext,
+        gated: Option<GatedShim>,
+    ) -> Result<RunningShim, RunExit> {
+        let mut waiting = match gated {
+            Some(gated) => gated,
+            None => self.start_on_free_disk(run, context).await?,
+        };
+        loop {
+            match waiting.open_gate().await {
+                Ok(shim) => return Ok(shim),
+                // there is no warm parent from now on, so this happens once
+                Err(fork) => self.give_up_fork(fork).await,
+            }
+            waiting = self.start_on_free_disk(run, context).await?;
         }
     }
 }
@@ -118,12 +145,8 @@ impl CharmHost for CharmRunner {
     ) -> HookResult {
         // the hook may change the charm's folder
         let handler = self.handler(run);
-        let gated = match gated {
-            Some(gated) => Ok(gated),
-            None => self.start_on_free_disk(run, &context).await,
-        };
-        let mut shim = match gated {
-            Ok(gated) => gated.open_gate(),
+        let mut shim = match self.open_gate(run, &context, gated).await {
+            Ok(shim) => shim,
             Err(exit) => return HookResult::without_writes(exit),
         };
         self.run_folders.delete_expired(&self.folder, &self.finished_runs.take(), run.number);

@@ -1,10 +1,11 @@
 //! Starts a run at a closed gate, and stores what a later agent needs meanwhile: the shim is a child of this process, or is
 //! forked by the warm parent of the unit.
 
-use super::gated_shim::{GatedShim, RunningShim};
+use super::gated_shim::{GatedShim, StartedShim};
+use super::hand_off::{HandOff, NotHandedOff, ShimFiles, kill_forked};
 use super::run_files::{RunFile, create_file};
-use super::warm_dispatch::launch_of;
-use super::warm_parent::{ForkRequest, ShimFiles};
+use super::warm_dispatch::{Forked, launch_of};
+use super::warm_parent::ForkRequest;
 use super::{CharmRunner, SCRIPT, debug_session};
 use crate::clock::kernel_boot_id;
 use crate::folder;
@@ -19,6 +20,7 @@ use state::unit::warm_dispatch::{PythonLaunch, keeps_parent};
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -84,7 +86,9 @@ impl CharmRunner {
         match run_file.write(&run_folder) {
             Ok(()) => Ok(gated),
             Err(error) => {
-                gated.close_gate().await;
+                if let Err(fork) = gated.close_gate().await {
+                    self.give_up_fork(fork).await;
+                }
                 Err(error)
             }
         }
@@ -115,11 +119,11 @@ impl CharmRunner {
             .stderr(Stdio::null())
             .process_group(0);
         let child = tokio::process::Command::from(command).spawn()?;
-        Ok(GatedShim { shim: RunningShim::Child(child), opener })
+        Ok(GatedShim { shim: StartedShim::Child(child), opener })
     }
 
-    /// Lets the warm parent fork the shim and the hook. None if there is no parent, or it refuses: nothing is left of the
-    /// attempt then.
+    /// Lets the warm parent fork the shim and the hook. None if there is no parent, or it refuses: nothing of the attempt can
+    /// become a shim or a hook then.
     async fn start_forked(
         &self,
         run_folder: &Path,
@@ -135,17 +139,29 @@ impl CharmRunner {
         }
         let Some(launch) = launch_of(&self.folder.charm(), program) else { return Ok(None) };
         let lock = self.lock.borrow().upgrade().expect("the caller holds a hook lock");
-        let ((gate, opener), (end, shim_end)) = (io::pipe()?, io::pipe()?);
-        let gated = GatedShim { shim: RunningShim::forked(end)?, opener };
-        let files = ShimFiles { gate, lock: lock.duplicate()?, end: shim_end };
-        if warm.fork(&launch, &ForkRequest { run_folder, program, variables }, files).await {
-            return Ok(Some(gated));
+        let ((gate, opener), (socket, other_end)) = (io::pipe()?, UnixStream::pair()?);
+        socket.set_nonblocking(true)?;
+        let socket = tokio::net::UnixStream::from_std(socket)?;
+        match warm.fork(&launch, &ForkRequest { run_folder, program, variables }, other_end.into()).await {
+            Forked::Yes => {
+                let hand_off = HandOff::start(socket, ShimFiles { gate, lock: lock.duplicate()? });
+                Ok(Some(GatedShim { shim: StartedShim::Forked(hand_off), opener }))
+            }
+            Forked::No => Ok(None),
+            Forked::Unknown => {
+                drop(socket);
+                kill_forked(&self.folder).await;
+                Ok(None)
+            }
         }
-        // what was forked, if anything, ends at the closed gate and writes no file after that
-        gated.close_gate().await;
-        host::tree::remove(run_folder)?;
-        create(run_folder)?;
-        Ok(None)
+    }
+
+    /// Ends the warm parent for good, and what it has forked that has not become a shim and a hook.
+    pub(super) async fn give_up_fork(&self, fork: NotHandedOff) {
+        if let Some(warm) = &self.warm {
+            warm.give_up_fork(&fork);
+        }
+        fork.kill(&self.folder).await;
     }
 
     /// What the parent for the run after this one is started with. None if there will be none.

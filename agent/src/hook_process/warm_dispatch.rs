@@ -6,19 +6,32 @@
 //!
 //! Called by `CharmRunner` at the start of a run and after its end.
 
-use super::warm_parent::{ForkRequest, Refusal, ShimFiles, WarmParent};
+use super::hand_off::{HAND_OFF_TIMEOUT, NotHandedOff};
+use super::memory_guard::{MemoryGuard, free_place};
+use super::warm_parent::{ANSWER_TIMEOUT, ForkRequest, ParentRoom, Refusal, WarmParent};
 use crate::folder::UnitFolder;
 use state::unit::warm_dispatch::{ProgramFacts, PythonLaunch, SHELL, is_python_file, python_launch};
 use std::cell::{Cell, RefCell};
 use std::fs::{self, File};
 use std::io::Read;
+use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The largest dispatch script that is read, in bytes: those of charmcraft have less than 1,000.
 const SCRIPT_BYTES_MAX: u64 = 16 << 10;
 /// The number of parents in a row that were never used because the files of the charm had changed, after which there is no
 /// further one. A charm whose first hooks install packages changes them once or twice.
 const STALE_MAX: u32 = 3;
+
+/// Whether a warm parent has forked a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Forked {
+    Yes,
+    No,
+    /// It has ended, or does not answer: what it may have forked is to be killed.
+    Unknown,
+}
 
 /// The warm parent of a unit, if it has one.
 #[derive(Default)]
@@ -30,6 +43,7 @@ pub(super) struct WarmDispatch {
     stale: Cell<u32>,
     /// The launch of the last run.
     last: RefCell<Option<PythonLaunch>>,
+    memory: Arc<MemoryGuard>,
 }
 
 impl WarmDispatch {
@@ -46,40 +60,52 @@ impl WarmDispatch {
         self.parent.borrow().is_some()
     }
 
-    /// Lets the parent fork a run. False if it did not: the caller closes the gate and waits for the end of what may have
-    /// been forked.
+    /// Lets the parent fork a run, whose processes get this end of its socket.
     pub(super) async fn fork(
         &self,
         launch: &PythonLaunch,
         request: &ForkRequest<'_>,
-        files: ShimFiles,
-    ) -> bool {
-        let Some(mut parent) = self.parent.take() else { return false };
+        run: OwnedFd,
+    ) -> Forked {
+        let Some(mut parent) = self.parent.take() else { return Forked::No };
         if parent.launch != *launch {
             // a hook that is a file of its own
             self.parent.replace(Some(parent));
-            return false;
+            return Forked::No;
         }
-        match parent.fork(request, files).await {
+        match parent.fork(request, run).await {
             Ok(()) => {
                 self.stale.set(0);
                 self.parent.replace(Some(parent));
-                true
+                Forked::Yes
             }
             Err(Refusal::Importing) => {
                 self.parent.replace(Some(parent));
-                false
+                Forked::No
             }
             Err(refusal) => {
                 self.give_up(&refusal);
-                false
+                if matches!(refusal, Refusal::Silent | Refusal::Lost) { Forked::Unknown } else { Forked::No }
             }
         }
+    }
+
+    /// Ends the parent, because what it has forked has not become a shim and a hook. The caller kills it.
+    pub(super) fn give_up_fork(&self, fork: &NotHandedOff) {
+        self.parent.take();
+        self.forbid(&if fork.has_ended {
+            "end a process that is forked".to_owned()
+        } else {
+            format!("delay a fork by more than {} seconds", HAND_OFF_TIMEOUT.as_secs())
+        });
     }
 
     fn give_up(&self, refusal: &Refusal) {
         match refusal {
             Refusal::Importing | Refusal::Lost => {}
+            Refusal::Silent => {
+                self.forbid(&format!("delay a fork by more than {} seconds", ANSWER_TIMEOUT.as_secs()));
+            }
             Refusal::Stale(path) => {
                 tracing::debug!("{path} has changed: a new warm parent is started");
                 self.stale.set(self.stale.get() + 1);
@@ -111,10 +137,14 @@ impl WarmDispatch {
         {
             return parent.restart_idle_timer();
         }
-        if self.is_unsuitable.get() || !is_expected {
+        if self.is_unsuitable.get() || !is_expected || !self.memory.has_room() {
             return;
         }
-        match WarmParent::start(folder, launch, variables) {
+        let Some(place) = free_place(&folder.machine(), &folder.tag()) else {
+            return tracing::debug!("no warm parent is started: the machine has as many as it may have");
+        };
+        let room = ParentRoom { place, memory: Arc::clone(&self.memory) };
+        match WarmParent::start(folder, launch, variables, room) {
             Ok(parent) => drop(self.parent.replace(Some(parent))),
             Err(error) => tracing::debug!("cannot start a warm parent: {error}"),
         }

@@ -1,15 +1,18 @@
 //! One warm parent: a process that has imported the modules of a Python charm and forks its hooks
-//! (docs/explanation/warm-dispatch.md). `warm_parent.py` is its program; this is the agent's end of its socket.
+//! (docs/explanation/warm-dispatch.md). `warm_observer.py` and `warm_parent.py` are its program; this is the agent's end of
+//! its socket.
 //!
 //! Dropping it kills the process. The runs that it has forked continue: their shims are not its children for long, and
 //! write the outcomes.
 
-use super::idle_timer::{IDLE_TIMEOUT, IdleTimer};
+use super::hand_off::FOLDER;
+use super::memory_guard::MemoryGuard;
+use super::parent_watch::{IMPORT_TIMEOUT, ParentEnd, ParentWatch};
 use crate::folder::{UnitFolder, private_dir};
 use crate::installed_programs::hook_program;
 use hook_client::shim;
 use host::file::write_atomic_unsynced;
-use host::process::Process;
+use host::lock::Lock;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{ControlMessage, MsgFlags, recv, sendmsg};
 use state::unit::warm_dispatch::PythonLaunch;
@@ -18,18 +21,17 @@ use std::io::{self, IoSlice, Read};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 
-/// The folder, in that of the unit, from which Python imports the program of the warm parent.
-const FOLDER: &str = "warm";
 /// The file in it. Python imports a module of this name before it runs a program.
 const FILE: &str = "sitecustomize.py";
-const PROGRAM: &str = include_str!("warm_parent.py");
+const PROGRAM: &str = concat!(include_str!("warm_observer.py"), include_str!("warm_parent.py"));
 
 /// How long an answer may take: the parent checks some hundred files and forks, within 10 ms.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest text that a warm parent has printed and that is logged, in bytes.
 const PRINTED_BYTES_MAX: usize = 2000;
 
@@ -40,14 +42,13 @@ pub(super) struct ForkRequest<'a> {
     pub(super) variables: &'a [(String, String)],
 }
 
-/// The files of the shim that is to be forked: its gate, the hook lock, and a pipe that is closed when it ends.
-pub(super) struct ShimFiles {
-    pub(super) gate: io::PipeReader,
-    pub(super) lock: File,
-    pub(super) end: io::PipeWriter,
+/// What a warm parent needs from the host: its place among those of the machine, and memory.
+pub(super) struct ParentRoom {
+    pub(super) place: Lock,
+    pub(super) memory: Arc<MemoryGuard>,
 }
 
-/// Why a warm parent has not forked a run. No process of the run exists then, or it ends at its closed gate.
+/// Why a warm parent has not forked a run. No process of the run exists then, or it has neither a gate nor the hook lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// It still imports the modules.
@@ -56,20 +57,21 @@ pub(super) enum Refusal {
     Stale(String),
     /// Its modules do this when they are imported, so that the charm must run without a warm parent.
     Unsuitable(String),
-    /// It has ended, or does not answer.
+    /// It does not answer.
+    Silent,
+    /// It has ended.
     Lost,
 }
 
 /// A warm parent and the launch whose modules it has imported.
 pub(super) struct WarmParent {
     pub(super) launch: PythonLaunch,
-    /// Killed when this is dropped.
-    _process: tokio::process::Child,
-    control: UnixStream,
+    /// Kills the process when it is dropped.
+    watch: ParentWatch,
+    control: Arc<UnixStream>,
     received: Vec<u8>,
     printed: io::PipeReader,
     is_ready: bool,
-    idle_timer: Option<IdleTimer>,
 }
 
 impl WarmParent {
@@ -81,6 +83,7 @@ impl WarmParent {
         folder: &UnitFolder,
         launch: PythonLaunch,
         variables: Vec<(String, String)>,
+        room: ParentRoom,
     ) -> io::Result<WarmParent> {
         let (program_folder, missing) = (folder.file(FOLDER), || io::Error::from(io::ErrorKind::NotFound));
         private_dir(&program_folder)?;
@@ -121,18 +124,15 @@ impl WarmParent {
             .stderr(printer);
         let mut command = tokio::process::Command::from(command);
         let process = command.process_group(0).kill_on_drop(true).spawn()?;
-        let control = UnixStream::from_std(control)?;
-        let received = Vec::new();
-        let pid = process.id().and_then(|pid| Process::find(pid.try_into().ok()?));
-        let idle_timer = pid.map(|process| IdleTimer::start(process, IDLE_TIMEOUT));
-        Ok(WarmParent { launch, _process: process, control, received, printed, is_ready: false, idle_timer })
+        let control = Arc::new(UnixStream::from_std(control)?);
+        let watch = ParentWatch::start(process, Arc::clone(&control), Some(room.place), room.memory);
+        Ok(WarmParent { launch, watch, control, received: Vec::new(), printed, is_ready: false })
     }
 
-    /// It was used: the process is killed when it is idle from now on for [`IDLE_TIMEOUT`]. The next request finds it lost
-    /// then.
+    /// It was used: the process is killed when it is idle from now on. The next request finds it lost then.
     pub(super) fn restart_idle_timer(&mut self) {
-        if let Some(timer) = &mut self.idle_timer {
-            timer.restart();
+        if self.is_ready {
+            self.watch.restart_idle_timer();
         }
     }
 
@@ -148,11 +148,11 @@ impl WarmParent {
         Ok(())
     }
 
-    /// Forks the shim and the hook of a run.
+    /// Forks the shim and the hook of a run, which get this end of its socket.
     ///
     /// # Errors
     /// If nothing was forked, or it is not known whether something was.
-    pub(super) async fn fork(&mut self, request: &ForkRequest<'_>, files: ShimFiles) -> Result<(), Refusal> {
+    pub(super) async fn fork(&mut self, request: &ForkRequest<'_>, run: OwnedFd) -> Result<(), Refusal> {
         if !self.is_ready {
             match self.received_line() {
                 Ok(Some(line)) => self.accept_imports(&line)?,
@@ -161,16 +161,16 @@ impl WarmParent {
             }
         }
         let exchange = async {
-            self.send(&self.message(request), &files).await?;
-            // the parent has duplicates
-            drop(files);
+            self.send(&self.message(request), &run).await?;
+            // the parent has a duplicate
+            drop(run);
             self.next_line().await
         };
         match tokio::time::timeout(ANSWER_TIMEOUT, exchange).await {
             Ok(Ok(line)) if line == "started" => Ok(()),
             Ok(Ok(line)) => Err(refusal(&line)),
             Ok(Err(_)) => Err(self.lost()),
-            Err(_) => Err(Refusal::Lost),
+            Err(_) => Err(Refusal::Silent),
         }
     }
 
@@ -183,6 +183,7 @@ impl WarmParent {
             return Err(Refusal::Unsuitable("prints".to_owned()));
         }
         self.is_ready = true;
+        self.watch.restart_idle_timer();
         Ok(())
     }
 
@@ -195,7 +196,13 @@ impl WarmParent {
     /// The process has ended before it had imported the modules: it would end again.
     fn lost_at_import(&mut self) -> Refusal {
         self.lost();
-        Refusal::Unsuitable("end the process".to_owned())
+        match self.watch.end() {
+            None => Refusal::Unsuitable("end the process".to_owned()),
+            Some(ParentEnd::LongImport) => {
+                Refusal::Unsuitable(format!("take longer than {} seconds", IMPORT_TIMEOUT.as_secs()))
+            }
+            Some(ParentEnd::Idle | ParentEnd::LittleMemory) => Refusal::Lost,
+        }
     }
 
     /// The process has ended. The beginning of what it has printed is logged.
@@ -230,8 +237,8 @@ impl WarmParent {
         message
     }
 
-    async fn send(&self, message: &[u8], files: &ShimFiles) -> io::Result<()> {
-        let descriptors = [files.gate.as_raw_fd(), files.lock.as_raw_fd(), files.end.as_raw_fd()];
+    async fn send(&self, message: &[u8], run: &OwnedFd) -> io::Result<()> {
+        let descriptors = [run.as_raw_fd()];
         let attached = [ControlMessage::ScmRights(&descriptors)];
         let send = || {
             let content = [IoSlice::new(message)];

@@ -14,6 +14,10 @@ pub const SHIM_ARGUMENT: &str = "--shim";
 /// 4, and as file 5 the end of a pipe: the hook waits for one byte from it, and ends if it is closed instead.
 pub const FORKED_ARGUMENT: &str = "--forked";
 
+/// What the shim of a forked hook writes into its standard error, the socket of the run, before it does anything else: from
+/// then on no handler of a fork can delay it.
+pub const FORKED_SHIM_WAITS: u8 = b's';
+
 /// The argument that makes `pintle-hook` start a warm parent: the path of the file that Python imports first, the path of
 /// the charm's program or its interpreter, and its arguments, of which the first is its name. The program inherits what a
 /// hook inherits, and as file 3 the socket that was the standard input.

@@ -13,8 +13,8 @@
 //!   storage), `chosen_operation` (how it starts), `wait_causes` and `agent_causes` (why it waits);
 //! * `hook_context`, `hook_relation` and `writes` (what a hook reads and writes), `write_buffer`, `secret_buffer`,
 //!   `leader_settings` and `omitted_bags` (what the hook tools do with both), `hook_context_builder`, `dispatch` and
-//!   `environment` (what the hook's process receives), `warm_dispatch` (which programs a warm parent can fork),
-//!   `commands_context` (the context of commands), `debug_session` (which hooks run in a terminal);
+//!   `environment` (what the hook's process receives), `warm_dispatch` (which programs a warm parent can fork)
+//!   and `parent_memory` (whether the host has memory for one), `commands_context` (the context of commands), `debug_session` (which hooks run in a terminal);
 //! * `outcome` and `pending_reports` (the record and the reports of a run), `hook_log` and `logging_config` (its log lines),
 //!   `secret_mask` and `middle_cut` (what is masked and shortened in its output), `run_retention` (which folders of runs are
 //!   deleted);
@@ -39,6 +39,7 @@ pub mod logging_config;
 pub mod middle_cut;
 pub mod omitted_bags;
 pub mod outcome;
+pub mod parent_memory;
 pub mod pending_operations;
 pub mod pending_relation_hook;
 pub mod pending_reports;

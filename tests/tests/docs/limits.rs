@@ -41,6 +41,7 @@ const STORAGE: &str = "state/src/terms/storage.rs";
 const ETCD_OPEN: &str = "controller/src/store/etcd/open.rs";
 const WRITER: &str = "controller/src/store/sqlite/writer.rs";
 const BUNDLE: &str = "cli/src/bundle.rs";
+const PARENT_WATCH: &str = "agent/src/hook_process/parent_watch.rs";
 const LOG_FILE: &str = "host/src/log_file.rs";
 
 /// The beginning of each row, and its constants. Rows without a constant state a bound that follows from others, or
@@ -157,7 +158,17 @@ const ROWS: &[(&str, &[Constant])] = &[
     ("connections to the controller", &[]),
     ("tool sockets", &[]),
     // Warm parents
-    ("the time for which a warm parent", &[("agent/src/hook_process/idle_timer.rs", "IDLE_TIMEOUT", Time)]),
+    ("the time for which a warm parent", &[(PARENT_WATCH, "IDLE_TIMEOUT", Time)]),
+    ("the import of the modules", &[(PARENT_WATCH, "IMPORT_TIMEOUT", Time)]),
+    ("the time from a fork", &[("agent/src/hook_process/hand_off.rs", "HAND_OFF_TIMEOUT", Time)]),
+    (
+        "the available memory of the host",
+        &[
+            ("state/src/unit/parent_memory.rs", "AVAILABLE_PERCENT_MIN", Count),
+            ("agent/src/hook_process/memory_guard.rs", "MEMORY_INTERVAL", Time),
+        ],
+    ),
+    ("warm parents of a machine", &[("agent/src/hook_process/memory_guard.rs", "PARENTS_MAX", Count)]),
     ("an answer of a warm parent", &[("agent/src/hook_process/warm_parent.rs", "ANSWER_TIMEOUT", Time)]),
     ("warm parents in a row", &[("agent/src/hook_process/warm_dispatch.rs", "STALE_MAX", Count)]),
     (

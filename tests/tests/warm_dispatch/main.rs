@@ -2,8 +2,10 @@
 //! usual, and its promises are kept while processes are killed.
 //!
 //! `same_process` compares what a charm sees of itself, and how its runs end; `same_calls` the tool calls of charms on
-//! several versions of ops; `lifetime` tells when there is a parent, and what is left when processes are killed.
+//! several versions of ops; `lifetime` tells when there is a parent, and what is left when processes are killed; `hand_off`
+//! what happens if a fork or an import never ends.
 
+mod hand_off;
 mod lifetime;
 mod same_calls;
 mod same_process;

@@ -2,9 +2,11 @@
 //! of a warm parent does.
 
 use super::{Folder, PROGRAM};
-use hook_client::shim::{FORKED_ARGUMENT, HOOK_PID, OUTCOME, OUTPUT, SHIM_PID, WARM_PARENT_ARGUMENT};
+use hook_client::shim::{
+    FORKED_ARGUMENT, FORKED_SHIM_WAITS, HOOK_PID, OUTCOME, OUTPUT, SHIM_PID, WARM_PARENT_ARGUMENT,
+};
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::process::{Child, Command, Stdio};
 
 /// The hook waits for its start in the pipe `start`, and ends if that is closed. Its shim has the other ends of its pipes:
@@ -21,6 +23,11 @@ exec "$PROGRAM" --forked "$PWD" ./hook $hook
 
 /// The shim of a forked hook that runs this script, with this gate.
 fn fork(folder: &Folder, script: &str, gate: io::PipeReader) -> Child {
+    fork_with(folder, script, gate, Stdio::null())
+}
+
+/// The same, with this socket of the run.
+fn fork_with(folder: &Folder, script: &str, gate: io::PipeReader, socket: Stdio) -> Child {
     let script = FORK.replace("HOOK", script);
     Command::new("/bin/sh")
         .args(["-c", &script])
@@ -29,7 +36,7 @@ fn fork(folder: &Folder, script: &str, gate: io::PipeReader) -> Child {
         .env("JUJU_HOOK_NAME", "install")
         .stdin(gate)
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
+        .stderr(socket)
         .spawn()
         .unwrap()
 }
@@ -66,6 +73,21 @@ fn a_forked_hook_does_not_run_if_its_gate_is_closed() {
     for file in ["ran", HOOK_PID, OUTCOME] {
         assert!(!folder.0.join(file).exists(), "{file}");
     }
+}
+
+/// The agent opens the gate only once it has heard from the shim, which therefore reports before it waits.
+#[test]
+fn the_shim_of_a_forked_hook_reports_that_it_waits() {
+    let folder = Folder::new();
+    let (mut reports, other_end) = std::os::unix::net::UnixStream::pair().unwrap();
+    let (gate, mut opener) = io::pipe().unwrap();
+    let mut shim = fork_with(&folder, "true", gate, std::os::fd::OwnedFd::from(other_end).into());
+    let mut report = [0];
+    reports.read_exact(&mut report).unwrap();
+    assert_eq!(report, [FORKED_SHIM_WAITS]);
+    opener.write_all(b"\n").unwrap();
+    assert!(shim.wait().unwrap().success());
+    assert_eq!(reports.read(&mut report).unwrap(), 0, "the socket is closed with the shim");
 }
 
 /// The hook was killed before it could run, for example because the host has no memory.

@@ -2,8 +2,10 @@
 """Prints what it sees of its own process, and ends as its action requests."""
 
 import atexit
+import faulthandler
 import gc
 import json
+import locale
 import logging
 import os
 import random
@@ -57,6 +59,21 @@ def process_age():
     return time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[22 - 3]) * step + step
 
 
+def event_loops():
+    # imported after the modules were listed
+    import asyncio
+
+    return type(asyncio.get_event_loop_policy()).__name__
+
+
+def prctl(option):
+    import ctypes
+
+    value = ctypes.c_int(-1)
+    returned = ctypes.CDLL(None).prctl(option, ctypes.byref(value), 0, 0, 0)
+    return [returned, value.value]
+
+
 def facts():
     own, parent = os.getpid(), os.getppid()
     lines = dict(line.split(":", 1) for line in read("/proc/self/status").splitlines())
@@ -103,8 +120,34 @@ def facts():
         "original streams": [sys.stdin is sys.__stdin__, sys.stdout is sys.__stdout__],
         "stack": stack,
         "excepthook": sys.excepthook is sys.__excepthook__,
-        "gc": [gc.isenabled(), gc.get_threshold(), gc.get_freeze_count()],
-        "warnings": len(warnings.filters),
+        "gc": [gc.isenabled(), gc.get_threshold(), gc.get_freeze_count(), len(gc.callbacks)],
+        "warnings": repr(warnings.filters),
+        "modules": sorted(sys.modules),
+        "importers": [[path, type(importer).__name__] for path, importer in sorted(sys.path_importer_cache.items())],
+        "finders": [len(sys.meta_path), len(sys.path_hooks)],
+        "at exit": atexit._ncallbacks(),
+        "faults": faulthandler.is_enabled(),
+        "recursion": sys.getrecursionlimit(),
+        "switches": sys.getswitchinterval(),
+        "tracing": [sys.gettrace() is None, sys.getprofile() is None, sys.breakpointhook is sys.__breakpointhook__],
+        "locale": [locale.setlocale(locale.LC_ALL), sys.getfilesystemencoding(), locale.getpreferredencoding()],
+        "time zone": time.tzname,
+        "event loops": event_loops(),
+        "functions": [type(vars(probe_library)[name]).__name__ for name in probe_library.FUNCTIONS],
+        "process": {
+            name: read("/proc/self/" + name)
+            for name in ("cgroup", "loginuid", "personality", "coredump_filter", "timers", "timerslack_ns")
+            if os.path.exists("/proc/self/" + name)
+        },
+        "namespaces": sorted(os.readlink("/proc/self/ns/" + name) for name in os.listdir("/proc/self/ns")),
+        "root": os.readlink("/proc/self/root"),
+        "terminal": read("/proc/self/stat").rpartition(")")[2].split()[7 - 3],
+        "scheduler": [os.sched_getscheduler(0), sorted(os.sched_getaffinity(0)), os.getpriority(os.PRIO_PGRP, 0)],
+        # the signal at the death of the parent, dumpable, subreaper, keepcaps
+        "prctl": [prctl(2), prctl(3), prctl(37), prctl(7)],
+        "shared memory": [line.split()[-1] for line in read("/proc/self/maps").splitlines() if line.split()[1][1:4:2] == "ws"],
+        "children": [resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt == 0, time.process_time() < 60],
+        "main thread is the process": threading.main_thread().native_id == own,
         "handlers of logging": len(logging.getLogger().handlers),
         "logging began in this process": logging_age() <= process_age(),
         "library-calls": probe_library.call(),
@@ -148,7 +191,7 @@ def end(how):
 def main():
     name = os.environ.get("JUJU_ACTION_NAME")
     if name == "facts":
-        print(json.dumps({"facts": facts(), "modules": sorted(sys.modules), "random": random.random()}))
+        print(json.dumps({"facts": facts(), "random": random.random()}))
     elif name == "end":
         end(subprocess.check_output(["action-get", "how"]).decode().strip())
     elif name == "wait":
@@ -159,6 +202,9 @@ def main():
         subprocess.check_call(["action-set", "ended=yes"])
     elif os.environ.get("JUJU_HOOK_NAME") == "start":
         subprocess.check_call(["status-set", "active"])
+    elif os.environ.get("JUJU_HOOK_NAME") == "config-changed":
+        with open("changed", "a") as file:
+            file.write("%d\n" % os.getpid())
 
 
 if __name__ == "__main__":

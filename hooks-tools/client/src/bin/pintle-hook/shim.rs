@@ -9,7 +9,8 @@
 //! hook inherits, so that a hook sees the same process however Pintle was started (security S44, S45).
 //!
 //! A hook that a warm parent has forked is a child of its shim, too, and inherits the same from the warm parent
-//! (`warm_parent`). It waits until the shim has recorded it.
+//! (`warm_parent`). It waits until the shim has recorded it. The stderr of such a shim is the socket of the run, by which
+//! the agent learns that the shim waits at its gate, and that it has ended.
 //!
 //! The unit agent starts it, and reads the files that it leaves in the folder of the run (`hook_client::shim`).
 
@@ -18,7 +19,9 @@ mod output;
 
 use core::ffi::CStr;
 
-use hook_client::shim::{DISK_FULL_RETRY_MS, EXIT, FAILED, HOOK_PID, SHIM_PID, SIGNAL, start_time};
+use hook_client::shim::{
+    DISK_FULL_RETRY_MS, EXIT, FAILED, FORKED_SHIM_WAITS, HOOK_PID, SHIM_PID, SIGNAL, start_time,
+};
 
 use crate::error_output::{Digits, decimal};
 use crate::kernel::child::{self, ChildStack, End, Hook, NotStarted};
@@ -89,6 +92,10 @@ const FORKED_START: Fd = 5;
 pub fn run(process: &ProcessStart, run: &Run, buffers: &mut ShimBuffers) -> u8 {
     let (run_folder, program) = (RunFolder(run.folder), run.program);
     reset_inherited(if run.forked.is_some() { FORKED_START } else { kernel::STDERR } + 1);
+    if run.forked.is_some() {
+        // If the agent has ended, its end of the gate is closed as well.
+        let _ = kernel::send(kernel::STDERR, &[FORKED_SHIM_WAITS]);
+    }
     if write_pid(run_folder, SHIM_PID, child::own_pid()).is_err() {
         return 1;
     }
