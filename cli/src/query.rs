@@ -263,7 +263,8 @@ impl Evaluation<'_> {
                     fact.and_then(|fact| fields.iter().try_fold(fact, |value, field| value.get(field)));
                 let unknown = || {
                     let path: Vec<&str> = [first].into_iter().chain(fields).map(String::as_str).collect();
-                    QueryError(format!("no fact {:?}", path.join(".")))
+                    let known: Vec<&str> = self.facts.keys().map(String::as_str).collect();
+                    QueryError(format!("no fact {:?}; there are {}", path.join("."), known.join(", ")))
                 };
                 found.ok_or_else(unknown)?.clone()
             }

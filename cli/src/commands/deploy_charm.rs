@@ -41,7 +41,7 @@ pub struct DeployArgs {
     /// A file for a resource of the charm; may be repeated
     #[arg(long, value_name = "NAME=FILE")]
     pub resource: Vec<String>,
-    /// Deploy even if the charm is packed for another base or architecture
+    /// Deploy even if the charm requires a feature that is not offered (assumes)
     #[arg(long)]
     pub force: bool,
     /// Let the charm read the credential of its cloud

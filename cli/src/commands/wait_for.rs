@@ -182,6 +182,7 @@ fn unit_facts(name: &UnitName, unit: &UnitStatus) -> Value {
         "application": name.application,
         "life": unit.life,
         "workload-status": unit.workload.current.as_str(),
+        "workload-message": unit.workload.message,
         "agent-status": unit.agent.current.as_str(),
         "leader": unit.leader,
         "machine": unit.machine,
