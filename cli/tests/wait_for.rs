@@ -29,6 +29,7 @@ async fn a_query_that_holds_ends_the_wait_and_one_that_never_does_times_out() {
     for words in [
         &["application", "ledger"][..],
         &["unit", "ledger/0"],
+        &["unit", "ledger/0", "--query", r#"workload-message=="ready""#],
         &["machine", "0"],
         &["model", "dev"],
         &["application", "ledger", "--query", "len(units)==1 && forEach(units, u => u.leader==true)"],

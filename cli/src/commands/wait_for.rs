@@ -7,6 +7,7 @@ use crate::query::Query;
 use crate::render::yaml;
 use crate::session::CommandSession;
 use crate::times;
+use api::text::status_message::describe;
 use api::{ApplicationStatus, GetStatus, MachineStatus, Status, UnitStatus, UserPort, WaitForChange};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
@@ -182,7 +183,7 @@ fn unit_facts(name: &UnitName, unit: &UnitStatus) -> Value {
         "application": name.application,
         "life": unit.life,
         "workload-status": unit.workload.current.as_str(),
-        "workload-message": unit.workload.message,
+        "workload-message": describe(&unit.workload.message),
         "agent-status": unit.agent.current.as_str(),
         "leader": unit.leader,
         "machine": unit.machine,
