@@ -368,6 +368,19 @@ mod tests {
         assert!(unrestored.is_empty());
     }
 
+    #[tokio::test]
+    async fn no_unit_lacks_its_storage_because_a_hook_has_damaged_what_was_provided() {
+        let dir = tempfile::tempdir().unwrap();
+        let pools = StoragePools::new(dir.path());
+        pools.provide_storage(&id(), &storage(1)).await.unwrap();
+        let provided = folder_of(dir.path(), &id(), &storage(1)).join("provided.yaml");
+        fs::remove_file(&provided).unwrap();
+        symlink(&provided, &provided).unwrap();
+        assert!(pools.restore_storage().await.is_empty());
+        pools.provide_storage(&id(), &storage(1)).await.unwrap();
+        assert!(provided.symlink_metadata().unwrap().is_file(), "the controller shows it");
+    }
+
     /// `/proc` is a mount point of every host: it is no content of a storage, and a link to it is the same mount point.
     #[tokio::test]
     async fn a_filesystem_of_the_host_is_not_taken_for_a_content_and_not_unmounted() {
