@@ -2,7 +2,7 @@
 //! after a boot without the controller.
 //!
 //! The hooks of the unit that has the instance can write to its folder. A file that cannot be used for a reason of its own
-//! is damaged, and is set aside: the controller shows what is to be provided, and the agents of the other units must not
+//! is damaged, and is set aside before anything is provided: the controller shows what is to be provided, and the agents of the other units must not
 //! wait for it. A file of another instance counts as damaged as well. Used by `storage_pools`.
 
 use anyhow::{Context, Result};
@@ -40,15 +40,16 @@ fn folder_name(id: &StorageId, storage: &MachineStorage) -> String {
 }
 
 impl ProvidedStorage {
-    /// Reads the file in the folder of an instance. None if it is absent or damaged.
+    /// Reads the file in the folder of an instance. None if it is absent, or damaged: it is no regular file, has a content that
+    /// no agent has written, or belongs to another instance.
     ///
     /// # Errors
-    /// If it cannot be read for a reason that is not the file's own, such as a limit of the host or a disk that fails.
+    /// If it cannot be read. What is provided is then not known.
     pub(crate) fn read(folder: &Path) -> Result<Option<ProvidedStorage>> {
         let path = folder.join(PROVIDED);
         let damage = match read_regular_text(&path, FILE_BYTES_MAX) {
             Err(error) if error.kind() == ErrorKind::NotFound => return not_found(folder, &path),
-            Err(error) if is_of_the_file(&error) => error.to_string(),
+            Err(error) if error.kind() == ErrorKind::InvalidData => error.to_string(),
             Err(error) => return Err(error).with_context(|| path.display().to_string()),
             Ok(text) => match charms::yaml::from_str::<BTreeMap<StorageId, MachineStorage>>(&text) {
                 Ok(stored) => {
@@ -62,6 +63,22 @@ impl ProvidedStorage {
         };
         set_aside(folder, &path, &damage);
         Ok(None)
+    }
+
+    /// As [`ProvidedStorage::read`], but a file that cannot be read for a reason of its own counts as damaged, too: for those
+    /// who provide, because the controller shows what is to be provided, and other units must not wait for the file.
+    ///
+    /// # Errors
+    /// If it cannot be read for another reason, such as a limit of the host or a disk that fails.
+    pub(crate) fn read_or_set_aside(folder: &Path) -> Result<Option<ProvidedStorage>> {
+        let is_own = |error: &io::Error| is_of_the_file(error);
+        match ProvidedStorage::read(folder) {
+            Err(error) if error.downcast_ref().is_some_and(is_own) => {
+                set_aside(folder, &folder.join(PROVIDED), &format!("{error:#}"));
+                Ok(None)
+            }
+            read => read,
+        }
     }
 
     /// Stores it before it is mounted, so that a mount which is interrupted is found again.
@@ -101,7 +118,7 @@ fn not_found(folder: &Path, path: &Path) -> Result<Option<ProvidedStorage>> {
     Ok(None)
 }
 
-/// Whether the error is a property of the file: what it is, who may read it, or its content. A later attempt finds the same.
+/// Whether the error is a property of the file: what it is, or who may read it. A later attempt finds the same.
 fn is_of_the_file(error: &io::Error) -> bool {
     let is_own_errno = |errno| {
         let own = [
@@ -118,7 +135,7 @@ fn is_of_the_file(error: &io::Error) -> bool {
         ];
         own.contains(&Errno::from_raw(errno))
     };
-    error.kind() == ErrorKind::InvalidData || error.raw_os_error().is_some_and(is_own_errno)
+    error.raw_os_error().is_some_and(is_own_errno)
 }
 
 /// Whether a content may be mounted at this path on the machine with this folder: it is absolute, names no folder above
@@ -198,7 +215,9 @@ mod tests {
         for (n, plant) in plant.iter().enumerate() {
             plant();
             let folder = folder.clone();
-            let read = without_waiting(move || ProvidedStorage::read(&folder).map(|found| found.is_none()));
+            let read = without_waiting(move || {
+                ProvidedStorage::read_or_set_aside(&folder).map(|found| found.is_none())
+            });
             assert!(read.expect("a reason of its own"), "{n}");
             assert!(file.symlink_metadata().is_err(), "{n}: it is set aside");
         }

@@ -63,7 +63,7 @@ impl StoragePools {
         let content = folder.join(CONTENT_DIR);
         crate::folder::public_dir(&self.data.join(STORAGE_DIR))?;
         crate::folder::public_dir(&folder)?;
-        let before = ProvidedStorage::read(&folder)?;
+        let before = ProvidedStorage::read_or_set_aside(&folder)?;
         let provided = ProvidedStorage { id: id.clone(), storage: storage.clone() };
         if let Some(old) = before.as_ref().and_then(ProvidedStorage::location)
             && provided.location() != Some(old)
@@ -284,7 +284,7 @@ impl StorageHost for StoragePools {
         });
         for folder in folders {
             let text = |error: anyhow::Error| format!("{}: {error:#}", folder.display());
-            match ProvidedStorage::read(&folder) {
+            match ProvidedStorage::read_or_set_aside(&folder) {
                 Ok(Some(ProvidedStorage { id, storage })) => {
                     // what no unit has is not provided
                     let Some(attachment) = &storage.attachment else { continue };
