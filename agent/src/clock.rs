@@ -4,6 +4,7 @@
 //! whether a leader's lease is still valid (`state::agents::lease`), which ends when the two clocks diverge.
 
 use crate::ports::Clock;
+use crate::reboot_request::BOOT_BYTES_MAX;
 use nix::time::{ClockId, clock_gettime};
 use state::terms::names::Uuid;
 use std::sync::OnceLock;
@@ -20,7 +21,7 @@ impl HostClock {
     /// that a restarted container counts as rebooted. The file `override_file` in the machine's folder
     /// overrides it: `juju-reboot` of a local machine restarts the agents with a new identity (design 16).
     pub fn new(override_file: &std::path::Path) -> HostClock {
-        let stored = std::fs::read_to_string(override_file).ok();
+        let stored = host::file::read_regular_text(override_file, BOOT_BYTES_MAX).ok();
         HostClock { boot_id: stored.map_or_else(kernel_boot_id, |text| text.trim().to_owned()) }
     }
 }

@@ -3,10 +3,12 @@
 //! The file contains a token, so it is refused if other users may read it. A unit agent reads its file again every few
 //! seconds and restarts when the content has changed; a machine agent reads the files of its units for every plan.
 
+use crate::fault;
 use anyhow::{Context, Result, bail};
 use api::AgentConfig;
 use charms::yaml::{self, YamlError};
 use host::file::read_regular;
+use state::terms::health::{Fault, Limit};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -40,8 +42,8 @@ pub fn read(folder: &Path) -> Result<AgentConfig> {
 /// If it cannot be read or parsed, or if others may read it.
 pub fn read_file(path: &Path) -> Result<AgentConfig> {
     let shown = path.display();
-    let (bytes, found) =
-        read_regular(path, FILE_BYTES_MAX).with_context(|| format!("cannot read {shown}"))?;
+    let read = read_regular(path, FILE_BYTES_MAX).map_err(read_error);
+    let (bytes, found) = read.with_context(|| format!("cannot read {shown}"))?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
     if found.permissions().mode() & 0o077 != 0 {
         bail!(
@@ -62,6 +64,16 @@ pub fn read_file(path: &Path) -> Result<AgentConfig> {
     })
 }
 
+/// The error of a read, which reports a limit of the host only if it is one of open files. Any other limit is not one that a
+/// read can reach: it is an error of this file, on a file system of its own, and must not stand for the host.
+fn read_error(error: io::Error) -> io::Error {
+    let limit = error.raw_os_error().and_then(fault::of_errno);
+    match limit {
+        Some(Fault::Limit(Limit::Descriptors | Limit::HostDescriptors) | Fault::Disk) | None => error,
+        Some(_) => io::Error::new(error.kind(), error.to_string()),
+    }
+}
+
 /// Whether reading failed because the file does not exist or is damaged, so that nothing of it can be used. A file that
 /// could not be read for another reason, such as a limit of the host, may be intact.
 pub fn is_absent_or_damaged(error: &anyhow::Error) -> bool {
@@ -72,4 +84,26 @@ pub fn is_absent_or_damaged(error: &anyhow::Error) -> bool {
 /// The content of the file.
 pub fn to_yaml(config: &AgentConfig) -> String {
     yaml::to_string(config).expect("configurations are plain data")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::errno::Errno;
+
+    /// An error that reports a limit ends the listing of the units, because their files may be intact.
+    #[test]
+    fn only_the_limits_of_open_files_are_limits_of_the_host_for_a_read() {
+        let limit_of = |errno: Errno| {
+            let error = read_error(io::Error::from_raw_os_error(errno as i32));
+            fault::of_error(&anyhow::Error::new(error).context("cannot read agent.yaml"))
+        };
+        assert_eq!(limit_of(Errno::EMFILE), Some(Fault::Limit(Limit::Descriptors)));
+        assert_eq!(limit_of(Errno::ENFILE), Some(Fault::Limit(Limit::HostDescriptors)));
+        for errno in
+            [Errno::ENOSPC, Errno::EDQUOT, Errno::EFBIG, Errno::ENOMEM, Errno::EADDRNOTAVAIL, Errno::ELOOP]
+        {
+            assert_eq!(limit_of(errno), None, "{errno}");
+        }
+    }
 }

@@ -11,8 +11,8 @@ use crate::folder_port::{CONTROLLER_ERROR, FolderFiles, SET_ASIDE, SET_ASIDE_KEP
 use crate::ports::DiskError;
 use api::machine_folder::{AGENTS_DIR, RUNS_DIR};
 use host::file::{
-    create_private_folder, create_private_folder_in, exists, ignore_not_found, sync_folder, write_atomic,
-    write_atomic_unsynced,
+    create_private_folder, create_private_folder_in, exists, ignore_not_found, read_regular, sync_folder,
+    write_atomic, write_atomic_unsynced,
 };
 use state::terms::operation::Operation;
 use state::unit::local::Run;
@@ -30,6 +30,10 @@ const RESERVE_BYTES: usize = 8 << 10;
 /// The length of the name of a run's operation in the name of its folder: with the number at most 69 characters, so that
 /// a list of folders is readable.
 const RUN_NAME_CHARS_MAX: usize = 48;
+
+/// The largest file of the stored state or of the view that is read: more than a view of 137 MiB, the longest that an agent
+/// receives, and its lines.
+const FILE_BYTES_MAX: u64 = 512 << 20;
 
 /// The folder of a unit, `<data>/agents/unit-web-0`. It is displayed as `unit-web-0`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -164,7 +168,8 @@ impl UnitFolder {
 
 impl FolderFiles for UnitFolder {
     async fn read(&self, name: &str) -> Result<Option<Vec<u8>>, DiskError> {
-        ignore_not_found(fs::read(self.file(name))).map_err(|error| self.disk_error(name, error))
+        let read = ignore_not_found(read_regular(&self.file(name), FILE_BYTES_MAX));
+        read.map(|found| found.map(|(bytes, _)| bytes)).map_err(|error| self.disk_error(name, error))
     }
 
     fn store_controller_error(&self, error: Option<&str>) {
@@ -180,7 +185,9 @@ impl FolderFiles for UnitFolder {
     async fn append(&self, name: &str, length: usize, bytes: &[u8]) -> Result<(), DiskError> {
         let append = || {
             let mut options = OpenOptions::new();
-            let file = options.write(true).mode(0o600).create(true).truncate(false).open(self.file(name))?;
+            // a pipe in its place, which no one reads, is not waited for
+            options.write(true).mode(0o600).create(true).custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits());
+            let file = options.truncate(false).open(self.file(name))?;
             let mut bytes = bytes.to_vec();
             if file.metadata()?.len() < (length + bytes.len()) as u64 {
                 bytes.resize(bytes.len() + RESERVE_BYTES, b'\n');

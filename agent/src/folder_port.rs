@@ -21,9 +21,9 @@ pub const SET_ASIDE_KEPT: u32 = 8;
 
 /// Whether this is the name of a damaged file that was set aside.
 pub fn is_set_aside(name: &str) -> bool {
-    [STATE, JOURNAL]
-        .iter()
-        .any(|file| name.strip_prefix(file).is_some_and(|rest| rest.starts_with(SET_ASIDE)))
+    let number = |file: &&str| name.strip_prefix(*file)?.strip_prefix(SET_ASIDE);
+    let is_number = |rest: &str| !rest.is_empty() && rest.bytes().all(|digit| digit.is_ascii_digit());
+    [STATE, JOURNAL].iter().find_map(number).is_some_and(is_number)
 }
 
 /// The journal is compacted beyond this size, so that replaying it takes tens of milliseconds (invariant I42).

@@ -29,7 +29,7 @@ mod warm_parent;
 
 pub use gated_shim::GatedShim;
 pub use hand_off::kill_forked;
-use host::file::write_atomic;
+use host::file::{read_regular, write_atomic};
 use host::lock::Lock;
 pub(crate) use printed::unmodified_output;
 use printed::{delete_output, masked_output, omitted_output, output_lines, process_result};
@@ -71,6 +71,8 @@ use tokio::sync::{Mutex, mpsc, watch};
 const SCRIPT: &str = "commands";
 /// The file that holds what the installed charm declares.
 pub(crate) const CHARM_FILE: &str = "charm.json";
+/// The largest such file: the document of a charm has at most 1.25 MiB.
+const CHARM_FILE_BYTES_MAX: u64 = 4 << 20;
 
 /// Runs the hooks of one unit's charm as processes of this machine.
 pub struct CharmRunner {
@@ -104,7 +106,7 @@ pub struct InstalledCharmFile {
 impl InstalledCharmFile {
     /// Reads the file of a unit. None if it is absent or unreadable.
     pub fn read(folder: &UnitFolder) -> Option<InstalledCharmFile> {
-        serde_json::from_slice(&fs::read(folder.file(CHARM_FILE)).ok()?).ok()
+        serde_json::from_slice(&read_regular(&folder.file(CHARM_FILE), CHARM_FILE_BYTES_MAX).ok()?.0).ok()
     }
 
     /// What the charm declares.

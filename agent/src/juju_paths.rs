@@ -10,7 +10,7 @@
 use crate::folder::{UnitFolder, public_dir};
 use anyhow::{Context, Result};
 use api::machine_folder::{AGENT_SCRIPT, DATA_DIR};
-use host::file::{ignore_not_found, write_atomic};
+use host::file::{ignore_not_found, read_regular_text, write_atomic};
 use host::shell;
 use std::fs;
 use std::io;
@@ -93,7 +93,7 @@ fn agent_script() -> String {
 
 /// Writes a program that every user may run.
 fn write_script(program: &Path, script: &str) -> Result<()> {
-    if fs::read_to_string(program).ok().as_deref() != Some(script) {
+    if read_regular_text(program, script.len() as u64).ok().as_deref() != Some(script) {
         write_atomic(program, script.as_bytes()).with_context(|| program.display().to_string())?;
     }
     Ok(fs::set_permissions(program, fs::Permissions::from_mode(0o755))?)

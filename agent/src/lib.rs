@@ -13,7 +13,7 @@
 //! * local files: `folder`, `juju_paths`, `folder_port`, `journal`, `view_cache`, `config`, `file_watch`, `clock`,
 //!   `blocking`;
 //! * hooks: `hook_process`, `socket_dir`, `tool_socket`, `hook_session`;
-//! * storage of a machine: `storage_pools`;
+//! * storage of a machine: `storage_pools`, `provided_storage`;
 //! * commands beside the hooks: `juju_exec`, `requested_commands`;
 //! * how unit agents are kept running: `unit_supervisor`, `deployer`, `service`, `sd_notify`, `reboot`,
 //!   `reboot_request`;
@@ -50,6 +50,7 @@ pub mod machine_program;
 pub mod observation;
 pub mod outage;
 pub mod ports;
+mod provided_storage;
 pub mod reboot;
 pub mod reboot_request;
 pub mod recorded_runs;
@@ -65,3 +66,5 @@ pub mod unit_program;
 pub mod unit_supervisor;
 pub mod unrestored_storage;
 pub mod view_cache;
+#[cfg(test)]
+mod without_waiting;

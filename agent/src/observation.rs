@@ -8,6 +8,7 @@ use crate::folder::UnitFolder;
 use crate::folder_port::{CONTROLLER_ERROR, is_set_aside};
 use api::machine_folder::SOCKET_DIR;
 use host::disk::FullDisk;
+use host::file::read_regular_text;
 use host::log_tail;
 use state::terms::health::{Fault, Limit, UnitHealth, bounded_line};
 use std::fs;
@@ -17,20 +18,28 @@ use std::path::Path;
 /// The log of a unit agent.
 pub const AGENT_LOG: &str = "agent.log";
 
+/// The largest file with an error of the controller: the controller answers with some lines.
+const CONTROLLER_ERROR_BYTES_MAX: u64 = 64 << 10;
+
+/// The entries of a unit's folder that are searched for set-aside files: it has some 30. Those that a hook adds must not keep
+/// the machine agent busy, which looks at each folder every few seconds.
+const ENTRIES_MAX: usize = 4_096;
+
 /// The last error that the agent has got from the controller; none if the controller answers.
 pub fn controller_error(folder: &UnitFolder) -> Option<String> {
-    let text = fs::read_to_string(folder.file(CONTROLLER_ERROR)).ok()?;
+    let text = read_regular_text(&folder.file(CONTROLLER_ERROR), CONTROLLER_ERROR_BYTES_MAX).ok()?;
     Some(bounded_line(text.lines().next()?))
 }
 
 /// The health of a unit agent according to its folder, whether or not the agent runs: a full disk, and damaged files
-/// that were set aside.
+/// that were set aside. It is within the bounds of a report: one that is too large would hide the health of all units of the
+/// machine.
 pub fn observe(folder: &UnitFolder) -> UnitHealth {
-    let entries = fs::read_dir(folder.root()).into_iter().flatten().flatten();
+    let entries = fs::read_dir(folder.root()).into_iter().flatten().flatten().take(ENTRIES_MAX);
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
     let mut set_aside: Vec<String> = names.filter(|name| is_set_aside(name)).collect();
     set_aside.sort();
-    UnitHealth { exit: None, fault: full_disk(folder.root()), set_aside }
+    UnitHealth { exit: None, fault: full_disk(folder.root()), set_aside }.bounded()
 }
 
 /// The limit that the disk of a folder has reached for this user.
@@ -57,4 +66,27 @@ pub fn log_bytes(folder: &UnitFolder) -> u64 {
 /// The last error in the log of a unit agent after `from` bytes ([`log_tail::last_error_line`]).
 pub fn last_error_line(folder: &UnitFolder, from: u64) -> Option<String> {
     log_tail::last_error_line(&folder.file(AGENT_LOG), from).map(|line| bounded_line(&line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The report of a machine has the health of all of its units, in one request of at most 4 MiB.
+    #[test]
+    fn the_health_of_a_unit_is_bounded_whatever_is_in_its_folder() {
+        let dir = tempfile::tempdir().expect("a folder");
+        for number in 1..=12 {
+            fs::write(dir.path().join(format!("state.yaml.corrupt-{number}")), "").expect("written");
+        }
+        fs::write(dir.path().join(format!("state.yaml.corrupt-{}", "1".repeat(220))), "").expect("written");
+        for other in ["state.yaml.corrupt-", "state.yaml.corrupt-0x", "journal.yaml.corrupt-1 2"] {
+            fs::write(dir.path().join(other), "").expect("written");
+        }
+        let observed = observe(&UnitFolder::new(dir.path().to_owned()));
+        assert_eq!(observed.set_aside.len(), 8);
+        assert_eq!(observed, observed.clone().bounded());
+        let is_numbered = |name: &String| name.ends_with(|last: char| last.is_ascii_digit());
+        assert!(observed.set_aside.iter().all(is_numbered), "{observed:?}");
+    }
 }

@@ -4,7 +4,7 @@
 //! reboot (`RequestTimes`); the machine agent executes it (`reboot`). The request contains the id of the current boot, so
 //! that it is complete once another boot has started.
 
-use host::file::{ignore_not_found, write_atomic_unsynced};
+use host::file::{ignore_not_found, read_regular_text, write_atomic_unsynced};
 use std::fs;
 use std::path::Path;
 use std::time::SystemTime;
@@ -13,6 +13,8 @@ use std::time::SystemTime;
 pub const BOOT_FILE: &str = "boot";
 /// The file that requests a reboot; it contains the id of the boot that ends with it.
 const REQUEST_FILE: &str = "reboot";
+/// The largest file with the id of a boot, which has some 50 bytes.
+pub(crate) const BOOT_BYTES_MAX: u64 = 1 << 10;
 /// The hook lock in the folder of a machine or of a unit: it is held while a hook runs.
 pub const HOOK_LOCK: &str = "hook.lock";
 
@@ -63,8 +65,8 @@ impl RequestTimes {
 /// # Errors
 /// If the request cannot be written.
 pub fn request(machine: &Path, boot: &str) -> std::io::Result<()> {
-    match fs::read(machine.join(REQUEST_FILE)) {
-        Ok(known) if known == boot.as_bytes() => Ok(()),
+    match requested_boot(machine) {
+        Ok(Some(known)) if known == boot => Ok(()),
         _ => write_atomic_unsynced(&machine.join(REQUEST_FILE), boot.as_bytes()),
     }
 }
@@ -81,7 +83,7 @@ pub fn requested_ms(machine: &Path) -> Option<i64> {
 /// # Errors
 /// If the request cannot be read.
 pub(crate) fn requested_boot(machine: &Path) -> std::io::Result<Option<String>> {
-    ignore_not_found(fs::read_to_string(machine.join(REQUEST_FILE)))
+    ignore_not_found(read_regular_text(&machine.join(REQUEST_FILE), BOOT_BYTES_MAX))
 }
 
 /// Removes a request that is complete.

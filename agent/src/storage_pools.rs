@@ -9,19 +9,19 @@
 //! Called by the machine agent through [`StorageHost`].
 
 use crate::ports::StorageHost;
+use crate::provided_storage::{ProvidedStorage, folder_of, is_mountable};
 use crate::unrestored_storage::UnrestoredStorage;
 use anyhow::{Context, Result, bail};
 use api::machine_folder::{DATA_DIR, DEVICE_FILE, STORAGE_DIR};
-use host::file::{exists, ignore_not_found, write_atomic};
+use host::file::{exists, ignore_not_found};
 use host::mounts::mount_points;
 use host::program::{self, HostProgram};
 use host::tree;
 use nix::errno::Errno;
 use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 use state::terms::storage::{MachineAttachment, MachineStorage, StorageId, StoragePool};
-use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
@@ -29,46 +29,8 @@ use std::path::{Path, PathBuf};
 const CONTENT_DIR: &str = "content";
 /// The number of the device through which loop devices are added (the kernel's list of device numbers).
 const LOOP_CONTROL: u64 = makedev(10, 237);
-/// In the folder of an instance: what is provided, while a unit has it.
-const PROVIDED: &str = "provided.yaml";
-
-/// In the folder of an instance: a damaged [`PROVIDED`] that was set aside; a newer one replaces it.
-const DAMAGED: &str = "provided.yaml.damaged";
 /// In the folder of an instance: a link to its block device, whose number another boot may change.
 const DEVICE: &str = "device";
-
-/// What is provided to a unit, as [`PROVIDED`] stores it before it is mounted: a map of one entry.
-#[derive(Debug)]
-struct Provided {
-    id: StorageId,
-    storage: MachineStorage,
-}
-
-impl Provided {
-    fn read(folder: &Path) -> Result<Option<Provided>> {
-        let path = folder.join(PROVIDED);
-        let text = match fs::read_to_string(&path) {
-            // a folder in its place is damaged like a file
-            Err(error) if error.kind() == ErrorKind::IsADirectory => Some(String::new()),
-            text => ignore_not_found(text)?,
-        };
-        let Some(text) = text else { return Ok(None) };
-        match charms::yaml::from_str::<BTreeMap<StorageId, MachineStorage>>(&text) {
-            Ok(stored) => Ok(stored.into_iter().next().map(|(id, storage)| Provided { id, storage })),
-            Err(error) => {
-                // the controller shows what is to be provided
-                tracing::warn!("set aside {}, which is damaged: {error}", path.display());
-                fs::rename(&path, folder.join(DAMAGED))?;
-                Ok(None)
-            }
-        }
-    }
-
-    /// Where the charm declares that the filesystem is mounted. It is not mounted there on every machine.
-    fn location(&self) -> Option<&str> {
-        self.storage.attachment.as_ref()?.wanted_location.as_deref()
-    }
-}
 
 /// The pools of the machine in one folder.
 #[derive(Debug)]
@@ -83,8 +45,7 @@ impl StoragePools {
     }
 
     fn folder(&self, id: &StorageId, storage: &MachineStorage) -> PathBuf {
-        let digits = &storage.instance.to_string()[..8];
-        self.data.join(STORAGE_DIR).join(format!("{}-{}-{digits}", id.name, id.number))
+        folder_of(&self.data, id, storage)
     }
 
     /// The folders of all instances, in the order of their names.
@@ -102,17 +63,15 @@ impl StoragePools {
         let content = folder.join(CONTENT_DIR);
         crate::folder::public_dir(&self.data.join(STORAGE_DIR))?;
         crate::folder::public_dir(&folder)?;
-        let before = Provided::read(&folder)?;
-        let provided = Provided { id: id.clone(), storage: storage.clone() };
-        if let Some(old) = before.as_ref().and_then(Provided::location)
+        let before = ProvidedStorage::read_or_set_aside(&folder)?;
+        let provided = ProvidedStorage { id: id.clone(), storage: storage.clone() };
+        if let Some(old) = before.as_ref().and_then(ProvidedStorage::location)
             && provided.location() != Some(old)
             && is_mounted_at(&content, Path::new(old))?
         {
             unmount(Path::new(old), InUse::Refuse).await?;
         }
-        // stored first, so that a mount which is interrupted is found again
-        let stored = BTreeMap::from([(&provided.id, &provided.storage)]);
-        write_atomic(&folder.join(PROVIDED), charms::yaml::to_string(&stored)?.as_bytes())?;
+        provided.write(&folder)?;
         match storage.pool {
             StoragePool::Rootfs => fs::create_dir_all(&content)?,
             StoragePool::Tmpfs => {
@@ -145,8 +104,10 @@ impl StoragePools {
             return Ok(content.to_owned());
         }
         let target = PathBuf::from(wanted);
-        if !target.is_absolute() {
-            bail!("the location {wanted} is not an absolute path");
+        if !is_mountable(&target, &self.data) {
+            bail!(
+                "cannot mount storage at {wanted}: it is no absolute path, or hides the folder of the machine"
+            );
         }
         let is_mounted = is_mount_point(&target)?;
         if is_mounted && !is_mounted_at(content, &target)? {
@@ -164,13 +125,13 @@ impl StoragePools {
     }
 
     async fn release(&self, folder: &Path, in_use: InUse) -> Result<()> {
-        if let Some(provided) = Provided::read(folder)? {
+        if let Some(provided) = ProvidedStorage::read(folder)? {
             if let Some(target) = provided.location().map(Path::new)
                 && is_mounted_at(&folder.join(CONTENT_DIR), target)?
             {
                 unmount(target, in_use).await?;
             }
-            ignore_not_found(fs::remove_file(folder.join(PROVIDED)))?;
+            ProvidedStorage::delete(folder)?;
         }
         let device = folder.join(DEVICE_FILE);
         if exists(&device)?
@@ -323,8 +284,8 @@ impl StorageHost for StoragePools {
         });
         for folder in folders {
             let text = |error: anyhow::Error| format!("{}: {error:#}", folder.display());
-            match Provided::read(&folder) {
-                Ok(Some(Provided { id, storage })) => {
+            match ProvidedStorage::read_or_set_aside(&folder) {
+                Ok(Some(ProvidedStorage { id, storage })) => {
                     // what no unit has is not provided
                     let Some(attachment) = &storage.attachment else { continue };
                     if let Err(error) = self.provide(&id, &storage).await {
@@ -405,6 +366,19 @@ mod tests {
         fs::remove_file(dir.path().join(STORAGE_DIR)).unwrap();
         let unrestored = pools.restore_storage().await;
         assert!(unrestored.is_empty());
+    }
+
+    #[tokio::test]
+    async fn no_unit_lacks_its_storage_because_a_hook_has_damaged_what_was_provided() {
+        let dir = tempfile::tempdir().unwrap();
+        let pools = StoragePools::new(dir.path());
+        pools.provide_storage(&id(), &storage(1)).await.unwrap();
+        let provided = folder_of(dir.path(), &id(), &storage(1)).join("provided.yaml");
+        fs::remove_file(&provided).unwrap();
+        symlink(&provided, &provided).unwrap();
+        assert!(pools.restore_storage().await.is_empty());
+        pools.provide_storage(&id(), &storage(1)).await.unwrap();
+        assert!(provided.symlink_metadata().unwrap().is_file(), "the controller shows it");
     }
 
     /// `/proc` is a mount point of every host: it is no content of a storage, and a link to it is the same mount point.

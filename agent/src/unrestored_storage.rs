@@ -4,7 +4,7 @@
 //! The agent of a unit is not started while storage of the unit is missing, because its hooks would find it empty. Written
 //! by `storage_pools`, read by `inspect`; the machine agent reports the same to the controller.
 
-use host::file::{ignore_not_found, write_atomic_unsynced};
+use host::file::{ignore_not_found, read_regular_text, write_atomic_unsynced};
 use state::terms::health::bounded_line;
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
@@ -13,6 +13,8 @@ use std::path::Path;
 
 /// In the folder of a machine: the errors by unit, while there are any. The nil uuid stands for each unit.
 const FILE: &str = "unrestored-storage.yaml";
+/// The largest such file: an error of some 5 KiB, with a path, for each of the 40 instances of a machine.
+const FILE_BYTES_MAX: u64 = 1 << 20;
 /// The key of errors that may concern each unit.
 const EACH_UNIT: Uuid = Uuid(0);
 
@@ -69,7 +71,7 @@ impl UnrestoredStorage {
 
     /// What the agent of the machine in this folder has stored.
     pub fn read(machine: &Path) -> UnrestoredStorage {
-        let text = fs::read_to_string(machine.join(FILE)).unwrap_or_default();
+        let text = read_regular_text(&machine.join(FILE), FILE_BYTES_MAX).unwrap_or_default();
         UnrestoredStorage { errors: charms::yaml::from_str(&text).unwrap_or_default() }
     }
 }

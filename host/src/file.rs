@@ -66,7 +66,9 @@ pub fn exists(path: &Path) -> io::Result<bool> {
 /// # Errors
 /// If the folder cannot be opened or synced.
 pub fn sync_folder(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
+    // a pipe in the place of a folder is not waited for
+    let flags = nix::fcntl::OFlag::O_DIRECTORY.bits();
+    OpenOptions::new().read(true).custom_flags(flags).open(path)?.sync_all()
 }
 
 /// Creates a folder that only its owner can access, with the folders above it; succeeds if it exists.
@@ -117,11 +119,45 @@ pub fn read_regular(path: &Path, bytes_max: u64) -> io::Result<(Vec<u8>, Metadat
     let invalid = |why: String| io::Error::new(ErrorKind::InvalidData, why);
     let (file, found) = open_regular(path)?;
     let mut bytes = Vec::new();
-    file.take(bytes_max + 1).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > bytes_max {
+    if found.len() <= bytes_max {
+        // it may grow meanwhile
+        file.take(bytes_max + 1).read_to_end(&mut bytes)?;
+    }
+    match found.len().max(bytes.len() as u64) > bytes_max {
         true => Err(invalid(format!("it has more than {bytes_max} bytes"))),
         false => Ok((bytes, found)),
     }
+}
+
+/// Reads a text as [`read_regular`] reads its bytes.
+///
+/// # Errors
+/// As [`read_regular`]. `InvalidData` if it is not UTF-8, too.
+pub fn read_regular_text(path: &Path, bytes_max: u64) -> io::Result<String> {
+    let (bytes, _) = read_regular(path, bytes_max)?;
+    String::from_utf8(bytes).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
+}
+
+/// Opens a file of this process in a folder that others may write to, and appends to it. It is created for its owner only,
+/// if it does not exist. What is no regular file is not waited for, and what the name only refers to, as a link, is not
+/// opened: it may belong to another.
+///
+/// # Errors
+/// If it cannot be opened. `InvalidData` if it is no regular file, or has a second name. A link has the error of the system
+/// call.
+pub fn append_regular(path: &Path) -> io::Result<File> {
+    let flags = nix::fcntl::OFlag::O_NONBLOCK | nix::fcntl::OFlag::O_NOFOLLOW;
+    let file =
+        OpenOptions::new().create(true).append(true).mode(0o600).custom_flags(flags.bits()).open(path)?;
+    match is_of_one_name(&file.metadata()?) {
+        true => Ok(file),
+        false => Err(io::Error::new(ErrorKind::InvalidData, "it is no regular file of one name")),
+    }
+}
+
+/// Whether it is a regular file that has no second name, under which another may know it.
+pub fn is_of_one_name(file: &Metadata) -> bool {
+    file.is_file() && file.nlink() <= 1
 }
 
 /// Maps the error "not found" to `None`. For reading or removing files that may be absent.
@@ -179,9 +215,18 @@ fn folder_of(path: &Path) -> &Path {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    /// The result of what must not wait for another process. The thread of what does is left behind.
+    pub(crate) fn in_time<T: Send + 'static>(done: impl FnOnce() -> T + Send + 'static) -> T {
+        let (sender, receiver) = mpsc::channel();
+        std::thread::spawn(move || sender.send(done()));
+        receiver.recv_timeout(Duration::from_secs(20)).expect("it waits for another process")
+    }
 
     /// `sudo pintle switch`, in the data folder of a user.
     #[test]
@@ -216,6 +261,28 @@ mod tests {
             assert_eq!(read(path, 5), Err(ErrorKind::InvalidData), "{}", path.display());
         }
         assert_eq!((read(&file, 5), read(&file, 4)), (Ok(b"12345".to_vec()), Err(ErrorKind::InvalidData)));
+    }
+
+    #[test]
+    fn only_a_regular_file_of_one_name_is_appended_to() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| dir.path().join(name);
+        append_regular(&path("file")).and_then(|mut file| file.write_all(b"1")).expect("created");
+        append_regular(&path("file")).and_then(|mut file| file.write_all(b"2")).expect("it exists");
+        assert_eq!(read_regular_text(&path("file"), 2).expect("there"), "12");
+        std::os::unix::fs::symlink(path("file"), path("link")).expect("linked");
+        std::os::unix::fs::symlink(path("absent"), path("dangling")).expect("linked");
+        nix::unistd::mkfifo(&path("pipe"), nix::sys::stat::Mode::S_IRWXU).expect("a new pipe");
+        for name in ["link", "dangling", "pipe"] {
+            let path = path(name);
+            in_time(move || append_regular(&path)).expect_err("it is no regular file");
+        }
+        assert!(!path("absent").exists());
+        fs::hard_link(path("file"), path("second")).expect("linked");
+        append_regular(&path("second")).expect_err("it has a second name");
+        fs::write(path("file"), b"\xff").expect("written");
+        let not_text = read_regular_text(&path("file"), 2).map_err(|error| error.kind());
+        assert_eq!(not_text, Err(ErrorKind::InvalidData));
     }
 
     #[test]

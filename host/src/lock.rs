@@ -3,6 +3,7 @@
 //! The kernel releases a lock when the last descriptor of its file is closed, which also happens after `kill
 //! -9`. A lock is therefore never left behind by a crash.
 
+use crate::file::open_regular;
 use crate::process::Process;
 use fs2::{FileExt, TryLockError};
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,6 +13,9 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+/// How much of the text in a lock file is read: a holder is described by the path of its folder, of at most 4 KiB, or a pid.
+const HOLDER_BYTES_MAX: u64 = 8 << 10;
 
 /// A lock that this process holds.
 #[derive(Debug)]
@@ -30,14 +34,20 @@ impl Lock {
     /// # Errors
     /// If the file cannot be opened or locked. The inner error: another process holds the lock.
     pub fn take(path: &Path, holder: &str) -> io::Result<Result<Lock, LockHeld>> {
-        let mut file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        // a pipe in its place, to which no one writes, is not waited for
+        let flags = nix::fcntl::OFlag::O_NONBLOCK.bits();
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(flags);
+        let mut file = options.open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no regular file"));
+        }
         match FileExt::try_lock(&file) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                let mut held = String::new();
-                file.read_to_string(&mut held)?;
-                return Ok(Err(LockHeld(held.trim().to_owned())));
+                let mut held = Vec::new();
+                file.take(HOLDER_BYTES_MAX).read_to_end(&mut held)?;
+                return Ok(Err(LockHeld(String::from_utf8_lossy(&held).trim().to_owned())));
             }
             Err(TryLockError::Error(error)) => return Err(error),
         }
@@ -73,7 +83,7 @@ impl Lock {
 
 /// Whether a process holds the lock of this file. False if the file cannot be opened.
 pub fn is_held(path: &Path) -> bool {
-    let Ok(file) = File::open(path) else { return false };
+    let Ok((file, _)) = open_regular(path) else { return false };
     // closing the file releases the shared lock
     matches!(FileExt::try_lock_shared(&file), Err(TryLockError::WouldBlock))
 }

@@ -5,7 +5,7 @@
 //! fails at each start. If stderr is not a file, for example under systemd, the service manager bounds the
 //! log.
 
-use crate::file::ignore_not_found;
+use crate::file::{append_regular, ignore_not_found, is_of_one_name};
 use nix::unistd::{dup2_stderr, dup2_stdout};
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -26,17 +26,21 @@ const STDERR: &str = "/proc/self/fd/2";
 const STDOUT: &str = "/proc/self/fd/1";
 
 /// Opens a log file for appending; only its owner can read it. A full file is rotated first, or emptied if it cannot be
-/// rotated and has [`UNROTATED_BYTES_MAX`] bytes.
+/// rotated and has [`UNROTATED_BYTES_MAX`] bytes. A link, or anything else that is no regular file of one name, is removed:
+/// the hooks of a unit may write to the folder of its log, and what is behind a link need not be theirs.
 ///
 /// # Errors
-/// If the file cannot be opened.
+/// If the file cannot be opened, or what is there cannot be removed.
 pub fn open(path: &Path) -> io::Result<File> {
-    if let Some(found) = ignore_not_found(fs::metadata(path))?.filter(is_full)
+    let found = ignore_not_found(fs::symlink_metadata(path))?;
+    if found.as_ref().is_some_and(|found| !is_of_one_name(found)) {
+        ignore_not_found(fs::remove_file(path))?;
+    } else if let Some(found) = found.filter(is_full)
         && let Ok(next) = next_file(path, &found)
     {
         return Ok(next);
     }
-    let log = open_as_is(path)?;
+    let log = append_regular(path)?;
     if is_beyond_bound(&log.metadata()?) {
         log.set_len(0)?;
     }
@@ -81,11 +85,11 @@ fn log_path() -> PathBuf {
 /// Returns the file that follows the full file `current`, which has, or had, the name `path`. The names change only
 /// once the new file exists.
 fn next_file(path: &Path, current: &Metadata) -> io::Result<File> {
-    let full = OpenOptions::new().append(true).open(path);
+    let full = append_regular(path);
     if !full.as_ref().is_ok_and(|full| full.metadata().is_ok_and(|found| is_same(&found, current))) {
         // Another writer of the same log may have rotated it.
         if fs::symlink_metadata(with_suffix(path, ".1")).is_ok_and(|rotated| is_same(&rotated, current)) {
-            return open_as_is(path);
+            return append_regular(path);
         }
         return Err(io::Error::other("the name belongs to another file"));
     }
@@ -103,10 +107,6 @@ fn next_file(path: &Path, current: &Metadata) -> io::Result<File> {
         fs::remove_file(&temporary).ok();
     }
     rotated.map(|()| next)
-}
-
-fn open_as_is(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).mode(0o600).open(path)
 }
 
 fn is_full(log: &Metadata) -> bool {
@@ -150,6 +150,42 @@ mod tests {
             log.write_all(b"\n").expect("written");
         }
         assert_eq!(fs::read_dir(folder.path()).expect("there").count(), 2, "one rotated file is kept");
+    }
+
+    #[test]
+    fn what_is_no_log_is_replaced_and_neither_emptied_nor_waited_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [path, other] = ["agent.log", "other"].map(|name| folder.path().join(name));
+        let bytes = UNROTATED_BYTES_MAX + 1;
+        File::create(&other).and_then(|other| other.set_len(bytes)).expect("created");
+        let plant: [&dyn Fn(); 3] = [
+            &|| std::os::unix::fs::symlink(&other, &path).expect("linked"),
+            &|| fs::hard_link(&other, &path).expect("linked"),
+            &|| nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).expect("a new pipe"),
+        ];
+        for plant in plant {
+            plant();
+            let opened = path.clone();
+            let log = crate::file::tests::in_time(move || open(&opened)).expect("replaced");
+            (&log).write_all(b"line").expect("written");
+            assert_eq!(fs::read_to_string(&path).expect("a new log"), "line");
+            assert_eq!(other.metadata().expect("there").len(), bytes);
+            fs::remove_file(&path).expect("it exists");
+        }
+    }
+
+    /// A hook may replace the log of the agent that runs it.
+    #[test]
+    fn a_daemon_whose_log_was_replaced_does_not_write_to_what_is_there_now() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [path, other] = ["agent.log", "other"].map(|name| folder.path().join(name));
+        fs::write(&other, "of another").expect("written");
+        let log = open(&path).expect("opened");
+        // the lines that the log is rotated by are in the file that has the rotated name
+        fs::rename(&path, with_suffix(&path, ".1")).expect("moved");
+        std::os::unix::fs::symlink(&other, &path).expect("linked");
+        write_log(&log, 1_200);
+        assert_eq!(other.metadata().expect("there").len(), "of another".len() as u64);
     }
 
     /// Run by the test below in a process of its own, whose stdout and stderr are a log.

@@ -6,7 +6,8 @@
 //!
 //! Used by the machine agent for its unit agents, and by the supervisor of `cli` for the controller.
 
-use std::fs::{self, File};
+use crate::file::open_regular;
+use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
@@ -41,8 +42,8 @@ pub fn error_lines(log: &Path, from: u64) -> Option<String> {
 /// The complete lines that a log has after `from` bytes, of its last [`TAIL_BYTES`]. The rest of a line that begins before
 /// has no level, so that it would count as what a loader has printed.
 fn tail(log: &Path, from: u64) -> Option<String> {
-    let mut log = File::open(log).ok()?;
-    let length = log.metadata().ok()?.len();
+    let (mut log, found) = open_regular(log).ok()?;
+    let length = found.len();
     // a log that is shorter than it was has been rotated since; a longer one may have been, too
     let from = if from > length { 0 } else { from };
     let start = from.max(length.saturating_sub(TAIL_BYTES));
@@ -128,6 +129,14 @@ mod tests {
             let last = last_error_line(&log, 0).map(|line| line.len() as u64);
             assert_eq!(last, Some(TAIL_BYTES - 1), "a line as long as the tail");
         }
+    }
+
+    #[test]
+    fn a_pipe_in_the_place_of_a_log_is_not_waited_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let log = folder.path().join("agent.log");
+        nix::unistd::mkfifo(&log, nix::sys::stat::Mode::S_IRWXU).expect("a new pipe");
+        assert_eq!(crate::file::tests::in_time(move || last_error_line(&log, 0)), None);
     }
 
     #[test]

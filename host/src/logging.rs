@@ -9,7 +9,7 @@
 //! The program calls [`LogFilter::read`] whenever the file may have changed.
 
 use crate::escape::one_line;
-use crate::file::ignore_not_found;
+use crate::file::{ignore_not_found, read_regular_text};
 use crate::log_file::rotate_stderr;
 use std::io::Write;
 use std::path::Path;
@@ -17,6 +17,9 @@ use std::sync::{Arc, Mutex};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::prelude::*;
 use tracing_subscriber::{Registry, fmt, reload};
+
+/// The largest file of a log level: a level for each of some modules.
+const FILTER_BYTES_MAX: u64 = 4 << 10;
 
 /// The name of the file that holds the level, in the data folder of a machine or a controller.
 pub const LEVEL_FILE: &str = "log-level";
@@ -71,7 +74,7 @@ impl LogFilter {
     /// Applies the level in `file`. Returns whether the file has changed since it was last read. A level that
     /// cannot be parsed is logged as a warning and changes nothing.
     pub fn read(&self, file: &Path) -> bool {
-        let text = match ignore_not_found(std::fs::read_to_string(file)) {
+        let text = match ignore_not_found(read_regular_text(file, FILTER_BYTES_MAX)) {
             Ok(text) => text.unwrap_or_default(),
             Err(error) => error.to_string(),
         };

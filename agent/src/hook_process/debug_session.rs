@@ -4,11 +4,10 @@
 //! the window is closed. If the session has ended meanwhile, the charm's program runs as usual.
 
 use crate::folder::UnitFolder;
-use host::file::ignore_not_found;
+use host::file::{ignore_not_found, read_regular};
 use host::shell::quote;
 use state::unit::debug_session::{DEBUG_SESSION_FILE, DebugMode, DebugSession};
 use state::unit::hook_context::HookContext;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -76,9 +75,13 @@ cd "$PWD" && "$program"
 echo $? > "$files.exit-code"
 "#;
 
+/// The largest session: the names of the 1,000 relations of a charm with 200 bytes each, and their hooks.
+const SESSION_BYTES_MAX: u64 = 2 << 20;
+
 /// Returns the debug session of the unit if the run happens in it.
 fn session_of(folder: &UnitFolder, context: &HookContext) -> io::Result<Option<DebugSession>> {
-    let Some(text) = ignore_not_found(fs::read(folder.file(DEBUG_SESSION_FILE)))? else { return Ok(None) };
+    let text = read_regular(&folder.file(DEBUG_SESSION_FILE), SESSION_BYTES_MAX);
+    let Some((text, _)) = ignore_not_found(text)? else { return Ok(None) };
     let session: DebugSession = serde_json::from_slice(&text)?;
     Ok(session.concerns(&context.trigger).then_some(session))
 }

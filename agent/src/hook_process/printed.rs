@@ -3,10 +3,11 @@
 //! The shim stores the output; its bounds are in `hook_client::shim`. In the output of a hook the contents of secrets
 //! are masked before anything else reads it. Called when a run has ended.
 
+use super::run_files::read_output;
 use api::text::log::{OMITTED_OUTPUT, omitted_bytes, omitted_lines};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use hook_client::shim;
-use host::file::{ignore_not_found, write_atomic_unsynced};
+use host::file::{ignore_not_found, read_regular_text, write_atomic_unsynced};
 use state::terms::activity::Activity;
 use state::terms::process_result::{ProcessResult, StreamOutput};
 use state::unit::hook_context::{Level, ReportContent};
@@ -25,12 +26,15 @@ const _: () = assert!(OUTPUT_LINES_MAX == REPORTS_MAX / 2);
 /// of a record's 1 MiB to the rest.
 const RESULT_BYTES_MAX: usize = 64 << 10;
 
+/// The digits of a number of bytes.
+const NUMBER_BYTES_MAX: u64 = 20;
+
 /// The exit code of an action's program and its output, byte for byte (spec/hook-tools.md 2.7); none if the program has
 /// no exit code.
 pub(super) fn process_result(run_folder: &Path, exit: &RunExit) -> Option<ProcessResult> {
     let RunExit::Code(exit_code) = *exit else { return None };
     let output = |stream, left_out| {
-        let printed = fs::read(run_folder.join(stream)).unwrap_or_default();
+        let printed = read_output(&run_folder.join(stream));
         stream_output(printed, left_out_bytes(&run_folder.join(left_out)))
     };
     Some(ProcessResult {
@@ -44,7 +48,7 @@ pub(super) fn process_result(run_folder: &Path, exit: &RunExit) -> Option<Proces
 pub(crate) fn unmodified_output(run_folder: &Path) -> [Vec<u8>; 2] {
     [(shim::STDOUT, shim::STDOUT_LEFT_OUT), (shim::STDERR, shim::STDERR_LEFT_OUT)].map(
         |(stream, left_out)| {
-            let mut printed = fs::read(run_folder.join(stream)).unwrap_or_default();
+            let mut printed = read_output(&run_folder.join(stream));
             printed.truncate(shim::STREAM_BYTES_MAX);
             let left_out = left_out_bytes(&run_folder.join(left_out));
             if left_out > 0 {
@@ -58,7 +62,7 @@ pub(crate) fn unmodified_output(run_folder: &Path) -> [Vec<u8>; 2] {
 
 /// How much the shim has left out of a stream.
 fn left_out_bytes(file: &Path) -> usize {
-    fs::read_to_string(file).ok().and_then(|bytes| bytes.parse().ok()).unwrap_or_default()
+    read_regular_text(file, NUMBER_BYTES_MAX).ok().and_then(|bytes| bytes.parse().ok()).unwrap_or_default()
 }
 
 /// What a program has printed to a stream, without the middle if it is long; none if it is empty. `left_out`: the bytes of
@@ -76,7 +80,7 @@ fn stream_output(printed: Vec<u8>, left_out: usize) -> Option<StreamOutput> {
 /// anew, or deleted if that fails.
 pub(super) fn masked_output(run_folder: &Path, secrets: &SecretMask) -> String {
     let path = run_folder.join(shim::OUTPUT);
-    let printed = String::from_utf8_lossy(&fs::read(&path).unwrap_or_default()).into_owned();
+    let printed = String::from_utf8_lossy(&read_output(&path)).into_owned();
     let Some(masked) = secrets.masked(&printed) else { return printed };
     if let Err(error) = write_atomic_unsynced(&path, masked.as_bytes()) {
         tracing::error!("cannot mask the contents of secrets in {}: {error}", path.display());

@@ -2,11 +2,13 @@
 //! outcome.
 //!
 //! A later agent reads `context.yaml` when it re-attaches, while the hook may still run, to answer its tools. The current
-//! agent polls the outcome until it exists. An unreadable file is treated like an absent one.
+//! agent polls the outcome until it exists. An unreadable file is treated like an absent one. The machine agent reads these
+//! files, too, and a hook may replace them: what is no regular file is not waited for, and none is read beyond its bound.
 
 use crate::fault;
 use hook_client::shim;
 use host::escape::json_as_yaml;
+use host::file::read_regular;
 use serde::{Deserialize, Serialize};
 use state::terms::operation::Operation;
 use state::terms::start_reason::StartReason;
@@ -21,6 +23,15 @@ use std::time::SystemTime;
 
 /// The file that holds the [`RunFile`], in the folder of a run: JSON, which is valid YAML.
 pub(crate) const CONTEXT_FILE: &str = "context.yaml";
+
+/// The largest `context.yaml`: twice 16 MiB, because each value has a line of its own. It has 1 MiB of settings, the
+/// declarations, the configuration and the leader settings with 1.25 MiB each, the parameters of an action, and relations
+/// with 400 bytes for each of 20,000 related units.
+pub(crate) const CONTEXT_BYTES_MAX: u64 = 32 << 20;
+/// The largest outcome: the path of a program that could not be started, of at most 4 KiB, after two words.
+const OUTCOME_BYTES_MAX: u64 = 8 << 10;
+/// The largest file of an output: what the shim stores, twice for the marks in the place of masked contents.
+const OUTPUT_FILE_BYTES_MAX: u64 = 2 * shim::OUTPUT_BYTES_MAX as u64;
 
 /// `context.yaml`: what a later agent needs to answer the tools of this run, and, for people, what was run, why, and from
 /// which view. A process that has the id of the context may call tools, so only its digest is stored.
@@ -87,7 +98,7 @@ pub fn finished_at(run_folder: &Path) -> Option<SystemTime> {
 /// The last `lines_max` lines of the output that a run has stored, without the names of their streams, and how many are
 /// before them.
 pub fn last_output(run_folder: &Path, lines_max: usize) -> (Vec<String>, usize) {
-    let bytes = fs::read(run_folder.join(shim::OUTPUT)).unwrap_or_default();
+    let bytes = read_output(&run_folder.join(shim::OUTPUT));
     let text = String::from_utf8_lossy(&bytes);
     let decode = |entry: &str| {
         let line = [shim::STDOUT, shim::STDERR].iter().find_map(|stream| shim::decode_entry(stream, entry));
@@ -99,6 +110,12 @@ pub fn last_output(run_folder: &Path, lines_max: usize) -> (Vec<String>, usize) 
     (lines, before)
 }
 
+/// What a program has printed, as the shim has stored it. Empty if the file is absent, or is not one that the shim has
+/// written.
+pub(crate) fn read_output(file: &Path) -> Vec<u8> {
+    read_regular(file, OUTPUT_FILE_BYTES_MAX).map_or_else(|_| Vec::new(), |(bytes, _)| bytes)
+}
+
 /// Creates a file.
 pub(super) fn create_file(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
@@ -107,12 +124,13 @@ pub(super) fn create_file(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()
 
 /// The file of a run. None if it is absent or unreadable.
 pub fn read_run_file(run_folder: &Path) -> Option<RunFile> {
-    serde_json::from_slice(&fs::read(run_folder.join(CONTEXT_FILE)).ok()?).ok()
+    let (bytes, _) = read_regular(&run_folder.join(CONTEXT_FILE), CONTEXT_BYTES_MAX).ok()?;
+    serde_json::from_slice(&bytes).ok()
 }
 
 /// The outcome that the shim has stored. None if it has not stored one.
 pub fn read_outcome(run_folder: &Path) -> Option<RunExit> {
-    let bytes = fs::read(run_folder.join(shim::OUTCOME)).ok()?;
+    let (bytes, _) = read_regular(&run_folder.join(shim::OUTCOME), OUTCOME_BYTES_MAX).ok()?;
     // the path of a program need not be UTF-8
     let text = String::from_utf8_lossy(bytes.trim_ascii_end());
     let (kind, rest) = text.split_once(' ')?;
@@ -125,5 +143,49 @@ pub fn read_outcome(run_folder: &Path) -> Option<RunExit> {
             Some(RunExit::Failed(format!("{what}: {}", fault::with_setting(&error)).into()))
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::without_waiting::without_waiting;
+    use std::fs::File;
+    use std::path::PathBuf;
+
+    fn read_all(run: &Path) -> (bool, bool, Vec<u8>) {
+        let output = read_output(&run.join(shim::OUTPUT));
+        (read_run_file(run).is_some(), read_outcome(run).is_some(), output)
+    }
+
+    fn run_with(plant: impl Fn(&Path)) -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().expect("a folder");
+        for name in [CONTEXT_FILE, shim::OUTCOME, shim::OUTPUT] {
+            plant(&dir.path().join(name));
+        }
+        let run = dir.path().to_owned();
+        (dir, run)
+    }
+
+    /// The machine agent reads them on its only thread, when it recalls the unit.
+    #[test]
+    fn a_pipe_in_the_place_of_a_file_of_a_run_is_not_waited_for() {
+        let mode = nix::sys::stat::Mode::S_IRWXU;
+        let (_dir, run) = run_with(|path| nix::unistd::mkfifo(path, mode).expect("a new pipe"));
+        assert_eq!(without_waiting(move || read_all(&run)), (false, false, Vec::new()));
+    }
+
+    #[test]
+    fn a_file_of_a_run_that_no_agent_and_no_shim_has_written_is_not_read_into_memory() {
+        let memory = || {
+            let status = std::fs::read_to_string("/proc/self/status").expect("it runs");
+            let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a field of Linux");
+            peak.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
+        };
+        let sparse = |path: &Path| File::create(path).and_then(|file| file.set_len(1 << 30)).expect("made");
+        let ((_dir, run), before) = (run_with(sparse), memory());
+        assert_eq!(read_all(&run), (false, false, Vec::new()));
+        let added = memory().saturating_sub(before);
+        assert!(added < 512 << 20, "{added} bytes");
     }
 }

@@ -10,9 +10,10 @@ use super::hand_off::{HAND_OFF_TIMEOUT, NotHandedOff};
 use super::memory_guard::{MemoryGuard, free_place};
 use super::warm_parent::{ANSWER_TIMEOUT, ForkRequest, ParentRoom, Refusal, WarmParent};
 use crate::folder::UnitFolder;
+use host::file::open_regular;
 use state::unit::warm_dispatch::{ProgramFacts, PythonLaunch, SHELL, is_python_file, python_launch};
 use std::cell::{Cell, RefCell};
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -203,7 +204,7 @@ fn is_dash() -> bool {
 /// The beginning of a file. None if it is absent, or not text.
 fn beginning(path: &Path) -> Option<String> {
     let mut text = Vec::new();
-    File::open(path).ok()?.take(SCRIPT_BYTES_MAX).read_to_end(&mut text).ok()?;
+    open_regular(path).ok()?.0.take(SCRIPT_BYTES_MAX).read_to_end(&mut text).ok()?;
     match String::from_utf8(text) {
         Ok(text) => Some(text),
         // a long file may be cut within a character

@@ -11,8 +11,9 @@ use super::parent_watch::{IMPORT_TIMEOUT, ParentEnd, ParentWatch};
 use crate::folder::{UnitFolder, private_dir};
 use crate::installed_programs::hook_program;
 use hook_client::shim;
-use host::file::write_atomic_unsynced;
+use host::file::{open_regular, read_regular, write_atomic_unsynced};
 use host::lock::Lock;
+use host::process::Process;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{ControlMessage, MsgFlags, recv, sendmsg};
 use state::unit::warm_dispatch::PythonLaunch;
@@ -88,7 +89,8 @@ impl WarmParent {
         let (program_folder, missing) = (folder.file(FOLDER), || io::Error::from(io::ErrorKind::NotFound));
         private_dir(&program_folder)?;
         let file = program_folder.join(FILE);
-        if fs::read(&file).ok().as_deref() != Some(PROGRAM.as_bytes()) {
+        let found = read_regular(&file, PROGRAM.len() as u64).ok();
+        if found.is_none_or(|(found, _)| found != PROGRAM.as_bytes()) {
             write_atomic_unsynced(&file, PROGRAM.as_bytes())?;
         }
         let path = variables.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_str());
@@ -319,7 +321,7 @@ fn executable(command: &str, path: &str) -> Option<PathBuf> {
 /// ([`state::unit::warm_dispatch::is_python_file`]), or the file itself.
 fn interpreter(file: &Path, path: &str) -> Option<PathBuf> {
     let mut beginning = Vec::new();
-    File::open(file).ok()?.take(PRINTED_BYTES_MAX as u64).read_to_end(&mut beginning).ok()?;
+    open_regular(file).ok()?.0.take(PRINTED_BYTES_MAX as u64).read_to_end(&mut beginning).ok()?;
     let Some(rest) = beginning.strip_prefix(b"#!") else { return Some(file.to_owned()) };
     let line = String::from_utf8_lossy(rest.split(|byte| *byte == b'\n').next()?).into_owned();
     match line.split_whitespace().collect::<Vec<_>>()[..] {
@@ -332,6 +334,6 @@ fn interpreter(file: &Path, path: &str) -> Option<PathBuf> {
 /// Whether a file is a program of the processor, and no script (`elf(5)`).
 fn is_machine_code(file: &Path) -> io::Result<bool> {
     let mut beginning = [0; 4];
-    File::open(file)?.read_exact(&mut beginning)?;
+    open_regular(file)?.0.read_exact(&mut beginning)?;
     Ok(beginning == *b"\x7fELF")
 }

@@ -7,7 +7,7 @@ mod call_text;
 
 pub use call_text::ShownCall;
 use host::escape::json_as_yaml;
-use host::file::ignore_not_found;
+use host::file::{ignore_not_found, open_regular, read_regular};
 use serde::{Deserialize, Serialize};
 use state::terms::secret::SecretId;
 use state::terms::settings::Bag;
@@ -15,7 +15,7 @@ use state::unit::relation_view::BagRequest;
 use state::unit::secret_mask::SecretMask;
 use state::unit::secrets::SecretWrites;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -27,6 +27,8 @@ pub const CALLS_BYTES_MAX: u64 = 32 << 20;
 /// largest stdin fits: 16 MiB, each byte up to six times as long in JSON, are 96 MiB. With a masked copy of such a
 /// stdin, 192 MiB, it does not fit, and the call is refused.
 pub const CALLS_WITH_EFFECT_BYTES_MAX: u64 = 128 << 20;
+/// The largest file that is read: what is appended, twice for the marks in the place of masked contents.
+const CALLS_FILE_BYTES_MAX: u64 = 2 * CALLS_WITH_EFFECT_BYTES_MAX;
 /// The part of a failed call's output and tool name that is stored if the call is long: enough to recognise it.
 const EXCERPT_BYTES: usize = 200;
 /// What people are shown instead of a text that has no placeholder: the value of an argument `key=value`, or the parts
@@ -286,7 +288,8 @@ impl CallsFile {
     pub fn open(run: &Path) -> CallsFile {
         let path = run.join(CALLS);
         let open = || {
-            let Some(bytes) = ignore_not_found(fs::read(&path))? else { return Ok(CallsFileState::Absent) };
+            let read = read_regular(&path, CALLS_FILE_BYTES_MAX);
+            let Some((bytes, _)) = ignore_not_found(read)? else { return Ok(CallsFileState::Absent) };
             let file = OpenOptions::new().append(true).open(&path)?;
             // an incomplete last line was never answered, and would corrupt the next line
             file.set_len(whole_lines(&bytes) as u64)?;
@@ -312,7 +315,8 @@ impl CallsFile {
     /// The calls that an earlier agent answered, without an incomplete last line. None if the file or a line of it
     /// cannot be read, so that the answers which the hook has received are unknown.
     pub fn read(run: &Path) -> Option<Vec<CallsLine>> {
-        let bytes = ignore_not_found(fs::read(run.join(CALLS))).ok()?.unwrap_or_default();
+        let read = read_regular(&run.join(CALLS), CALLS_FILE_BYTES_MAX);
+        let bytes = ignore_not_found(read).ok()?.map_or_else(Vec::new, |(bytes, _)| bytes);
         let lines = bytes[..whole_lines(&bytes)].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         lines.map(|line| serde_json::from_slice(line.strip_prefix(b"- ")?).ok()).collect()
     }
@@ -358,9 +362,9 @@ pub enum AppendError {
 pub fn lines_after(run: &Path, offset: u64) -> (Vec<CallsLine>, u64) {
     let mut bytes = Vec::new();
     let mut read = || {
-        let mut file = File::open(run.join(CALLS))?;
+        let (mut file, _) = open_regular(&run.join(CALLS))?;
         file.seek(SeekFrom::Start(offset))?;
-        file.read_to_end(&mut bytes)
+        file.take(CALLS_FILE_BYTES_MAX).read_to_end(&mut bytes)
     };
     read().ok();
     bytes.truncate(whole_lines(&bytes));

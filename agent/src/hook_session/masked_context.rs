@@ -5,15 +5,14 @@
 //! the call that brings the content is answered.
 
 use super::calls_file::{CallsFile, CallsLine};
-use crate::hook_process::run_files::read_run_file;
+use crate::hook_process::run_files::{CONTEXT_BYTES_MAX, read_run_file};
 use host::escape::json_as_yaml;
-use host::file::write_atomic_unsynced;
+use host::file::{read_regular, write_atomic_unsynced};
 use serde_json::{Map, Value};
 use state::unit::hook_context::{HookContext, HookTrigger};
 use state::unit::secret_mask::SecretMask;
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -46,8 +45,8 @@ pub(super) fn store(run_folder: &Path, secrets: &SecretMask, has_unknown_content
 /// Reads the masked context of a run, with the bags that were fetched for it. None if the context of the run contains no
 /// content and can be shown unchanged.
 pub(crate) fn read(run_folder: &Path) -> io::Result<Option<HookContext>> {
-    match host::file::ignore_not_found(fs::read(run_folder.join(FILE)))? {
-        Some(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
+    match host::file::ignore_not_found(read_regular(&run_folder.join(FILE), CONTEXT_BYTES_MAX))? {
+        Some((bytes, _)) => Ok(Some(serde_json::from_slice(&bytes)?)),
         None => Ok(None),
     }
 }

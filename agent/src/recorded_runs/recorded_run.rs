@@ -4,7 +4,7 @@
 
 use crate::folder::UnitFolder;
 use crate::hook_process::is_running;
-use crate::hook_process::run_files::{CONTEXT_FILE, RunFile, read_outcome, read_run_file};
+use crate::hook_process::run_files::{CONTEXT_FILE, RunFile, read_outcome, read_output, read_run_file};
 use crate::hook_session::{CallsFile, CallsLine, masked_context};
 use crate::journal;
 use anyhow::{Context, Result, bail};
@@ -173,7 +173,7 @@ impl RecordedRun {
         if may_have_secrets && !self.has_stored_end(unit).await {
             return None;
         }
-        let text = fs::read(self.folder.join(shim::OUTPUT)).unwrap_or_default();
+        let text = read_output(&self.folder.join(shim::OUTPUT));
         Some(String::from_utf8_lossy(&text).lines().map(str::to_owned).collect())
     }
 

@@ -14,6 +14,7 @@ use super::scratch::{Scratch, ShownPaths};
 use super::show::{in_file, write_output};
 use crate::folder::UnitFolder;
 use crate::hook_process::CharmRunner;
+use crate::hook_process::run_files::read_output;
 use crate::hook_session::{CALLS, CallsLine};
 use crate::installed_programs::HOOK_PATH;
 use crate::ports::CharmHost;
@@ -25,7 +26,6 @@ use state::unit::environment::MachineFacts;
 use state::unit::local::Run;
 use state::unit::outcome::{HookResult, RunExit};
 use std::cell::Cell;
-use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -201,7 +201,7 @@ fn report(
         }
     }
     if let Some(run) = replayed.run.filter(|_| replayed.exit != RunExit::Code(0)) {
-        let text = fs::read(run.folder.join(shim::OUTPUT)).unwrap_or_default();
+        let text = read_output(&run.folder.join(shim::OUTPUT));
         let text: Vec<String> = String::from_utf8_lossy(&text).lines().map(path).collect();
         page.head("What the replayed run printed");
         write_output(&mut page, &text, &everything(shim::OUTPUT));

@@ -15,7 +15,7 @@ use crate::fault;
 use crate::folder::UnitFolder;
 use crate::observation::{AGENT_LOG, last_error_line, log_bytes};
 use anyhow::Result;
-use host::file::{ignore_not_found, write_atomic_unsynced};
+use host::file::{ignore_not_found, read_regular_text, write_atomic_unsynced};
 use host::log_file;
 use host::program::HostProgram;
 use state::terms::health::ProcessEnd;
@@ -75,7 +75,7 @@ pub async fn prepare(data: &Path) -> Result<()> {
     require_plain(data)?;
     let file = Path::new(SYSTEMD_RUN_DIR).join(UNIT_TEMPLATE);
     let text = unit_agent_service(program, data, systemd_version(Path::new("/")));
-    if fs::read_to_string(&file).ok().as_ref() != Some(&text) {
+    if read_regular_text(&file, text.len() as u64).ok().as_ref() != Some(&text) {
         write_atomic_unsynced(&file, text.as_bytes())?;
         make_readable(&file)?;
     }

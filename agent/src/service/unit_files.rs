@@ -10,7 +10,7 @@ use crate::observation::AGENT_LOG;
 use anyhow::{Context, Result, bail};
 use api::AgentConfig;
 use api::machine_folder::{AGENTS_DIR, FINISHED, RECALLING};
-use host::file::{ignore_not_found, sync_folder, write_atomic};
+use host::file::{ignore_not_found, read_regular_text, sync_folder, write_atomic};
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -45,6 +45,8 @@ OOMPolicy=continue
 
 /// The version from which systemd knows [`RESTART_STEPS`]. Earlier ones warn about them, and restart once a second.
 const RESTART_STEPS_SINCE: u32 = 254;
+/// The largest unit file: some lines, with the paths of a program and a folder.
+const UNIT_FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// The steps of the delay between two starts.
 const RESTART_STEPS: &str = "RestartSteps=8\nRestartMaxDelaySec=30\n";
@@ -199,7 +201,8 @@ pub(super) fn make_readable(file: &Path) -> io::Result<()> {
 
 /// Whether the service was replaced by [`replace_with_removal`] for the folder `data`, which need not exist.
 pub fn is_removal(root: &Path, data: &Path) -> bool {
-    let text = fs::read_to_string(root.join(UNIT_FILE_DIR).join(MACHINE_SERVICE)).unwrap_or_default();
+    let text = read_regular_text(&root.join(UNIT_FILE_DIR).join(MACHINE_SERVICE), UNIT_FILE_BYTES_MAX);
+    let text = text.unwrap_or_default();
     text.lines().any(|line| line == removal_mark(data))
 }
 

@@ -43,6 +43,24 @@ async fn the_end_of_a_unit_agent_is_reported_with_its_code_its_last_line_and_how
     assert!(exit.last_error.as_ref().is_some_and(|line| line.contains("dir")), "{exit:?}");
 }
 
+/// A hook can replace the log of its agent, which the machine agent opens on its only thread.
+#[test]
+fn a_pipe_in_the_place_of_a_log_does_not_stop_the_machine_agent() {
+    let (machine, unit) = (tempfile::tempdir().expect("a folder"), Uuid(6));
+    let folder = machine.path().join("agents/unit-web-0");
+    fs::create_dir_all(&folder).expect("created");
+    nix::unistd::mkfifo(&folder.join("agent.log"), nix::sys::stat::Mode::S_IRWXU).expect("a new pipe");
+    let (path, (sender, receiver)) = (machine.path().to_owned(), std::sync::mpsc::channel());
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let controller = controller_with(unit);
+        let health = until_reported(&path, &controller, unit, |health| health.exit.is_some());
+        sender.send(runtime.block_on(health).exit.map(|exit| exit.end))
+    });
+    let end = receiver.recv_timeout(Duration::from_secs(60)).expect("it waits for a reader of the pipe");
+    assert_eq!(end, Some(ProcessEnd::Code(101)), "the agent was started");
+}
+
 #[tokio::test]
 async fn a_unit_that_cannot_be_deployed_is_reported_until_it_can() {
     let (machine, unit) = (tempfile::tempdir().expect("a folder"), Uuid(6));

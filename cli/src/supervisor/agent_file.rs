@@ -4,15 +4,17 @@
 //! token is never lost. Written by the providers, read by `pintle-agent`.
 
 use api::{AgentConfig, AgentKind, ClientFile, DesiredMachine};
-use host::file::write_atomic;
+use host::file::{read_regular_text, write_atomic};
 use state::terms::names::Uuid;
-use std::fs;
 use std::io;
 use std::path::Path;
 
+/// The largest such file, as the agents read it.
+pub(super) const FILE_BYTES_MAX: u64 = 64 << 10;
+
 /// Reads the file of a machine; `None` if it does not exist or cannot be parsed.
 fn read(folder: &Path) -> Option<AgentConfig> {
-    charms::yaml::from_str(&fs::read_to_string(folder.join(AgentConfig::FILE)).ok()?).ok()
+    charms::yaml::from_str(&read_regular_text(&folder.join(AgentConfig::FILE), FILE_BYTES_MAX).ok()?).ok()
 }
 
 /// Writes the file unless it is up to date, and returns its token. An existing token of the same machine is kept;
@@ -50,6 +52,7 @@ pub fn write(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn the_token_is_kept_when_the_address_of_the_controller_changes() {

@@ -9,10 +9,11 @@
 
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
+use crate::supervisor::agent_file::FILE_BYTES_MAX;
 use crate::supervisor::settings::UpSettings;
 use api::machine_folder::{AGENTS_DIR, QUARANTINE_DIR, RUNS_DIR, SOCKET_DIR, TOKEN_ACCEPTED};
 use api::{AgentConfig, CONTROLLER_DIR};
-use host::file::{ignore_not_found, write_atomic};
+use host::file::{ignore_not_found, read_regular, write_atomic};
 use host::process::Process;
 use serde_json::{Value, json};
 use state::terms::provider_kind::ProviderKind;
@@ -105,7 +106,8 @@ pub fn start_store_generation(dir: &DataDir) -> io::Result<()> {
 /// false and leaves the file unchanged if it is not a map of fields. A file that does not exist is not an error.
 fn renew_file(path: &Path, name: &str, value: Value) -> io::Result<bool> {
     let to_error = |error| io::Error::other(format!("cannot read {}: {error}", path.display()));
-    let Some(text) = ignore_not_found(std::fs::read(path)).map_err(to_error)? else { return Ok(true) };
+    let read = ignore_not_found(read_regular(path, FILE_BYTES_MAX));
+    let Some((text, _)) = read.map_err(to_error)? else { return Ok(true) };
     let parsed = std::str::from_utf8(&text).ok().and_then(|text| charms::yaml::value(text).ok());
     let Some(Value::Object(mut document)) = parsed else { return Ok(false) };
     document.insert(name.into(), value);

@@ -1,7 +1,7 @@
 //! The architecture as a test: which crate may depend on which, the purity of the core, and the rules of one file each:
 //! import cycles (`cycles.rs`), the order of the modules of the core (`module_order.rs`), dependencies
 //! (`manifests.rs`), file sizes (`sizes.rs`), decisions in the controller (`handlers.rs`), tuples as arguments
-//! (`arguments.rs`), replaced words (`words.rs`)
+//! (`arguments.rs`), reads of what may be no file (`reads.rs`), replaced words (`words.rs`)
 //! and English in assertions (`english.rs`). Run it with `cargo tidy`.
 
 mod arguments;
@@ -12,6 +12,7 @@ mod list;
 mod manifests;
 mod module_order;
 mod modules;
+mod reads;
 mod sizes;
 mod source;
 mod syntax;
