@@ -17,9 +17,9 @@ use api::{AgentConfig, AgentKind};
 use hook_client::shim::{OUTCOME, SHIM_PID};
 use host::file::{exists, ignore_not_found, sync_folder, write_atomic, write_atomic_unsynced};
 use host::tree;
+use state::machine::claims::Claim;
 use state::terms::health::Fault;
 use state::terms::names::{UnitName, Uuid};
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -58,25 +58,27 @@ impl Deployer {
         UnitFolder::in_machine(&self.machine, &name.tag())
     }
 
-    /// The units that are deployed here, with their folders. A folder whose name is not that of its unit is a
-    /// copy, and is not run. A folder whose configuration cannot be used is left out, so that it does not hold up the
-    /// other units: that a unit is left out does not prove that it has no folder ([`Deployer::verify_absent`]).
+    /// The folders that claim to belong to a unit. A folder whose name is not that of its unit is a copy, and is not
+    /// run. A folder whose configuration cannot be used is left out, so that it does not hold up the other units: that
+    /// a unit is left out does not prove that it has no folder ([`Deployer::verify_absent`]).
     ///
     /// # Errors
     /// If the folders cannot be listed, or a limit of the host prevents reading them.
-    pub fn deployed(&self) -> Result<BTreeMap<Uuid, UnitFolder>> {
-        let mut deployed = BTreeMap::new();
+    pub fn claims(&self) -> Result<Vec<Claim<UnitFolder>>> {
+        let mut claims = Vec::new();
         for folder in folders_in(&self.machine.join(AGENTS_DIR))? {
             let config = match config::read(folder.root()) {
                 Ok(config) => config,
                 Err(error) if matches!(fault::of_error(&error), Some(Fault::Limit(_))) => return Err(error),
                 Err(_) => continue,
             };
-            if config.name.parse().is_ok_and(|name: UnitName| name.tag() == folder.tag()) {
-                deployed.insert(config.uuid, folder);
+            if let Ok(name) = config.name.parse::<UnitName>()
+                && name.tag() == folder.tag()
+            {
+                claims.push(Claim { unit: config.uuid, name, folder });
             }
         }
-        Ok(deployed)
+        Ok(claims)
     }
 
     /// Verifies that no folder on this machine belongs to the unit, neither a deployed nor a quarantined one nor a

@@ -270,8 +270,9 @@ fn a_copy_of_a_unit_folder_is_not_deployed() {
         )
         .unwrap();
     }
-    let deployed: Vec<String> = deployer.deployed().expect("listed").values().map(UnitFolder::tag).collect();
-    assert_eq!(deployed, ["unit-web-0"]);
+    let claims = deployer.claims().expect("listed");
+    let claiming: Vec<String> = claims.iter().map(|claim| claim.folder.tag()).collect();
+    assert_eq!(claiming, ["unit-web-0"]);
 }
 
 #[test]
