@@ -172,7 +172,7 @@ pub trait Deployments {
     /// The folders that claim to belong to a unit. Folders that cannot be read are left out.
     fn claims(&self) -> anyhow::Result<Vec<Claim<Self::Folder>>>;
     /// Verifies that no folder here belongs to the unit, quarantined ones included. Fails if one does, or if a folder
-    /// cannot be identified.
+    /// cannot be identified, or what is left of its recalled folder cannot be deleted.
     fn verify_absent(&self, unit: Uuid) -> anyhow::Result<()>;
     /// Whether the folder may be deleted: its agent has finished with the agreement of the controller, or the
     /// unit is being recalled, or no agent has run in the folder.

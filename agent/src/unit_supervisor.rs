@@ -265,7 +265,7 @@ impl Deployments for UnitSupervisor {
     }
 
     async fn delete(&self, unit: Uuid, folder: &UnitFolder) -> Result<()> {
-        self.deployer.delete(folder)?;
+        self.deployer.delete(unit, folder)?;
         self.forget(unit);
         Ok(())
     }

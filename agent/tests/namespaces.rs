@@ -82,6 +82,51 @@ fn a_hook_that_cannot_be_killed_does_not_block_the_machine_agent() {
     });
 }
 
+/// A charm has mounted something below its unit's folder, for example a share of a file server. The unit is recalled.
+#[test]
+fn what_is_mounted_in_the_folder_of_a_unit_is_not_deleted_with_it() {
+    in_namespaces("what_is_mounted_in_the_folder_of_a_unit_is_not_deleted_with_it", || {
+        let machine = tempfile::tempdir().expect("a folder");
+        let machine_config = config(AgentKind::Machine, "0");
+        let deployer = Deployer::new(machine.path().to_path_buf(), machine_config, Supervision::Children);
+        let (name, unit) = (UnitName::new("web", 0), Uuid(6));
+        deployer.prepare(unit, &name).expect("it is made");
+        let folder = deployer.folder(&name);
+        let share = machine.path().join("share");
+        fs::create_dir_all(&share).expect("made");
+        fs::write(share.join("file"), "precious").expect("written");
+        let is_refused = |error: anyhow::Error, path: &Path| {
+            let error = format!("{error:#}");
+            assert!(error.contains(&path.display().to_string()), "{error}");
+            assert_eq!(fs::read_to_string(share.join("file")).expect("it is kept"), "precious");
+        };
+        let bind = |at: &Path| {
+            fs::create_dir_all(at).expect("made");
+            let mounted = Command::new("mount").arg("--bind").args([&share, at]).status();
+            assert!(mounted.is_ok_and(|status| status.success()), "{}", at.display());
+        };
+        let unbind = |at: &Path| nix::mount::umount(at).expect("it is mounted");
+
+        let mounted = folder.charm().join("mnt");
+        bind(&mounted);
+        is_refused(deployer.delete(unit, &folder).expect_err("it is mounted"), &mounted);
+        assert!(folder.file(AgentConfig::FILE).exists(), "it is recalled later");
+        unbind(&mounted);
+        // mounted again between the check and the deletion
+        let removed = machine.path().join("removed").join(format!("{}-{unit}-1", folder.tag()));
+        fs::create_dir_all(removed.parent().expect("a folder")).expect("made");
+        fs::rename(folder.root(), &removed).expect("moved");
+        let mounted = removed.join("charm/mnt");
+        bind(&mounted);
+        deployer.delete_removed();
+        is_refused(deployer.verify_absent(unit).expect_err("it is left"), &mounted);
+        deployer.verify_absent(Uuid(7)).expect("it is the folder of another unit");
+        unbind(&mounted);
+        deployer.verify_absent(unit).expect("it can be deleted");
+        assert!(!removed.exists());
+    });
+}
+
 fn config(kind: AgentKind, name: &str) -> AgentConfig {
     AgentConfig {
         kind,
