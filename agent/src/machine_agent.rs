@@ -28,7 +28,7 @@ use ssh_keys::SshKeysProgress;
 use state::machine::claims::{Claim, IdentifiedFolders, identify};
 use state::machine::plan::{
     DeployStep, Evidence, MachineStep, confirmations, evidence, is_dying_and_empty, machine_step, plan,
-    waits_for_storage,
+    recalled, waits_for_storage,
 };
 use state::terms::health::UnitHealth;
 use state::terms::names::{UnitName, Uuid};
@@ -76,7 +76,7 @@ pub struct MachineAgent<A, D, C> {
     /// Held while a report about health is sent, and the same for recalls.
     health_report: tokio::sync::Mutex<()>,
     recall_report: tokio::sync::Mutex<()>,
-    /// Recalls that cannot be confirmed until a person deletes a folder.
+    /// Recalls that cannot be completed until a person deletes or releases a folder.
     obstructed: RefCell<ObstructedRecalls>,
     /// What was done with the storage of the machine.
     storage: StorageProgress,
@@ -342,7 +342,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
     }
 
     /// Executes the plan. Returns true if it must be repeated: a step failed, or no answer states whether a unit
-    /// exists.
+    /// exists, or a recall is still to be confirmed.
     async fn apply_plan(&self, view: Option<&MachineView>) -> bool {
         let unrestored = self.restoration.attempt(&self.deployments, self.clock.wall_ms()).await;
         let mut is_incomplete = unrestored.is_some();
@@ -394,8 +394,11 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
         let keys: BTreeSet<Uuid> = deployed.keys().copied().collect();
         let mut steps = plan(assigned, &keys, &found);
         if let Some(view) = view {
-            let due = self.obstructed.borrow_mut().due(&view.recalls, self.clock.since_boot_ms());
-            steps.extend(confirmations(&due, &keys));
+            let open = view.recalls.iter().copied().chain(steps.iter().filter_map(recalled)).collect();
+            let due = self.obstructed.borrow_mut().due(&open, self.clock.since_boot_ms());
+            steps.retain(|step| recalled(step).is_none_or(|unit| due.contains(&unit)));
+            let open_and_due = view.recalls.intersection(&due).copied().collect();
+            steps.extend(confirmations(&open_and_due, &keys));
         }
         if view.is_some() {
             let is_repeated = |attempt: &Attempt| match attempt {
@@ -430,16 +433,19 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
             let is_local = |error: &anyhow::Error| error.downcast_ref::<ApiError>().is_none();
             let is_obstructed = result.as_ref().is_err_and(is_local);
             let failure = result.err().map(|error| format!("{error:#}"));
-            if let DeployStep::ConfirmRecall(unit) = step {
+            if let DeployStep::ConfirmRecall(unit) | DeployStep::Recall(unit) = step {
                 let obstacle = failure.clone().filter(|_| is_obstructed);
                 let has_changed = self.obstructed.borrow_mut().record(unit, obstacle.clone());
                 if let Some(text) = obstacle {
                     if has_changed {
-                        tracing::warn!("cannot confirm that removed unit {unit} has no folder here: {text}");
+                        tracing::warn!("cannot {}, retrying ever more rarely: {text}", Attempt::Step(step));
                     }
                     continue;
                 }
             }
+            // a folder was deleted: the next plan confirms that, and no other event may cause one
+            is_incomplete |=
+                recalled(&step).is_some_and(|unit| view.is_some_and(|view| view.recalls.contains(&unit)));
             is_incomplete |= failure.is_some();
             self.log_once(Attempt::Step(step), failure);
         }
