@@ -16,10 +16,11 @@ use api::machine_folder::{AGENTS_DIR, FINISHED, QUARANTINE_DIR, RECALLING, TOKEN
 use api::{AgentConfig, AgentKind};
 use hook_client::shim::{OUTCOME, SHIM_PID};
 use host::file::{exists, ignore_not_found, sync_folder, write_atomic, write_atomic_unsynced};
+use host::mounts::verify_nothing_mounted;
 use host::tree;
+use state::machine::claims::Claim;
 use state::terms::health::Fault;
 use state::terms::names::{UnitName, Uuid};
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -58,33 +59,35 @@ impl Deployer {
         UnitFolder::in_machine(&self.machine, &name.tag())
     }
 
-    /// The units that are deployed here, with their folders. A folder whose name is not that of its unit is a
-    /// copy, and is not run. A folder whose configuration cannot be used is left out, so that it does not hold up the
-    /// other units: that a unit is left out does not prove that it has no folder ([`Deployer::verify_absent`]).
+    /// The folders that claim to belong to a unit. A folder whose name is not that of its unit is a copy, and is not
+    /// run. A folder whose configuration cannot be used is left out, so that it does not hold up the other units: that
+    /// a unit is left out does not prove that it has no folder ([`Deployer::verify_absent`]).
     ///
     /// # Errors
     /// If the folders cannot be listed, or a limit of the host prevents reading them.
-    pub fn deployed(&self) -> Result<BTreeMap<Uuid, UnitFolder>> {
-        let mut deployed = BTreeMap::new();
+    pub fn claims(&self) -> Result<Vec<Claim<UnitFolder>>> {
+        let mut claims = Vec::new();
         for folder in folders_in(&self.machine.join(AGENTS_DIR))? {
             let config = match config::read(folder.root()) {
                 Ok(config) => config,
                 Err(error) if matches!(fault::of_error(&error), Some(Fault::Limit(_))) => return Err(error),
                 Err(_) => continue,
             };
-            if config.name.parse().is_ok_and(|name: UnitName| name.tag() == folder.tag()) {
-                deployed.insert(config.uuid, folder);
+            if let Ok(name) = config.name.parse::<UnitName>()
+                && name.tag() == folder.tag()
+            {
+                claims.push(Claim { unit: config.uuid, name, folder });
             }
         }
-        Ok(deployed)
+        Ok(claims)
     }
 
     /// Verifies that no folder on this machine belongs to the unit, neither a deployed nor a quarantined one nor a
     /// copy, and that this remains so after a crash of the host. A folder whose unit cannot be determined may belong to
-    /// any unit (design 7: absence is not evidence).
+    /// any unit (design 7: absence is not evidence). What is left of the unit's recalled folder is deleted.
     ///
     /// # Errors
-    /// If a folder belongs to the unit, the unit of a folder cannot be determined, or the folders cannot be listed or
+    /// If a folder belongs to the unit or cannot be deleted, the unit of a folder cannot be determined, or the folders cannot be listed or
     /// synced.
     pub fn verify_absent(&self, unit: Uuid) -> Result<()> {
         for parent in [AGENTS_DIR, QUARANTINE_DIR].map(|name| self.machine.join(name)) {
@@ -105,7 +108,7 @@ impl Deployer {
             ignore_not_found(sync_folder(&parent))
                 .with_context(|| format!("cannot sync {}", parent.display()))?;
         }
-        Ok(())
+        self.delete_removed_if(|name| name.contains(&format!("-{unit}-")))
     }
 
     /// Creates the unit's folder, or restores the quarantined one, and returns its configuration. Its token is
@@ -291,29 +294,47 @@ impl Deployer {
     /// Deletes the folder, the tool links and the socket of the unit.
     ///
     /// # Errors
-    /// If a file or folder cannot be deleted or moved.
-    pub fn delete(&self, folder: &UnitFolder) -> Result<()> {
-        socket_dir::remove(folder)?;
-        tree::remove(&folder.tools())?;
-        self.move_to_removed(folder)?;
-        Ok(())
+    /// If something is mounted in the folder: nothing is deleted then. Or if a file or folder cannot be deleted or moved.
+    /// The error names the folder.
+    pub fn delete(&self, unit: Uuid, folder: &UnitFolder) -> Result<()> {
+        let cannot_delete = |path: &Path| format!("cannot delete {}", path.display());
+        ignore_not_found(verify_nothing_mounted(folder.root()))
+            .and_then(|_| socket_dir::remove(folder))
+            .and_then(|()| tree::remove(&folder.tools()))
+            .with_context(|| cannot_delete(folder.root()))?;
+        let removed = self.move_to_removed(unit, folder).with_context(|| cannot_delete(folder.root()))?;
+        tree::remove(&removed).with_context(|| cannot_delete(&removed))
     }
 
-    /// Renames the folder before it is deleted, so that the unit's name never refers to a part of it. After a
-    /// crash the next start deletes the rest.
-    fn move_to_removed(&self, folder: &UnitFolder) -> Result<()> {
-        let removed =
-            self.machine.join(REMOVED_DIR).join(format!("{}-{}", folder.tag(), crate::clock::random_uuid()));
-        fs::create_dir_all(self.machine.join(REMOVED_DIR))?;
-        fs::rename(folder.root(), &removed)?;
-        Ok(tree::remove(&removed)?)
+    /// Renames the folder before it is deleted, so that the unit's name never refers to a part of it. What is not
+    /// deleted is deleted before the recall is confirmed, or at the next start.
+    fn move_to_removed(&self, unit: Uuid, folder: &UnitFolder) -> io::Result<PathBuf> {
+        let removed = self.machine.join(REMOVED_DIR);
+        fs::create_dir_all(&removed)?;
+        let name = format!("{}-{unit}-{}", folder.tag(), crate::clock::random_uuid());
+        let path = removed.join(name);
+        fs::rename(folder.root(), &path)?;
+        Ok(path)
     }
 
-    /// Deletes folders that an earlier agent renamed and did not delete.
+    /// Deletes folders that an earlier agent renamed and did not delete. What cannot be deleted is logged and left.
     pub fn delete_removed(&self) {
-        if let Err(error) = tree::remove(&self.machine.join(REMOVED_DIR)) {
-            tracing::warn!("cannot delete {}: {error}", self.machine.join(REMOVED_DIR).display());
+        if let Err(error) = self.delete_removed_if(|_| true) {
+            tracing::warn!("{error:#}");
         }
+    }
+
+    /// Deletes those folders whose name has this property. Each is attempted.
+    fn delete_removed_if(&self, is_meant: impl Fn(&str) -> bool) -> Result<()> {
+        let mut result = Ok(());
+        for folder in folders_in(&self.machine.join(REMOVED_DIR))? {
+            if is_meant(&folder.tag()) {
+                let deleted = tree::remove(folder.root());
+                result =
+                    result.and(deleted.with_context(|| format!("cannot delete {}", folder.root().display())));
+            }
+        }
+        result
     }
 }
 

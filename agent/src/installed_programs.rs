@@ -21,10 +21,13 @@ pub fn agent_program() -> &'static Path {
     PROGRAM.get_or_init(|| std::env::current_exe().expect("the path of the program is available"))
 }
 
+/// The name of the program behind every hook tool and the shim.
+pub const HOOK_PROGRAM: &str = "pintle-hook";
+
 /// The path of `pintle-hook`, the program behind every hook tool and the shim, which is installed beside this program.
 /// It may be missing.
 pub fn hook_program() -> PathBuf {
-    agent_program().with_file_name("pintle-hook")
+    agent_program().with_file_name(HOOK_PROGRAM)
 }
 
 /// As [`hook_program`].

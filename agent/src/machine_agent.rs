@@ -25,12 +25,13 @@ use api::{
 use controller_answers::is_temporary;
 use obstructed_recalls::ObstructedRecalls;
 use ssh_keys::SshKeysProgress;
+use state::machine::claims::{Claim, IdentifiedFolders, identify};
 use state::machine::plan::{
     DeployStep, Evidence, MachineStep, confirmations, evidence, is_dying_and_empty, machine_step, plan,
-    waits_for_storage,
+    recalled, waits_for_storage,
 };
 use state::terms::health::UnitHealth;
-use state::terms::names::Uuid;
+use state::terms::names::{UnitName, Uuid};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -53,11 +54,16 @@ pub struct MachineAgent<A, D, C> {
     clock: C,
     /// Units whose agent has to run the last hooks, as the controller answered when their removal was requested.
     unfinished_units: RefCell<BTreeSet<Uuid>>,
-    /// Units whose token was sent to the controller during this watch. It is sent again in each watch:
+    /// The tokens that were sent to the controller during this watch. They are sent again in each watch:
     /// 1. A unit's token is set, and its folder stores that.
     /// 2. The controller is restored from a backup that has the unit and not its token.
     /// 3. The unit's agent is refused, and no other process has the token. The restore ended the watch.
-    units_with_token: RefCell<BTreeSet<Uuid>>,
+    ///
+    /// Another token in the folder is sent as well: the controller refuses an agent whose token it did not receive.
+    sent_tokens: RefCell<BTreeMap<Uuid, String>>,
+    /// The names of the units that the controller has assigned to this machine, and of earlier ones that a folder claims.
+    /// A uuid never gets another name, so they are kept without a connection.
+    names: RefCell<BTreeMap<Uuid, UnitName>>,
     /// The last logged error of each attempt that fails.
     logged_errors: RefCell<BTreeMap<Attempt, String>>,
     restoration: StorageRestoration,
@@ -70,7 +76,7 @@ pub struct MachineAgent<A, D, C> {
     /// Held while a report about health is sent, and the same for recalls.
     health_report: tokio::sync::Mutex<()>,
     recall_report: tokio::sync::Mutex<()>,
-    /// Recalls that cannot be confirmed until a person deletes a folder.
+    /// Recalls that cannot be completed until a person deletes or releases a folder.
     obstructed: RefCell<ObstructedRecalls>,
     /// What was done with the storage of the machine.
     storage: StorageProgress,
@@ -81,7 +87,7 @@ pub struct MachineAgent<A, D, C> {
 impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: Clock> MachineAgent<A, D, C> {
     /// An agent that has not started yet.
     pub fn new(api: A, deployments: D, clock: C) -> MachineAgent<A, D, C> {
-        let (unfinished_units, units_with_token, logged_errors) = Default::default();
+        let (unfinished_units, sent_tokens, names, logged_errors) = Default::default();
         let (failed_deployments, reported_health) = Default::default();
         let next_disk_usage_ms = Cell::new(clock.since_boot_ms());
         MachineAgent {
@@ -89,7 +95,8 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
             deployments,
             clock,
             unfinished_units,
-            units_with_token,
+            sent_tokens,
+            names,
             logged_errors,
             restoration: StorageRestoration::new(),
             next_disk_usage_ms,
@@ -153,8 +160,8 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
         self.deployments.stop_all().await?;
         self.deployments.release_all_storage().await?;
         self.deployments.set_ssh_keys(&[]).await?;
-        for (unit, folder) in self.deployments.deployed()? {
-            self.deployments.delete(unit, &folder).await?;
+        for claim in self.deployments.claims()? {
+            self.deployments.delete(claim.unit, &claim.folder).await?;
         }
         let mut outage = Outage::default();
         while let Err(error) = self.api.handle(ReportUninstalled).await {
@@ -187,7 +194,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
     /// Applies the plan whenever the view or the deployments change, until the machine is Dead or the watch
     /// fails.
     async fn serve_watch(&self, mut watch: <A as Watch<WatchMachine>>::Stream) -> Result<(), ApiError> {
-        self.units_with_token.borrow_mut().clear();
+        self.sent_tokens.borrow_mut().clear();
         self.reported_health.borrow_mut().clear();
         self.obstructed.borrow_mut().set_reported(BTreeMap::new());
         self.storage.forget_reports();
@@ -248,7 +255,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
         let Ok(_turn) = self.health_report.try_lock() else { return };
         let mut found = self.failed_deployments.borrow().clone();
         // what prevents the listing is logged when the plan is applied
-        let deployed = self.deployments.deployed().unwrap_or_default();
+        let deployed = self.identify().map(|identified| identified.deployed).unwrap_or_default();
         found.extend(deployed.iter().map(|(unit, folder)| (*unit, self.deployments.health(*unit, folder))));
         for (unit, exit) in self.restoration.held_back() {
             if deployed.get(&unit).is_none_or(|folder| self.deployments.is_to_be_started(folder)) {
@@ -294,7 +301,8 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
     /// Reports the disk usage of each unit. A report that is lost is replaced by the next one.
     async fn report_disk_usage(&self) {
         let mut units = BTreeMap::new();
-        for (unit, folder) in self.deployments.deployed().unwrap_or_default() {
+        let deployed = self.identify().map(|identified| identified.deployed).unwrap_or_default();
+        for (unit, folder) in deployed {
             units.insert(unit, self.deployments.disk_usage(&folder).await);
         }
         let quarantined_bytes = self.deployments.quarantined_bytes().await;
@@ -307,7 +315,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
     /// If the report fails.
     async fn end_if_empty(&self, view: &MachineView) -> Result<bool, ApiError> {
         // folders that cannot be listed may exist
-        let has_folders = self.deployments.deployed().map_or(true, |deployed| !deployed.is_empty());
+        let has_folders = self.identify().map_or(true, |identified| !identified.deployed.is_empty());
         match machine_step(view.life, view.units.len(), has_folders) {
             Some(MachineStep::ReportDead) => self.api.handle(ReportMachineDead).await.map(|()| false),
             Some(MachineStep::End) => Ok(true),
@@ -315,21 +323,45 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
         }
     }
 
+    /// Which folder belongs to which unit, as far as the names of the units are known.
+    ///
+    /// # Errors
+    /// If the folders cannot be listed.
+    fn identify(&self) -> Result<IdentifiedFolders<D::Folder>> {
+        Ok(identify(self.deployments.claims()?, &self.names.borrow()))
+    }
+
+    /// Names the folders whose claims are not believed, for the log.
+    fn disbelieved_text(&self, disbelieved: &[Claim<D::Folder>]) -> Option<String> {
+        let names = self.names.borrow();
+        let text = |claim: &Claim<D::Folder>| match names.get(&claim.unit) {
+            Some(name) => format!("the agent.yaml of {} has the uuid of {name}", claim.folder),
+            None => format!("the agent.yaml of {} has a uuid that another one has, too", claim.folder),
+        };
+        (!disbelieved.is_empty()).then(|| disbelieved.iter().map(text).collect::<Vec<_>>().join("; "))
+    }
+
     /// Executes the plan. Returns true if it must be repeated: a step failed, or no answer states whether a unit
-    /// exists.
+    /// exists, or a recall is still to be confirmed.
     async fn apply_plan(&self, view: Option<&MachineView>) -> bool {
         let unrestored = self.restoration.attempt(&self.deployments, self.clock.wall_ms()).await;
         let mut is_incomplete = unrestored.is_some();
         self.log_once(Attempt::RestoreStorage, unrestored);
-        let deployed = match self.deployments.deployed() {
-            Ok(deployed) => deployed,
+        if let Some(view) = view {
+            let named = view.units.iter().map(|(unit, assigned)| (*unit, assigned.name.clone()));
+            self.names.borrow_mut().extend(named);
+        }
+        let IdentifiedFolders { deployed, disbelieved } = match self.identify() {
+            Ok(identified) => identified,
             Err(error) => {
                 self.log_once(Attempt::ListFolders, Some(format!("{error:#}")));
                 return true;
             }
         };
         self.log_once(Attempt::ListFolders, None);
-        self.units_with_token.borrow_mut().retain(|unit| deployed.contains_key(unit));
+        is_incomplete |= !disbelieved.is_empty();
+        self.log_once(Attempt::IdentifyFolders, self.disbelieved_text(&disbelieved));
+        self.sent_tokens.borrow_mut().retain(|unit, _| deployed.contains_key(unit));
         let nothing = BTreeMap::new();
         let assigned = view.map_or(&nothing, |view| &view.units);
         let can_be_deployed = |unit: &Uuid| view.is_none() || assigned.contains_key(unit);
@@ -353,24 +385,34 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
                 found.insert(*unit, evidence(existence, is_finished, is_blocking));
             }
         }
+        if view.is_some() {
+            let is_claimed = |unit: &Uuid| {
+                deployed.contains_key(unit) || disbelieved.iter().any(|claim| claim.unit == *unit)
+            };
+            self.names.borrow_mut().retain(|unit, _| assigned.contains_key(unit) || is_claimed(unit));
+        }
         let keys: BTreeSet<Uuid> = deployed.keys().copied().collect();
         let mut steps = plan(assigned, &keys, &found);
         if let Some(view) = view {
-            let due = self.obstructed.borrow_mut().due(&view.recalls, self.clock.since_boot_ms());
-            steps.extend(confirmations(&due, &keys));
+            let open = view.recalls.iter().copied().chain(steps.iter().filter_map(recalled)).collect();
+            let due = self.obstructed.borrow_mut().due(&open, self.clock.since_boot_ms());
+            steps.retain(|step| recalled(step).is_none_or(|unit| due.contains(&unit)));
+            let open_and_due = view.recalls.intersection(&due).copied().collect();
+            steps.extend(confirmations(&open_and_due, &keys));
         }
         if view.is_some() {
             let is_repeated = |attempt: &Attempt| match attempt {
                 Attempt::Step(step) => steps.contains(step),
                 Attempt::AskExistence(unit) => keys.contains(unit) && !assigned.contains_key(unit),
-                Attempt::ListFolders | Attempt::RestoreStorage => true,
+                Attempt::ListFolders | Attempt::IdentifyFolders | Attempt::RestoreStorage => true,
             };
             self.logged_errors.borrow_mut().retain(|attempt, _| is_repeated(attempt));
         }
         let executor = StepExecutor {
             api: &self.api,
             deployments: &self.deployments,
-            units_with_token: &self.units_with_token,
+            sent_tokens: &self.sent_tokens,
+            names: &self.names,
             unfinished_units: &self.unfinished_units,
         };
         let is_held_back = |unit| self.restoration.lacks_storage(unit);
@@ -391,16 +433,19 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
             let is_local = |error: &anyhow::Error| error.downcast_ref::<ApiError>().is_none();
             let is_obstructed = result.as_ref().is_err_and(is_local);
             let failure = result.err().map(|error| format!("{error:#}"));
-            if let DeployStep::ConfirmRecall(unit) = step {
+            if let DeployStep::ConfirmRecall(unit) | DeployStep::Recall(unit) = step {
                 let obstacle = failure.clone().filter(|_| is_obstructed);
                 let has_changed = self.obstructed.borrow_mut().record(unit, obstacle.clone());
                 if let Some(text) = obstacle {
                     if has_changed {
-                        tracing::warn!("cannot confirm that removed unit {unit} has no folder here: {text}");
+                        tracing::warn!("cannot {}, retrying ever more rarely: {text}", Attempt::Step(step));
                     }
                     continue;
                 }
             }
+            // a folder was deleted: the next plan confirms that, and no other event may cause one
+            is_incomplete |=
+                recalled(&step).is_some_and(|unit| view.is_some_and(|view| view.recalls.contains(&unit)));
             is_incomplete |= failure.is_some();
             self.log_once(Attempt::Step(step), failure);
         }

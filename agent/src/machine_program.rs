@@ -40,7 +40,8 @@ async fn follow_log_level(dir: &Path, log_filter: &LogFilter, deployer: &Deploye
     loop {
         if log_filter.read(&dir.join(LEVEL_FILE)) {
             // the unit agents also poll the file
-            deployer.deployed().unwrap_or_default().values().for_each(service::notify_of_changed_files);
+            let claims = deployer.claims().unwrap_or_default();
+            claims.iter().for_each(|claim| service::notify_of_changed_files(&claim.folder));
         }
         watch.changed().await;
     }
@@ -136,8 +137,8 @@ pub async fn run(dir: PathBuf, services: Supervision, log_filter: LogFilter) -> 
     }
     if !uninstall::is_dead(&dir)? {
         deployer.delete_removed();
-        match deployer.deployed() {
-            Ok(own) => socket_dir::remove_abandoned(own.values()),
+        match deployer.claims() {
+            Ok(own) => socket_dir::remove_abandoned(own.iter().map(|claim| &claim.folder)),
             Err(error) => tracing::warn!("cannot list the units, socket folders are not examined: {error:#}"),
         }
         reboot::complete(&dir, &deployer).await?;

@@ -7,6 +7,7 @@
 use crate::unrestored_storage::UnrestoredStorage;
 use commands::{ResourceRequest, SecretAnswer, SecretRequest};
 use state::charm::Charm;
+use state::machine::claims::Claim;
 use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::health::{Fault, UnitHealth};
 use state::terms::names::{UnitName, Uuid};
@@ -21,7 +22,6 @@ use state::unit::record::RunReport;
 use state::unit::relation_view::BagRequest;
 use state::unit::snapshot::Snapshot;
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::future::Future;
 use std::sync::Arc;
@@ -169,10 +169,10 @@ pub trait Deployments {
     type Folder: Clone + PartialEq + Display;
     /// The folder of the unit of this name, whether or not it exists.
     fn folder(&self, name: &UnitName) -> Self::Folder;
-    /// The units that are deployed here, with their folders. Folders that cannot be identified are left out.
-    fn deployed(&self) -> anyhow::Result<BTreeMap<Uuid, Self::Folder>>;
+    /// The folders that claim to belong to a unit. Folders that cannot be read are left out.
+    fn claims(&self) -> anyhow::Result<Vec<Claim<Self::Folder>>>;
     /// Verifies that no folder here belongs to the unit, quarantined ones included. Fails if one does, or if a folder
-    /// cannot be identified.
+    /// cannot be identified, or what is left of its recalled folder cannot be deleted.
     fn verify_absent(&self, unit: Uuid) -> anyhow::Result<()>;
     /// Whether the folder may be deleted: its agent has finished with the agreement of the controller, or the
     /// unit is being recalled, or no agent has run in the folder.

@@ -42,8 +42,8 @@ pub async fn complete(machine: &Path, deployer: &Deployer) -> Result<()> {
     if boot == this_boot(machine) {
         return Ok(());
     }
-    for folder in deployer.deployed()?.values() {
-        service::children::stop(folder).await;
+    for claim in deployer.claims()? {
+        service::children::stop(&claim.folder).await;
     }
     Ok(reboot_request::remove(machine)?)
 }
@@ -73,7 +73,7 @@ async fn reboot_when_requested(machine: &Path, deployer: &Deployer, services: Su
         tokio::time::sleep(POLL_INTERVAL).await;
     }
     // hooks that run in parallel hold the lock of their own unit only
-    let folders = deployer.deployed()?.into_values().map(|folder| folder.file(HOOK_LOCK));
+    let folders = deployer.claims()?.into_iter().map(|claim| claim.folder.file(HOOK_LOCK));
     let mut held = Vec::new();
     for lock in [machine.join(HOOK_LOCK)].into_iter().chain(folders) {
         held.push(acquire_lock(&lock).await?);

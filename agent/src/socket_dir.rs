@@ -8,6 +8,9 @@
 //! A folder elsewhere names its unit's folder in a link, so that it can be removed after a data folder was deleted as a
 //! whole ([`remove_abandoned`]).
 //!
+//! Every hook of the unit can replace `run` by a link to any folder: only a folder that [`choose`] makes, and that names
+//! this unit, is used or removed.
+//!
 //! Called by `unit_program`, by `deployer` when it deletes a unit, by `machine_program`, and by `juju_exec` to find a socket.
 
 use crate::folder::{UnitFolder, private_dir};
@@ -54,16 +57,15 @@ fn bases() -> Vec<PathBuf> {
 /// socket folder again, under the same name, when the disk is mounted. `own`: the units of this machine, whose socket
 /// folders are kept although a moved data folder has another path than they name.
 pub fn remove_abandoned<'a>(own: impl IntoIterator<Item = &'a UnitFolder>) {
+    let bases = bases();
     for unit in own {
-        let dir = existing(unit);
-        if dir != unit.file(SOCKET_DIR)
-            && is_private(&dir)
+        if let Some(dir) = elsewhere(unit, &bases)
             && let Err(error) = link_unit(&dir, unit.root())
         {
             tracing::warn!("cannot write {}: {error}", dir.join(UNIT_LINK).display());
         }
     }
-    bases().iter().for_each(|base| remove_abandoned_in(base));
+    bases.iter().for_each(|base| remove_abandoned_in(base));
 }
 
 /// Makes a socket folder name the folder of its unit.
@@ -78,12 +80,7 @@ fn link_unit(dir: &Path, unit: &Path) -> io::Result<()> {
 }
 
 fn remove_abandoned_in(base: &Path) {
-    let predictable = parent_name();
-    let is_parent = |name: &str| {
-        name == predictable || name.strip_prefix(&predictable).is_some_and(|rest| rest.starts_with('-'))
-    };
-    let parents =
-        entries(base).filter(|path| path.file_name().and_then(OsStr::to_str).is_some_and(is_parent));
+    let parents = entries(base).filter(|path| is_parent(path));
     for parent in parents.filter(|parent| is_private(parent)) {
         for dir in entries(&parent).filter(|dir| is_private(dir) && is_abandoned(dir)) {
             match host::tree::remove(&dir) {
@@ -102,6 +99,15 @@ fn remove_unpredictable(parent: &Path) {
     if parent.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with(&prefix)) {
         fs::remove_dir(parent).ok();
     }
+}
+
+/// Whether a folder in a base has one of the names of the folders of this user's socket folders.
+fn is_parent(path: &Path) -> bool {
+    let predictable = parent_name();
+    let is_name = |name: &str| {
+        name == predictable || name.strip_prefix(&predictable).is_some_and(|rest| rest.starts_with('-'))
+    };
+    path.file_name().and_then(OsStr::to_str).is_some_and(is_name)
 }
 
 /// The name of the folder of this user's socket folders in a base.
@@ -136,29 +142,51 @@ pub fn existing(folder: &UnitFolder) -> PathBuf {
     fs::read_link(&run).unwrap_or(run)
 }
 
-/// Removes the folder of a unit's tool socket, wherever it is. A folder that is not this user's is left alone.
+/// Removes the folder of a unit's tool socket, wherever it is. A folder that is not this user's, or was not made for this
+/// unit, is left alone.
 ///
 /// # Errors
 /// If the folder cannot be removed.
 pub fn remove(folder: &UnitFolder) -> io::Result<()> {
-    let dir = existing(folder);
-    if is_private(&dir) {
-        host::tree::remove(&dir)?;
-        if dir != folder.file(SOCKET_DIR)
-            && let Some(parent) = dir.parent()
-        {
-            remove_unpredictable(parent);
-        }
+    remove_of(folder, &bases())
+}
+
+fn remove_of(folder: &UnitFolder, bases: &[PathBuf]) -> io::Result<()> {
+    let run = folder.file(SOCKET_DIR);
+    if is_private(&run) {
+        return host::tree::remove(&run);
     }
+    let Some(dir) = elsewhere(folder, bases) else { return Ok(()) };
+    host::tree::remove(&dir)?;
+    dir.parent().into_iter().for_each(remove_unpredictable);
     Ok(())
+}
+
+/// The socket folder of a unit to which its link `run` leads. None if there is no link, or it leads to a folder that was
+/// not made for this unit. A unit whose folder was moved has a socket folder that names the old path, where nothing is any
+/// more.
+fn elsewhere(folder: &UnitFolder, bases: &[PathBuf]) -> Option<PathBuf> {
+    let dir = fs::read_link(folder.file(SOCKET_DIR)).ok()?;
+    let parent = dir.parent()?;
+    let is_made_here = bases.iter().any(|base| parent.parent() == Some(base)) && is_parent(parent);
+    let is_named_here = |named: PathBuf| {
+        std::path::absolute(folder.root()).is_ok_and(|unit| unit == named)
+            || matches!(host::file::exists(&named), Ok(false))
+    };
+    let is_own = is_made_here
+        && is_private(parent)
+        && is_private(&dir)
+        && fs::read_link(dir.join(UNIT_LINK)).is_ok_and(is_named_here);
+    is_own.then_some(dir)
 }
 
 fn choose(folder: &UnitFolder, bases: &[PathBuf], path_bytes_max: usize) -> io::Result<PathBuf> {
     let run = folder.file(SOCKET_DIR);
-    match fs::read_link(&run) {
-        Ok(kept) if is_private(&kept) && kept.parent().is_some_and(is_safe) => return Ok(kept),
-        Ok(_) => fs::remove_file(&run)?,
-        Err(_) => {}
+    if let Some(kept) = elsewhere(folder, bases) {
+        return Ok(kept);
+    }
+    if run.is_symlink() {
+        fs::remove_file(&run)?;
     }
     let fits = |dir: &Path| dir.join(SOCKET).as_os_str().len() <= path_bytes_max;
     if fits(&run) {
@@ -338,6 +366,7 @@ mod tests {
         assert!(again.output().unwrap().status.success());
         let chosen = existing(&folder);
         remove(&folder).unwrap();
+        assert!(!chosen.exists());
         assert!(chosen != folder.file(SOCKET_DIR) && !chosen.starts_with(&session), "{}", chosen.display());
     }
 
@@ -349,15 +378,51 @@ mod tests {
         // another user has taken the first name
         fs::write(base.join(parent_name()), "").unwrap();
         let chosen = choose(&folder, bases, max).unwrap();
-        remove(&folder).unwrap();
+        remove_of(&folder, bases).unwrap();
         assert_eq!(fs::read_dir(&base).unwrap().count(), 1, "its unpredictable parent is removed with it");
-        remove(&folder).unwrap();
+        remove_of(&folder, bases).unwrap();
         assert_eq!(existing(&folder), chosen, "the choice stays until the unit's folder is deleted");
         assert_eq!(fs::read_dir(&base).unwrap().count(), 1);
-        fs::create_dir_all(&chosen).unwrap();
+        create(&base, &chosen, folder.root()).unwrap();
         fs::set_permissions(&chosen, fs::Permissions::from_mode(0o755)).unwrap();
-        remove(&folder).unwrap();
+        remove_of(&folder, bases).unwrap();
         assert!(chosen.exists(), "others may enter it");
+    }
+
+    /// A hook replaces `run` by a link: to a private folder of its user, or to the socket folder of another unit.
+    #[test]
+    fn a_private_folder_that_was_not_made_for_the_unit_is_neither_used_nor_removed() {
+        let (dir, folder, base) = fixture();
+        let (max, bases) = (limit(&base), std::slice::from_ref(&base));
+        let other = choose(&deep(dir.path()), bases, max).expect("a folder");
+        let precious = dir.path().join("precious");
+        // has the form of a socket folder, and is not in a base
+        let similar = dir.path().join(parent_name()).join("000000000000");
+        private_dir(&precious).expect("created");
+        create(dir.path(), &similar, folder.root()).expect("created");
+        for target in [&precious, &similar, &other] {
+            let named = fs::read_link(target.join(UNIT_LINK)).ok();
+            symlink(target, folder.file(SOCKET_DIR)).expect("linked");
+            remove_of(&folder, bases).expect("nothing fails");
+            assert!(target.exists(), "{}", target.display());
+            assert_eq!(elsewhere(&folder, bases), None, "the link in it is not replaced");
+            assert_eq!(choose(&folder, bases, max).expect("a folder"), folder.file(SOCKET_DIR));
+            assert_eq!(fs::read_link(target.join(UNIT_LINK)).ok(), named);
+            remove_of(&folder, bases).expect("it is private");
+        }
+    }
+
+    #[test]
+    fn a_unit_that_was_moved_keeps_its_socket_folder() {
+        let (dir, _, base) = fixture();
+        let (max, bases) = (limit(&base), std::slice::from_ref(&base));
+        let before = deep(dir.path());
+        let chosen = choose(&before, bases, max).expect("a folder");
+        let moved = UnitFolder::new(before.root().with_file_name("unit-web-1"));
+        fs::rename(before.root(), moved.root()).expect("it is ours");
+        assert_eq!(elsewhere(&moved, bases), Some(chosen.clone()));
+        remove_of(&moved, bases).expect("it is ours");
+        assert!(!chosen.exists());
     }
 
     #[test]

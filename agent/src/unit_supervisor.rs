@@ -15,6 +15,7 @@ use crate::{authorized_keys, blocking, clock, disk_usage, exit_code, fault, obse
 use anyhow::Result;
 use api::text::fault::process_end;
 use host::restart::{EndedBy, Restarts};
+use state::machine::claims::Claim;
 use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::health::{ProcessEnd, UnitAgentExit, UnitHealth};
 use state::terms::names::{UnitName, Uuid};
@@ -178,8 +179,8 @@ impl Deployments for UnitSupervisor {
         self.deployer.folder(name)
     }
 
-    fn deployed(&self) -> Result<BTreeMap<Uuid, UnitFolder>> {
-        self.deployer.deployed()
+    fn claims(&self) -> Result<Vec<Claim<UnitFolder>>> {
+        self.deployer.claims()
     }
 
     fn verify_absent(&self, unit: Uuid) -> Result<()> {
@@ -264,7 +265,7 @@ impl Deployments for UnitSupervisor {
     }
 
     async fn delete(&self, unit: Uuid, folder: &UnitFolder) -> Result<()> {
-        self.deployer.delete(folder)?;
+        self.deployer.delete(unit, folder)?;
         self.forget(unit);
         Ok(())
     }

@@ -28,10 +28,14 @@ const PROGRAMS: &str = "/run/programs";
 
 /// Runs the test of this name again in new namespaces. Inside them, runs `test`.
 fn in_namespaces(name: &str, test: impl FnOnce()) {
+    in_namespaces_as(&std::env::current_exe().expect("the path of the program is available"), name, test);
+}
+
+/// The same for this program under another path.
+fn in_namespaces_as(this: &Path, name: &str, test: impl FnOnce()) {
     if std::env::var(INSIDE).is_ok_and(|inside| inside == name) {
         return test();
     }
-    let this = std::env::current_exe().expect("the path of the program is available");
     let again = Command::new("unshare")
         .args(namespaces())
         .arg(this)
@@ -61,7 +65,11 @@ fn namespaces() -> &'static [&'static str] {
 /// No process of a pid namespace can kill its process 1, which represents a hook that hangs in a system call.
 #[test]
 fn a_hook_that_cannot_be_killed_does_not_block_the_machine_agent() {
-    in_namespaces("a_hook_that_cannot_be_killed_does_not_block_the_machine_agent", || {
+    let this = std::env::current_exe().expect("the path of the program is available");
+    let beside = tempfile::tempdir_in(this.parent().expect("a folder")).expect("a folder");
+    let shim = beside.path().join("pintle-hook");
+    fs::hard_link(&this, &shim).expect("it is the same file system");
+    in_namespaces_as(&shim, "a_hook_that_cannot_be_killed_does_not_block_the_machine_agent", || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
         runtime.expect("a runtime").block_on(async {
             let machine = tempfile::tempdir().expect("a folder");
@@ -79,6 +87,51 @@ fn a_hook_that_cannot_be_killed_does_not_block_the_machine_agent() {
             Process { pid: 1, start: 1 }.write(&folder.run(1).join(SHIM_PID)).expect("written");
             deployer.stop(&folder).await.expect("the hook has ended");
         });
+    });
+}
+
+/// A charm has mounted something below its unit's folder, for example a share of a file server. The unit is recalled.
+#[test]
+fn what_is_mounted_in_the_folder_of_a_unit_is_not_deleted_with_it() {
+    in_namespaces("what_is_mounted_in_the_folder_of_a_unit_is_not_deleted_with_it", || {
+        let machine = tempfile::tempdir().expect("a folder");
+        let machine_config = config(AgentKind::Machine, "0");
+        let deployer = Deployer::new(machine.path().to_path_buf(), machine_config, Supervision::Children);
+        let (name, unit) = (UnitName::new("web", 0), Uuid(6));
+        deployer.prepare(unit, &name).expect("it is made");
+        let folder = deployer.folder(&name);
+        let share = machine.path().join("share");
+        fs::create_dir_all(&share).expect("made");
+        fs::write(share.join("file"), "precious").expect("written");
+        let is_refused = |error: anyhow::Error, path: &Path| {
+            let error = format!("{error:#}");
+            assert!(error.contains(&path.display().to_string()), "{error}");
+            assert_eq!(fs::read_to_string(share.join("file")).expect("it is kept"), "precious");
+        };
+        let bind = |at: &Path| {
+            fs::create_dir_all(at).expect("made");
+            let mounted = Command::new("mount").arg("--bind").args([&share, at]).status();
+            assert!(mounted.is_ok_and(|status| status.success()), "{}", at.display());
+        };
+        let unbind = |at: &Path| nix::mount::umount(at).expect("it is mounted");
+
+        let mounted = folder.charm().join("mnt");
+        bind(&mounted);
+        is_refused(deployer.delete(unit, &folder).expect_err("it is mounted"), &mounted);
+        assert!(folder.file(AgentConfig::FILE).exists(), "it is recalled later");
+        unbind(&mounted);
+        // mounted again between the check and the deletion
+        let removed = machine.path().join("removed").join(format!("{}-{unit}-1", folder.tag()));
+        fs::create_dir_all(removed.parent().expect("a folder")).expect("made");
+        fs::rename(folder.root(), &removed).expect("moved");
+        let mounted = removed.join("charm/mnt");
+        bind(&mounted);
+        deployer.delete_removed();
+        is_refused(deployer.verify_absent(unit).expect_err("it is left"), &mounted);
+        deployer.verify_absent(Uuid(7)).expect("it is the folder of another unit");
+        unbind(&mounted);
+        deployer.verify_absent(unit).expect("it can be deleted");
+        assert!(!removed.exists());
     });
 }
 
@@ -185,7 +238,23 @@ fn uninstalling_resumes_after_a_reboot() {
 
 /// A process that runs until it is killed.
 fn process(folder: &Path) -> (Child, Process) {
-    let child = Command::new("sleep").arg("1000000").current_dir(folder).spawn().expect("it runs");
+    process_of("sleep", folder)
+}
+
+/// A process whose program has the name of the shim's.
+fn shim() -> (Child, Process) {
+    let found =
+        Command::new("sh").args(["-c", "readlink -f \"$(command -v sleep)\""]).output().expect("it runs");
+    let sleep = String::from_utf8(found.stdout).expect("a path");
+    let program = Path::new(PROGRAMS).join("pintle-hook");
+    if !program.exists() {
+        fs::copy(sleep.trim(), &program).expect("copied");
+    }
+    process_of(program.to_str().expect("UTF-8"), Path::new("/"))
+}
+
+fn process_of(program: &str, folder: &Path) -> (Child, Process) {
+    let child = Command::new(program).arg("1000000").current_dir(folder).spawn().expect("it runs");
     let process = Process::find(i32::try_from(child.id()).expect("a pid")).expect("it runs");
     (child, process)
 }
@@ -205,7 +274,7 @@ fn no_hook_survives_the_uninstallation_whatever_its_folder_holds() {
             let mut hooks = folders.map(|folder| {
                 let run = data.join(folder).join("hooks/000001");
                 fs::create_dir_all(&run).expect("made");
-                let (child, process) = process(Path::new("/"));
+                let (child, process) = shim();
                 process.write(&run.join(SHIM_PID)).expect("written");
                 (child, folder, process)
             });

@@ -91,6 +91,23 @@ async fn a_hook_without_a_pid_file_is_killed_before_it_is_repeated() {
     other_leader.wait().unwrap();
 }
 
+/// Every hook of the unit can write a pid file: with a process of another unit, or with one that cannot be killed.
+#[tokio::test]
+async fn a_process_that_is_no_shim_is_neither_killed_nor_awaited() {
+    let run = tempfile::tempdir().unwrap();
+    let mut other = Command::new("sleep").arg("100").spawn().unwrap();
+    for pid in [other.id() as i32, 1] {
+        let process = Process::find(pid).expect("it runs");
+        process.write(&run.path().join(SHIM_PID)).unwrap();
+        let killed = kill_remaining_processes(run.path());
+        let time = std::time::Duration::from_secs(10);
+        tokio::time::timeout(time, killed).await.expect("it is not awaited");
+        assert!(process.is_alive(), "{pid}");
+    }
+    other.kill().unwrap();
+    other.wait().unwrap();
+}
+
 #[tokio::test]
 async fn a_process_group_that_reuses_the_number_of_a_hook_is_not_killed() {
     let run = tempfile::tempdir().unwrap();
@@ -270,8 +287,9 @@ fn a_copy_of_a_unit_folder_is_not_deployed() {
         )
         .unwrap();
     }
-    let deployed: Vec<String> = deployer.deployed().expect("listed").values().map(UnitFolder::tag).collect();
-    assert_eq!(deployed, ["unit-web-0"]);
+    let claims = deployer.claims().expect("listed");
+    let claiming: Vec<String> = claims.iter().map(|claim| claim.folder.tag()).collect();
+    assert_eq!(claiming, ["unit-web-0"]);
 }
 
 #[test]

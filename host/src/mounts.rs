@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 /// The mount points of this host, innermost last.
@@ -14,6 +14,22 @@ use std::{fs, io};
 /// If the list cannot be read.
 pub fn mount_points() -> io::Result<Vec<PathBuf>> {
     Ok(parse(&fs::read("/proc/self/mounts")?))
+}
+
+/// Verifies that nothing is mounted at this path or below it, so that a deletion does not follow it.
+///
+/// # Errors
+/// If something is mounted there; the error names where. Or if the path does not exist, or the list cannot be read.
+pub fn verify_nothing_mounted(path: &Path) -> io::Result<()> {
+    // the list has resolved paths
+    let resolved = fs::canonicalize(path)?;
+    match mount_points()?.iter().find(|mounted| mounted.starts_with(&resolved)) {
+        Some(mounted) => Err(io::Error::new(
+            io::ErrorKind::ResourceBusy,
+            format!("{} is still mounted", mounted.display()),
+        )),
+        None => Ok(()),
+    }
 }
 
 /// The second fields of the lines. A path may have any bytes.

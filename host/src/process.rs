@@ -11,10 +11,12 @@ use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// The largest pid file: two numbers.
@@ -124,6 +126,15 @@ impl Process {
     /// Whether the process runs. A stopped one does, a zombie does not.
     pub fn is_alive(&self) -> bool {
         self.stat().is_some()
+    }
+
+    /// The program that the process executes, also if its file was replaced or deleted since. None if it is not known: the
+    /// process has ended, or is a thread of the kernel.
+    pub fn program(&self) -> Option<PathBuf> {
+        let path = fs::read_link(format!("/proc/{}/exe", self.pid)).ok()?;
+        let bytes = path.as_os_str().as_encoded_bytes();
+        let bytes = bytes.strip_suffix(b" (deleted)").unwrap_or(bytes);
+        Some(PathBuf::from(OsStr::from_bytes(bytes)))
     }
 
     /// A variable of the environment that the process was started with. None if it is unset or not readable.

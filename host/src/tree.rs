@@ -2,9 +2,11 @@
 //!
 //! The standard library holds one descriptor open for each level, and a charm can nest folders more deeply than a process
 //! may have files open. Folders below the 50th level are therefore moved up into the root first. Symbolic links are not
-//! followed. Used for folders that charms can write to.
+//! followed, and nothing is deleted while something is mounted in the folder: the mounted content belongs to somebody else.
+//! Used for folders that charms can write to.
 
 use crate::file::ignore_not_found;
+use crate::mounts::verify_nothing_mounted;
 use nix::fcntl::{OFlag, open, openat, renameat};
 use nix::sys::stat::Mode;
 use std::ffi::{OsStr, OsString};
@@ -19,11 +21,14 @@ const DEPTH_MAX: u32 = 50;
 /// Deletes a file, or a folder with everything in it. Succeeds if there is none.
 ///
 /// # Errors
-/// If something in it cannot be deleted; a part of it may be left.
+/// If something is mounted in it; everything is left then. If something in it cannot be deleted; a part of it may be left.
 pub fn remove(path: &Path) -> io::Result<()> {
     let Some(found) = ignore_not_found(fs::symlink_metadata(path))? else { return Ok(()) };
     if !found.is_dir() {
         return ignore_not_found(fs::remove_file(path)).map(drop);
+    }
+    if let Err(error) = verify_nothing_mounted(path) {
+        return if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) };
     }
     flatten(path)?;
     ignore_not_found(fs::remove_dir_all(path)).map(drop)

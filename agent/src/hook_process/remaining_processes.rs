@@ -11,11 +11,13 @@ use super::delete_unmasked_output;
 use super::run_files::{read_outcome, read_run_file};
 use crate::clock::kernel_boot_id;
 use crate::folder::UnitFolder;
+use crate::installed_programs::HOOK_PROGRAM;
 use hook_client::shim;
 use host::process::Process;
 use nix::sys::signal::Signal;
 use state::unit::environment::MACHINE_RUN_ID;
 use std::cell::Cell;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -52,7 +54,8 @@ pub async fn kill_remaining_processes(run_folder: &Path) {
         return;
     }
     let shim = Process::read(&run_folder.join(shim::SHIM_PID));
-    if let Some(shim) = shim {
+    let running_shim = || shim.filter(is_shim);
+    if let Some(shim) = running_shim() {
         kill(&shim);
     }
     let context_digest = run_file.map(|run_file| run_file.context_digest);
@@ -62,7 +65,7 @@ pub async fn kill_remaining_processes(run_folder: &Path) {
             tracing::error!("{}: waiting for a killed hook that does not end", run_folder.display());
         }
         // checked before the pid file is read, because a dying shim may still write it
-        let shim_ended = !shim.is_some_and(|shim| shim.is_alive());
+        let shim_ended = running_shim().is_none();
         let group = match (Process::read(&run_folder.join(shim::HOOK_PID)), shim) {
             (Some(hook), _) => HookGroup::of_hook(hook, context_digest.as_deref()),
             (None, Some(shim)) => HookGroup::without_pid(shim, context_digest.as_deref()),
@@ -224,6 +227,13 @@ impl HookGroup {
     fn from_others(others: &[Process]) -> HookGroup {
         if others.iter().any(Process::has_no_environment) { HookGroup::Unknown } else { HookGroup::Ended }
     }
+}
+
+/// Whether this is a shim that runs. Every hook of the unit can write any number into a pid file: that of a thread of the
+/// kernel, which never ends, or of a process of another unit. An upgrade may have given the program another ending.
+fn is_shim(process: &Process) -> bool {
+    let is_name = |name: &OsStr| name.as_encoded_bytes().starts_with(HOOK_PROGRAM.as_bytes());
+    process.is_alive() && process.program().is_some_and(|path| path.file_name().is_some_and(is_name))
 }
 
 fn kill(process: &Process) {

@@ -13,7 +13,6 @@ use crate::installed_programs::hook_program;
 use hook_client::shim;
 use host::file::{open_regular, read_regular, write_atomic_unsynced};
 use host::lock::Lock;
-use host::process::Process;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{ControlMessage, MsgFlags, recv, sendmsg};
 use state::unit::warm_dispatch::PythonLaunch;

@@ -1,8 +1,10 @@
-//! Recalls that the machine agent cannot confirm: a folder of the removed unit is left on the machine, or may be.
+//! Recalls that the machine agent cannot complete or confirm: a folder of the removed unit is left on the machine, or may
+//! be.
 //!
-//! The agent deletes no folder that is quarantined, that is a copy, or whose unit it cannot determine, so that only a
+//! A folder may be impossible to stop or delete, for example because something is mounted in it. The agent deletes no folder that is quarantined, that is a copy, or whose unit it cannot determine, so that only a
 //! person can remove it. The agent reports what it found (`pintle why machine/NAME` shows it) and tries again with a
-//! back-off, because an attempt costs a few reads of each folder. Used by the machine agent's loop; performs no I/O.
+//! back-off, because an attempt costs a few reads of each folder, and up to ten seconds while a killed
+//! process does not end. Used by the machine agent's loop; performs no I/O.
 
 use api::OBSTRUCTED_RECALL_RETRY_MAX_MS;
 use host::backoff::Backoff;
@@ -30,7 +32,7 @@ impl ObstructedRecalls {
         ObstructedRecalls { found: BTreeMap::new(), reported: BTreeMap::new(), backoff, next_ms: 0 }
     }
 
-    /// Returns which of the open recalls must be confirmed now. Times are in milliseconds since boot.
+    /// Returns which of the open recalls must be attempted or confirmed now. Times are in milliseconds since boot.
     pub(super) fn due(&mut self, open: &BTreeSet<Uuid>, now_ms: u64) -> BTreeSet<Uuid> {
         self.found.retain(|unit, _| open.contains(unit));
         let is_due = now_ms >= self.next_ms;

@@ -5,8 +5,9 @@ use crate::ports::Deployments;
 use anyhow::Result;
 use api::error::ErrorCode;
 use api::{ConfirmRecall, MachineAgentRequests, MachineView, RemoveDeadUnit, SetUnitToken};
+use state::machine::claims::identify;
 use state::machine::plan::DeployStep;
-use state::terms::names::Uuid;
+use state::terms::names::{UnitName, Uuid};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Display, Formatter};
@@ -15,8 +16,10 @@ use std::fmt::{Display, Formatter};
 pub(super) struct StepExecutor<'a, A, D> {
     pub api: &'a A,
     pub deployments: &'a D,
-    /// Units whose token was sent during this watch.
-    pub units_with_token: &'a RefCell<BTreeSet<Uuid>>,
+    /// The tokens that were sent during this watch.
+    pub sent_tokens: &'a RefCell<BTreeMap<Uuid, String>>,
+    /// The known names of units.
+    pub names: &'a RefCell<BTreeMap<Uuid, UnitName>>,
     /// Units whose agent has to run the last hooks.
     pub unfinished_units: &'a RefCell<BTreeSet<Uuid>>,
 }
@@ -35,14 +38,18 @@ impl<A: MachineAgentRequests, D: Deployments> StepExecutor<'_, A, D> {
                 let folder = &deployed[&unit];
                 let assigned = view.is_some_and(|view| view.units.contains_key(&unit));
                 let token = self.deployments.token(folder)?;
+                // before the controller has assigned the unit here, nothing proves that the folder is that of the unit
+                if !token.is_accepted && !assigned {
+                    return Ok(());
+                }
                 if !token.is_accepted {
                     self.set_token(unit, folder, &token.text).await?;
                 }
                 self.deployments.ensure_running(unit, folder, assigned)?;
                 // the agent runs whether or not the controller accepts its token again
-                if assigned && !self.units_with_token.borrow().contains(&unit) {
-                    self.api.handle(SetUnitToken { unit, token: token.text }).await?;
-                    self.units_with_token.borrow_mut().insert(unit);
+                if assigned && self.sent_tokens.borrow().get(&unit) != Some(&token.text) {
+                    self.api.handle(SetUnitToken { unit, token: token.text.clone() }).await?;
+                    self.sent_tokens.borrow_mut().insert(unit, token.text);
                 }
                 Ok(())
             }
@@ -92,7 +99,7 @@ impl<A: MachineAgentRequests, D: Deployments> StepExecutor<'_, A, D> {
         let name = &assigned.expect("only assigned units are deployed").name;
         let folder = self.deployments.folder(name);
         // read again: a step of this plan may have freed the name
-        let deployed = self.deployments.deployed()?;
+        let deployed = identify(self.deployments.claims()?, &self.names.borrow()).deployed;
         if deployed.iter().any(|(other, used)| *other != unit && *used == folder) {
             // the earlier unit of this name was not recalled or quarantined yet, or nothing proves that it was removed
             anyhow::bail!(
@@ -108,7 +115,7 @@ impl<A: MachineAgentRequests, D: Deployments> StepExecutor<'_, A, D> {
     /// Sends a unit's token to the controller, and stores in its folder that the controller has accepted it.
     async fn set_token(&self, unit: Uuid, folder: &D::Folder, token: &str) -> Result<()> {
         self.api.handle(SetUnitToken { unit, token: token.to_owned() }).await?;
-        self.units_with_token.borrow_mut().insert(unit);
+        self.sent_tokens.borrow_mut().insert(unit, token.to_owned());
         self.deployments.store_token_accepted(folder).await
     }
 
@@ -126,6 +133,7 @@ impl<A: MachineAgentRequests, D: Deployments> StepExecutor<'_, A, D> {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Attempt {
     ListFolders,
+    IdentifyFolders,
     RestoreStorage,
     /// To ask the controller whether a unit exists.
     AskExistence(Uuid),
@@ -136,6 +144,7 @@ impl Display for Attempt {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         match self {
             Attempt::ListFolders => f.write_str("list the folders of the units"),
+            Attempt::IdentifyFolders => f.write_str("find out to which unit each folder belongs"),
             Attempt::RestoreStorage => f.write_str("restore storage, without which an agent is not started"),
             Attempt::AskExistence(unit) => write!(f, "learn whether unit {unit} exists"),
             Attempt::Step(DeployStep::Deploy(unit)) => write!(f, "deploy unit {unit}"),

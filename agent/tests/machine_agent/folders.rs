@@ -109,6 +109,37 @@ async fn a_recall_is_not_confirmed_while_a_folder_cannot_be_identified() {
     assert_eq!(controller.obstructed.lock().expect("one thread").last(), Some(&BTreeMap::new()));
 }
 
+/// A file in the place of the folder for removed units stands for what prevents a deletion.
+#[tokio::test(start_paused = true)]
+async fn a_folder_that_cannot_be_recalled_is_reported_and_recalled_when_it_can_be() {
+    let machine = tempfile::tempdir().expect("a folder");
+    deploy_finished(machine.path(), Uuid(7));
+    let folder = deployer(machine.path()).folder(&UnitName::new("web", 0));
+    fs::write(machine.path().join("removed"), "").expect("written");
+    let shown = MachineView { recalls: BTreeSet::from([Uuid(7)]), ..view(BTreeMap::new()) };
+    let existence = Some(Existence::Tombstone);
+    let controller = FakeController { view: Some(shown), existence, ..FakeController::default() };
+    let agent = machine_agent(machine.path(), &controller);
+    let mut running = std::pin::pin!(agent.run());
+    let hour = Duration::from_secs(3_600);
+    assert!(tokio::time::timeout(hour, &mut running).await.is_err(), "the agent continues");
+    assert!(folder.file("agent.yaml").exists());
+    {
+        let reported = controller.obstructed.lock().expect("one thread");
+        assert_eq!(reported.len(), 1, "what has not changed is not reported again: {reported:?}");
+        assert!(reported[0][&Uuid(7)].contains(&folder.root().display().to_string()), "{reported:?}");
+    }
+    fs::remove_file(machine.path().join("removed")).expect("it was there");
+    let soon = Duration::from_secs(10);
+    assert!(tokio::time::timeout(soon, &mut running).await.is_err(), "the agent continues");
+    assert!(folder.root().exists(), "the attempts have become rare");
+    let noticed = Duration::from_secs(601);
+    assert!(tokio::time::timeout(noticed, &mut running).await.is_err(), "the agent continues");
+    assert!(!folder.root().exists());
+    assert_eq!(*controller.confirmed.lock().expect("one thread"), [Uuid(7)]);
+    assert_eq!(controller.obstructed.lock().expect("one thread").last(), Some(&BTreeMap::new()));
+}
+
 #[test]
 fn a_token_is_replaced_only_if_its_file_is_absent_or_damaged() {
     let machine = tempfile::tempdir().expect("a folder");

@@ -2,6 +2,7 @@
 
 mod folders;
 mod health;
+mod identities;
 mod removals;
 mod storage;
 

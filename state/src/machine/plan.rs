@@ -128,6 +128,18 @@ pub fn confirmations(recalls: &BTreeSet<Uuid>, deployed: &BTreeSet<Uuid>) -> Vec
     recalls.difference(deployed).map(|unit| DeployStep::ConfirmRecall(*unit)).collect()
 }
 
+/// The unit that a step recalls. None for every other step.
+pub fn recalled(step: &DeployStep) -> Option<Uuid> {
+    match step {
+        DeployStep::Recall(unit) => Some(*unit),
+        DeployStep::Deploy(_)
+        | DeployStep::EnsureRunning(_)
+        | DeployStep::ReportRemoved(_)
+        | DeployStep::ConfirmRecall(_)
+        | DeployStep::Quarantine(_) => None,
+    }
+}
+
 /// The unit whose agent a step would start although its storage could not be provided again after a boot: its hooks would
 /// find the storage empty. The step is planned again until the storage is there. None for every other step.
 pub fn waits_for_storage(step: DeployStep, lacks_storage: impl Fn(Uuid) -> bool) -> Option<Uuid> {

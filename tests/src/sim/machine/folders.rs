@@ -10,12 +10,12 @@ use agent::machine_agent::MachineAgent;
 use agent::ports::{AuthorizedKeys, Deployments, StorageHost, UnitToken};
 use agent::unrestored_storage::UnrestoredStorage;
 use state::documents::prelude::Model;
+use state::machine::claims::Claim;
 use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::health::UnitHealth;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::ssh_key::SshKey;
 use state::terms::storage::{MachineStorage, StorageId};
-use std::collections::BTreeMap;
 
 /// Runs the machine agent: it supervises unit agents until the machine is Dead and then uninstalls them.
 pub async fn run_machine_agent(world: World, network: SimNetwork, model: Model, machine: Machine) {
@@ -105,9 +105,14 @@ impl Deployments for Folders {
         name.clone()
     }
 
-    fn deployed(&self) -> anyhow::Result<BTreeMap<Uuid, UnitName>> {
+    fn claims(&self) -> anyhow::Result<Vec<Claim<UnitName>>> {
         let state = self.machine.state();
-        Ok(state.deployed.iter().map(|(name, deployed)| (deployed.unit, name.clone())).collect())
+        let claim = |(name, deployed): (&UnitName, &DeployedUnit)| Claim {
+            unit: deployed.unit,
+            name: name.clone(),
+            folder: name.clone(),
+        };
+        Ok(state.deployed.iter().map(claim).collect())
     }
 
     fn verify_absent(&self, unit: Uuid) -> anyhow::Result<()> {
@@ -176,8 +181,8 @@ impl Deployments for Folders {
     }
 
     async fn stop_all(&self) -> anyhow::Result<()> {
-        for name in self.deployed()?.values() {
-            self.stop(name).await?;
+        for claim in self.claims()? {
+            self.stop(&claim.folder).await?;
         }
         Ok(())
     }
