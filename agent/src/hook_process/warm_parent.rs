@@ -16,7 +16,7 @@ use host::lock::Lock;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{ControlMessage, MsgFlags, recv, sendmsg};
 use state::unit::warm_dispatch::PythonLaunch;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, IoSlice, Read};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -32,6 +32,8 @@ const PROGRAM: &str = concat!(include_str!("warm_observer.py"), include_str!("wa
 
 /// How long an answer may take: the parent checks some hundred files and forks, within 10 ms.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// The longest line that a warm parent sends, with its newline: the answers have 1,000 bytes at most.
+const LINE_BYTES_MAX: usize = 4096;
 /// The longest text that a warm parent has printed and that is logged, in bytes.
 const PRINTED_BYTES_MAX: usize = 2000;
 
@@ -264,6 +266,10 @@ impl WarmParent {
             if let Some(end) = self.received.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.received.drain(..=end).collect();
                 return Ok(Some(String::from_utf8_lossy(line.trim_ascii_end()).into_owned()));
+            }
+            // a module of the charm may write to any descriptor, without an end
+            if self.received.len() >= LINE_BYTES_MAX {
+                return Err(io::ErrorKind::InvalidData.into());
             }
             let mut bytes = [0; 1024];
             match recv(self.control.as_raw_fd(), &mut bytes, MsgFlags::MSG_DONTWAIT) {
