@@ -349,8 +349,8 @@ mod tests {
     #[test]
     fn a_folder_with_machines_and_without_its_controller_is_refused_and_nothing_is_created() {
         let data = tempfile::tempdir().expect("a folder");
-        let machine = data.path().join(MACHINES_DIR).join("1");
-        fs::create_dir_all(&machine).expect("made");
+        fs::create_dir_all(data.path().join(MACHINES_DIR).join("1")).expect("made");
+        fs::write(data.path().join(ClientFile::FILE), "").expect("written");
         assert_eq!(missing(data.path(), false).as_deref(), Some(IDENTITY));
         assert!(!data.path().join(CONTROLLER_DIR).exists());
         assert_eq!(missing(data.path(), true), None);

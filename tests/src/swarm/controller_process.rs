@@ -24,7 +24,7 @@ pub struct ControllerProcess {
 }
 
 impl ControllerProcess {
-    /// Starts the program of a controller on a data folder. Its log is `DIR/controller.log`.
+    /// Starts the program of a controller on a data folder. Its log is `DIR/log/controller.log`.
     ///
     /// # Errors
     /// If the program cannot be started.
@@ -112,10 +112,11 @@ impl Drop for ControllerProcess {
 }
 
 fn log(data: &Path) -> PathBuf {
-    data.join("controller.log")
+    data.join("log/controller.log")
 }
 
 fn spawn(program: &Path, data: &Path) -> Result<Child> {
+    fs::create_dir_all(data.join("log"))?;
     let log = File::options().append(true).create(true).open(log(data))?;
     let mut command = Command::new(program);
     command.arg("--data").arg(data).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);

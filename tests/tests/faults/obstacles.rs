@@ -149,23 +149,33 @@ fn a_damaged_journal_that_was_set_aside_is_named_until_it_is_deleted() {
     until_well(&scene, &folder, &STARTED);
 }
 
-/// 1. The stored state of a unit is backed up. 2. Its agent attaches once more, and runs a hook. 3. The backup is put
-///    back.
-#[test]
-fn an_older_state_that_was_put_back_is_named_until_the_recorded_one_is_taken_over() {
-    let (scene, folder) = idle();
+/// Backs up the stored state of a unit, lets it run a hook, and puts the backup back; with `runs` also the folders of its
+/// runs. Returns the files, and the hooks that ran.
+fn put_back_older_state(scene: &Scene, folder: &Path, runs: bool) -> ([PathBuf; 2], Vec<&'static str>) {
     scene.ok(&["down"]);
     let files = ["state.yaml", "journal.yaml"].map(|name| folder.join(name));
     let older = files.each_ref().map(|file| fs::read(file).expect("the file exists"));
     scene.ok(&["up"]);
     scene.ok(&["config", "db", "say=newer"]);
     let hooks = [&STARTED[..], &["config-changed"]].concat();
-    until_ran(&scene, "db/0", &hooks);
+    until_ran(scene, "db/0", &hooks);
     scene.ok(&["down"]);
     for (file, older) in files.iter().zip(older) {
         fs::write(file, older).expect("it is ours");
     }
+    if runs {
+        let newest = scene.runs("db/0").pop().expect("it ran").0;
+        fs::remove_dir_all(scene.run_folder("db/0", newest).expect("it is kept")).expect("it is ours");
+    }
     scene.ok(&["up"]);
+    (files, hooks)
+}
+
+/// The folder of a unit is replaced by an older backup of it.
+#[test]
+fn an_older_state_that_was_put_back_is_named_until_the_recorded_one_is_taken_over() {
+    let (scene, folder) = idle();
+    let (files, hooks) = put_back_older_state(&scene, &folder, true);
     let (fault, unit) = (Fault::OlderState, UnitName::new("db", 0));
     let is_named =
         |cause: &Cause| matches!(cause.duty, Duty::ClearFault { fault: named, .. } if named == fault);
@@ -177,6 +187,18 @@ fn an_older_state_that_was_put_back_is_named_until_the_recorded_one_is_taken_ove
     for file in files {
         fs::remove_file(file).expect("it is ours");
     }
+    until_well(&scene, &folder, &hooks);
+}
+
+/// The folders of the runs show that the state lacks a hook, which would run again.
+#[test]
+fn a_state_that_lacks_a_hook_is_set_aside_and_the_hook_is_not_repeated() {
+    let (scene, folder) = idle();
+    let (files, hooks) = put_back_older_state(&scene, &folder, false);
+    let aside = files.map(|file| file.with_extension("yaml.corrupt-1"));
+    scene.until("they are set aside", |_| aside.iter().all(|file| file.exists()).then_some(()));
+    // a person has seen them
+    aside.iter().for_each(|file| fs::remove_file(file).expect("it is ours"));
     until_well(&scene, &folder, &hooks);
 }
 
