@@ -8,7 +8,7 @@
 //! A folder elsewhere names its unit's folder in a link, so that it can be removed after a data folder was deleted as a
 //! whole ([`remove_abandoned`]).
 //!
-//! Every hook of the unit can replace `run` by a link to any folder: only a folder that [`choose`] makes, and that names
+//! Every hook of the unit can replace `run` by a link to any folder: only a folder that `choose` makes, and that names
 //! this unit, is used or removed.
 //!
 //! Called by `unit_program`, by `deployer` when it deletes a unit, by `machine_program`, and by `juju_exec` to find a socket.
