@@ -92,9 +92,7 @@ async fn load_state(folder: &UnitFolder, config: &AgentConfig) -> Result<Journal
                 return Err(ForeignState { folder, unit: local.name }.into());
             }
             match newest_hook(folder) {
-                // 1. The agent runs hooks 2 to 5, which are in the journal only. 2. The journal is deleted or emptied.
-                // 3. `state.yaml` alone looks complete, and hook 2 would run again.
-                Some(hook) if hook > local.run => {
+                Some(hook) if local.lacks_run(hook) => {
                     for name in [STATE, JOURNAL] {
                         let aside = folder.set_aside(name).await?;
                         tracing::error!("{name} has no trace of run {hook}: moved to {aside}");

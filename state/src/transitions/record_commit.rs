@@ -380,9 +380,10 @@ fn apply_effects(
                 StorageEvent::Attached => {
                     storage::record_attached(draft, model, context.id, id, known.instance);
                 }
-                StorageEvent::Detaching => {
-                    record_detached(draft, model, owner, id, known.instance, context.record.at_ms);
+                StorageEvent::Detaching if is_detachment_requested(draft, model, &owner, id) => {
+                    storage::record_detached(draft, model, owner, id, known.instance, context.record.at_ms);
                 }
+                StorageEvent::Detaching => {}
             }
         }
         Operation::Resync => finish_resync(draft, model, context, ids, dropped),
@@ -395,21 +396,11 @@ fn apply_effects(
     }
 }
 
-/// Records that a unit has run storage-detaching, as its end or a user has requested. Without effect otherwise: the instance
-/// stays attached, so that a unit cannot add others beyond its limit.
-fn record_detached(
-    draft: &mut Draft,
-    model: Model,
-    unit: StorageOwner,
-    id: &StorageId,
-    instance: Uuid,
-    now_ms: i64,
-) {
-    let is_requested = draft.get(&model.storage(id)).is_some_and(|storage| storage.is_detaching())
-        || effective_life::unit_life_of(draft, model, unit.id, unit.doc) != Life::Alive;
-    if is_requested {
-        storage::record_detached(draft, model, unit, id, instance, now_ms);
-    }
+/// Whether a user or the end of the unit has requested that it detaches an instance. The record of another detachment has no
+/// effect: the instance stays attached, so that a unit cannot add others beyond its limit.
+fn is_detachment_requested(draft: &mut Draft, model: Model, unit: &StorageOwner, id: &StorageId) -> bool {
+    draft.get(&model.storage(id)).is_some_and(|storage| storage.is_detaching())
+        || effective_life::unit_life_of(draft, model, unit.id, unit.doc) != Life::Alive
 }
 
 /// Applies the last batch of a resync: see [`resync`](crate::restore::resync).

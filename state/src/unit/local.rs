@@ -368,6 +368,14 @@ impl Local {
         }
     }
 
+    /// Whether this state lacks a run whose hook was started: its start was stored before, so that the state is older.
+    ///
+    /// 1. The agent runs hooks 2 to 5, which are in the journal only.
+    /// 2. The journal is deleted or emptied. What is left of the state looks complete, and hook 2 would run again.
+    pub fn lacks_run(&self, started: u64) -> bool {
+        started > self.run
+    }
+
     /// Creates the state of a unit that has done nothing yet.
     pub fn new(unit: Uuid, name: UnitName) -> Local {
         Local {
