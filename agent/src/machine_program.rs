@@ -11,7 +11,7 @@ use crate::config;
 use crate::deployer::Deployer;
 use crate::enrolment::EnrolmentRequest;
 use crate::exit_code;
-use crate::file_watch::FileWatch;
+use crate::file_watch::{self, FileWatch};
 use crate::installed_programs::{self, require_hook_program};
 use crate::juju_paths;
 use crate::machine_agent::MachineAgent;
@@ -23,6 +23,7 @@ use anyhow::{Context, Result, bail};
 use api::machine_folder::{DATA_DIR, MACHINE_LOCK, MACHINE_PID};
 use host::lock::Lock;
 use host::logging::{LEVEL_FILE, LogFilter};
+use host::open_folder::OpenFolder;
 use host::process::Process;
 use nix::sys::stat::{Mode, umask};
 use std::convert::Infallible;
@@ -44,6 +45,13 @@ async fn follow_log_level(dir: &Path, log_filter: &LogFilter, deployer: &Deploye
             claims.iter().for_each(|claim| service::notify_of_changed_files(&claim.folder));
         }
         watch.changed().await;
+    }
+}
+
+/// Completes when the machine's folder is not at its path any more: what the agent does there would be in another folder.
+async fn until_gone(folder: &OpenFolder) {
+    while folder.is_in_place() {
+        tokio::time::sleep(file_watch::POLL).await;
     }
 }
 
@@ -119,6 +127,7 @@ pub async fn run(dir: PathBuf, services: Supervision, log_filter: LogFilter) -> 
             return Ok(ExitCode::from(exit_code::NOT_OWNER));
         }
     };
+    let opened = OpenFolder::open(&dir)?;
     umask(Mode::from_bits_truncate(0o077));
     let config = config::read(&dir)?;
     Process::current().write(&dir.join(MACHINE_PID))?;
@@ -152,6 +161,10 @@ pub async fn run(dir: PathBuf, services: Supervision, log_filter: LogFilter) -> 
             }
             never = sd_notify::send_watchdog() => match never {},
             never = follow_log_level(&dir, &log_filter, &deployer) => match never {},
+            () = until_gone(&opened) => {
+                tracing::error!("{} was moved or deleted: this agent ends", dir.display());
+                return Ok(ExitCode::from(exit_code::RESTART));
+            }
         }
         uninstall::mark_dead(&dir)?;
     }

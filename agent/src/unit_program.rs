@@ -31,12 +31,16 @@ use hook_client::shim;
 use host::file::{ignore_not_found, write_atomic_unsynced};
 use host::lock::Lock;
 use host::logging::{LEVEL_FILE, LogFilter};
+use host::open_folder::OpenFolder;
 use host::process::Process;
+use host::process_tree;
+use nix::sys::signal::Signal as KillSignal;
 use nix::sys::stat::{Mode, umask};
 use state::terms::health::Fault;
 use state::terms::names::{UnitName, Uuid};
 use state::unit::environment::{KUBERNETES_VARIABLES, MachineFacts};
 use state::unit::local::Local;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -156,6 +160,7 @@ pub async fn run(dir: PathBuf, log_filter: LogFilter) -> Result<ExitCode> {
             return Ok(ExitCode::from(exit_code::NOT_OWNER));
         }
     };
+    let opened = OpenFolder::open(folder.root())?;
     umask(Mode::from_bits_truncate(0o077));
     let config = config::read(folder.root())?;
     // before the pid file exists, because the machine agent sends this signal to its pid, and it would end the
@@ -215,10 +220,18 @@ pub async fn run(dir: PathBuf, log_filter: LogFilter) -> Result<ExitCode> {
             tracing::info!("{}: received SIGTERM, stopping", config.name);
             return Ok(ExitCode::from(exit_code::RESTART));
         }
-        cause = until_restart(&folder, &config, &calls.file, &log_filter, &mut hangup) => {
+        cause = until_restart((&folder, &opened), &config, &calls.file, &log_filter, &mut hangup) => {
             match cause {
                 RestartCause::Configuration => {
                     tracing::info!("{} was changed or deleted: restarting to read it", AgentConfig::FILE);
+                }
+                RestartCause::Folder => {
+                    tracing::error!("{} was moved or deleted: this agent ends, and its hook", folder.root().display());
+                    let hooks = process_tree::children(&BTreeSet::from([Process::current()]));
+                    for process in hooks.into_iter().flat_map(process_tree::with_descendants) {
+                        // an error means that it has ended
+                        let _ = process.signal(KillSignal::SIGKILL);
+                    }
                 }
                 RestartCause::Socket => tracing::warn!(
                     "{} was deleted: restarting to listen again",
@@ -263,9 +276,11 @@ fn socket_error(error: std::io::Error) -> anyhow::Error {
 /// Why an agent that runs must start again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RestartCause {
-    /// The unit's configuration has changed or was deleted: without its folder an agent is useless, and nothing could
-    /// find it.
+    /// The unit's configuration has changed or was deleted.
     Configuration,
+    /// The unit's folder is not at its path any more: an agent is useless without it, and nobody could read the outcome of
+    /// its hook. The next agent would not know of the hook either.
+    Folder,
     /// The socket of the hook tools was deleted, for example by a program that cleans /tmp: no tool can reach the agent
     /// any more. The running hook continues, and its tools find the socket of the next agent under the same path.
     Socket,
@@ -274,7 +289,7 @@ enum RestartCause {
 /// Completes when the agent must start again. The machine agent notifies of changes with SIGHUP; the files are also
 /// polled.
 async fn until_restart(
-    folder: &UnitFolder,
+    (folder, opened): (&UnitFolder, &OpenFolder),
     known: &AgentConfig,
     socket: &SocketFile,
     log_filter: &LogFilter,
@@ -282,6 +297,9 @@ async fn until_restart(
 ) -> RestartCause {
     loop {
         log_filter.read(&folder.machine().join(LEVEL_FILE));
+        if !opened.is_in_place() {
+            return RestartCause::Folder;
+        }
         if config::read(folder.root()).ok().as_ref() != Some(known) {
             return RestartCause::Configuration;
         }

@@ -115,7 +115,7 @@ pub fn holder(path: &Path) -> Option<Process> {
 /// by another one of the same name. Sees only processes whose open files this user may read: root those of all, others not
 /// even those of their own processes that must not be dumped. [`holder`] finds these.
 pub fn held_below(folder: &Path) -> Vec<HeldLock> {
-    let Ok(folder) = folder.canonicalize() else { return Vec::new() };
+    let Some(folder) = canonical(folder) else { return Vec::new() };
     let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
     let mut inodes = BTreeMap::<i32, BTreeSet<u64>>::new();
     for (pid, inode) in locks.lines().filter_map(exclusive_lock) {
@@ -123,6 +123,18 @@ pub fn held_below(folder: &Path) -> Vec<HeldLock> {
     }
     let holders = inodes.iter().filter_map(|(pid, inodes)| Some((Process::find(*pid)?, inodes)));
     holders.flat_map(|(holder, inodes)| held_by(holder, inodes, &folder)).collect()
+}
+
+/// The path of a folder as the kernel names it, also of one that was deleted. None if the kernel has none for it, such as
+/// after a lazy unmount.
+fn canonical(folder: &Path) -> Option<PathBuf> {
+    match (folder.canonicalize(), std::fs::metadata(folder)) {
+        (Ok(path), Ok(own)) => {
+            let found = std::fs::metadata(&path).ok()?;
+            ((found.dev(), found.ino()) == (own.dev(), own.ino())).then_some(path)
+        }
+        _ => Some(folder.parent()?.canonicalize().ok()?.join(folder.file_name()?)),
+    }
 }
 
 /// The holder and the inode in a line of `/proc/locks`, for example `1: FLOCK  ADVISORY  WRITE 9395 fe:00:5365844 0 EOF`.

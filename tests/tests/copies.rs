@@ -71,26 +71,47 @@ fn commands_on_a_copy_are_refused_and_a_new_identity_makes_it_a_system_of_its_ow
     host.ok(&["run", "db/0", "get-units"]);
 }
 
-/// The controller of a folder that is moved while it runs ends at its next commit, since its files are no longer where
-/// it writes them. It is not started where the folder was: that would be a second, empty controller.
+/// The first commit ends the controller, whose store is gone; the supervisor ends with all that it has started.
 #[test]
-fn a_moved_folder_keeps_working_and_nothing_is_created_where_it_was() {
-    let host = with_db();
-    let agent = host.agent_pid("db/0").expect("it runs");
-    let moved = Host::new(&host.beside("moved"));
-    std::fs::rename(&host.dir, &moved.dir).expect("one file system");
-    let _ = moved.pintle(&["config", "db", "color=blue"]); // a commit, unless the controller has ended by then
-    moved.until("no controller is started", |moved| {
-        let log = std::fs::read_to_string(moved.dir.join("log/supervisor.log")).ok()?;
-        log.contains("cannot start").then_some(())
-    });
-    moved.ok(&["down"]);
-    assert!(!host.dir.exists(), "{:?}", Command::new("find").arg(&host.dir).output());
-    let agent = PathBuf::from(format!("/proc/{agent}"));
-    moved.until("its agent is gone", |_| (!agent.exists()).then_some(()));
-    moved.ok(&["up"]);
-    moved.until_status("db/0", "active", "ready");
-    moved.ok(&["run", "db/0", "get-units"]);
+fn a_moved_folder_continues_with_the_next_up_and_nothing_is_created_where_it_was() {
+    for has_commit in [true, false] {
+        let host = with_db();
+        let moved = Host::new(&host.beside("moved"));
+        std::fs::rename(&host.dir, &moved.dir).expect("one file system");
+        if has_commit {
+            let _ = moved.pintle(&["config", "db", "color=blue"]);
+            moved.until("everything has ended", |_| host.processes().is_empty().then_some(()));
+        }
+        moved.ok(&["up"]);
+        moved.until_status("db/0", "active", "ready");
+        moved.ok(&["run", "db/0", "get-units"]);
+        assert!(!host.dir.exists(), "{:?}", Command::new("find").arg(&host.dir).output());
+    }
+}
+
+/// Also the hook, whose files are gone, and also if the supervisor was killed.
+#[test]
+fn what_runs_in_a_deleted_folder_ends() {
+    for is_supervisor_killed in [false, true] {
+        let host = with_db();
+        let pid_file = host.beside("pid");
+        let command = format!("echo $$ >{0}.new; mv {0}.new {0}; exec sleep 1000", text(&pid_file));
+        host.ok(&["exec", "--background", "--unit", "db/0", "--", &command]);
+        let sleep = host.until("the command runs", |_| fs::read_to_string(&pid_file).ok());
+        let sleep = PathBuf::from(format!("/proc/{}", sleep.trim()));
+        assert!(sleep.exists());
+        if is_supervisor_killed {
+            host.kill(host.pid(&host.dir.join("supervisor.pid")).expect("it is up"));
+        }
+        host.until("the folder is deleted", |host| fs::remove_dir_all(&host.dir).ok());
+        if is_supervisor_killed {
+            host.ok(&["down"]);
+        }
+        host.until("everything has ended", |host| {
+            (host.processes().is_empty() && !sleep.exists()).then_some(())
+        });
+        assert!(!host.dir.exists(), "{:?}", Command::new("find").arg(&host.dir).output());
+    }
 }
 
 /// The pid files of a backup are those of another time, or there are none.
@@ -105,7 +126,7 @@ fn down_ends_what_runs_although_a_backup_was_copied_over_the_folder_or_has_repla
         host.until_status("db/0", "active", "ready");
         if is_replaced {
             host.until("the folder is deleted", |host| fs::remove_dir_all(&host.dir).ok());
-            run("cp", &["-a", text(&backup), text(&host.dir)]);
+            fs::rename(&backup, &host.dir).expect("nothing was created");
         } else {
             run("cp", &["-a", &format!("{}/.", text(&backup)), text(&host.dir)]);
         }

@@ -3,7 +3,8 @@
 //! Starts the controller and the machines of the configured provider, restarts the controller if it exits, and stops
 //! everything on SIGTERM. If the controller refuses its store at the first start, or `up` gives up and sends SIGQUIT, the
 //! supervisor ends as well; machine agents that a former supervisor has left running continue. It holds the lock of the data folder while it
-//! runs. On SIGHUP, which `up` sends, a controller that waits for its next start is started at once.
+//! runs. On SIGHUP, which `up` sends, a controller that waits for its next start is started at once. If the data folder is
+//! moved or deleted, everything is stopped: agents find nothing at its path any more.
 
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
@@ -16,10 +17,15 @@ use crate::supervisor::settings::UpSettings;
 use crate::supervisor::supervised_process::{Program, SupervisedProcess};
 use crate::supervisor::{identity, lock, stop};
 use clap::Args;
+use host::open_folder::OpenFolder;
+use host::process::Process;
 use host::restart::EXIT_REFUSED;
 use state::terms::provider_kind::ProviderKind;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::sleep;
 
 /// Arguments of `supervise`.
 #[derive(Debug, Args)]
@@ -33,7 +39,12 @@ enum Ending {
     Abandoned,
     /// The controller has refused its store at the first start.
     Refused,
+    /// The data folder is not at its path any more.
+    FolderGone,
 }
+
+/// How often the supervisor looks whether its data folder is in place: one `stat` a second.
+const FOLDER_POLL: Duration = Duration::from_secs(1);
 
 /// Runs until a signal ends it, then stops what it started.
 ///
@@ -50,6 +61,9 @@ pub async fn run(dir: &DataDir) -> Result<(), CommandError> {
     // Before the lock is taken, because `up` sends the signal to the holder of the lock.
     let mut retry = signal(SignalKind::hangup()).map_err(to_error)?;
     identity::check(dir)?;
+    let folder = OpenFolder::open(dir.path())
+        .map_err(|error| CommandError::new(format!("cannot open {}: {error}", dir.path().display())))?;
+    let folder = Arc::new(folder);
     let _held = lock::acquire(dir)?;
     host::logging::start();
     let (controller, agent) = (program("pintle-controller")?, program("pintle-agent")?);
@@ -75,6 +89,7 @@ pub async fn run(dir: &DataDir) -> Result<(), CommandError> {
         path: controller,
         arguments,
         argument_while: Some((dir.restored_mark(), "--restored")),
+        folder: Some(folder.clone()),
         log: dir.log("controller"),
         pid_file: Some(dir.controller_pid()),
         exits_file: Some(dir.controller_exits()),
@@ -88,29 +103,52 @@ pub async fn run(dir: &DataDir) -> Result<(), CommandError> {
                 _ = abandon.recv() => break Ending::Abandoned,
                 _ = end.recv() => break Ending::Stopped,
                 _ = interrupt.recv() => break Ending::Stopped,
+                () = until_gone(&folder) => break Ending::FolderGone,
                 () = &mut machines => break Ending::Stopped,
                 _ = retry.recv() => controller.retry_now(),
             }
         }
     };
     let agents = machines.release();
-    if !matches!(ending, Ending::Stopped) {
-        // Units and containers do not depend on this start, which has failed.
-        controller.release();
-        stop::stop_orphans(dir, agents).await;
-        return match ending {
-            Ending::Refused => Err(CommandError {
-                code: EXIT_REFUSED,
-                ..CommandError::new("the controller refuses its store")
-            }),
-            Ending::Abandoned | Ending::Stopped => Ok(()),
-        };
+    match ending {
+        Ending::Stopped => stop_all(dir, controller, agents).await,
+        Ending::FolderGone => {
+            tracing::error!("{} was moved or deleted: everything is stopped", dir.path().display());
+            let moved = DataDir::choose(Some(&folder.current_path()))?;
+            stop_all(if folder.is_deleted() { dir } else { &moved }, controller, agents).await
+        }
+        Ending::Refused | Ending::Abandoned => {
+            // Units and containers do not depend on this start, which has failed.
+            controller.release();
+            stop::stop_orphans(dir, agents).await;
+            match ending {
+                Ending::Refused => Err(CommandError {
+                    code: EXIT_REFUSED,
+                    ..CommandError::new("the controller refuses its store")
+                }),
+                Ending::Abandoned | Ending::Stopped | Ending::FolderGone => Ok(()),
+            }
+        }
     }
+}
+
+/// Completes when the folder is not at its path any more.
+async fn until_gone(folder: &OpenFolder) {
+    while folder.is_in_place() {
+        sleep(FOLDER_POLL).await;
+    }
+}
+
+/// Stops everything. `agents`: those that this supervisor has started.
+async fn stop_all(
+    dir: &DataDir,
+    controller: SupervisedProcess,
+    agents: Vec<Process>,
+) -> Result<(), CommandError> {
     let halted = nspawn::stop_all_containers(dir).await;
-    // The controller is no longer restarted but runs until the agents have exited; `stop_children` finds it by its
-    // pid file.
-    controller.release();
-    let left = stop::stop_children(dir, agents).await.left;
+    // The controller is no longer restarted but runs until the agents have exited.
+    let controller = controller.release();
+    let left = stop::stop_children(dir, agents, controller).await.left;
     match left.first() {
         None => halted.map(drop),
         Some(process) => Err(CommandError::not_stopped(*process)),

@@ -143,6 +143,10 @@ pub async fn start(args: &UpArgs, dir: &DataDir, output: &Output) -> Result<Clie
         (false, true) => CopyPurpose::Moved,
         (false, false) => CopyPurpose::Unknown,
     };
+    // what was started before the folder was moved ends, but may still run
+    if identity::was_moved(dir) {
+        stop::stop_all(dir).await;
+    }
     identity::establish(dir, purpose)?;
     let is_running = lock::holder(dir).is_some();
     store_settings(args, dir, is_running, output)?;

@@ -110,6 +110,12 @@ fn unusable(dir: &DataDir, error: &io::Error) -> CommandError {
         .hint("if this folder is no copy of another one, delete the file: the next command writes it again")
 }
 
+/// Whether this folder was moved since its path was recorded.
+pub fn was_moved(dir: &DataDir) -> bool {
+    let Ok(Some(recorded)) = FolderIdentity::read(dir) else { return false };
+    matches!(folder_origin(dir), Ok(FolderOrigin::Own(own)) if own.path != recorded.path)
+}
+
 /// Refuses a copy. Records the path of a folder that was moved.
 ///
 /// # Errors

@@ -1,10 +1,9 @@
-//! Finds the processes of a container, of a hook and of a parent, and stops processes.
+//! Finds the processes of a container, and stops processes.
 //!
 //! Used by `stop` and by the providers. [`host::process`] ensures that no other process receives a signal.
 
-use host::process::{Process, Stat};
+use host::process::Process;
 use nix::sys::signal::Signal;
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -25,45 +24,6 @@ pub fn processes_in_container(folder: &Path) -> Vec<Process> {
         roots.any(|line| line.contains(&upper) || line.split(' ').nth(3) == Some(&root))
     };
     Process::all().into_keys().filter(is_in_container).collect()
-}
-
-/// The direct children of a process.
-pub fn children(parent: Process) -> Vec<Process> {
-    let living = Process::all().into_iter();
-    living.filter(|(_, stat)| stat.parent == parent.pid).map(|(process, _)| process).collect()
-}
-
-/// A hook shim and all processes of its hook: its descendants and the process group of its child. A process that
-/// moved to a session of its own belongs to the charm and is not included (design 12).
-pub fn hook_processes(shim: Process) -> Vec<Process> {
-    hook_members(shim, &Process::all()).into_iter().collect()
-}
-
-fn hook_members(shim: Process, living: &BTreeMap<Process, Stat>) -> BTreeSet<Process> {
-    let Some(own) = living.get(&shim) else {
-        return BTreeSet::new();
-    };
-    let mut sessions = BTreeSet::from([own.session]);
-    let mut groups = BTreeSet::new();
-    for (process, child) in living.iter().filter(|(_, stat)| stat.parent == shim.pid) {
-        sessions.insert(child.session);
-        if child.group == process.pid {
-            groups.insert(child.group);
-        }
-    }
-    let mut members = BTreeSet::from([shim]);
-    loop {
-        let parents: BTreeSet<i32> = members.iter().map(|member| member.pid).collect();
-        let more = living.iter().filter(|(process, stat)| {
-            let related = parents.contains(&stat.parent) || groups.contains(&stat.group);
-            related && sessions.contains(&stat.session) && !members.contains(process)
-        });
-        let more: Vec<Process> = more.map(|(process, _)| *process).collect();
-        if more.is_empty() {
-            return members;
-        }
-        members.extend(more);
-    }
 }
 
 /// Sends SIGTERM, and SIGKILL to the processes that have not exited after `grace`. Returns those that still run.
@@ -103,26 +63,6 @@ async fn wait_for_exit(processes: &[Process], bound: Duration) -> Vec<Process> {
 mod tests {
     use super::*;
     use std::process::{Command, Stdio};
-
-    #[test]
-    fn a_hook_is_its_shim_child_and_group_but_not_what_left_the_session() {
-        let stat = |parent, group, session| Stat { ended: false, parent, group, session, start: 1 };
-        let process = |pid| Process { pid, start: 1 };
-        let living = BTreeMap::from([
-            (process(10), stat(1, 10, 10)),  // the agent
-            (process(20), stat(10, 10, 10)), // the shim
-            (process(30), stat(20, 30, 10)), // the hook, leads a group
-            (process(31), stat(30, 30, 10)), // its child
-            (process(32), stat(1, 30, 10)),  // of its group, orphaned
-            (process(33), stat(30, 33, 33)), // a daemon the charm started
-            (process(34), stat(33, 33, 33)), // and its child
-            (process(40), stat(10, 10, 10)), // a sibling
-        ]);
-        let pids: Vec<i32> =
-            hook_members(process(20), &living).into_iter().map(|process| process.pid).collect();
-        assert_eq!(pids, [20, 30, 31, 32]);
-        assert!(hook_members(process(99), &living).is_empty());
-    }
 
     #[tokio::test(flavor = "current_thread")]
     async fn a_process_that_ignores_sigterm_is_killed() {

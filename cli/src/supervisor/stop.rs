@@ -6,12 +6,13 @@
 
 use crate::data_dir::DataDir;
 use crate::supervisor::lock;
-use crate::supervisor::process::{self, children};
+use crate::supervisor::process;
 use api::machine_folder::{
     AGENT_LOCK, AGENT_PID, AGENTS_DIR, MACHINE_LOCK, MACHINE_PID, MACHINES_DIR, RUNS_DIR, SHIM_PID,
 };
 use host::lock::HeldLock;
 use host::process::Process;
+use host::process_tree;
 use nix::sys::signal::Signal;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -49,10 +50,10 @@ impl StopResult {
 pub async fn stop_all(dir: &DataDir) -> StopResult {
     let supervisor = lock::holder(dir).or_else(|| Process::read_alive(&dir.supervisor_lock()));
     // The children are listed before the supervisor stops: some may not have written their pid files yet.
-    let started: Vec<Process> = supervisor.map(children).unwrap_or_default();
+    let started: Vec<Process> = process_tree::children(&supervisor.into_iter().collect());
     let mut stopped = StopResult::default();
     stopped.stop(supervisor.into_iter().collect(), SUPERVISOR_GRACE).await;
-    let children_result = stop_children(dir, started).await;
+    let children_result = stop_children(dir, started, None).await;
     StopResult {
         ended: stopped.ended + children_result.ended,
         left: [stopped.left, children_result.left].concat(),
@@ -68,12 +69,12 @@ pub async fn stop_failed_start(dir: &DataDir) {
 }
 
 /// Stops machine agents, unit agents, hooks and the controller. `started`: children of the supervisor, which must no
-/// longer start processes.
-pub async fn stop_children(dir: &DataDir, started: Vec<Process>) -> StopResult {
+/// longer start processes, and `controller`: the controller among them, if it is known.
+pub async fn stop_children(dir: &DataDir, started: Vec<Process>, controller: Option<Process>) -> StopResult {
     let mut stopped = StopResult::default();
     let held = HeldLocks::below(dir.path());
-    let controller = lock::controller(dir);
-    let machines: Vec<PathBuf> = folders(&dir.machines());
+    let controller = controller.or_else(|| lock::controller(dir));
+    let machines = machine_folders(dir.path());
     let agents = machines.iter().filter_map(|machine| Process::read_alive(&machine.join(MACHINE_PID)));
     let agents =
         agents.chain(started).chain(held.machine_agents).filter(|process| Some(*process) != controller);
@@ -96,7 +97,7 @@ pub async fn stop_machine(folder: &Path, agent: Option<Process>) -> StopResult {
 /// `started`. Unit agents keep running.
 pub async fn stop_orphans(dir: &DataDir, started: Vec<Process>) -> StopResult {
     let mut stopped = StopResult::default();
-    let agents = folders(&dir.machines()).into_iter().map(|machine| machine.join(MACHINE_PID));
+    let agents = machine_folders(dir.path()).into_iter().map(|machine| machine.join(MACHINE_PID));
     let named = agents.filter_map(|file| Process::read_alive(&file));
     let all =
         named.chain(started).chain(lock::controller(dir)).chain(HeldLocks::below(dir.path()).machine_agents);
@@ -114,7 +115,7 @@ struct HeldLocks {
 impl HeldLocks {
     fn below(folder: &Path) -> HeldLocks {
         let mut found = HeldLocks::default();
-        let machines = folders(&folder.join(MACHINES_DIR));
+        let machines = machine_folders(folder);
         for machine in machines.iter().map(PathBuf::as_path).chain([folder]) {
             found.machine_agents.extend(host::lock::holder(&machine.join(MACHINE_LOCK)));
             let units = folders(&machine.join(AGENTS_DIR));
@@ -137,18 +138,27 @@ impl HeldLocks {
     }
 }
 
-/// Stops unit agents, those of the pid files and those that are `known`, then the processes of their hooks.
+/// Stops unit agents, those of the pid files and those that are `known`, then the processes of their hooks: those of the
+/// pid files, and the children of the agents, because the files may have been deleted.
 async fn stop_units(machines: &[PathBuf], known: Vec<Process>, stopped: &mut StopResult) {
     let units: Vec<PathBuf> =
         machines.iter().flat_map(|machine| folders(&machine.join(AGENTS_DIR))).collect();
     let agents = units.iter().filter_map(|unit| Process::read_alive(&unit.join(AGENT_PID)));
-    stopped.stop(agents.chain(known).collect(), AGENT_GRACE).await;
+    let agents: BTreeSet<Process> = agents.chain(known).collect();
+    let children = process_tree::children(&agents);
+    stopped.stop(agents, AGENT_GRACE).await;
     let runs = units.iter().flat_map(|unit| folders(&unit.join(RUNS_DIR)));
-    let shims = runs.filter_map(|run| Process::read_alive(&run.join(SHIM_PID)));
-    stopped.stop(shims.flat_map(process::hook_processes).collect(), HOOK_GRACE).await;
+    let shims = runs.filter_map(|run| Process::read_alive(&run.join(SHIM_PID))).chain(children);
+    stopped.stop(shims.flat_map(process_tree::with_descendants).collect(), HOOK_GRACE).await;
 }
 
-/// The subfolders of a folder; empty if it does not exist.
+/// The folders of machines in a data folder. An operator may have moved one to another disk, with a link in its place.
+fn machine_folders(data: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(data.join(MACHINES_DIR)).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+}
+
+/// The subfolders of a folder in which charms may have made links; empty if it does not exist.
 fn folders(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries

@@ -10,6 +10,7 @@
 use super::process_exits::ProcessExits;
 use api::text::fault;
 use host::file::{create_private_folder_in, exists};
+use host::open_folder::OpenFolder;
 use host::process::Process;
 use host::restart::{EXIT_REFUSED, EndedBy, RECOVERED_AFTER_MS, Restarts};
 use host::{log_file, log_tail};
@@ -39,6 +40,8 @@ pub struct Program {
     pub arguments: Vec<String>,
     /// An argument that is added to them as long as this file exists.
     pub argument_while: Option<(PathBuf, &'static str)>,
+    /// The folder that it works in, if it must not be started once this is not in place any more.
+    pub folder: Option<Arc<OpenFolder>>,
     /// The file to which its stdout and stderr are appended.
     pub log: PathBuf,
     /// The pid file to write; `None` if the program writes it itself.
@@ -186,6 +189,9 @@ fn ended_by(end: ProcessEnd) -> EndedBy {
 }
 
 fn start(program: &Program) -> io::Result<tokio::process::Child> {
+    if program.folder.as_ref().is_some_and(|folder| !folder.is_in_place()) {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "its folder was moved or deleted"));
+    }
     if let Some((parent, name)) = program.log.parent().and_then(|it| it.parent().zip(it.file_name())) {
         // a person may delete the logs, or move the data folder
         create_private_folder_in(parent, name).map_err(|error| {
@@ -219,6 +225,7 @@ mod tests {
             path: "sleep".into(),
             arguments: vec!["1000".to_owned()],
             argument_while: None,
+            folder: None,
             log: folder.path().join("logs/log"),
             pid_file: Some(pid_file.clone()),
             exits_file: None,
@@ -256,6 +263,7 @@ mod tests {
             path: "sh".into(),
             arguments: vec!["-c".to_owned(), script],
             argument_while: Some((path("mark"), "--restored")),
+            folder: None,
             log: path("log"),
             pid_file: None,
             exits_file: None,
@@ -280,6 +288,7 @@ mod tests {
             path: "sh".into(),
             arguments: vec!["-c".to_owned(), script],
             argument_while: None,
+            folder: None,
             log: path("log"),
             pid_file: None,
             exits_file: None,
@@ -305,6 +314,7 @@ mod tests {
             path: "sh".into(),
             arguments: vec!["-c".to_owned(), "echo ERROR cannot serve; exit 1".to_owned()],
             argument_while: None,
+            folder: None,
             log: path("log"),
             pid_file: None,
             exits_file: Some(path("exits")),

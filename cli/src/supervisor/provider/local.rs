@@ -15,7 +15,7 @@ use crate::supervisor::process_exits::ProcessExits;
 use crate::supervisor::stop;
 use crate::supervisor::supervised_process::{Program, SupervisedProcess};
 use api::machine_folder::MACHINE_LOG;
-use host::file::create_private_folder;
+use host::file::create_private_folder_in;
 use host::process::Process;
 use state::terms::health::MachineAgentExits;
 use state::terms::names::Uuid;
@@ -57,10 +57,15 @@ impl Local {
         self.running.get(&machine).and_then(|_| address(&self.folder(machine)))
     }
 
-    pub(super) fn create(&mut self, spec: &InstanceSpec<'_>) -> Result<CreatedInstance, CommandError> {
+    /// Writes the folder of a machine. If it was deleted, what runs of its unit agents and hooks is ended before: the agents
+    /// in the new folder would not know of them.
+    pub(super) async fn create(&mut self, spec: &InstanceSpec<'_>) -> Result<CreatedInstance, CommandError> {
         let (machine, folder) = (spec.machine, self.folder(spec.machine.uuid));
+        if self.running.contains_key(&machine.uuid) && !folder.exists() {
+            self.stop_machine(machine.uuid).await?;
+        }
         let write = || {
-            create_private_folder(&folder)?;
+            create_private_folder_in(&self.dir.machines(), machine.uuid.to_string().as_ref())?;
             let (model, address) = (spec.model.uuid, machine.address.clone());
             let instance = Instance { model, nonce: spec.nonce, address, ..Instance::default() };
             if Instance::read(&folder)?.as_ref() != Some(&instance) {
@@ -89,6 +94,7 @@ impl Local {
             path: self.agent.clone(),
             arguments: vec!["machine".to_owned(), "--data".to_owned(), folder.display().to_string()],
             argument_while: None,
+            folder: None,
             log: folder.join(MACHINE_LOG),
             pid_file: None,
             exits_file: None,

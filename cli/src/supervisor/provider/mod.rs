@@ -99,7 +99,7 @@ impl Provider for AnyProvider {
 
     async fn create(&mut self, spec: &InstanceSpec<'_>) -> Result<CreatedInstance, CommandError> {
         match self {
-            AnyProvider::Local(local) => local.create(spec),
+            AnyProvider::Local(local) => local.create(spec).await,
             AnyProvider::Nspawn(nspawn) => nspawn.create(spec).await,
         }
     }

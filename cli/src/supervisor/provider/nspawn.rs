@@ -40,7 +40,7 @@ use crate::supervisor::{agent_file, host_programs};
 use api::AgentConfig;
 use api::machine_folder::{CONSOLE_LOG, CONTAINER_PID, DATA_DIR};
 use futures::stream::{StreamExt, iter};
-use host::file::{create_private_folder, exists, ignore_not_found, write_atomic};
+use host::file::{create_private_folder, create_private_folder_in, exists, ignore_not_found, write_atomic};
 use host::process::Process;
 use host::program;
 use nix::mount::{MsFlags, mount};
@@ -178,7 +178,8 @@ impl Nspawn {
         let folder = self.folder(spec.machine.uuid);
         let to_error =
             |error: io::Error| CommandError::new(format!("cannot make {}: {error}", folder.display()));
-        create_private_folder(&folder).map_err(to_error)?;
+        create_private_folder_in(&self.dir.machines(), spec.machine.uuid.to_string().as_ref())
+            .map_err(to_error)?;
         let instance = match Instance::read(&folder).map_err(to_error)? {
             Some(instance) => instance,
             None => {
