@@ -15,7 +15,9 @@ use anyhow::{Context, Result, bail};
 use api::machine_folder::{AGENTS_DIR, FINISHED, QUARANTINE_DIR, RECALLING, TOKEN_ACCEPTED};
 use api::{AgentConfig, AgentKind};
 use hook_client::shim::{OUTCOME, SHIM_PID};
-use host::file::{exists, ignore_not_found, sync_folder, write_atomic, write_atomic_unsynced};
+use host::file::{
+    create_private_folder_in, exists, ignore_not_found, sync_folder, write_atomic, write_atomic_unsynced,
+};
 use host::mounts::verify_nothing_mounted;
 use host::tree;
 use state::machine::claims::Claim;
@@ -310,7 +312,7 @@ impl Deployer {
     /// deleted is deleted before the recall is confirmed, or at the next start.
     fn move_to_removed(&self, unit: Uuid, folder: &UnitFolder) -> io::Result<PathBuf> {
         let removed = self.machine.join(REMOVED_DIR);
-        fs::create_dir_all(&removed)?;
+        create_private_folder_in(&self.machine, REMOVED_DIR.as_ref())?;
         let name = format!("{}-{unit}-{}", folder.tag(), crate::clock::random_uuid());
         let path = removed.join(name);
         fs::rename(folder.root(), &path)?;

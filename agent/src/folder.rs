@@ -11,8 +11,8 @@ use crate::folder_port::{CONTROLLER_ERROR, FolderFiles, SET_ASIDE, SET_ASIDE_KEP
 use crate::ports::DiskError;
 use api::machine_folder::{AGENTS_DIR, RUNS_DIR};
 use host::file::{
-    create_private_folder, create_private_folder_in, exists, ignore_not_found, read_regular, sync_folder,
-    write_atomic, write_atomic_unsynced,
+    create_private_folder_in, exists, ignore_not_found, read_regular, sync_folder, write_atomic,
+    write_atomic_unsynced,
 };
 use state::terms::operation::Operation;
 use state::unit::local::Run;
@@ -130,7 +130,8 @@ impl fmt::Display for UnitFolder {
     }
 }
 
-/// Creates a folder that only its user may enter, with the folders above it.
+/// Creates a folder that only its user may enter. The folder above it must exist: nothing is created where a machine or a
+/// data folder was that was moved.
 ///
 /// # Errors
 /// If the folder cannot be created, or something else or a folder of another user is there.
@@ -139,7 +140,7 @@ pub fn private_dir(path: &Path) -> io::Result<()> {
 }
 
 /// Creates a folder that every user may enter, because a charm is in it or below it: services of a charm run as other
-/// users. Its files are private, each by its own mode. The folders above it are created for its user only.
+/// users. Its files are private, each by its own mode. The folder above it must exist, as for [`private_dir`].
 ///
 /// # Errors
 /// If the folder cannot be created, or something else or a folder of another user is there.
@@ -148,9 +149,8 @@ pub fn public_dir(path: &Path) -> io::Result<()> {
 }
 
 fn dir_of_mode(path: &Path, mode: u32) -> io::Result<()> {
-    match create_private_folder(path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        Ok(()) | Err(_) => {}
+    if let (Some(above), Some(name)) = (path.parent(), path.file_name()) {
+        create_private_folder_in(above, name)?;
     }
     let found = fs::symlink_metadata(path)?;
     if !found.is_dir() || found.uid() != nix::unistd::geteuid().as_raw() {
@@ -242,7 +242,7 @@ mod tests {
         let name = named.file_name().and_then(|name| name.to_str()).expect("text");
         assert!(name.starts_with("000041-action-back-up-xxx"), "{name}");
         assert_eq!(name.len(), "000041-".len() + RUN_NAME_CHARS_MAX);
-        private_dir(&named).expect("created");
+        fs::create_dir_all(&named).expect("created");
         private_dir(&folder.runs().join("000410-install")).expect("created");
         private_dir(&folder.runs().join("notes")).expect("created");
         assert_eq!(folder.run(41), named);

@@ -230,8 +230,8 @@ mod tests {
     fn every_user_may_enter_the_folders_down_to_the_charm_and_none_of_the_private_ones() {
         let outer = tempfile::tempdir().unwrap();
         let folder = UnitFolder::new(outer.path().join("agents/unit-web-0"));
-        public_dir(folder.root()).unwrap();
-        crate::folder::private_dir(&folder.run(1)).unwrap();
+        public_dir(&outer.path().join("agents")).and_then(|()| public_dir(folder.root())).unwrap();
+        [folder.runs(), folder.run(1)].iter().for_each(|path| crate::folder::private_dir(path).unwrap());
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(folder.root()), mode(&folder.run(1)), mode(&folder.runs())), (0o755, 0o700, 0o700));
     }

@@ -371,11 +371,15 @@ mod tests {
     }
 
     /// Why an agent with this configuration and socket starts again within two polls.
-    async fn restart_cause(folder: &Path, known: &AgentConfig, socket: &SocketFile) -> Option<RestartCause> {
+    async fn restart_cause(
+        (folder, opened): (&Path, &OpenFolder),
+        known: &AgentConfig,
+        socket: &SocketFile,
+    ) -> Option<RestartCause> {
         let log_filter = LEVEL.get_or_init(logging::start);
         let mut hangup = signal(SignalKind::hangup()).unwrap();
         let folder = UnitFolder::new(folder.into());
-        let cause = until_restart(&folder, known, socket, log_filter, &mut hangup);
+        let cause = until_restart((&folder, opened), known, socket, log_filter, &mut hangup);
         tokio::time::timeout(file_watch::POLL * 2, cause).await.ok()
     }
 
@@ -391,13 +395,22 @@ mod tests {
     async fn a_changed_or_deleted_configuration_is_detected() {
         let (dir, run) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let (known, socket) = (write_config(dir.path()), listen_in(run.path()));
-        assert_eq!(restart_cause(dir.path(), &known, &socket).await, None);
+        let opened = OpenFolder::open(dir.path()).unwrap();
+        assert_eq!(restart_cause((dir.path(), &opened), &known, &socket).await, None);
         let changed = AgentConfig { token: "an older one".into(), ..known.clone() };
         let cause = Some(RestartCause::Configuration);
-        assert_eq!(restart_cause(dir.path(), &changed, &socket).await, cause);
+        assert_eq!(restart_cause((dir.path(), &opened), &changed, &socket).await, cause);
+        let file = dir.path().join(AgentConfig::FILE);
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(restart_cause((dir.path(), &opened), &known, &socket).await, cause);
+        write_config(dir.path());
         let path = dir.path().to_owned();
         drop(dir);
-        assert_eq!(restart_cause(&path, &known, &socket).await, cause);
+        assert_eq!(restart_cause((&path, &opened), &known, &socket).await, Some(RestartCause::Folder));
+        std::fs::create_dir(&path).unwrap();
+        write_config(&path);
+        assert_eq!(restart_cause((&path, &opened), &known, &socket).await, Some(RestartCause::Folder));
+        std::fs::remove_dir_all(&path).unwrap();
     }
 
     /// Without its socket no tool of any later hook could reach the agent.
@@ -406,11 +419,12 @@ mod tests {
         let (dir, run) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let (known, sockets) = (write_config(dir.path()), run.path().join("pintle-0/digest"));
         let socket = listen_in(&sockets);
-        assert_eq!(restart_cause(dir.path(), &known, &socket).await, None);
+        let opened = OpenFolder::open(dir.path()).unwrap();
+        assert_eq!(restart_cause((dir.path(), &opened), &known, &socket).await, None);
         std::fs::rename(&sockets, run.path().join("moved")).unwrap();
-        assert_eq!(restart_cause(dir.path(), &known, &socket).await, Some(RestartCause::Socket));
+        assert_eq!(restart_cause((dir.path(), &opened), &known, &socket).await, Some(RestartCause::Socket));
         let _of_another = listen_in(&sockets);
-        assert_eq!(restart_cause(dir.path(), &known, &socket).await, Some(RestartCause::Socket));
+        assert_eq!(restart_cause((dir.path(), &opened), &known, &socket).await, Some(RestartCause::Socket));
     }
 
     #[tokio::test]

@@ -191,7 +191,11 @@ impl CharmRunner {
 /// Creates the folder of a run.
 fn create(run_folder: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(run_folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => folder::private_dir(run_folder),
+        // a person may have deleted all runs
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            run_folder.parent().map_or(Ok(()), folder::private_dir)?;
+            folder::private_dir(run_folder)
+        }
         created => created,
     }
 }

@@ -8,7 +8,7 @@ use crate::folder::{UnitFolder, private_dir};
 use crate::hook_process::{CHARM_FILE, is_running};
 use crate::installed_programs::require_hook_program;
 use anyhow::{Context, Result, bail};
-use host::file::exists;
+use host::file::{create_private_folder, exists};
 use host::lock::Lock;
 use host::program::{self, HostProgram};
 use nix::unistd::geteuid;
@@ -60,7 +60,8 @@ impl Scratch {
         private_dir(&root).with_context(|| format!("cannot create {}", root.display()))?;
         let lock = if keep { None } else { Some(lock(&root)?) };
         let scratch = Scratch { unit: UnitFolder::in_machine(&root, tag), root, lock };
-        private_dir(&scratch.unit.tools()).and_then(|()| private_dir(scratch.unit.root()))?;
+        create_private_folder(&scratch.unit.tools())?;
+        create_private_folder(scratch.unit.root())?;
         Ok(scratch)
     }
 
@@ -161,7 +162,7 @@ mod tests {
         fs::write(other.join(LOCK), "").unwrap();
         std::os::unix::fs::symlink(&other, &linked).unwrap();
         let hook = hanging.unit.runs().join("000001-install");
-        private_dir(&hook).unwrap();
+        fs::create_dir_all(&hook).unwrap();
         fs::write(hook.join(shim::HOOK_PID), Process::current().to_string()).unwrap();
         // as the kernel does when a process is killed
         let release = |scratch: Scratch| {

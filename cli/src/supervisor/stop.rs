@@ -189,12 +189,16 @@ mod tests {
         let dir = DataDir::choose(Some(folder.path())).expect("a path");
         let machine = dir.machines().join("m");
         let unit = machine.join("agents/unit-web-0");
+        let (other_disk, linked) = (tempfile::tempdir().expect("a folder"), dir.machines().join("linked"));
+        fs::create_dir_all(dir.machines()).expect("made");
+        std::os::unix::fs::symlink(other_disk.path(), &linked).expect("made");
         let sleeps = "exec sleep 1000";
         let mut children = [
             named(&dir.controller_pid(), sleeps),
             named(&machine.join(MACHINE_PID), sleeps),
             named(&unit.join(AGENT_PID), sleeps),
             named(&unit.join("hooks/000001/shim.pid"), sleeps),
+            named(&linked.join("agents/unit-web-1").join(AGENT_PID), sleeps),
         ];
         let mut other = Command::new("sleep").arg("1000").spawn().expect("a process");
         // A stale pid file: the process ID belongs to a newer process now.
@@ -203,7 +207,7 @@ mod tests {
         fs::create_dir_all(unit.join("hooks/000002")).expect("made");
         fs::write(unit.join("hooks/000002/shim.pid"), stale.to_string()).expect("written");
 
-        assert_eq!(stop_all(&dir).await, StopResult { ended: 4, left: vec![] });
+        assert_eq!(stop_all(&dir).await, StopResult { ended: 5, left: vec![] });
         for child in &mut children {
             child.wait().expect("its parent");
         }

@@ -235,13 +235,14 @@ mod tests {
         let spec = InstanceSpec { machine: &machine, model: &model, nonce: Uuid(70), client: &client };
 
         let mut local = Local::new(dir.clone(), program);
-        local.create(&spec).expect("made");
+        dir.create().expect("a data folder");
+        local.create(&spec).await.expect("made");
         local.start(Uuid(7)).await.expect("started");
         let first = newest(&pids, None).await;
         assert_eq!(local.running_address(Uuid(7)).as_deref(), Some("127.0.0.1"));
         fs::remove_dir_all(dir.machines().join(Uuid(7).to_string())).expect("the folder exists");
         assert_eq!(local.running_address(Uuid(7)), None);
-        local.create(&spec).expect("made");
+        local.create(&spec).await.expect("made");
         local.start(Uuid(7)).await.expect("started");
         let second = newest(&pids, Some(first)).await;
         assert!(local.running_address(Uuid(7)).is_some());
