@@ -49,7 +49,7 @@ async fn follow_log_level(dir: &Path, log_filter: &LogFilter, deployer: &Deploye
 }
 
 /// Completes when the machine's folder is not at its path any more: what the agent does there would be in another folder.
-async fn until_gone(folder: &OpenFolder) {
+async fn until_lost(folder: &OpenFolder) {
     while folder.is_in_place() {
         tokio::time::sleep(file_watch::POLL).await;
     }
@@ -161,7 +161,7 @@ pub async fn run(dir: PathBuf, services: Supervision, log_filter: LogFilter) -> 
             }
             never = sd_notify::send_watchdog() => match never {},
             never = follow_log_level(&dir, &log_filter, &deployer) => match never {},
-            () = until_gone(&opened) => {
+            () = until_lost(&opened) => {
                 tracing::error!("{} was moved or deleted: this agent ends", dir.display());
                 return Ok(ExitCode::from(exit_code::RESTART));
             }

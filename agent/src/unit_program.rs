@@ -220,7 +220,7 @@ pub async fn run(dir: PathBuf, log_filter: LogFilter) -> Result<ExitCode> {
             tracing::info!("{}: received SIGTERM, stopping", config.name);
             return Ok(ExitCode::from(exit_code::RESTART));
         }
-        cause = until_restart((&folder, &opened), &config, &calls.file, &log_filter, &mut hangup) => {
+        cause = until_restart(&folder, &opened, &config, &calls.file, &log_filter, &mut hangup) => {
             match cause {
                 RestartCause::Configuration => {
                     tracing::info!("{} was changed or deleted: restarting to read it", AgentConfig::FILE);
@@ -289,7 +289,8 @@ enum RestartCause {
 /// Completes when the agent must start again. The machine agent notifies of changes with SIGHUP; the files are also
 /// polled.
 async fn until_restart(
-    (folder, opened): (&UnitFolder, &OpenFolder),
+    folder: &UnitFolder,
+    opened: &OpenFolder,
     known: &AgentConfig,
     socket: &SocketFile,
     log_filter: &LogFilter,
@@ -372,14 +373,15 @@ mod tests {
 
     /// Why an agent with this configuration and socket starts again within two polls.
     async fn restart_cause(
-        (folder, opened): (&Path, &OpenFolder),
+        folder: &Path,
+        opened: &OpenFolder,
         known: &AgentConfig,
         socket: &SocketFile,
     ) -> Option<RestartCause> {
         let log_filter = LEVEL.get_or_init(logging::start);
         let mut hangup = signal(SignalKind::hangup()).unwrap();
         let folder = UnitFolder::new(folder.into());
-        let cause = until_restart((&folder, opened), known, socket, log_filter, &mut hangup);
+        let cause = until_restart(&folder, opened, known, socket, log_filter, &mut hangup);
         tokio::time::timeout(file_watch::POLL * 2, cause).await.ok()
     }
 
@@ -396,20 +398,20 @@ mod tests {
         let (dir, run) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let (known, socket) = (write_config(dir.path()), listen_in(run.path()));
         let opened = OpenFolder::open(dir.path()).unwrap();
-        assert_eq!(restart_cause((dir.path(), &opened), &known, &socket).await, None);
+        assert_eq!(restart_cause(dir.path(), &opened, &known, &socket).await, None);
         let changed = AgentConfig { token: "an older one".into(), ..known.clone() };
         let cause = Some(RestartCause::Configuration);
-        assert_eq!(restart_cause((dir.path(), &opened), &changed, &socket).await, cause);
+        assert_eq!(restart_cause(dir.path(), &opened, &changed, &socket).await, cause);
         let file = dir.path().join(AgentConfig::FILE);
         std::fs::remove_file(&file).unwrap();
-        assert_eq!(restart_cause((dir.path(), &opened), &known, &socket).await, cause);
+        assert_eq!(restart_cause(dir.path(), &opened, &known, &socket).await, cause);
         write_config(dir.path());
         let path = dir.path().to_owned();
         drop(dir);
-        assert_eq!(restart_cause((&path, &opened), &known, &socket).await, Some(RestartCause::Folder));
+        assert_eq!(restart_cause(&path, &opened, &known, &socket).await, Some(RestartCause::Folder));
         std::fs::create_dir(&path).unwrap();
         write_config(&path);
-        assert_eq!(restart_cause((&path, &opened), &known, &socket).await, Some(RestartCause::Folder));
+        assert_eq!(restart_cause(&path, &opened, &known, &socket).await, Some(RestartCause::Folder));
         std::fs::remove_dir_all(&path).unwrap();
     }
 
@@ -420,11 +422,11 @@ mod tests {
         let (known, sockets) = (write_config(dir.path()), run.path().join("pintle-0/digest"));
         let socket = listen_in(&sockets);
         let opened = OpenFolder::open(dir.path()).unwrap();
-        assert_eq!(restart_cause((dir.path(), &opened), &known, &socket).await, None);
+        assert_eq!(restart_cause(dir.path(), &opened, &known, &socket).await, None);
         std::fs::rename(&sockets, run.path().join("moved")).unwrap();
-        assert_eq!(restart_cause((dir.path(), &opened), &known, &socket).await, Some(RestartCause::Socket));
+        assert_eq!(restart_cause(dir.path(), &opened, &known, &socket).await, Some(RestartCause::Socket));
         let _of_another = listen_in(&sockets);
-        assert_eq!(restart_cause((dir.path(), &opened), &known, &socket).await, Some(RestartCause::Socket));
+        assert_eq!(restart_cause(dir.path(), &opened, &known, &socket).await, Some(RestartCause::Socket));
     }
 
     #[tokio::test]

@@ -40,7 +40,7 @@ enum Ending {
     /// The controller has refused its store at the first start.
     Refused,
     /// The data folder is not at its path any more.
-    FolderGone,
+    FolderLost,
 }
 
 /// How often the supervisor looks whether its data folder is in place: one `stat` a second.
@@ -103,7 +103,7 @@ pub async fn run(dir: &DataDir) -> Result<(), CommandError> {
                 _ = abandon.recv() => break Ending::Abandoned,
                 _ = end.recv() => break Ending::Stopped,
                 _ = interrupt.recv() => break Ending::Stopped,
-                () = until_gone(&folder) => break Ending::FolderGone,
+                () = until_lost(&folder) => break Ending::FolderLost,
                 () = &mut machines => break Ending::Stopped,
                 _ = retry.recv() => controller.retry_now(),
             }
@@ -112,7 +112,7 @@ pub async fn run(dir: &DataDir) -> Result<(), CommandError> {
     let agents = machines.release();
     match ending {
         Ending::Stopped => stop_all(dir, controller, agents).await,
-        Ending::FolderGone => {
+        Ending::FolderLost => {
             tracing::error!("{} was moved or deleted: everything is stopped", dir.path().display());
             let moved = DataDir::choose(Some(&folder.current_path()))?;
             stop_all(if folder.is_deleted() { dir } else { &moved }, controller, agents).await
@@ -126,14 +126,14 @@ pub async fn run(dir: &DataDir) -> Result<(), CommandError> {
                     code: EXIT_REFUSED,
                     ..CommandError::new("the controller refuses its store")
                 }),
-                Ending::Abandoned | Ending::Stopped | Ending::FolderGone => Ok(()),
+                Ending::Abandoned | Ending::Stopped | Ending::FolderLost => Ok(()),
             }
         }
     }
 }
 
 /// Completes when the folder is not at its path any more.
-async fn until_gone(folder: &OpenFolder) {
+async fn until_lost(folder: &OpenFolder) {
     while folder.is_in_place() {
         sleep(FOLDER_POLL).await;
     }
