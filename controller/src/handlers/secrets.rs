@@ -12,8 +12,10 @@ use state::agents::{secret_read, session};
 use state::documents::draft::{self, Draft, Reader};
 use state::documents::prelude::Model;
 use state::lifecycle::secret_content;
+use state::terms::names::Uuid;
 use state::terms::refusal::secret::SecretRefusal;
 use state::terms::secret::{SecretContent, SecretId};
+use state::unit::secrets::SecretWrites;
 
 impl<S: Store, E: Environment> Authorised<S, E> {
     fn secret_keys(&self) -> Result<&SecretKeys, ApiError> {
@@ -53,6 +55,22 @@ impl<S: Store, E: Environment> Authorised<S, E> {
     ) -> Result<SecretContent, ApiError> {
         let content = self.secret_keys()?.unseal(sealed_for, sealed);
         self.refuse(secret_content::require_opened(sealed_for.secret, content)).await
+    }
+
+    /// A secret whose new content in a record of a unit cannot be opened.
+    pub(super) fn unopened(
+        &self,
+        Model(model): Model,
+        unit: Uuid,
+        writes: &SecretWrites,
+    ) -> Option<SecretId> {
+        let keys = self.controller.environment.secret_keys();
+        let opens = |secret: SecretId, sealed: &str| {
+            let sealed_for = SealedFor { model, secret, writer: unit };
+            keys.is_some_and(|keys| keys.unseal(sealed_for, sealed).is_some())
+        };
+        let mut sealed = writes.iter().filter_map(|(id, write)| Some((*id, write.sealed.as_deref()?)));
+        sealed.find(|(id, sealed)| !opens(*id, sealed)).map(|(id, _)| id)
     }
 
     /// Refuses a superseded agent.

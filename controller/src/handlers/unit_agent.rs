@@ -78,9 +78,10 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         let ids = Uuids::new(&self.controller.environment);
         let now_ms = self.controller.environment.wall_ms();
         let grant = self.controller.log_growth.grant(model, unit, record_line_count(&record));
+        let unopened = self.unopened(model, unit, &record.writes.secrets);
         let transition = move |draft: &mut Draft<'_>| {
             let creation = Creation { now_ms, ids: &mut ids.generator() };
-            let outcome = record_commit::commit(draft, session, &record, grant.lines, creation)?;
+            let outcome = record_commit::commit(draft, session, &record, unopened, grant.lines, creation)?;
             Ok((outcome, draft.bytes_written(&model.logs_of(unit))))
         };
         let committed = self.controller.run(transition).await;

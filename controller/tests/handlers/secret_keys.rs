@@ -8,7 +8,10 @@ use controller::janitor::Janitor;
 use controller::secret_keys::SecretKeys;
 use state::documents::draft::read_all;
 use state::documents::prelude::{Kind, SecretContentDoc};
+use state::terms::operation::{Hook, Operation};
+use state::terms::refusal::secret::SecretRefusal;
 use state::terms::secret::{SecretContent, SecretOwnerKind};
+use state::unit::secrets::SecretWrite;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -127,5 +130,35 @@ async fn a_key_file_that_lacks_a_key_is_completed_by_the_next_sweep() {
         restart(&mut fixture, &path);
         let reveal = RevealSecret { secret: "secret-0".to_owned(), revision: None };
         assert_eq!(fixture.admin.handle(reveal).await, Ok(content(0)));
+    }
+}
+
+/// 1. A unit commits a content that the controller has not sealed, or has sealed for another secret. 2. Stored, it would be
+/// the first content that the next start opens, as a sign of a lost key.
+#[tokio::test]
+async fn a_content_that_the_controller_cannot_open_is_refused_and_the_hook_runs_again() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let mut agent = fixture.attach_agent("web/0").await;
+    let seal = |secret| SealSecret {
+        epoch: agent.epoch,
+        secret,
+        owner: SecretOwnerKind::Unit,
+        content: SecretContent(BTreeMap::from([("password".to_owned(), "YQ==".to_owned())])),
+    };
+    let own = agent.api.handle(seal(None)).await.expect("it is sealed");
+    let other = agent.api.handle(seal(None)).await.expect("it is sealed");
+    for (text, refusal) in [
+        ("1.deadbeef.AAAA".to_owned(), Some(SecretRefusal::Sealed { id: own.secret })),
+        (other.sealed, Some(SecretRefusal::Sealed { id: own.secret })),
+        (own.sealed, None),
+    ] {
+        let mut record = agent.record(Operation::Hook(Hook::Install));
+        let created = Some(SecretOwnerKind::Unit);
+        let write = SecretWrite { created, sealed: Some(text), ..SecretWrite::default() };
+        record.writes.secrets.insert(own.secret, write);
+        let stored = usize::from(refusal.is_none());
+        assert_eq!(agent.commit(record).await.answer.refusal, refusal.map(Into::into));
+        assert_eq!(sealed(&fixture).await.len(), stored);
     }
 }

@@ -221,7 +221,7 @@ impl<S: Store> Fixture<'_, S> {
         let (session, sent, ids) = (session_of(local), record.clone(), self.ids());
         self.call("record_commit::commit", move |draft| {
             let sent = Valid::record(sent.clone())?;
-            record_commit::commit(draft, session, &sent, LogLines::ALL, created(&mut ids())).map(drop)
+            record_commit::commit(draft, session, &sent, None, LogLines::ALL, created(&mut ids())).map(drop)
         })
         .await;
         let sequence = record.sequence;

@@ -406,7 +406,9 @@ impl Agent {
             let batch = resync::ResyncBatch { record, position: &progress };
             next = world.run(|draft, ids| resync::apply_batch(draft, session, batch, created(ids)))?.0;
         }
-        world.run(|draft, ids| record_commit::commit(draft, session, record, LogLines::ALL, created(ids)))
+        world.run(|draft, ids| {
+            record_commit::commit(draft, session, record, None, LogLines::ALL, created(ids))
+        })
     }
 
     /// Finishes the operation, sends the record and applies the response.

@@ -45,7 +45,9 @@ use crate::terms::owner::Owner;
 use crate::terms::port_range::{PORT_RANGES_MAX, range_count};
 use crate::terms::refusal::RefusalReason;
 use crate::terms::refusal::record::RecordRefusal;
+use crate::terms::refusal::secret::SecretRefusal;
 use crate::terms::refusal::write::WriteRefusal;
+use crate::terms::secret::SecretId;
 use crate::terms::settings;
 use crate::terms::storage::{StorageDirective, StorageEvent, StorageId};
 use crate::transitions::run_reports;
@@ -54,7 +56,9 @@ use crate::unit::hook_context::{BagWrites, Ports};
 use crate::unit::local::{Event, Local, Step};
 use crate::unit::record::{CommitOutcome, DroppedWrite, Outcome, Record, RunReport};
 
-/// Applies one record of the unit's newest session at `creation.now_ms`, by the clock of the controller.
+/// Applies one record of the unit's newest session at `creation.now_ms`, by the clock of the controller. `unopened` is a
+/// secret whose content in the record the controller cannot open: no key of it has sealed the content, or for something
+/// else. The record's writes are refused then, so that its hook runs again, and seals the content anew.
 ///
 /// Repeating the last record, with the same sequence number and digest, returns the same result and changes nothing.
 ///
@@ -66,6 +70,7 @@ pub fn commit(
     draft: &mut Draft,
     session: AgentSession,
     record: &Valid<Record>,
+    unopened: Option<SecretId>,
     log_lines: LogLines,
     creation: Creation,
 ) -> Result<CommitOutcome, Refusal> {
@@ -87,7 +92,7 @@ pub fn commit(
     let sent: &Record = record;
     let timed = ReportedTime::of(&doc, now_ms).record(sent);
     let record: &Record = &timed;
-    let context = CommitContext { id: unit, doc: &doc, record, local: &stored.local, now_ms };
+    let context = CommitContext { id: unit, doc: &doc, record, local: &stored.local, unopened, now_ms };
     let mut committed = CommitOutcome::default();
     let mut dropped = Vec::new();
     let applied = draft.attempt(|draft| apply_conditional(draft, model, &context, ids, &mut dropped));
@@ -310,6 +315,9 @@ fn apply_conditional(
     }
     if let Some(conflict) = refused_writes::port_conflict(draft, model, context) {
         return Err(conflict.into());
+    }
+    if let Some(id) = context.unopened {
+        return Err(SecretRefusal::Sealed { id }.into());
     }
     let secrets = &context.record.writes.secrets;
     if !secrets.is_empty() {

@@ -244,6 +244,7 @@ impl State {
                 draft,
                 AgentSession { model: MODEL, unit: *unit, epoch: EPOCH, store_generation: Uuid(0) },
                 &Valid::record(record.clone())?,
+                None,
                 LogLines::ALL,
                 Creation { now_ms: record.at_ms, ids: &mut no_subordinate },
             )

@@ -126,7 +126,7 @@ fn a_rotation_is_due_once_for_each_interval() {
             (web.session(), Valid::record(record.clone()).expect("a correct agent sends it"));
         let committed = world.run(|draft, ids| {
             let creation = Creation { now_ms: ended_ms, ids };
-            record_commit::commit(draft, session, &sent, LogLines::ALL, creation)
+            record_commit::commit(draft, session, &sent, None, LogLines::ALL, creation)
         });
         assert_eq!(committed, Ok(CommitOutcome::default()));
         let sequence = record.sequence;

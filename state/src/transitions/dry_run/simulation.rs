@@ -287,7 +287,7 @@ fn commit(simulated: &mut SimulatedReader<'_>, next: &NextRecord) -> bool {
         // a simulation adds no entity, so no identifier is used
         let record = Valid::record(next.record.clone())?;
         let creation = Creation { now_ms: next.record.at_ms, ids: &mut || Uuid(0) };
-        record_commit::commit(draft, next.session, &record, LogLines::ALL, creation)
+        record_commit::commit(draft, next.session, &record, None, LogLines::ALL, creation)
     });
     committed.is_ok_and(|committed| committed.refusal.is_none())
 }

@@ -10,6 +10,7 @@ use crate::lifecycle::machine::UNITS_MAX;
 use crate::terms::names::{RelationNumber, Uuid};
 use crate::terms::port_range::PortRange;
 use crate::terms::refusal::write::WriteRefusal;
+use crate::terms::secret::SecretId;
 use crate::terms::settings;
 use crate::unit::hook_context::ALL_ENDPOINTS;
 use crate::unit::local::Local;
@@ -23,6 +24,8 @@ pub(super) struct CommitContext<'a> {
     pub(super) record: &'a Record,
     /// The unit's stored state before the record.
     pub(super) local: &'a Local,
+    /// A secret whose content in the record the controller cannot open.
+    pub(super) unopened: Option<SecretId>,
     /// The time of the commit by the clock of the controller.
     pub(super) now_ms: i64,
 }
