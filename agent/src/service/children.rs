@@ -2,7 +2,7 @@
 //!
 //! A child is not killed when the machine agent ends. `unit_supervisor` restarts a child that ends.
 
-use super::agent_process::{AgentExit, EndedAgent, running};
+use super::agent_process::{self, AgentExit, EndedAgent};
 use crate::exit_code;
 use crate::fault;
 use crate::folder::UnitFolder;
@@ -56,7 +56,7 @@ pub fn start(folder: &UnitFolder) -> Result<AgentExit> {
 
 /// Stops the unit agent of a folder, if it runs.
 pub async fn stop(folder: &UnitFolder) {
-    let Some(agent) = running(folder) else { return };
+    let Some(agent) = agent_process::locking_deleted_too(folder) else { return };
     signal(agent, Signal::SIGTERM);
     for poll in 0..STOP_POLLS_MAX {
         if !agent.is_alive() {
