@@ -44,6 +44,7 @@ use warm_dispatch::WarmDispatch;
 use crate::clock::kernel_boot_id;
 use crate::folder::UnitFolder;
 use crate::hook_session::{CallsFile, CallsLine, ControllerRequest, HookSession};
+use crate::hook_tools::HookTools;
 use crate::ports::HookHost;
 use crate::reboot_request::HOOK_LOCK;
 use crate::tool_socket::{ContextState, ToolCall, closed_reply};
@@ -92,6 +93,8 @@ pub struct CharmRunner {
     /// The runs that have finished since expired folders were last deleted. The folders are deleted while the next hook
     /// runs, so that the deletion delays neither the outcome of a hook nor the start of the next one.
     finished_runs: RefCell<Vec<u64>>,
+    /// The hook tools, which are made again if they were deleted; none for a replay.
+    tools: Option<Rc<HookTools>>,
     /// The warm parent of a Python charm; none if this runner forks no hooks.
     warm: Option<WarmDispatch>,
 }
@@ -143,8 +146,14 @@ impl CharmRunner {
             lock_error: RefCell::default(),
             run_folders: RunFolders::default(),
             finished_runs: RefCell::default(),
+            tools: None,
             warm: None,
         }
+    }
+
+    /// Makes these tools again before a hook if they were deleted.
+    pub(crate) fn with_tools(self, tools: Rc<HookTools>) -> CharmRunner {
+        CharmRunner { tools: Some(tools), ..self }
     }
 
     /// Lets a warm parent fork the hooks of a Python charm, in a model that allows it.
@@ -274,6 +283,13 @@ impl CharmRunner {
         let run_folder = self.folder.started_run(run);
         let exit = read_outcome(&run_folder).unwrap_or(RunExit::Interrupted);
         let exit = if self.folder.charm().is_dir() { exit } else { exit.without_charm(&run.operation) };
+        let exit = match self.tools.as_ref().is_none_or(|tools| tools.were_reachable()) {
+            true => exit,
+            false => {
+                tracing::warn!("the hook tools of run {} could not reach the agent", run.number);
+                exit.without_tools(&run.operation)
+            }
+        };
         let requests_reboot = session.requests_reboot();
         let is_maskable = !session.has_unknown_contents;
         let secrets = session.secrets().clone();

@@ -58,6 +58,7 @@ impl CharmRunner {
         context: &HookContext,
         program: &Path,
     ) -> io::Result<GatedShim> {
+        self.tools.as_ref().map_or(Ok(()), |tools| tools.restore())?;
         // if a folder of the same number exists, the start of its run was never stored
         host::tree::remove(&self.folder.run(run.number))?;
         let run_folder = self.folder.new_run(run);

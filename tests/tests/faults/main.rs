@@ -2,6 +2,7 @@
 //! input. They are one binary, because linking takes longer than most of the tests.
 
 mod bad_input;
+mod deleted_files;
 mod disk;
 mod errors;
 mod foreign_credentials;
