@@ -101,3 +101,15 @@ fn a_charm_of_which_files_were_deleted_is_unpacked_again() {
     }
     assert_eq!(fs::read_to_string(charm.join("own")).expect("it is kept"), "of the charm");
 }
+
+/// The remedy of a lost archive is to upload it again.
+#[test]
+fn the_folder_of_the_archives_is_made_again_for_an_upload() {
+    let scene = deployed();
+    let archives = scene.dir.join("controller/archives");
+    fs::remove_dir_all(&archives).expect("it is ours");
+    scene.ok(&["refresh", "peer", "--path", text(&scene.beside("peer"))]);
+    assert_eq!(fs::read_dir(&archives).expect("it is there again").count(), 1);
+    scene.ok(&["add-unit", "peer"]);
+    scene.until_status("peer/1", "active", "says nothing");
+}
