@@ -7,6 +7,7 @@ mod disk;
 mod errors;
 mod foreign_credentials;
 mod half_open;
+mod machine_files;
 mod namespace;
 mod network;
 mod obstacles;

@@ -51,10 +51,16 @@ impl Local {
         }
     }
 
-    /// The address of a machine whose agent is supervised. An agent whose folder was deleted does not count as
-    /// running, so the machine is created again.
+    /// The address of a machine whose agent is supervised. An agent whose folder was deleted, or that ends at each start in
+    /// a folder without its configuration, does not count as running, so the machine is created again.
     pub(super) fn running_address(&self, machine: Uuid) -> Option<String> {
-        self.running.get(&machine).and_then(|_| address(&self.folder(machine)))
+        let agent = self.running.get(&machine)?;
+        let folder = self.folder(machine);
+        let is_failing = agent.exits().is_some_and(|exits| exits.is_failing());
+        if is_failing && !agent_file::is_of(&folder, machine) {
+            return None;
+        }
+        address(&folder)
     }
 
     pub(super) fn create(&mut self, spec: &InstanceSpec<'_>) -> Result<CreatedInstance, CommandError> {
