@@ -4,7 +4,7 @@ use api::AgentConfig;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tests::scene::{Scene, hooks, scene};
-use tests::tally::{deploy, ran, until_ran};
+use tests::tally::{STARTED, deploy, ran, until_ran};
 
 /// The folder of the machine of a unit.
 fn machine_folder(scene: &Scene, unit: &str) -> PathBuf {
@@ -14,6 +14,28 @@ fn machine_folder(scene: &Scene, unit: &str) -> PathBuf {
 
 fn agent_of(scene: &Scene, machine: &Path) -> i32 {
     scene.until("the machine agent runs", |host| host.pid(&machine.join("machine.pid")))
+}
+
+#[test]
+fn a_truncated_record_of_an_instance_is_written_again() {
+    let scene = scene();
+    deploy(&scene, "db", &[]);
+    until_ran(&scene, "db/0", &STARTED);
+    let file = machine_folder(&scene, "db/0").join("instance.yaml");
+    let before = fs::read_to_string(&file).expect("it exists");
+    scene.ok(&["down"]);
+    fs::write(&file, &before[..before.len() / 2]).expect("it is ours");
+    scene.ok(&["up"]);
+    scene.until("it is written again", |_| (fs::read_to_string(&file).ok()? == before).then_some(()));
+    scene.ok(&["config", "db", "say=again"]);
+    until_ran(&scene, "db/0", &[&STARTED[..], &["config-changed"]].concat());
+    // while the system runs, a change of the model is a reason to look at all machines
+    fs::write(&file, "model").expect("it is ours");
+    scene.ok(&["add-unit", "db"]);
+    scene.until("it is written again", |_| (fs::read_to_string(&file).ok()? == before).then_some(()));
+    until_ran(&scene, "db/1", &["install", "config-changed", "start"]);
+    scene.ok(&["remove-unit", "db/0", "--no-prompt"]);
+    scene.until("it is removed", |host| host.unit("db/0").is_none().then_some(()));
 }
 
 #[test]

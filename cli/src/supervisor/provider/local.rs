@@ -14,6 +14,7 @@ use crate::supervisor::process;
 use crate::supervisor::process_exits::ProcessExits;
 use crate::supervisor::stop;
 use crate::supervisor::supervised_process::{Program, SupervisedProcess};
+use api::DesiredMachine;
 use api::machine_folder::MACHINE_LOG;
 use host::file::create_private_folder;
 use host::process::Process;
@@ -61,6 +62,17 @@ impl Local {
             return None;
         }
         address(&folder)
+    }
+
+    /// Writes the record of an instance again if it is damaged. Returns the nonce of the instance, if it was.
+    pub(super) fn restore_record(&self, machine: &DesiredMachine, model: Uuid) -> io::Result<Option<Uuid>> {
+        let (folder, address) = (self.folder(machine.uuid), machine.address.clone());
+        let Some(nonce) = machine.nonce else { return Ok(None) };
+        if Instance::read(&folder).is_err_and(|error| error.kind() == io::ErrorKind::InvalidData) {
+            Instance { model, nonce, address, ..Instance::default() }.write(&folder)?;
+            return Ok(Some(nonce));
+        }
+        Ok(None)
     }
 
     pub(super) fn create(&mut self, spec: &InstanceSpec<'_>) -> Result<CreatedInstance, CommandError> {
@@ -164,7 +176,7 @@ impl Local {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use api::{ClientFile, DesiredMachine, ModelInfo};
+    use api::{ClientFile, ModelInfo};
     use state::terms::life::Life;
     use state::terms::status::ModelState;
     use std::fs;
