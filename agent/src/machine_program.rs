@@ -119,7 +119,9 @@ pub async fn run(dir: PathBuf, services: Supervision, log_filter: LogFilter) -> 
         require_hook_program()?;
     }
     let holder = format!("pid {}", std::process::id());
-    let _lock = match Lock::take(&dir.join(MACHINE_LOCK), &holder)? {
+    let lock = dir.join(MACHINE_LOCK);
+    let taken = Lock::take(&lock, &holder).with_context(|| format!("cannot lock {}", lock.display()));
+    let _lock = match taken? {
         Ok(lock) => lock,
         Err(held) => {
             let (dir, holder) = (dir.display(), held.0);
@@ -136,7 +138,8 @@ pub async fn run(dir: PathBuf, services: Supervision, log_filter: LogFilter) -> 
             file.display()
         );
     }
-    Process::current().write(&dir.join(MACHINE_PID))?;
+    let pid_file = dir.join(MACHINE_PID);
+    Process::current().write(&pid_file).with_context(|| format!("cannot write {}", pid_file.display()))?;
     juju_paths::provide(&dir, &config.name)?;
     let deployer = Deployer::new(dir.clone(), config.clone(), services);
     let client = config.client()?;

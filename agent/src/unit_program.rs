@@ -53,7 +53,8 @@ fn lock_folder(dir: PathBuf) -> Result<Result<(UnitFolder, Lock), String>> {
     let dir = dir.canonicalize().with_context(|| format!("cannot open the folder {}", dir.display()))?;
     let folder = UnitFolder::new(dir);
     let holder = format!("pid {}", std::process::id());
-    match Lock::take(&folder.file(AGENT_LOCK), &holder)? {
+    let lock = folder.file(AGENT_LOCK);
+    match Lock::take(&lock, &holder).with_context(|| format!("cannot lock {}", lock.display()))? {
         Ok(lock) => Ok(Ok((folder, lock))),
         Err(held) => {
             let (folder, holder) = (folder.root().display(), held.0);
@@ -164,7 +165,8 @@ pub async fn run(dir: PathBuf, log_filter: LogFilter) -> Result<ExitCode> {
     // process
     let mut hangup = signal(SignalKind::hangup())?;
     log_filter.read(&folder.machine().join(LEVEL_FILE));
-    Process::current().write(&folder.file(AGENT_PID))?;
+    let pid_file = folder.file(AGENT_PID);
+    Process::current().write(&pid_file).with_context(|| format!("cannot write {}", pid_file.display()))?;
     let journal = match load_state(&folder, &config).await {
         Ok(journal) => journal,
         Err(error) => {
