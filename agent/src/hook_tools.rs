@@ -7,7 +7,7 @@
 //! Created by `unit_program`; called by `hook_process`.
 
 use crate::folder::{UnitFolder, public_dir};
-use crate::installed_programs::require_hook_program;
+use crate::installed_programs::{hook_program, require_hook_program};
 use crate::juju_paths;
 use crate::socket_dir::socket_dir;
 use crate::tool_socket::ToolSocket;
@@ -68,9 +68,15 @@ impl HookTools {
         !self.were_missing.get() && self.are_links_complete() && !self.socket.was_removed()
     }
 
+    /// Whether no link is missing. A charm may have added files of its own to the folder.
     fn are_links_complete(&self) -> bool {
-        let complete = self.complete.get();
-        complete.is_some() && complete == folder_state(&self.folder.tools())
+        let (complete, found) = (self.complete.get(), folder_state(&self.folder.tools()));
+        if complete.is_some() && complete == found {
+            return true;
+        }
+        let is_complete = has_links(&self.folder.tools());
+        self.complete.set(found.filter(|_| is_complete));
+        is_complete
     }
 
     fn listen_again(&self) -> Result<()> {
@@ -86,6 +92,14 @@ impl HookTools {
 fn folder_state(folder: &Path) -> Option<FolderState> {
     let found = fs::metadata(folder).ok()?;
     Some((found.dev(), found.ino(), found.mtime(), found.mtime_nsec()))
+}
+
+fn has_links(tools: &Path) -> bool {
+    let program = hook_program();
+    commands::NAMES.iter().all(|name| match juju_paths::EXEC_NAMES.contains(name) {
+        true => tools.join(name).is_file(),
+        false => fs::read_link(tools.join(name)).is_ok_and(|target| target == program),
+    })
 }
 
 /// The whole text of an error, with the kind of what the system has reported.
@@ -116,4 +130,57 @@ pub fn link(folder: &UnitFolder) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tool_socket::{ContextState, listen};
+    use tokio::sync::watch;
+
+    /// A program beside the tests, to which the tools are linked.
+    fn linked(machine: &Path) -> UnitFolder {
+        let folder = UnitFolder::in_machine(machine, "unit-web-0");
+        fs::create_dir_all(folder.root()).unwrap();
+        public_dir(&folder.tools()).unwrap();
+        for name in &commands::NAMES {
+            match juju_paths::EXEC_NAMES.contains(name) {
+                true => fs::write(folder.tools().join(name), "").unwrap(),
+                false => symlink(hook_program(), folder.tools().join(name)).unwrap(),
+            }
+        }
+        folder
+    }
+
+    #[tokio::test]
+    async fn a_missing_link_or_socket_is_noticed_and_a_file_of_the_charm_is_not() {
+        let machine = tempfile::tempdir().unwrap();
+        let folder = linked(machine.path());
+        let (_, closed) = watch::channel(ContextState::Closed);
+        let socket = socket_dir(&folder).unwrap().join(crate::socket_dir::SOCKET);
+        let tools = HookTools::new(folder.clone(), listen(&socket, closed).unwrap().socket, false);
+        assert!(tools.were_reachable());
+        fs::write(folder.tools().join("wrapper"), "of the charm").unwrap();
+        assert!(tools.were_reachable());
+        fs::remove_file(folder.tools().join("status-set")).unwrap();
+        assert!(!tools.were_reachable());
+        symlink(hook_program(), folder.tools().join("status-set")).unwrap();
+        assert!(tools.were_reachable());
+        fs::remove_file(&socket).unwrap();
+        assert!(!tools.were_reachable());
+        tools.restore().unwrap();
+        assert!(tools.were_reachable() && socket.exists());
+    }
+
+    #[tokio::test]
+    async fn the_run_of_an_earlier_agent_without_tools_is_remembered_until_the_next_run() {
+        let machine = tempfile::tempdir().unwrap();
+        let folder = linked(machine.path());
+        let (_, closed) = watch::channel(ContextState::Closed);
+        let socket = socket_dir(&folder).unwrap().join(crate::socket_dir::SOCKET);
+        let tools = HookTools::new(folder, listen(&socket, closed).unwrap().socket, true);
+        assert!(!tools.were_reachable());
+        tools.restore().unwrap();
+        assert!(tools.were_reachable());
+    }
 }

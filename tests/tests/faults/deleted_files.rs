@@ -113,3 +113,17 @@ fn the_folder_of_the_archives_is_made_again_for_an_upload() {
     scene.ok(&["add-unit", "peer"]);
     scene.until_status("peer/1", "active", "says nothing");
 }
+
+#[test]
+fn a_file_in_the_place_of_the_run_folders_is_named_by_its_path() {
+    let scene = deployed();
+    let folder = scene.unit_folder("peer/0").expect("it is deployed");
+    let (runs, aside) = (folder.join("hooks"), folder.join("aside"));
+    fs::rename(&runs, &aside).expect("it is ours");
+    fs::write(&runs, "").expect("it is ours");
+    scene.ok(&["config", "peer", "say=again"]);
+    scene.until("the path is named", |host| host.ok(&["why", "peer/0"]).contains(text(&runs)).then_some(()));
+    fs::remove_file(&runs).expect("it is ours");
+    fs::rename(&aside, &runs).expect("it is ours");
+    scene.until_status("peer/0", "active", "says again");
+}
