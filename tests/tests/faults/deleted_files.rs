@@ -1,6 +1,7 @@
 //! Tests of what hooks need on the disk, and what is deleted while the agent runs: the hook tools, the socket of the agent,
 //! and files of the charm, which ignores the failures of its tools.
 
+use state::terms::cause::{Cause, Duty};
 use std::fs;
 use std::path::PathBuf;
 use tests::host::{Host, sample};
@@ -126,4 +127,27 @@ fn a_file_in_the_place_of_the_run_folders_is_named_by_its_path() {
     fs::remove_file(&runs).expect("it is ours");
     fs::rename(&aside, &runs).expect("it is ours");
     scene.until_status("peer/0", "active", "says again");
+}
+
+#[test]
+fn missing_keys_of_secrets_are_named_before_a_secret_is_used() {
+    let scene = scene();
+    scene.ok(&["add-secret", "password", "value=sesame"]);
+    let (keys, aside) = (scene.dir.join("controller/secret-keys.yaml"), scene.beside("aside"));
+    let named = |causes: Vec<Cause>| {
+        let file = text(&keys);
+        causes
+            .iter()
+            .any(|cause| matches!(&cause.duty, Duty::RestoreSecretKeys { file: named } if named == file))
+    };
+    assert!(!named(scene.causes("model")));
+    scene.ok(&["down"]);
+    fs::rename(&keys, &aside).expect("it is ours");
+    scene.ok(&["up"]);
+    assert!(named(scene.causes("model")));
+    scene.ok(&["down"]);
+    fs::rename(&aside, &keys).expect("it is ours");
+    scene.ok(&["up"]);
+    assert!(!named(scene.causes("model")));
+    assert!(scene.ok(&["show-secret", "password", "--reveal"]).contains("sesame"));
 }
