@@ -3,13 +3,14 @@
 //! Hooks run under a hook lock that the shim inherits, so a hook never runs beside its own repetition, even if the
 //! agent dies.
 //!
-//! `port` is what the unit agent's loop calls; `lock_wait` waits for the hook lock; `debug_session` runs hooks in a
+//! `port` is what the unit agent's loop calls; `charm_files` finds deleted files of the charm; `lock_wait` waits for the hook lock; `debug_session` runs hooks in a
 //! terminal; `reattach` continues a run whose agent died; `printed` reads what a program has printed;
 //! `remaining_processes` kills the processes of a run that must not continue; `resources` provides the files of
 //! resources; `run_files` writes and reads the files of a run; `run_folders` deletes old folders; `gated_shim` is a shim
 //! that was started, and `start` starts it; `warm_dispatch`, `warm_parent`, `parent_watch`, `memory_guard` and `hand_off` fork
 //! the hooks of Python charms.
 
+mod charm_files;
 mod debug_session;
 mod gated_shim;
 mod hand_off;
@@ -27,6 +28,7 @@ mod start;
 mod warm_dispatch;
 mod warm_parent;
 
+use charm_files::UnpackedFiles;
 pub use gated_shim::GatedShim;
 pub use hand_off::kill_forked;
 use host::file::{read_regular, write_atomic};
@@ -44,6 +46,7 @@ use warm_dispatch::WarmDispatch;
 use crate::clock::kernel_boot_id;
 use crate::folder::UnitFolder;
 use crate::hook_session::{CallsFile, CallsLine, ControllerRequest, HookSession};
+use crate::hook_tools::HookTools;
 use crate::ports::HookHost;
 use crate::reboot_request::HOOK_LOCK;
 use crate::tool_socket::{ContextState, ToolCall, closed_reply};
@@ -84,6 +87,8 @@ pub struct CharmRunner {
     context_state: watch::Sender<ContextState>,
     /// What the installed charm declares; none before the first installation.
     declared: RefCell<Option<Arc<Charm>>>,
+    /// The files of the installed charm.
+    charm_files: RefCell<UnpackedFiles>,
     /// The hook lock while it is held; the shim inherits it.
     lock: RefCell<Weak<Lock>>,
     /// The last error of the hook lock that was logged, until it is acquired.
@@ -92,6 +97,8 @@ pub struct CharmRunner {
     /// The runs that have finished since expired folders were last deleted. The folders are deleted while the next hook
     /// runs, so that the deletion delays neither the outcome of a hook nor the start of the next one.
     finished_runs: RefCell<Vec<u64>>,
+    /// The hook tools, which are made again if they were deleted; none for a replay.
+    tools: Option<Rc<HookTools>>,
     /// The warm parent of a Python charm; none if this runner forks no hooks.
     warm: Option<WarmDispatch>,
 }
@@ -133,8 +140,10 @@ impl CharmRunner {
         context_state: watch::Sender<ContextState>,
     ) -> CharmRunner {
         let declared = InstalledCharmFile::read(&folder).map(|declared| Arc::new(declared.charm));
+        let charm_files = RefCell::new(UnpackedFiles::of(&folder.charm()));
         CharmRunner {
             folder,
+            charm_files,
             machine_facts,
             calls: Mutex::new(calls),
             context_state,
@@ -143,8 +152,14 @@ impl CharmRunner {
             lock_error: RefCell::default(),
             run_folders: RunFolders::default(),
             finished_runs: RefCell::default(),
+            tools: None,
             warm: None,
         }
+    }
+
+    /// Makes these tools again before a hook if they were deleted.
+    pub(crate) fn with_tools(self, tools: Rc<HookTools>) -> CharmRunner {
+        CharmRunner { tools: Some(tools), ..self }
     }
 
     /// Lets a warm parent fork the hooks of a Python charm, in a model that allows it.
@@ -274,6 +289,13 @@ impl CharmRunner {
         let run_folder = self.folder.started_run(run);
         let exit = read_outcome(&run_folder).unwrap_or(RunExit::Interrupted);
         let exit = if self.folder.charm().is_dir() { exit } else { exit.without_charm(&run.operation) };
+        let exit = match self.tools.as_ref().is_none_or(|tools| tools.were_reachable()) {
+            true => exit,
+            false => {
+                tracing::warn!("the hook tools of run {} could not reach the agent", run.number);
+                exit.without_tools(&run.operation)
+            }
+        };
         let requests_reboot = session.requests_reboot();
         let is_maskable = !session.has_unknown_contents;
         let secrets = session.secrets().clone();
@@ -294,9 +316,11 @@ impl CharmRunner {
             let last_report = reports.last().map_or(0, |last| last.number);
             reports.extend(output_lines(&printed, run, last_report, lowest));
         }
-        if exit.is_failed_hook(&run.operation, requests_reboot) {
+        let has_failed = exit.is_failed_hook(&run.operation, requests_reboot);
+        if has_failed {
             run_folders::mark_failed(&run_folder);
         }
+        self.charm_files.borrow().note_missing(&self.folder.charm(), has_failed);
         self.finished_runs.borrow_mut().push(run.number);
         HookResult { exit, handler, writes, reports }
     }

@@ -12,7 +12,7 @@
 //! * the loops: `unit_agent`, `machine_agent`, and their processes: `unit_program`, `machine_program`;
 //! * local files: `folder`, `juju_paths`, `folder_port`, `journal`, `view_cache`, `config`, `file_watch`, `clock`,
 //!   `blocking`;
-//! * hooks: `hook_process`, `socket_dir`, `tool_socket`, `hook_session`;
+//! * hooks: `hook_process`, `hook_tools`, `socket_dir`, `tool_socket`, `hook_session`;
 //! * storage of a machine: `storage_pools`, `provided_storage`;
 //! * commands beside the hooks: `juju_exec`, `requested_commands`;
 //! * how unit agents are kept running: `unit_supervisor`, `deployer`, `service`, `sd_notify`, `reboot`,
@@ -40,6 +40,7 @@ pub mod folder_port;
 pub mod follow_runs;
 pub mod hook_process;
 pub mod hook_session;
+mod hook_tools;
 pub mod inspect;
 pub mod installed_programs;
 pub mod journal;

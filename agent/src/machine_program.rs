@@ -20,12 +20,14 @@ use crate::service::{self, Supervision, systemd, unit_files};
 use crate::unit_supervisor::UnitSupervisor;
 use crate::{enrolment, reboot, reboot_request, socket_dir, uninstall};
 use anyhow::{Context, Result, bail};
+use api::AgentConfig;
 use api::machine_folder::{DATA_DIR, MACHINE_LOCK, MACHINE_PID};
 use host::lock::Lock;
 use host::logging::{LEVEL_FILE, LogFilter};
 use host::open_folder::OpenFolder;
 use host::process::Process;
 use nix::sys::stat::{Mode, umask};
+use state::terms::names::Uuid;
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -108,18 +110,26 @@ pub async fn enrol(request: EnrolmentRequest) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The machine whose folder this is, if the folder is named after a machine: those of a data folder are.
+fn machine_of_folder(dir: &Path) -> Option<Uuid> {
+    dir.file_name()?.to_str()?.parse().ok()
+}
+
 /// Runs the agent of the machine in the folder `dir` until it must end; uninstalls it when the machine is Dead.
 ///
 /// # Errors
 /// If the agent cannot be started, or it cannot be uninstalled.
 pub async fn run(dir: PathBuf, services: Supervision, log_filter: LogFilter) -> Result<ExitCode> {
+    let named = machine_of_folder(&dir);
     let dir = dir.canonicalize().with_context(|| format!("cannot open the folder {}", dir.display()))?;
     // without pintle-hook no unit agent would start; the agent of a Dead machine starts none
     if !uninstall::is_dead(&dir)? {
         require_hook_program()?;
     }
     let holder = format!("pid {}", std::process::id());
-    let _lock = match Lock::take(&dir.join(MACHINE_LOCK), &holder)? {
+    let lock = dir.join(MACHINE_LOCK);
+    let taken = Lock::take(&lock, &holder).with_context(|| format!("cannot lock {}", lock.display()));
+    let _lock = match taken? {
         Ok(lock) => lock,
         Err(held) => {
             let (dir, holder) = (dir.display(), held.0);
@@ -130,7 +140,15 @@ pub async fn run(dir: PathBuf, services: Supervision, log_filter: LogFilter) -> 
     let opened = OpenFolder::open(&dir)?;
     umask(Mode::from_bits_truncate(0o077));
     let config = config::read(&dir)?;
-    Process::current().write(&dir.join(MACHINE_PID))?;
+    if named.is_some_and(|machine| machine != config.uuid) {
+        let (file, name) = (dir.join(AgentConfig::FILE), &config.name);
+        bail!(
+            "cannot use {0}: it is the file of another machine ({name})\nhint: delete it, it is written again: rm {0}",
+            file.display()
+        );
+    }
+    let pid_file = dir.join(MACHINE_PID);
+    Process::current().write(&pid_file).with_context(|| format!("cannot write {}", pid_file.display()))?;
     juju_paths::provide(&dir, &config.name)?;
     let deployer = Deployer::new(dir.clone(), config.clone(), services);
     let client = config.client()?;

@@ -10,6 +10,8 @@ use api::machine_folder::SOCKET_DIR;
 use host::disk::FullDisk;
 use host::file::read_regular_text;
 use host::log_tail;
+use nix::errno::Errno;
+use nix::unistd::{AccessFlags, access};
 use state::terms::health::{Fault, Limit, UnitHealth, bounded_line};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -31,15 +33,22 @@ pub fn controller_error(folder: &UnitFolder) -> Option<String> {
     Some(bounded_line(text.lines().next()?))
 }
 
-/// The health of a unit agent according to its folder, whether or not the agent runs: a full disk, and damaged files
-/// that were set aside. It is within the bounds of a report: one that is too large would hide the health of all units of the
+/// The health of a unit agent according to its folder, whether or not the agent runs: a full disk, a folder that is not
+/// writable, and damaged files that were set aside. It is within the bounds of a report: one that is too large would hide the health of all units of the
 /// machine.
 pub fn observe(folder: &UnitFolder) -> UnitHealth {
     let entries = fs::read_dir(folder.root()).into_iter().flatten().flatten().take(ENTRIES_MAX);
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
     let mut set_aside: Vec<String> = names.filter(|name| is_set_aside(name)).collect();
     set_aside.sort();
-    UnitHealth { exit: None, fault: full_disk(folder.root()), set_aside }.bounded()
+    let fault = full_disk(folder.root()).or_else(|| unwritable(folder.root()));
+    UnitHealth { exit: None, fault, set_aside }.bounded()
+}
+
+/// The fault of a folder in which this user may not write. A folder that cannot be examined for another reason has none.
+fn unwritable(folder: &Path) -> Option<Fault> {
+    let refused = access(folder, AccessFlags::W_OK | AccessFlags::X_OK).err()?;
+    matches!(refused, Errno::EACCES | Errno::EPERM | Errno::EROFS).then_some(Fault::UnwritableFolder)
 }
 
 /// The limit that the disk of a folder has reached for this user.

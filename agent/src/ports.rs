@@ -104,6 +104,10 @@ pub trait CharmHost {
     /// The declarations of the installed charm. None before the first installation, or if the folder was
     /// deleted.
     fn declared(&self) -> Option<Arc<Charm>>;
+    /// Whether files of the installed charm were deleted, so that it must be unpacked again before a program of it runs.
+    fn lacks_files(&self) -> bool {
+        false
+    }
     /// Verifies the archive and installs the charm, completely or not at all.
     ///
     /// # Errors

@@ -12,6 +12,7 @@ mod silent_connections;
 use hook_client::{HEADER_BYTES, REQUEST_BYTES_MAX, ReplyFrame, RequestFrame, STDIN_BYTES_MAX, frame_length};
 use host::file::ignore_not_found;
 use silent_connections::SilentConnections;
+use std::cell::RefCell;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -21,6 +22,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
+use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 /// The number of connections that are served at the same time (security S6). If there are more, the oldest one
@@ -98,33 +100,76 @@ pub enum ContextState {
 /// Listens at `path`, replacing an existing socket, and passes calls to the returned channel while the context is
 /// open. Must be called within a tokio runtime, and ends with it.
 pub fn listen(path: &Path, context_state: watch::Receiver<ContextState>) -> io::Result<Calls> {
-    ignore_not_found(fs::remove_file(path))?;
-    let listener = UnixListener::bind(path)?;
-    let file = SocketFile { path: path.to_owned(), identity: identity(path)? };
     // `SocketState::call_permit` admits one call at a time, so one place suffices
     let (calls, tool_calls) = mpsc::channel(1);
     let (commands, requested_commands) = mpsc::channel(COMMANDS_WAITING_MAX);
-    tokio::spawn(accept(listener, calls, commands, context_state));
-    Ok(Calls { file, tool_calls, requested_commands })
+    let shared = Arc::new(SocketState {
+        calls,
+        commands,
+        commands_waiting: Semaphore::new(COMMANDS_WAITING_MAX),
+        connections: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+        large_frames: Arc::new(Semaphore::new(LARGE_FRAMES_BYTES_MAX)),
+        call_permit: Semaphore::new(1),
+        silent: SilentConnections::default(),
+    });
+    let bound = RefCell::new(bind(path, &shared, &context_state)?);
+    let socket = ToolSocket { path: path.to_owned(), bound, shared, context_state };
+    Ok(Calls { socket, tool_calls, requested_commands })
 }
 
-/// The file of a socket, as it was bound.
-#[derive(Clone, Debug)]
-pub struct SocketFile {
+/// The socket of the tools, and its file as it was bound.
+pub struct ToolSocket {
     path: PathBuf,
-    /// Its device and inode.
-    identity: (u64, u64),
+    bound: RefCell<BoundSocket>,
+    shared: Arc<SocketState>,
+    context_state: watch::Receiver<ContextState>,
 }
 
-impl SocketFile {
+/// A socket that was bound to a file.
+struct BoundSocket {
+    /// The device and inode of the file.
+    identity: (u64, u64),
+    /// Accepts its connections.
+    accepting: AbortHandle,
+}
+
+impl ToolSocket {
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Whether it is certain that the path does not lead to this socket any more: no tool can connect, although the
     /// socket is still open.
     pub fn was_removed(&self) -> bool {
         match identity(&self.path) {
-            Ok(found) => found != self.identity,
+            Ok(found) => found != self.bound.borrow().identity,
             Err(error) => matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
         }
     }
+
+    /// Listens at the same path again, after the file was removed. Connections that are open are served further.
+    ///
+    /// # Errors
+    /// If the file cannot be created: its folder must exist.
+    pub fn listen_again(&self) -> io::Result<()> {
+        let bound = bind(&self.path, &self.shared, &self.context_state)?;
+        self.bound.replace(bound).accepting.abort();
+        Ok(())
+    }
+}
+
+/// Binds a socket to a file, which is replaced, and accepts its connections.
+fn bind(
+    path: &Path,
+    shared: &Arc<SocketState>,
+    context_state: &watch::Receiver<ContextState>,
+) -> io::Result<BoundSocket> {
+    ignore_not_found(fs::remove_file(path))?;
+    let listener = UnixListener::bind(path)?;
+    let identity = identity(path)?;
+    let accepting = tokio::spawn(accept(listener, Arc::clone(shared), context_state.clone())).abort_handle();
+    Ok(BoundSocket { identity, accepting })
 }
 
 /// The device and inode of a file.
@@ -133,10 +178,10 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
     Ok((found.dev(), found.ino()))
 }
 
-/// The calls that arrive at the socket, by kind, and its file.
+/// The calls that arrive at the socket, by kind, and the socket.
 pub struct Calls {
-    /// The file to which tools connect.
-    pub file: SocketFile,
+    /// The socket to which tools connect.
+    pub socket: ToolSocket,
     /// The tool calls of the running hook.
     pub tool_calls: mpsc::Receiver<ToolCall>,
     /// The requests of `juju-exec`, which need no running hook.
@@ -149,6 +194,8 @@ struct SocketState {
     commands: mpsc::Sender<ToolCall>,
     /// One permit per request of commands that waits or runs.
     commands_waiting: Semaphore,
+    /// One permit per connection that is served.
+    connections: Arc<Semaphore>,
     /// One permit per byte of the larger requests in flight.
     large_frames: Arc<Semaphore>,
     /// The one call that the hook session answers, or whose large answer is being sent.
@@ -158,24 +205,13 @@ struct SocketState {
 
 async fn accept(
     listener: UnixListener,
-    calls: mpsc::Sender<ToolCall>,
-    commands: mpsc::Sender<ToolCall>,
+    shared: Arc<SocketState>,
     context_state: watch::Receiver<ContextState>,
 ) {
-    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let large_frames = Arc::new(Semaphore::new(LARGE_FRAMES_BYTES_MAX));
-    let shared = Arc::new(SocketState {
-        calls,
-        commands,
-        commands_waiting: Semaphore::new(COMMANDS_WAITING_MAX),
-        large_frames,
-        call_permit: Semaphore::new(1),
-        silent: SilentConnections::default(),
-    });
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                let permit = connection_permit(&permits, &shared.silent).await;
+                let permit = connection_permit(&shared.connections, &shared.silent).await;
                 let (shared, context_state) = (Arc::clone(&shared), context_state.clone());
                 tokio::spawn(async move {
                     if let Err(error) = serve(stream, &shared, context_state).await {

@@ -10,10 +10,11 @@ use crate::config;
 use crate::exit_code;
 use crate::fault::{self, FaultContext};
 use crate::file_watch;
-use crate::folder::{UnitFolder, public_dir, run_number};
+use crate::folder::{UnitFolder, run_number};
 use crate::folder_port::FolderFiles;
 use crate::hook_process::{CharmRunner, kill_forked, kill_unknown_runs};
-use crate::installed_programs::{HOOK_PATH, require_hook_program};
+use crate::hook_tools::{self, HookTools};
+use crate::installed_programs::HOOK_PATH;
 use crate::journal::{self, JOURNAL, Journal, Loaded, STATE};
 use crate::juju_paths;
 use crate::ports::UnitStorage;
@@ -21,7 +22,7 @@ use crate::reboot_request;
 use crate::requested_commands::RequestedCommands;
 use crate::sd_notify::{self, NotifyState};
 use crate::socket_dir::{SOCKET, socket_dir};
-use crate::tool_socket::{self, ContextState, SocketFile};
+use crate::tool_socket::{self, ContextState};
 use crate::unit_agent::{UnitAgent, UnitAgentEnd};
 use crate::view_cache::ViewCache;
 use anyhow::{Context, Result, anyhow, bail};
@@ -43,6 +44,7 @@ use state::unit::local::Local;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::rc::Rc;
 use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -55,7 +57,8 @@ fn lock_folder(dir: PathBuf) -> Result<Result<(UnitFolder, Lock), String>> {
     let dir = dir.canonicalize().with_context(|| format!("cannot open the folder {}", dir.display()))?;
     let folder = UnitFolder::new(dir);
     let holder = format!("pid {}", std::process::id());
-    match Lock::take(&folder.file(AGENT_LOCK), &holder)? {
+    let lock = folder.file(AGENT_LOCK);
+    match Lock::take(&lock, &holder).with_context(|| format!("cannot lock {}", lock.display()))? {
         Ok(lock) => Ok(Ok((folder, lock))),
         Err(held) => {
             let (folder, holder) = (folder.root().display(), held.0);
@@ -167,7 +170,8 @@ pub async fn run(dir: PathBuf, log_filter: LogFilter) -> Result<ExitCode> {
     // process
     let mut hangup = signal(SignalKind::hangup())?;
     log_filter.read(&folder.machine().join(LEVEL_FILE));
-    Process::current().write(&folder.file(AGENT_PID))?;
+    let pid_file = folder.file(AGENT_PID);
+    Process::current().write(&pid_file).with_context(|| format!("cannot write {}", pid_file.display()))?;
     let journal = match load_state(&folder, &config).await {
         Ok(journal) => journal,
         Err(error) => {
@@ -177,9 +181,12 @@ pub async fn run(dir: PathBuf, log_filter: LogFilter) -> Result<ExitCode> {
     };
     let local =
         journal::read_only_load(&folder).await?.context("cannot read the state that was just written")?;
-    link_tools(&folder)?;
-    let socket = socket_dir(&folder).map_err(socket_error)?.join(SOCKET);
     let started_run = local.started_run().map(|run| run.number);
+    let had_links = folder.tools().exists();
+    hook_tools::link(&folder)?;
+    let socket = socket_dir(&folder).map_err(socket_error)?.join(SOCKET);
+    // an agent that ends leaves its socket
+    let were_missing = started_run.is_some() && !(had_links && socket.exists());
     let (context_state, context_state_seen) =
         watch::channel(if started_run.is_some() { ContextState::Undecided } else { ContextState::Closed });
     let calls = tool_socket::listen(&socket, context_state_seen)?;
@@ -201,7 +208,8 @@ pub async fn run(dir: PathBuf, log_filter: LogFilter) -> Result<ExitCode> {
     kill_unknown_runs(&folder, started_run, local.state_lost).await;
     kill_forked(&folder).await;
     let charms = CharmRunner::new(folder.clone(), machine_facts, calls.tool_calls, context_state);
-    let charms = charms.with_warm_dispatch();
+    let tools = Rc::new(HookTools::new(folder.clone(), calls.socket, were_missing));
+    let charms = charms.with_warm_dispatch().with_tools(Rc::clone(&tools));
     let clock = HostClock::new(&folder.machine().join(reboot_request::BOOT_FILE));
     let view = ViewCache::load(&folder).await;
     let view = view.filter(|view| view.unit.uuid == config.uuid);
@@ -220,7 +228,7 @@ pub async fn run(dir: PathBuf, log_filter: LogFilter) -> Result<ExitCode> {
             tracing::info!("{}: received SIGTERM, stopping", config.name);
             return Ok(ExitCode::from(exit_code::RESTART));
         }
-        cause = until_restart(&folder, &opened, &config, &calls.file, &log_filter, &mut hangup) => {
+        cause = until_restart(&folder, &opened, &config, &tools, &log_filter, &mut hangup) => {
             match cause {
                 RestartCause::Configuration => {
                     tracing::info!("{} was changed or deleted: restarting to read it", AgentConfig::FILE);
@@ -292,7 +300,7 @@ async fn until_restart(
     folder: &UnitFolder,
     opened: &OpenFolder,
     known: &AgentConfig,
-    socket: &SocketFile,
+    tools: &HookTools,
     log_filter: &LogFilter,
     hangup: &mut Signal,
 ) -> RestartCause {
@@ -304,31 +312,11 @@ async fn until_restart(
         if config::read(folder.root()).ok().as_ref() != Some(known) {
             return RestartCause::Configuration;
         }
-        if socket.was_removed() {
+        if tools.was_socket_removed() {
             return RestartCause::Socket;
         }
         tokio::time::timeout(file_watch::POLL, hangup.recv()).await.ok();
     }
-}
-
-/// Links every tool name to the one program (spec/hook-tools.md 1.1), except `juju-exec` and `juju-run`, which are
-/// scripts.
-fn link_tools(folder: &UnitFolder) -> Result<()> {
-    let tools = folder.tools();
-    public_dir(tools.parent().unwrap_or(&tools))?;
-    public_dir(&tools)?;
-    let program = require_hook_program()?;
-    juju_paths::write_exec_scripts(&tools, &folder.machine())?;
-    for name in commands::NAMES.iter().filter(|name| !juju_paths::EXEC_NAMES.contains(name)) {
-        let link = tools.join(name);
-        if std::fs::read_link(&link).ok().as_ref() != Some(&program) {
-            let temporary = tools.join(format!(".{name}.new"));
-            std::fs::remove_file(&temporary).ok();
-            std::os::unix::fs::symlink(&program, &temporary)?;
-            std::fs::rename(&temporary, &link)?;
-        }
-    }
-    Ok(())
 }
 
 /// Lets a unit whose files were lost start from the beginning. The operator decides this, because its hooks run
@@ -376,19 +364,20 @@ mod tests {
         folder: &Path,
         opened: &OpenFolder,
         known: &AgentConfig,
-        socket: &SocketFile,
+        tools: &HookTools,
     ) -> Option<RestartCause> {
         let log_filter = LEVEL.get_or_init(logging::start);
         let mut hangup = signal(SignalKind::hangup()).unwrap();
         let folder = UnitFolder::new(folder.into());
-        let cause = until_restart(&folder, opened, known, socket, log_filter, &mut hangup);
+        let cause = until_restart(&folder, opened, known, tools, log_filter, &mut hangup);
         tokio::time::timeout(file_watch::POLL * 2, cause).await.ok()
     }
 
-    fn listen_in(folder: &Path) -> SocketFile {
+    fn listen_in(folder: &Path) -> HookTools {
         std::fs::create_dir_all(folder).unwrap();
         let (_, closed) = watch::channel(ContextState::Closed);
-        tool_socket::listen(&folder.join(SOCKET), closed).unwrap().file
+        let socket = tool_socket::listen(&folder.join(SOCKET), closed).unwrap().socket;
+        HookTools::new(UnitFolder::new(folder.into()), socket, false)
     }
 
     static LEVEL: std::sync::OnceLock<LogFilter> = std::sync::OnceLock::new();

@@ -35,7 +35,7 @@ const RENAMED_SUFFIX: &str = "juju-orig";
 /// The result of an installation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Installed {
-    /// False if this revision was already installed.
+    /// False if this revision was already installed, and no file of it was missing.
     pub was_swapped: bool,
     /// Paths that the charm itself wrote and that the new revision also contains. The charm's own files are now
     /// `<path>.juju-orig`. The caller logs them.
@@ -73,7 +73,7 @@ enum CrashPoint {
 /// of a unit. The parent of `charm_dir` must exist.
 ///
 /// Files that the charm itself wrote in `charm_dir` are kept. A call after a crash finishes the installation; a call
-/// after a success does nothing. The caller guarantees that no hook runs meanwhile.
+/// after a success does nothing, unless files of the revision were deleted since then. The caller guarantees that no hook runs meanwhile.
 ///
 /// # Errors
 /// See [`InstallError`].
@@ -102,7 +102,9 @@ fn install_until(
     let io_error = |source: io::Error| InstallError::Io { folder: charm_dir.to_owned(), source };
     let unit_dir =
         charm_dir.parent().ok_or_else(|| io_error(io::Error::other("the folder has no parent folder")))?;
-    if fs::read_to_string(charm_dir.join(IDENTITY)).is_ok_and(|found| found == identity) {
+    let is_same = fs::read_to_string(charm_dir.join(IDENTITY)).is_ok_and(|found| found == identity);
+    let is_missing = |path: &String| fs::symlink_metadata(charm_dir.join(path)).is_err();
+    if is_same && !unpacked_files(charm_dir).iter().any(is_missing) {
         clean(charm_dir, Some(sha256)).map_err(io_error)?;
         return Ok(Installed::default());
     }
@@ -172,6 +174,12 @@ pub fn verify(charm_dir: &Path) -> Option<Vec<String>> {
             .map(|(path, _)| path.clone())
             .collect(),
     )
+}
+
+/// The paths of the files and links of the installed revision, whether or not they still exist; none if the revision is
+/// unknown. Two files that [`install`] writes itself are not among them.
+pub fn unpacked_files(charm_dir: &Path) -> Vec<String> {
+    current_manifest(charm_dir).into_iter().flat_map(Manifest::into_keys).collect()
 }
 
 /// The path beside the charm's folder for `what` of a revision, for example `charm.new-0123456789abcdef`.

@@ -32,6 +32,6 @@ pub mod unpack;
 pub mod venv;
 pub mod yaml;
 
-pub use install::{InstallError, Installed, install, verify};
+pub use install::{InstallError, Installed, install, unpacked_files, verify};
 pub use problem::Problem;
 pub use read::{CharmSource, ReadOptions, read, read_with_progress};

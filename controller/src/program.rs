@@ -134,6 +134,7 @@ async fn open_secret_keys(installation: &Installation, store: &Engine) -> Result
     }
     if samples.iter().any(|sample| !keys.has_key_of(sample)) {
         let file = keys.path().display();
+        keys.note_missing_key();
         tracing::error!(
             "cannot open the secrets: the key of this store is not in {file}; restore the file from a backup and restart"
         );

@@ -17,10 +17,12 @@ use host::file::{ignore_not_found, write_atomic};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use ring::hkdf::{HKDF_SHA256, KeyType, Salt};
 use serde::{Deserialize, Serialize};
+use state::terms::cause::{Actor, Cause, Duty, Entity};
 use state::terms::names::Uuid;
 use state::terms::secret::{SecretContent, SecretId};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};
 
 /// The version of the form of a sealed content.
@@ -87,6 +89,8 @@ pub struct SecretKeys {
     keys: RwLock<KeyFile>,
     /// The last line that [`SecretKeys::keep_file`] has logged.
     logged: Mutex<Option<String>>,
+    /// Whether contents of the store were sealed with a key that was in no file when this process started.
+    lacks_key: AtomicBool,
 }
 
 impl std::fmt::Debug for SecretKeys {
@@ -114,13 +118,23 @@ impl SecretKeys {
             let why = "it is damaged".to_owned();
             bail!(UnusableFile { file: path, why, remedy: FROM_A_BACKUP.to_owned() })
         };
-        Ok(SecretKeys { path: Some(path), keys: RwLock::new(keys), logged: Mutex::default() })
+        Ok(SecretKeys {
+            path: Some(path),
+            keys: RwLock::new(keys),
+            logged: Mutex::default(),
+            lacks_key: AtomicBool::default(),
+        })
     }
 
     /// One key that is in no file, for tests.
     pub fn in_memory(seed: u8) -> SecretKeys {
         let key = StoredKey { id: format!("{seed:08x}"), key: encode(&[seed; KEY_BYTES]) };
-        SecretKeys { path: None, keys: RwLock::new(KeyFile { keys: vec![key] }), logged: Mutex::default() }
+        SecretKeys {
+            path: None,
+            keys: RwLock::new(KeyFile { keys: vec![key] }),
+            logged: Mutex::default(),
+            lacks_key: AtomicBool::default(),
+        }
     }
 
     fn file(&self) -> KeyFile {
@@ -130,6 +144,17 @@ impl SecretKeys {
     /// The file of the keys.
     pub fn path(&self) -> &Path {
         self.path.as_deref().unwrap_or(Path::new("memory"))
+    }
+
+    /// Records that contents of the store are sealed with a key that this process does not have.
+    pub fn note_missing_key(&self) {
+        self.lacks_key.store(true, Ordering::Relaxed);
+    }
+
+    /// The cause for a model whose secrets cannot be opened, because a key is missing.
+    pub fn missing_cause(&self, entity: Entity) -> Option<Cause> {
+        let duty = Duty::RestoreSecretKeys { file: self.path().display().to_string() };
+        self.lacks_key.load(Ordering::Relaxed).then(|| Cause::new(entity, duty, Actor::Operator))
     }
 
     /// Whether there is no key: nothing can be sealed or opened.

@@ -169,6 +169,18 @@ pub fn ignore_not_found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
+/// Adds the path to the text of an error that is one of the path: it is missing, of another kind, or not permitted. Errors
+/// of the host, such as a limit, stay as they are.
+pub fn with_path(path: &Path) -> impl Fn(io::Error) -> io::Error {
+    move |error| match error.kind() {
+        ErrorKind::NotFound
+        | ErrorKind::NotADirectory
+        | ErrorKind::AlreadyExists
+        | ErrorKind::PermissionDenied => io::Error::new(error.kind(), format!("{}: {error}", path.display())),
+        _ => error,
+    }
+}
+
 /// Whether the error means that the disk or the quota of the user is full, or the limit of the size of files is reached
 /// (`ulimit -f`), so that a later attempt may succeed.
 pub fn is_disk_full(error: &io::Error) -> bool {

@@ -24,6 +24,8 @@ pub const UNROTATED_BYTES_MAX: u64 = 4 * LOG_FILE_BYTES_MAX;
 /// The log of this process. The kernel resolves it to the open file, also after a rename.
 const STDERR: &str = "/proc/self/fd/2";
 const STDOUT: &str = "/proc/self/fd/1";
+/// What the kernel adds to the path of an open file that was deleted.
+const DELETED: &str = " (deleted)";
 
 /// Opens a log file for appending; only its owner can read it. A full file is rotated first, or emptied if it cannot be
 /// rotated and has [`UNROTATED_BYTES_MAX`] bytes. A link, or anything else that is no regular file of one name, is removed:
@@ -47,7 +49,8 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(log)
 }
 
-/// Rotates the log to which stderr is written if it is full, and stdout with it if it is the same file.
+/// Rotates the log to which stderr is written if it is full, and stdout with it if it is the same file. A log that was
+/// deleted is created again, in a folder that still exists.
 ///
 /// The name of the log is the one that it has at the first call. If the file cannot be rotated, it stays as it is until
 /// it has [`UNROTATED_BYTES_MAX`] bytes, and is then emptied: a bound holds in any case. Errors are not reported,
@@ -58,11 +61,13 @@ pub fn rotate_stderr() {
     let Ok(mut path) = PATH.lock() else { return };
     let path = path.get_or_insert_with(log_path);
     let Ok(current) = fs::metadata(STDERR) else { return };
-    if !is_full(&current) {
-        return;
-    }
+    let next = match (is_deleted(&current), is_full(&current)) {
+        (true, _) => append_regular(path),
+        (false, true) => next_file(path, &current),
+        (false, false) => return,
+    };
     let shares_stdout = fs::metadata(STDOUT).is_ok_and(|stdout| is_same(&stdout, &current));
-    match next_file(path, &current) {
+    match next {
         Ok(next) => {
             dup2_stderr(&next).ok();
             if shares_stdout {
@@ -79,6 +84,9 @@ pub fn rotate_stderr() {
 /// The path of the file behind stderr, which another writer may already have rotated. Empty if there is no file.
 fn log_path() -> PathBuf {
     let path = fs::read_link(STDERR).unwrap_or_default();
+    let is_deleted = fs::metadata(STDERR).is_ok_and(|current| is_deleted(&current));
+    let name = path.to_str().filter(|_| is_deleted).and_then(|name| name.strip_suffix(DELETED));
+    let path = name.map_or_else(|| path.clone(), PathBuf::from);
     if path.extension().is_some_and(|extension| extension == "1") { path.with_extension("") } else { path }
 }
 
@@ -107,6 +115,10 @@ fn next_file(path: &Path, current: &Metadata) -> io::Result<File> {
         fs::remove_file(&temporary).ok();
     }
     rotated.map(|()| next)
+}
+
+fn is_deleted(log: &Metadata) -> bool {
+    log.is_file() && log.nlink() == 0
 }
 
 fn is_full(log: &Metadata) -> bool {
@@ -172,6 +184,21 @@ mod tests {
             assert_eq!(other.metadata().expect("there").len(), bytes);
             fs::remove_file(&path).expect("it exists");
         }
+    }
+
+    #[test]
+    fn a_log_that_was_deleted_is_created_again_where_its_folder_still_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("logs/agent.log");
+        fs::create_dir(folder.path().join("logs")).expect("created");
+        let log = open(&path).expect("opened");
+        fs::remove_file(&path).expect("it exists");
+        write_log(&log, 3);
+        assert!(path.metadata().is_ok_and(|found| found.len() > 0));
+        let log = open(&path).expect("opened");
+        fs::remove_dir_all(folder.path().join("logs")).expect("it exists");
+        write_log(&log, 3);
+        assert_eq!(fs::read_dir(folder.path()).expect("there").count(), 0);
     }
 
     /// A hook may replace the log of the agent that runs it.

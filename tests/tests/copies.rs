@@ -50,7 +50,9 @@ fn commands_on_a_copy_are_refused_and_a_new_identity_makes_it_a_system_of_its_ow
         let refused = copy.refused(words);
         assert!(refused.contains(&expected) && refused.contains("--new-identity"), "{words:?}: {refused}");
     }
-    assert!(copy.refused(&["up", "--moved"]).contains("--new-identity"), "the original still exists");
+    let refused = copy.refused(&["up", "--moved"]);
+    let end = format!("pintle --data {} down", host.dir.display());
+    assert!(refused.contains("--new-identity") && refused.contains(&end), "the original runs: {refused}");
     assert!(host.refused(&["up", "--new-identity"]).contains(text(&host.dir)), "the original is no copy");
     assert_eq!((host.agent_pid("db/0").expect("it runs"), hooks(&host, "db/0")), before);
 

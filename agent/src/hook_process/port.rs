@@ -3,6 +3,7 @@
 //! No other module of `hook_process` uses this one, so that starting a run and re-attaching to a run do not depend on
 //! each other.
 
+use super::charm_files::UnpackedFiles;
 use super::gated_shim::RunningShim;
 use super::remaining_processes::{end_processes, kill_remaining_processes, stop_for_reboot};
 use super::run_files::read_outcome;
@@ -93,6 +94,10 @@ impl CharmHost for CharmRunner {
         self.declared.borrow().clone().filter(|_| self.folder.charm().is_dir())
     }
 
+    fn lacks_files(&self) -> bool {
+        self.charm_files.borrow().are_missing(&self.folder.charm())
+    }
+
     async fn is_installed(&self, charm: &CharmRef) -> bool {
         let same = InstalledCharmFile::read(&self.folder).is_some_and(|known| known.sha256 == charm.sha256);
         same && charms::verify(&self.folder.charm()).is_some_and(|differing| differing.is_empty())
@@ -125,6 +130,7 @@ impl CharmHost for CharmRunner {
         if let Some(warm) = &self.warm {
             warm.reset();
         }
+        *self.charm_files.borrow_mut() = UnpackedFiles::of(&self.folder.charm());
         *self.declared.borrow_mut() = Some(Arc::new(declared.charm));
         Ok(())
     }

@@ -11,6 +11,7 @@ use crate::clock::kernel_boot_id;
 use crate::folder;
 use crate::ports::CharmHost;
 use hook_client::shim;
+use host::file::with_path;
 use state::unit::dispatch::{Dispatch, declares};
 use state::unit::environment::{belongs_to_run, environment};
 use state::unit::hook_context::{HookContext, HookTrigger, RunningCommands};
@@ -58,10 +59,12 @@ impl CharmRunner {
         context: &HookContext,
         program: &Path,
     ) -> io::Result<GatedShim> {
+        self.tools.as_ref().map_or(Ok(()), |tools| tools.restore())?;
         // if a folder of the same number exists, the start of its run was never stored
-        host::tree::remove(&self.folder.run(run.number))?;
         let run_folder = self.folder.new_run(run);
-        create(&run_folder)?;
+        host::tree::remove(&self.folder.run(run.number))
+            .and_then(|()| create(&run_folder))
+            .map_err(with_path(&run_folder))?;
         if let HookTrigger::Commands(RunningCommands { script, .. }) = &context.trigger {
             let script = format!("#!/bin/bash\n{script}\n");
             create_file(&run_folder.join(SCRIPT), script.as_bytes(), 0o700)?;
@@ -106,7 +109,8 @@ impl CharmRunner {
         let lock = self.lock.borrow().upgrade().expect("the caller holds a hook lock");
         let (gate, opener) = io::pipe()?;
         let (on_machine, charm) = (context.trigger.runs_on_machine(), self.folder.charm());
-        let mut command = Command::new(crate::installed_programs::hook_program());
+        let hook_program = crate::installed_programs::hook_program();
+        let mut command = Command::new(&hook_program);
         command
             .arg(shim::SHIM_ARGUMENT)
             .arg(run_folder)
@@ -118,7 +122,9 @@ impl CharmRunner {
             .stdout(Stdio::from(lock.duplicate()?))
             .stderr(Stdio::null())
             .process_group(0);
-        let child = tokio::process::Command::from(command).spawn()?;
+        let started = tokio::process::Command::from(command).spawn();
+        let child =
+            started.map_err(with_path(if hook_program.is_file() { &charm } else { &hook_program }))?;
         Ok(GatedShim { shim: StartedShim::Child(child), opener })
     }
 

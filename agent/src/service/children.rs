@@ -7,7 +7,7 @@ use crate::exit_code;
 use crate::fault;
 use crate::folder::UnitFolder;
 use crate::observation::{AGENT_LOG, last_error_line, log_bytes};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use api::text;
 use host::log_file;
 use host::process::Process;
@@ -27,8 +27,9 @@ const STOP_POLLS_MAX: u32 = 250;
 /// # Errors
 /// If the log cannot be opened or the program not be started.
 pub fn start(folder: &UnitFolder) -> Result<AgentExit> {
-    let log = log_file::open(&folder.file(AGENT_LOG))?;
-    let mut command = Command::new(crate::installed_programs::agent_program());
+    let (log, program) = (folder.file(AGENT_LOG), crate::installed_programs::agent_program());
+    let log = log_file::open(&log).with_context(|| format!("cannot open {}", log.display()))?;
+    let mut command = Command::new(program);
     command
         .arg("unit")
         .arg("--dir")
@@ -39,7 +40,10 @@ pub fn start(folder: &UnitFolder) -> Result<AgentExit> {
         .stderr(log)
         .process_group(0);
     let (from, folder) = (log_bytes(folder), folder.clone());
-    let mut child = tokio::process::Command::from(command).spawn().map_err(fault::start_error)?;
+    let child = tokio::process::Command::from(command).spawn();
+    let mut child = child
+        .map_err(fault::start_error)
+        .with_context(|| format!("cannot start {} in {folder}", program.display()))?;
     Ok(Box::pin(async move {
         // The child is reaped here. Its log has the reason for its end, unless the disk was full.
         let status = child.wait().await.ok();

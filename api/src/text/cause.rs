@@ -165,6 +165,11 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
         Duty::RestoreDocument { document } => {
             format!("restore the store of the controller: document {document} is damaged on its disk")
         }
+        Duty::RestoreSecretKeys { file } => {
+            format!(
+                "restore the keys of secrets: the contents in the store are sealed with a key that is not in {file}"
+            )
+        }
         Duty::RestoreFile { sha256, .. } => format!(
             "restore a charm archive or the file of a resource: {sha256} is missing or damaged on the controller"
         ),
@@ -334,6 +339,9 @@ fn remedy(remedy: &Remedy, times: &Times<'_>) -> String {
         Remedy::RestoreStore => "on the host of the controller, list what is damaged with: pintle-controller check DIR; \
              then restore the store from a backup"
             .to_owned(),
+        Remedy::RestoreSecretKeys { file } => {
+            format!("put {file} back from a backup and start the controller again; without it the secrets are lost")
+        }
         Remedy::UploadFile { application, sha256 } => format!(
             "upload the same file again: pintle refresh {application} --path CHARM, or pintle attach-resource \
              {application} NAME=FILE; or put it back as controller/archives/{sha256} from a backup of the data folder"
@@ -356,8 +364,8 @@ fn remedy(remedy: &Remedy, times: &Times<'_>) -> String {
                 false => String::new(),
             };
             format!(
-                "the machine agent restarts it after it exits (pintle why machine {machine}); if it hangs, kill \
-                 the process of agents/{}/agent.pid{force}",
+                "the machine agent restarts it after it exits (pintle why machine {machine}); if it hangs, end \
+                 it with kill -9 and the first number in agents/{}/agent.pid{force}",
                 unit.tag()
             )
         }
@@ -457,8 +465,8 @@ fn restart(machine: &str, host: Host) -> String {
         Host::Container(folder) => (folder, CONTAINER_PID, CONSOLE_LOG),
     };
     format!(
-        "pintle up restarts it after it exits (see {MACHINES_DIR}/{folder}/{log}); if it hangs, kill the process of \
-         {MACHINES_DIR}/{folder}/{process}"
+        "pintle up restarts it after it exits (see {MACHINES_DIR}/{folder}/{log}); if it hangs, end it with kill -9 \
+         and the first number in {MACHINES_DIR}/{folder}/{process}"
     )
 }
 

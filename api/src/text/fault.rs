@@ -35,6 +35,7 @@ pub fn state(fault: Fault) -> &'static str {
         Fault::SocketFolder => "the folder of its tool socket belongs to another user",
         Fault::OlderState => "its folder holds an older state than the controller has recorded",
         Fault::UnrestoredStorage => "its storage cannot be provided again after a boot",
+        Fault::UnwritableFolder => "its agent may not write in its folder",
     }
 }
 
@@ -48,6 +49,7 @@ pub(super) fn duty(fault: Fault) -> String {
         Fault::SocketFolder => "remove that folder",
         Fault::OlderState => "put the newest state back",
         Fault::UnrestoredStorage => "repair its storage",
+        Fault::UnwritableFolder => "make its folder writable",
     };
     format!("{verb}: {}", state(fault))
 }
@@ -104,6 +106,12 @@ pub(super) fn remedy(fault: Fault, unit: &UnitName, machine: Option<&str>) -> St
         }
         Fault::UnrestoredStorage => {
             format!("repair what the last error names, on the host of {folder}")
+        }
+        Fault::UnwritableFolder => {
+            format!(
+                "let the user of pintle-agent write in {folder}: its owner and mode (ls -ld), its attributes (lsattr -d), \
+                 or a mount that is read-only (findmnt -T)"
+            )
         }
         Fault::SocketFolder => {
             format!("find what belongs to another user in {folder} (ls -ld run) and remove it")

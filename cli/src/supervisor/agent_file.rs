@@ -17,6 +17,11 @@ fn read(folder: &Path) -> Option<AgentConfig> {
     charms::yaml::from_str(&read_regular_text(&folder.join(AgentConfig::FILE), FILE_BYTES_MAX).ok()?).ok()
 }
 
+/// Whether the file is that of this machine: it was not deleted, damaged or replaced.
+pub fn is_of(folder: &Path, machine: Uuid) -> bool {
+    read(folder).is_some_and(|config| config.uuid == machine)
+}
+
 /// Writes the file unless it is up to date, and returns its token. An existing token of the same machine is kept;
 /// otherwise a new one is generated.
 ///

@@ -106,8 +106,12 @@ fn folder_origin(dir: &DataDir) -> io::Result<FolderOrigin> {
 }
 
 fn unusable(dir: &DataDir, error: &io::Error) -> CommandError {
-    CommandError::new(format!("cannot use {}: {error}", dir.identity().display()))
-        .hint("if this folder is no copy of another one, delete the file: the next command writes it again")
+    CommandError::new(format!("cannot use {}: {error}", dir.identity().display())).hint(match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "use the data folder as the user who started it, or another one: --data DIR"
+        }
+        _ => "if this folder is no copy of another one, delete the file: the next command writes it again",
+    })
 }
 
 /// Whether this folder was moved since its path was recorded.
@@ -194,7 +198,9 @@ pub fn establish(dir: &DataDir, purpose: CopyPurpose) -> Result<(), CommandError
         (FolderOrigin::Copy { original, exists: true }, CopyPurpose::Moved) => {
             let (name, original) = (dir.path().display(), original.display());
             let text = format!("cannot continue {original} in {name}: the original still exists");
-            let hint = format!("remove {original} first, or use --new-identity");
+            let hint = format!(
+                "to replace the original: pintle --data {original} down, then remove {original}; or use --new-identity"
+            );
             Err(CommandError::new(text).hint(hint))
         }
         (FolderOrigin::Copy { original, .. }, CopyPurpose::Moved) => {
@@ -278,6 +284,14 @@ mod tests {
         ] {
             assert_eq!(recorded.is_same_folder(&actual), same, "{actual:?}");
         }
+    }
+
+    #[test]
+    fn the_identity_of_a_folder_of_another_user_is_not_to_be_deleted() {
+        let dir = DataDir::choose(Some(Path::new("/of/another"))).expect("a path");
+        let hint = |kind| unusable(&dir, &io::Error::from(kind)).hint.expect("there is one");
+        let is_remedy = |kind| hint(kind).contains("delete");
+        assert!(is_remedy(io::ErrorKind::InvalidData) && !is_remedy(io::ErrorKind::PermissionDenied));
     }
 
     /// Data folders of which a person has deleted files are in `tests/tests/copies.rs`.

@@ -172,15 +172,18 @@ impl<P: Provider, E: ProvisionerEnvironment> Provisioner<P, E> {
         for (id, nonce) in self.provider.list(model.uuid)? {
             let nonce = match nonce {
                 Ok(nonce) => nonce,
-                // An instance that cannot be read may exist, so nothing is done with it. Other machines are not
-                // affected.
-                Err(failure) => {
-                    failed.insert(id);
-                    if machines.get(&id).is_some_and(|machine| machine.is_retry_due(now_ms)) {
-                        self.report_failure(client, id, failure.message).await?;
+                Err(failure) => match self.restore_record(&machines, id, model)? {
+                    Some(nonce) => nonce,
+                    // An instance that cannot be read may exist, so nothing is done with it. Other machines are not
+                    // affected.
+                    None => {
+                        failed.insert(id);
+                        if machines.get(&id).is_some_and(|machine| machine.is_retry_due(now_ms)) {
+                            self.report_failure(client, id, failure.message).await?;
+                        }
+                        continue;
                     }
-                    continue;
-                }
+                },
             };
             let mut unclaimed = UnclaimedKind::Unknown;
             if !machines.contains_key(&id) {
@@ -214,6 +217,22 @@ impl<P: Provider, E: ProvisionerEnvironment> Provisioner<P, E> {
         let due = next_retry_ms(&machines, now_ms);
         let due = due.and_then(|due| u64::try_from(due - now_ms).ok()).map(Duration::from_millis);
         Ok(due.map_or(until_next_list, |due| until_next_list.min(due)))
+    }
+
+    /// Writes the record of an instance again that cannot be read, if its machine is known. Returns the nonce, if it was.
+    fn restore_record(
+        &mut self,
+        machines: &BTreeMap<Uuid, DesiredMachine>,
+        id: Uuid,
+        model: &ModelInfo,
+    ) -> Result<Option<Uuid>, CommandError> {
+        let Some(machine) = machines.get(&id) else { return Ok(None) };
+        let restored = self.provider.restore_record(machine, model.uuid)?;
+        if restored.is_some() {
+            let name = &machine.name;
+            self.environment.log(&format!("machine {name} ({id}): its damaged record was written again"));
+        }
+        Ok(restored)
     }
 
     /// Logs a failed step and reports it to the controller as the provisioning error of the machine.

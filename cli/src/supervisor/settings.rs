@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use state::charm::Base;
 use state::terms::provider_kind::ProviderKind;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The root file system of a base, from which nspawn machines are created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,8 +48,7 @@ impl UpSettings {
     pub fn read(dir: &DataDir) -> Result<UpSettings, CommandError> {
         let path = dir.settings();
         match ignore_not_found(std::fs::read_to_string(&path)) {
-            Ok(Some(text)) => charms::yaml::from_str(&text)
-                .map_err(|error| CommandError::new(format!("{} is damaged: {error}", path.display()))),
+            Ok(Some(text)) => charms::yaml::from_str(&text).map_err(|error| damaged(&path, &error)),
             Ok(None) => Ok(UpSettings::default()),
             Err(error) => Err(CommandError::new(format!("cannot read {}: {error}", path.display()))),
         }
@@ -63,5 +62,33 @@ impl UpSettings {
         let (path, text) = (dir.settings(), charms::yaml::to_string(self).expect("plain data"));
         write_atomic(&path, text.as_bytes())
             .map_err(|error| CommandError::new(format!("cannot write {}: {error}", path.display())))
+    }
+}
+
+/// The error of a file that cannot be parsed. Deleting it would lose the provider of the machines.
+fn damaged(path: &Path, error: &charms::yaml::YamlError) -> CommandError {
+    let name = path.display();
+    let providers = ProviderKind::ALL.iter().map(|kind| kind.as_str()).collect::<Vec<_>>().join(" or ");
+    CommandError::new(format!("{name} is damaged: {error}")).hint(format!(
+        "replace its content by one line with the provider of its machines: \"provider: KIND\", where KIND is {providers}; \
+         give all other settings to pintle up again"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_error_of_damaged_settings_names_repairs_them() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let dir = DataDir::choose(Some(folder.path())).expect("a path");
+        std::fs::write(dir.settings(), "provider: [\n").expect("written");
+        let hint = UpSettings::read(&dir).expect_err("it is damaged").hint.expect("a remedy");
+        for kind in ProviderKind::ALL {
+            assert!(hint.contains("provider: KIND") && hint.contains(kind.as_str()), "{hint}");
+            std::fs::write(dir.settings(), format!("provider: {}\n", kind.as_str())).expect("written");
+            assert_eq!(UpSettings::read(&dir).expect("repaired").provider, *kind);
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The handler of `pintle why`.
 //!
 //! [`crate::why`] explains the entity. The handler puts before it the causes that concern the whole controller: a store
-//! that cannot write, damaged documents, full connections.
+//! that cannot write, damaged documents, full connections, missing keys of secrets.
 
 use crate::callers::Authorised;
 use crate::environment::Environment;
@@ -27,8 +27,11 @@ impl<S: Store, E: Environment> Handle<GetWhy> for Authorised<S, E> {
         let failure = write_failure_cause(&self.controller.store, entity.clone());
         let damaged = damaged.iter().map(|document| restore_cause(entity.clone(), document));
         let full = self.controller.full_connections.cause(entity.clone());
-        let full = full.filter(|_| matches!(entity, Entity::Model(_)));
-        why.causes.splice(0..0, failure.into_iter().chain(damaged).chain(full));
+        let keys =
+            self.controller.environment.secret_keys().and_then(|keys| keys.missing_cause(entity.clone()));
+        let of_model = full.into_iter().chain(keys).filter(|_| matches!(entity, Entity::Model(_)));
+        why.causes.splice(0..0, damaged.chain(of_model));
+        failure.into_iter().for_each(|failure| why.name_unwritable_store(failure));
         Ok(why)
     }
 }

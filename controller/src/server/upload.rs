@@ -13,6 +13,7 @@ use api::ARCHIVE_BYTES_MAX;
 use api::error::{ApiError, ErrorCode};
 use axum::body::Body;
 use axum::extract::Request;
+use host::file::create_private_folder_in;
 use hyper::body::Body as _;
 use state::documents::prelude::TokenHolder;
 use std::fs::{File, OpenOptions};
@@ -83,8 +84,7 @@ pub async fn receive(environment: &impl Environment, request: Request) -> Result
 /// Receives a body into a new file.
 async fn receive_into(file: &Path, disk: &DiskThreads, body: Body) -> Result<(), ApiError> {
     let path = file.to_owned();
-    let create = move || OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    let mut file = disk.run(create).await.map_err(not_written)?;
+    let mut file = disk.run(move || create(&path)).await.map_err(not_written)?;
     let (mut body, mut transfer, mut buffer) = (body.into_data_stream(), Transfer::default(), Vec::new());
     while let Some(data) = transfer.receive(&mut body).await? {
         if transfer.bytes() > ARCHIVE_BYTES_MAX as u64 {
@@ -98,6 +98,21 @@ async fn receive_into(file: &Path, disk: &DiskThreads, body: Body) -> Result<(),
     // The disk may need many seconds for all that was received.
     let finish = move || write(file, buffer).and_then(|(file, _)| file.sync_all());
     disk.run_on_whole_file(finish).await.map_err(not_written)
+}
+
+/// Creates the file of an upload, and its folder if a person has deleted it. Nothing is created where the folder above it was.
+fn create(path: &Path) -> io::Result<File> {
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+    let open = || OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let folder = path.parent().unwrap_or(path);
+    let created = match (open(), folder.parent(), folder.file_name()) {
+        (Err(error), Some(above), Some(name)) if error.kind() == io::ErrorKind::NotFound => {
+            tracing::warn!("{} was deleted: creating it again", folder.display());
+            create_private_folder_in(above, name).and_then(|()| open())
+        }
+        (opened, _, _) => opened,
+    };
+    created.map_err(named)
 }
 
 fn write(mut file: File, mut buffer: Vec<u8>) -> io::Result<(File, Vec<u8>)> {

@@ -2,13 +2,18 @@
 
 use crate::fixture::{causes, idle_agent};
 use crate::support::*;
-use api::{DryRunRemoval, Force, GetWhy, Handle, RemovalTarget, RemoveUnit};
+use api::{DryRunRemoval, Force, GetWhy, Handle, RemovalTarget, RemoveApplication, RemoveUnit, Report};
 use controller::janitor::Janitor;
 use controller::presence::{LATE_AFTER_MS, LOST_AFTER_MS};
 use state::documents::draft::read;
+use state::terms::activity::Activity;
 use state::terms::cause::{Duty, Entity};
+use state::terms::failure_reason::FailureReason;
 use state::terms::force::{ForcePhase, ForcedBy};
+use state::terms::hook_name::HookName;
 use state::terms::names::UnitName;
+use state::terms::operation::{Hook, Operation};
+use state::unit::record::{Outcome, Record};
 
 #[tokio::test]
 async fn a_forced_unit_shows_when_force_starts_and_is_removed_without_its_agent() {
@@ -77,5 +82,35 @@ async fn a_dry_run_lists_silent_agents_with_the_causes_of_why() {
             let duties: Vec<&Duty> = listed.iter().map(|one| &one.duty).collect();
             assert_eq!(duties, [&Duty::Terminate { relations: vec![] }], "{force:?}");
         }
+    }
+}
+
+/// 1. A hook fails. 2. It is retried and hangs. 3. Its application is removed: the failure is not what that waits for.
+#[tokio::test]
+async fn the_hook_that_a_dying_unit_runs_is_named_for_its_application_and_its_model() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let mut agent = idle_agent(&fixture, "web/0").await;
+    let reason = FailureReason::exit(1);
+    let failed = Record {
+        outcome: Outcome::Failed { reason, retry: None },
+        ..agent.record(Operation::Hook(Hook::UpdateStatus))
+    };
+    agent.commit(failed).await;
+    let application = "web".to_owned();
+    let removal = RemoveApplication { destroy_storage: false, application, force: Force::No };
+    fixture.admin.handle(removal).await.expect("the removal is accepted");
+    for entity in ["web", "model"] {
+        let all = causes(&fixture, entity).await;
+        assert!(all.iter().any(|cause| matches!(cause.duty, Duty::Terminate { .. })), "{entity}: {all:?}");
+    }
+    let (reports, executing) = (Vec::new(), Some(Activity::hook(HookName::ConfigChanged)));
+    let report = Report { epoch: agent.epoch, run: 9, reports, executing, executing_for_ms: 5 };
+    agent.api.handle(report).await.expect("the session is current");
+    for entity in ["web/0", "web", "model"] {
+        let all = causes(&fixture, entity).await;
+        let finishes = all.iter().filter(|cause| matches!(cause.duty, Duty::Finish { run: 9, .. }));
+        assert_eq!(finishes.count(), 1, "{entity}: {all:?}");
+        assert!(!all.iter().any(|cause| matches!(cause.duty, Duty::Terminate { .. })), "{entity}: {all:?}");
     }
 }

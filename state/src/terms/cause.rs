@@ -347,6 +347,11 @@ pub enum Duty {
         /// The key of the document.
         document: String,
     },
+    /// Restore the file with the keys of secrets, which lacks a key that contents in the store are sealed with.
+    RestoreSecretKeys {
+        /// The file.
+        file: String,
+    },
     /// Restore a file that the controller lacks and the unit needs: a charm archive, or the file of a resource.
     RestoreFile {
         /// The application of the unit.

@@ -58,6 +58,9 @@ pub enum Fault {
     /// Storage of the unit could not be provided again after a boot, so that its hooks would find it empty. Its agent is not
     /// started.
     UnrestoredStorage,
+    /// The user of the agent may not write in the unit's folder: its permissions or attributes, or a mount that is read-only,
+    /// do not allow it.
+    UnwritableFolder,
 }
 
 impl Fault {
@@ -78,6 +81,7 @@ impl Fault {
         Fault::SocketFolder,
         Fault::OlderState,
         Fault::UnrestoredStorage,
+        Fault::UnwritableFolder,
     ];
 }
 

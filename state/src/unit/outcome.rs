@@ -66,6 +66,15 @@ impl RunExit {
         }
     }
 
+    /// The end of a run whose tools could not reach the agent, because they or the socket were deleted. A program that
+    /// ignores the failures of its tools has changed nothing with them: it is started again.
+    pub fn without_tools(self, operation: &Operation) -> RunExit {
+        match (self, operation) {
+            (RunExit::Code(0), Operation::Hook(_) | Operation::Action { .. }) => RunExit::Interrupted,
+            (exit, _) => exit,
+        }
+    }
+
     /// The end of a run whose view was dropped, because its agent has attached to a store of another generation. This is
     /// no failure of the charm: a hook is started again with the new view.
     pub fn without_view(operation: &Operation) -> RunExit {

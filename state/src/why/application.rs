@@ -23,7 +23,8 @@ pub(crate) fn explain(facts: &Facts<'_>, id: Uuid, name: &str) -> Result<Why, Re
         if life == Life::Alive {
             causes.extend(unit::explain(facts, unit)?.causes);
         } else {
-            // the blockers contain everything except the force timer, which each unit has for itself
+            // the blockers contain everything except what the unit runs now, and the force timer, which it has for itself
+            unit::name_running(facts, unit, &mut causes);
             let doc = read(facts.reader, &facts.model.unit(unit));
             causes.extend(doc.and_then(|doc| facts.forced_removal_cause(unit, Entity::Unit(doc.name))));
         }

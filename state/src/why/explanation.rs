@@ -1,7 +1,7 @@
 //! The explanation of an entity: its state, and what it waits for. It is also the response of the API.
 
 use crate::terms::activity::Activity;
-use crate::terms::cause::{Cause, Count, Entity};
+use crate::terms::cause::{Cause, Count, Duty, Entity};
 use crate::terms::life::Life;
 use crate::terms::names::UnitName;
 use crate::terms::status::{AgentStatus, WorkloadStatus};
@@ -23,6 +23,15 @@ pub struct Why {
     /// Whether there are more causes.
     #[serde(default)]
     pub more: bool,
+}
+
+impl Why {
+    /// Names a store that accepts no changes before all other causes. It lacks what the agents have done since: an operation
+    /// that it shows as the next one may have run.
+    pub fn name_unwritable_store(&mut self, failure: Cause) {
+        self.causes.retain(|cause| !matches!(cause.duty, Duty::Start { .. }));
+        self.causes.insert(0, failure);
+    }
 }
 
 /// The state of an entity, by its kind.
@@ -73,4 +82,36 @@ pub struct HookLock {
     pub running: Activity,
     /// The units that wait for it.
     pub waiters: Vec<UnitName>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terms::cause::Actor;
+    use crate::terms::hook_name::HookName;
+    use crate::terms::start_reason::StartReason;
+    use crate::terms::write_failure::WriteFailure;
+
+    #[test]
+    fn the_next_operation_is_not_known_while_the_store_accepts_no_changes() {
+        let unit = UnitName::new("web", 0);
+        let of_unit = |duty| Cause::of_unit_agent(&unit, duty);
+        let activity = Activity::hook(HookName::ConfigChanged);
+        let starts = of_unit(Duty::Start { activity, reason: StartReason::Interrupted, silent: false });
+        let responds = of_unit(Duty::AcceptRequests);
+        let mut why = Why {
+            entity: Entity::Unit(unit.clone()),
+            life: Life::Alive,
+            now: EntityState::Application { units: 1 },
+            causes: vec![starts, responds.clone()],
+            more: false,
+        };
+        let full = Cause::new(
+            Entity::Unit(unit.clone()),
+            Duty::AcceptChanges(WriteFailure::DiskFull),
+            Actor::Operator,
+        );
+        why.name_unwritable_store(full.clone());
+        assert_eq!(why.causes, [full, responds]);
+    }
 }

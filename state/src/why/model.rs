@@ -56,6 +56,7 @@ pub(crate) fn explain(facts: &Facts<'_>) -> Result<Why, Refusal> {
             break;
         }
     }
+    units.iter().for_each(|id| unit::name_running(facts, *id, &mut causes));
     let of_machine = |id: Uuid| {
         let doc = read(facts.reader, &facts.model.machine(id));
         let obstructed =

@@ -126,6 +126,20 @@ fn finish_cause(facts: &Facts<'_>, doc: &UnitDoc, machine: &str, running: Execut
     Cause::new(Entity::Unit(doc.name.clone()), duty, Actor::Charm).since(running.since_ms)
 }
 
+/// Replaces what a unit that is being removed is to do by the run that it has to finish first: that run may hang, and the
+/// open failure that the blocker names may be an older one.
+pub(crate) fn name_running(facts: &Facts<'_>, id: Uuid, causes: &mut [Cause]) {
+    let Some(doc) = read(facts.reader, &facts.model.unit(id)) else { return };
+    let entity = Entity::Unit(doc.name.clone());
+    let is_own = |cause: &&mut Cause| cause.entity == entity && matches!(cause.duty, Duty::Terminate { .. });
+    let Some(blocker) = causes.iter_mut().find(is_own) else { return };
+    let has_failed = facts.presence.health(id).is_some_and(|health| health.exit.is_some());
+    if let Some(running) = facts.presence.executing(id).filter(|_| !has_failed && !facts.presence.is_lost(id))
+    {
+        *blocker = finish_cause(facts, &doc, &machine_name(facts, &doc), running);
+    }
+}
+
 /// Returns the causes for the next operation of the unit's agent, or for what the agent waits for.
 fn next_operation_causes(
     facts: &Facts<'_>,

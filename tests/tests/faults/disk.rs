@@ -1,7 +1,7 @@
 //! Tests a full disk under a unit's folder and under the controller's. Each test mounts a small file system in its own
 //! mount namespace, so that the mount is invisible to other processes and disappears with the test.
 
-use super::namespace::again_in;
+use super::namespace::with_mounts;
 use super::obstacles::until_fault;
 use api::text::fault;
 use controller::store::StoreError;
@@ -15,21 +15,6 @@ use std::process::Command;
 use tests::host::{Host, is_running, programs};
 use tests::scene::{Scene, scene, text};
 use tests::tally::{STARTED, deploy, ran, results, until_ran};
-
-/// Runs a test again in a mount namespace where it is root; inside of it, runs `test`.
-pub fn with_mounts(name: &str, test: impl FnOnce()) {
-    again_in(namespace(), name, test);
-}
-
-/// The arguments of `unshare` for a mount namespace: allowed for root, and for others if user namespaces are enabled.
-fn namespace() -> &'static [&'static str] {
-    let ways: [&[&str]; 2] = [&["--mount"], &["--user", "--map-root-user", "--mount"]];
-    let works = |way: &&&[&str]| {
-        let tried = Command::new("unshare").args(**way).arg("true").output();
-        tried.is_ok_and(|tried| tried.status.success())
-    };
-    ways.iter().find(works).expect("make test needs mount namespaces: be root, or allow user namespaces")
-}
 
 /// Moves a folder with its content to a separate file system.
 fn on_a_small_disk(scene: &Scene, folder: &Path, size: &str) {

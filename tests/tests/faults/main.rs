@@ -2,10 +2,12 @@
 //! input. They are one binary, because linking takes longer than most of the tests.
 
 mod bad_input;
+mod deleted_files;
 mod disk;
 mod errors;
 mod foreign_credentials;
 mod half_open;
+mod machine_files;
 mod namespace;
 mod network;
 mod obstacles;

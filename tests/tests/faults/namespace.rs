@@ -22,3 +22,18 @@ pub fn again_in(arguments: &[&str], name: &str, test: impl FnOnce()) {
     assert!(again.status.success(), "{stdout}\n{stderr}");
     assert!(stdout.contains("1 passed"), "{stdout}");
 }
+
+/// Runs a test again in a mount namespace where it is root; inside of it, runs `test`.
+pub fn with_mounts(name: &str, test: impl FnOnce()) {
+    again_in(namespace(), name, test);
+}
+
+/// The arguments of `unshare` for a mount namespace: allowed for root, and for others if user namespaces are enabled.
+fn namespace() -> &'static [&'static str] {
+    let ways: [&[&str]; 2] = [&["--mount"], &["--user", "--map-root-user", "--mount"]];
+    let works = |way: &&&[&str]| {
+        let tried = Command::new("unshare").args(**way).arg("true").output();
+        tried.is_ok_and(|tried| tried.status.success())
+    };
+    ways.iter().find(works).expect("make test needs mount namespaces: be root, or allow user namespaces")
+}

@@ -1,7 +1,7 @@
 //! Tests obstacles that prevent a unit agent from continuing: `pintle why`, `pintle status` and `pintle-agent why`
 //! report each with its remedy, and the unit continues once the remedy is applied.
 
-use super::namespace::again_in;
+use super::namespace::{again_in, with_mounts};
 use agent::journal::STATE_HEAD;
 use api::text::cause::{Times, hint, sentence};
 use api::text::status_message;
@@ -252,6 +252,28 @@ fn a_socket_folder_of_another_user_is_named_until_it_is_removed() {
     // the remedy
     fs::remove_dir_all(&run).expect("root may");
     until_well(&scene, &folder, &STARTED);
+}
+
+#[test]
+fn a_folder_that_is_read_only_is_named_until_it_is_writable() {
+    let test = "obstacles::a_folder_that_is_read_only_is_named_until_it_is_writable";
+    with_mounts(test, || {
+        let (scene, folder) = idle();
+        let mount = |args: &[&str]| {
+            // while the agent has a file open for writing, the mount cannot become read-only
+            scene.until(format_args!("mount {args:?}"), |_| {
+                let status = Command::new("mount").args(args).arg(&folder).status();
+                status.is_ok_and(|status| status.success()).then_some(())
+            });
+        };
+        mount(&["--bind", text(&folder)]);
+        // the files that the agent had open before are writable further
+        mount(&["-o", "remount,ro,bind"]);
+        scene.kill(scene.agent_pid("db/0").expect("it runs"));
+        until_fault(&scene, &folder, Fault::UnwritableFolder);
+        mount(&["-o", "remount,rw,bind"]);
+        until_well(&scene, &folder, &STARTED);
+    });
 }
 
 #[test]

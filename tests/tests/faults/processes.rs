@@ -10,6 +10,7 @@ use state::terms::failure_reason::FailureReason;
 use state::terms::health::ProcessEnd;
 use state::terms::hook_name::HookName;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tests::host::Host;
 use tests::scene::{Scene, scene, text};
@@ -118,8 +119,8 @@ fn a_machine_agent_that_ends_at_each_start_is_named_with_its_end_and_its_error()
     fs::remove_file(&hold).expect("it was made");
     let folder = machine(&scene, "db/0");
     let config = folder.join("agent.yaml");
-    let before = fs::read_to_string(&config).expect("it was written");
-    fs::write(&config, "no configuration").expect("it is ours");
+    let set_mode = |mode| fs::set_permissions(&config, fs::Permissions::from_mode(mode)).expect("it is ours");
+    set_mode(0o644);
     scene.kill(scene.pid(&folder.join("machine.pid")).expect("it runs"));
     let controller = scene.dir.join("controller.pid");
     let first = scene.pid(&controller).expect("it runs");
@@ -136,7 +137,7 @@ fn a_machine_agent_that_ends_at_each_start_is_named_with_its_end_and_its_error()
     assert!(exits.last_error.as_ref().is_some_and(|error| error.contains("agent.yaml")), "{exits:?}");
     let shown = scene.ok(&["why", "machine/0"]);
     assert!(shown.contains(&fault::process_end(&exits.end)) && shown.contains("agent.yaml"), "{shown}");
-    fs::write(&config, before).expect("it is ours");
+    set_mode(0o600);
     scene.until("the agent reports again", |host| {
         let is_silent = |cause: &Cause| matches!(cause.duty, Duty::RunMachineAgent { .. });
         (!host.causes("machine/0").iter().any(is_silent)).then_some(())

@@ -63,6 +63,7 @@ fn name(duty: &Duty) -> &'static str {
         Duty::AcceptChanges(WriteFailure::CannotOpen(_)) => "AcceptChanges, CannotOpen",
         Duty::AcceptChanges(WriteFailure::Outage(_)) => "AcceptChanges, Outage",
         Duty::RestoreDocument { .. } => "RestoreDocument",
+        Duty::RestoreSecretKeys { .. } => "RestoreSecretKeys",
         Duty::RestoreFile { .. } => "RestoreFile",
         Duty::Attach { .. } => "Attach",
         Duty::Respond { .. } => "Respond",
@@ -99,7 +100,7 @@ fn name(duty: &Duty) -> &'static str {
 }
 
 /// The number of duties that [`name`] lists.
-const DUTIES: usize = 58;
+const DUTIES: usize = 59;
 
 fn examples() -> Vec<Cause> {
     let web = UnitName::new("web", 0);
@@ -169,6 +170,11 @@ fn examples() -> Vec<Cause> {
             Actor::Operator,
         ),
         of_unit(Duty::RestoreDocument { document: "MODEL/replica/UNIT".to_owned() }, Actor::Operator),
+        Cause::new(
+            Entity::Model("dev".to_owned()),
+            Duty::RestoreSecretKeys { file: "DATA/controller/secret-keys.yaml".to_owned() },
+            Actor::Operator,
+        ),
         of_unit(
             Duty::RestoreFile { application: "web".to_owned(), sha256: "SHA256".to_owned() },
             Actor::Operator,

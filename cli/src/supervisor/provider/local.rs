@@ -14,6 +14,7 @@ use crate::supervisor::process;
 use crate::supervisor::process_exits::ProcessExits;
 use crate::supervisor::stop;
 use crate::supervisor::supervised_process::{Program, SupervisedProcess};
+use api::DesiredMachine;
 use api::machine_folder::MACHINE_LOG;
 use host::file::create_private_folder_in;
 use host::process::Process;
@@ -51,10 +52,27 @@ impl Local {
         }
     }
 
-    /// The address of a machine whose agent is supervised. An agent whose folder was deleted does not count as
-    /// running, so the machine is created again.
+    /// The address of a machine whose agent is supervised. An agent whose folder was deleted, or that ends at each start in
+    /// a folder without its configuration, does not count as running, so the machine is created again.
     pub(super) fn running_address(&self, machine: Uuid) -> Option<String> {
-        self.running.get(&machine).and_then(|_| address(&self.folder(machine)))
+        let agent = self.running.get(&machine)?;
+        let folder = self.folder(machine);
+        let is_failing = agent.exits().is_some_and(|exits| exits.is_failing());
+        if is_failing && !agent_file::is_of(&folder, machine) {
+            return None;
+        }
+        address(&folder)
+    }
+
+    /// Writes the record of an instance again if it is damaged. Returns the nonce of the instance, if it was.
+    pub(super) fn restore_record(&self, machine: &DesiredMachine, model: Uuid) -> io::Result<Option<Uuid>> {
+        let (folder, address) = (self.folder(machine.uuid), machine.address.clone());
+        let Some(nonce) = machine.nonce else { return Ok(None) };
+        if Instance::read(&folder).is_err_and(|error| error.kind() == io::ErrorKind::InvalidData) {
+            Instance { model, nonce, address, ..Instance::default() }.write(&folder)?;
+            return Ok(Some(nonce));
+        }
+        Ok(None)
     }
 
     /// Writes the folder of a machine. If it was deleted, what runs of its unit agents and hooks is ended before: the agents
@@ -164,7 +182,7 @@ impl Local {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use api::{ClientFile, DesiredMachine, ModelInfo};
+    use api::{ClientFile, ModelInfo};
     use state::terms::life::Life;
     use state::terms::status::ModelState;
     use std::fs;

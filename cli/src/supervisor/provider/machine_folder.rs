@@ -75,7 +75,11 @@ pub(super) fn list(machines: &Path, model: Uuid) -> io::Result<InstanceList> {
             Ok(Some(instance)) if instance.model == model => drop(found.insert(id, Ok(instance.nonce))),
             Ok(_) => {}
             Err(error) => {
-                let text = format!("cannot read {}/{}: {error}", folder.display(), Instance::FILE);
+                let remedy = match error.kind() {
+                    io::ErrorKind::InvalidData => "; put the file back from a backup",
+                    _ => "",
+                };
+                let text = format!("cannot read {}/{}: {error}{remedy}", folder.display(), Instance::FILE);
                 found.insert(id, Err(CommandError::new(text)));
             }
         }

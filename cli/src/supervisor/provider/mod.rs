@@ -19,6 +19,7 @@ mod registration;
 pub use instance::{CreatedInstance, Instance, InstanceList, InstanceSpec};
 
 use crate::command_error::CommandError;
+use api::DesiredMachine;
 use host::process::Process;
 use state::terms::health::MachineAgentExits;
 use state::terms::names::Uuid;
@@ -53,6 +54,14 @@ pub trait Provider {
     fn terminate(&mut self, machine: Uuid) -> impl Future<Output = Result<(), CommandError>>;
     /// Hands the instance over to the operator: it is no longer listed or managed. Succeeds if there is none.
     fn hand_over(&mut self, machine: Uuid) -> impl Future<Output = Result<(), CommandError>>;
+    /// Writes the record of the instance of a machine again, if it is damaged and the controller knows everything in it.
+    /// Returns the nonce of the instance, if it was.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    fn restore_record(&mut self, _: &DesiredMachine, _model: Uuid) -> Result<Option<Uuid>, CommandError> {
+        Ok(None)
+    }
     /// The machines whose agents end at each start, and how, as far as this host observes that.
     fn failing_agents(&self) -> BTreeMap<Uuid, MachineAgentExits> {
         BTreeMap::new()
@@ -122,6 +131,20 @@ impl Provider for AnyProvider {
         match self {
             AnyProvider::Local(local) => local.hand_over(machine).await,
             AnyProvider::Nspawn(nspawn) => nspawn.hand_over(machine),
+        }
+    }
+
+    fn restore_record(
+        &mut self,
+        machine: &DesiredMachine,
+        model: Uuid,
+    ) -> Result<Option<Uuid>, CommandError> {
+        match self {
+            AnyProvider::Local(local) => local.restore_record(machine, model).map_err(|error| {
+                CommandError::new(format!("cannot write the record of machine {}: {error}", machine.name))
+            }),
+            // its root is recorded nowhere else
+            AnyProvider::Nspawn(_) => Ok(None),
         }
     }
 

@@ -35,6 +35,11 @@ pub enum Remedy {
     RaiseConnectionLimit,
     /// List what is damaged in the store, and restore it from a backup.
     RestoreStore,
+    /// Put the file with the keys of secrets back, and start the controller again.
+    RestoreSecretKeys {
+        /// The file.
+        file: String,
+    },
     /// Upload the file again, or put it back.
     UploadFile {
         /// The application whose charm or resource it is.
@@ -235,6 +240,7 @@ impl Cause {
             Duty::AllowConnections { .. } => Remedy::RaiseConnectionLimit,
             Duty::AcceptChanges(failure) => Remedy::MakeStoreWritable(failure.clone()),
             Duty::RestoreDocument { .. } => Remedy::RestoreStore,
+            Duty::RestoreSecretKeys { file } => Remedy::RestoreSecretKeys { file: file.clone() },
             Duty::RestoreFile { application, sha256 } => {
                 Remedy::UploadFile { application: application.clone(), sha256: sha256.clone() }
             }
@@ -282,8 +288,9 @@ impl Cause {
                 Remedy::ForceAtOnce { entity: self.entity.clone(), phase: *phase }
             }
 
+            // what prevents its agent is a cause of its own
             Duty::ReportDead => {
-                self.provisioning_remedy(Remedy::CheckMachineAgent { machine: Some(self.name()) })
+                self.provisioning_remedy(Remedy::AutomaticUnlessLost { machine: self.name(), forced: false })
             }
             Duty::ReportUnstartedDead | Duty::ReleaseInstance => self.provisioning_remedy(Remedy::Automatic),
             Duty::Uninstall { forced } => self
