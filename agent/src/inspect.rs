@@ -61,9 +61,10 @@ async fn failed_agent(folder: &UnitFolder, unit: Uuid, name: &UnitName, is_runni
     let unrestored = UnrestoredStorage::read(&folder.machine()).error_of(unit).filter(|_| is_to_be_started);
     let fault = match observation::observe(folder).fault {
         Some(fault) => Some(fault),
+        // also while an agent runs: it has just been started, and will refuse the folder
+        None if journal::other_format(folder).await.is_some() => Some(Fault::FolderFormat),
         None if is_running => None,
         None if unrestored.is_some() => Some(Fault::UnrestoredStorage),
-        None if journal::other_format(folder).await.is_some() => Some(Fault::FolderFormat),
         None => observation::foreign_socket_folder(folder),
     };
     // nothing is logged on a full disk, so the last line of the log is about something else
@@ -257,10 +258,12 @@ mod tests {
         std::fs::write(folder.file(journal::STATE), newer).expect("written");
         std::fs::write(folder.file("agent.log"), "ERROR its format is 2\nhint: update\n").expect("written");
         let fault = Fault::FolderFormat;
-        let cause = of_web(Duty::ClearFault { fault, machine: None }, Actor::Operator)
-            .last_error("ERROR its format is 2".to_owned());
-        let why = why(folder.root(), no_program()).await.expect("the state is explained");
-        assert_eq!(why, text(&[cause], &Now::hypothetical()));
+        let cause = of_web(Duty::ClearFault { fault, machine: None }, Actor::Operator);
+        let why = async || why(folder.root(), no_program()).await.expect("the state is explained");
+        let ended = cause.clone().last_error("ERROR its format is 2".to_owned());
+        assert_eq!(why().await, text(&[ended], &Now::hypothetical()));
+        Process::current().write(&folder.file(AGENT_PID)).expect("written");
+        assert_eq!(why().await, text(&[cause], &Now::hypothetical()), "the next agent has just been started");
     }
 
     #[tokio::test]
