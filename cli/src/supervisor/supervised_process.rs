@@ -198,7 +198,10 @@ fn start(program: &Program) -> io::Result<tokio::process::Child> {
             io::Error::new(error.kind(), format!("cannot create {}: {error}", parent.join(name).display()))
         })?;
     }
-    let log = log_file::open(&program.log)?;
+    // the folder is what a person must mend, not the program
+    let log = log_file::open(&program.log).map_err(|error| {
+        io::Error::new(error.kind(), format!("cannot open {}: {error}", program.log.display()))
+    })?;
     let argument = match &program.argument_while {
         Some((file, argument)) if exists(file)? => Some(argument),
         Some(_) | None => None,
@@ -336,5 +339,29 @@ mod tests {
             tokio::task::yield_now().await;
         }
         process.release();
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn an_error_of_a_start_names_the_log_that_cannot_be_opened() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let log = folder.path().join("log");
+        std::fs::create_dir(&log).expect("a folder in the place of the log");
+        let changed = Arc::new(Notify::new());
+        let program = Program {
+            path: "sh".into(),
+            arguments: Vec::new(),
+            argument_while: None,
+            folder: None,
+            log: log.clone(),
+            pid_file: None,
+            exits_file: None,
+        };
+        let process = SupervisedProcess::start_observed(program, changed.clone());
+        changed.notified().await;
+        let exits = process.exits().expect("it was not started");
+        assert_eq!(exits.end, ProcessEnd::NotStarted);
+        let error = exits.error.expect("it is known");
+        assert!(error.contains(&log.display().to_string()), "{error}");
+        assert_eq!(process.release(), None);
     }
 }
