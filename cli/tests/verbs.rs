@@ -264,6 +264,25 @@ async fn an_action_that_calls_action_fail_is_reported_on_stderr_as_well() {
 }
 
 #[tokio::test(flavor = "current_thread")]
+async fn deploy_names_the_base_that_the_machine_has_instead_of_those_of_the_charm() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir(folder.path().join("hooks")).expect("a folder");
+    let charmcraft =
+        "type: charm\nname: web\nsummary: s\ndescription: d\nbase: none@1\nplatforms: {amd64: }\n";
+    std::fs::write(folder.path().join("charmcraft.yaml"), charmcraft).expect("written");
+    std::fs::write(folder.path().join("hooks/install"), "#!/bin/sh\n").expect("written");
+    let charm = folder.path().to_str().expect("text");
+    for command in [vec!["deploy", charm], vec!["deploy", charm, "--base", "none@2"]] {
+        let session = FakeSession::new(FakeController { has_archive: true, ..FakeController::default() });
+        run_command(&command, &session).await.expect("it is deployed");
+        let stderr = session.printed().1;
+        let warnings: Vec<&str> = stderr.lines().filter(|line| line.starts_with("WARNING ")).collect();
+        let requested = command.last().filter(|base| base.contains('@')).unwrap_or(&"none@1");
+        assert!(matches!(&warnings[..], [one] if one.contains(requested)), "{stderr}");
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
 async fn deploy_lists_where_it_has_searched_for_a_charm() {
     let session = FakeSession::new(FakeController::default());
     session.dir.create().expect("a folder");

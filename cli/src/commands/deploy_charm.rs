@@ -41,7 +41,7 @@ pub struct DeployArgs {
     /// A file for a resource of the charm; may be repeated
     #[arg(long, value_name = "NAME=FILE")]
     pub resource: Vec<String>,
-    /// Deploy even if the charm requires a feature that is not offered (assumes)
+    /// Deploy even if the charm is packed for another architecture, or requires a feature that is not offered (assumes)
     #[arg(long)]
     pub force: bool,
     /// Let the charm read the credential of its cloud
@@ -115,12 +115,15 @@ pub async fn run<A: UserPort>(
     config.extend(settings);
     let resources = ResourceFiles::check(&args.resource, &source.charm.resources)?;
     let base = bases::requested(&session.dir, args.base.as_ref(), &source.charm)?;
-    if args.base.is_some() {
+    let has_machines = !source.charm.subordinate;
+    if args.base.is_some() || has_machines && !source.charm.bases.is_empty() {
         let real = match args.to.first() {
             Some(machine) => bases::of_machine(session, machine).await?,
             None => bases::of_new_machine(&session.dir, base.as_ref())?,
         };
-        session.output.warn(&bases::warning(args.base.as_ref(), real));
+        let unavailable = bases::warning(args.base.as_ref(), real.as_ref());
+        let other = || bases::charm_warning(&source.charm, real.as_ref()).filter(|_| has_machines);
+        session.output.warn(&Vec::from_iter(unavailable.or_else(other)));
     }
     // before anything is uploaded
     let storage = change_storage::directives(&args.storage)?;
