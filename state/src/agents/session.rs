@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 const FIRST_ATTACHES_KEPT: usize = 8;
 
 /// Starts a session: increments the epoch of the unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Attach {
     /// A nonce that is stored in the journal before it is sent: the same nonce gets the same epoch again.
@@ -35,6 +35,10 @@ pub struct Attach {
     /// the store; the first attach then sets it Dying, and only that one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub teardown_started: bool,
+    /// The boot id of the unit's machine; empty if it is not known. After a reboot the unit runs start again, which its
+    /// replica cannot show. The controller keeps it in memory only.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub boot: String,
 }
 
 /// The session under which the agent of a unit sends a request.

@@ -84,8 +84,8 @@ pub(crate) fn silent_or_failed_agent(facts: &Facts<'_>, id: Uuid) -> Option<Caus
         Some(cause.since(facts.presence.last_request_ms(id)).last_error(last_error))
     };
     match machine_agent(facts.reader, facts.model, facts.presence, id) {
-        MachineAgentState::Present if facts.presence.has_reported(id) => None,
-        MachineAgentState::Present => silent(Silence::NotReported),
+        MachineAgentState::Present => None,
+        MachineAgentState::Expected => silent(Silence::NotReported),
         MachineAgentState::Late => silent(Silence::Late),
         MachineAgentState::Lost => silent(Silence::Lost),
         MachineAgentState::Failed => {

@@ -446,7 +446,8 @@ fn next_message(message: &StatusMessage) -> Option<StatusMessage> {
             StatusMessage::MachineNotCommunicating { machine: "0".to_owned() }
         }
         StatusMessage::MachineNotCommunicating { .. } => StatusMessage::AgentLate,
-        StatusMessage::AgentLate => StatusMessage::InstanceRunning,
+        StatusMessage::AgentLate => StatusMessage::AgentNotReported,
+        StatusMessage::AgentNotReported => StatusMessage::InstanceRunning,
         StatusMessage::InstanceRunning => return None,
     })
 }
