@@ -180,6 +180,13 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
             true => format!("finish {}", running(activity)),
             false => format!("finish {}, which delays hooks of {}", running(activity), units(lock_waiters)),
         },
+        Duty::EndDebugSession { activity, lock_waiters } => {
+            let delayed = match lock_waiters.is_empty() {
+                true => String::new(),
+                false => format!(", which delays hooks of {}", units(lock_waiters)),
+            };
+            format!("end the debug session in which it is {}{delayed}", running(activity))
+        }
         Duty::ReleaseHookLock { activity, running: held_for, .. } => {
             format!(
                 "release the machine's hook lock, held for {}; {} is next",
@@ -387,6 +394,11 @@ fn remedy(remedy: &Remedy, times: &Times<'_>) -> String {
         Remedy::InspectHook { unit, run, machine } => format!(
             "it ends with its process on machine {machine}; what it has called so far: pintle show-run {unit} {run}; to end \
              it: pintle stop-hook {unit}"
+        ),
+        Remedy::ExitDebugSession { unit } => format!(
+            "exit its shell, or close the terminal of pintle debug-hooks or debug-code; to end it from elsewhere, so that \
+             the hook fails and is retried: pintle ssh {unit} tmux -L {} kill-server",
+            unit.tag()
         ),
         Remedy::RunHooksInParallel { holder } => format!(
             "one hook runs at a time on a machine: pintle why {holder}; to run them in parallel: pintle model-config \

@@ -63,6 +63,18 @@ impl Cause {
         Cause { since_ms: since_ms.into(), ..self }
     }
 
+    /// The cause for a run that happens in a debug session: it waits for the user of the session, and not for the charm.
+    /// Other causes than that of a run stay as they are.
+    pub fn in_debug_session(self) -> Cause {
+        match self.duty {
+            Duty::Finish { activity, lock_waiters, .. } => {
+                let duty = Duty::EndDebugSession { activity, lock_waiters };
+                Cause { duty, actor: Actor::Operator, ..self }
+            }
+            _ => self,
+        }
+    }
+
     /// This cause with the failure that prevents the actor from acting, as the text of what failed.
     pub fn last_error(self, last_error: impl Into<Option<String>>) -> Cause {
         self.failure(last_error.into().map(FailureReason::Text))
@@ -296,6 +308,13 @@ pub enum Duty {
         run: u64,
         /// The unit's machine.
         machine: String,
+        /// The units that wait for the hook lock that this unit holds.
+        lock_waiters: Vec<UnitName>,
+    },
+    /// End the debug session in which a hook of the unit runs. Nobody but the user of its terminal knows when it ends.
+    EndDebugSession {
+        /// What runs in it.
+        activity: Activity,
         /// The units that wait for the hook lock that this unit holds.
         lock_waiters: Vec<UnitName>,
     },

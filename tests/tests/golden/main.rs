@@ -68,6 +68,7 @@ fn name(duty: &Duty) -> &'static str {
         Duty::Respond { .. } => "Respond",
         Duty::Start { .. } => "Start",
         Duty::Finish { .. } => "Finish",
+        Duty::EndDebugSession { .. } => "EndDebugSession",
         Duty::ReleaseHookLock { .. } => "ReleaseHookLock",
         Duty::RestartUnitAgent { .. } => "RestartUnitAgent",
         Duty::ClearFault { .. } => "ClearFault",
@@ -99,7 +100,7 @@ fn name(duty: &Duty) -> &'static str {
 }
 
 /// The number of duties that [`name`] lists.
-const DUTIES: usize = 58;
+const DUTIES: usize = 59;
 
 fn examples() -> Vec<Cause> {
     let web = UnitName::new("web", 0);
@@ -179,6 +180,10 @@ fn examples() -> Vec<Cause> {
         of_unit(
             Duty::Finish { activity: running(), run: 7, machine: machine(), lock_waiters: vec![log.clone()] },
             Actor::Charm,
+        ),
+        of_unit(
+            Duty::EndDebugSession { activity: running(), lock_waiters: vec![log.clone()] },
+            Actor::Operator,
         ),
         of_unit(lock, Actor::UnitAgent(log)),
         of_unit(

@@ -141,6 +141,11 @@ pub enum Remedy {
         /// The unit's machine.
         machine: String,
     },
+    /// Exit the shell of a debug session, or end the session from elsewhere.
+    ExitDebugSession {
+        /// The unit.
+        unit: UnitName,
+    },
     /// Wait for the holder of the hook lock, or let the machine run hooks in parallel.
     RunHooksInParallel {
         /// The unit that holds the lock.
@@ -251,6 +256,7 @@ impl Cause {
             Duty::Finish { run, machine, .. } => {
                 self.unit_remedy(|unit| Remedy::InspectHook { unit, run: *run, machine: machine.clone() })
             }
+            Duty::EndDebugSession { .. } => self.unit_remedy(|unit| Remedy::ExitDebugSession { unit }),
             Duty::ReleaseHookLock { holder, .. } => Remedy::RunHooksInParallel { holder: holder.clone() },
             Duty::RestartUnitAgent { machine, .. } => {
                 self.unit_remedy(|unit| Remedy::ReadAgentLog { unit, machine: machine.clone() })
