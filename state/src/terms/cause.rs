@@ -11,6 +11,7 @@
 //! A new cause needs a variant of [`Duty`], its remedy in `remedy`, its sentence in `api::text::cause`, and the code
 //! that creates it.
 
+mod debug_session;
 mod machine_agent;
 mod remedy;
 
@@ -61,18 +62,6 @@ impl Cause {
     /// This cause with the time at which the wait began.
     pub fn since(self, since_ms: impl Into<Option<i64>>) -> Cause {
         Cause { since_ms: since_ms.into(), ..self }
-    }
-
-    /// The cause for a run that happens in a debug session: it waits for the user of the session, and not for the charm.
-    /// Other causes than that of a run stay as they are.
-    pub fn in_debug_session(self) -> Cause {
-        match self.duty {
-            Duty::Finish { activity, lock_waiters, .. } => {
-                let duty = Duty::EndDebugSession { activity, lock_waiters };
-                Cause { duty, actor: Actor::Operator, ..self }
-            }
-            _ => self,
-        }
     }
 
     /// This cause with the failure that prevents the actor from acting, as the text of what failed.
@@ -317,6 +306,11 @@ pub enum Duty {
         activity: Activity,
         /// The units that wait for the hook lock that this unit holds.
         lock_waiters: Vec<UnitName>,
+    },
+    /// Remove the storage, or attach it to another unit: it keeps its machine, which has no units.
+    RemoveStorage {
+        /// The instances.
+        storage: Vec<StorageId>,
     },
     /// Release the machine's hook lock.
     ReleaseHookLock {

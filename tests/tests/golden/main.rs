@@ -69,6 +69,7 @@ fn name(duty: &Duty) -> &'static str {
         Duty::Start { .. } => "Start",
         Duty::Finish { .. } => "Finish",
         Duty::EndDebugSession { .. } => "EndDebugSession",
+        Duty::RemoveStorage { .. } => "RemoveStorage",
         Duty::ReleaseHookLock { .. } => "ReleaseHookLock",
         Duty::RestartUnitAgent { .. } => "RestartUnitAgent",
         Duty::ClearFault { .. } => "ClearFault",
@@ -100,7 +101,7 @@ fn name(duty: &Duty) -> &'static str {
 }
 
 /// The number of duties that [`name`] lists.
-const DUTIES: usize = 59;
+const DUTIES: usize = 60;
 
 fn examples() -> Vec<Cause> {
     let web = UnitName::new("web", 0);
@@ -183,6 +184,11 @@ fn examples() -> Vec<Cause> {
         ),
         of_unit(
             Duty::EndDebugSession { activity: running(), lock_waiters: vec![log.clone()] },
+            Actor::Operator,
+        ),
+        Cause::new(
+            Entity::Machine(machine()),
+            Duty::RemoveStorage { storage: ["data/0", "data/1"].map(|id| id.parse().expect("an id")).into() },
             Actor::Operator,
         ),
         of_unit(lock, Actor::UnitAgent(log)),
