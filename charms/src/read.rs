@@ -48,6 +48,19 @@ pub fn read(path: &Path, options: &ReadOptions) -> Result<CharmSource, Vec<Probl
     read_with_progress(path, options, &|_| {})
 }
 
+/// The name that the charm in a folder declares, without reading the rest of the charm; none for an archive, and if it
+/// cannot be read: [`read`] reports why.
+pub fn declared_name(folder: &Path) -> Option<String> {
+    let name_in = |file: &str| {
+        let path = folder.join(file);
+        let is_small =
+            fs::metadata(&path).is_ok_and(|found| found.is_file() && found.len() <= FILE_BYTES_MAX);
+        let text = is_small.then(|| fs::read_to_string(path).ok()).flatten()?;
+        Some(yaml::value(&text).ok()?.get("name")?.as_str()?.to_owned())
+    };
+    ["metadata.yaml", "charmcraft.yaml"].into_iter().find_map(name_in)
+}
+
 /// Like [`read`]. `progress` receives a text for each step of the installation of Python packages, which may take
 /// minutes.
 ///

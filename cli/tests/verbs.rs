@@ -248,6 +248,28 @@ async fn a_dry_run_of_an_existing_application_is_refused_as_its_deployment() {
     assert_eq!(failure.message, message(&exists.into()));
 }
 
+/// The packages of a folder would be installed for a deployment that is refused. The charm of this test has no code, which
+/// is found before its packages are installed.
+#[tokio::test(flavor = "current_thread")]
+async fn the_name_of_an_existing_application_is_refused_before_packages_are_installed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |file: &str, text: &str| std::fs::write(folder.path().join(file), text).expect("written");
+    let charm = folder.path().to_str().expect("text");
+    let exists = ApplicationRefusal::AlreadyExists { name: "ledger".to_owned() };
+    let session = FakeSession::new(FakeController::default());
+    for (file, name, words) in [
+        ("charmcraft.yaml", "ledger", vec!["deploy", charm]),
+        ("metadata.yaml", "ledger", vec!["deploy", charm]),
+        ("metadata.yaml", "web", vec!["deploy", charm, "ledger"]),
+    ] {
+        write(file, &format!("type: charm\nname: {name}\nsummary: s\ndescription: d\n"));
+        let failure = run_command(&words, &session).await.expect_err("it exists");
+        assert_eq!(failure.message, message(&exists.clone().into()), "{file}");
+    }
+    let failure = run_command(&["deploy", charm], &session).await.expect_err("it has no code");
+    assert_ne!(failure.message, message(&exists.into()));
+}
+
 #[tokio::test(flavor = "current_thread")]
 async fn an_action_that_calls_action_fail_is_reported_on_stderr_as_well() {
     let mut task = sample_task();

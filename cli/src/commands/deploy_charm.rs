@@ -11,6 +11,7 @@ use crate::commands::{bases, change_storage, charm_source, constraints, settings
 use crate::session::CommandSession;
 use api::error::ApiError;
 use api::{AddUnits, GetStatus, UserPort};
+use charms::declared_name;
 use clap::Args;
 use state::charm::Base;
 use state::documents::refusal::Refusal;
@@ -108,6 +109,10 @@ pub async fn run<A: UserPort>(
     session.output.warn(&args.ignored.warnings());
     let limits = constraints::parse(&args.constraints, session)?;
     let place = charm_search::find(&args.charm, &session.dir)?;
+    // before the Python packages of a folder are installed, which may take minutes
+    if let Some(application) = args.application.clone().or_else(|| declared_name(&place)) {
+        require_new(&application, session).await?;
+    }
     let source = charm_source::load(&place, args.force, session)?;
     let charm = source.charm.name.clone();
     let application = args.application.as_deref().unwrap_or(&charm).to_owned();
@@ -129,11 +134,7 @@ pub async fn run<A: UserPort>(
     let storage = change_storage::directives(&args.storage)?;
     let attach_storage = change_storage::ids(&args.attach_storage)?;
     if args.dry_run {
-        let status = session.api.handle(GetStatus).await?;
-        if status.applications.contains_key(&application) {
-            let exists = ApplicationRefusal::AlreadyExists { name: application };
-            return Err(ApiError::from(Refusal::new(exists)).into());
-        }
+        require_new(&application, session).await?;
         session
             .output
             .print_remark(&format!("Would deploy \"{application}\" from local charm \"{charm}\"\n"));
@@ -180,4 +181,17 @@ pub async fn run<A: UserPort>(
     }
     session.output.print_hint(&format!("to follow it: pintle status {application} --watch 2s"));
     Ok(())
+}
+
+/// Returns the error of the deployment of an application whose name exists already.
+async fn require_new<A: UserPort>(
+    application: &str,
+    session: &CommandSession<A>,
+) -> Result<(), CommandError> {
+    let status = session.api.handle(GetStatus).await?;
+    if !status.applications.contains_key(application) {
+        return Ok(());
+    }
+    let exists = ApplicationRefusal::AlreadyExists { name: application.to_owned() };
+    Err(ApiError::from(Refusal::new(exists)).into())
 }
