@@ -127,12 +127,10 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
             format!("remove a unit from machine {machine}, which is full, for relation {relation}")
         }
         Duty::Recover { activity, failures, retry } => {
-            let times_failed = match failures {
-                1 => "once".to_owned(),
-                many => format!("{many} times"),
-            };
+            // `resolved` begins a new count, so that one failure may not be the first one
+            let times_failed = if *failures == 1 { String::new() } else { format!(" {failures} times") };
             format!(
-                "complete {}, which failed {times_failed} ({})",
+                "complete {}, which failed{times_failed} ({})",
                 operation(activity),
                 retry_text(*retry, times)
             )
