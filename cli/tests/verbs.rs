@@ -271,6 +271,16 @@ async fn the_name_of_an_existing_application_is_refused_before_packages_are_inst
 }
 
 #[tokio::test(flavor = "current_thread")]
+async fn a_placement_in_a_container_of_a_machine_is_a_usage_error() {
+    let session = FakeSession::new(FakeController::default());
+    for words in [["deploy", "x", "--to", "lxd"], ["add-unit", "ledger", "--to", "lxd:0"]] {
+        let failure = run_command(&words, &session).await.expect_err("there are no containers");
+        assert_eq!(failure.code, 2, "{failure:?}");
+    }
+    assert_eq!(session.api.requests(), [""; 0]);
+}
+
+#[tokio::test(flavor = "current_thread")]
 async fn an_action_that_calls_action_fail_is_reported_on_stderr_as_well() {
     let mut task = sample_task();
     task.status = ActionStatus::Failed;

@@ -107,6 +107,7 @@ pub async fn run<A: UserPort>(
         return Err(CommandError::usage(format!("cannot use --overlay: {:?} is not a bundle", args.charm)));
     }
     session.output.warn(&args.ignored.warnings());
+    require_machines(&args.to)?;
     let limits = constraints::parse(&args.constraints, session)?;
     let place = charm_search::find(&args.charm, &session.dir)?;
     // before the Python packages of a folder are installed, which may take minutes
@@ -181,6 +182,18 @@ pub async fn run<A: UserPort>(
     }
     session.output.print_hint(&format!("to follow it: pintle status {application} --watch 2s"));
     Ok(())
+}
+
+/// Refuses the placements of Juju in new containers of machines, such as `lxd` and `lxd:0`.
+///
+/// # Errors
+/// A usage error that names the placement.
+pub fn require_machines(to: &[String]) -> Result<(), CommandError> {
+    let is_container = |to: &&String| matches!(to.split(':').next(), Some("lxd" | "kvm"));
+    let Some(container) = to.iter().find(is_container) else { return Ok(()) };
+    let text = format!("cannot place a unit in {container:?}: machines have no containers here");
+    Err(CommandError::usage(text)
+        .hint("name a machine, for example --to 0; each unit gets a machine of its own otherwise"))
 }
 
 /// Returns the error of the deployment of an application whose name exists already.

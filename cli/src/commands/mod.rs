@@ -119,6 +119,11 @@ impl Arguments {
                     print!("{}", version::text());
                     std::process::exit(0);
                 }
+                ErrorKind::MissingSubcommand => {
+                    let help = fitted(Arguments::command(), columns(std::io::stdout()));
+                    help::documented(help, true).print_help().ok();
+                    std::process::exit(0);
+                }
                 ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error.exit(),
                 ErrorKind::InvalidSubcommand => match help_topic(std::env::args().collect(), &error) {
                     Some(topic) => unknown_verb(&[topic], Arguments::command()),

@@ -143,7 +143,7 @@ mod tests {
         };
         assert!(of(Life::Alive, false).is_settled());
         for life in [Life::Dying, Life::Dead] {
-            assert_eq!(of(life, false).ending_machines, [name.clone()]);
+            assert_eq!(of(life, false).ending_machines.concat(), name);
             assert!(!of(life, false).is_settled());
             assert!(of(life, true).is_settled(), "only a person lets it continue");
         }

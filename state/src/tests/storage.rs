@@ -136,7 +136,7 @@ fn storage_that_a_unit_has_used_outlives_it_and_keeps_its_machine() {
         Actor::Operator,
     );
     let planned = dry_run_together(world.reader(), MODEL, &[EntityId::Unit(agent.unit)], Force::No);
-    assert_eq!(planned.expect("it is alive").kept, [keeps.clone()]);
+    assert_eq!(planned.expect("it is alive").kept, std::slice::from_ref(&keeps));
     assert_eq!(kept_content(&mut world.reader(), MODEL, machine), None, "it has a unit");
     destroy_unit(&mut world, agent.unit);
     run_hook(&mut world, &mut agent, &data, StorageEvent::Detaching);
