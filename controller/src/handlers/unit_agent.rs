@@ -129,7 +129,7 @@ fn no_resource(sha256: &str) -> ApiError {
 impl<S: Store, E: Environment> Handle<Attach> for Authorised<S, E> {
     async fn handle(&self, attach: Attach) -> Result<Committed<GrantedSession>, ApiError> {
         let (model, unit) = authorisation::unit(&self.principal)?;
-        let attach = Valid::attach(attach)?;
+        attach.validate()?;
         let presence = &self.controller.presence;
         // Whoever sees the commit of the attach must find its boot, by which a unit that has to run start again is not
         // idle. The boot is therefore recorded before, together with the request, and taken back after a refusal.
@@ -139,7 +139,7 @@ impl<S: Store, E: Environment> Handle<Attach> for Authorised<S, E> {
         let is_connected = self.controller.presence.is_streaming(unit);
         let generation = self.controller.store.store_generation();
         let transition = move |draft: &mut Draft<'_>| {
-            session::attach(draft, model, unit, (*attach).clone(), generation, is_connected)
+            session::attach(draft, model, unit, attach.clone(), generation, is_connected)
         };
         let attached = self.controller.run(transition).await;
         let attached = attached.inspect_err(|_| drop(presence.record_attach(unit, &boot_before, now_ms)))?;

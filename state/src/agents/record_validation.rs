@@ -16,7 +16,6 @@ use crate::agents::own_bags::strip_own_bags;
 use crate::agents::record_bounds::{
     require_bounded, require_identifier, require_status, require_text, shown,
 };
-use crate::agents::session::Attach;
 use crate::documents::draft::BYTES_MAX;
 use crate::documents::prelude::{ReplicaDoc, UnitDoc};
 use crate::documents::refusal::Refusal;
@@ -105,17 +104,6 @@ impl Valid<Record> {
         }
         require_numbers(&record)?;
         Ok(Valid(record))
-    }
-}
-
-impl Valid<Attach> {
-    /// Refuses an attach that no correct agent sends.
-    ///
-    /// # Errors
-    /// If the boot id exceeds the bound of an identifier.
-    pub fn attach(attach: Attach) -> Result<Valid<Attach>, Refusal> {
-        require_identifier(&attach.boot)?;
-        Ok(Valid(attach))
     }
 }
 

@@ -5,6 +5,7 @@
 //! requests.
 
 use crate::agents::own_bags::insert_own_bags;
+use crate::agents::record_bounds::require_identifier;
 use crate::agents::record_validation::{NUMBER_MAX, SESSIONS_LOST_MAX};
 use crate::documents::draft::Draft;
 use crate::documents::prelude::{Model, SessionDoc, SessionOrigin, UnitDoc};
@@ -39,6 +40,16 @@ pub struct Attach {
     /// replica cannot show. The controller keeps it in memory only.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub boot: String,
+}
+
+impl Attach {
+    /// Refuses an attach that no correct agent sends, whatever the store contains.
+    ///
+    /// # Errors
+    /// If the boot id exceeds the bound of an identifier.
+    pub fn validate(&self) -> Result<(), Refusal> {
+        require_identifier(&self.boot)
+    }
 }
 
 /// The session under which the agent of a unit sends a request.

@@ -341,6 +341,11 @@ fn a_dry_run_renders_as_in_the_golden_file() {
         hooks: vec![ExpectedHook { unit: web.clone(), hook }],
         skipped_hooks: vec![ExpectedHook { unit: web.clone(), hook: Hook::Stop }],
         removed_eventually: vec![Entity::Machine("0".to_owned()), Entity::Unit(web.clone())],
+        kept: vec![Cause::new(
+            Entity::Machine("1".to_owned()),
+            Duty::RemoveStorage { storage: vec!["data/0".parse().expect("an id")] },
+            Actor::Operator,
+        )],
         blockers: vec![Cause::of_unit_agent(&web, Duty::LeaveScopes { relations: vec![relation] })],
         truncated: true,
     };
