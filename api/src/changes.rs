@@ -4,6 +4,7 @@ use crate::request::requests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use state::terms::position::Position;
+use state::terms::storage::StorageId;
 
 requests! { ChangeRequests {
     WaitForChange = post "/v1/models/{model}/changes", Reader => Position;
@@ -42,6 +43,13 @@ pub enum WriteWarning {
     UnknownModelSetting {
         /// The name of the setting.
         name: String,
+    },
+    /// The unit is removed, and this storage stays on its machine, with its content.
+    StorageKept {
+        /// The storage.
+        storage: Vec<StorageId>,
+        /// The machine.
+        machine: String,
     },
     /// The model has the ssh key already.
     DuplicateSshKey {

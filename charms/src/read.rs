@@ -11,7 +11,7 @@ use crate::host_python::host_python;
 use crate::problem::{Checker, Problem};
 use crate::safe_paths::MemberKind;
 use crate::{archive_entries, charmcraft, git_version, venv, yaml};
-use host::digest;
+use host::{architecture, digest};
 use serde_json::Value;
 use state::charm::Charm;
 use std::fs;
@@ -35,7 +35,8 @@ pub struct CharmSource {
 pub struct ReadOptions {
     /// A private folder of this user that caches installed Python packages between deployments.
     pub cache: PathBuf,
-    /// Accept a charm whose `assumes` are not met, that was packed for another Python version, or that has no code.
+    /// Accept a charm whose `assumes` are not met, that was packed for another architecture or Python version, or that
+    /// has no code.
     pub force: bool,
 }
 
@@ -45,6 +46,19 @@ pub struct ReadOptions {
 /// All problems of the charm.
 pub fn read(path: &Path, options: &ReadOptions) -> Result<CharmSource, Vec<Problem>> {
     read_with_progress(path, options, &|_| {})
+}
+
+/// The name that the charm in a folder declares, without reading the rest of the charm; none for an archive, and if it
+/// cannot be read: [`read`] reports why.
+pub fn declared_name(folder: &Path) -> Option<String> {
+    let name_in = |file: &str| {
+        let path = folder.join(file);
+        let is_small =
+            fs::metadata(&path).is_ok_and(|found| found.is_file() && found.len() <= FILE_BYTES_MAX);
+        let text = is_small.then(|| fs::read_to_string(path).ok()).flatten()?;
+        Some(yaml::value(&text).ok()?.get("name")?.as_str()?.to_owned())
+    };
+    ["metadata.yaml", "charmcraft.yaml"].into_iter().find_map(name_in)
 }
 
 /// Like [`read`]. `progress` receives a text for each step of the installation of Python packages, which may take
@@ -101,6 +115,7 @@ pub fn read_archive(
     let (charm, declaration_problems) = declaration::declare(&sections, &texts, options.force, &mut notes);
     problems.extend(declaration_problems);
     problems.extend(check_layout(&layout, options.force));
+    problems.extend(check_architecture(&charm, options.force));
     if let (Some(packed), false) = (&layout.python, options.force) {
         problems.extend(check_python(&charm, packed, host_python().map(|python| python.version).as_deref()));
     }
@@ -153,6 +168,7 @@ fn read_folder(
         layout.dispatch.get_or_insert(true);
     }
     problems.extend(check_layout(&layout, options.force));
+    problems.extend(check_architecture(&charm, options.force));
     if !problems.is_empty() {
         return Err(problems);
     }
@@ -226,6 +242,21 @@ fn check_layout(layout: &Layout, forced: bool) -> Option<Problem> {
             "is missing, and the hooks folder is empty: the charm has no code to run",
         )),
     }
+}
+
+/// Checks the architecture: programs and compiled packages of a charm for another one cannot be executed here.
+fn check_architecture(charm: &Charm, forced: bool) -> Option<Problem> {
+    let host = architecture::name();
+    if forced || charm.runs_on_architecture(host) {
+        return None;
+    }
+    let packed = charm.bases.iter().map(|base| format!("{base} on {}", base.architectures.join(", ")));
+    let packed = packed.collect::<Vec<_>>().join("; ");
+    let text = format!(
+        "charm {:?} was packed for {packed}; this host is {host} - deploy the source directory, or use --force",
+        charm.name
+    );
+    Some(Problem::new("manifest.yaml", "bases", text))
 }
 
 /// Checks the Python version: an environment that was packed for one version does not work with another. The text is

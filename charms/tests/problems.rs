@@ -150,6 +150,25 @@ fn an_archive_must_contain_what_packing_adds_to_a_folder() {
 }
 
 #[test]
+fn a_charm_that_was_packed_for_another_architecture_is_refused_unless_forced() {
+    let other = if host::architecture::name() == "arm64" { "amd64" } else { "arm64" };
+    let manifest = format!("bases: [{{name: ubuntu, channel: '22.04', architectures: [{other}]}}]\n");
+    let charm = folder(&[("metadata.yaml", METADATA), ("dispatch", ""), ("manifest.yaml", &manifest)]);
+    let archive = charm.path().join("web.charm");
+    let source = read(charm.path(), &options(true)).expect("forced");
+    fs::write(&archive, &source.archive).expect("write");
+    for path in [charm.path(), &archive] {
+        let lines = problems_of(path);
+        let [line] = &lines[..] else { panic!("{lines:?}") };
+        assert!(line.starts_with("manifest.yaml: bases: "), "{line}");
+        assert!(line.contains(other) && line.contains(host::architecture::name()), "{line}");
+        assert!(read(path, &options(true)).is_ok());
+    }
+    let own = manifest.replace(other, &format!("{other}, {}", host::architecture::name()));
+    good(&[("metadata.yaml", METADATA), ("dispatch", ""), ("manifest.yaml", &own)]);
+}
+
+#[test]
 fn the_same_content_packs_to_the_same_archive() {
     let files = [("metadata.yaml", METADATA), ("hooks/install", "#!/bin/sh\n"), ("src/a", "1"), ("b", "2")];
     let reversed: Vec<_> = files.iter().rev().copied().collect();

@@ -8,6 +8,7 @@ use crate::command_error::CommandError;
 use crate::command_flags::CommandFlags;
 use api::Force;
 use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use state::terms::names::BadName;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -17,6 +18,7 @@ use std::str::FromStr;
 pub struct GlobalArguments {
     /// Data folder of the controller that `pintle up` started
     #[arg(long, global = true, env = "PINTLE_DATA", value_name = "DIR")]
+    #[arg(value_parser = OsStringValueParser::new().map(PathBuf::from))]
     pub data: Option<PathBuf>,
     // no doc comment: rustdoc would take the brackets for links
     #[arg(short, long, global = true, env = "JUJU_MODEL", hide_env = true)]
@@ -38,7 +40,8 @@ pub struct GlobalArguments {
 impl GlobalArguments {
     /// The flags that a command of a hint needs.
     pub fn flags(&self) -> CommandFlags {
-        CommandFlags::new(self.data.as_deref(), self.model.as_deref())
+        let data = self.data.as_deref().filter(|data| !data.as_os_str().is_empty());
+        CommandFlags::new(data, self.model.as_deref())
     }
 }
 

@@ -21,7 +21,8 @@ impl DataDir {
     /// # Errors
     /// If no folder is given and neither $XDG_DATA_HOME nor $HOME is set.
     pub fn choose(given: Option<&Path>) -> Result<DataDir, CommandError> {
-        let path = match given {
+        // an empty PINTLE_DATA is as good as none
+        let path = match given.filter(|path| !path.as_os_str().is_empty()) {
             Some(path) => path.to_owned(),
             None => default_path(|name| std::env::var_os(name).map(PathBuf::from)).ok_or_else(|| {
                 CommandError::new("cannot choose a data folder: HOME is not set").hint("use --data DIR")
@@ -142,6 +143,13 @@ fn default_path(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_empty_path_is_as_good_as_none() {
+        let of = |given: Option<&str>| DataDir::choose(given.map(Path::new)).expect("HOME is set").0;
+        assert_eq!(of(Some("")), of(None));
+        assert_ne!(of(Some("x")), of(None));
+    }
 
     #[test]
     fn the_default_folder_is_in_the_data_folder_of_the_user() {

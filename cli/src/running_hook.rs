@@ -9,6 +9,7 @@ use api::machine_folder::{AGENTS_DIR, RUNS_DIR};
 use host::shell::quote;
 use serde_json::{Value, json};
 use state::terms::names::UnitName;
+use state::unit::debug_session::DEBUGGED_RUN_FILE;
 use std::fmt::{self, Display, Formatter};
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -18,9 +19,10 @@ use std::time::{Duration, Instant};
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Prints the folder of the run, and then its pid file, which begins with the pid. `$1` is the number of the run, with
-/// which the name of the folder begins.
-const SCRIPT: &str = "set -- \"$1\"-*; [ -d \"$1\" ] && echo \"$PWD/$1\" && cat \"$1/hook.pid\"";
+/// Prints the folder of the run, then whether it happens in a debug session, and then its pid file, which begins with the
+/// pid. `$1` is the number of the run, with which the name of the folder begins; `$2` is the file of a debug session.
+const SCRIPT: &str = "set -- \"$1\"-* \"$2\"; [ -d \"$1\" ] && echo \"$PWD/$1\" && \
+                      { [ -e \"$1/$2\" ] && echo debugged || echo runs; } && cat \"$1/hook.pid\"";
 
 /// A hook that runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +31,8 @@ pub struct RunningHook {
     pub folder: String,
     /// The id of its process on its machine, if it is known.
     pub pid: Option<i32>,
+    /// Whether it runs in a debug session.
+    pub is_debugged: bool,
 }
 
 impl RunningHook {
@@ -52,25 +56,22 @@ impl Display for RunningHook {
 /// The hook of this run of a unit.
 pub fn find(access: &MachineAccess, unit: &UnitName, run: u64) -> RunningHook {
     let runs = machine_folder(access).join(AGENTS_DIR).join(unit.tag()).join(RUNS_DIR);
-    let unknown = RunningHook { folder: format!("{}/{run:06}-*", runs.display()), pid: None };
+    let unknown =
+        RunningHook { folder: format!("{}/{run:06}-*", runs.display()), pid: None, is_debugged: false };
     if matches!(access, MachineAccess::Remote(..)) {
         return unknown;
     }
     let words = ["sh", "-c", &format!("cd {} && {{ {SCRIPT}; }}", quote(&runs.display().to_string())), "sh"];
     let mut words: Vec<String> = words.map(str::to_owned).into();
-    words.push(format!("{run:06}"));
+    words.extend([format!("{run:06}"), DEBUGGED_RUN_FILE.to_owned()]);
     let mut command = access.command(&words);
     let Some(printed) = printed_in_time(command.stdin(Stdio::null()).stderr(Stdio::null())) else {
         return unknown;
     };
-    let (folder, pid) = printed.split_once('\n').unwrap_or_default();
-    match folder.is_empty() {
-        true => unknown,
-        false => RunningHook {
-            folder: folder.to_owned(),
-            pid: pid.split_whitespace().next().and_then(|pid| pid.parse().ok()),
-        },
-    }
+    let mut lines = printed.lines();
+    let (Some(folder), Some(kind)) = (lines.next(), lines.next()) else { return unknown };
+    let pid = lines.next().and_then(|pid| pid.split_whitespace().next()?.parse().ok());
+    RunningHook { folder: folder.to_owned(), pid, is_debugged: kind == "debugged" }
 }
 
 /// What a command prints, some hundred bytes; none if it does not end in time: the machine of a hook that hangs may hang
@@ -104,12 +105,15 @@ mod tests {
         assert_eq!(find(&access, &unit, 7).pid, None);
         let run = runs.join("000007-config-changed");
         std::fs::create_dir_all(&run).expect("made");
-        let unstarted = RunningHook { folder: run.display().to_string(), pid: None };
+        let unstarted = RunningHook { folder: run.display().to_string(), pid: None, is_debugged: false };
         assert_eq!(find(&access, &unit, 7), unstarted);
         std::fs::write(run.join("hook.pid"), "123 456\n").expect("written");
-        assert_eq!(find(&access, &unit, 7), RunningHook { pid: Some(123), ..unstarted });
+        assert_eq!(find(&access, &unit, 7), RunningHook { pid: Some(123), ..unstarted.clone() });
+        std::fs::write(run.join(DEBUGGED_RUN_FILE), "").expect("written");
+        let debugged = RunningHook { pid: Some(123), is_debugged: true, ..unstarted };
+        assert_eq!(find(&access, &unit, 7), debugged);
         let remote = MachineAccess::Remote("10.0.0.1".to_owned(), Vec::new());
         let named = "/var/lib/pintle/agents/unit-web-0/hooks/000007-*".to_owned();
-        assert_eq!(find(&remote, &unit, 7), RunningHook { folder: named, pid: None });
+        assert_eq!(find(&remote, &unit, 7), RunningHook { folder: named, pid: None, is_debugged: false });
     }
 }

@@ -248,6 +248,38 @@ async fn a_dry_run_of_an_existing_application_is_refused_as_its_deployment() {
     assert_eq!(failure.message, message(&exists.into()));
 }
 
+/// The packages of a folder would be installed for a deployment that is refused. The charm of this test has no code, which
+/// is found before its packages are installed.
+#[tokio::test(flavor = "current_thread")]
+async fn the_name_of_an_existing_application_is_refused_before_packages_are_installed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |file: &str, text: &str| std::fs::write(folder.path().join(file), text).expect("written");
+    let charm = folder.path().to_str().expect("text");
+    let exists = ApplicationRefusal::AlreadyExists { name: "ledger".to_owned() };
+    let session = FakeSession::new(FakeController::default());
+    for (file, name, words) in [
+        ("charmcraft.yaml", "ledger", vec!["deploy", charm]),
+        ("metadata.yaml", "ledger", vec!["deploy", charm]),
+        ("metadata.yaml", "web", vec!["deploy", charm, "ledger"]),
+    ] {
+        write(file, &format!("type: charm\nname: {name}\nsummary: s\ndescription: d\n"));
+        let failure = run_command(&words, &session).await.expect_err("it exists");
+        assert_eq!(failure.message, message(&exists.clone().into()), "{file}");
+    }
+    let failure = run_command(&["deploy", charm], &session).await.expect_err("it has no code");
+    assert_ne!(failure.message, message(&exists.into()));
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_placement_in_a_container_of_a_machine_is_a_usage_error() {
+    let session = FakeSession::new(FakeController::default());
+    for words in [["deploy", "x", "--to", "lxd"], ["add-unit", "ledger", "--to", "lxd:0"]] {
+        let failure = run_command(&words, &session).await.expect_err("there are no containers");
+        assert_eq!(failure.code, 2, "{failure:?}");
+    }
+    assert_eq!(session.api.requests(), [""; 0]);
+}
+
 #[tokio::test(flavor = "current_thread")]
 async fn an_action_that_calls_action_fail_is_reported_on_stderr_as_well() {
     let mut task = sample_task();
@@ -260,6 +292,25 @@ async fn an_action_that_calls_action_fail_is_reported_on_stderr_as_well() {
         run_command(&["run", "ledger/0", "post", "--format", format], &session).await.expect("as in Juju");
         let stderr = session.printed().1;
         assert!(stderr.lines().last().is_some_and(|line| line.contains("frozen\\u{1b}")), "{stderr}");
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn deploy_names_the_base_that_the_machine_has_instead_of_those_of_the_charm() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir(folder.path().join("hooks")).expect("a folder");
+    let charmcraft =
+        "type: charm\nname: web\nsummary: s\ndescription: d\nbase: none@1\nplatforms: {amd64: }\n";
+    std::fs::write(folder.path().join("charmcraft.yaml"), charmcraft).expect("written");
+    std::fs::write(folder.path().join("hooks/install"), "#!/bin/sh\n").expect("written");
+    let charm = folder.path().to_str().expect("text");
+    for command in [vec!["deploy", charm], vec!["deploy", charm, "--base", "none@2"]] {
+        let session = FakeSession::new(FakeController { has_archive: true, ..FakeController::default() });
+        run_command(&command, &session).await.expect("it is deployed");
+        let stderr = session.printed().1;
+        let warnings: Vec<&str> = stderr.lines().filter(|line| line.starts_with("WARNING ")).collect();
+        let requested = command.last().filter(|base| base.contains('@')).unwrap_or(&"none@1");
+        assert!(matches!(&warnings[..], [one] if one.contains(requested)), "{stderr}");
     }
 }
 

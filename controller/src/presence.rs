@@ -27,6 +27,8 @@ pub struct AgentPresence {
     pub last_ms: u64,
     /// Whether the agent itself has sent a request since the controller started.
     pub reported: bool,
+    /// For a unit: the boot id of its machine, as its agent has sent it with its attach; empty if it is not known.
+    pub boot: String,
     /// The run that the agent executes now.
     pub executing: Option<ExecutingRun>,
     /// The newest run whose record was applied.
@@ -111,6 +113,14 @@ impl Presence {
     /// Records that the agent is being started: from now on it has the full time to report.
     pub fn expect(&self, agent: Uuid, now_ms: u64) {
         self.agents().entry(agent).or_default().last_ms = now_ms;
+    }
+
+    /// Records that the agent of a unit attaches in this boot of its machine. Returns the boot before.
+    pub fn record_attach(&self, unit: Uuid, boot: &str, now_ms: u64) -> String {
+        let mut agents = self.agents();
+        let presence = agents.entry(unit).or_default();
+        (presence.last_ms, presence.reported) = (now_ms, true);
+        std::mem::replace(&mut presence.boot, boot.to_owned())
     }
 
     /// Records the run that the agent reports. A report that is late or repeated has no effect if the record of its run
@@ -273,6 +283,10 @@ impl PresenceReader for PresenceSnapshot {
     /// Whether the agent has sent a request since the controller started.
     fn has_reported(&self, agent: Uuid) -> bool {
         self.agents.get(&agent).is_some_and(|presence| presence.reported)
+    }
+
+    fn boot(&self, unit: Uuid) -> String {
+        self.agents.get(&unit).map_or(String::new(), |presence| presence.boot.clone())
     }
 
     fn executing(&self, agent: Uuid) -> Option<ExecutingRun> {

@@ -330,7 +330,13 @@ async fn real_responses_match_the_document() {
     let owner = Owner::Unit("web/0".parse().expect("a name"));
     let running = Some(Activity::hook(HookName::Start));
     let asked = [
-        sample(Attach { nonce: Uuid(2), epoch: web.epoch, store_generation: None, teardown_started: false }),
+        sample(Attach {
+            nonce: Uuid(2),
+            epoch: web.epoch,
+            store_generation: None,
+            teardown_started: false,
+            boot: String::new(),
+        }),
         sample_watch(WatchUnit { epoch: web.epoch, from: None }),
         sample(BagRequest { relation: scene.relation, owner, position: Position::default() }),
         sample(Claim { epoch: web.epoch, release: false, view: None }),

@@ -305,7 +305,8 @@ async fn scenario_50_an_idle_unit_shows_the_hooks_that_were_skipped() {
         resources: String::new(),
     };
     web.commit(web.record(Operation::InstallCharm(charm))).await;
-    while let Some(Act::Start(run)) = fixture.controller.read(move |reader| next_act(reader, model, id)).await
+    while let Some(Act::Start(run)) =
+        fixture.controller.read(move |reader| next_act(reader, model, id, String::new())).await
     {
         web.commit(web.record(run.operation)).await;
     }

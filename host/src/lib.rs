@@ -1,4 +1,4 @@
-//! The access to the host that the programs of Pintle share: processes and what they inherit, files, full disks, mounts,
+//! The access to the host that the programs of Pintle share: its architecture, processes and what they inherit, files, full disks, mounts,
 //! locks, digests, randomness, back-off, restarts, logs, escaping and the quoting of shell commands.
 //!
 //! Each of these has one implementation, which is here. The crate does not depend on Pintle's concepts (models,
@@ -8,6 +8,7 @@
 //! Used by `charms`, `agent`, `controller` and `cli`. `state` and `commands` must not use it, because they do
 //! no I/O.
 
+pub mod architecture;
 pub mod backoff;
 pub mod digest;
 pub mod disk;

@@ -268,6 +268,9 @@ pub struct Resource {
     pub description: String,
 }
 
+/// What charmcraft writes as the architecture of a charm that runs on every one.
+const ANY_ARCHITECTURE: &str = "all";
+
 /// An operating system release for which a charm was packed: `ubuntu`, `24.04`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -354,6 +357,20 @@ impl Charm {
         chosen.or_else(|| self.bases.iter().find(|base| can_have(base)))
     }
 
+    /// Whether the charm was packed for this architecture, given by its name in Debian (`amd64`), or for any.
+    pub fn runs_on_architecture(&self, name: &str) -> bool {
+        let fits = |base: &Base| {
+            let names = &base.architectures;
+            names.is_empty() || names.iter().any(|packed| packed == name || packed == ANY_ARCHITECTURE)
+        };
+        self.bases.is_empty() || self.bases.iter().any(fits)
+    }
+
+    /// Whether the charm declares bases, and this one is not among them.
+    pub fn is_for_other_bases_than(&self, base: &Base) -> bool {
+        !self.bases.is_empty() && !self.bases.iter().any(|own| own.is_same_release(base))
+    }
+
     /// The preferred base of the charm; none if the charm does not declare any.
     pub fn base(&self) -> Option<&Base> {
         self.bases.first()
@@ -400,6 +417,25 @@ mod tests {
         for invalid in ["ubuntu", "@24.04", "ubuntu@", "ubuntu @24.04"] {
             assert_eq!(Base::parse(invalid), None, "{invalid}");
         }
+    }
+
+    #[test]
+    fn a_charm_runs_on_the_architectures_and_bases_that_it_declares() {
+        let base = |text: &str, architectures: &[&str]| Base {
+            architectures: architectures.iter().map(|name| (*name).to_owned()).collect(),
+            ..Base::parse(text).expect("a base")
+        };
+        let of = |bases: Vec<Base>| Charm { bases, ..Charm::default() };
+        let (jammy, noble) = (base("ubuntu@22.04", &["arm64"]), base("ubuntu@24.04", &["arm64", "s390x"]));
+        let other = of(vec![jammy.clone(), noble.clone()]);
+        assert!(!other.runs_on_architecture("amd64") && other.runs_on_architecture("s390x"));
+        for any in [vec![], vec![jammy.clone(), base("ubuntu@24.04", &[])], vec![base("debian@12", &["all"])]]
+        {
+            assert!(of(any.clone()).runs_on_architecture("amd64"), "{any:?}");
+        }
+        assert!(!other.is_for_other_bases_than(&base("ubuntu@24.04/stable", &[])));
+        assert!(other.is_for_other_bases_than(&base("debian@12", &[])));
+        assert!(!of(Vec::new()).is_for_other_bases_than(&jammy));
     }
 
     #[test]

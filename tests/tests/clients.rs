@@ -287,6 +287,10 @@ fn hooks_are_run_by_hand_in_a_debug_session_and_as_usual_after_it() {
         assert_eq!(host.pintle(&names).code, 1);
     }
     let file = host.unit_folder(&unit).expect("it is deployed").join("debug-session.json");
+    for command in ["debug-hooks", "debug-code"] {
+        assert_eq!(host.pintle(&[command, &unit]).code, 1, "there is no terminal");
+        assert!(!file.exists());
+    }
 
     let terminal = Terminal::open(&host, &["debug-hooks", &format!("{name}/leader"), "config-changed"]);
     host.until("the session is open", |_| file.exists().then_some(()));
@@ -305,6 +309,11 @@ fn hooks_are_run_by_hand_in_a_debug_session_and_as_usual_after_it() {
     host.until("the window is open", |_| {
         tmux(&session, &["list-windows", "-F", "#W"]).contains("config-changed").then_some(())
     });
+    let why: serde_json::Value =
+        serde_json::from_str(&host.ok(&["why", &unit, "--format", "json"])).expect("JSON");
+    let causes = why["causes"].as_array().expect("a list");
+    let session_of_user = causes.iter().find(|cause| cause["duty"]["end-debug-session"].is_object());
+    assert!(session_of_user.is_some_and(|cause| cause["actor"] == "operator"), "{why}");
     let keys = "status-set active \"$JUJU_DISPATCH_PATH $(umask)\"; exit";
     tmux(&session, &["send-keys", "-t", "config-changed", keys, "Enter"]);
     host.until_status(&unit, "active", "hooks/config-changed 0022");

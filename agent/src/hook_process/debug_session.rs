@@ -11,7 +11,8 @@ use state::unit::hook_context::HookContext;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The script that the shim runs, in the folder of the run. The names of its other files begin with it.
+/// The script that the shim runs, in the folder of the run. The names of its other files begin with it, as that of
+/// [`DEBUGGED_RUN_FILE`](state::unit::debug_session::DEBUGGED_RUN_FILE).
 const SCRIPT: &str = "debug";
 
 /// What the scripts have in common. `end_with_run PID` ends all processes of the terminal when the script of the run has
@@ -32,7 +33,7 @@ end_with_run() {
 const WAIT_FOR_WINDOW: &str = r#"
 tmux has-session -t "$session" 2>/dev/null || exec "$program"
 export -p > "$files.environment"
-pid=$(tmux new-window -P -F '#{pane_pid}' -t "$session:" -n "$name" "bash $(printf %q "$files.window") $$") || exec "$program"
+pid=$(tmux new-window -P -F '#{pane_pid}' -t "$session:" -n "$name" "bash $(printf %q "$files.window") $$") || { rm -f "$files".*; exec "$program"; }
 is_open() { tmux list-panes -s -t "$session:" -F '#{pane_pid}' 2>/dev/null | grep -qx "$pid"; }
 while [ ! -s "$files.exit-code" ] && is_open; do sleep 0.2; done
 code=$(cat "$files.exit-code" 2>/dev/null)

@@ -11,8 +11,20 @@ use crate::hook_session::{AnsweredCall, CallsLine, ConfidentialCall, StoredBytes
 /// 1 Mi cells of 4 bytes. Of larger ones the whole different part is shown.
 const CELLS_MAX: usize = 1 << 20;
 
+/// Whether both have the same items, in different orders.
+pub(super) fn is_other_order<T: Ord>(recorded: &[T], replayed: &[T]) -> bool {
+    let sorted = |items: &[T]| -> Vec<usize> {
+        let mut places: Vec<usize> = (0..items.len()).collect();
+        places.sort_by(|a, b| items[*a].cmp(&items[*b]));
+        places
+    };
+    let (a, b) = (sorted(recorded), sorted(replayed));
+    let is_same = a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| recorded[*a] == replayed[*b]);
+    is_same && recorded != replayed
+}
+
 /// One call as it is compared.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ComparedCall {
     /// The tool with its arguments and inputs.
     line: String,
@@ -142,6 +154,14 @@ mod tests {
         assert_eq!(differences(b"abc", b"abxbc"), [Replayed(&b'x'), Replayed(&b'b')]);
         assert_eq!(differences(b"ab", b"ba"), [Recorded(&b'a'), Replayed(&b'a')]);
         assert_eq!(differences(b"", b"z"), [Replayed(&b'z')]);
+    }
+
+    #[test]
+    fn the_same_items_in_another_order_are_found() {
+        assert!(is_other_order(b"abca", b"caab"));
+        for (a, b) in [("abc", "abc"), ("ab", "aba"), ("aab", "abb"), ("", "")] {
+            assert!(!is_other_order(a.as_bytes(), b.as_bytes()), "{a} {b}");
+        }
     }
 
     #[test]

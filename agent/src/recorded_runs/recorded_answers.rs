@@ -10,13 +10,14 @@ use crate::unit_agent::no_response_in_time;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use commands::{ResourceRequest, SecretAnswer, SecretRequest};
 use state::agents::secret_read::SecretRead;
+use state::terms::owner::Owner;
 use state::terms::secret::{SecretContent, SecretId};
 use state::terms::settings::{Bag, BagChange};
 use state::unit::record::RunReport;
 use state::unit::relation_view::BagRequest;
 use state::unit::secrets::HookSecret;
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 
 /// What stands for a sealed content: the replayed run passes it back to read what it has written.
@@ -41,6 +42,10 @@ pub(super) struct RecordedAnswers {
     written: RefCell<BTreeMap<SecretId, SecretContent>>,
     /// The folder with the files of resources.
     resources: PathBuf,
+    /// What the replayed run has requested and the recorded run has not read.
+    missing: RefCell<BTreeSet<String>>,
+    /// Whether the replayed run has read a placeholder.
+    has_read_placeholder: Cell<bool>,
 }
 
 /// The reason in what a tool has printed on stderr.
@@ -65,6 +70,8 @@ impl RecordedAnswers {
             labels: secrets.iter().map(|(id, secret)| (*id, secret.label.clone())).collect(),
             written: RefCell::default(),
             resources: unit.join(RESOURCES_DIR),
+            missing: RefCell::default(),
+            has_read_placeholder: Cell::new(false),
         };
         for line in lines {
             answers.add(line);
@@ -101,6 +108,22 @@ impl RecordedAnswers {
         }
     }
 
+    /// What the replayed run has requested and was not recorded.
+    pub(super) fn missing(&self) -> BTreeSet<String> {
+        self.missing.borrow().clone()
+    }
+
+    /// Whether the replayed run has read a placeholder instead of the content of a secret.
+    pub(super) fn has_read_placeholder(&self) -> bool {
+        self.has_read_placeholder.get()
+    }
+
+    /// The answer to what was not recorded.
+    fn not_recorded(&self, what: String) -> String {
+        self.missing.borrow_mut().insert(what);
+        no_response_in_time()
+    }
+
     /// Corrects the count of calls: the session evaluates the call again, whose request now has its response.
     fn repeats_call(&self) {
         self.calls.set(self.calls.get().saturating_sub(1));
@@ -117,13 +140,15 @@ impl RecordedAnswers {
         };
         let mut reads = self.reads.borrow_mut();
         let at = reads.iter().position(|call| call.args.iter().any(is_named));
-        let call = at.map(|at| reads.remove(at)).ok_or_else(no_response_in_time)?;
+        let named = || format!("secret {}", names.first().map_or("", String::as_str));
+        let call = at.map(|at| reads.remove(at)).ok_or_else(|| self.not_recorded(named()))?;
         let answer = match &call.error {
             Some(error) if call.keys.is_empty() => Err(reason(error)),
             Some(_) | None => {
                 let content = |(key, placeholder): (&String, &String)| {
                     (key.clone(), BASE64_STANDARD.encode(placeholder))
                 };
+                self.has_read_placeholder.set(true);
                 Ok(SecretAnswer::Content(SecretContent(call.keys.iter().map(content).collect())))
             }
         };
@@ -151,13 +176,18 @@ impl HookHost for RecordedAnswers {
     async fn fetch_bag(&self, request: &BagRequest) -> Result<Option<Bag>, String> {
         self.repeats_call();
         let recorded = self.bags.iter().find(|bag| bag.fetched == *request);
-        recorded.map(|bag| bag.values.clone()).ok_or_else(no_response_in_time)
+        let owner = match &request.owner {
+            Owner::Unit(unit) => unit.to_string(),
+            Owner::Application(name) => name.clone(),
+        };
+        let missing = || self.not_recorded(format!("settings of {owner}"));
+        recorded.map(|bag| bag.values.clone()).ok_or_else(missing)
     }
 
     async fn write_leader_settings(&self, _: u64, _: u32, _: &BagChange) -> Result<(), String> {
         self.repeats_call();
         let recorded = self.leader_writes.borrow_mut().pop_front();
-        recorded.unwrap_or_else(|| Err(no_response_in_time()))
+        recorded.unwrap_or_else(|| Err(self.not_recorded("an answer to leader-set".to_owned())))
     }
 
     async fn request_secret(&self, request: &SecretRequest) -> Result<SecretAnswer, String> {
@@ -175,7 +205,7 @@ impl HookHost for RecordedAnswers {
     async fn fetch_resource(&self, request: &ResourceRequest) -> Result<Vec<u8>, String> {
         self.repeats_call();
         let path = self.resources.join(&request.name).join(&request.filename);
-        std::fs::read(path).map_err(|_| no_response_in_time())
+        std::fs::read(path).map_err(|_| self.not_recorded(format!("resource {}", request.name)))
     }
 }
 
@@ -184,7 +214,6 @@ mod tests {
     use super::*;
     use serde_json::json;
     use state::terms::names::Uuid;
-    use state::terms::owner::Owner;
     use state::terms::position::Position;
     use state::terms::secret::SecretOwnerKind;
 
@@ -215,6 +244,14 @@ mod tests {
         let resource =
             ResourceRequest { name: "a".to_owned(), filename: "a".to_owned(), sha256: String::new() };
         assert_eq!(answers.fetch_resource(&resource).await, Err(unreachable));
+        let missing = answers.missing();
+        assert_eq!(missing.len(), 4, "{missing:?}");
+        for named in ["db", id.as_str(), "leader-set", "a"] {
+            assert!(
+                missing.iter().any(|missing| missing.ends_with(&format!(" {named}"))),
+                "{named}: {missing:?}"
+            );
+        }
         assert!(answers.is_leader(), "the context says whether the unit leads");
         let content = SecretContent(BTreeMap::from([("key".to_owned(), "czNjcmV0".to_owned())]));
         let seal =
@@ -252,6 +289,7 @@ mod tests {
         let answers = answers(lines);
         let content =
             SecretContent(BTreeMap::from([("password".to_owned(), BASE64_STANDARD.encode(placeholder))]));
+        assert!(!answers.has_read_placeholder());
         for _ in 0..2 {
             assert_eq!(
                 answers.request_secret(&read(first)).await,
@@ -267,5 +305,6 @@ mod tests {
         assert_eq!(answers.fetch_bag(&bag("db")).await, Ok(Some(host)));
         let leads: Vec<bool> = (0..4).map(|_| answers.is_leader()).collect();
         assert_eq!(leads, [true, true, false, false]);
+        assert!(answers.has_read_placeholder() && answers.missing().is_empty());
     }
 }

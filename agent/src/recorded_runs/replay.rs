@@ -6,7 +6,7 @@
 //! What the program itself does to the host, it does again.
 
 use super::changes::Changes;
-use super::differences::{ComparedCall, Difference, differences};
+use super::differences::{ComparedCall, Difference, differences, is_other_order};
 use super::page::Page;
 use super::recorded_answers::RecordedAnswers;
 use super::recorded_run::{RecordedRun, RunEnd, unit_folder};
@@ -73,9 +73,11 @@ pub async fn replay(dir: &Path, number: u64, options: ReplayOptions) -> Result<(
         bail!("cannot replay run {number}: its commands ran outside of the context of the unit");
     }
     let scratch = Scratch::copy(&unit, options.keep).await?;
-    let (exit, stopped) = execute(&unit, &run, &scratch, options.timeout).await?;
+    let answers = RecordedAnswers::new(&run.file.context.secrets, run.lines(), unit.root().to_path_buf());
+    let (exit, stopped) = execute(&unit, &run, &scratch, options.timeout, &answers).await?;
     let replayed = RecordedRun::read(&scratch.unit, number).ok();
-    Ok(report(&unit, &run, &scratch, Replayed { run: replayed.as_ref(), exit, stopped, options }))
+    let replayed = Replayed { run: replayed.as_ref(), exit, stopped, options, answers: &answers };
+    Ok(report(&unit, &run, &scratch, replayed))
 }
 
 async fn execute(
@@ -83,6 +85,7 @@ async fn execute(
     recorded: &RecordedRun,
     scratch: &Scratch,
     timeout: Duration,
+    answers: &RecordedAnswers,
 ) -> Result<(RunExit, Option<Stopped>)> {
     let mut context = recorded.file.context.clone();
     context.id = format!("{}-replay-{:032x}", context.unit, host::random::random_u128());
@@ -102,8 +105,6 @@ async fn execute(
         path: HOOK_PATH.to_owned(),
         ..MachineFacts::default()
     };
-    let answers =
-        RecordedAnswers::new(&recorded.file.context.secrets, recorded.lines(), unit.root().to_path_buf());
     let charms = CharmRunner::new(scratch.unit.clone(), facts, calls.tool_calls, context_state);
     let run = Run {
         position: recorded.file.position,
@@ -114,7 +115,7 @@ async fn execute(
     // the hook lock of the copy: that of the unit is not taken
     let _lock = charms.lock(true).await;
     let running = async {
-        let result: HookResult = charms.run(&run, context, None, &answers).await;
+        let result: HookResult = charms.run(&run, context, None, answers).await;
         has_ended.set(true);
         result.exit
     };
@@ -142,6 +143,7 @@ struct Replayed<'a> {
     exit: RunExit,
     stopped: Option<Stopped>,
     options: ReplayOptions,
+    answers: &'a RecordedAnswers,
 }
 
 fn report(
@@ -204,7 +206,30 @@ fn report(
         let text = read_output(&run.folder.join(shim::OUTPUT));
         let text: Vec<String> = String::from_utf8_lossy(&text).lines().map(path).collect();
         page.head("What the replayed run printed");
-        write_output(&mut page, &text, &everything(shim::OUTPUT));
+        match text.is_empty() {
+            true => page.line(0, "nothing"),
+            false => write_output(&mut page, &text, &everything(shim::OUTPUT)),
+        }
+    }
+    let missing = replayed.answers.missing();
+    if !missing.is_empty() {
+        page.head(
+            "What the replayed run requested and the recorded run had not read, so that it failed here",
+        );
+        missing.iter().for_each(|what| page.line(0, what));
+        page.end_section(&everything(CALLS));
+    }
+    let is_other_order = is_other_order(&calls.0, &calls.1);
+    let is_different = !different_calls.is_empty() || !different_changes.is_empty() || !is_same_end;
+    let has_read_placeholder = is_different && replayed.answers.has_read_placeholder();
+    if is_other_order || has_read_placeholder {
+        page.head("What can differ although the charm does the same");
+    }
+    if is_other_order {
+        page.line(0, "the calls are the same in another order: a set of Python, such as relation.units of ops, has another order in each process");
+    }
+    if has_read_placeholder {
+        page.line(0, "contents of secrets are placeholders: what the hook computes from one differs");
     }
     if replayed.options.keep {
         page.head(&format!("Kept: {}", scratch.root.display()));

@@ -90,8 +90,13 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Sender<'_, S, A, C> {
         };
         let attach = {
             let local = self.0.local();
-            let (epoch, store_generation) = (local.epoch, local.store_generation);
-            Attach { nonce, epoch, store_generation, teardown_started: local.has_started_teardown() }
+            Attach {
+                nonce,
+                epoch: local.epoch,
+                store_generation: local.store_generation,
+                teardown_started: local.has_started_teardown(),
+                boot: self.0.now().boot,
+            }
         };
         let attached = match self.0.api.handle(attach).await {
             Ok(attached) => attached,

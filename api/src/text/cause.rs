@@ -127,12 +127,10 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
             format!("remove a unit from machine {machine}, which is full, for relation {relation}")
         }
         Duty::Recover { activity, failures, retry } => {
-            let times_failed = match failures {
-                1 => "once".to_owned(),
-                many => format!("{many} times"),
-            };
+            // `resolved` begins a new count, so that one failure may not be the first one
+            let times_failed = if *failures == 1 { String::new() } else { format!(" {failures} times") };
             format!(
-                "complete {}, which failed {times_failed} ({})",
+                "complete {}, which failed{times_failed} ({})",
                 operation(activity),
                 retry_text(*retry, times)
             )
@@ -181,10 +179,15 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
         Duty::Start { activity, reason, .. } => {
             format!("start {} ({})", running(activity), start_reason::describe(reason))
         }
-        Duty::Finish { activity, lock_waiters, .. } => match lock_waiters.is_empty() {
-            true => format!("finish {}", running(activity)),
-            false => format!("finish {}, which delays hooks of {}", running(activity), units(lock_waiters)),
-        },
+        Duty::Finish { activity, lock_waiters, .. } => {
+            format!("finish {}{}", running(activity), delays(lock_waiters))
+        }
+        Duty::EndDebugSession { activity, lock_waiters } => {
+            format!("end the debug session in which it is {}{}", running(activity), delays(lock_waiters))
+        }
+        Duty::RemoveStorage { storage } => {
+            format!("remove storage {}, with whose content it is kept", list(storage))
+        }
         Duty::ReleaseHookLock { activity, running: held_for, .. } => {
             format!(
                 "release the machine's hook lock, held for {}; {} is next",
@@ -274,8 +277,13 @@ fn retry_text(retry: Retry, times: &Times<'_>) -> String {
     }
 }
 
-fn units(all: &[UnitName]) -> String {
-    all.iter().map(UnitName::to_string).collect::<Vec<_>>().join(", ")
+fn list<T: ToString>(all: &[T]) -> String {
+    all.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// What a run that holds the hook lock delays; empty if no unit waits for the lock.
+fn delays(waiters: &[UnitName]) -> String {
+    if waiters.is_empty() { String::new() } else { format!(", which delays hooks of {}", list(waiters)) }
 }
 
 fn relation_list(all: &[RelationName]) -> String {
@@ -395,6 +403,16 @@ fn remedy(remedy: &Remedy, times: &Times<'_>) -> String {
         Remedy::InspectHook { unit, run, machine } => format!(
             "it ends with its process on machine {machine}; what it has called so far: pintle show-run {unit} {run}; to end \
              it: pintle stop-hook {unit}"
+        ),
+        Remedy::ExitDebugSession { unit } => format!(
+            "exit its shell, or close the terminal of pintle debug-hooks or debug-code; to end it from elsewhere, so that \
+             the hook fails and is retried: pintle ssh {unit} tmux -L {} kill-server",
+            unit.tag()
+        ),
+        Remedy::RemoveStorage { storage } => format!(
+            "pintle remove-storage {ids}; to use it again, with its content: pintle add-unit APPLICATION --attach-storage {first}",
+            ids = list(storage).replace(',', ""),
+            first = list(&storage[..1.min(storage.len())]),
         ),
         Remedy::RunHooksInParallel { holder } => format!(
             "one hook runs at a time on a machine: pintle why {holder}; to run them in parallel: pintle model-config \

@@ -62,6 +62,7 @@ pub fn describe(message: &StatusMessage) -> String {
             return format!("machine {machine}: {NOT_COMMUNICATING}");
         }
         StatusMessage::AgentLate => "agent is late: it has not reported since",
+        StatusMessage::AgentNotReported => "agent has not reported yet",
         StatusMessage::InstanceRunning => "Running",
     }
     .to_owned()

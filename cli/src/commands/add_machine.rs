@@ -70,10 +70,8 @@ pub async fn run<A: UserPort>(
         session.api.handle(AddMachines { count: args.count, manual, base: args.base.clone() }).await?;
     session.record_write(added.revision);
     if !manual {
-        session.output.warn(&bases::warning(
-            args.base.as_ref(),
-            bases::of_new_machine(&session.dir, args.base.as_ref())?,
-        ));
+        let real = bases::of_new_machine(&session.dir, args.base.as_ref())?;
+        session.output.warn(&Vec::from_iter(bases::warning(args.base.as_ref(), real.as_ref())));
     }
     for name in &added.answer {
         session.output.print_remark(&format!("created machine {name}\n"));

@@ -2,6 +2,7 @@
 
 use crate::command_error::CommandError;
 use crate::commands::change_storage;
+use crate::commands::deploy_charm::require_machines;
 use crate::session::CommandSession;
 use api::{AddUnits, UserPort};
 use clap::Args;
@@ -23,6 +24,7 @@ pub struct AddUnitArgs {
 }
 
 pub async fn run<A: UserPort>(args: &AddUnitArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+    require_machines(&args.to)?;
     let attach = change_storage::ids(&args.attach_storage)?;
     let add = |units, to| AddUnits {
         attach_storage: attach.clone(),

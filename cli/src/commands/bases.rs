@@ -47,12 +47,27 @@ pub async fn of_machine<A: UserPort>(
     Ok(status.machines.get(name).map(|machine| machine.base.clone()).filter(|base| !base.name.is_empty()))
 }
 
+/// How other base systems are added.
+const OTHER_BASES: &str = "other base systems: pintle up --provider nspawn --base-root";
+
 /// The warning that a machine does not have the base of `--base`.
-pub fn warning(flag: Option<&Base>, real: Option<Base>) -> Vec<String> {
-    let flag = flag.filter(|flag| !real.as_ref().is_some_and(|real| real.is_same_release(flag)));
-    let real = real.map_or("without a known base".to_owned(), |real| real.to_string());
-    let hint = "other base systems: pintle up --provider nspawn --base-root";
-    flag.map(|flag| format!("{flag} is not available: the machine is {real} ({hint})")).into_iter().collect()
+pub fn warning(flag: Option<&Base>, real: Option<&Base>) -> Option<String> {
+    let flag = flag.filter(|flag| !real.is_some_and(|real| real.is_same_release(flag)))?;
+    let real = real.map_or("without a known base".to_owned(), ToString::to_string);
+    Some(format!("{flag} is not available: the machine is {real} ({OTHER_BASES})"))
+}
+
+/// The warning that a charm declares other bases than that of its machine. It is none if the base of the machine is
+/// not known, and no refusal: most charms declare a release of Ubuntu and run on others as well.
+pub fn charm_warning(charm: &Charm, real: Option<&Base>) -> Option<String> {
+    let real = real.filter(|real| charm.is_for_other_bases_than(real))?;
+    let mut declared: Vec<String> = charm.bases.iter().map(ToString::to_string).collect();
+    declared.dedup();
+    Some(format!(
+        "charm {:?} is for {}: the machine is {real} ({OTHER_BASES})",
+        charm.name,
+        declared.join(", ")
+    ))
 }
 
 #[cfg(test)]
@@ -63,13 +78,25 @@ mod tests {
     fn a_base_that_the_machine_does_not_have_is_a_warning_that_names_the_real_one() {
         let base = |text: &str| Base::parse(text).expect("a base");
         let (flag, real) = (base("ubuntu@22.04/stable"), base("debian@12"));
-        let warnings = warning(Some(&flag), Some(real.clone()));
-        assert!(
-            warnings[0].starts_with("ubuntu@22.04 ") && warnings[0].contains("debian@12"),
-            "{warnings:?}"
-        );
-        assert_eq!(warning(Some(&flag), Some(base("ubuntu@22.04"))), [""; 0]);
-        assert_eq!(warning(None, Some(real)), [""; 0]);
+        let text = warning(Some(&flag), Some(&real)).expect("a warning");
+        assert!(text.starts_with("ubuntu@22.04 ") && text.contains("debian@12"), "{text}");
+        assert_eq!(warning(Some(&flag), Some(&base("ubuntu@22.04"))), None);
+        assert_eq!(warning(None, Some(&real)), None);
+    }
+
+    #[test]
+    fn a_charm_for_other_bases_than_its_machine_is_a_warning_that_names_both() {
+        let base = |text: &str| Base::parse(text).expect("a base");
+        let of = |bases: &[&str]| Charm {
+            bases: bases.iter().map(|text| base(text)).collect(),
+            ..Charm::default()
+        };
+        let real = base("debian@12");
+        let text = charm_warning(&of(&["ubuntu@22.04", "ubuntu@24.04"]), Some(&real)).expect("a warning");
+        assert!(text.contains("ubuntu@22.04, ubuntu@24.04") && text.contains("debian@12"), "{text}");
+        assert_eq!(charm_warning(&of(&["ubuntu@22.04", "debian@12/stable"]), Some(&real)), None);
+        assert_eq!(charm_warning(&of(&["ubuntu@22.04"]), None), None, "unknown");
+        assert_eq!(charm_warning(&of(&[]), Some(&real)), None);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::render::{self, StructuredFormat};
 use crate::session::CommandSession;
 use api::{Constraints, GetConstraints, SetConstraints, UserPort};
 use clap::Args;
+use host::architecture;
 use serde_json::{Map, Value};
 use state::terms::constraints::{ConstraintKey, ConstraintValue};
 
@@ -53,9 +54,9 @@ pub struct ConstraintsArgs {
 pub fn parse<A>(words: &[String], session: &CommandSession<A>) -> Result<Constraints, CommandError> {
     let parsed = words.join(" ").parse::<Constraints>();
     let constraints = parsed.map_err(|bad| CommandError::usage(bad.to_string()))?;
-    let is_other = |arch: &&ConstraintValue| **arch != ConstraintValue::Word(host_arch().to_owned());
+    let is_other = |arch: &&ConstraintValue| **arch != ConstraintValue::Word(architecture::name().to_owned());
     if constraints.0.get(&ConstraintKey::Arch).filter(is_other).is_some() {
-        let text = format!("cannot use constraints {constraints}: this host is {}", host_arch());
+        let text = format!("cannot use constraints {constraints}: this host is {}", architecture::name());
         return Err(CommandError::new(text));
     }
     let without_effect = constraints.0.keys().filter(|key| **key != ConstraintKey::Arch);
@@ -105,7 +106,10 @@ pub async fn effective<A: UserPort>(
     let get = GetConstraints { application: application.map(str::to_owned) };
     let mut constraints = session.api.handle(get).await?.constraints;
     if application.is_some() {
-        constraints.0.entry(ConstraintKey::Arch).or_insert(ConstraintValue::Word(host_arch().to_owned()));
+        constraints
+            .0
+            .entry(ConstraintKey::Arch)
+            .or_insert(ConstraintValue::Word(architecture::name().to_owned()));
     }
     Ok(constraints)
 }
@@ -115,14 +119,4 @@ pub fn document(constraints: &Constraints) -> Value {
     let entries = constraints.0.iter();
     let entries = entries.map(|(key, value)| (key.to_string(), serde_json::json!(value)));
     Value::Object(entries.collect::<Map<String, Value>>())
-}
-
-/// The architecture of this host, by its name in Juju and Debian.
-pub fn host_arch() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        "powerpc64" => "ppc64el",
-        other => other,
-    }
 }

@@ -15,6 +15,7 @@ use host::shell::quote;
 use state::terms::hook_name::HookName;
 use state::terms::names::UnitName;
 use state::unit::debug_session::{DEBUG_SESSION_FILE, DebugMode, DebugSession};
+use std::io::{IsTerminal, stdin, stdout};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
@@ -81,6 +82,11 @@ async fn open<A: UserPort>(
                 .hint(format!("list the actions with: pintle actions {}", unit.application)));
         }
     }
+    // without one the session would have no user, and catch each hook
+    if !(stdin().is_terminal() && stdout().is_terminal()) {
+        return Err(CommandError::new(format!("cannot debug {unit}: there is no terminal for its session"))
+            .hint("run the command in a terminal, with stdin and stdout as they are"));
+    }
     let name = unit.to_string();
     let access = MachineAccess::find(&Target::new(&name), &options, &status, &session.dir)?;
     let folder = match &access {
@@ -88,7 +94,10 @@ async fn open<A: UserPort>(
         MachineAccess::Container(_) | MachineAccess::Remote(..) => PathBuf::from(DATA_DIR),
     };
     let debug = DebugSession { tmux: unit.tag(), names: args.names.iter().cloned().collect(), mode };
-    let script = script(unit, &debug, &folder.join(AGENTS_DIR).join(unit.tag()));
+    let sudo = if matches!(access, MachineAccess::Remote(..)) { "sudo " } else { "" };
+    let install = format!("pintle ssh {unit} -- {sudo}apt-get install -y tmux");
+    let install = session.output.complete(&install);
+    let script = script(unit, &debug, &folder.join(AGENTS_DIR).join(unit.tag()), &install);
     let line = match &access {
         MachineAccess::Folder(_) => script,
         // a container does not see the terminal of this host
@@ -103,10 +112,11 @@ async fn open<A: UserPort>(
     Err(CommandError::new(format!("cannot run {program}: {}", command.exec())))
 }
 
-/// The script that opens the session in the machine. The session ends with the script, and the file of the session is
+/// The script that opens the session in the machine. `install` is the command that installs tmux there. The session ends with the script, and the file of the session is
 /// written after the session was started: a hook that starts before runs as usual.
-fn script(unit: &UnitName, session: &DebugSession, folder: &Path) -> String {
+fn script(unit: &UnitName, session: &DebugSession, folder: &Path, install: &str) -> String {
     let text = serde_json::to_string(session).expect("it is plain data");
+    let hint = quote(&format!("hint: to install it there: {install}"));
     let (folder, tmux) = (quote(&folder.to_string_lossy()), quote(&session.tmux));
     let (file, text) = (DEBUG_SESSION_FILE, quote(&text));
     format!(
@@ -116,7 +126,7 @@ umask 077
 unset TMUX_TMPDIR
 if ! command -v tmux >/dev/null; then
     echo "ERROR cannot debug {unit}: its machine has no tmux" >&2
-    echo "hint: install it there: apt-get install tmux" >&2
+    echo {hint} >&2
     exit 1
 fi
 if tmux -L {tmux} has-session -t {tmux} 2>/dev/null; then

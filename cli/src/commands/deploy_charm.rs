@@ -11,6 +11,7 @@ use crate::commands::{bases, change_storage, charm_source, constraints, settings
 use crate::session::CommandSession;
 use api::error::ApiError;
 use api::{AddUnits, GetStatus, UserPort};
+use charms::declared_name;
 use clap::Args;
 use state::charm::Base;
 use state::documents::refusal::Refusal;
@@ -41,7 +42,7 @@ pub struct DeployArgs {
     /// A file for a resource of the charm; may be repeated
     #[arg(long, value_name = "NAME=FILE")]
     pub resource: Vec<String>,
-    /// Deploy even if the charm requires a feature that is not offered (assumes)
+    /// Deploy even if the charm is packed for another architecture, or requires a feature that is not offered (assumes)
     #[arg(long)]
     pub force: bool,
     /// Let the charm read the credential of its cloud
@@ -106,8 +107,13 @@ pub async fn run<A: UserPort>(
         return Err(CommandError::usage(format!("cannot use --overlay: {:?} is not a bundle", args.charm)));
     }
     session.output.warn(&args.ignored.warnings());
+    require_machines(&args.to)?;
     let limits = constraints::parse(&args.constraints, session)?;
     let place = charm_search::find(&args.charm, &session.dir)?;
+    // before the Python packages of a folder are installed, which may take minutes
+    if let Some(application) = args.application.clone().or_else(|| declared_name(&place)) {
+        require_new(&application, session).await?;
+    }
     let source = charm_source::load(&place, args.force, session)?;
     let charm = source.charm.name.clone();
     let application = args.application.as_deref().unwrap_or(&charm).to_owned();
@@ -115,22 +121,21 @@ pub async fn run<A: UserPort>(
     config.extend(settings);
     let resources = ResourceFiles::check(&args.resource, &source.charm.resources)?;
     let base = bases::requested(&session.dir, args.base.as_ref(), &source.charm)?;
-    if args.base.is_some() {
+    let has_machines = !source.charm.subordinate;
+    if args.base.is_some() || has_machines && !source.charm.bases.is_empty() {
         let real = match args.to.first() {
             Some(machine) => bases::of_machine(session, machine).await?,
             None => bases::of_new_machine(&session.dir, base.as_ref())?,
         };
-        session.output.warn(&bases::warning(args.base.as_ref(), real));
+        let unavailable = bases::warning(args.base.as_ref(), real.as_ref());
+        let other = || bases::charm_warning(&source.charm, real.as_ref()).filter(|_| has_machines);
+        session.output.warn(&Vec::from_iter(unavailable.or_else(other)));
     }
     // before anything is uploaded
     let storage = change_storage::directives(&args.storage)?;
     let attach_storage = change_storage::ids(&args.attach_storage)?;
     if args.dry_run {
-        let status = session.api.handle(GetStatus).await?;
-        if status.applications.contains_key(&application) {
-            let exists = ApplicationRefusal::AlreadyExists { name: application };
-            return Err(ApiError::from(Refusal::new(exists)).into());
-        }
+        require_new(&application, session).await?;
         session
             .output
             .print_remark(&format!("Would deploy \"{application}\" from local charm \"{charm}\"\n"));
@@ -177,4 +182,29 @@ pub async fn run<A: UserPort>(
     }
     session.output.print_hint(&format!("to follow it: pintle status {application} --watch 2s"));
     Ok(())
+}
+
+/// Refuses the placements of Juju in new containers of machines, such as `lxd` and `lxd:0`.
+///
+/// # Errors
+/// A usage error that names the placement.
+pub fn require_machines(to: &[String]) -> Result<(), CommandError> {
+    let is_container = |to: &&String| matches!(to.split(':').next(), Some("lxd" | "kvm"));
+    let Some(container) = to.iter().find(is_container) else { return Ok(()) };
+    let text = format!("cannot place a unit in {container:?}: machines have no containers here");
+    Err(CommandError::usage(text)
+        .hint("name a machine, for example --to 0; each unit gets a machine of its own otherwise"))
+}
+
+/// Returns the error of the deployment of an application whose name exists already.
+async fn require_new<A: UserPort>(
+    application: &str,
+    session: &CommandSession<A>,
+) -> Result<(), CommandError> {
+    let status = session.api.handle(GetStatus).await?;
+    if !status.applications.contains_key(application) {
+        return Ok(());
+    }
+    let exists = ApplicationRefusal::AlreadyExists { name: application.to_owned() };
+    Err(ApiError::from(Refusal::new(exists)).into())
 }

@@ -147,6 +147,7 @@ async fn with_controller(
 /// Whether the command works without a current model.
 fn needs_no_current_model(verb: &Verb) -> bool {
     matches!(verb, Verb::Models(_) | Verb::AddModel(_) | Verb::DestroyModel(_) | Verb::Switch(_))
+        || matches!(verb, Verb::DiskUsage(_))
         || matches!(
             verb,
             Verb::ModelDefaults(_) | Verb::Controllers(_) | Verb::ShowController(_) | Verb::Whoami(_)
@@ -157,6 +158,17 @@ fn needs_no_current_model(verb: &Verb) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_concerns_all_models_needs_none_in_focus() {
+        use clap::Parser;
+        let needs_none = |words: &str| {
+            let arguments = Arguments::try_parse_from(words.split(' ')).expect("a command");
+            needs_no_current_model(&arguments.verb)
+        };
+        assert!(needs_none("pintle disk-usage") && needs_none("pintle models"));
+        assert!(!needs_none("pintle status"));
+    }
 
     #[test]
     fn values_without_effect_are_rejected() {

@@ -85,6 +85,7 @@ use crate::arguments::GlobalArguments;
 use crate::command_error::CommandError;
 use crate::commands::not_offered::unknown_verb;
 use crate::data_dir::DataDir;
+use crate::openssh_options::separated;
 use crate::output::Output;
 use crate::session::{CommandSession, explain};
 use crate::supervisor::identity;
@@ -92,6 +93,7 @@ use crate::terminal_width::{columns, fitted};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 pub use dispatch::dispatch;
+use std::ffi::OsString;
 
 /// Deploy, integrate and operate charms, and explain what they wait for.
 #[derive(Debug, Parser)]
@@ -110,11 +112,16 @@ impl Arguments {
     /// If an argument is invalid.
     pub fn from_process() -> Result<Arguments, CommandError> {
         let matches = help::documented(fitted(Arguments::command(), columns(std::io::stdout())), true)
-            .try_get_matches();
+            .try_get_matches_from(words_of_process());
         matches.and_then(|matches| Arguments::from_arg_matches(&matches)).map_err(|error| {
             match error.kind() {
                 ErrorKind::DisplayVersion => {
                     print!("{}", version::text());
+                    std::process::exit(0);
+                }
+                ErrorKind::MissingSubcommand => {
+                    let help = fitted(Arguments::command(), columns(std::io::stdout()));
+                    help::documented(help, true).print_help().ok();
                     std::process::exit(0);
                 }
                 ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error.exit(),
@@ -126,6 +133,13 @@ impl Arguments {
             }
         })
     }
+}
+
+/// The words of the command line, with the options of OpenSSH apart.
+fn words_of_process() -> Vec<OsString> {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let texts: Option<Vec<String>> = words.iter().map(|word| word.to_str().map(str::to_owned)).collect();
+    texts.map_or(words, |texts| separated(texts).into_iter().map(OsString::from).collect())
 }
 
 /// The command whose help was requested, if the error is that it is unknown.

@@ -26,7 +26,7 @@ pub struct RefreshArgs {
     /// A file for a resource of the charm; may be repeated
     #[arg(long, value_name = "NAME=FILE")]
     pub resource: Vec<String>,
-    /// Upgrade even if the charm requires a feature that is not offered (assumes)
+    /// Upgrade even if the charm is packed for another architecture, or requires a feature that is not offered (assumes)
     #[arg(long)]
     pub force: bool,
     /// Also upgrade units in error state

@@ -84,6 +84,8 @@ async fn also_removed<A: UserPort>(
         Err(error) if entities.len() == 1 => return Err(error.into()),
         Err(_) => return Ok(vec!["everything that is removed with them".to_owned()]),
     };
+    let kept = render::dry_run::kept(&dry_run, now_ms(), &Zone::new(false));
+    session.output.print_remark(&session.output.complete(&kept));
     let mut more = Vec::new();
     let all = [dry_run.removed_immediately, dry_run.dying, dry_run.removed_eventually].concat();
     for name in render::dry_run::entities(&all) {

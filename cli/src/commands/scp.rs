@@ -8,7 +8,7 @@
 use crate::command_error::CommandError;
 use crate::local_paths;
 use crate::machine_access::{AccessArgs, MachineAccess, Target};
-use crate::openssh_options::{OpenSshOption, is_options, no_connection, options_of};
+use crate::openssh_options::{OpenSshOption, SCP_WITH_VALUE, is_options, no_connection, options_of};
 use crate::session::CommandSession;
 use api::{GetStatus, Status, UserPort};
 use clap::Args;
@@ -16,8 +16,6 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// The options of OpenSSH's scp with a value.
-const WITH_VALUE: &str = "cDFiJloPSX";
 /// Those about the connection, which OpenSSH's ssh has, too.
 const CONNECTION: &str = "46ACcFiJoPqv";
 /// Those without an effect: messages, the protocol, and where the bytes pass; times and modes are those of new files.
@@ -197,7 +195,7 @@ impl Request<'_> {
                 request.paths.push(word);
                 continue;
             }
-            for OpenSshOption { letter, value } in options_of(word, WITH_VALUE, &mut rest)? {
+            for OpenSshOption { letter, value } in options_of(word, SCP_WITH_VALUE, &mut rest)? {
                 match value {
                     None if letter == 'r' => request.recursive = true,
                     None if CONNECTION.contains(letter) => request.connection.push(format!("-{letter}")),

@@ -5,15 +5,13 @@
 
 use crate::command_error::CommandError;
 use crate::machine_access::{AccessArgs, MachineAccess, Target};
-use crate::openssh_options::{OpenSshOption, is_options, no_connection, options_of};
+use crate::openssh_options::{OpenSshOption, SSH_WITH_VALUE, is_options, no_connection, options_of};
 use crate::session::CommandSession;
 use api::{GetStatus, UserPort};
 use clap::Args;
 use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 
-/// The options of OpenSSH with a value.
-const WITH_VALUE: &str = "BbcDEeFIiJLlmOoPpQRSWw";
 /// Those about the connection, which is not made to a machine of this host.
 const CONNECTION: &str = "BbcEeFIiJmoPpS";
 /// Those without a value that have no effect there: the terminal is passed on, and OpenSSH prints nothing.
@@ -58,7 +56,7 @@ impl Entry<'_> {
         let mut rest = words.iter();
         while let Some(word) = rest.as_slice().first().filter(|word| is_options(word)) {
             rest.next();
-            for OpenSshOption { letter, value } in options_of(word, WITH_VALUE, &mut rest)? {
+            for OpenSshOption { letter, value } in options_of(word, SSH_WITH_VALUE, &mut rest)? {
                 match letter {
                     'l' => entry.user = value,
                     'n' => entry.reads_stdin = false,

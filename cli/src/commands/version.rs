@@ -4,7 +4,6 @@
 //! 2.2).
 
 use crate::command_error::CommandError;
-use crate::commands::constraints::host_arch;
 use crate::output::Output;
 use crate::render;
 use api::JUJU_VERSION;
@@ -46,5 +45,5 @@ pub fn text() -> String {
 
 /// The version of Juju that clients are told.
 fn juju_version() -> String {
-    format!("{JUJU_VERSION}-ubuntu-{}", host_arch())
+    format!("{JUJU_VERSION}-ubuntu-{}", host::architecture::name())
 }

@@ -9,7 +9,7 @@ use crate::session::CommandSession;
 use crate::times;
 use api::{GetStatus, Status, UnitStatus, UserPort, WaitForChange};
 use clap::Args;
-use state::status::settled::{ModelProgress, UnitProgress};
+use state::status::settled::{MachineProgress, ModelProgress, UnitProgress};
 use state::terms::names::UnitName;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -44,6 +44,7 @@ pub async fn run<A: UserPort>(args: &WaitArgs, session: &CommandSession<A>) -> R
             }
             busy = names(&progress.busy);
             busy.extend(progress.ending);
+            busy.extend(progress.ending_machines.iter().map(|name| format!("machine {name}")));
             if let Ok(changed) = timeout(POLL_INTERVAL, session.api.handle(WaitForChange { after })).await {
                 after = Some(changed?);
             }
@@ -60,9 +61,23 @@ fn progress_of(status: &Status) -> ModelProgress {
     let applications = status.applications.iter();
     let units = applications.clone().flat_map(|(_, app)| &app.units);
     let progress = |unit: &UnitStatus| UnitProgress::of(unit.life, unit.workload.current, unit.agent.current);
+    let has_failed_unit = |machine: &String| {
+        let mut here = units.clone().filter(|(_, unit)| unit.machine == *machine);
+        here.any(|(_, unit)| progress(unit) == UnitProgress::Failed)
+    };
+    let machines = status.machines.iter().map(|(name, machine)| {
+        (
+            name,
+            MachineProgress {
+                life: machine.life,
+                has_failed_unit: !machine.life.is_alive() && has_failed_unit(name),
+            },
+        )
+    });
     ModelProgress::of(
         applications.map(|(name, app)| (name, app.life)),
-        units.map(|(name, unit)| (name, progress(unit))),
+        machines,
+        units.clone().map(|(name, unit)| (name, progress(unit))),
     )
 }
 

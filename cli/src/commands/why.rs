@@ -102,6 +102,7 @@ async fn print<A: UserPort>(
     session: &CommandSession<A>,
 ) -> Result<(), CommandError> {
     let running = running_hooks(all, session).await;
+    let all = &all.iter().map(|why| with_debug_sessions(why, &running)).collect::<Vec<_>>();
     if let Some(format) = args.format {
         // One entity is printed as an object, several as a list.
         let mut values: Vec<Value> =
@@ -112,6 +113,15 @@ async fn print<A: UserPort>(
     let (now, zone) = (now_ms(), Zone::new(args.utc));
     let text: String = all.iter().map(|why| text(why, now, &running, &zone)).collect();
     session.output.print(&session.output.complete(&text))
+}
+
+/// The explanation with the debug sessions of users: a hook that runs in one waits for its user.
+fn with_debug_sessions(why: &api::Why, running: &RunningHooks) -> api::Why {
+    let is_debugged =
+        |cause: &Cause| run_of(cause).and_then(|run| running.get(&run)).is_some_and(|hook| hook.is_debugged);
+    let causes = why.causes.iter().cloned();
+    let causes = causes.map(|cause| if is_debugged(&cause) { cause.in_debug_session() } else { cause });
+    api::Why { causes: causes.collect(), ..why.clone() }
 }
 
 /// The text for one entity: a line for the entity, then two lines for each cause.
@@ -156,6 +166,9 @@ fn structured(why: &api::Why, now_ms: i64, running: &RunningHooks, output: &Outp
 mod tests {
     use super::*;
     use api::EntityState;
+    use state::terms::activity::Activity;
+    use state::terms::cause::Actor;
+    use state::terms::hook_name::HookName;
     use state::terms::life::Life;
     use test_support::golden::compare;
 
@@ -179,6 +192,32 @@ mod tests {
             structured(&why, 0, &RunningHooks::new(), &Output::new(None, std::io::sink(), std::io::sink()));
         assert_eq!(json["causes"][0]["actor"], serde_json::json!({ "unit-agent": "web/0" }));
         assert!(json["causes"][0]["message"].is_string() && json["causes"][0]["hint"].is_string(), "{json}");
+    }
+
+    #[test]
+    fn a_hook_in_a_debug_session_waits_for_its_user_and_not_for_the_charm() {
+        let unit = UnitName::new("web", 0);
+        let activity = Activity::hook(HookName::UpdateStatus);
+        let duty = |run| Duty::Finish {
+            activity: activity.clone(),
+            run,
+            machine: "0".to_owned(),
+            lock_waiters: vec![],
+        };
+        let cause = |run| Cause::new(Entity::Unit(unit.clone()), duty(run), Actor::Charm);
+        let why = api::Why {
+            entity: Entity::Unit(unit.clone()),
+            life: Life::Alive,
+            now: EntityState::Machine { units: 1, hook_lock: None },
+            causes: vec![cause(7), cause(8)],
+            more: false,
+        };
+        let hook = |is_debugged| RunningHook { folder: "f".to_owned(), pid: None, is_debugged };
+        let running = RunningHooks::from([((unit.clone(), 7), hook(true)), ((unit.clone(), 8), hook(false))]);
+        let [debugged, other] = &with_debug_sessions(&why, &running).causes[..] else { panic!("two") };
+        let expected = Duty::EndDebugSession { activity: activity.clone(), lock_waiters: vec![] };
+        assert_eq!((&debugged.duty, &debugged.actor), (&expected, &Actor::Operator));
+        assert_eq!(*other, cause(8));
     }
 
     #[test]

@@ -45,6 +45,7 @@ pub fn text(dry_run: &DryRun, force: Force, now_ms: i64, zone: &Zone) -> String 
     for entry in &dry_run.blockers {
         text += &cause::lines(entry, now_ms, zone);
     }
+    text += &kept(dry_run, now_ms, zone);
     if dry_run.truncated {
         text += "and more: the removal is too large for a complete dry run\n";
     }
@@ -52,6 +53,12 @@ pub fn text(dry_run: &DryRun, force: Force, now_ms: i64, zone: &Zone) -> String 
         text = "nothing would change\n".to_owned();
     }
     text
+}
+
+/// The machines that would stay with the content of storage; empty if there are none.
+pub fn kept(dry_run: &DryRun, now_ms: i64, zone: &Zone) -> String {
+    let lines: String = dry_run.kept.iter().map(|entry| cause::lines(entry, now_ms, zone)).collect();
+    if lines.is_empty() { lines } else { format!("would stay without units:\n{lines}") }
 }
 
 /// The entities as texts: `unit web/0`, `relation db:server web:db`.

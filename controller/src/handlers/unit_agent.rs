@@ -129,14 +129,21 @@ fn no_resource(sha256: &str) -> ApiError {
 
 impl<S: Store, E: Environment> Handle<Attach> for Authorised<S, E> {
     async fn handle(&self, attach: Attach) -> Result<Committed<GrantedSession>, ApiError> {
-        let (model, unit) = self.authenticate_unit()?;
+        let (model, unit) = authorisation::unit(&self.principal)?;
+        attach.validate()?;
+        let presence = &self.controller.presence;
+        // Whoever sees the commit of the attach must find its boot, by which a unit that has to run start again is not
+        // idle. The boot is therefore recorded before, together with the request, and taken back after a refusal.
+        let now_ms = self.controller.environment.monotonic_ms();
+        let boot_before = presence.record_attach(unit, &attach.boot, now_ms);
         // The stream of an agent that died is closed after a timeout; a new agent repeats its request until then.
         let is_connected = self.controller.presence.is_streaming(unit);
         let generation = self.controller.store.store_generation();
         let transition = move |draft: &mut Draft<'_>| {
-            session::attach(draft, model, unit, attach, generation, is_connected)
+            session::attach(draft, model, unit, attach.clone(), generation, is_connected)
         };
-        let attached = self.controller.run(transition).await?;
+        let attached = self.controller.run(transition).await;
+        let attached = attached.inspect_err(|_| drop(presence.record_attach(unit, &boot_before, now_ms)))?;
         self.controller.presence.set_executing(unit, None, self.controller.environment.monotonic_ms());
         Ok(attached)
     }

@@ -10,7 +10,9 @@ use crate::lookup::find_unit;
 use crate::status;
 use crate::store::Store;
 use api::error::ApiError;
-use api::{AddUnits, Handle, RemoveUnit, ResolveUnit, ResolvedRun, ShowUnit, UnitInfo, WriteResponse};
+use api::{
+    AddUnits, Handle, RemoveUnit, ResolveUnit, ResolvedRun, ShowUnit, UnitInfo, WriteResponse, WriteWarning,
+};
 use futures::future::join_all;
 use state::documents::draft::Draft;
 use state::documents::prelude::Model;
@@ -131,10 +133,17 @@ impl<S: Store, E: Environment> Handle<RemoveUnit> for Authorised<S, E> {
         let model = self.model().await?;
         let now_ms = self.controller.environment.wall_ms();
         let options = RemovalOptions { force, destroy_storage };
+        let of = name.clone();
+        let kept = self.controller.read(move |reader| {
+            let id = unit::find(&mut { reader }, model, &of).ok().filter(|_| !destroy_storage)?;
+            requested_removal::storage_kept_after(reader, model, id)
+        });
+        let kept = kept.await.map(|(storage, machine)| WriteWarning::StorageKept { storage, machine });
         let transition = move |draft: &mut Draft<'_>| {
             let id = unit::find(draft, model, &name)?;
             requested_removal::remove_unit(draft, model, id, options, now_ms)
         };
-        self.remove(model, transition, force).await
+        let removed = self.remove(model, transition, force).await?;
+        Ok(WriteResponse { warnings: Vec::from_iter(kept), ..removed })
     }
 }

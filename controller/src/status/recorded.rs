@@ -111,6 +111,7 @@ pub(super) enum Observation {
     IsLost(Uuid, bool),
     IsLate(Uuid, bool),
     HasReported(Uuid, bool),
+    Boot(Uuid, String),
     LastRequest(Uuid, i64),
     Executing(Uuid, Option<Box<ExecutingRun>>),
     MissingFile(Uuid, Option<String>),
@@ -125,6 +126,7 @@ impl Observation {
             Observation::IsLost(agent, seen) => presence.is_lost(*agent) == *seen,
             Observation::IsLate(agent, seen) => presence.is_late(*agent) == *seen,
             Observation::HasReported(agent, seen) => presence.has_reported(*agent) == *seen,
+            Observation::Boot(unit, seen) => presence.boot(*unit) == *seen,
             Observation::LastRequest(agent, seen) => presence.last_request_ms(*agent) == *seen,
             Observation::Executing(agent, seen) => presence.executing(*agent).as_ref() == seen.as_deref(),
             Observation::MissingFile(unit, seen) => presence.missing_file(*unit) == *seen,
@@ -177,6 +179,12 @@ impl PresenceReader for RecordingPresence<'_> {
     fn has_reported(&self, agent: Uuid) -> bool {
         let seen = self.presence.has_reported(agent);
         self.record(Observation::HasReported(agent, seen));
+        seen
+    }
+
+    fn boot(&self, unit: Uuid) -> String {
+        let seen = self.presence.boot(unit);
+        self.record(Observation::Boot(unit, seen.clone()));
         seen
     }
 

@@ -55,8 +55,13 @@ async fn an_attach_is_repeatable_with_its_nonce_and_refused_with_another_while_t
     fixture.deploy("web", 1).await;
     let old = fixture.attach_agent("web/0").await;
     let store_generation = Some(fixture.controller.store.store_generation());
-    let attach =
-        |nonce| Attach { nonce: Uuid(nonce), epoch: old.epoch, store_generation, teardown_started: false };
+    let attach = |nonce| Attach {
+        nonce: Uuid(nonce),
+        epoch: old.epoch,
+        store_generation,
+        teardown_started: false,
+        boot: String::new(),
+    };
     let mut watch =
         old.api.watch(WatchUnit { epoch: old.epoch, from: None }).await.expect("the stream opens");
     assert!(next_delta(&mut watch).await.full);

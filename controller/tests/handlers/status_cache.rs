@@ -183,8 +183,13 @@ impl Walk {
                 .fixture
                 .controller
                 .caller(state::documents::prelude::TokenHolder::Unit { model: self.fixture.model, unit });
-            let attach =
-                api::Attach { nonce: Uuid(7), epoch: 0, store_generation: None, teardown_started: false };
+            let attach = api::Attach {
+                nonce: Uuid(7),
+                epoch: 0,
+                store_generation: None,
+                teardown_started: false,
+                boot: String::new(),
+            };
             if let Ok(attached) = caller.handle(attach).await {
                 let (epoch, replica) = (attached.answer.epoch, attached.answer.replica);
                 let (sequence, digest) =
@@ -239,8 +244,10 @@ impl Walk {
 
     async fn next(&self, name: &UnitName, agent: &MemoryAgent) -> Option<state::unit::record::Record> {
         let (unit, model) = (self.fixture.unit(&name.to_string()).await, self.fixture.model);
-        let next =
-            self.fixture.controller.read(move |reader| state::status::unit::next_act(reader, model, unit));
+        let next = self
+            .fixture
+            .controller
+            .read(move |reader| state::status::unit::next_act(reader, model, unit, String::new()));
         match next.await {
             None => {
                 // each charm of this fixture has the name of its application, also as its digest

@@ -211,7 +211,13 @@ async fn others_are_harmed(world: &World, controller: &Running) -> Result<(), St
     if shown.as_ref().is_none_or(|shown| shown.message != expected) {
         return Err(format!("the application status of the next leader is hidden: {shown:?}"));
     }
-    let newcomer = Attach { nonce: Uuid(777), epoch: 0, store_generation: None, teardown_started: false };
+    let newcomer = Attach {
+        nonce: Uuid(777),
+        epoch: 0,
+        store_generation: None,
+        teardown_started: false,
+        boot: String::new(),
+    };
     let api = controller.caller(TokenHolder::Unit { model, unit: world.hostile.unit });
     answer(environment, api.handle(newcomer)).await.map_err(failed("an agent with an empty folder"))?;
     Ok(())

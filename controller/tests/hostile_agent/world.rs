@@ -388,6 +388,7 @@ impl World {
             epoch: agent.epoch,
             store_generation: Some(self.store.store_generation()),
             teardown_started: true,
+            boot: "boot".to_owned(),
         };
         let position = Position {
             store_generation: self.store.store_generation(),

@@ -119,7 +119,13 @@ async fn a_request_with_the_token_of_another_unit_is_refused_with_a_hint() {
     let mistaken =
         Client::agent(&served.controller(&token), served.fixture.model.0, own).expect("a good file");
     let error = mistaken
-        .handle(Attach { nonce: Uuid(1), epoch: 0, store_generation: None, teardown_started: false })
+        .handle(Attach {
+            nonce: Uuid(1),
+            epoch: 0,
+            store_generation: None,
+            teardown_started: false,
+            boot: String::new(),
+        })
         .await
         .expect_err("not its own");
     assert_eq!(error, authorisation::unauthorised());

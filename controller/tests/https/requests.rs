@@ -126,7 +126,13 @@ async fn an_archive_that_cannot_be_opened_is_not_shown_as_missing() {
     let user = user.in_model("dev");
     user.handle(deploy(&sha256)).await.expect("it is deployed");
     let unit = served.unit("tiny/0").await;
-    let attach = Attach { nonce: Uuid(1), epoch: 0, store_generation: None, teardown_started: false };
+    let attach = Attach {
+        nonce: Uuid(1),
+        epoch: 0,
+        store_generation: None,
+        teardown_started: false,
+        boot: String::new(),
+    };
     unit.handle(attach).await.expect("it is the first agent");
     let name = UnitName::new("tiny", 0);
     let is_shown = async || {

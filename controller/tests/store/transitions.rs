@@ -237,7 +237,13 @@ impl<S: Store> Fixture<'_, S> {
     async fn attach(&mut self, name: &str) -> Local {
         let unit = self.unit(name).await;
         self.call("session::attach", move |draft| {
-            let attach = Attach { nonce: Uuid(9), epoch: 0, store_generation: None, teardown_started: false };
+            let attach = Attach {
+                nonce: Uuid(9),
+                epoch: 0,
+                store_generation: None,
+                teardown_started: false,
+                boot: String::new(),
+            };
             session::attach(draft, MODEL, unit, attach, Uuid(7), false).map(drop)
         })
         .await;

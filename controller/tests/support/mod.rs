@@ -251,7 +251,13 @@ pub struct Agent<A> {
 impl<A: UnitAgentRequests> Agent<A> {
     pub async fn attach(api: A, nonce: u128) -> Agent<A> {
         let attached = api
-            .handle(Attach { nonce: Uuid(nonce), epoch: 0, store_generation: None, teardown_started: false })
+            .handle(Attach {
+                nonce: Uuid(nonce),
+                epoch: 0,
+                store_generation: None,
+                teardown_started: false,
+                boot: String::new(),
+            })
             .await;
         let GrantedSession { epoch, replica, .. } = attached.expect("the agent attaches").answer;
         let (sequence, digest) =

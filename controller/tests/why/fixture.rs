@@ -28,7 +28,7 @@ pub async fn run_until_idle(
 ) {
     let (id, model) = (fixture.unit(unit).await, fixture.model);
     for _ in 0..OPERATIONS_MAX {
-        match fixture.controller.read(move |reader| next_act(reader, model, id)).await {
+        match fixture.controller.read(move |reader| next_act(reader, model, id, String::new())).await {
             Some(Act::Start(run)) => agent.commit(agent.record(run.operation)).await,
             Some(Act::RecordOutcome(record)) => agent.commit(agent.record(record.operation)).await,
             Some(Act::Wait(_) | Act::Finish) => return,

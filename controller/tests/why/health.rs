@@ -1,17 +1,21 @@
 //! The health of unit agents that machine agents observe, as `why` and `status` show it.
 
-use crate::fixture::{MemoryFixture, causes, idle_agent};
+use crate::fixture::{MemoryFixture, causes, idle_agent, pending};
 use crate::support::*;
 use api::{
-    Claim, EntityChoice, GetStatus, GetWhy, Handle, ReportUnitHealth, SetMachineToken, Stream, Watch,
-    WatchMachine,
+    Attach, Claim, EntityChoice, GetStatus, GetWhy, Handle, ReportPresence, ReportUnitHealth,
+    SetMachineToken, Stream, Watch, WatchMachine,
 };
 use controller::AuthenticatedCaller;
 use controller::environment::Environment;
+use controller::store::Store;
+use state::documents::prelude::TokenHolder;
+use state::terms::activity::Activity;
 use state::terms::cause::{Actor, Duty, Remedy};
 use state::terms::health::{Fault, Limit, ProcessEnd, UnitAgentExit, UnitHealth};
+use state::terms::hook_name::HookName;
 use state::terms::names::{UnitName, Uuid};
-use state::terms::status::AgentStatus;
+use state::terms::status::{AgentStatus, InstanceStatus, MachineAgentStatus};
 use state::terms::status_message::StatusMessage;
 use std::collections::BTreeMap;
 use test_support::memory_store::MemoryStore;
@@ -141,4 +145,46 @@ async fn a_machine_agent_reports_about_its_own_units_only() {
     report(&agent, web, ended(None, 8)).await;
     report(&agent, Uuid(77), ended(None, 8)).await;
     assert_eq!(agent_status(&fixture).await.0, AgentStatus::Allocating);
+}
+
+/// 1. The controller and the machines are stopped and started again. 2. Until the agent of the unit attaches, nothing shows
+/// that the boot of the machine is another one, and that start is due. 3. From its attach on, that is shown.
+#[tokio::test]
+async fn a_unit_is_not_idle_before_its_agent_reports_and_has_run_start_in_a_new_boot() {
+    let mut fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let unit = fixture.unit("web/0").await;
+    let machine = fixture.machine_of_unit(unit).await;
+    let web = idle_agent(&fixture, "web/0").await;
+    machine_agent(&fixture, machine).await.handle(ReportPresence::default()).await.expect("it runs");
+    let machine_status = async |fixture: &MemoryFixture| {
+        let status = fixture.admin.handle(GetStatus).await.expect("the model is there");
+        let machine = &status.machines["0"];
+        (machine.agent.current, machine.instance.current)
+    };
+    assert_eq!(agent_status(&fixture).await, (AgentStatus::Idle, StatusMessage::Empty));
+    let running = (MachineAgentStatus::Started, InstanceStatus::Running);
+    assert_eq!(machine_status(&fixture).await, running);
+
+    fixture.restart();
+    let expected = (AgentStatus::Allocating, StatusMessage::AgentNotReported);
+    assert_eq!(agent_status(&fixture).await, expected);
+    assert_eq!(machine_status(&fixture).await, (MachineAgentStatus::Pending, InstanceStatus::Pending));
+    let found = causes(&fixture, "web/0").await;
+    let duties: Vec<&Duty> = found.iter().map(|cause| &cause.duty).collect();
+    assert!(matches!(&duties[..], [Duty::RunMachineAgent { .. }, Duty::StartUnitAgent { .. }]), "{duties:?}");
+    assert!(matches!(&causes(&fixture, "model").await[..], [_]), "the machine's cause stands for its units");
+
+    let unit_agent = fixture.controller.caller(TokenHolder::Unit { model: fixture.model, unit });
+    let attach = Attach {
+        nonce: Uuid(2),
+        epoch: web.epoch,
+        store_generation: Some(fixture.controller.store.store_generation()),
+        teardown_started: false,
+        boot: "next".to_owned(),
+    };
+    unit_agent.handle(attach).await.expect("it attaches");
+    assert_eq!(agent_status(&fixture).await.0, AgentStatus::Executing);
+    let (activity, _) = pending(&fixture, "web/0").await;
+    assert_eq!(activity, Activity::hook(HookName::Start));
 }

@@ -51,7 +51,8 @@ async fn a_silent_machine_agent_is_late_and_then_lost_and_dependents_name_it() {
         .handle(SetMachineToken { machine, token: token.to_owned() })
         .await
         .expect("the token is stored");
-    assert_eq!(shown().await.0.0, "started", "it has the full time to come");
+    assert_eq!(shown().await.0.0, "pending", "it has the full time to come");
+    assert_eq!(silences(&causes(&fixture, "0").await)[0].0, Silence::NotReported);
 
     let agent = fixture.controller.authenticate(&token).await.expect("the token is valid");
     let mut watch = agent.watch(WatchMachine).await.expect("the stream opens");

@@ -5,6 +5,7 @@
 //! requests.
 
 use crate::agents::own_bags::insert_own_bags;
+use crate::agents::record_bounds::require_identifier;
 use crate::agents::record_validation::{NUMBER_MAX, SESSIONS_LOST_MAX};
 use crate::documents::draft::Draft;
 use crate::documents::prelude::{Model, SessionDoc, SessionOrigin, UnitDoc};
@@ -20,7 +21,7 @@ use serde::{Deserialize, Serialize};
 const FIRST_ATTACHES_KEPT: usize = 8;
 
 /// Starts a session: increments the epoch of the unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Attach {
     /// A nonce that is stored in the journal before it is sent: the same nonce gets the same epoch again.
@@ -35,6 +36,20 @@ pub struct Attach {
     /// the store; the first attach then sets it Dying, and only that one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub teardown_started: bool,
+    /// The boot id of the unit's machine; empty if it is not known. After a reboot the unit runs start again, which its
+    /// replica cannot show. The controller keeps it in memory only.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub boot: String,
+}
+
+impl Attach {
+    /// Refuses an attach that no correct agent sends, whatever the store contains.
+    ///
+    /// # Errors
+    /// If the boot id exceeds the bound of an identifier.
+    pub fn validate(&self) -> Result<(), Refusal> {
+        require_identifier(&self.boot)
+    }
 }
 
 /// The session under which the agent of a unit sends a request.

@@ -13,6 +13,7 @@ use crate::terms::cause::{Actor, Cause, Duty, Entity, RelationName};
 use crate::terms::force::{ForcePhase, ForcedBy};
 use crate::terms::life::Life;
 use crate::terms::names::{EndpointName, Uuid};
+use crate::terms::storage::StorageId;
 
 /// The most blockers that are shown to people. If there are more, only that fact is shown.
 pub const BLOCKERS_MAX: usize = 20;
@@ -229,6 +230,21 @@ fn scope_blockers(
 
 /// A Dying machine waits for its units, then for its agent. A Dead machine waits for the removal of its
 /// instance: by its own agent if the instance is kept or manually provisioned, otherwise by the provisioner.
+/// The cause for a machine without units that is kept because it has the content of storage whose removal nobody has
+/// requested.
+pub fn kept_content(documents: &mut impl Documents, model: Model, id: Uuid) -> Option<Cause> {
+    let machine = documents.document(&model.machine(id))?;
+    let is_alive = documents.document(&model.machine_life(id)) == Some(Life::Alive);
+    if !is_alive || !documents.ids(&model.machine_units(id), 1).is_empty() {
+        return None;
+    }
+    let on_machine = documents.document(&model.machine_storage(id)).unwrap_or_default();
+    let alive = on_machine.into_iter().filter(|(_, life)| *life == Life::Alive).map(|(id, _)| id);
+    let storage: Vec<StorageId> = alive.take(SEARCHED_MAX).collect();
+    let duty = Duty::RemoveStorage { storage: storage.clone() };
+    (!storage.is_empty()).then(|| Cause::new(Entity::Machine(machine.name), duty, Actor::Operator))
+}
+
 fn machine_blockers(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Cause> {
     let Some(machine) = documents.document(&model.machine(id)) else {
         return Vec::new();

@@ -16,6 +16,9 @@ pub enum MachineAgentState {
     Pending,
     /// The provider failed, and the agent has not reported since.
     Failed,
+    /// The agent is expected to report: it has sent no request since it was to be started, or since the controller
+    /// started.
+    Expected,
     /// The agent reports regularly.
     Present,
     /// The agent has been silent for longer than it may be between two requests.
@@ -45,8 +48,10 @@ pub fn machine_agent(
         MachineAgentState::Lost
     } else if presence.is_late(id) {
         MachineAgentState::Late
-    } else {
+    } else if presence.has_reported(id) {
         MachineAgentState::Present
+    } else {
+        MachineAgentState::Expected
     }
 }
 
@@ -69,6 +74,7 @@ pub fn statuses(
 ) -> MachineStatuses {
     let created = Some(doc.created_ms);
     let silent = || Some(presence.last_request_ms(id));
+    let has_reported = presence.has_reported(id);
     let error = read(reader, &model.machine_provisioning_error(id));
     let failed = error.as_ref().map(|error| error.since_ms);
     let (agent, instance) = match (life, machine_agent(reader, model, presence, id)) {
@@ -87,11 +93,20 @@ pub fn statuses(
             StatusInfo::new(MachineAgentStatus::Down, StatusMessage::AgentNotCommunicating, silent()),
             InstanceStatus::Running,
         ),
+        // The machine may not run, after a start of the controller or of its host.
+        (Life::Alive | Life::Dying, MachineAgentState::Expected | MachineAgentState::Late)
+            if !has_reported =>
+        {
+            (
+                StatusInfo::new(MachineAgentStatus::Pending, StatusMessage::AgentNotReported, silent()),
+                InstanceStatus::Pending,
+            )
+        }
         (Life::Alive | Life::Dying, MachineAgentState::Late) => (
             StatusInfo::new(MachineAgentStatus::Started, StatusMessage::AgentLate, silent()),
             InstanceStatus::Running,
         ),
-        (Life::Alive | Life::Dying, MachineAgentState::Present) => (
+        (Life::Alive | Life::Dying, MachineAgentState::Expected | MachineAgentState::Present) => (
             StatusInfo::new(MachineAgentStatus::Started, StatusMessage::Empty, created),
             InstanceStatus::Running,
         ),

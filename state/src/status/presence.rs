@@ -27,6 +27,8 @@ pub trait PresenceReader {
     fn is_late(&self, agent: Uuid) -> bool;
     /// Whether the agent has sent a request since the controller started.
     fn has_reported(&self, agent: Uuid) -> bool;
+    /// The boot id that the agent of a unit has sent with its attach; empty if it is not known.
+    fn boot(&self, unit: Uuid) -> String;
     /// The time of the last request of the agent, by the wall clock. Without a request since the controller started, it is the
     /// time of that start.
     fn last_request_ms(&self, agent: Uuid) -> i64;

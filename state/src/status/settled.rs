@@ -38,19 +38,35 @@ pub struct ModelProgress {
     pub busy: Vec<UnitName>,
     /// The applications that are being removed.
     pub ending: Vec<String>,
+    /// The machines that are being removed, except those that wait for a unit that has failed.
+    pub ending_machines: Vec<String>,
     /// The units that have failed.
     pub failed: Vec<UnitName>,
 }
 
+/// A machine, as far as the progress of its model depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MachineProgress {
+    /// Its life.
+    pub life: Life,
+    /// Whether a unit on it has failed: its removal continues only after that.
+    pub has_failed_unit: bool,
+}
+
 impl ModelProgress {
-    /// The progress of a model with these applications and units.
+    /// The progress of a model with these applications, machines and units.
     pub fn of<'a>(
         applications: impl IntoIterator<Item = (&'a String, Life)>,
+        machines: impl IntoIterator<Item = (&'a String, MachineProgress)>,
         units: impl IntoIterator<Item = (&'a UnitName, UnitProgress)>,
     ) -> ModelProgress {
         let ending = applications.into_iter().filter(|(_, life)| !life.is_alive());
         let ending = ending.map(|(name, _)| name.clone()).collect();
-        let mut progress = ModelProgress { ending, ..ModelProgress::default() };
+        let machines = machines.into_iter();
+        let ending_machines =
+            machines.filter(|(_, machine)| !machine.life.is_alive() && !machine.has_failed_unit);
+        let ending_machines = ending_machines.map(|(name, _)| name.clone()).collect();
+        let mut progress = ModelProgress { ending, ending_machines, ..ModelProgress::default() };
         for (name, unit) in units {
             match unit {
                 UnitProgress::Settled => {}
@@ -63,7 +79,7 @@ impl ModelProgress {
 
     /// Whether no unit has anything to do and nothing is being removed. Units may have failed.
     pub fn is_settled(&self) -> bool {
-        self.busy.is_empty() && self.ending.is_empty()
+        self.busy.is_empty() && self.ending.is_empty() && self.ending_machines.is_empty()
     }
 }
 
@@ -103,15 +119,33 @@ mod tests {
         let (web, db, log) = (UnitName::new("web", 0), UnitName::new("db", 0), UnitName::new("log", 0));
         let (alive, ending) = ("web".to_owned(), "db".to_owned());
         let units = [(&web, UnitProgress::Busy), (&db, UnitProgress::Failed), (&log, UnitProgress::Settled)];
-        let progress = ModelProgress::of([(&alive, Life::Alive), (&ending, Life::Dying)], units);
-        let expected =
-            ModelProgress { busy: vec![web.clone()], ending: vec![ending.clone()], failed: vec![db.clone()] };
+        let progress = ModelProgress::of([(&alive, Life::Alive), (&ending, Life::Dying)], [], units);
+        let expected = ModelProgress {
+            busy: vec![web.clone()],
+            ending: vec![ending.clone()],
+            ending_machines: Vec::new(),
+            failed: vec![db.clone()],
+        };
         assert_eq!(progress, expected);
         assert!(!progress.is_settled());
-        let busy = ModelProgress::of([(&alive, Life::Alive)], units);
+        let busy = ModelProgress::of([(&alive, Life::Alive)], [], units);
         assert!(!busy.is_settled(), "a unit is busy");
-        let removed = ModelProgress::of([(&ending, Life::Dead)], [(&log, UnitProgress::Settled)]);
+        let removed = ModelProgress::of([(&ending, Life::Dead)], [], [(&log, UnitProgress::Settled)]);
         assert!(!removed.is_settled(), "an application is being removed");
-        assert!(ModelProgress::of([(&alive, Life::Alive)], units[1..].iter().copied()).is_settled());
+        assert!(ModelProgress::of([(&alive, Life::Alive)], [], units[1..].iter().copied()).is_settled());
+    }
+
+    #[test]
+    fn a_machine_is_waited_for_until_it_is_removed_unless_a_failed_unit_is_on_it() {
+        let name = "8".to_owned();
+        let of = |life, has_failed_unit| {
+            ModelProgress::of([], [(&name, MachineProgress { life, has_failed_unit })], [])
+        };
+        assert!(of(Life::Alive, false).is_settled());
+        for life in [Life::Dying, Life::Dead] {
+            assert_eq!(of(life, false).ending_machines.concat(), name);
+            assert!(!of(life, false).is_settled());
+            assert!(of(life, true).is_settled(), "only a person lets it continue");
+        }
     }
 }

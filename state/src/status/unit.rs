@@ -150,8 +150,15 @@ pub fn statuses(
     let replica = read(reader, &model.replica(id));
     let act = replica.as_ref().and_then(|replica: &ReplicaDoc| {
         let view = decision_view(reader, model, id)?;
-        Some(next_act_in(&replica.local, view))
+        Some(next_act_in(&replica.local, view, presence.boot(id)))
     });
+    // The replica may be older than the boot of the machine: after it the agent is first to attach.
+    let act_of_expected = act.as_ref().filter(|_| !presence.has_reported(id));
+    if matches!(act_of_expected, Some(Act::Wait(_) | Act::Finish)) {
+        let since_ms = Some(presence.last_request_ms(id));
+        let agent = StatusInfo::new(AgentStatus::Allocating, StatusMessage::AgentNotReported, since_ms);
+        return UnitStatuses::new(workload, agent);
+    }
     match act {
         Some(Act::Start(run)) => {
             let activity = Activity::from(&run.operation);
@@ -221,27 +228,34 @@ fn as_workload(agent: StatusInfo<AgentStatus>) -> StatusInfo<WorkloadStatus> {
 }
 
 /// Returns what the unit's agent would do next if it had received every change of the model: the result of the agent's
-/// own decision function, applied to the replica of its state. A unit is idle only if the result is to wait. Returns
+/// own decision function, applied to the replica of its state. `boot` is the boot of its machine, empty if it is not known. A unit is idle only
+/// if the result is to wait. Returns
 /// `None` if the controller has no replica yet.
-pub fn next_act(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Act> {
+pub fn next_act(reader: &dyn Reader, model: Model, id: Uuid, boot: String) -> Option<Act> {
     let local = read(reader, &model.replica(id))?.local;
     let view = view::full_view(reader, model, id)?;
     let snapshot = Snapshot::from_full(view.delta).expect("the controller computes full views");
-    Some(next_act_in(&local, snapshot))
+    Some(next_act_in(&local, snapshot, boot))
 }
 
 /// Whether the agent of a unit would start nothing and waits for nothing, according to the replica of its state.
-pub(crate) fn has_nothing_to_do(reader: &dyn Reader, model: Model, id: Uuid) -> bool {
-    let replica = read(reader, &model.replica(id));
-    let act =
-        replica.and_then(|replica| Some(next_act_in(&replica.local, decision_view(reader, model, id)?)));
+pub(crate) fn has_nothing_to_do(
+    reader: &dyn Reader,
+    model: Model,
+    presence: &dyn PresenceReader,
+    id: Uuid,
+) -> bool {
+    let act = read(reader, &model.replica(id)).and_then(|replica| {
+        Some(next_act_in(&replica.local, decision_view(reader, model, id)?, presence.boot(id)))
+    });
     matches!(&act, Some(Act::Wait(wait)) if wait.causes.is_empty())
 }
 
-/// What a unit with this state and this view would do next.
-fn next_act_in(local: &Local, mut view: Snapshot) -> Act {
+/// What a unit with this state and this view would do next in this boot of its machine; an empty one is not known.
+fn next_act_in(local: &Local, mut view: Snapshot, boot: String) -> Act {
     view.position.store_generation = local.store_generation.unwrap_or_default();
     let leader = view.leader.as_ref().filter(|grant| grant.holder == local.name);
-    let now = Now { leader_generation: leader.map(|grant| grant.generation), ..Now::hypothetical() };
+    let leader_generation = leader.map(|grant| grant.generation);
+    let now = Now { boot, leader_generation, ..Now::hypothetical() };
     next(local, Some(&view), &now).act
 }

@@ -11,6 +11,7 @@
 //! A new cause needs a variant of [`Duty`], its remedy in `remedy`, its sentence in `api::text::cause`, and the code
 //! that creates it.
 
+mod debug_session;
 mod machine_agent;
 mod remedy;
 
@@ -298,6 +299,18 @@ pub enum Duty {
         machine: String,
         /// The units that wait for the hook lock that this unit holds.
         lock_waiters: Vec<UnitName>,
+    },
+    /// End the debug session in which a hook of the unit runs. Nobody but the user of its terminal knows when it ends.
+    EndDebugSession {
+        /// What runs in it.
+        activity: Activity,
+        /// The units that wait for the hook lock that this unit holds.
+        lock_waiters: Vec<UnitName>,
+    },
+    /// Remove the storage, or attach it to another unit: it keeps its machine, which has no units.
+    RemoveStorage {
+        /// The instances.
+        storage: Vec<StorageId>,
     },
     /// Release the machine's hook lock.
     ReleaseHookLock {

@@ -145,6 +145,8 @@ pub enum StatusMessage {
     },
     /// The machine agent is late.
     AgentLate,
+    /// The agent has sent no request since the controller or the machine was started.
+    AgentNotReported,
 
     // Machines.
     /// The instance runs.

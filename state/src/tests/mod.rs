@@ -339,7 +339,7 @@ pub const RESTORED: Uuid = Uuid(8);
 
 /// The attach of a folder that had this epoch, in a store that was never restored.
 pub fn attach(nonce: u128, epoch: u64) -> Attach {
-    Attach { nonce: Uuid(nonce), epoch, store_generation: Some(GENERATION), teardown_started: false }
+    Attach { nonce: Uuid(nonce), epoch, store_generation: Some(GENERATION), ..Attach::default() }
 }
 
 /// The time at which the controller commits what agents send: after all times of the tests.

@@ -93,8 +93,9 @@ fn no_entity_is_added_to_one_that_is_being_removed() {
     excludes(&world, &remove, &share, Some(Code::NotAlive));
     excludes(&world, &share, &remove, None);
     let first = attach(9, 0);
-    let attach =
-        call(move |draft, _| session::attach(draft, MODEL, unit, first, GENERATION, false).map(|_| ()));
+    let attach = call(move |draft, _| {
+        session::attach(draft, MODEL, unit, first.clone(), GENERATION, false).map(|_| ())
+    });
     excludes(&world, &remove, &attach, Some(Code::Removed));
     excludes(&world, &attach, &remove, None);
     // the machine is destroyed while a unit is assigned

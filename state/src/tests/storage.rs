@@ -1,10 +1,12 @@
 //! Storage: created with units, attached, detached, and kept or removed when a unit ends.
 
 use crate::charm::Storage;
+use crate::documents::blockers::{EntityId, kept_content};
 use crate::documents::prelude::StorageDoc;
 use crate::lifecycle::machine;
 use crate::lifecycle::storage::{self, ReportedStorage};
 use crate::lifecycle::unit::Placement;
+use crate::terms::cause::{Actor, Cause, Duty, Entity};
 use crate::terms::force::Force;
 use crate::terms::refusal::storage::StorageRefusal;
 use crate::terms::refusal::{EntityKind, RefusalReason};
@@ -14,6 +16,7 @@ use crate::terms::storage::{
     StorageDirective, StorageEvent, StorageId, StoragePool, StorageReport,
 };
 use crate::tests::commits::fixture::hook;
+use crate::tests::dry_run::fixture::dry_run_together;
 use crate::tests::lifecycle::fixture::{destroy_unit, machine_of};
 use crate::tests::*;
 use crate::transitions::requested_removal::{self, RemovalOptions};
@@ -125,10 +128,21 @@ fn storage_that_a_unit_has_used_outlives_it_and_keeps_its_machine() {
     let machine = machine_of(&world, agent.unit);
     let unused = add(&mut world, agent.unit, "cache", "1").expect("it is within the range");
     provide(&mut world, &unused[0]);
+    let stays = requested_removal::storage_kept_after(world.reader(), MODEL, agent.unit);
+    assert_eq!(stays, Some((vec![data.clone()], "0".to_owned())));
+    let keeps = Cause::new(
+        Entity::Machine("0".to_owned()),
+        Duty::RemoveStorage { storage: vec![data.clone()] },
+        Actor::Operator,
+    );
+    let planned = dry_run_together(world.reader(), MODEL, &[EntityId::Unit(agent.unit)], Force::No);
+    assert_eq!(planned.expect("it is alive").kept, std::slice::from_ref(&keeps));
+    assert_eq!(kept_content(&mut world.reader(), MODEL, machine), None, "it has a unit");
     destroy_unit(&mut world, agent.unit);
     run_hook(&mut world, &mut agent, &data, StorageEvent::Detaching);
     agent.finish(&mut world);
     assert_eq!(world.life(machine), Some(Life::Alive), "it has the content");
+    assert_eq!(kept_content(&mut world.reader(), MODEL, machine), Some(keeps));
     assert_eq!(found(&world, &data).map(|doc| (doc.life, doc.attachment)), Some((Life::Alive, None)));
     assert_eq!(found(&world, &unused[0]).map(|doc| doc.life), Some(Life::Dying), "nobody has used it");
     report(&mut world, &unused[0], StorageReport::Removed);

@@ -9,7 +9,7 @@ mod result;
 mod simulation;
 mod whole_model;
 
-use crate::documents::blockers::{BLOCKERS_MAX, EntityId, blockers};
+use crate::documents::blockers::{BLOCKERS_MAX, EntityId, blockers, kept_content};
 use crate::documents::draft::Reader;
 use crate::documents::prelude::Model;
 use crate::documents::refusal::Refusal;
@@ -236,6 +236,11 @@ pub(crate) fn dry_run_within(
         named.truncate(ENTITIES_LISTED_MAX);
     }
     cause::deduplicate(&mut result.blockers);
+    let newly_kept = |id: &Uuid| {
+        let kept = kept_content(&mut (&simulated as &dyn Reader), model, *id)?;
+        kept_content(&mut (reader as &dyn Reader), model, *id).is_none().then_some(kept)
+    };
+    result.kept = affected.machines.iter().filter_map(newly_kept).take(ENTITIES_LISTED_MAX).collect();
     Ok((result, unresponsive))
 }
 

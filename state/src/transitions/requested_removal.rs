@@ -9,7 +9,9 @@ use crate::documents::prelude::Model;
 use crate::documents::refusal::Refusal;
 use crate::lifecycle::{fake_application, machine, model, storage};
 use crate::terms::force::Force;
+use crate::terms::life::Life;
 use crate::terms::names::Uuid;
+use crate::terms::storage::StorageId;
 use crate::transitions::force;
 
 /// The options of the removal of a unit or an application.
@@ -88,4 +90,19 @@ pub fn needs_janitor(reader: &dyn Reader, model: Model, force: Force) -> bool {
     force == Force::AtOnce
         || model::teardown_budget_ms(&config).is_some()
         || !fake_application::pending_teardowns(reader, model).is_empty()
+}
+
+/// The storage that a unit has used and that stays with its content when the unit is removed without it, and the name of its machine; none if there
+/// is none.
+pub fn storage_kept_after(reader: &dyn Reader, model: Model, unit: Uuid) -> Option<(Vec<StorageId>, String)> {
+    let doc = read(reader, &model.unit(unit))?;
+    let of_unit = read(reader, &model.unit_storage(unit)).unwrap_or_default().into_iter();
+    let is_kept = |id: &StorageId| {
+        read(reader, &model.storage(id)).is_some_and(|storage| {
+            storage.life == Life::Alive && storage.used && storage.pool.is_persistent()
+        })
+    };
+    let kept: Vec<StorageId> = of_unit.filter(is_kept).collect();
+    let machine = read(reader, &model.machine(doc.machine))?;
+    (!kept.is_empty()).then_some((kept, machine.name))
 }

@@ -11,6 +11,10 @@ use std::collections::BTreeSet;
 /// The file in the folder of a unit that contains its debug session.
 pub const DEBUG_SESSION_FILE: &str = "debug-session.json";
 
+/// The file in the folder of a run that exists while the run is open in a window of the debug session: the environment of
+/// its shell.
+pub const DEBUGGED_RUN_FILE: &str = "debug.environment";
+
 /// The debug session of a unit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

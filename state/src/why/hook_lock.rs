@@ -21,7 +21,7 @@ pub fn waiters(
         return Vec::new();
     }
     let is_waiting = |unit: &Uuid| {
-        let hook = match next_act(reader, model, *unit) {
+        let hook = match next_act(reader, model, *unit, presence.boot(*unit)) {
             Some(Act::Start(run)) => run.operation.runs_charm(),
             Some(_) | None => false,
         };

@@ -1,6 +1,6 @@
 //! Explains a machine: its blockers, its provider, and the actor that must start its agent.
 
-use crate::documents::blockers::EntityId;
+use crate::documents::blockers::{EntityId, kept_content};
 use crate::documents::draft::{read, read_all};
 use crate::documents::effective_life;
 use crate::status::hook_lock::holder;
@@ -18,6 +18,7 @@ pub(crate) fn explain(facts: &Facts<'_>, id: Uuid, name: &str) -> Why {
     let life = effective_life::machine_life(&mut { facts.reader }, facts.model, id);
     let mut causes = facts.blockers(EntityId::Machine(id));
     causes.extend(silent_or_failed_agent(facts, id));
+    causes.extend(kept_content(&mut { facts.reader }, facts.model, id));
     causes.extend(obstructed_recalls(facts, id, name));
     // the cause of an agent that could not be started is this one
     if !causes
@@ -84,8 +85,8 @@ pub(crate) fn silent_or_failed_agent(facts: &Facts<'_>, id: Uuid) -> Option<Caus
         Some(cause.since(facts.presence.last_request_ms(id)).last_error(last_error))
     };
     match machine_agent(facts.reader, facts.model, facts.presence, id) {
-        MachineAgentState::Present if facts.presence.has_reported(id) => None,
-        MachineAgentState::Present => silent(Silence::NotReported),
+        MachineAgentState::Present => None,
+        MachineAgentState::Expected => silent(Silence::NotReported),
         MachineAgentState::Late => silent(Silence::Late),
         MachineAgentState::Lost => silent(Silence::Lost),
         MachineAgentState::Failed => {

@@ -86,17 +86,25 @@ fn waiting_unit(facts: &Facts<'_>, id: Uuid) -> Vec<Cause> {
     let failed = replica.is_some_and(|replica| replica.local.episode().is_some())
         || facts.presence.health(id).is_some()
         || facts.presence.missing_file(id).is_some();
-    let is_absent =
-        !attachment(&mut { facts.reader }, facts.model, id).has_attached() || facts.presence.is_late(id);
+    let has_attached = attachment(&mut { facts.reader }, facts.model, id).has_attached();
+    let is_expected = has_attached && !facts.presence.has_reported(id);
+    let is_absent = !has_attached || is_expected || facts.presence.is_late(id);
     let alive = effective_life::unit_life_of(&mut { facts.reader }, facts.model, id, &doc) == Life::Alive;
     let agent = || machine_agent(facts.reader, facts.model, facts.presence, doc.machine);
-    let is_listed_by_machine = || is_absent && agent() == MachineAgentState::Lost;
+    let is_listed_by_machine = || {
+        is_absent && agent() == MachineAgentState::Lost
+            || is_expected && agent() == MachineAgentState::Expected
+    };
     if !alive || !failed && is_listed_by_machine() {
         return Vec::new();
     }
     // an explanation reads the whole view of the unit, which may have many members
     let is_executing = facts.presence.executing(id).is_some();
-    if !failed && !is_absent && !is_executing && has_nothing_to_do(facts.reader, facts.model, id) {
+    if !failed
+        && !is_absent
+        && !is_executing
+        && has_nothing_to_do(facts.reader, facts.model, facts.presence, id)
+    {
         return Vec::new();
     }
     unit::explain(facts, id).map_or(Vec::new(), |why| why.causes)

@@ -47,7 +47,7 @@ pub(crate) fn explain(facts: &Facts<'_>, id: Uuid) -> Result<Why, Refusal> {
         // what the machine agent observes is the cause of the rest: silence, and a run that does not finish
         (Some(failed_agent), _) => causes.push(failed_agent),
         (None, running) => {
-            causes.extend(silent);
+            causes.extend(silent.or_else(|| expected_agent(facts, id, &doc, &machine)));
             if !attached && life == Life::Alive && !is_fake(&mut { facts.reader }, facts.model, &doc) {
                 causes.push(attach_cause(facts, &doc, &machine));
             }
@@ -100,6 +100,18 @@ pub(crate) fn silent_agent(facts: &Facts<'_>, id: Uuid, doc: &UnitDoc) -> Option
     Some(cause.since(facts.presence.last_request_ms(id)))
 }
 
+/// Returns the cause for a unit whose agent has attached and has sent no request since the controller started, for
+/// example because its machine does not run again yet; none for a Dead unit. What the replica shows may be older than
+/// the boot of the machine.
+fn expected_agent(facts: &Facts<'_>, id: Uuid, doc: &UnitDoc, machine: &str) -> Option<Cause> {
+    let life = effective_life::unit_life_of(&mut { facts.reader }, facts.model, id, doc);
+    let has_attached = attachment(&mut { facts.reader }, facts.model, id).has_attached();
+    if facts.presence.has_reported(id) || !has_attached || life == Life::Dead {
+        return None;
+    }
+    Some(agent_causes::not_started(&doc.name, Some(machine)).since(facts.presence.last_request_ms(id)))
+}
+
 /// Returns the cause for a unit whose agent has never attached.
 fn attach_cause(facts: &Facts<'_>, doc: &UnitDoc, machine: &str) -> Cause {
     let cause = match machine::silent_or_failed_agent(facts, doc.machine) {
@@ -149,7 +161,7 @@ fn next_operation_causes(
     silent: bool,
 ) -> Vec<Cause> {
     let single = |cause: Cause| vec![cause];
-    match next_act(facts.reader, facts.model, id) {
+    match next_act(facts.reader, facts.model, id, facts.presence.boot(id)) {
         Some(Act::Wait(wait)) => {
             let with_facts = |cause: Cause| {
                 let storage = match &cause.duty {

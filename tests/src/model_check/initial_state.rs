@@ -57,8 +57,13 @@ pub fn start(bounds: &Bounds) -> Result<State, Violation> {
         let unit = read(&documents, &MODEL.unit_name(&name)).expect("it was deployed");
         documents
             .run(|draft| {
-                let attach =
-                    Attach { nonce: Uuid(9), epoch: 0, store_generation: None, teardown_started: false };
+                let attach = Attach {
+                    nonce: Uuid(9),
+                    epoch: 0,
+                    store_generation: None,
+                    teardown_started: false,
+                    boot: String::new(),
+                };
                 session::attach(draft, MODEL, unit, attach, Uuid(0), false)
             })
             .expect("no other agent has attached");

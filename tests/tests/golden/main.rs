@@ -69,6 +69,8 @@ fn name(duty: &Duty) -> &'static str {
         Duty::Respond { .. } => "Respond",
         Duty::Start { .. } => "Start",
         Duty::Finish { .. } => "Finish",
+        Duty::EndDebugSession { .. } => "EndDebugSession",
+        Duty::RemoveStorage { .. } => "RemoveStorage",
         Duty::ReleaseHookLock { .. } => "ReleaseHookLock",
         Duty::RestartUnitAgent { .. } => "RestartUnitAgent",
         Duty::ClearFault { .. } => "ClearFault",
@@ -100,7 +102,7 @@ fn name(duty: &Duty) -> &'static str {
 }
 
 /// The number of duties that [`name`] lists.
-const DUTIES: usize = 59;
+const DUTIES: usize = 61;
 
 fn examples() -> Vec<Cause> {
     let web = UnitName::new("web", 0);
@@ -185,6 +187,15 @@ fn examples() -> Vec<Cause> {
         of_unit(
             Duty::Finish { activity: running(), run: 7, machine: machine(), lock_waiters: vec![log.clone()] },
             Actor::Charm,
+        ),
+        of_unit(
+            Duty::EndDebugSession { activity: running(), lock_waiters: vec![log.clone()] },
+            Actor::Operator,
+        ),
+        Cause::new(
+            Entity::Machine(machine()),
+            Duty::RemoveStorage { storage: ["data/0", "data/1"].map(|id| id.parse().expect("an id")).into() },
+            Actor::Operator,
         ),
         of_unit(lock, Actor::UnitAgent(log)),
         of_unit(
@@ -336,6 +347,11 @@ fn a_dry_run_renders_as_in_the_golden_file() {
         hooks: vec![ExpectedHook { unit: web.clone(), hook }],
         skipped_hooks: vec![ExpectedHook { unit: web.clone(), hook: Hook::Stop }],
         removed_eventually: vec![Entity::Machine("0".to_owned()), Entity::Unit(web.clone())],
+        kept: vec![Cause::new(
+            Entity::Machine("1".to_owned()),
+            Duty::RemoveStorage { storage: vec!["data/0".parse().expect("an id")] },
+            Actor::Operator,
+        )],
         blockers: vec![Cause::of_unit_agent(&web, Duty::LeaveScopes { relations: vec![relation] })],
         truncated: true,
     };
@@ -452,7 +468,8 @@ fn next_message(message: &StatusMessage) -> Option<StatusMessage> {
             StatusMessage::MachineNotCommunicating { machine: "0".to_owned() }
         }
         StatusMessage::MachineNotCommunicating { .. } => StatusMessage::AgentLate,
-        StatusMessage::AgentLate => StatusMessage::InstanceRunning,
+        StatusMessage::AgentLate => StatusMessage::AgentNotReported,
+        StatusMessage::AgentNotReported => StatusMessage::InstanceRunning,
         StatusMessage::InstanceRunning => return None,
     })
 }

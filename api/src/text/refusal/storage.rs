@@ -76,7 +76,10 @@ pub(super) fn text(reason: &StorageRefusal) -> RefusalText {
             let list: Vec<String> = storage.iter().map(ToString::to_string).collect();
             with_hint(
                 format!("cannot remove machine {machine}: it has the content of storage {}", list.join(", ")),
-                "remove the storage first: pintle remove-storage ID; or lose it: --force",
+                format!(
+                    "remove the storage first: pintle remove-storage {}; or lose it: pintle remove-machine {machine} --force",
+                    list.join(" ")
+                ),
             )
         }
     }

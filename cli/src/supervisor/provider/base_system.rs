@@ -22,6 +22,9 @@ const PACKAGES: &str = "systemd,systemd-sysv,libpam-systemd,dbus,python3,python3
 /// near mirror it took from 3 to 6 minutes, and 9 while the host was busy.
 pub const ESTIMATE: &str = "This is done once and takes 3 to 9 minutes, or longer if the mirror is slow.";
 
+/// The steps of `debootstrap` that are shown: some 220 packages, each retrieved, unpacked and configured.
+const STEPS_ABOUT: usize = 670;
+
 /// A release that debootstrap can create.
 struct Release {
     base: (&'static str, &'static str),
@@ -115,11 +118,9 @@ fn bootstrap(
                 packages.set(packages.get() + usize::from(is_package));
                 let name = name.split([' ', '.']).next().unwrap_or_default();
                 if is_package {
-                    progress(&format!(
-                        "step {} of about 670: {} {name}",
-                        packages.get(),
-                        verb.to_lowercase()
-                    ));
+                    let (step, verb) = (packages.get(), verb.to_lowercase());
+                    let all = step.max(STEPS_ABOUT);
+                    progress(&format!("step {step} of about {all}: {verb} {name}"));
                 }
             }
         })?;

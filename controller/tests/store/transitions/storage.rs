@@ -101,7 +101,13 @@ pub(super) async fn use_storage<S: Store>(fixture: &mut Fixture<'_, S>) {
 async fn resync_storage<S: Store>(fixture: &mut Fixture<'_, S>, model: Model, unit: Uuid) {
     fixture
         .call("session::attach", move |draft| {
-            let attach = Attach { nonce: Uuid(9), epoch: 0, store_generation: None, teardown_started: false };
+            let attach = Attach {
+                nonce: Uuid(9),
+                epoch: 0,
+                store_generation: None,
+                teardown_started: false,
+                boot: String::new(),
+            };
             session::attach(draft, model, unit, attach, Uuid(7), false).map(drop)
         })
         .await;

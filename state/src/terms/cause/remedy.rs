@@ -7,6 +7,7 @@ use crate::terms::cause::{Actor, Cause, Duty, Entity, Host, Silence};
 use crate::terms::force::{Force, ForcePhase};
 use crate::terms::health::Fault;
 use crate::terms::names::UnitName;
+use crate::terms::storage::StorageId;
 use crate::terms::write_failure::WriteFailure;
 
 /// The command or the change that helps.
@@ -146,6 +147,16 @@ pub enum Remedy {
         /// The unit's machine.
         machine: String,
     },
+    /// Exit the shell of a debug session, or end the session from elsewhere.
+    ExitDebugSession {
+        /// The unit.
+        unit: UnitName,
+    },
+    /// Remove these instances of storage, or attach them to a new unit.
+    RemoveStorage {
+        /// The instances.
+        storage: Vec<StorageId>,
+    },
     /// Wait for the holder of the hook lock, or let the machine run hooks in parallel.
     RunHooksInParallel {
         /// The unit that holds the lock.
@@ -257,6 +268,8 @@ impl Cause {
             Duty::Finish { run, machine, .. } => {
                 self.unit_remedy(|unit| Remedy::InspectHook { unit, run: *run, machine: machine.clone() })
             }
+            Duty::EndDebugSession { .. } => self.unit_remedy(|unit| Remedy::ExitDebugSession { unit }),
+            Duty::RemoveStorage { storage } => Remedy::RemoveStorage { storage: storage.clone() },
             Duty::ReleaseHookLock { holder, .. } => Remedy::RunHooksInParallel { holder: holder.clone() },
             Duty::RestartUnitAgent { machine, .. } => {
                 self.unit_remedy(|unit| Remedy::ReadAgentLog { unit, machine: machine.clone() })

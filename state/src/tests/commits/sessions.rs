@@ -70,7 +70,13 @@ fn after_a_restore_the_first_folder_that_attaches_continues() {
     let first = Agent::attach(&mut world, "web/0");
     let (before, restored) = (Some(GENERATION), RESTORED);
     let attach = |world: &mut World, nonce, epoch, store_generation| {
-        let attach = Attach { nonce: Uuid(nonce), epoch, store_generation, teardown_started: false };
+        let attach = Attach {
+            nonce: Uuid(nonce),
+            epoch,
+            store_generation,
+            teardown_started: false,
+            boot: String::new(),
+        };
         world.run(|draft, _| session::attach(draft, MODEL, first.unit, attach, restored, false))
     };
     let copy = attach(&mut world, 20, 1, before).expect("the first that comes");

@@ -48,7 +48,7 @@ fn an_attach_resumes_a_teardown_only_of_another_store_generation() {
     web.start(&mut world);
     let claim = |nonce, epoch, store_generation| {
         let nonce = Uuid(nonce);
-        Attach { nonce, epoch, store_generation, teardown_started: true }
+        Attach { nonce, epoch, store_generation, teardown_started: true, boot: String::new() }
     };
     let attach = |world: &mut World, attach, generation| {
         let attached =

@@ -3,6 +3,6 @@
 
 mod blockers;
 mod bounds;
-mod fixture;
+pub mod fixture;
 mod hooks;
 mod models;

@@ -23,6 +23,9 @@ pub struct DryRun {
     pub skipped_hooks: Vec<ExpectedHook>,
     /// Entities that are removed when all these hooks have succeeded.
     pub removed_eventually: Vec<Entity>,
+    /// Machines that stay without units, because they have the content of storage that is not removed.
+    #[serde(default)]
+    pub kept: Vec<Cause>,
     /// What blocks the removal of the rest, first the agents that the removal waits for and that do not report; a
     /// forced removal does not wait for these.
     pub blockers: Vec<Cause>,

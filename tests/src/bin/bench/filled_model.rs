@@ -113,7 +113,13 @@ impl BenchAgent {
         });
         let endpoints = endpoints.await;
         let caller = controller.caller(TokenHolder::Unit { model: MODEL, unit });
-        let attach = Attach { nonce: Uuid(4), epoch: 0, store_generation: None, teardown_started: false };
+        let attach = Attach {
+            nonce: Uuid(4),
+            epoch: 0,
+            store_generation: None,
+            teardown_started: false,
+            boot: String::new(),
+        };
         let epoch = caller.handle(attach).await.expect("it is the first").answer.epoch;
         BenchAgent { unit, endpoints, caller, epoch, sequence: 0, previous_digest: String::new() }
     }
@@ -142,7 +148,7 @@ impl BenchAgent {
             }));
         }
         let unit = self.unit;
-        match self.caller.controller.read(move |reader| next_act(reader, MODEL, unit)).await {
+        match self.caller.controller.read(move |reader| next_act(reader, MODEL, unit, String::new())).await {
             Some(Act::Start(run)) => Some(run.operation),
             // a scope entry runs no program
             Some(Act::RecordOutcome(record)) => Some(record.operation),
