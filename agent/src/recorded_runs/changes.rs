@@ -196,7 +196,7 @@ fn secret_change(write: &SecretWrite) -> String {
         sealed.as_ref().map(|_| "new content".to_owned()),
         (!access.is_empty()).then(|| format!("{} changes of access", access.len())),
         removed.as_ref().map(removal),
-        write.tracks_latest.then(|| "reads the newest revision".to_owned()),
+        write.refreshed.then(|| "fixed to its newest revision".to_owned()),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
