@@ -47,6 +47,14 @@ pub fn read(path: &Path, options: &ReadOptions) -> Result<CharmSource, Vec<Probl
     read_with_progress(path, options, &|_| {})
 }
 
+/// The files of which a charm folder has at least one.
+pub const METADATA_FILES: [&str; 2] = ["metadata.yaml", "charmcraft.yaml"];
+
+/// Whether the folder at `path` is that of a charm: it has one of [`METADATA_FILES`].
+pub fn is_charm_folder(path: &Path) -> bool {
+    METADATA_FILES.iter().any(|file| path.join(file).exists())
+}
+
 /// Like [`read`]. `progress` receives a text for each step of the installation of Python packages, which may take
 /// minutes.
 ///
