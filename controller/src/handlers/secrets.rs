@@ -1,6 +1,7 @@
 //! Handlers of the requests of unit agents about secrets, and sealing for all handlers.
 //!
-//! A content in the clear exists only here and in the request: documents, log lines and errors never contain it.
+//! A content in the clear exists only in the requests and responses of the handlers here and in `user_secrets`: documents,
+//! log lines and errors never contain it.
 
 use crate::callers::Authorised;
 use crate::environment::Environment;
