@@ -21,6 +21,7 @@ mod provisioning;
 mod relations;
 mod removal;
 mod resources;
+mod sealing;
 mod secrets;
 mod ssh_keys;
 mod status;
