@@ -6,10 +6,11 @@
 //! share: `context.yaml`, some lines of `calls.yaml` and the output of an unfinished run may contain secret contents.
 //!
 //! `recorded_run` reads a run; `list` is `pintle-agent runs`; `show` (with `page` and `changes`) `show-run`; `replay`
-//! (with `scratch`, `recorded_answers` and `differences`) `replay`; `ops_test` (with `python`) `export-run`.
+//! (with `scratch`, `recorded_answers` and `differences`) `replay`; `ops_test` (with `expectation` and `python`) `export-run`.
 
 mod changes;
 mod differences;
+mod expectation;
 mod list;
 mod ops_test;
 mod page;

@@ -27,7 +27,7 @@ use tokio::time::timeout;
 
 /// The number of connections that are served at the same time (security S6). If there are more, the oldest one
 /// without a complete frame is closed; if all have one, more wait to be accepted.
-const CONNECTIONS_MAX: usize = 128;
+pub const CONNECTIONS_MAX: usize = 128;
 /// How long a connection may be without a complete frame before it can be closed for another one. A tool sends
 /// its frame as soon as it is connected.
 const SILENT_MIN: Duration = Duration::from_millis(100);

@@ -1,11 +1,13 @@
-//! Tests of the tool socket and of the file of the calls with clients that are silent, slow, or call without end.
+//! Tests of the tool socket, of a hook session and of the file of its calls: clients that are silent, slow, malformed, or
+//! call without end, calls with the context id of another run, the log level, and the bounds that hold for them.
 //!
-//! The tests wait for events, each with a deadline, and never for a fixed time.
+//! The tests wait for events, each with a deadline, and never for a fixed time, except that one counts turns of the
+//! scheduler until no client makes progress.
 
 mod support;
 
 use agent::hook_session::{CALLS_BYTES_MAX, CallsFile, HookSession};
-use agent::tool_socket::{ContextState, ToolCall, encode, listen};
+use agent::tool_socket::{CONNECTIONS_MAX, ContextState, ToolCall, encode, listen};
 use hook_client::{REPLY_BYTES_MAX, REQUEST_BYTES_MAX, ReplyFrame, STDIN_BYTES_MAX, announce_stdin};
 use state::unit::hook_context::Level;
 use state::unit::logging_config::LoggingConfig;
@@ -20,11 +22,8 @@ use tokio::net::UnixStream;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
-/// The longest wait for what must happen. It takes milliseconds.
+/// The longest wait for what must happen. It takes milliseconds, except for the time limit of a silent connection, 5 s.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// The connections that a socket serves at the same time.
-const CONNECTIONS_MAX: usize = 128;
-
 /// The frame of a call with these bytes as its stdin.
 fn frame_with(stdin: &[u8], number: u32, tool: &str, args: &[&str]) -> Vec<u8> {
     let mut frame = frame(number, tool, args);
@@ -47,7 +46,7 @@ fn socket() -> Socket {
     Socket { calls: listen(&path, opened).unwrap().tool_calls, path, _state: state, _dir: dir }
 }
 
-/// Without a shared budget, 30 frames of 16 MiB took 505 MB.
+/// 30 frames of 16 MB must not be in memory at once.
 #[tokio::test]
 async fn all_frames_in_flight_share_one_budget() {
     let mut socket = socket();
@@ -225,7 +224,7 @@ fn a_long_answer_is_stored_by_its_digest_and_the_context_can_be_rebuilt() {
 }
 
 #[test]
-fn once_the_file_is_full_only_calls_that_change_something_are_stored() {
+fn once_the_file_is_full_only_calls_that_change_something_succeed() {
     let run = tempfile::tempdir().unwrap();
     let nearly_full = fs::File::create(run.path().join("calls.yaml")).unwrap();
     std::io::Write::write_all(&mut &nearly_full, &[b'\n'; 1]).unwrap();
@@ -253,7 +252,7 @@ fn once_the_file_is_full_only_calls_that_change_something_are_stored() {
 }
 
 #[test]
-fn the_id_of_a_context_ends_with_its_run() {
+fn a_call_with_the_context_id_of_another_run_is_refused() {
     let run = tempfile::tempdir().unwrap();
     let digest = host::digest::sha256(b"web/0-start-00000000000000000000000000000001");
     let mut next = HookSession::new(context(), digest, CallsFile::open(run.path()), &|_| {}, &|| false);

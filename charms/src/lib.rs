@@ -34,4 +34,4 @@ pub mod yaml;
 
 pub use install::{InstallError, Installed, install, unpacked_files, verify};
 pub use problem::Problem;
-pub use read::{CharmSource, ReadOptions, declared_name, read, read_with_progress};
+pub use read::{CharmSource, ReadOptions, declared_name, is_charm_folder, read, read_with_progress};

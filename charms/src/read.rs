@@ -58,7 +58,15 @@ pub fn declared_name(folder: &Path) -> Option<String> {
         let text = is_small.then(|| fs::read_to_string(path).ok()).flatten()?;
         Some(yaml::value(&text).ok()?.get("name")?.as_str()?.to_owned())
     };
-    ["metadata.yaml", "charmcraft.yaml"].into_iter().find_map(name_in)
+    METADATA_FILES.into_iter().find_map(name_in)
+}
+
+/// The files of which a charm folder has at least one.
+pub const METADATA_FILES: [&str; 2] = ["metadata.yaml", "charmcraft.yaml"];
+
+/// Whether the folder at `path` is that of a charm: it has one of [`METADATA_FILES`].
+pub fn is_charm_folder(path: &Path) -> bool {
+    METADATA_FILES.iter().any(|file| path.join(file).exists())
 }
 
 /// Like [`read`]. `progress` receives a text for each step of the installation of Python packages, which may take

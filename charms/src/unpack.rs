@@ -1,8 +1,9 @@
 //! Unpacks an archive into a new folder (spec/security.md S21 to S24).
 //!
 //! No byte of the archive is interpreted before its digest is verified, and nothing is created outside the folder,
-//! whatever the archive contains: the names are checked first, and the kernel refuses every path that would leave the
-//! folder. Called by `install`.
+//! whatever the archive contains: the names are checked first (`safe_paths`), which is the only guard of folders and of the
+//! places of links; there are no links until all folders and files exist; and the kernel refuses a file whose path leaves the
+//! folder, and then a link that points outside. Called by `install`.
 
 use crate::archive_entries::{self, Member, ZipReader};
 use crate::folder::is_executable;
@@ -28,10 +29,10 @@ pub enum ManifestEntry {
     Link(String),
 }
 
-/// Every file and link of a revision, by path.
+/// Every file and link of an unpacked charm, by path.
 pub type Manifest = BTreeMap<String, ManifestEntry>;
 
-/// Why an archive was not unpacked. Nothing of it is left on disk.
+/// Why an archive was not unpacked. The target folder is removed again, if it can be.
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
     /// The archive is not the one that was announced.
@@ -52,7 +53,7 @@ pub enum UnpackError {
 
 /// Unpacks `archive`, whose digest must be `sha256`, into the folder `target` and returns the manifest of the content.
 ///
-/// `target` must not exist; it is removed again if unpacking fails. File modes become 0755 or 0644. Nothing is synced:
+/// `target` must not exist; if unpacking fails, it is removed again, if it can be. File modes become 0755 or 0644. Nothing is synced:
 /// the caller syncs before it makes the folder visible.
 ///
 /// # Errors

@@ -61,6 +61,9 @@ pub struct RemovalArguments {
     pub dry_run: bool,
 }
 
+// The texts of forced removals (here, in `removal` and in `render::dry_run`) say "a minute".
+const _: () = assert!(state::transitions::force_timer::GRACE_MS == 60_000);
+
 /// Flags of a forced removal: the controller completes the work of agents that do not.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub struct ForceArguments {

@@ -12,13 +12,11 @@ use std::path::{Path, PathBuf};
 /// The environment variable with charm directories, separated by colons.
 pub const VARIABLE: &str = "PINTLE_CHARMS";
 
-/// The files of which a charm folder has at least one.
-pub const METADATA_FILES: [&str; 2] = ["metadata.yaml", "charmcraft.yaml"];
-
-/// Finds the charm that a command names. Bundles and old scripts use `local:./x`.
+/// Finds the charm that a command names: any path that exists, whether or not it is a charm, else a charm of this name. The
+/// prefix `local:` of bundles and older clients is ignored.
 ///
 /// # Errors
-/// If there is none; the error says where it was searched.
+/// If there is none, or the settings of `up` cannot be read. The error about a name lists the directories that were searched.
 pub fn find(charm: &str, dir: &DataDir) -> Result<PathBuf, CommandError> {
     let name = charm.strip_prefix("local:").unwrap_or(charm);
     let path = Path::new(name);
@@ -55,7 +53,7 @@ fn directories(variable: Option<std::ffi::OsString>, dir: &DataDir) -> Result<Ve
 /// `NAME-NUMBER.charm`.
 fn in_directory(directory: &Path, name: &str) -> Option<PathBuf> {
     let folder = directory.join(name);
-    if METADATA_FILES.iter().any(|file| folder.join(file).exists()) {
+    if charms::is_charm_folder(&folder) {
         return Some(folder);
     }
     let is_named = |path: &PathBuf| {

@@ -16,10 +16,10 @@ use support::*;
 use test_support::memory_store::MemoryStore;
 
 /// Bytes of one bag: three of them exceed the limit.
-const LARGE: usize = 480 << 10;
+const LARGE_BAG_BYTES: usize = 480 << 10;
 /// Revisions in the change log.
 const CHANGES_KEPT: u64 = 10;
-/// The size of a view without its settings: a charm's declarations, heads, members and statuses.
+/// More than a view has without its settings: a charm's declarations, relations, members and statuses.
 const VIEW_OVERHEAD_BYTES: usize = 8 << 10;
 
 fn db(number: u32) -> Owner {
@@ -54,10 +54,10 @@ async fn a_view_is_bounded_however_large_the_settings_and_the_rest_is_fetched() 
         let mut db = fixture.attach_agent(&format!("db/{number}")).await;
         db.enter(relation, "server", "web").await;
         view.apply(next_delta(&mut watch).await);
-        let record = db.settings_record(relation.0, "key", &"x".repeat(LARGE));
+        let record = db.settings_record(relation.0, "key", &"x".repeat(LARGE_BAG_BYTES));
         db.commit(record).await;
         let sent = next_delta(&mut watch).await;
-        assert!(bytes(&sent) <= LARGE + VIEW_OVERHEAD_BYTES, "{} bytes for one bag", bytes(&sent));
+        assert!(bytes(&sent) <= LARGE_BAG_BYTES + VIEW_OVERHEAD_BYTES, "{} bytes for one bag", bytes(&sent));
         view.apply(sent);
     }
     let mut again =
@@ -80,7 +80,7 @@ async fn a_view_is_bounded_however_large_the_settings_and_the_rest_is_fetched() 
             .await
             .expect("the request succeeds");
         let bag = bag.expect("it exists");
-        assert_eq!(bag.values.as_ref().map(|values| values["key"].len()), Some(LARGE));
+        assert_eq!(bag.values.as_ref().map(|values| values["key"].len()), Some(LARGE_BAG_BYTES));
         assert_eq!(bag.counter, view.relations[&relation.0].bag(&owner).expect("shown").counter);
         assert!(view.keep_fetched(bag_request(relation, owner.clone(), view.position), bag));
         assert!(view.values(relation.0, &owner).is_some());
@@ -111,7 +111,7 @@ async fn a_bag_is_fetched_as_of_the_requested_position_or_else_the_newest() {
             .await
             .expect("the request succeeds")
             .expect("it exists");
-        let values: Bag = bag.values.expect("the view is full");
+        let values: Bag = bag.values.expect("a fetched bag has its values");
         (bag.counter, values["key"].clone())
     };
     assert_eq!(key(then).await, (2, "old".to_owned()));
@@ -125,7 +125,7 @@ async fn a_bag_is_fetched_as_of_the_requested_position_or_else_the_newest() {
         let record = web.settings_record(relation.0, "n", &n.to_string());
         web.commit(record).await;
     }
-    assert_eq!(key(then).await, (3, "new".to_owned()), "the log does not reach there any more");
+    assert_eq!(key(then).await, (3, "new".to_owned()), "the change log no longer contains that position");
 }
 
 #[tokio::test]
@@ -138,10 +138,10 @@ async fn a_unit_cannot_fetch_a_bag_that_its_view_does_not_contain() {
     web.enter(relation, "db", "db").await;
     let at = newest_position(&fixture.controller).await;
     let of_web = || bag_request(relation, Owner::Unit(UnitName::new("web", 0)), at);
-    for (reader, sees) in [("db/0", true), ("web/0", true), ("web/1", false)] {
+    for (unit, sees) in [("db/0", true), ("web/0", true), ("web/1", false)] {
         let reader = fixture
             .controller
-            .caller(TokenHolder::Unit { model: fixture.model, unit: fixture.unit(reader).await });
+            .caller(TokenHolder::Unit { model: fixture.model, unit: fixture.unit(unit).await });
         assert_eq!(reader.handle(of_web()).await.expect("the request succeeds").is_some(), sees);
     }
     let nowhere = BagRequest { relation: Uuid(99), ..of_web() };
@@ -164,7 +164,7 @@ async fn settings_within_the_limit_are_inlined_completely() {
         omitted(&Snapshot::from_full(next_delta(&mut watch).await).expect("the view is full"), relation.0),
         Vec::<Owner>::new()
     );
-    let record = db.settings_record(relation.0, "key", &"x".repeat(LARGE));
+    let record = db.settings_record(relation.0, "key", &"x".repeat(LARGE_BAG_BYTES));
     db.commit(record).await;
     let sent = next_delta(&mut watch).await;
     let [Change::Bag { bag: Some(bag), .. }] = &sent.changes[..] else { panic!("one bag and nothing else") };

@@ -1,10 +1,10 @@
 //! The log of a daemon: lines on standard error, whose file is rotated (`log_file`), at a level that can be changed
 //! while the daemon runs.
 //!
-//! A line begins with the spans it was written in (`unit`, `hook`, `commit`, `request`) and their fields, so
-//! that the lines about one hook can be found in the logs of the agent and of the controller. The level is the
-//! content of a file: `debug`, or a default with levels of modules, such as `info,agent=debug`. Without the
-//! file the level is `info`.
+//! A line has, after its time and level, the spans it was written in and their fields: `unit`, `hook` and `machine`, and at
+//! level `debug` `commit` and `request`, with which the lines about one hook can be found in the logs of the agent and of
+//! the controller. The level is the content of a file: `debug`, or a default with levels of modules, such as
+//! `info,agent=debug`. Without the file the level is `info`.
 //!
 //! The program calls [`LogFilter::read`] whenever the file may have changed.
 
@@ -18,7 +18,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::prelude::*;
 use tracing_subscriber::{Registry, fmt, reload};
 
-/// The largest file of a log level: a level for each of some modules.
+/// The largest size of the file of the level in bytes, which may name a level for each of many modules.
 const FILTER_BYTES_MAX: u64 = 4 << 10;
 
 /// The name of the file that holds the level, in the data folder of a machine or a controller.
@@ -28,7 +28,8 @@ pub const LEVEL_FILE: &str = "log-level";
 #[derive(Clone)]
 pub struct LogFilter {
     filter: reload::Handle<Targets, Registry>,
-    text: Arc<Mutex<String>>,
+    /// The text of the file, or why it could not be read, when it was read last.
+    seen: Arc<Mutex<Result<String, String>>>,
 }
 
 /// Starts the log of this process, at level `info`.
@@ -36,7 +37,7 @@ pub struct LogFilter {
 /// # Panics
 /// If the process has a log already.
 pub fn start() -> LogFilter {
-    // The name of the log is read before another writer can rotate it again.
+    // The first call stores the name of the log, which the process that opened it may rotate later.
     rotate_stderr();
     let (filter, handle) = reload::Layer::new(Targets::new().with_default(LevelFilter::INFO));
     let writer = || {
@@ -45,7 +46,7 @@ pub fn start() -> LogFilter {
     };
     let lines = fmt::layer().with_writer(writer).with_ansi(false);
     tracing_subscriber::registry().with(filter).with(lines).init();
-    LogFilter { filter: handle, text: Arc::default() }
+    LogFilter { filter: handle, seen: Arc::new(Mutex::new(Ok(String::new()))) }
 }
 
 /// Writes each event as one line: text of charms and agents in it cannot forge another line.
@@ -71,16 +72,21 @@ impl<W: Write> Write for OneLine<W> {
 }
 
 impl LogFilter {
-    /// Applies the level in `file`. Returns whether the file has changed since it was last read. A level that
-    /// cannot be parsed is logged as a warning and changes nothing.
+    /// Applies the level in `file`. Returns whether the file has changed since it was last read. A file that cannot be
+    /// read, and a level that cannot be parsed, are logged as a warning and change nothing.
     pub fn read(&self, file: &Path) -> bool {
-        let text = match ignore_not_found(read_regular_text(file, FILTER_BYTES_MAX)) {
-            Ok(text) => text.unwrap_or_default(),
-            Err(error) => error.to_string(),
-        };
-        if std::mem::replace(&mut *self.text.lock().expect("no holder panics"), text.clone()) == text {
+        let read = ignore_not_found(read_regular_text(file, FILTER_BYTES_MAX));
+        let read = read.map(Option::unwrap_or_default).map_err(|error| error.to_string());
+        if std::mem::replace(&mut *self.seen.lock().expect("no holder panics"), read.clone()) == read {
             return false;
         }
+        let text = match read {
+            Ok(text) => text,
+            Err(error) => {
+                tracing::warn!("cannot read {}: {error}; the log level stays as it is", file.display());
+                return true;
+            }
+        };
         match parse(&text) {
             Some(targets) => {
                 // this fails only after the subscriber was dropped
@@ -145,6 +151,11 @@ mod tests {
         std::fs::write(&file, "loud=loud").expect("written");
         assert!(level.read(&file) && tracing::enabled!(Level::DEBUG), "nothing has changed");
         std::fs::remove_file(&file).expect("removed");
+        // a folder cannot be read as a file: this is a change, and no level that is invalid
+        std::fs::create_dir(&file).expect("made");
+        assert!(level.read(&file) && tracing::enabled!(Level::DEBUG), "the level stays");
+        assert!(level.seen.lock().expect("no holder panics").is_err() && !level.read(&file));
+        std::fs::remove_dir(&file).expect("removed");
         assert!(level.read(&file) && !tracing::enabled!(Level::DEBUG));
     }
 }

@@ -1,4 +1,5 @@
-//! Tests destroy-model with the real programs: no process and no folder of the model may remain.
+//! Tests destroy-model with the real programs: no process and no folder of the model may remain; and what is shown while an
+//! agent delays it.
 
 use api::text::refusal::message;
 use state::terms::cause::{Actor, Cause, Entity};
@@ -9,7 +10,8 @@ use std::time::{Duration, Instant};
 use tests::host::{is_root, sample};
 use tests::scene::{scene, text};
 
-/// An acceptable wait for pytest-jubilant after each module. A unit in error has no grace period, which would be 60 s.
+/// pytest-jubilant destroys its model with `--force` after each module of tests, so this must be short. Force waits up to
+/// 60 s for agents that can still act, and not at all for a unit in error.
 const FORCED_DESTRUCTION_MAX: Duration = Duration::from_secs(5);
 
 #[test]

@@ -1,4 +1,4 @@
-//! Waits for the hook lock.
+//! Waits until the hook lock is acquired, however long that takes.
 //!
 //! An error of the lock's file is logged once until the lock was acquired: the attempts follow each other within
 //! milliseconds, each event of the unit starts another wait, and the error of a full or read-only disk lasts.
@@ -10,8 +10,9 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-/// The delay between attempts to acquire the hook lock.
+/// The first delay between attempts to acquire the hook lock, in milliseconds.
 const LOCK_POLL_FIRST_MS: u64 = 2;
+/// The longest delay between these attempts, in milliseconds.
 const LOCK_POLL_MAX_MS: u64 = 50;
 
 /// Waits until the lock of this file is acquired. `holder` describes this process, and `logged` is the last error that was

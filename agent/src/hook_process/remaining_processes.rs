@@ -5,7 +5,7 @@
 //! alone proves nothing, because the kernel reuses it.
 //!
 //! Called before a run is repeated, when an agent finds runs that its state does not know, when a unit is stopped, when a
-//! hook has requested a reboot, and when a user cancels an action or commands.
+//! hook has requested a reboot, when a user cancels an action or commands, and when a person ends a hook (`stop-hook`).
 
 use super::delete_unmasked_output;
 use super::run_files::{read_outcome, read_run_file};

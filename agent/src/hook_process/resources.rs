@@ -22,7 +22,8 @@ pub const RESOURCES_DIR: &str = "resources";
 /// Returns the path of a resource's file, which is fetched first if the disk has another one or none.
 ///
 /// # Errors
-/// A message for the charm.
+/// A message for the charm: if a name is no plain name, the fetch fails, the content has another digest or cannot be stored,
+/// or the path is not UTF-8.
 pub async fn provide(
     unit_folder: &Path,
     request: &ResourceRequest,
@@ -46,7 +47,7 @@ pub async fn provide(
         });
         stored.await.map_err(|why| format!("cannot store resource {name:?}: {why}"))?;
     }
-    // also a file that was stored before a crash: its mode may still be 0600
+    // The mode is also set for a file that is there already: after a crash between the write and this line it is 0600.
     let readable = path.clone();
     blocking::run(move || fs::set_permissions(readable, Permissions::from_mode(0o644)))
         .await
@@ -110,13 +111,13 @@ mod tests {
     use state::unit::relation_view::BagRequest;
     use std::cell::Cell;
 
-    /// A controller that answers every fetch with this content.
-    struct Fetches {
+    /// A hook host that answers each fetch with this result, and counts them.
+    struct FakeHookHost {
         content: Result<Vec<u8>, String>,
         count: Cell<usize>,
     }
 
-    impl HookHost for Fetches {
+    impl HookHost for FakeHookHost {
         fn report(&self, _: &RunReport) {}
         fn is_leader(&self) -> bool {
             false
@@ -127,8 +128,8 @@ mod tests {
         async fn write_leader_settings(&self, _: u64, _: u32, change: &BagChange) -> Result<(), String> {
             panic!("{change:?}")
         }
-        async fn request_secret(&self, need: &SecretRequest) -> Result<SecretAnswer, String> {
-            panic!("{need:?}")
+        async fn request_secret(&self, request: &SecretRequest) -> Result<SecretAnswer, String> {
+            panic!("{request:?}")
         }
         async fn fetch_resource(&self, _: &ResourceRequest) -> Result<Vec<u8>, String> {
             self.count.set(self.count.get() + 1);
@@ -136,11 +137,11 @@ mod tests {
         }
     }
 
-    fn answering(content: &[u8]) -> Fetches {
-        Fetches { content: Ok(content.to_vec()), count: Cell::new(0) }
+    fn answering(content: &[u8]) -> FakeHookHost {
+        FakeHookHost { content: Ok(content.to_vec()), count: Cell::new(0) }
     }
 
-    fn need(filename: &str, content: &[u8]) -> ResourceRequest {
+    fn request(filename: &str, content: &[u8]) -> ResourceRequest {
         ResourceRequest { name: "app".into(), filename: filename.into(), sha256: sha256(content) }
     }
 
@@ -150,7 +151,7 @@ mod tests {
         let path = unit.path().join("resources/app/a.zip");
         let (first, second) = (answering(b"one"), answering(b"two"));
         for _ in 0..2 {
-            let provided = provide(unit.path(), &need("a.zip", b"one"), &first).await;
+            let provided = provide(unit.path(), &request("a.zip", b"one"), &first).await;
             assert_eq!(provided.as_deref(), Ok(path.to_str().unwrap()));
         }
         assert_eq!((first.count.get(), fs::read(&path).unwrap().as_slice()), (1, &b"one"[..]));
@@ -159,9 +160,9 @@ mod tests {
             assert_eq!(fs::metadata(folder).unwrap().permissions().mode() & 0o777, 0o755);
         }
         fs::write(&path, "changed by the charm").unwrap();
-        provide(unit.path(), &need("a.zip", b"one"), &first).await.unwrap();
+        provide(unit.path(), &request("a.zip", b"one"), &first).await.unwrap();
         assert_eq!((first.count.get(), fs::read(&path).unwrap().as_slice()), (2, &b"one"[..]));
-        provide(unit.path(), &need("b.zip", b"two"), &second).await.unwrap();
+        provide(unit.path(), &request("b.zip", b"two"), &second).await.unwrap();
         assert_eq!(fs::read(unit.path().join("resources/app/b.zip")).unwrap(), b"two");
         assert!(!path.exists(), "the file of the earlier name is removed");
     }
@@ -171,8 +172,8 @@ mod tests {
         let unit = tempfile::tempdir().unwrap();
         let host = answering(b"one");
         for name in ["app", "old"] {
-            let request = ResourceRequest { name: name.into(), ..need("a.zip", b"one") };
-            provide(unit.path(), &request, &host).await.unwrap();
+            let named = ResourceRequest { name: name.into(), ..request("a.zip", b"one") };
+            provide(unit.path(), &named, &host).await.unwrap();
         }
         let resources = [("app".to_owned(), state::charm::Resource::default())].into();
         delete_undeclared(unit.path(), &Charm { resources, ..Charm::default() });
@@ -184,10 +185,10 @@ mod tests {
     async fn a_wrong_content_and_a_failed_fetch_leave_the_file_as_it_was() {
         let unit = tempfile::tempdir().unwrap();
         let path = unit.path().join("resources/app/a.zip");
-        provide(unit.path(), &need("a.zip", b"one"), &answering(b"one")).await.unwrap();
-        let refused = Fetches { content: Err("no answer".to_owned()), count: Cell::new(0) };
-        assert!(provide(unit.path(), &need("a.zip", b"two"), &answering(b"tw")).await.is_err());
-        let failed = provide(unit.path(), &need("a.zip", b"two"), &refused).await;
+        provide(unit.path(), &request("a.zip", b"one"), &answering(b"one")).await.unwrap();
+        let unreachable = FakeHookHost { content: Err("no answer".to_owned()), count: Cell::new(0) };
+        assert!(provide(unit.path(), &request("a.zip", b"two"), &answering(b"tw")).await.is_err());
+        let failed = provide(unit.path(), &request("a.zip", b"two"), &unreachable).await;
         assert_eq!(failed, Err("no answer".to_owned()));
         assert_eq!(fs::read(&path).unwrap(), b"one");
     }
@@ -197,9 +198,9 @@ mod tests {
         let unit = tempfile::tempdir().unwrap();
         let host = answering(b"one");
         for filename in ["", ".", "..", "../a", "/etc/a", "a\0"] {
-            assert!(provide(unit.path(), &need(filename, b"one"), &host).await.is_err(), "{filename:?}");
+            assert!(provide(unit.path(), &request(filename, b"one"), &host).await.is_err(), "{filename:?}");
         }
-        let name = ResourceRequest { name: "../../x".into(), ..need("a", b"one") };
+        let name = ResourceRequest { name: "../../x".into(), ..request("a", b"one") };
         assert!(provide(unit.path(), &name, &host).await.is_err());
         assert_eq!(host.count.get(), 0);
     }

@@ -7,6 +7,7 @@
 use crate::hook_session::{CallsFile, CallsLine, HookSession};
 use serde_json::{Map, Value, json};
 use state::terms::settings::BagChange;
+use state::terms::status::WorkloadStatus;
 use state::unit::hook_context::{BagWrites, HookContext, Ports, Reboot, ReportContent, Writes};
 use state::unit::record::RunReport;
 use state::unit::secrets::{SecretRemoval, SecretWrite};
@@ -30,8 +31,8 @@ pub(super) struct Changes {
 pub(super) struct Status {
     /// The entity or workload version that was set.
     pub(super) subject: StatusSubject,
-    /// The status; empty for a workload version.
-    pub(super) status: String,
+    /// The status; none for a workload version.
+    pub(super) status: Option<WorkloadStatus>,
     /// The message, or the version.
     pub(super) text: String,
 }
@@ -129,25 +130,24 @@ impl Status {
         let subject = match self.subject {
             StatusSubject::Unit => "status of the unit",
             StatusSubject::Application => "status of the application",
-            StatusSubject::WorkloadVersion => return format!("version of the workload: {}", self.text),
+            StatusSubject::WorkloadVersion => "version of the workload",
         };
-        match self.text.is_empty() {
-            true => format!("{subject}: {}", self.status),
-            false => format!("{subject}: {}: {}", self.status, self.text),
-        }
+        let status = self.status.map(|status| status.to_string());
+        let text = Some(self.text.clone()).filter(|text| !text.is_empty());
+        format!("{subject}: {}", status.into_iter().chain(text).collect::<Vec<_>>().join(": "))
     }
 }
 
 fn status(report: ReportContent) -> Option<Status> {
     match report {
         ReportContent::UnitStatus { status, message } => {
-            Some(Status { subject: StatusSubject::Unit, status: status.to_string(), text: message })
+            Some(Status { subject: StatusSubject::Unit, status: Some(status), text: message })
         }
         ReportContent::ApplicationStatus { status, message } => {
-            Some(Status { subject: StatusSubject::Application, status: status.to_string(), text: message })
+            Some(Status { subject: StatusSubject::Application, status: Some(status), text: message })
         }
         ReportContent::WorkloadVersion(text) => {
-            Some(Status { subject: StatusSubject::WorkloadVersion, status: String::new(), text })
+            Some(Status { subject: StatusSubject::WorkloadVersion, status: None, text })
         }
         ReportContent::Log { .. } | ReportContent::ActionLog(_) | ReportContent::Output { .. } => None,
     }
@@ -196,7 +196,7 @@ fn secret_change(write: &SecretWrite) -> String {
         sealed.as_ref().map(|_| "new content".to_owned()),
         (!access.is_empty()).then(|| format!("{} changes of access", access.len())),
         removed.as_ref().map(removal),
-        write.tracks_latest.then(|| "reads the newest revision".to_owned()),
+        write.refreshed.then(|| "fixed to its newest revision".to_owned()),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

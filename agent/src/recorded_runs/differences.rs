@@ -1,13 +1,14 @@
-//! The differences between a recorded and a replayed run: their calls in order, their changes and their ends.
+//! The calls of a recorded and of a replayed run as they are compared, and the differences of two sequences.
 //!
-//! A call is compared by its arguments, what it read from stdin and from files, its exit code and what it printed; ids,
-//! times and the working directory differ in every run. Lines that are logged for debugging are not compared.
+//! A call is compared by its arguments, what it read from stdin and from files, its exit code and its stdout, but not its
+//! stderr; of a secret's content only the keys are compared. Ids, times and the working directory differ in every run. Lines
+//! that are logged for debugging are not compared. Called by `replay`, for the calls and for the changes.
 
 use super::page::cut;
 use super::show::{format_bytes, format_command};
 use crate::hook_session::{AnsweredCall, CallsLine, ConfidentialCall, StoredBytes};
 
-/// The size of the table of a comparison: runs of a thousand calls each that differ from the first to the last one take
+/// The most cells of the table of a comparison: runs of a thousand calls each that differ from the first to the last one take
 /// 1 Mi cells of 4 bytes. Of larger ones the whole different part is shown.
 const CELLS_MAX: usize = 1 << 20;
 
@@ -33,27 +34,28 @@ pub(super) struct ComparedCall {
 }
 
 impl ComparedCall {
-    /// The calls of a run. `path` changes each text: a replayed run has other paths.
-    pub(super) fn all(lines: &[CallsLine], path: impl Fn(&str) -> String) -> Vec<ComparedCall> {
+    /// The calls of a run. `in_recorded_paths` rewrites each text, because a replayed run has other paths.
+    pub(super) fn all(lines: &[CallsLine], in_recorded_paths: impl Fn(&str) -> String) -> Vec<ComparedCall> {
         let call = |line: &CallsLine| match line {
             CallsLine::Call(call) if is_debug_line(call) => None,
-            CallsLine::Call(call) => Some(ComparedCall::of(call, &path)),
-            CallsLine::Confidential(call) => Some(ComparedCall::confidential(call, &path)),
+            CallsLine::Call(call) => Some(ComparedCall::of(call, &in_recorded_paths)),
+            CallsLine::Confidential(call) => Some(ComparedCall::confidential(call, &in_recorded_paths)),
             CallsLine::Bag(_) => None,
         };
         lines.iter().filter_map(call).collect()
     }
 
-    fn of(call: &AnsweredCall, path: &impl Fn(&str) -> String) -> ComparedCall {
-        let text = |bytes: &StoredBytes| path(&format_bytes(bytes));
+    fn of(call: &AnsweredCall, in_recorded_paths: &impl Fn(&str) -> String) -> ComparedCall {
+        let text = |bytes: &StoredBytes| in_recorded_paths(&format_bytes(bytes));
         // the name of a temporary file differs, its content counts
         let arg = |arg: &StoredBytes| match call.files.contains_key(&format_bytes(arg)) {
             true => "FILE".to_owned(),
             false => text(arg),
         };
         let args: Vec<String> = call.args.iter().map(arg).collect();
-        let file =
-            |found: &Result<StoredBytes, String>| found.as_ref().map_or_else(|error| path(error), text);
+        let file = |found: &Result<StoredBytes, String>| {
+            found.as_ref().map_or_else(|error| in_recorded_paths(error), text)
+        };
         let files = call.files.values().map(|found| ("file", file(found)));
         let inputs = call.stdin.iter().map(|stdin| ("stdin", text(stdin))).chain(files);
         let inputs: String = inputs.map(|(name, content)| format!("  {name}: {content}")).collect();
@@ -64,10 +66,10 @@ impl ComparedCall {
         }
     }
 
-    fn confidential(call: &ConfidentialCall, path: &impl Fn(&str) -> String) -> ComparedCall {
+    fn confidential(call: &ConfidentialCall, in_recorded_paths: &impl Fn(&str) -> String) -> ComparedCall {
         let printed = call.effect.as_ref().and_then(|effect| effect.printed.clone());
         let keys = || call.keys.keys().map(|key| format!("{key} ")).collect();
-        let args: Vec<String> = call.args.iter().map(|arg| path(arg)).collect();
+        let args: Vec<String> = call.args.iter().map(|arg| in_recorded_paths(arg)).collect();
         ComparedCall {
             line: format_command(&call.confidential_tool, &args),
             code: call.code,
@@ -84,8 +86,8 @@ impl ComparedCall {
     }
 }
 
-/// Whether the call logs a line for the developer of the charm, below the levels that a model stores by default. Ops logs
-/// there where it found its files.
+/// Whether the call logs a line for the developer of the charm, below the levels that a model stores by default. The library
+/// ops logs at these levels the paths at which it found its files, which differ in a replay.
 fn is_debug_line(call: &AnsweredCall) -> bool {
     let is_debug = |level: &str| ["debug", "trace"].iter().any(|debug| level.eq_ignore_ascii_case(debug));
     let args: Vec<String> = call.args.iter().map(format_bytes).collect();

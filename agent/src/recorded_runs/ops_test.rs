@@ -1,12 +1,15 @@
 //! A recorded run as a test of the charm with `ops.testing`: `pintle-agent export-run`.
 //!
-//! The test builds the state that the run saw, emits its event, and asserts what the run has set: statuses, relation
-//! settings, ports and the results of an action. It does not assert what `ops.testing` has no place for. Contents of
-//! secrets are placeholders, and a value that contains one is asserted to exist.
+//! The test builds the state that the run saw and emits its event. For a run that succeeded it asserts statuses, relation
+//! settings, ports and the results of an action; for an action that failed, its message; for a run that failed, nothing,
+//! because that test fails until the charm is repaired. Stored state, storage requests, leader settings and the secrets
+//! that the run wrote are not asserted. Contents of secrets are placeholders: of a setting or version that contains one,
+//! only the existence is asserted; of a status, its class; of an action result, nothing.
 
 use super::changes::{Changes, Status, StatusSubject};
+use super::expectation::Expectation;
 use super::python::{block, call, dict, literal, string, strings};
-use super::recorded_run::{RecordedRun, RunEnd, unit_folder};
+use super::recorded_run::{RecordedRun, unit_folder};
 use crate::folder::UnitFolder;
 use crate::hook_process::InstalledCharmFile;
 use crate::hook_session::{CallsLine, ConfidentialCall, HIDDEN, StoredBytes};
@@ -23,12 +26,11 @@ use state::terms::settings::{Bag, BagChange};
 use state::terms::status::WorkloadStatus;
 use state::terms::storage::StorageEvent;
 use state::unit::hook_context::{HookContext, HookRelation, HookTrigger, Network};
-use state::unit::outcome::RunExit;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// The ports of one range that are listed: `ops.testing` has no ranges.
+/// The number of ports of one range that are listed: `ops.testing` has no ranges.
 const PORTS_MAX: u16 = 100;
 /// The program of a charm of ops.
 const PROGRAM: &str = "src/charm.py";
@@ -36,13 +38,17 @@ const PROGRAM: &str = "src/charm.py";
 /// The run with this number of the unit in the folder `dir` as a Python file for pytest.
 ///
 /// # Errors
-/// If there is no such run, it is no event of a charm, or the charm is not one of ops.
+/// If there is no such run or it runs, `ops.testing` has no event for it, or the charm is not one of ops.
 pub fn export(dir: &Path, number: u64) -> Result<String> {
     let unit = unit_folder(dir)?;
     let run = RecordedRun::read(&unit, number)?;
     let class = charm_class(&unit)?;
+    let expectation = Expectation::of(&run.end).with_context(|| {
+        format!("cannot export run {number}: it has not ended, so that what it will have set is not known")
+    })?;
+    // without its declarations a charm has no endpoints: the test is still a beginning, and relations are left out
     let charm = InstalledCharmFile::read(&unit).map(InstalledCharmFile::into_charm).unwrap_or_default();
-    let test = Test { run: &run, charm: &charm, context: &run.file.context };
+    let test = Test { run: &run, charm: &charm, context: &run.file.context, expectation };
     let Some(event) = test.event() else {
         bail!("cannot export run {number}: ops.testing has no event for {}", run.operation());
     };
@@ -68,13 +74,15 @@ fn charm_class(unit: &UnitFolder) -> Result<String> {
     })
 }
 
+/// A run, and what its test is made of.
 struct Test<'a> {
     run: &'a RecordedRun,
     charm: &'a Charm,
     context: &'a HookContext,
+    expectation: Expectation,
 }
 
-/// A secret of the state: its id, its source, and the name of its variable.
+/// The secrets of the state: by id, the Python expression that builds each.
 type Secrets = BTreeMap<String, String>;
 
 impl Test<'_> {
@@ -118,6 +126,7 @@ impl Test<'_> {
                 let revision = match event {
                     SecretEvent::Changed | SecretEvent::Rotate => String::new(),
                     SecretEvent::Expired | SecretEvent::Remove => {
+                        // the agent records a revision for both events: 1 only keeps the source valid
                         format!(", revision={}", revision.unwrap_or(1))
                     }
                 };
@@ -151,20 +160,19 @@ impl Test<'_> {
         )];
         lines.extend(self.variables());
         lines.push(format!("state = {}", self.state()));
-        let has_failed = !matches!(end, RunEnd::Exited(RunExit::Code(0)));
         let mut imports = String::new();
-        match (&changes.writes.action.failed, has_failed) {
-            (_, true) => {
-                lines.push(format!("# The recorded run did not succeed ({}): neither does this test, until the charm is repaired.", one_line(&end.text())));
+        match (&changes.writes.action.failed, self.expectation.comment(end)) {
+            (_, Some(comment)) => {
+                lines.push(comment);
                 lines.push(format!("ctx.run({event}, state)"));
             }
-            (Some(message), false) => {
+            (Some(message), None) => {
                 imports = "import pytest\n".to_owned();
                 lines.push("with pytest.raises(testing.ActionFailed) as failed:".to_owned());
                 lines.push(format!("    ctx.run({event}, state)"));
                 lines.push(format!("assert failed.value.message == {}", string(message)));
             }
-            (None, false) => {
+            (None, None) => {
                 lines.push(format!("out = ctx.run({event}, state)"));
                 lines.extend(asserts);
             }
@@ -235,9 +243,9 @@ impl Test<'_> {
         let of_application = |name: &String| strings(relation.application_bags.get(name).unwrap_or(&none));
         // a departed unit is no member, and its settings can still be read
         let about = self.context.trigger.relation_context().filter(|about| about.relation == number);
-        let departed = about.and_then(|about| about.unit.clone());
+        let remote_unit = about.and_then(|about| about.unit.clone());
         let members: BTreeSet<_> =
-            relation.members.iter().cloned().chain(departed).filter(|member| member != unit).collect();
+            relation.members.iter().cloned().chain(remote_unit).filter(|member| member != unit).collect();
         let units: Vec<(u32, String)> = members
             .iter()
             .map(|member| (member.number, strings(relation.unit_bags.get(member).unwrap_or(&none))))
@@ -275,7 +283,7 @@ impl Test<'_> {
         call(kind, &arguments, 1)
     }
 
-    /// The secrets of the unit and its application, and those that the run has read, by id.
+    /// The secrets of the unit and its application, those that the run has read, and that of its event.
     fn secrets(&self) -> Secrets {
         let mut secrets = Secrets::new();
         let reads: Vec<&ConfidentialCall> = self
@@ -317,10 +325,8 @@ impl Test<'_> {
             consumed.push((*id, label.clone()));
         }
         for call in &reads {
-            let label =
-                call.args.iter().position(|arg| arg == "--label").and_then(|at| call.args.get(at + 1));
             let id = call.args.iter().find_map(|arg| last_part(arg).parse().ok());
-            consumed.extend(id.map(|id| (id, label.cloned().unwrap_or_default())));
+            consumed.extend(id.map(|id| (id, label(&call.args).unwrap_or_default().to_owned())));
         }
         for (id, label) in consumed {
             secrets.entry(id.to_string()).or_insert_with(|| source(&id, &label, None));
@@ -377,7 +383,8 @@ impl Test<'_> {
     }
 }
 
-/// Whether a text contains a placeholder of a content, which the run may have made itself.
+/// Whether a text contains a placeholder. The content may be one that the run itself has created, so that the test cannot
+/// know it.
 fn is_masked(text: &str) -> bool {
     text.contains(HIDDEN) || text.contains("SECRET(")
 }
@@ -387,18 +394,26 @@ fn last_part(arg: &str) -> &str {
     arg.rsplit(['/', ':', '=']).next().unwrap_or(arg)
 }
 
-fn status_class(status: &str) -> Option<&'static str> {
+/// The value of `--label` in the arguments of secret-get.
+fn label(args: &[String]) -> Option<&str> {
+    let follows = args.iter().position(|arg| arg == "--label").and_then(|at| args.get(at + 1));
+    let joined = || args.iter().find_map(|arg| arg.strip_prefix("--label="));
+    follows.map(String::as_str).or_else(joined)
+}
+
+/// The class of a status in `ops.testing`. None for one that a charm cannot set.
+fn status_class(status: WorkloadStatus) -> Option<&'static str> {
     match status {
-        "active" => Some("ActiveStatus"),
-        "blocked" => Some("BlockedStatus"),
-        "maintenance" => Some("MaintenanceStatus"),
-        "waiting" => Some("WaitingStatus"),
-        _ => None,
+        WorkloadStatus::Active => Some("ActiveStatus"),
+        WorkloadStatus::Blocked => Some("BlockedStatus"),
+        WorkloadStatus::Maintenance => Some("MaintenanceStatus"),
+        WorkloadStatus::Waiting => Some("WaitingStatus"),
+        WorkloadStatus::Error | WorkloadStatus::Terminated | WorkloadStatus::Unknown => None,
     }
 }
 
 fn status(status: WorkloadStatus, message: &str) -> Option<String> {
-    Some(format!("testing.{}({})", status_class(status.as_str())?, string(message)))
+    Some(format!("testing.{}({})", status_class(status)?, string(message)))
 }
 
 fn assert_status(Status { subject, status, text }: &Status) -> Option<String> {
@@ -412,7 +427,7 @@ fn assert_status(Status { subject, status, text }: &Status) -> Option<String> {
             return Some(format!("assert out.workload_version == {}", string(text)));
         }
     };
-    let class = status_class(status)?;
+    let class = status_class((*status)?)?;
     Some(match is_masked(text) {
         true => format!("assert isinstance(out.{field}, testing.{class})"),
         false => format!("assert out.{field} == testing.{class}({})", string(text)),
@@ -459,4 +474,20 @@ fn network(name: &str, network: &Network) -> String {
         list(&network.ingress),
         list(&network.egress)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_label_of_a_secret_is_found_in_both_forms() {
+        let label_of = |args: &[&str]| {
+            let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+            label(&args).map(str::to_owned)
+        };
+        assert_eq!(label_of(&["--label", "db", "secret:1"]), Some("db".to_owned()));
+        assert_eq!(label_of(&["secret:1", "--label=db"]), Some("db".to_owned()));
+        assert_eq!(label_of(&["secret:1"]), None);
+    }
 }

@@ -3,11 +3,11 @@
 //! All problems of a charm are reported together, before anything is sent to the controller.
 
 use crate::arguments::ignored_flags;
-use crate::charm_search::METADATA_FILES;
 use crate::command_error::CommandError;
 use crate::progress::Progress;
 use crate::session::CommandSession;
 use api::{ArchiveInfo, FindArchive, UploadArchive, UserPort};
+use charms::read::METADATA_FILES;
 use charms::{CharmSource, ReadOptions, read_with_progress};
 use clap::Args;
 use std::path::Path;
@@ -36,7 +36,7 @@ impl IgnoredSourceArgs {
 
 /// Reads and validates the charm at `place`. The error lists all problems, one per line.
 pub fn load<A>(place: &Path, force: bool, session: &CommandSession<A>) -> Result<CharmSource, CommandError> {
-    if place.is_dir() && !METADATA_FILES.iter().any(|file| place.join(file).exists()) {
+    if place.is_dir() && !charms::is_charm_folder(place) {
         let [metadata, charmcraft] = METADATA_FILES;
         let text = format!("{place:?} is not a charm: it has neither {metadata} nor {charmcraft}");
         return Err(CommandError::new(text));

@@ -49,9 +49,7 @@ pub async fn run<A: UserPort>(
         refuse_to_release(&status, session).await?;
     }
     let entities = [vec![format!("model {}", status.model.name)], contents(&status)].concat();
-    if !removal::ask(&entities, &args.removal, &session.output)? {
-        return Ok(());
-    }
+    removal::ask(&entities, &args.removal, &session.output)?;
     let uuid = status.model.uuid.to_string();
     let changed = session.api.in_model(&uuid).handle(api::DestroyModel { force }).await?;
     session.output.warn_of(&changed.warnings);

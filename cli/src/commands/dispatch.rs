@@ -1,4 +1,7 @@
-//! Runs the command that was parsed: with a session if it needs a controller.
+//! Runs the command that was parsed.
+//!
+//! A command about what a controller has gets an open [`CommandSession`]. `up`, `down`, `dev`, and the commands that contact
+//! no controller get none: `dev` starts a controller itself.
 
 use super::*;
 
@@ -14,12 +17,12 @@ pub fn dispatch(arguments: Arguments) -> Result<(), CommandError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CommandError::new(format!("cannot start the runtime: {error}")))?;
     let Arguments { global, verb } = arguments;
-    let result = runtime.block_on(without_controller(&global, verb));
+    let result = runtime.block_on(without_session(&global, verb));
     result.map_err(|failure| failure.complete(&global.flags()))
 }
 
-/// Runs the commands that need no controller, and passes all others to [`with_controller`].
-async fn without_controller(global: &GlobalArguments, verb: Verb) -> Result<(), CommandError> {
+/// Runs the commands that get no session, and passes all others to [`with_session`].
+async fn without_session(global: &GlobalArguments, verb: Verb) -> Result<(), CommandError> {
     let output = Output::of_process(global);
     match verb {
         Verb::External(words) => Err(unknown_verb(&words, Arguments::command())),
@@ -37,12 +40,12 @@ async fn without_controller(global: &GlobalArguments, verb: Verb) -> Result<(), 
             if !needs_no_current_model(&verb) {
                 session.require_model()?;
             }
-            with_controller(&session, &dir, verb).await.map_err(|failure| explain(failure, &dir))
+            with_session(&session, &dir, verb).await.map_err(|failure| explain(failure, &dir))
         }
     }
 }
 
-async fn with_controller(
+async fn with_session(
     session: &CommandSession<api::client::Client>,
     dir: &DataDir,
     verb: Verb,
@@ -139,7 +142,7 @@ async fn with_controller(
         | Verb::Completion(_)
         | Verb::Man(_)
         | Verb::External(_) => {
-            unreachable!("these need no controller")
+            unreachable!("these were run without a session")
         }
     }
 }
@@ -168,53 +171,5 @@ mod tests {
         };
         assert!(needs_none("pintle disk-usage") && needs_none("pintle models"));
         assert!(!needs_none("pintle status"));
-    }
-
-    #[test]
-    fn values_without_effect_are_rejected() {
-        let is_accepted = |words: &str| {
-            use clap::Parser;
-            Arguments::try_parse_from(words.split(' ')).is_ok()
-        };
-        assert!(is_accepted("pintle add-unit web -n 1") && !is_accepted("pintle add-unit web -n 0"));
-        assert!(is_accepted("pintle operations --status failed,running"));
-        assert!(!is_accepted("pintle operations --status failed,lost"));
-    }
-
-    #[test]
-    fn the_nearest_command_is_suggested_for_a_mistyped_one() {
-        let hint = |verb: &str| unknown_verb(&[verb.to_owned()], Arguments::command()).text();
-        for (mistyped, meant) in [("stauts", "status"), ("remove-untis", "remove-unit"), ("deply", "deploy")]
-        {
-            assert!(hint(mistyped).contains(&format!(": pintle {meant}\n")), "{}", hint(mistyped));
-        }
-        assert!(hint("frobnicate").contains(": pintle help"), "{}", hint("frobnicate"));
-    }
-
-    #[test]
-    fn an_unsupported_command_of_juju_is_reported_by_name() {
-        let failure = unknown_verb(&["bootstrap".to_owned(), "x".to_owned()], Arguments::command());
-        assert!(failure.message.ends_with(": bootstrap"), "{failure:?}");
-        assert_eq!(failure.code, 1);
-        assert_eq!(unknown_verb(&["frobnicate".to_owned()], Arguments::command()).code, 2);
-    }
-
-    #[test]
-    fn a_usage_error_has_a_one_line_message_and_a_usage_hint() {
-        let usage_error = |words: &[&str]| {
-            let error = Arguments::try_parse_from(words).expect_err("a usage error");
-            usage_error(&error.render().to_string())
-        };
-        let failure = usage_error(&["pintle", "deploy"]);
-        assert_eq!(failure.code, 2);
-        assert!(failure.message.ends_with(": <CHARM>"), "{failure:?}");
-        assert!(failure.hint.expect("the usage").starts_with("Usage: pintle"));
-        let failure = usage_error(&["pintle", "status", "--formatt", "json"]);
-        assert!(failure.message.contains("'--formatt'"), "{failure:?}");
-        assert_eq!(failure.message.lines().count(), 1);
-        let hint = failure.hint.expect("the usage");
-        let (tip, usage) = hint.split_once('\n').expect("two lines");
-        assert!(tip.starts_with("tip: ") && tip.ends_with("'--format'"), "{hint}");
-        assert!(usage.starts_with("Usage: "), "{hint}");
     }
 }

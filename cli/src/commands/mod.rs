@@ -366,3 +366,38 @@ pub enum Verb {
     #[command(external_subcommand)]
     External(Vec<String>),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_without_effect_are_rejected() {
+        let is_accepted = |words: &str| {
+            use clap::Parser;
+            Arguments::try_parse_from(words.split(' ')).is_ok()
+        };
+        assert!(is_accepted("pintle add-unit web -n 1") && !is_accepted("pintle add-unit web -n 0"));
+        assert!(is_accepted("pintle operations --status failed,running"));
+        assert!(!is_accepted("pintle operations --status failed,lost"));
+    }
+
+    #[test]
+    fn a_usage_error_has_a_one_line_message_and_a_usage_hint() {
+        let usage_error = |words: &[&str]| {
+            let error = Arguments::try_parse_from(words).expect_err("a usage error");
+            usage_error(&error.render().to_string())
+        };
+        let failure = usage_error(&["pintle", "deploy"]);
+        assert_eq!(failure.code, 2);
+        assert!(failure.message.ends_with(": <CHARM>"), "{failure:?}");
+        assert!(failure.hint.expect("the usage").starts_with("Usage: pintle"));
+        let failure = usage_error(&["pintle", "status", "--formatt", "json"]);
+        assert!(failure.message.contains("'--formatt'"), "{failure:?}");
+        assert_eq!(failure.message.lines().count(), 1);
+        let hint = failure.hint.expect("the usage");
+        let (tip, usage) = hint.split_once('\n').expect("two lines");
+        assert!(tip.starts_with("tip: ") && tip.ends_with("'--format'"), "{hint}");
+        assert!(usage.starts_with("Usage: "), "{hint}");
+    }
+}

@@ -223,3 +223,28 @@ pub fn unknown_verb(words: &[String], known: Command) -> CommandError {
         None => "see: pintle help".to_owned(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::Arguments;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_nearest_command_is_suggested_for_a_mistyped_one() {
+        let hint = |verb: &str| unknown_verb(&[verb.to_owned()], Arguments::command()).text();
+        for (mistyped, meant) in [("stauts", "status"), ("remove-untis", "remove-unit"), ("deply", "deploy")]
+        {
+            assert!(hint(mistyped).contains(&format!(": pintle {meant}\n")), "{}", hint(mistyped));
+        }
+        assert!(hint("frobnicate").contains(": pintle help"), "{}", hint("frobnicate"));
+    }
+
+    #[test]
+    fn an_unsupported_command_of_juju_is_reported_by_name() {
+        let failure = unknown_verb(&["bootstrap".to_owned(), "x".to_owned()], Arguments::command());
+        assert!(failure.message.ends_with(": bootstrap"), "{failure:?}");
+        assert_eq!(failure.code, 1);
+        assert_eq!(unknown_verb(&["frobnicate".to_owned()], Arguments::command()).code, 2);
+    }
+}

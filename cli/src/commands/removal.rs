@@ -1,6 +1,8 @@
 //! Shared steps of the commands that remove something: dry run, confirmation, report and combined error.
 //!
-//! A removal that the controller rejects does not stop the removals after it: each is tried and reported.
+//! A removal that the controller rejects does not stop the removals after it: each is tried and reported. [`remove_each`] is
+//! called by the commands that remove units, applications or machines; the other functions also by `destroy-model`,
+//! `remove-relation`, `cancel-task` and `retry-provisioning`.
 
 use crate::arguments::RemovalArguments;
 use crate::command_error::CommandError;
@@ -19,25 +21,25 @@ use std::io::BufRead;
 /// Those of all removals that were rejected, or an error if the operator does not confirm.
 pub async fn remove_each<A: UserPort, T: Clone + Display>(
     kind: &str,
-    removed: &[T],
+    entities: &[T],
     target: fn(T) -> RemovalTarget,
     flags: &RemovalArguments,
     session: &CommandSession<A>,
     request: impl AsyncFn(T, Force) -> Result<WriteResponse, ApiError>,
 ) -> Result<(), CommandError> {
-    let entities: Vec<String> = removed.iter().map(|one| format!("{kind} {one}")).collect();
-    let targets = removed.iter().cloned().map(target).collect();
-    let Some(force) = confirm(&entities, targets, flags, session).await? else {
+    let names: Vec<String> = entities.iter().map(|entity| format!("{kind} {entity}")).collect();
+    let targets = entities.iter().cloned().map(target).collect();
+    let Some(force) = confirm(&names, targets, flags, session).await? else {
         return Ok(());
     };
     let mut failures = Vec::new();
-    for (one, entity) in removed.iter().zip(&entities) {
-        let removal = report(session, entity, force, request(one.clone(), force).await);
-        // the error of a single removal says all that there is to say
-        if removal.is_some() && entities.len() > 1 {
-            session.output.print_remark(&format!("not removing {entity}\n"));
+    for (entity, name) in entities.iter().zip(&names) {
+        let failure = report(session, name, force, request(entity.clone(), force).await);
+        // the error of a single removal needs no line of its own
+        if failure.is_some() && names.len() > 1 {
+            session.output.print_remark(&format!("not removing {name}\n"));
         }
-        failures.extend(removal);
+        failures.extend(failure);
     }
     combine(failures)
 }
@@ -45,7 +47,7 @@ pub async fn remove_each<A: UserPort, T: Clone + Display>(
 /// Handles the flags that apply before a removal. With `--dry-run` it only prints the dry run. Without `--no-prompt`
 /// it lists everything that would be removed and asks for confirmation.
 ///
-/// Returns the force mode of the removal, or `None` if nothing is to be removed.
+/// Returns the force mode of the removal, or `None` with `--dry-run`.
 ///
 /// # Errors
 /// The same as the removal itself, and an error if the operator does not confirm.
@@ -60,13 +62,14 @@ async fn confirm<A: UserPort>(
         dry_run(removed, force, session).await?;
         return Ok(None);
     }
-    // nobody is asked, so that each removal is reported once it has been accepted, and not before
+    // Without a question there is no list either: each removal is reported once the controller has accepted it.
     if flags.no_prompt {
         return Ok(Some(force));
     }
     let mut all = entities.to_vec();
     all.extend(also_removed(entities, removed, force, session).await?);
-    ask(&all, flags, &session.output).map(|agreed| agreed.then_some(force))
+    ask(&all, flags, &session.output)?;
+    Ok(Some(force))
 }
 
 /// The entities that are removed together with `entities`. If a single entity cannot be removed, that is an error here;
@@ -100,20 +103,23 @@ async fn also_removed<A: UserPort>(
 }
 
 /// Lists what will be removed and, unless `--no-prompt` is given, reads the confirmation from stdin, whether or not
-/// stdin is a terminal. Returns an error if the answer is not yes.
-pub fn ask(entities: &[String], flags: &RemovalArguments, output: &Output) -> Result<bool, CommandError> {
+/// stdin is a terminal.
+///
+/// # Errors
+/// If the operator does not confirm, or stdin cannot be read.
+pub fn ask(entities: &[String], flags: &RemovalArguments, output: &Output) -> Result<(), CommandError> {
     for entity in entities {
         output.print_remark(&format!("will remove {entity}\n"));
     }
     if flags.no_prompt {
-        return Ok(true);
+        return Ok(());
     }
     output.print_remark("\nContinue [y/N]? ");
     let mut answer = String::new();
     let read = std::io::stdin().lock().read_line(&mut answer);
     let read = read.map_err(|error| CommandError::new(format!("cannot read the answer: {error}")))?;
     if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
-        return Ok(true);
+        return Ok(());
     }
     let aborted = CommandError::new("aborted: nothing was removed");
     Err(if read == 0 {
@@ -137,7 +143,7 @@ pub async fn dry_run<A: UserPort>(
     session.output.print(&session.output.complete(&text))
 }
 
-/// Reports the result of one removal before the next is tried. Returns the error of a rejected removal.
+/// Prints that a removal was accepted, before the next is tried. Returns the error of a rejected one.
 fn report<A>(
     session: &CommandSession<A>,
     entity: &str,

@@ -1,7 +1,7 @@
 //! Parsing of settings on a command line: `key=value`, `key=@file`, and YAML files.
 //!
-//! Used by `config`, `model-config`, `model-defaults`, `deploy`, `refresh` and `add-model`. Values stay text: the controller converts
-//! them to the types that the charm declares.
+//! Used by `config`, `model-config`, `model-defaults`, `deploy`, `refresh` and `add-model`. Values stay text: the controller
+//! converts them to the types that the charm declares.
 
 use crate::command_error::CommandError;
 use crate::render::StructuredFormat;

@@ -1,7 +1,8 @@
 //! `status [FILTER…]`: shows the model as tables, JSON or YAML (spec/clients.md 2.3, 3.3).
 //!
-//! After a write of the caller, `status` waits until the agents have applied it, for at most 2 s. A client that waits
-//! for a state therefore never sees the state before its own write.
+//! After a write of the caller, `status` waits until the agents have applied it or a unit fails, for at most 2 s. A client
+//! that waits for a state therefore does not take the state before its own write for the one that it waits for, unless the
+//! agents take longer.
 
 use crate::command_error::CommandError;
 use crate::output::Output;

@@ -4,7 +4,6 @@
 //! controller does not answer, or ends at each start, the error says why, and everything that this command started is
 //! stopped again. Running `up` twice is harmless: a supervisor that runs starts a controller that has ended at once.
 
-use crate::charm_search::METADATA_FILES;
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::output::Output;
@@ -96,7 +95,7 @@ pub async fn run(args: &UpArgs, dir: &DataDir, output: &Output) -> Result<(), Co
     let state = if is_running { "already up" } else { "up" };
     let model = if file.model.is_empty() { "none" } else { &file.model };
     output.warn(&warnings(dir, is_running)?);
-    let is_charm = METADATA_FILES.iter().any(|file| Path::new(file).exists());
+    let is_charm = charms::is_charm_folder(Path::new("."));
     let next = match (file.model.is_empty(), is_charm) {
         (true, _) => "to create a model: pintle add-model dev",
         (false, true) => "to deploy the charm of this folder: pintle deploy .",

@@ -1,8 +1,8 @@
-//! `wait --settled`: waits until no unit of the model has anything to do, and nothing is being removed.
+//! `wait --settled`: waits until no unit of the model has anything to do, and no application or unit is being removed.
 //!
-//! The controller reports `idle` only for a unit whose agent would start nothing if it had received every change of the
-//! model (`state::status::unit`). A status is read at the newest revision, so that the first one contains every change
-//! that was acknowledged before the command started, and one settled status suffices (spec/clients.md 2.3).
+//! Of units with an agent, the controller reports as `idle` only one whose agent would start nothing if it had received every
+//! change of the model (`state::status::unit`). A status is read at the newest revision, so that the first one contains every
+//! change that was acknowledged before the command started, and one settled status suffices (spec/clients.md 2.3).
 
 use crate::command_error::CommandError;
 use crate::session::CommandSession;
@@ -22,7 +22,7 @@ const NAMED_MAX: usize = 5;
 /// Arguments of `wait`.
 #[derive(Debug, Args)]
 pub struct WaitArgs {
-    /// Wait until no unit of the model has anything to do, and nothing is being removed
+    /// Wait until no unit of the model has anything to do, and no application or unit is being removed
     #[arg(long, required = true)]
     pub settled: bool,
     /// Longest time to wait

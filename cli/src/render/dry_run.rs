@@ -1,6 +1,7 @@
 //! The text of a dry run: what a removal would change, in sections.
 //!
-//! Used by the removal commands with `--dry-run`. Sections without entries are omitted.
+//! Used by the removal commands with `--dry-run`; [`entities`] also by the question that they ask without it. Sections
+//! without entries are omitted.
 
 use crate::render::cause;
 use crate::terminal_escape::safe_line;
@@ -14,14 +15,18 @@ pub fn text(dry_run: &DryRun, force: Force, now_ms: i64, zone: &Zone) -> String 
     let (hooks_title, blocked_title) = match force {
         Force::No => (in_order, "would be blocked by:"),
         Force::AfterWait => (
-            "hooks that would run, on each unit in this order (force skips those that take longer than a minute):",
+            "hooks that would run, on each unit in this order (force skips those that have not ended a minute after the \
+             request):",
             "would be done by force after a minute, unless it is done by then:",
         ),
         Force::AtOnce => (in_order, "would be done by force at once:"),
     };
     let removed_title = match force {
-        Force::No | Force::AfterWait => "would be removed after these hooks have succeeded:",
-        Force::AtOnce => "would be removed then:",
+        Force::No if !dry_run.hooks.is_empty() => "would be removed after these hooks have succeeded:",
+        Force::AfterWait if !dry_run.hooks.is_empty() => {
+            "would be removed after these hooks, at the latest by force:"
+        }
+        Force::No | Force::AfterWait | Force::AtOnce => "would be removed in the end:",
     };
     let hooks =
         |all: &[ExpectedHook]| all.iter().map(|entry| format!("{}: {}", entry.unit, entry.hook)).collect();

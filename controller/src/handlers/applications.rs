@@ -1,4 +1,4 @@
-//! Handlers of applications: deploy, refresh, configure and remove.
+//! Handlers of applications: deploy, refresh, configure, trust, expose and remove.
 //!
 //! A deployment of many units is more than one transaction: the application and its first units are created together,
 //! the other units in batches (`units`). A failure in between leaves the units that were added so far.

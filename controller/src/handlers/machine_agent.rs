@@ -16,7 +16,7 @@ use api::{
     ReportMachineDead, ReportObstructedRecalls, ReportPresence, ReportStorage, ReportUninstalled,
     ReportUnitHealth, SetUnitToken, Watch, WatchMachine,
 };
-use state::agents::reported_time::ReportedTime;
+use state::agents::reported_time::ReportedTimeBounds;
 use state::documents::draft::{Draft, read_all};
 use state::documents::prelude::{Model, TokenHolder, last_id};
 use state::documents::token;
@@ -118,8 +118,9 @@ impl<S: Store, E: Environment> Handle<ReportUnitHealth> for Authorised<S, E> {
             (self.controller.environment.wall_ms(), self.controller.environment.monotonic_ms());
         let reports = self.reports_of_assigned_units(units).await?;
         let bounded = self.controller.read(move |reader| {
-            let bounded =
-                |(unit, health)| (unit, ReportedTime::of_unit(reader, model, unit, wall_ms).health(health));
+            let bounded = |(unit, health)| {
+                (unit, ReportedTimeBounds::of_unit(reader, model, unit, wall_ms).health(health))
+            };
             reports.into_iter().map(bounded).collect::<Vec<_>>()
         });
         for (unit, health) in bounded.await {

@@ -1,6 +1,7 @@
 //! The request handlers: one file per noun, one implementation of `Handle` per request type of `api`.
 //!
-//! Handlers are implemented on [`Authorised`], so the caller is authorised before a handler runs. Every write is a
+//! Handlers are implemented on [`Authorised`], so the caller is authorised before a handler runs; for files that the server
+//! receives or sends in pieces, `store_received` and `open_requested` check the caller themselves. Every write is a
 //! transition of `state`; a handler finds what a request names, and reads and writes no document of a draft (`cargo
 //! tidy`). Larger read-only responses are computed in `status`, `why` and `debug_log`.
 
@@ -20,6 +21,7 @@ mod provisioning;
 mod relations;
 mod removal;
 mod resources;
+mod sealing;
 mod secrets;
 mod ssh_keys;
 mod status;

@@ -14,7 +14,7 @@ use state::documents::effective_life;
 use state::documents::prelude::{GLOBAL, Kind, Model, ModelDoc};
 use state::lifecycle::model;
 use state::status::model::model_state;
-use state::status::model_config::{effective_settings, model_defaults};
+use state::status::model_config::{model_defaults, model_settings};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use state::terms::position::Committed;
@@ -87,7 +87,7 @@ impl<S: Store, E: Environment> Handle<DestroyModel> for Authorised<S, E> {
 
 impl<S: Store, E: Environment> Handle<GetModelConfig> for Authorised<S, E> {
     async fn handle(&self, _: GetModelConfig) -> Result<BTreeMap<String, ModelSetting>, ApiError> {
-        self.read(|reader, model| Ok(effective_settings(reader, model))).await
+        self.read(|reader, model| Ok(model_settings(reader, model))).await
     }
 }
 

@@ -1,6 +1,6 @@
 //! Handlers of the requests of users about secrets.
 //!
-//! A content is sealed before the transition, so that nothing but this request and the key file opens it.
+//! A content is sealed before the transition, so that the store never contains it in the clear.
 
 use crate::callers::Authorised;
 use crate::environment::{Environment, random_uuid};

@@ -19,11 +19,11 @@ mod checksum;
 mod damaged_documents;
 mod generation_file;
 pub mod inspection;
+mod limit_probe;
 mod open;
 mod read_pool;
 mod reads;
 mod recent;
-mod write_limit;
 mod writer;
 
 pub use generation_file::GenerationFile;
@@ -35,6 +35,7 @@ use super::{
     unavailable,
 };
 use api::text::fault::not_started;
+use limit_probe::LimitProbe;
 use open::OpenStore;
 use read_pool::ReadPool;
 use reads::{ConnectionReader, change_bytes, changed_since, changes_since, covers, undo_since, usage};
@@ -46,7 +47,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::sync::{mpsc, oneshot, watch};
-use write_limit::WriteLimit;
 use writer::{
     ApplyRequest, BATCH_MAX, ChangeLog, LastFailure, QUEUE_MAX, TransitionRequest, WriteRequest, Writer,
 };
@@ -108,7 +108,7 @@ impl Sqlite {
             connection,
             database_file,
             generation_file,
-            write_limit: WriteLimit::new(file.clone()),
+            limit_probe: LimitProbe::new(file.clone()),
             _lock: lock,
             damaged_documents,
             log: ChangeLog::new(log, options.changes_kept, options.changes_bytes_max),

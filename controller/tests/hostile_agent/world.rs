@@ -317,7 +317,7 @@ impl World {
                 },
             ],
             removed: Some(SecretRemoval::Revisions(BTreeSet::from([1]))),
-            tracks_latest: true,
+            refreshed: true,
             ..SecretWrite::default()
         };
         secrets.writes.secrets.insert(secret, write);

@@ -1,8 +1,11 @@
-//! The machines that a deployment adds.
+//! Machines: those that deployments add have different addresses, also across models.
 
 use crate::support::*;
 use api::{CreateModel, Deploy, Handle, InModel, ListMachines};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The fixture registers each archive under the name of its charm instead of a digest.
+const WEB_ARCHIVE: &str = "web";
 
 #[tokio::test]
 async fn machines_of_two_models_share_no_address() {
@@ -13,7 +16,7 @@ async fn machines_of_two_models_share_no_address() {
     for (application, model) in [("first", "dev"), ("second", "other"), ("third", "dev")] {
         let deploy = Deploy {
             application: Some(application.to_owned()),
-            sha256: "web".to_owned(),
+            sha256: WEB_ARCHIVE.to_owned(),
             units: 2,
             to: None,
             config: BTreeMap::new(),

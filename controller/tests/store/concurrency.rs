@@ -1,6 +1,6 @@
 //! Concurrent tasks: no write is lost, and all reads are consistent with the order of revisions (I45).
 
-use super::fixture::{Random, at, key, scan, stored};
+use super::fixture::{Random, key, position_of, scan, stored};
 use controller::store::{CommitChanges, DocumentChange, Store};
 use state::documents::draft::{Draft, Key};
 use std::collections::BTreeMap;
@@ -35,12 +35,13 @@ pub async fn concurrent_increments_are_all_counted<S: Store, G>(open: impl Async
     let (revisions, counts): (Vec<_>, Vec<_>) = seen.into_iter().unzip();
     assert_eq!(counts, (1..=TASKS * EACH).collect::<Vec<_>>(), "the n-th commit counts n");
     assert!(revisions.is_sorted_by(|a, b| a < b), "each commit has its own revision");
-    assert_eq!(scan(&store, "m/").await, [stored("m/count", revisions[199], 200)]);
+    let last = *revisions.last().expect("all have committed");
+    assert_eq!(scan(&store, "m/").await, [stored("m/count", last, TASKS * EACH)]);
 }
 
-/// The reads of one transition in the check below: single documents, a page, and some document of a prefix, other than
-/// `m/f/0`.
-type Shown = (Vec<(String, Option<u64>)>, Vec<(String, u64)>, Option<String>);
+/// The reads of one transition in the check below: single documents, a page, and a key below `m/f/` other than `m/f/0`, if
+/// `any_key` found one.
+type RecordedReads = (Vec<(String, Option<u64>)>, Vec<(String, u64)>, Option<String>);
 
 /// Serialisability: each transition writes what it has read. If the commits are replayed in the order of revisions,
 /// each must have read exactly the state after its predecessors.
@@ -50,7 +51,7 @@ pub async fn reads_are_consistent_with_the_order_of_revisions<S: Store, G>(
     const TASKS: u64 = 12;
     const EACH: u64 = 25;
     let (store, _guard) = open(1000).await;
-    let start = at(&store, store.newest_revision());
+    let start = position_of(&store, store.newest_revision());
     run_random_transitions(std::slice::from_ref(&store), TASKS, EACH).await;
     let commits = store.changes_after(start, usize::MAX).await.expect("all are kept");
     assert_eq!(commits.len() as u64, TASKS * EACH);
@@ -84,7 +85,7 @@ pub fn assert_serialisable(commits: Vec<CommitChanges>) {
     for CommitChanges { revision, entries } in commits {
         let trace = entries.iter().find(|c| c.key.starts_with("trace/")).expect("each commit has its trace");
         let trace = trace.value.as_ref().expect("traces stay");
-        let (gets, page, found): Shown = serde_json::from_str(trace).expect("a trace");
+        let (gets, page, found): RecordedReads = serde_json::from_str(trace).expect("a trace");
         for (key, value) in gets {
             assert_eq!(documents.get(&key).copied(), value, "{key} as read by revision {revision}");
         }
@@ -113,8 +114,8 @@ pub fn assert_serialisable(commits: Vec<CommitChanges>) {
 pub fn random_transition(draft: &mut Draft<'_>, seed: u64, name: &str) -> Result<(), ()> {
     let mut random = Random(seed);
     let any = |random: &mut Random| {
-        let below = [("m/f/", 3), ("m/k/", 4), ("m/p/", 5)][random.below(3) as usize];
-        format!("{}{}", below.0, random.below(below.1))
+        let (prefix, count) = [("m/f/", 3), ("m/k/", 4), ("m/p/", 5)][random.below(3) as usize];
+        format!("{prefix}{}", random.below(count))
     };
     let page = draft.page::<u64>("m/p/", "", 3);
     let found = draft.any_key("m/f/", &["m/f/0"]);
@@ -123,7 +124,7 @@ pub fn random_transition(draft: &mut Draft<'_>, seed: u64, name: &str) -> Result
         let read = any(&mut random);
         gets.push((read.clone(), draft.get(&key(&read))));
     }
-    draft.put::<Shown>(&Key::new(name.to_owned()), &(gets, page, found));
+    draft.put::<RecordedReads>(&Key::new(name.to_owned()), &(gets, page, found));
     for _ in 0..2 {
         let written = key(&any(&mut random));
         match random.below(2) {

@@ -1,6 +1,6 @@
 //! Damaged and missing databases are refused, or served without the damaged documents.
 
-use super::fixture::{GENERATION, OTHER_GENERATION, at, key, scan, stored, write};
+use super::fixture::{GENERATION, OTHER_GENERATION, key, position_of, scan, stored, write};
 use controller::check::check;
 use controller::store::sqlite::{OpenError, Options, Sqlite};
 use controller::store::unavailable::{self, Unavailable};
@@ -185,7 +185,7 @@ async fn the_answer_to_a_request_that_needs_a_damaged_document_names_it_and_noth
     // readers of the log must read all documents again.
     assert_eq!(write(&store, &[("m/unit/b", Some(9))]).await, 4);
     assert_eq!(scan(&store, "m/unit/b").await, [stored("m/unit/b", 4, 9)]);
-    assert_eq!(store.changes_after(at(&store, 3), 9).await, Err(Compacted));
+    assert_eq!(store.changes_after(position_of(&store, 3), 9).await, Err(Compacted));
 }
 
 /// For a sample of all bits of the file: the store is refused, or it is served without a wrong document, and the
@@ -234,7 +234,7 @@ async fn no_flipped_bit_is_served_or_ends_the_controller() {
             Ok(_) | Err(RunError::Failed(StoreError::Damaged(_))) => {}
             other => panic!("bit {bit}: {other:?}"),
         }
-        let _ = store.changes_after(at(&store, 0), 99).await;
+        let _ = store.changes_after(position_of(&store, 0), 99).await;
     }
     assert!(served > 100 && named > 20, "{served} served, {named} with a damaged document");
 }
@@ -287,15 +287,15 @@ async fn the_change_log_is_bounded_in_bytes() {
         store.run(put(1_000)).await.expect("commits");
     }
     // Each entry has the new document and the previous one: 2 KiB.
-    assert_eq!(store.changes_after(at(&store, 15), 99).await.map(|changes| changes.len()), Ok(5));
-    assert_eq!(store.changes_after(at(&store, 10), 99).await, Err(Compacted));
+    assert_eq!(store.changes_after(position_of(&store, 15), 99).await.map(|changes| changes.len()), Ok(5));
+    assert_eq!(store.changes_after(position_of(&store, 10), 99).await, Err(Compacted));
     store.run(put(50_000)).await.expect("commits");
     assert_eq!(
-        store.changes_after(at(&store, 20), 99).await.map(|changes| changes.len()),
+        store.changes_after(position_of(&store, 20), 99).await.map(|changes| changes.len()),
         Ok(1),
         "the newest"
     );
-    assert_eq!(store.changes_after(at(&store, 19), 99).await, Err(Compacted));
+    assert_eq!(store.changes_after(position_of(&store, 19), 99).await, Err(Compacted));
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ mod outages;
 mod refused;
 
 use super::concurrency::{assert_serialisable, run_random_transitions};
-use super::fixture::{OTHER_GENERATION, at, etcd_options, key, scan, stored, write};
+use super::fixture::{OTHER_GENERATION, etcd_options, key, position_of, scan, stored, write};
 use controller::store::etcd::{Etcd, Options};
 use controller::store::{Compacted, RunError, Store, StoreError};
 use state::documents::draft::{Draft, Key};
@@ -24,7 +24,7 @@ async fn transitions_of_two_controllers_are_serialisable() {
     let cluster = EtcdCluster::shared();
     let options = etcd_options(&cluster);
     let handles = [another(&options).await, another(&options).await];
-    let start = at(&handles[0], handles[0].newest_revision());
+    let start = position_of(&handles[0], handles[0].newest_revision());
     run_random_transitions(&handles, TASKS, EACH).await;
     for handle in &handles {
         handle.read(|_| ()).await; // it has what the other one has committed
@@ -45,7 +45,7 @@ async fn every_result_contains_what_another_controller_has_committed_before() {
         let seen = match n % 4 {
             0 => scan(&second, "m/a").await,
             1 => second
-                .read_at(at(&first, revision), |reader| reader.get("m/a"))
+                .read_at(position_of(&first, revision), |reader| reader.get("m/a"))
                 .await
                 .expect("kept")
                 .into_iter()
@@ -56,7 +56,8 @@ async fn every_result_contains_what_another_controller_has_committed_before() {
                 continue;
             }
             _ => {
-                let changed = second.read_since(at(&first, revision - 1), |_, changed| changed).await.0;
+                let changed =
+                    second.read_since(position_of(&first, revision - 1), |_, changed| changed).await.0;
                 assert_eq!(changed, Some(vec!["m/a".to_owned()]));
                 continue;
             }
@@ -84,8 +85,8 @@ async fn a_store_that_is_opened_again_has_its_documents_and_its_revision() {
     assert_eq!((again.newest_revision(), again.store_generation()), (newest, options.new_generation));
     assert_eq!(scan(&again, "m/").await, documents);
     // Commits before the start of this process are not in its log.
-    assert_eq!(again.changes_after(at(&again, newest), 9).await, Ok(vec![]));
-    assert_eq!(again.changes_after(at(&again, newest - 1), 9).await, Err(Compacted));
+    assert_eq!(again.changes_after(position_of(&again, newest), 9).await, Ok(vec![]));
+    assert_eq!(again.changes_after(position_of(&again, newest - 1), 9).await, Err(Compacted));
 }
 
 #[tokio::test]

@@ -25,7 +25,8 @@ pub fn sqlite(changes_kept: u64) -> (Sqlite, TempDir) {
     (Sqlite::open(folder.path(), options).expect("opens"), folder)
 }
 
-/// Opens a store below a new prefix of the etcd that all tests share: their writes come between those of this one.
+/// Opens a store below a new prefix of an etcd. The other tests write to the same etcd, so the revisions of this store have
+/// gaps.
 pub async fn etcd(changes_kept: u64) -> (Etcd, Arc<EtcdCluster>) {
     let cluster = EtcdCluster::shared();
     let options = etcd::Options { changes_kept, ..etcd_options(&cluster) };
@@ -58,7 +59,7 @@ pub async fn scan(store: &impl Store, prefix: &'static str) -> Vec<StoredDocumen
     store.read(move |reader| reader.scan(prefix, "", usize::MAX)).await
 }
 
-pub fn at(store: &impl Store, revision: Revision) -> Position {
+pub fn position_of(store: &impl Store, revision: Revision) -> Position {
     Position { store_generation: store.store_generation(), revision }
 }
 

@@ -21,11 +21,11 @@ use concurrency::{concurrent_increments_are_all_counted, reads_are_consistent_wi
 use controller::store::{
     ApplyError, CommitChanges, Committed, Compacted, DocumentChange, Position, RunError, Store,
 };
-use fixture::{OTHER_GENERATION, Random, at, key, scan, stored, write};
+use fixture::{OTHER_GENERATION, Random, key, position_of, scan, stored, write};
 use recorded_reads::every_kind_of_recorded_read_is_checked;
 use state::documents::draft::{Conflict, Draft, READS_MAX, StoredDocument, Transaction};
 use std::collections::BTreeMap;
-use transitions::all::every_read_of_every_transition_is_a_precondition;
+use transitions::every_transition::every_read_of_every_transition_is_a_precondition;
 
 /// Runs each test against each engine. It is a macro because each test needs a function of its own.
 macro_rules! for_each_engine {
@@ -146,7 +146,7 @@ async fn a_transition_without_writes_commits_nothing<S: Store, G>(open: impl Asy
     let read = store.run(|draft| Ok::<_, ()>(draft.get(&key("m/a")))).await;
     assert_eq!(read, Ok(Committed { answer: Some(5), revision }));
     assert_eq!(store.newest_revision(), revision);
-    assert_eq!(store.changes_after(at(&store, revision), 10).await, Ok(vec![]));
+    assert_eq!(store.changes_after(position_of(&store, revision), 10).await, Ok(vec![]));
 }
 
 async fn deleting_an_absent_document_is_no_change<S: Store, G>(open: impl AsyncFn(u64) -> (S, G)) {
@@ -158,7 +158,7 @@ async fn deleting_an_absent_document_is_no_change<S: Store, G>(open: impl AsyncF
     assert_eq!(write(&store, &[("m/a", None)]).await, revision);
     let entries = vec![DocumentChange { key: "m/b".to_owned(), value: Some("1".to_owned().into()) }];
     assert_eq!(
-        store.changes_after(at(&store, start), 10).await,
+        store.changes_after(position_of(&store, start), 10).await,
         Ok(vec![CommitChanges { revision, entries: entries.into() }])
     );
 }
@@ -202,7 +202,7 @@ fn change(key: &str, value: Option<u64>) -> DocumentChange {
 async fn changes_come_in_order_once_and_with_deletions<S: Store, G>(open: impl AsyncFn(u64) -> (S, G)) {
     let (store, _guard) = open(100).await;
     let start = store.newest_revision();
-    assert_eq!(store.changes_after(at(&store, start), 10).await, Ok(vec![]));
+    assert_eq!(store.changes_after(position_of(&store, start), 10).await, Ok(vec![]));
     let positions = [
         start,
         write(&store, &[("m/b", Some(1)), ("m/a", Some(1))]).await,
@@ -220,10 +220,10 @@ async fn changes_come_in_order_once_and_with_deletions<S: Store, G>(open: impl A
     for (after, position) in positions.iter().enumerate() {
         for limit in 1..=4 {
             let expected: Vec<CommitChanges> = all.iter().skip(after).take(limit).cloned().collect();
-            assert_eq!(store.changes_after(at(&store, *position), limit).await, Ok(expected));
+            assert_eq!(store.changes_after(position_of(&store, *position), limit).await, Ok(expected));
         }
     }
-    assert_eq!(store.changes_after(at(&store, start), usize::MAX).await, Ok(all));
+    assert_eq!(store.changes_after(position_of(&store, start), usize::MAX).await, Ok(all));
 }
 
 async fn changes_beyond_the_log_are_compacted<S: Store, G>(open: impl AsyncFn(u64) -> (S, G)) {
@@ -233,7 +233,7 @@ async fn changes_beyond_the_log_are_compacted<S: Store, G>(open: impl AsyncFn(u6
     assert_eq!(store.read_at(other, |_| ()).await, Err(Compacted));
     assert_eq!(store.read_after(other, |_, _| ()).await, Err(Compacted));
     let start = store.newest_revision();
-    let future = at(&store, start + 1_000_000);
+    let future = position_of(&store, start + 1_000_000);
     assert_eq!(store.changes_after(future, 10).await, Err(Compacted), "a position of the future");
     assert_eq!(store.read_at(future, |_| ()).await, Err(Compacted));
     assert_eq!(store.read_after(future, |_, _| ()).await, Err(Compacted));
@@ -242,14 +242,14 @@ async fn changes_beyond_the_log_are_compacted<S: Store, G>(open: impl AsyncFn(u6
         positions.push(write(&store, &[("m/a", Some(n as u64))]).await);
         // The log contains the five newest changes: those after commit n - 5.
         let oldest = n - n.min(5);
-        let position = at(&store, positions[oldest]);
+        let position = position_of(&store, positions[oldest]);
         let kept = store.changes_after(position, 10).await.expect("the log keeps five");
         assert_eq!(kept.iter().map(|c| c.revision).collect::<Vec<_>>(), positions[oldest + 1..]);
         assert_eq!(store.read_after(position, |_, commits| commits.to_vec()).await, Ok(kept));
         let value = store.read_at(position, |reader| reader.get("m/a")).await;
         assert_eq!(value, Ok((oldest > 0).then(|| stored("m/a", positions[oldest], oldest as u64))));
         if oldest > 0 {
-            let compacted = at(&store, positions[oldest - 1]);
+            let compacted = position_of(&store, positions[oldest - 1]);
             assert_eq!(store.changes_after(compacted, 10).await, Err(Compacted));
             assert_eq!(store.read_at(compacted, |_| ()).await, Err(Compacted));
             assert_eq!(store.read_after(compacted, |_, _| ()).await, Err(Compacted));
@@ -264,7 +264,7 @@ async fn the_commits_after_a_position_lead_to_the_documents_that_are_read_with_t
 ) {
     const WRITERS: u64 = 4;
     let (store, _guard) = open(1000).await;
-    let start = at(&store, store.newest_revision());
+    let start = position_of(&store, store.newest_revision());
     let writers = (0..WRITERS).map(|writer| {
         let store = store.clone();
         tokio::spawn(async move {
@@ -335,7 +335,7 @@ async fn every_older_revision_reads_as_it_was<S: Store, G>(open: impl AsyncFn(u6
         }
     }
     for (revision, model) in &past {
-        let (revision, position) = (*revision, at(&store, *revision));
+        let (revision, position) = (*revision, position_of(&store, *revision));
         let asked = keys.clone();
         let gets = store
             .read_at(position, move |r| (r.revision(), asked.iter().map(|k| r.get(k)).collect::<Vec<_>>()));
@@ -380,7 +380,7 @@ async fn an_older_scan_is_not_shortened_by_later_changes<S: Store, G>(open: impl
     let (store, _guard) = open(100).await;
     let first = write(&store, &[("m/c", Some(1)), ("m/d", Some(1)), ("m/e", Some(1))]).await;
     write(&store, &[("m/a", Some(2)), ("m/b", Some(2)), ("m/c", None)]).await;
-    let found = store.read_at(at(&store, first), |reader| reader.scan("m/", "", 2)).await;
+    let found = store.read_at(position_of(&store, first), |reader| reader.scan("m/", "", 2)).await;
     assert_eq!(found, Ok(vec![stored("m/c", first, 1), stored("m/d", first, 1)]));
 }
 

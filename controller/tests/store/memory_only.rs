@@ -1,7 +1,7 @@
 //! Tests of the in-memory engine alone: recording, replay and forks.
 
 use super::concurrency::random_transition;
-use super::fixture::{GENERATION, OTHER_GENERATION, at, key, scan, stored, write};
+use super::fixture::{GENERATION, OTHER_GENERATION, key, position_of, scan, stored, write};
 use controller::store::{Committed, Compacted, Store};
 use state::documents::draft::Conflict;
 use test_support::memory_store::{MemoryStore, replay};
@@ -52,6 +52,6 @@ async fn a_fork_is_independent_and_has_its_own_generation() {
     assert_eq!((fork.newest_revision(), scan(&fork, "m/").await), (1, vec![stored("m/a", 1, 1)]));
     write(&fork, &[("m/b", Some(3))]).await;
     assert_eq!(scan(&store, "m/").await, [stored("m/a", 2, 2)]);
-    assert_eq!(fork.changes_after(at(&store, 1), 10).await, Err(Compacted));
-    assert_eq!(fork.changes_after(at(&fork, 1), 10).await.map(|c| c.len()), Ok(1));
+    assert_eq!(fork.changes_after(position_of(&store, 1), 10).await, Err(Compacted));
+    assert_eq!(fork.changes_after(position_of(&fork, 1), 10).await.map(|c| c.len()), Ok(1));
 }

@@ -1,6 +1,6 @@
 //! Tests of the SQLite engine alone: durability, the lock, restored backups, and a full disk.
 
-use super::fixture::{GENERATION, OTHER_GENERATION, at, key, scan, sqlite, stored, write};
+use super::fixture::{GENERATION, OTHER_GENERATION, key, position_of, scan, sqlite, stored, write};
 use controller::store::sqlite::{OpenError, Options, Sqlite};
 use controller::store::{ApplyError, Committed, Compacted, RunError, Store, StoreError};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -71,7 +71,7 @@ async fn requests_of_one_batch_see_each_other_and_fail_alone() {
     assert_eq!(refused, Err(RunError::Refused(Some(1))));
     assert_eq!(increment, Ok(Committed { answer: 2, revision: 2 }));
     assert_eq!(scan(&store, "m/").await, [stored("m/a", 2, 2)]);
-    let revisions = store.changes_after(at(&store, 0), 10).await.map(|c| c.len());
+    let revisions = store.changes_after(position_of(&store, 0), 10).await.map(|c| c.len());
     assert_eq!(revisions, Ok(2), "each commit of a batch is one revision");
 }
 
@@ -84,10 +84,10 @@ async fn a_read_that_would_load_more_than_4_mib_of_the_change_log_is_compacted()
         let writes = BTreeMap::from([("m/a".to_owned(), Some(large.clone().into()))]);
         store.apply(Transaction { writes, ..Transaction::default() }).await.expect("it fits");
     }
-    assert_eq!(store.read_at(at(&store, 3), |reader| reader.revision()).await, Ok(3), "3 MiB");
-    assert_eq!(store.read_at(at(&store, 2), |_| ()).await, Err(Compacted), "4 MiB and the keys");
+    assert_eq!(store.read_at(position_of(&store, 3), |reader| reader.revision()).await, Ok(3), "3 MiB");
+    assert_eq!(store.read_at(position_of(&store, 2), |_| ()).await, Err(Compacted), "4 MiB and the keys");
     assert_eq!(
-        store.read_at(at(&store, 0), |_| ()).await,
+        store.read_at(position_of(&store, 0), |_| ()).await,
         Err(Compacted),
         "the first had no document before it"
     );
@@ -146,7 +146,7 @@ async fn a_reopened_store_continues_at_its_revision() {
     let store = open(folder.path(), OTHER_GENERATION).expect("opens again at once");
     assert_eq!((store.store_generation(), store.newest_revision()), (GENERATION, 2));
     assert_eq!(write(&store, &[("m/b", Some(3))]).await, 3);
-    assert_eq!(store.changes_after(at(&store, 0), 10).await.map(|c| c.len()), Ok(3));
+    assert_eq!(store.changes_after(position_of(&store, 0), 10).await.map(|c| c.len()), Ok(3));
 }
 
 #[tokio::test]
@@ -193,7 +193,7 @@ async fn an_older_copy_is_refused_and_starts_a_new_generation_on_request() {
     let older = std::fs::read(&file).expect("one file after closing");
     let store = open(folder.path(), OTHER_GENERATION).expect("opens");
     write(&store, &[("m/a", Some(2))]).await;
-    let lost = at(&store, 2);
+    let lost = position_of(&store, 2);
     drop(store);
     let newest = std::fs::read(&file).expect("one file after closing");
 
@@ -249,7 +249,7 @@ async fn a_backup_that_was_copied_into_the_folder_is_refused_and_starts_a_new_ge
             store = open(folder.path(), OTHER_GENERATION).expect("opens");
         }
         write(&store, &[("m/a", Some(2))]).await;
-        let lost = at(&store, 2);
+        let lost = position_of(&store, 2);
         drop(store);
         copy(backup.path(), folder.path());
 

@@ -3,11 +3,11 @@
 //!
 //! The fixture calls each transition at least once. Before a step is committed, it is drafted again for each of its
 //! recorded reads, that read is invalidated by a concurrent write, and the draft is applied. The modules below contain
-//! the calls, one module for each kind of transition; `all` makes them in order.
+//! the calls, one module for each kind of transition; `every_transition` makes them in order.
 
 mod agents;
-pub mod all;
 mod development;
+pub mod every_transition;
 mod forced;
 mod provisioning;
 mod removals;

@@ -52,10 +52,10 @@ pub const LINE_BYTES_MAX: usize = 4096;
 pub const OUTPUT_BYTES_MAX: usize = 4 << 20;
 /// The amount of the end of each stream of output that is too long, in bytes: some 600 lines of a traceback. The longest
 /// entry fits.
-pub const OUTPUT_END_BYTES_MAX: usize = 64 << 10;
-const _: () = assert!(ENTRY_BYTES_MAX <= OUTPUT_END_BYTES_MAX);
+pub const OUTPUT_TAIL_BYTES_MAX: usize = 64 << 10;
+const _: () = assert!(ENTRY_BYTES_MAX <= OUTPUT_TAIL_BYTES_MAX);
 /// The amount of each stream of an action that is kept unmodified, in bytes: its beginning, and of a longer one at least
-/// 32 KiB and at most [`OUTPUT_END_BYTES_MAX`] of its end. The action's result contains 32 KiB of both.
+/// 32 KiB and at most [`OUTPUT_TAIL_BYTES_MAX`] of its end. The action's result contains 32 KiB of both.
 pub const STREAM_BYTES_MAX: usize = OUTPUT_BYTES_MAX;
 /// The interval between two attempts to write to a full disk, in milliseconds.
 pub const DISK_FULL_RETRY_MS: u32 = 500;
@@ -74,7 +74,7 @@ pub const STDOUT_LEFT_OUT: &str = "stdout.left-out";
 /// The same of the standard error.
 pub const STDERR_LEFT_OUT: &str = "stderr.left-out";
 /// The amount of the beginning of each unmodified stream in bytes: its end follows.
-pub const STREAM_BEGINNING_BYTES_MAX: usize = STREAM_BYTES_MAX - OUTPUT_END_BYTES_MAX;
+pub const STREAM_BEGINNING_BYTES_MAX: usize = STREAM_BYTES_MAX - OUTPUT_TAIL_BYTES_MAX;
 
 /// The line of an entry of the log, if the entry belongs to this stream: the inverse of [`encode_entry`], except that
 /// escape sequences are kept.

@@ -37,7 +37,7 @@ fn length(frame: &[u8]) -> Result<usize, FrameError> {
     frame_length(frame.first_chunk().unwrap())
 }
 
-/// A header in the layout that the documentation of the module describes.
+/// A header in the layout that the documentation of `hook_client`'s module `frame` describes.
 fn header(kind: u8, body_bytes: usize) -> Vec<u8> {
     [b"PH", &[VERSION, kind][..], &(body_bytes as u32).to_le_bytes()].concat()
 }
@@ -75,8 +75,8 @@ fn a_request_of_one_mebibyte_is_accepted_and_one_byte_more_is_not() {
     let frame = request(&[&arg[1..]], None);
     assert_eq!(frame.len(), 1 << 20);
     assert!(RequestFrame::decode(&frame).is_ok());
-    let mut into = vec![0; 2 << 20];
-    let refused = encode_request(&mut into, &CALL, [&arg[..]].into_iter());
+    let mut buffer = vec![0; 2 << 20];
+    let refused = encode_request(&mut buffer, &CALL, [&arg[..]].into_iter());
     assert_eq!(refused, Err(FrameError::TooLarge(1 << 20)));
 }
 
@@ -117,7 +117,7 @@ fn a_reply_over_thirty_two_mebibytes_is_not_encoded() {
 }
 
 #[test]
-fn a_header_is_refused_before_its_body_is_read() {
+fn the_header_alone_decides_the_length_of_a_frame_or_its_refusal() {
     let length_of = |kind, whole_bytes: usize| length(&header(kind, whole_bytes - HEADER_BYTES));
     assert_eq!(length_of(b'q', REQUEST_BYTES_MAX), Ok(REQUEST_BYTES_MAX));
     assert_eq!(length_of(b'q', REQUEST_BYTES_MAX + 1), Err(FrameError::TooLarge(REQUEST_BYTES_MAX)));
@@ -188,10 +188,10 @@ fn decode(frame: &[u8]) -> bool {
         return false;
     };
     let args: Vec<&[u8]> = read.args.clone().collect();
-    let mut again = vec![0; REQUEST_BYTES_MAX];
-    let bytes = encode_request(&mut again, &read.call, args.into_iter()).unwrap();
-    again.truncate(bytes);
-    assert_eq!(with_stdin(again, read.stdin), frame);
+    let mut encoded = vec![0; REQUEST_BYTES_MAX];
+    let bytes = encode_request(&mut encoded, &read.call, args.into_iter()).unwrap();
+    encoded.truncate(bytes);
+    assert_eq!(with_stdin(encoded, read.stdin), frame);
     true
 }
 

@@ -8,7 +8,8 @@ pub const TOOL: Tool = Tool {
     name: "relation-list",
     arguments: "",
     summary: "List relation units.",
-    details: "In a peer relation, the tool lists the other units. A departed hook no longer lists the departing unit.",
+    details: "In a peer relation, the tool lists the other units. A relation-departed hook does not \
+        list the unit that it is about (JUJU_REMOTE_UNIT).",
     flags: &[FORMAT, OUTPUT, RELATION, APP],
     requires_utf8: false,
     is_confidential: false,

@@ -1,4 +1,5 @@
-//! relation-model-get: prints the model of the application on the other side of a relation (spec/hook-tools.md 2.1).
+//! relation-model-get: prints the uuid of the model of the application on the other side of a relation, which is always
+//! the model of the unit (spec/hook-tools.md 2.1).
 
 use crate::flags::{FORMAT, OUTPUT, RELATION};
 use crate::tool::{Invocation, Tool, ToolError, ToolOutput};

@@ -20,7 +20,7 @@ pub const TOOL: Tool = Tool {
     arguments: "<ID> [key[#base64]]",
     summary: "Get the content of a secret.",
     details: "The first read fixes the revision that later reads return. --peek prints the newest revision once,\n\
-        --refresh reads the newest revision from now on. An ID with --label gives the secret this label.",
+        --refresh fixes the newest revision instead. An ID with --label gives the secret this label.",
     flags: &[
         FORMAT_WITHOUT_SMART,
         OUTPUT,
@@ -95,10 +95,10 @@ fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
 fn track_pending(call: &mut Invocation, id: Option<SecretId>, refresh: bool) -> Result<(), ToolError> {
     let is_update = |id: &SecretId| {
         let write = call.context.writes.secrets.get(id);
-        write.is_some_and(|write| write.created.is_none() && write.sealed.is_some() && !write.tracks_latest)
+        write.is_some_and(|write| write.created.is_none() && write.sealed.is_some() && !write.refreshed)
     };
     if let Some(id) = id.filter(|id| refresh && is_update(id)) {
-        call.context.write_secret(id, SecretWrite { tracks_latest: true, ..SecretWrite::default() })?;
+        call.context.write_secret(id, SecretWrite { refreshed: true, ..SecretWrite::default() })?;
     }
     Ok(())
 }

@@ -1,9 +1,12 @@
 //! The times that a unit agent reports, or its machine agent about it, within what the clock of the controller allows.
 //!
 //! The wall clock of a machine may be wrong, and an agent is not trusted: nothing that a unit reports happened before the
-//! unit was created or after the report arrived. A time outside of these bounds becomes the nearer one, and no record is
-//! refused for its times. What the controller creates because of a record has the controller's time. Called by
-//! `transitions::record_commit`, and by the handler of `ReportUnitHealth`; the replica, which is the fold of the records, keeps the agent's times.
+//! unit was created or after the report arrived. A time outside of these bounds becomes the nearer one; only a time that is
+//! no number of the protocol (`record_validation::NUMBER_MAX`) refuses a record. Secrets, detached storage and ended
+//! actions have the bounded time of the record; units, storage and scopes that the controller creates because of the
+//! record have the controller's time. The replica, which is the fold of the records, keeps the agent's times.
+//!
+//! Called by `transitions::record_commit`, and by the handler of `ReportUnitHealth`.
 
 use crate::documents::draft::{Reader, read};
 use crate::documents::prelude::{Model, UnitDoc};
@@ -14,21 +17,21 @@ use std::borrow::Cow;
 
 /// The earliest and the latest time that a unit can report, in milliseconds since 1970 by the controller's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReportedTime {
+pub struct ReportedTimeBounds {
     created_ms: i64,
     now_ms: i64,
 }
 
-impl ReportedTime {
+impl ReportedTimeBounds {
     /// The bounds of what a unit reports now.
-    pub(crate) fn of(doc: &UnitDoc, now_ms: i64) -> ReportedTime {
-        ReportedTime { created_ms: doc.created_ms, now_ms }
+    pub(crate) fn of(doc: &UnitDoc, now_ms: i64) -> ReportedTimeBounds {
+        ReportedTimeBounds { created_ms: doc.created_ms, now_ms }
     }
 
-    /// The bounds of what is reported about this unit now. Nothing happened before now to a unit that does not exist.
-    pub fn of_unit(reader: &dyn Reader, model: Model, unit: Uuid, now_ms: i64) -> ReportedTime {
+    /// The bounds of what is reported about this unit now. For a unit that does not exist, both bounds are now.
+    pub fn of_unit(reader: &dyn Reader, model: Model, unit: Uuid, now_ms: i64) -> ReportedTimeBounds {
         let created_ms = read(reader, &model.unit(unit)).map_or(now_ms, |doc| doc.created_ms);
-        ReportedTime { created_ms, now_ms }
+        ReportedTimeBounds { created_ms, now_ms }
     }
 
     /// What a machine agent has observed, with its times within the bounds: the last end is not before the first one.
@@ -74,7 +77,7 @@ mod tests {
 
     #[test]
     fn an_observed_end_is_between_the_creation_of_the_unit_and_now_and_not_before_the_first_one() {
-        let bounds = ReportedTime { created_ms: 100, now_ms: 200 };
+        let bounds = ReportedTimeBounds { created_ms: 100, now_ms: 200 };
         let bounded = |since_ms, at_ms| {
             let end = ProcessEnd::Code(1);
             let exit = UnitAgentExit { end, fault: None, last_error: None, since_ms, at_ms, count: 2 };

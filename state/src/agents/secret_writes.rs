@@ -43,7 +43,7 @@ struct ChangedSecret {
     after: Option<SecretDoc>,
     content: Option<SecretContentDoc>,
     removed_revisions: Vec<u64>,
-    tracks_latest: bool,
+    refreshed: bool,
 }
 
 /// Applies the writes of a record to secrets: all of them, or none if one is refused. What belongs to a secret or a
@@ -119,7 +119,7 @@ fn changed_secret(
             after: None,
             content,
             removed_revisions,
-            tracks_latest: false,
+            refreshed: false,
         }));
     }
     set_label(owned, id, &mut after, write.label.as_deref())?;
@@ -139,14 +139,7 @@ fn changed_secret(
         false => count_bytes(owned, id, &after),
     }
     let after = Some(after).filter(|_| !is_empty);
-    Ok(Some(ChangedSecret {
-        id,
-        before,
-        after,
-        content,
-        removed_revisions,
-        tracks_latest: write.tracks_latest,
-    }))
+    Ok(Some(ChangedSecret { id, before, after, content, removed_revisions, refreshed: write.refreshed }))
 }
 
 /// Requires that the unit owns the secret, or leads the application that does.
@@ -210,7 +203,7 @@ fn change_access(
 
 /// Stores a changed secret with its content and its timer.
 fn store(draft: &mut Draft, model: Model, unit: Uuid, changed: ChangedSecret, ids: &mut dyn FnMut() -> Uuid) {
-    let ChangedSecret { id, before, after, content, removed_revisions, tracks_latest } = changed;
+    let ChangedSecret { id, before, after, content, removed_revisions, refreshed } = changed;
     let Some(after) = after else {
         remove(draft, model, id, before.as_ref(), ids());
         return;
@@ -222,7 +215,7 @@ fn store(draft: &mut Draft, model: Model, unit: Uuid, changed: ChangedSecret, id
     for revision in removed_revisions {
         draft.remove(&model.secret_content(id, revision));
     }
-    if tracks_latest {
+    if refreshed {
         let key = model.secrets_consumed(unit);
         let mut consumed = draft.get(&key).unwrap_or_default();
         let entry: &mut ConsumedSecretDoc = consumed.entry(id).or_default();

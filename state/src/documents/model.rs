@@ -1,4 +1,4 @@
-//! Documents of a model as a whole: its name, settings, life, destruction and sequences.
+//! Documents of a model as a whole: its name, clock, settings, ssh keys, life, destruction and sequences.
 
 use crate::documents::draft::Key;
 use crate::documents::key::{Kind, Model};
@@ -27,32 +27,33 @@ pub struct ModelDoc {
 pub struct DestructionDoc {
     /// When the destruction was requested.
     pub since_ms: i64,
-    /// Whether force was requested.
+    /// The force that was requested.
     #[serde(default)]
     pub force: Force,
     /// When force was requested; none if it was not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forced_ms: Option<i64>,
-    /// What is destroyed next.
+    /// What the next batch does.
     pub phase: DestructionPhase,
 }
 
-/// What the next batch of the destruction of a model destroys.
+/// The entities whose removal the next batch of the destruction of a model requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum DestructionPhase {
     /// The applications after this one.
     Applications {
-        /// The key of the last application that was destroyed; empty at the start.
+        /// The key of the last application whose removal was requested; empty at the start.
         after: String,
     },
     /// The machines after this one.
     Machines {
-        /// The key of the last machine that was destroyed; empty at the start.
+        /// The key of the last machine whose removal was requested; empty at the start.
         after: String,
     },
-    /// All applications and machines are destroyed; the model is removed when none is left.
-    Done,
+    /// The removal of each was requested; the model is removed once none is left.
+    #[serde(rename = "done")]
+    AwaitingRemoval,
 }
 
 impl Default for DestructionPhase {
@@ -87,8 +88,9 @@ impl Model {
     pub fn model_name(&self, name: &str) -> Key<Uuid> {
         self.key_by_name(Kind::ModelName, name)
     }
-    /// The next number of a sequence: `machine`, `relation`, `action`, `unit/<application name>`. It is kept
-    /// after the removal of the entities, because numbers are never reused.
+    /// The next number of a sequence: `machine`, `relation`, `action`, `storage`, `unit/NAME`, `charm/NAME`,
+    /// `leader/APPLICATION-UUID`; under [`GLOBAL`](crate::documents::key::GLOBAL) `address`. All but `leader/...` are kept
+    /// until the model is removed, so that no number of a removed entity is used again.
     pub fn sequence(&self, name: &str) -> Key<u64> {
         self.key_by_name(Kind::Sequence, name)
     }

@@ -9,8 +9,8 @@ use crate::lifecycle::model;
 use crate::status::presence::{ExecutingRun, PresenceReader};
 use crate::terms::names::{UnitName, Uuid};
 
-/// Returns the unit that holds the lock and its current run; none if no unit of the machine reports a run, or if the
-/// model runs hooks in parallel.
+/// Returns the unit that holds the lock and its current run; none if no unit of the machine whose agent is not lost reports
+/// a run, or if the model runs hooks in parallel.
 pub fn holder(
     reader: &dyn Reader,
     model: Model,

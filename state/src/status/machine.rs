@@ -12,7 +12,7 @@ use crate::terms::status_message::StatusMessage;
 /// The state of a machine's agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MachineAgentState {
-    /// The agent has not been started yet: it has no token.
+    /// The agent has not been started yet: it has no token of its own.
     Pending,
     /// The provider failed, and the agent has not reported since.
     Failed,

@@ -1,6 +1,6 @@
 //! The settings of a model as people are shown them: those that a user set, and the defaults of the others.
 //!
-//! Which settings exist, their defaults and their effects are in `lifecycle::model`. A setting that this version does not
+//! Which settings exist, and their defaults, are in `lifecycle::model`. A setting that this version does not
 //! support is shown as it was set, and has no effect.
 
 use crate::documents::draft::{Reader, read};
@@ -22,7 +22,7 @@ pub struct ModelSetting {
 }
 
 /// All settings of a model, by name.
-pub fn effective_settings(reader: &dyn Reader, model: Model) -> BTreeMap<String, ModelSetting> {
+pub fn model_settings(reader: &dyn Reader, model: Model) -> BTreeMap<String, ModelSetting> {
     settings(read(reader, &model.model_config()).unwrap_or_default())
 }
 
@@ -49,7 +49,7 @@ pub fn model_defaults(reader: &dyn Reader) -> BTreeMap<String, ModelDefault> {
     all
 }
 
-/// The settings that are in effect if a user has set these.
+/// All settings if a user has set these: the defaults of the others, and these.
 fn settings(set: BTreeMap<String, Value>) -> BTreeMap<String, ModelSetting> {
     let from = |source: SettingSource| move |(name, value)| (name, ModelSetting { value, source });
     let defaults = defaults().clone().into_iter().map(from(SettingSource::Default));

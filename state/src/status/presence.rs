@@ -1,5 +1,5 @@
-//! The facts about agents on which statuses and causes depend beside documents: whether agents report, and what they
-//! run. The controller keeps them in memory.
+//! The facts about agents on which statuses and causes depend beside documents: whether agents report, what they run, their
+//! problems, and the files that they lack. The controller keeps them in memory.
 
 use crate::terms::activity::Activity;
 use crate::terms::health::UnitHealth;

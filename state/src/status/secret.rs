@@ -23,9 +23,9 @@ pub struct SecretInfo {
     pub description: String,
     /// How often it is rotated; none if the owner did not set it.
     pub rotate: Option<RotatePolicy>,
-    /// When it is rotated next, in milliseconds since 1970.
+    /// When it is rotated next, in milliseconds since 1970 by the clock of the model.
     pub rotate_at_ms: Option<i64>,
-    /// When the newest revision expires, in milliseconds since 1970.
+    /// When the newest revision expires, in milliseconds since 1970 by the clock of the model.
     pub expire_at_ms: Option<i64>,
     /// When it was created, in milliseconds since 1970.
     pub created_ms: i64,

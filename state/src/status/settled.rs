@@ -1,8 +1,9 @@
-//! Whether a model is settled: no unit has anything to do, and nothing is being removed (spec/clients.md 2.3).
+//! Whether a model is settled: no unit has anything to do, and no application or unit is being removed (spec/clients.md
+//! 2.3).
 //!
 //! A pure function of the shown statuses, because `wait --settled` and `status` have nothing else. It relies on
-//! [`unit`](super::unit): a unit is shown as idle only if its agent would start nothing after it has received every
-//! change of the model.
+//! [`unit`](super::unit): a unit with an agent is shown as idle only if the agent would start nothing after it has received
+//! every change of the model.
 
 use crate::terms::life::Life;
 use crate::terms::names::UnitName;
@@ -77,7 +78,7 @@ impl ModelProgress {
         progress
     }
 
-    /// Whether no unit has anything to do and nothing is being removed. Units may have failed.
+    /// Whether no unit has anything to do and no application or unit is being removed. Units may have failed.
     pub fn is_settled(&self) -> bool {
         self.busy.is_empty() && self.ending.is_empty() && self.ending_machines.is_empty()
     }

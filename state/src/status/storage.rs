@@ -42,7 +42,7 @@ pub struct StorageInfo {
     pub size_mib: u64,
     /// Whether its content outlives its attachment to a unit.
     pub persistent: bool,
-    /// Whether its removal was requested.
+    /// The life: not Alive once its removal was requested.
     pub life: Life,
     /// The status.
     pub status: StorageStatus,

@@ -46,7 +46,7 @@ pub struct UnitStatuses {
     pub workload: StatusInfo<WorkloadStatus>,
     /// The status of the agent.
     pub agent: StatusInfo<AgentStatus>,
-    /// The run that the agent executes or will start next; none while it waits for the hook lock.
+    /// The run that the agent executes or will start next, if that is known and the run does not wait for the hook lock.
     pub activity: Option<Activity>,
 }
 
@@ -55,8 +55,8 @@ impl UnitStatuses {
         UnitStatuses { workload, agent, activity: None }
     }
 
-    /// A unit whose next run waits for the hook lock of its machine. It is neither idle nor executing, so that of Juju's
-    /// words it has the one of a unit that waits for what it runs on (spec/clients.md 3.4).
+    /// The statuses of a unit whose next run waits for the hook lock of its machine. The agent is shown as `allocating`:
+    /// Juju has no status for this, and `idle` and `executing` would be wrong (spec/clients.md 3.4).
     fn waiting(
         workload: StatusInfo<WorkloadStatus>,
         activity: Activity,
@@ -80,7 +80,8 @@ impl UnitStatuses {
 }
 
 /// Returns the workload and agent status of a unit. An error of the agent is shown as the workload status (F.5). If the
-/// agent is lost, both statuses are unknown, except where the last reported one remains true.
+/// agent is lost, its status is `lost`, and the workload is `unknown` unless it is terminated or in error (scenario 185).
+/// If the agent cannot run, or the controller lacks a file that it requests, the agent is `failed`.
 pub fn statuses(
     reader: &dyn Reader,
     model: Model,
@@ -91,7 +92,7 @@ pub fn statuses(
     let workload = workload_status(reader, model, presence, id, doc);
     let agent = read(reader, &model.agent_status(id)).map(StatusInfo::from).unwrap_or_default();
     // the message of a unit that is lost together with its machine names the machine (F.4)
-    let lost_with = || {
+    let lost_machine = || {
         let is_lost = machine_agent(reader, model, presence, doc.machine) == MachineAgentState::Lost;
         let machine = is_lost.then(|| read(reader, &model.machine(doc.machine))).flatten()?;
         Some((
@@ -101,7 +102,7 @@ pub fn statuses(
     };
     let health = presence.health(id).filter(|_| workload.current != WorkloadStatus::Terminated);
     let failure = health.as_ref().and_then(|health| StatusMessage::of_failed_agent(health, &doc.name));
-    if let Some(message) = failure.filter(|_| lost_with().is_none()) {
+    if let Some(message) = failure.filter(|_| lost_machine().is_none()) {
         let since_ms = health.as_ref().and_then(|health| health.exit.as_ref()).map(|exit| exit.since_ms);
         let workload = if agent.current == AgentStatus::Error { as_workload(agent) } else { workload };
         return UnitStatuses::new(workload, StatusInfo::new(AgentStatus::Failed, message, since_ms));
@@ -112,7 +113,7 @@ pub fn statuses(
             return UnitStatuses::new(workload, agent);
         }
         let agent = StatusInfo { current: AgentStatus::Allocating, ..agent };
-        return match lost_with() {
+        return match lost_machine() {
             Some((message, since_ms)) => UnitStatuses::new(
                 StatusInfo { message: message.clone(), since_ms, ..workload },
                 StatusInfo { message, since_ms, ..agent },
@@ -120,9 +121,9 @@ pub fn statuses(
             None => UnitStatuses::new(workload, agent),
         };
     }
-    let failed = agent.current == AgentStatus::Error;
+    let in_error = agent.current == AgentStatus::Error;
     if presence.is_lost(id) {
-        let (message, silent, since_ms) = match lost_with() {
+        let (message, agent_message, since_ms) = match lost_machine() {
             Some((message, since_ms)) => (message.clone(), message, since_ms),
             None => {
                 let message = StatusMessage::AgentLost { unit: doc.name.clone() };
@@ -131,27 +132,24 @@ pub fn statuses(
         };
         // An error that an operator must resolve and a terminated workload remain true (scenario 185).
         let workload = match workload.current {
-            _ if failed => as_workload(agent),
+            _ if in_error => as_workload(agent),
             WorkloadStatus::Terminated => workload,
             _ => StatusInfo::new(WorkloadStatus::Unknown, message, since_ms),
         };
-        return UnitStatuses::new(workload, StatusInfo::new(AgentStatus::Lost, silent, since_ms));
+        return UnitStatuses::new(workload, StatusInfo::new(AgentStatus::Lost, agent_message, since_ms));
     }
     if presence.missing_file(id).is_some() {
         let message = StatusMessage::FileMissing { unit: doc.name.clone() };
-        let workload = if failed { as_workload(agent) } else { workload };
+        let workload = if in_error { as_workload(agent) } else { workload };
         return UnitStatuses::new(workload, StatusInfo::new(AgentStatus::Failed, message, None));
     }
     if let Some(running) = presence.executing(id) {
         return UnitStatuses::executing(workload, running.activity, Some(running.since_ms));
     }
     let since_ms = agent.since_ms;
-    let workload = if failed { as_workload(agent) } else { workload };
+    let workload = if in_error { as_workload(agent) } else { workload };
     let replica = read(reader, &model.replica(id));
-    let act = replica.as_ref().and_then(|replica: &ReplicaDoc| {
-        let view = decision_view(reader, model, id)?;
-        Some(next_act_in(&replica.local, view, presence.boot(id)))
-    });
+    let act = replica.as_ref().and_then(|replica| expected_act(reader, model, presence, id, replica));
     // The replica may be older than the boot of the machine: after it the agent is first to attach.
     let act_of_expected = act.as_ref().filter(|_| !presence.has_reported(id));
     if matches!(act_of_expected, Some(Act::Wait(_) | Act::Finish)) {
@@ -228,9 +226,9 @@ fn as_workload(agent: StatusInfo<AgentStatus>) -> StatusInfo<WorkloadStatus> {
 }
 
 /// Returns what the unit's agent would do next if it had received every change of the model: the result of the agent's
-/// own decision function, applied to the replica of its state. `boot` is the boot of its machine, empty if it is not known. A unit is idle only
-/// if the result is to wait. Returns
-/// `None` if the controller has no replica yet.
+/// own decision function, applied to the replica of its state. `boot` is the boot of its machine, empty if it is not known.
+/// Of units with an agent, [`statuses`] shows one as idle only if the result is to wait or to finish. Returns `None` if the
+/// controller has no replica of the unit yet, or no view of it.
 pub fn next_act(reader: &dyn Reader, model: Model, id: Uuid, boot: String) -> Option<Act> {
     let local = read(reader, &model.replica(id))?.local;
     let view = view::full_view(reader, model, id)?;
@@ -245,13 +243,24 @@ pub(crate) fn has_nothing_to_do(
     presence: &dyn PresenceReader,
     id: Uuid,
 ) -> bool {
-    let act = read(reader, &model.replica(id)).and_then(|replica| {
-        Some(next_act_in(&replica.local, decision_view(reader, model, id)?, presence.boot(id)))
-    });
+    let replica = read(reader, &model.replica(id));
+    let act = replica.and_then(|replica| expected_act(reader, model, presence, id, &replica));
     matches!(&act, Some(Act::Wait(wait)) if wait.causes.is_empty())
 }
 
-/// What a unit with this state and this view would do next in this boot of its machine; an empty one is not known.
+/// As [`next_act`], from the part of the view that decides what a unit does next, in the boot that its agent has reported.
+fn expected_act(
+    reader: &dyn Reader,
+    model: Model,
+    presence: &dyn PresenceReader,
+    id: Uuid,
+    replica: &ReplicaDoc,
+) -> Option<Act> {
+    Some(next_act_in(&replica.local, decision_view(reader, model, id)?, presence.boot(id)))
+}
+
+/// What a unit with this state and this view would do next in this boot of its machine; an empty one is not known. The view
+/// of a reader has no store generation; the lease is taken to be valid while the view names this unit as the leader.
 fn next_act_in(local: &Local, mut view: Snapshot, boot: String) -> Act {
     view.position.store_generation = local.store_generation.unwrap_or_default();
     let leader = view.leader.as_ref().filter(|grant| grant.holder == local.name);

@@ -4,7 +4,8 @@ use crate::terms::failure_reason::FailureReason;
 use serde::{Deserialize, Serialize};
 
 /// When an operation is retried: `delay_ms` after `started_ms` of the boot `boot`, and after a reboot `delay_ms`
-/// after the agent's start. Never a wall-clock time (design 1).
+/// after the agent's start; less what the clock of the model was advanced by since the timer was started. Never a
+/// wall-clock time (design 1).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Timer {
@@ -23,7 +24,8 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// How an operation ended. There is no variant for an interruption, because an interrupted operation runs again.
+/// How an operation ended. An interrupted operation has no outcome, because it is run again; an interrupted action, and an
+/// operation that was interrupted too often, has failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -32,14 +34,15 @@ pub enum Outcome {
     Ok,
     /// The charm does not implement the hook, which counts as success (spec A.9).
     Missing,
-    /// The operation did not run and counts as done: an operator ran `resolved --no-retry`, or its subject was
-    /// removed.
+    /// The operation counts as done without having succeeded: an operator ran `resolved --no-retry`, its subject was
+    /// removed or needs no hook any more, the unit is not the leader any more, or the action was cancelled.
     Skipped,
     /// The operation failed.
     Failed {
         /// Why.
         reason: FailureReason,
-        /// When the agent retries it. `None`: the unit stays in error until an operator resolves it.
+        /// When the agent retries it. `None`: it is not retried. The unit then stays in error until an operator resolves
+        /// it; after an action it continues.
         retry: Option<Timer>,
     },
 }

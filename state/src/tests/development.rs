@@ -10,6 +10,8 @@ use crate::unit::local::{Episode, Step};
 use crate::unit::record::Timer;
 use crate::unit::resolve::{Act, Now, next};
 use crate::unit::secrets::SecretWrite;
+use crate::unit::snapshot::Snapshot;
+use crate::views::view;
 
 fn for_development(world: &mut World) {
     let set = BTreeMap::from([("development".to_owned(), "true".to_owned())]);
@@ -268,4 +270,35 @@ fn an_advanced_clock_rotates_secrets_and_later_ones_are_counted_from_it() {
         secret.revisions[&secret.newest()].expired
     };
     assert_eq!((is_expired(1), is_expired(2)), (true, false));
+}
+
+/// A charm that sets an expiry and prints it at once must read what it reads in the next hook.
+#[test]
+fn a_hook_reads_the_expiry_that_it_has_set_as_later_hooks_read_it() {
+    let mut world = World::new();
+    for_development(&mut world);
+    world.deploy("plain", "plain", 1);
+    let mut agent = Agent::attach(&mut world, "plain/0");
+    agent.start(&mut world);
+    advance(&mut world, 3_600_000).expect("for development");
+    let view = |world: &World| {
+        let view = view::full_view(world.reader(), MODEL, agent.unit).expect("the unit exists");
+        Snapshot::from_full(view.delta).expect("it is whole")
+    };
+    let mut record = agent.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
+    let id = SecretId::from_bits(1 << 90);
+    let write = SecretWrite {
+        created: Some(SecretOwnerKind::Unit),
+        expire_at_ms: Some(record.at_ms + 5_000),
+        sealed: Some("sealed".to_owned()),
+        ..SecretWrite::default()
+    };
+    let mut context = hook_context::context();
+    context.model.advanced_ms = view(&world).model.advanced_ms;
+    context.write_secret(id, write).expect("it is small");
+    let shown = context.own_secret(id).expect("it was created").expire_at_ms;
+    record.writes = context.writes;
+    assert_eq!(agent.send(&mut world, &record), Ok(CommitOutcome::default()));
+    let owned = view(&world).secrets[&id].owned.clone().expect("the unit owns it");
+    assert_eq!(owned.secret.expire_at_ms, shown);
 }

@@ -25,6 +25,7 @@ mod removal_cost;
 mod storage;
 mod subordinates;
 mod views;
+mod well_known;
 
 use crate::agents::session::{self, AgentSession, Attach};
 use crate::charm::{Charm, Role};
@@ -63,6 +64,7 @@ use crate::views::view::{self, SentView};
 pub use charms::{db, endpoint, logging, plain, shop, web};
 pub use refusals::{not_found, reason, refused};
 use std::collections::{BTreeMap, BTreeSet};
+pub use well_known::{stale, web0};
 
 pub const MODEL: Model = Model(Uuid(7));
 
@@ -489,14 +491,4 @@ impl Agent {
         assert_eq!(self.done(world, Operation::SetDead), CommitOutcome::default());
         world.run(|draft, _| unit::remove(draft, MODEL, self.unit, 60)).expect("it is dead");
     }
-}
-
-/// Unit web/0.
-pub fn web0() -> UnitName {
-    UnitName::new("web", 0)
-}
-
-/// The answer of [`World::run`] to a stale draft whose reads no longer hold: a refusal that no transition returns.
-pub fn stale() -> Refusal {
-    Refusal::not_found(EntityKind::Model, "of the stale draft")
 }

@@ -89,10 +89,10 @@ pub fn destroy_batch(draft: &mut Draft, model: Model) -> Result<bool, Refusal> {
             }
             match last_of_full_page(page, MACHINES_PER_BATCH) {
                 Some(after) => DestructionPhase::Machines { after },
-                None => DestructionPhase::Done,
+                None => DestructionPhase::AwaitingRemoval,
             }
         }
-        DestructionPhase::Done => {
+        DestructionPhase::AwaitingRemoval => {
             let held = [applications, machines].iter().any(|prefix| draft.any_key(prefix, &[]).is_some());
             if !held {
                 remove(draft, model);

@@ -25,7 +25,7 @@ use crate::agents::own_bags::strip_own_bags;
 use crate::agents::record_bounds::{require_length, shown};
 use crate::agents::record_validation::{EarlyReport, Valid, require_lost_action, require_run, validate};
 use crate::agents::replica::{check_order, replica_or_empty};
-use crate::agents::reported_time::ReportedTime;
+use crate::agents::reported_time::ReportedTimeBounds;
 use crate::agents::secret_writes;
 use crate::agents::session::{self, AgentSession};
 use crate::agents::teardown;
@@ -90,7 +90,7 @@ pub fn commit(
     let mut local = record.resync_local.as_deref().unwrap_or(&stored.local).clone();
     local.sequence = record.sequence - 1;
     let sent: &Record = record;
-    let timed = ReportedTime::of(&doc, now_ms).record(sent);
+    let timed = ReportedTimeBounds::of(&doc, now_ms).record(sent);
     let record: &Record = &timed;
     let context = CommitContext { id: unit, doc: &doc, record, local: &stored.local, unopened, now_ms };
     let mut committed = CommitOutcome::default();
@@ -211,7 +211,7 @@ pub fn apply_report(
     if is_record_applied(draft, model, unit, *run) {
         return Ok(Vec::new());
     }
-    let timed = ReportedTime::of(&doc, now_ms).reports(reports);
+    let timed = ReportedTimeBounds::of(&doc, now_ms).reports(reports);
     let reports: &[RunReport] = &timed;
     let of_run = ReportsOfRun { run: *run, reports, end: None };
     let dropped = run_reports::apply(draft, model, unit, &doc, of_run, log_lines);

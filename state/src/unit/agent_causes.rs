@@ -1,7 +1,7 @@
 //! The causes for a unit agent that does not run, or whose folder shows a problem.
 //!
-//! The controller derives them from the reports of the machine agent, and `pintle-agent why` from the unit's folder;
-//! both call these functions. `machine` is the name of the unit's machine, if known.
+//! The controller derives them from the reports of the machine agent, and `pintle-agent why` from the unit's folder, which
+//! alone shows refused requests and missing hook tools. `machine` is the name of the unit's machine, if known.
 
 use crate::terms::cause::{Actor, Cause, Duty, Entity};
 use crate::terms::health::UnitHealth;

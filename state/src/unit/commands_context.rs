@@ -53,8 +53,8 @@ pub fn is_of_machine(action: &ActionView) -> bool {
 /// only member of the relation, or none if the relation has no members.
 ///
 /// # Errors
-/// If the unit is not in the relation, the remote unit is not a member of it, or the request does not choose one of
-/// several members.
+/// If a remote unit is named without a relation or by an invalid name, the unit is not in the relation, the remote unit is not
+/// a member of it (unless `force` is set), or the request does not choose one of several members.
 pub fn relation_context(
     local: &Local,
     requested: &RequestedRelation,

@@ -116,7 +116,7 @@ pub enum Act {
     FetchBag(BagRequest),
     /// Store the run, then execute it.
     Start(Run),
-    /// Store the record of an operation that needs no process.
+    /// Store the record of an operation for which no process is started.
     RecordOutcome(Record),
     /// A hook has requested a reboot: request it from the machine agent, and start no operation.
     Reboot,

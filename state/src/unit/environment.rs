@@ -1,8 +1,9 @@
 //! The environment variables of a hook's process (spec/hook-tools.md 4).
 //!
 //! The process has exactly these variables; it inherits nothing from the agent except [`KUBERNETES_VARIABLES`]. Commands
-//! that run on the machine, outside of the context of the unit, have those of the host only.
-//! The agent's hook process calls [`environment`] for every run.
+//! that run on the machine, outside of the context of the unit, have the proxy settings, `LANG`, `PATH` and
+//! [`MACHINE_RUN_ID`] only. The agent's hook process calls [`environment`] for every run; a debug session adds the variables
+//! of its terminal.
 
 use super::hook_context::{HookContext, HookTrigger};
 use crate::terms::commands::RelationContext;

@@ -187,9 +187,16 @@ pub struct HookModel {
     /// The levels from which lines are stored.
     #[serde(default, skip_serializing_if = "LoggingConfig::is_default")]
     pub logging: LoggingConfig,
+    /// How far the clock of the model was advanced altogether, in milliseconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub advanced_ms: u64,
     /// Whether warm parents fork the hooks of Python charms: the setting `warm-dispatch`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub warm_dispatch: bool,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A workload status.

@@ -140,6 +140,7 @@ pub fn build(
             kubernetes: false,
             proxies: view.model.proxies.clone(),
             logging: view.model.logging.clone(),
+            advanced_ms: view.model.advanced_ms,
             warm_dispatch: view.model.warm_dispatch,
         },
         leader: input.is_leader,

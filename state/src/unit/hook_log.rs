@@ -1,8 +1,8 @@
 //! The line of the debug log about a hook that has ended, as Juju's uniter logs it (spec/clients.md 1.8).
 //!
 //! The record of the run contains the facts that only the agent has ([`HookLog`]); the transaction that applies the record
-//! makes the line of it and of the outcome, so that a run has at most one line, which is stored if and only if the
-//! outcome is. The English is in `api::text::log`.
+//! makes the line of it and of the outcome, so that a run has at most one line, which is stored together with the outcome or,
+//! below the level of the model, not at all. The English is in `api::text::log`.
 
 use crate::terms::failure_reason::FailureReason;
 use crate::terms::operation::Operation;

@@ -28,8 +28,8 @@ pub struct HookRelation {
     pub life: Life,
     /// Whether the relation is suspended.
     pub suspended: bool,
-    /// The remote units that the charm has observed to be in scope. The unit of a joined hook is included, the unit of a departed hook is not, nor is
-    /// this unit.
+    /// The remote units that the charm has observed to be in scope. The unit of a joined hook is included; the unit of a
+    /// departed hook and this unit are not.
     pub members: BTreeSet<UnitName>,
     /// The settings of units, this unit included.
     pub unit_bags: BTreeMap<UnitName, Bag>,

@@ -1,8 +1,9 @@
 //! Turns the end of a run into its record.
 //!
 //! The agent passes in how the process ended, what the hook wrote and what it reported. A failed hook publishes only
-//! its reports; an interrupted run has no record and runs again. The record never exceeds the limits of one
-//! transaction: log lines that do not fit are replaced by a line with their number.
+//! its reports, a failed action also its results. An interrupted run has no record here: `retry` decides whether it runs
+//! again or has failed. The record never exceeds the limits of one transaction: log lines that do not fit are replaced by a
+//! line with their number.
 
 use super::decision::Now;
 use super::hook_context::{Level, Reboot, ReportContent, Writes};
@@ -29,11 +30,12 @@ const LAST_LINE_CHARS_MAX: usize = 200;
 pub enum RunExit {
     /// The process exited with this code.
     Code(i32),
-    /// Another process killed it by this signal, which is a failure of the charm (spec I.14).
+    /// A signal ended it that its agent has not sent, which is a failure of the charm (spec I.14).
     Signal(i32),
-    /// The agent, the machine or a crash ended it. The run is repeated and is not a failure.
+    /// The agent, the machine or a crash ended it. A hook is run again and has not failed, unless that happened too often in
+    /// a row; an action is not run again and has failed (`retry::interrupted`).
     Interrupted,
-    /// The charm does not implement the hook.
+    /// The charm does not implement the hook or the action.
     Missing,
     /// The action was cancelled after its start was saved and before its program started.
     Cancelled,
@@ -104,7 +106,7 @@ pub struct HookResult {
     pub exit: RunExit,
     /// The program of the charm that was started; none if it was none.
     pub handler: Option<HookHandler>,
-    /// What the hook's tools wrote, which is applied only if the hook succeeded.
+    /// What the hook's tools wrote, which is applied only if the hook succeeded; the results of an action in any case.
     pub writes: Writes,
     /// What the hook reported, in order: log lines, statuses and output. It takes effect even if the hook failed.
     pub reports: Vec<RunReport>,

@@ -3,7 +3,8 @@
 //! Each compares what the unit has done ([`Local`]) with its view, and returns nothing if no operation of its kind is
 //! pending. A reason that holds an operation back is added to `waits`. No relation hook starts on a view that may be
 //! stale. `resolve` calls the functions in the order of hooks; `follow_up`, `shut_down` and `relation_hook` decide the
-//! order of the hooks among which they choose. Hooks of secrets are in `pending_secret_hook`.
+//! order of the hooks among which they choose. Hooks of secrets are in `pending_secret_hook`, those of storage in
+//! `pending_storage_hook`.
 
 use super::chosen_operation::{ChosenOperation, start};
 use super::decision::{Act, Now, is_link_fresh};
@@ -88,8 +89,8 @@ fn may_enter_relations(local: &Local, alive: bool) -> bool {
     alive && local.installed && local.follow_up.is_none()
 }
 
-/// Enters the scope of the first relation that the unit is not in yet. The unit enters all scopes before it runs any
-/// relation-created.
+/// Enters the scope of the first relation that the unit is not in yet and can enter. It enters all of these before it runs
+/// any relation-created.
 pub(super) fn enter_scope(
     local: &Local,
     view: &Snapshot,
@@ -327,7 +328,8 @@ pub(super) fn is_refreshed(charm: &CharmRef, wanted: &CharmRef) -> bool {
     charm.sha256 != wanted.sha256 || charm.url != wanted.url
 }
 
-/// Installs the charm of the application if it or its resources differ, or runs an upgrade-charm that is pending since an error.
+/// Installs the charm of the application if it or its resources differ, or runs an upgrade-charm that is pending since an
+/// error.
 pub(super) fn upgrade(local: &Local, view: &Snapshot, alive: bool) -> Option<ChosenOperation> {
     if !alive || !local.installed {
         return None;

@@ -1,8 +1,9 @@
 //! The pending hook of a unit's secrets (spec/uniter.md A.14).
 //!
 //! The controller decides what is due and stores what has been reported, and the view shows the rest; the unit stores
-//! only the revision of the last change (`Local::secrets_revision`). A secret hook is a conditional record, so that no other hook starts before the controller has
-//! stored that it ran. Until the view contains this commit, it still shows the hook as due: `resolve` waits for it.
+//! only the revision of the last change (`Local::secrets_revision`). A secret hook is a conditional record, so that no other
+//! hook starts before the controller has stored that it ran. Until the view contains this commit, it still shows the hook as
+//! due: `resolve` waits for it.
 
 use super::chosen_operation::ChosenOperation;
 use super::decision::{Act, Now, is_link_fresh};

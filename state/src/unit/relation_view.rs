@@ -1,6 +1,7 @@
 //! One relation in the view of a unit, and the bags of its scope.
 //!
-//! A long bag is omitted: its values are fetched when a hook needs them.
+//! Bags that do not fit into the inlined settings of a view are omitted (`views::inline_settings`): their values are fetched
+//! when a hook needs them.
 
 use crate::charm::Scope;
 use crate::terms::life::Life;

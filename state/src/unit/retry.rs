@@ -1,7 +1,8 @@
 //! Decides what follows a run that was interrupted or has failed: whether, when and with which versions it runs again
 //! (spec A.8).
 //!
-//! An interrupted hook runs again immediately and is not a failure; an action never runs twice. A failed hook is
+//! An interrupted hook runs again immediately and has not failed, unless it was interrupted
+//! [`INTERRUPTIONS_MAX`] times in a row; an interrupted action has failed and never runs again. A failed hook is
 //! retried with a growing delay until it succeeds, its retries are exhausted, or an operator resolves the error. A
 //! retry never delivers older versions than the run before it. `resolve` calls this module for a unit that is not
 //! idle.

@@ -1,4 +1,5 @@
-//! The secrets of a hook's context: what the unit owns, and the changes that the hook buffers (spec/hook-tools.md 2.6).
+//! The secrets of a hook's context: those that the unit may change, and the changes that the hook buffers
+//! (spec/hook-tools.md 2.6).
 //!
 //! What a hook has written is visible to it at once. Nothing is published before the hook succeeds. Called by the
 //! tools.
@@ -37,7 +38,10 @@ impl HookContext {
                 // the controller computes the time of the next rotation when it applies the record
                 (secret.rotate, secret.rotate_at_ms) = (write.rotate, None);
             }
-            secret.expire_at_ms = write.expire_at_ms.or(secret.expire_at_ms);
+            // The clock of the model is ahead of the host's by what users have advanced it by. The commit converts in the
+            // same way, so that this hook reads the expiry that later hooks read.
+            let by_model = |host_ms: i64| host_ms.saturating_add_unsigned(self.model.advanced_ms);
+            secret.expire_at_ms = write.expire_at_ms.map(by_model).or(secret.expire_at_ms);
             secret.revision += u64::from(write.sealed.is_some());
             write.access.iter().for_each(|change| change.apply(&mut secret.access, &self.relations));
         }
@@ -64,7 +68,8 @@ impl HookContext {
             .find(|id| self.own_secret(*id).is_some_and(|secret| secret.label == label))
     }
 
-    /// Buffers a change of a secret. What `write` has as none stays as it is.
+    /// Buffers a change of a secret. What `write` has as none stays as it is. `write.removed` is ignored: see
+    /// [`remove_secret`](Self::remove_secret).
     ///
     /// # Errors
     /// [`HookWriteError`] if the writes of the hook exceed their limit. The buffer is unchanged then.
@@ -78,12 +83,12 @@ impl HookContext {
         merged.expire_at_ms = write.expire_at_ms.or(merged.expire_at_ms);
         merged.sealed = write.sealed.or(merged.sealed.take());
         merged.access.extend(write.access);
-        merged.tracks_latest |= write.tracks_latest;
+        merged.refreshed |= write.refreshed;
         self.check_size(before)
     }
 
-    /// Buffers the removal of a secret, or of one revision. The removal of a secret that this hook has created drops
-    /// all of its writes.
+    /// Buffers the removal of a secret, or of one revision. The removal of a whole secret replaces its other writes; of a
+    /// secret that this hook has created nothing is left.
     ///
     /// # Errors
     /// [`HookWriteError`] if the writes of the hook exceed their limit. The buffer is unchanged then.

@@ -1,9 +1,9 @@
 //! Masks the contents of secrets in what a hook prints (security S43).
 //!
 //! The mask knows what the hook has read and written in this run, and replaces it line by line. It is best effort: a
-//! value that the hook prints in another form, a value of less than [`MASKED_BYTES_MIN`], and one that a hook printed
-//! before its agent was replaced, are not found. Used by the agent for the output of a hook that
-//! has ended, for its log lines, and for the recorded calls and context that people are shown.
+//! value that the hook prints in another form, a value of less than [`MASKED_BYTES_MIN`], one that a hook printed before its
+//! agent was replaced, and what the hook has read after 1,000 other lines of values, are not found. Used by the agent for the
+//! output of a hook that has ended, for its log lines, and for the recorded calls and context that people are shown.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

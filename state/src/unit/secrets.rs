@@ -69,10 +69,10 @@ pub struct HookSecret {
     /// How often it is rotated; none if the owner did not set it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotate: Option<RotatePolicy>,
-    /// When it is rotated next.
+    /// When it is rotated next, by the clock of the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotate_at_ms: Option<i64>,
-    /// When the newest revision expires.
+    /// When the newest revision expires, by the clock of the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expire_at_ms: Option<i64>,
     /// The newest revision.
@@ -103,7 +103,7 @@ pub struct SecretWrite {
     /// How often it is rotated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rotate: Option<RotatePolicy>,
-    /// When the newest revision expires.
+    /// When the newest revision expires, by the clock of the host; the commit stores it by the clock of the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expire_at_ms: Option<i64>,
     /// The content of a new revision, sealed by the controller.
@@ -115,9 +115,10 @@ pub struct SecretWrite {
     /// What is removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub removed: Option<SecretRemoval>,
-    /// Whether the unit itself reads the newest revision from then on (secret-get --refresh).
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub tracks_latest: bool,
+    /// Whether the unit itself reads, from then on, the revision that is the newest when the record is applied
+    /// (secret-get --refresh). It does not follow later revisions.
+    #[serde(rename = "tracks_latest", skip_serializing_if = "std::ops::Not::not")]
+    pub refreshed: bool,
 }
 
 /// A change of who may read a secret.
@@ -135,9 +136,10 @@ pub enum AccessChange {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         unit: Option<UnitName>,
     },
-    /// Nobody may read it who was granted it in the relation, or the application or the unit may not.
+    /// The named application or unit may not read it any more, whichever relation it was granted in. If neither is
+    /// named, nobody to whom it was granted in the relation may read it any more.
     Revoke {
-        /// The relation.
+        /// The relation; ignored if an application or a unit is named.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         relation: Option<RelationNumber>,
         /// The application.
@@ -161,8 +163,10 @@ pub enum SecretRemoval {
 }
 
 impl SecretWrite {
-    /// The number of documents that a commit of this write changes: its metadata; its timer, deleted and written; each
-    /// content; and, if the unit tracks the newest revision, its tracker, deleted and written.
+    /// The number of documents that a commit of this write changes, at most: its metadata; its timer, deleted and written;
+    /// each content, or for the removal of a whole secret the list of what the janitor deletes; and, if the unit reads
+    /// another revision from then on, its tracker, deleted and written. What the commit changes once for all secrets is
+    /// not included.
     pub(super) fn document_count(&self) -> usize {
         let timer = self.rotate.is_some()
             || self.expire_at_ms.is_some()
@@ -173,11 +177,11 @@ impl SecretWrite {
             Some(SecretRemoval::All) => 1,
             Some(SecretRemoval::Revisions(revisions)) => revisions.len() + usize::from(self.sealed.is_some()),
         };
-        1 + 2 * usize::from(timer) + contents + 2 * usize::from(self.tracks_latest)
+        1 + 2 * usize::from(timer) + contents + 2 * usize::from(self.refreshed)
     }
 
-    /// The number of documents that a commit of this write reads: its metadata, and the relation and the reader of each
-    /// grant.
+    /// The number of documents that a commit of this write reads, at most: its metadata, and the relation and the reader
+    /// of each change of access.
     pub(super) fn read_count(&self) -> usize {
         1 + 2 * self.access.len()
     }

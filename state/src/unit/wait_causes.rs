@@ -1,8 +1,8 @@
 //! The causes for which a unit waits: who must do what before its next operation starts (shown by `pintle why`).
 //!
 //! Each `_cause` function returns one cause. Which of them apply is decided by the callers: `resolve`,
-//! `chosen_operation`, `pending_operations`, `pending_secret_hook` and `retry`; `fetch_cause` and those of reboots are
-//! for the callers of `next`. The causes of an absent agent are in `agent_causes`.
+//! `chosen_operation`, `pending_operations`, `pending_secret_hook`, `pending_storage_hook` and `retry`; `fetch_cause` and those
+//! of reboots are for the callers of `next`. The causes of an absent agent are in `agent_causes`.
 
 use super::agent_causes::machine_agent;
 use super::decision::{Act, Now, Wait, is_reboot_overdue, last_heartbeat_ms};

@@ -1,8 +1,8 @@
 //! The buffer of what a hook writes: a hook reads its own writes, and the agent commits them only if the hook's
-//! process exits with 0 (design 4).
+//! process exits with 0 (design 4), except the results of an action, which it always commits.
 //!
-//! Only differences from before the hook are buffered. A write that exceeds a limit fails in the tool call, so that
-//! the commit never fails for its size (design 5). Used by the hook tools.
+//! Of settings and stored state only differences from before the hook are buffered. A write that exceeds a limit fails in the
+//! tool call, so that the commit does not fail for its size (design 5). Used by the hook tools.
 
 use super::hook_context::{BagSide, HookContext};
 use super::writes::{
@@ -150,8 +150,8 @@ impl HookContext {
     }
 
     /// Keeps the writes, or restores those `before` if one transaction could not hold them: a tool call that exceeds
-    /// the limit fails immediately, so that the commit never fails for its size (design 5). A change that makes the
-    /// writes smaller is always kept.
+    /// the limit fails immediately, so that the commit does not fail for its size (design 5). A change that makes what is
+    /// stored smaller is kept even if it is still too large, but not if it concerns too many documents.
     pub(super) fn check_size(&mut self, before: Writes) -> Result<(), HookWriteError> {
         let (documents, bytes) = (self.writes.documents(), self.stored_bytes());
         if documents <= HOOK_DOCUMENTS_MAX && bytes <= HOOK_WRITES_BYTES_MAX {

@@ -288,9 +288,9 @@ pub enum HookWriteError {
 }
 
 impl Writes {
-    /// Returns how many documents a commit of these writes changes: one for each bag, one each for the ports, the
-    /// charm's state and the action's results.
-    pub(super) fn documents(&self) -> usize {
+    /// Returns how many documents a commit of these writes changes, at most: one for each bag, one each for the ports, the
+    /// charm's state and the action's results, and those of secrets and storage.
+    pub(crate) fn documents(&self) -> usize {
         let bags = self.bags.values();
         bags.map(|bag| usize::from(!bag.unit.is_empty()) + usize::from(!bag.application.is_empty()))
             .sum::<usize>()
@@ -310,12 +310,14 @@ impl Writes {
     }
 
     /// The documents that a commit of the secrets changes, with the indexes of the unit's and the application's
-    /// secrets; or a third of the documents that it reads: a transaction has room for three reads of each write.
+    /// secrets, and the list of what the unit reads; or a third of the documents that it reads: a transaction has room
+    /// for three reads of each write.
     fn secret_documents(&self) -> usize {
         if self.secrets.is_empty() {
             return 0;
         }
-        let documents = self.secrets.values().map(SecretWrite::document_count).sum::<usize>() + 2;
+        let once = 2 + usize::from(self.secrets.values().any(|write| write.refreshed));
+        let documents = self.secrets.values().map(SecretWrite::document_count).sum::<usize>() + once;
         let reads = self.secrets.values().map(SecretWrite::read_count).sum::<usize>();
         documents.max(reads.div_ceil(3))
     }

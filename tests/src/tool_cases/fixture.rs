@@ -288,6 +288,7 @@ pub fn context(value: &Value) -> Result<HookContext, String> {
             kubernetes: fixture.model_type.as_deref() == Some("caas"),
             proxies: Default::default(),
             logging: Default::default(),
+            advanced_ms: 0,
             warm_dispatch: false,
         },
         leader: fixture.leader,

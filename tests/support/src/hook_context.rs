@@ -37,6 +37,7 @@ pub fn context() -> HookContext {
             kubernetes: false,
             proxies: Default::default(),
             logging: Default::default(),
+            advanced_ms: 0,
             warm_dispatch: false,
         },
         leader: true,

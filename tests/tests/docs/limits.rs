@@ -335,7 +335,7 @@ const ROWS: &[(&str, &[Constant])] = &[
         "output of one run",
         &[
             ("hooks-tools/client/src/shim.rs", "OUTPUT_BYTES_MAX", Bytes),
-            ("hooks-tools/client/src/shim.rs", "OUTPUT_END_BYTES_MAX", Bytes),
+            ("hooks-tools/client/src/shim.rs", "OUTPUT_TAIL_BYTES_MAX", Bytes),
         ],
     ),
     ("lines of it in the debug log", &[("agent/src/hook_process/printed.rs", "OUTPUT_LINES_MAX", Count)]),

@@ -1,5 +1,8 @@
-//! Tests obstacles that prevent a unit agent from continuing: `pintle why`, `pintle status` and `pintle-agent why`
-//! report each with its remedy, and the unit continues once the remedy is applied.
+//! Tests what goes wrong on a unit's machine.
+//!
+//! An obstacle is a fault that a person must remove, or damaged files that were set aside. Until it is removed, `pintle why`
+//! and `pintle-agent why` report it with its remedy, and `pintle status` as the message of the agent. What the agent repairs
+//! or does without by itself does not stop the unit.
 
 use super::namespace::{again_in, with_mounts};
 use agent::journal::STATE_HEAD;
@@ -17,7 +20,7 @@ use tests::host::{Host, is_root, is_running, programs, sample, skip};
 use tests::scene::{Scene, hooks, scene, scene_with, text};
 use tests::tally::{STARTED, deploy, ran, until_ran};
 
-/// Deploys one unit of tally that is idle. Returns its folder.
+/// Deploys one unit of the charm `tally` (`tests::tally`) that is idle. Returns its folder.
 fn idle() -> (Scene, PathBuf) {
     idle_in(scene())
 }
@@ -37,11 +40,11 @@ fn agent_why(folder: &Path) -> String {
     String::from_utf8_lossy(&shown.stdout).into_owned()
 }
 
-/// Waits until all three name the obstacle: `why`, `status` as the agent's message, and `pintle-agent why` with the
+/// Waits until all three report the obstacle: `why`, `status` as the agent's message, and `pintle-agent why` with the
 /// remedy. Returns the cause.
-pub fn until_named(scene: &Scene, folder: &Path, is_named: impl Fn(&Duty) -> bool) -> Cause {
-    let cause = scene.until("why names the obstacle", |host| {
-        host.causes("db/0").into_iter().find(|cause| is_named(&cause.duty))
+pub fn until_reported(scene: &Scene, folder: &Path, is_reported: impl Fn(&Duty) -> bool) -> Cause {
+    let cause = scene.until("why reports the obstacle", |host| {
+        host.causes("db/0").into_iter().find(|cause| is_reported(&cause.duty))
     });
     let all = scene.causes("db/0");
     assert!(all.iter().all(|cause| !matches!(cause.duty, Duty::Finish { .. })), "no hook runs: {all:?}");
@@ -55,25 +58,25 @@ pub fn until_named(scene: &Scene, folder: &Path, is_named: impl Fn(&Duty) -> boo
             StatusMessage::FilesSetAside { files: files.clone(), unit },
             Duty::InspectSetAside { files, machine: None },
         ),
-        other => panic!("no obstacle: {other:?}"),
+        other => panic!("neither a fault nor set-aside files: {other:?}"),
     };
     let message = status_message::describe(&message);
-    scene.until("status names it", |host| (agent_message(host) == message).then_some(()));
+    scene.until("status reports it", |host| (agent_message(host) == message).then_some(()));
     assert!(scene.ok(&["status", "--no-settle"]).contains(&message), "the table shows it, too");
     let here = Cause::new(cause.entity.clone(), here, cause.actor.clone());
     // an agent that is started again and again is running for a moment
     let times = Times { now_ms: 0, time_of_day: None };
-    scene.until("pintle-agent why names it", |_| {
+    scene.until("pintle-agent why reports it", |_| {
         let local = agent_why(folder);
         (local.contains(&sentence(&here, &times)) && local.contains(&hint(&here, &times))).then_some(())
     });
     cause
 }
 
-/// Waits until all three name this fault.
+/// Waits until all three report this fault.
 pub fn until_fault(scene: &Scene, folder: &Path, expected: Fault) -> Cause {
     let is_fault = |duty: &Duty| matches!(duty, Duty::ClearFault { fault, .. } if *fault == expected);
-    until_named(scene, folder, is_fault)
+    until_reported(scene, folder, is_fault)
 }
 
 fn agent_message(host: &Host) -> String {
@@ -95,7 +98,7 @@ pub fn until_well(scene: &Scene, folder: &Path, hooks_before: &[&str]) {
 }
 
 #[test]
-fn a_folder_of_a_newer_version_is_named_until_that_version_is_back() {
+fn a_folder_of_a_newer_version_is_reported_until_that_version_is_back() {
     let (scene, folder) = idle();
     scene.ok(&["down"]);
     let state = fs::read_to_string(folder.join("state.yaml")).expect("it was written");
@@ -120,20 +123,20 @@ fn a_folder_of_a_newer_version_is_named_until_that_version_is_back() {
 }
 
 #[test]
-fn a_damaged_journal_that_was_set_aside_is_named_until_it_is_deleted() {
+fn a_damaged_state_that_was_set_aside_is_reported_until_it_is_deleted() {
     let (scene, folder) = idle();
     scene.ok(&["down"]);
     fs::write(folder.join("state.yaml"), "# checksum 0\nnothing: 0\n").expect("it is ours");
     scene.ok(&["up"]);
     let file = folder.join("state.yaml.corrupt-1");
-    let named = || {
-        until_named(&scene, &folder, |duty| match duty {
+    let reported = || {
+        until_reported(&scene, &folder, |duty| match duty {
             Duty::InspectSetAside { files, .. } => files.contains(&"state.yaml.corrupt-1".to_owned()),
             _ => false,
         });
     };
     scene.until("it is set aside", |_| file.exists().then_some(()));
-    named();
+    reported();
     // the controller keeps this in memory only: the machine agent must report it to the next controller, too
     let controller = scene.pid(&scene.dir.join("controller.pid")).expect("it runs");
     scene.kill(controller);
@@ -141,7 +144,7 @@ fn a_damaged_journal_that_was_set_aside_is_named_until_it_is_deleted() {
         let pid = scene.pid(&scene.dir.join("controller.pid")).filter(|pid| *pid != controller);
         pid.filter(|_| scene.pintle(&["status"]).code == 0)
     });
-    named();
+    reported();
     // the remedy: read the files, and delete them
     for name in ["state.yaml.corrupt-1", "journal.yaml.corrupt-1"] {
         fs::remove_file(folder.join(name)).ok();
@@ -149,9 +152,13 @@ fn a_damaged_journal_that_was_set_aside_is_named_until_it_is_deleted() {
     until_well(&scene, &folder, &STARTED);
 }
 
-/// Backs up the stored state of a unit, lets it run a hook, and puts the backup back; with `runs` also the folders of its
-/// runs. Returns the files, and the hooks that ran.
-fn put_back_older_state(scene: &Scene, folder: &Path, runs: bool) -> ([PathBuf; 2], Vec<&'static str>) {
+/// Backs up the stored state of a unit, lets it run a hook, and puts the backup back. With `deletes_run` the folder of the
+/// newest run is deleted, too, as if the folders of the runs were those of the backup. Returns the files, and the hooks that ran.
+fn put_back_older_state(
+    scene: &Scene,
+    folder: &Path,
+    deletes_run: bool,
+) -> ([PathBuf; 2], Vec<&'static str>) {
     scene.ok(&["down"]);
     let files = ["state.yaml", "journal.yaml"].map(|name| folder.join(name));
     let older = files.each_ref().map(|file| fs::read(file).expect("the file exists"));
@@ -163,7 +170,7 @@ fn put_back_older_state(scene: &Scene, folder: &Path, runs: bool) -> ([PathBuf; 
     for (file, older) in files.iter().zip(older) {
         fs::write(file, older).expect("it is ours");
     }
-    if runs {
+    if deletes_run {
         let newest = scene.runs("db/0").pop().expect("it ran").0;
         fs::remove_dir_all(scene.run_folder("db/0", newest).expect("it is kept")).expect("it is ours");
     }
@@ -173,15 +180,15 @@ fn put_back_older_state(scene: &Scene, folder: &Path, runs: bool) -> ([PathBuf; 
 
 /// The folder of a unit is replaced by an older backup of it.
 #[test]
-fn an_older_state_that_was_put_back_is_named_until_the_recorded_one_is_taken_over() {
+fn an_older_state_that_was_put_back_is_reported_until_the_recorded_one_is_taken_over() {
     let (scene, folder) = idle();
     let (files, hooks) = put_back_older_state(&scene, &folder, true);
     let (fault, unit) = (Fault::OlderState, UnitName::new("db", 0));
-    let is_named =
-        |cause: &Cause| matches!(cause.duty, Duty::ClearFault { fault: named, .. } if named == fault);
-    scene.until("why names the state", |host| host.causes("db/0").iter().any(is_named).then_some(()));
+    let is_reported =
+        |cause: &Cause| matches!(cause.duty, Duty::ClearFault { fault: reported, .. } if reported == fault);
+    scene.until("why reports the state", |host| host.causes("db/0").iter().any(is_reported).then_some(()));
     let message = status_message::describe(&StatusMessage::Fault { fault, unit });
-    scene.until("status names it", |host| (agent_message(host) == message).then_some(()));
+    scene.until("status reports it", |host| (agent_message(host) == message).then_some(()));
     assert_eq!(ran(&scene, "db/0"), hooks, "nothing ran in the older state");
     // the remedy
     for file in files {
@@ -232,10 +239,10 @@ fn a_hook_whose_run_is_no_longer_known_is_ended_and_repeated() {
 }
 
 #[test]
-fn a_socket_folder_of_another_user_is_named_until_it_is_removed() {
+fn a_socket_folder_of_another_user_is_reported_until_it_is_removed() {
     if !is_root() {
         return skip(
-            "a_socket_folder_of_another_user_is_named_until_it_is_removed",
+            "a_socket_folder_of_another_user_is_reported_until_it_is_removed",
             "only root gives a folder away",
         );
     }
@@ -255,8 +262,8 @@ fn a_socket_folder_of_another_user_is_named_until_it_is_removed() {
 }
 
 #[test]
-fn a_folder_that_is_read_only_is_named_until_it_is_writable() {
-    let test = "obstacles::a_folder_that_is_read_only_is_named_until_it_is_writable";
+fn a_folder_that_is_read_only_is_reported_until_it_is_writable() {
+    let test = "obstacles::a_folder_that_is_read_only_is_reported_until_it_is_writable";
     with_mounts(test, || {
         let (scene, folder) = idle();
         let mount = |args: &[&str]| {
@@ -277,7 +284,7 @@ fn a_folder_that_is_read_only_is_named_until_it_is_writable() {
 }
 
 #[test]
-fn an_agent_that_ends_by_itself_again_and_again_is_named_with_its_end_and_its_last_line() {
+fn an_agent_that_ends_by_itself_again_and_again_is_reported_with_its_end_and_its_last_line() {
     let (scene, folder) = idle();
     scene.ok(&["down"]);
     let config = folder.join("agent.yaml");
@@ -286,7 +293,7 @@ fn an_agent_that_ends_by_itself_again_and_again_is_named_with_its_end_and_its_la
     fs::remove_dir_all(&tools).expect("it was there");
     fs::write(&tools, "no folder").expect("it is ours");
     scene.ok(&["up"]);
-    scene.until("why and status name the end", |host| {
+    scene.until("why and status report the end", |host| {
         let ended = |cause: Cause| match cause.duty {
             Duty::RestartUnitAgent { exit, .. } if exit.count > 1 => Some((exit, cause.last_error)),
             _ => None,
@@ -305,7 +312,7 @@ fn an_agent_that_ends_by_itself_again_and_again_is_named_with_its_end_and_its_la
 
 /// The test holds the unit's hook lock, which the reboot requires.
 #[test]
-fn a_reboot_that_does_not_come_is_named_and_comes_when_the_lock_is_free() {
+fn a_reboot_that_does_not_come_is_reported_and_comes_when_the_lock_is_free() {
     let scene = scene();
     let charm = scene.copy_of(&sample("peer"), "peer");
     let hold = scene.beside("hold");
@@ -329,7 +336,7 @@ fn a_reboot_that_does_not_come_is_named_and_comes_when_the_lock_is_free() {
     let lock = Lock::take(&folder.join("hook.lock"), "a test").expect("it is ours");
     let lock = lock.expect("hooks of this machine hold the one of the machine");
     fs::remove_file(&hold).expect("the hook made it");
-    scene.until("why names the reboot", |host| {
+    scene.until("why reports the reboot", |host| {
         host.causes("peer/0").iter().any(|cause| cause.duty == Duty::Reboot).then_some(())
     });
     // the request appears to be eleven minutes old
@@ -364,7 +371,7 @@ fn without_inotify_the_agents_of_a_machine_go_on_by_polling() {
         fs::write("/proc/sys/user/max_inotify_instances", "0").expect("it is the namespace's own limit");
         let (scene, folder) = idle();
         let machine = folder.ancestors().nth(2).expect("two up");
-        let log = scene.until("the machine agent names the setting", |_| {
+        let log = scene.until("the machine agent reports the setting", |_| {
             let log = fs::read_to_string(machine.join("machine.log")).unwrap_or_default();
             log.contains("fs.inotify.max_user_instances").then_some(log)
         });

@@ -7,9 +7,9 @@
 use super::super::{ApplyError, CommitChanges, Committed, DocumentChange, RunError, StoreError};
 use super::checksum;
 use super::damaged_documents::{self, DamagedDocuments};
+use super::limit_probe::LimitProbe;
 use super::reads::{CHANGE_LOG, ConnectionReader, cannot_open, is_damage, is_write_error};
 use super::recent::RecentCommits;
-use super::write_limit::WriteLimit;
 use crate::store::sqlite::generation_file::{DatabaseFile, GenerationFile};
 use crate::store::sqlite::open::{DATABASE, Lock};
 use rusqlite::{Connection, Transaction as SqliteTransaction, TransactionBehavior, params};
@@ -117,7 +117,7 @@ pub(super) struct Writer {
     pub connection: Connection,
     pub database_file: DatabaseFile,
     pub generation_file: GenerationFile,
-    pub write_limit: WriteLimit,
+    pub limit_probe: LimitProbe,
     /// Dropped after the connection, so that the next process finds all writes.
     pub _lock: Lock,
     pub damaged_documents: Arc<DamagedDocuments>,
@@ -255,7 +255,7 @@ impl Writer {
             }
             CommitError::Failed(error) => error,
         };
-        if is_write_error(&error) && self.write_limit.is_reached(&error) {
+        if is_write_error(&error) && self.limit_probe.is_reached(&error) {
             self.failure.set(Some(WriteFailure::DiskFull));
             return StoreError::Full;
         }

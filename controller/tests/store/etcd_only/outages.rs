@@ -183,7 +183,7 @@ async fn a_compaction_costs_only_the_positions_that_were_missed() {
         let options = Options { addresses: vec![proxy.address.clone()], ..options.clone() };
         (another(&options).await, another(&options).await)
     };
-    let before = at(&reader, write(&writer, &[("m/a", Some(1))]).await);
+    let before = position_of(&reader, write(&writer, &[("m/a", Some(1))]).await);
     assert_eq!(reader.read(|reader| reader.revision()).await, before.revision);
     // A compaction behind the mirror costs nothing.
     assert!(cluster.etcdctl(&["compact", &before.revision.to_string()]));
@@ -208,7 +208,7 @@ async fn a_compaction_costs_only_the_positions_that_were_missed() {
         };
         assert_eq!(seen, Some(stored("m/a", newest, 9)));
         assert_eq!(store.changes_after(before, 9).await, Err(Compacted));
-        assert_eq!(store.changes_after(at(store, newest), 9).await, Ok(vec![]));
+        assert_eq!(store.changes_after(position_of(store, newest), 9).await, Ok(vec![]));
     }
 }
 

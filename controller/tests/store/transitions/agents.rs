@@ -3,7 +3,7 @@
 use super::*;
 
 /// Runs the transitions of agents and users while all entities are Alive.
-pub(super) async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
+pub(super) async fn run_units<S: Store>(fixture: &mut Fixture<'_, S>) {
     let mut local = fixture.attach("web/0").await;
     let unit = local.unit;
     let machine = fixture.machine_of_unit(unit).await;

@@ -5,7 +5,7 @@ use state::lifecycle::fake_application::{self, SetFakeSettings};
 use state::terms::settings::Bag;
 
 /// Deploys a fake application, lets its unit enter a relation, and removes both.
-pub(super) async fn develop<S: Store>(fixture: &mut Fixture<'_, S>) {
+pub(super) async fn use_development_model<S: Store>(fixture: &mut Fixture<'_, S>) {
     let set = BTreeMap::from([("development".to_owned(), "true".to_owned())]);
     fixture.call("model::configure", move |draft| model::configure(draft, MODEL, &set, &[]).map(drop)).await;
     fixture.call("model::advance", |draft| model::advance(draft, MODEL, 5).map(drop)).await;

@@ -4,7 +4,7 @@ use super::retention::call_retention_transitions;
 use super::*;
 
 /// Removes a subordinate with its relation, because its life is derived from the relation.
-pub(super) async fn end_subordinate<S: Store>(fixture: &mut Fixture<'_, S>) {
+pub(super) async fn remove_subordinate<S: Store>(fixture: &mut Fixture<'_, S>) {
     let (db, log) = (fixture.unit("db/0").await, fixture.unit("log/0").await);
     fixture.call("relation::destroy", |draft| relation::destroy(draft, MODEL, Uuid(52)).map(drop)).await;
     fixture.call("unit::set_dead", move |draft| unit::set_dead(draft, MODEL, log)).await;
@@ -22,7 +22,7 @@ pub(super) async fn end_subordinate<S: Store>(fixture: &mut Fixture<'_, S>) {
 }
 
 /// Removes all entities.
-pub(super) async fn end<S: Store>(fixture: &mut Fixture<'_, S>) {
+pub(super) async fn remove_all<S: Store>(fixture: &mut Fixture<'_, S>) {
     let (web, db) = (fixture.unit("web/0").await, fixture.unit("db/0").await);
     for id in [50, 51] {
         fixture

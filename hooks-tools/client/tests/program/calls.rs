@@ -1,5 +1,5 @@
-//! Tests of a call: what it sends (arguments, names, variables, working directory), the output and exit code that it
-//! returns, its usage, and the errors that it reports without an agent.
+//! Tests of a call: what it sends (id, context id, tool, arguments, working directory), the output and exit code that it
+//! returns, and the errors that it reports before it connects; and of the usage of the program.
 
 use super::{EMPTY_REPLY, Folder, PROGRAM, assert_error, run_answered};
 use hook_client::{ReplyFrame, RequestFrame};

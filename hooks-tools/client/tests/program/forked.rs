@@ -1,5 +1,5 @@
-//! Tests of `pintle-hook --forked` and `--warm-parent`: a shell forks a hook and replaces itself by the shim, as the child
-//! of a warm parent does.
+//! Tests of `pintle-hook --forked`, where a shell forks a hook and replaces itself by the shim, as the child of a warm parent
+//! does; and of `pintle-hook --warm-parent`.
 
 use super::{Folder, PROGRAM};
 use hook_client::shim::{
@@ -9,8 +9,9 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::process::{Child, Command, Stdio};
 
-/// The hook waits for its start in the pipe `start`, and ends if that is closed. Its shim has the other ends of its pipes:
-/// of the output from before the hook has opened them, so that neither waits for the other.
+/// Opening a FIFO blocks until both ends are open. The shell therefore first opens each FIFO for reading and writing (6, 7
+/// and 8), so that neither the hook nor the shell blocks, and closes these once both have their own ends. The hook waits for
+/// a line in `start`, and ends if the shim closes it.
 const FORK: &str = r#"
 mkfifo start out err
 exec 6<>start 7<>out 8<>err
@@ -75,7 +76,7 @@ fn a_forked_hook_does_not_run_if_its_gate_is_closed() {
     }
 }
 
-/// The agent opens the gate only once it has heard from the shim, which therefore reports before it waits.
+/// The agent opens the gate only after it has received the report of the shim, which therefore reports before it waits.
 #[test]
 fn the_shim_of_a_forked_hook_reports_that_it_waits() {
     let folder = Folder::new();
@@ -109,24 +110,25 @@ fn a_forked_hook_that_has_ended_before_its_start_has_an_outcome() {
     assert_eq!(fs::read_to_string(folder.0.join(OUTCOME)).unwrap().trim_end(), "signal 9");
 }
 
-/// The process has the socket as file 3, an empty standard input, and nothing else that its parent had open.
+/// Starts `/bin/sh` with this script as a warm parent that imports this file first.
+fn start_warm_parent(folder: &Folder, imported: &str, probe: &str) -> std::process::Output {
+    let (socket, _other_end) = std::os::unix::net::UnixStream::pair().unwrap();
+    let script =
+        "trap '' HUP; umask 0; exec 9</dev/null \"$PROGRAM\" \"$OPTION\" \"$1\" /bin/sh name -c \"$2\"";
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", script, "sh", imported, probe]).current_dir(&folder.0).env("PROGRAM", PROGRAM);
+    command.env("OPTION", WARM_PARENT_ARGUMENT).stdin(std::os::fd::OwnedFd::from(socket));
+    command.stderr(Stdio::null()).output().unwrap()
+}
+
+/// The process has the socket as file 3, an empty standard input, the output of its parent, and no other file; its umask,
+/// limits, signals and name are those of a hook.
 #[test]
 fn a_warm_parent_inherits_what_a_hook_inherits() {
     let folder = Folder::new();
     fs::write(folder.0.join("imported"), "").unwrap();
-    let (socket, _other_end) = std::os::unix::net::UnixStream::pair().unwrap();
-    let script =
-        "trap '' HUP; umask 0; exec 9</dev/null \"$PROGRAM\" \"$OPTION\" \"$1\" /bin/sh name -c \"$2\"";
     let probe = "ls -l /proc/$$/fd; umask; ulimit -S -c; grep SigIgn /proc/$$/status; echo $0; cat";
-    let start = |imported: &str| {
-        let mut command = Command::new("/bin/sh");
-        command.args(["-c", script, "sh", imported, probe]).current_dir(&folder.0).env("PROGRAM", PROGRAM);
-        command
-            .env("OPTION", WARM_PARENT_ARGUMENT)
-            .stdin(std::os::fd::OwnedFd::from(socket.try_clone().unwrap()));
-        command.stderr(Stdio::null()).output().unwrap()
-    };
-    let printed = String::from_utf8(start("imported").stdout).unwrap();
+    let printed = String::from_utf8(start_warm_parent(&folder, "imported", probe).stdout).unwrap();
     let files: Vec<&str> =
         printed.lines().filter_map(|line| line.split_once(" -> ").map(|(_, to)| to)).collect();
     let [input, _, _, control] = files[..] else { panic!("{printed}") };
@@ -134,11 +136,11 @@ fn a_warm_parent_inherits_what_a_hook_inherits() {
     let rest: Vec<&str> =
         printed.lines().filter(|line| !line.contains(" -> ") && !line.starts_with("total")).collect();
     assert_eq!(rest, ["0022", "0", "SigIgn:\t0000000000000000", "name"]);
+}
 
-    let refused = start("absent");
-    assert_eq!(
-        (refused.status.code(), refused.stdout),
-        (Some(127), Vec::new()),
-        "the program would run the charm"
-    );
+/// Without the file, the program would run the charm itself.
+#[test]
+fn a_warm_parent_is_not_started_without_the_file_that_it_imports_first() {
+    let refused = start_warm_parent(&Folder::new(), "absent", "echo started");
+    assert_eq!((refused.status.code(), refused.stdout), (Some(127), Vec::new()));
 }

@@ -1,10 +1,11 @@
-//! The contents of all secrets of one owner are bounded together.
+//! The contents of all secrets of one owner are bounded together, and the documents that a hook changes of secrets.
 
 use crate::agents::secret_read::{self, SecretRead};
+use crate::documents::key::Kind;
 use crate::documents::prelude::{OwnedSecretDoc, OwnedSecretsDoc, SecretContentDoc, SecretDoc, SecretOwner};
-use crate::lifecycle::{secret, secret_content, user_secret};
+use crate::lifecycle::{leadership, secret, secret_content, user_secret};
 use crate::terms::refusal::secret::SecretRefusal;
-use crate::terms::secret::{OWNED_BYTES_MAX, SecretId, SecretOwnerKind};
+use crate::terms::secret::{OWNED_BYTES_MAX, RotatePolicy, SecretId, SecretOwnerKind};
 use crate::tests::commits::fixture::hook;
 use crate::tests::relations::pair;
 use crate::tests::*;
@@ -117,4 +118,38 @@ fn the_contents_of_users_are_bounded_together() {
     assert_eq!(owned_bytes(&world, MODEL.0), 102, "a unit reads the older revision");
     consume(&mut world, true);
     assert_eq!(owned_bytes(&world, MODEL.0), 2, "it is pruned");
+}
+
+/// The unit bounds the documents of its hook before it sends the record: the commit must not write more than it counts.
+#[test]
+fn a_commit_of_secrets_writes_no_more_documents_than_the_hook_counts() {
+    let mut world = World::new();
+    let (_, mut web, _) = pair(&mut world);
+    world.run(|draft, _| leadership::claim(draft, MODEL, web.unit, false)).expect("nobody leads");
+    let commit = |world: &mut World, web: &mut Agent, write: &dyn Fn(SecretOwnerKind) -> SecretWrite| {
+        let mut record = hook(web);
+        let kinds = [(1, SecretOwnerKind::Unit), (2, SecretOwnerKind::Application)];
+        record.writes.secrets = kinds.map(|(n, kind)| (id(n), write(kind))).into();
+        let counted = record.writes.documents();
+        let before = world.documents.clone();
+        assert_eq!(web.commit(world, record), CommitOutcome::default());
+        let of_secrets = |key: &str| {
+            [Kind::Secret, Kind::SecretTimer, Kind::SecretContent, Kind::SecretTracker]
+                .into_iter()
+                .chain([Kind::SecretsOf, Kind::SecretsConsumed, Kind::Cleanup])
+                .any(|kind| key.starts_with(&MODEL.prefix(kind)))
+        };
+        let keys: BTreeSet<&String> = before.map.keys().chain(world.documents.map.keys()).collect();
+        let changed = keys
+            .into_iter()
+            .filter(|key| of_secrets(key) && before.map.get(*key) != world.documents.map.get(*key));
+        (counted, changed.count())
+    };
+    let hourly = |rotate| SecretWrite { rotate: Some(rotate), refreshed: true, ..sealed("first") };
+    commit(&mut world, &mut web, &|kind| SecretWrite { created: Some(kind), ..hourly(RotatePolicy::Hourly) });
+    let again = commit(&mut world, &mut web, &|_| SecretWrite {
+        sealed: Some("second".to_owned()),
+        ..hourly(RotatePolicy::Daily)
+    });
+    assert_eq!(again, (15, 15), "of each secret 6, two indexes, and the list of what the unit reads");
 }

@@ -65,7 +65,7 @@ impl System {
         self.store = SimStore::new(backup.store.fork(store_generation), self.world.clone());
         self.environment.restore_archive_files(backup.archives);
         self.world.trace(|| format!("controller: restored from revision {}", self.store.newest_revision()));
-        self.seen = self.store.newest_revision();
+        self.observed_revision = self.store.newest_revision();
         self.cloud.expire_stale_listings();
         if let Some(machine) = self.random_machine().filter(|machine| self.cloud.start_elsewhere(machine.id))
         {

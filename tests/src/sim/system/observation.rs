@@ -23,11 +23,12 @@ impl System {
 
     pub(super) fn observe_commits(&mut self) {
         let newest = self.store.newest_revision();
-        if newest == self.seen {
+        if newest == self.observed_revision {
             return;
         }
         self.changed_ms = self.world.now_ms();
-        let after = Position { store_generation: self.store.store_generation(), revision: self.seen };
+        let after =
+            Position { store_generation: self.store.store_generation(), revision: self.observed_revision };
         let changes = block_on(self.store.map().changes_after(after, usize::MAX));
         let changes = changes.expect("the change log contains the commits of one poll");
         for changes in &changes {
@@ -37,10 +38,11 @@ impl System {
                     changes.entries.iter().map(|entry| kind_of(&entry.key).as_str()).collect();
                 format!("store: revision {}: {}", changes.revision, keys.join(" "))
             });
-            self.unchecked += u64::from(is_structural(changes));
-            let is_full_check = self.unchecked >= self.world.profile().commits_per_full_check;
+            self.structural_commits_since_full_check += u64::from(is_structural(changes));
+            let is_full_check =
+                self.structural_commits_since_full_check >= self.world.profile().commits_per_full_check;
             if is_full_check {
-                self.unchecked = 0;
+                self.structural_commits_since_full_check = 0;
             }
             let (checks, now_ms, wall_ms) = (&mut self.checks, self.world.now_ms(), self.world.wall_ms());
             self.store.map().read_now(|reader| {
@@ -48,7 +50,7 @@ impl System {
                 checks.commit(&Commit { model, changes, reader, is_full_check, now_ms, wall_ms });
             });
         }
-        self.seen = newest;
+        self.observed_revision = newest;
     }
 }
 

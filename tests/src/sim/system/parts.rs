@@ -28,21 +28,26 @@ pub struct System {
     pub(super) store: SimStore,
     /// The backup of the controller's data folder.
     pub(super) backup: Option<Backup>,
+    /// Whether the backup was restored: at most once in a schedule.
     pub(super) restored: bool,
     pub(super) environment: SimEnvironment,
     pub(super) network: SimNetwork,
     pub(super) fleet: AgentFleet,
     pub(super) cloud: SimCloud,
-    /// The provisioner.
+    /// The task of the provisioner; 0, which no task has, before its start.
     pub(super) provisioner: TaskId,
-    /// The janitor, which is part of the controller and dies with it.
+    /// The task of the janitor, which is part of the controller and dies with it; 0 before its start.
     pub(super) janitor: TaskId,
     pub(super) checks: Checks,
-    pub(super) seen: u64,
+    /// The newest revision that was passed to the checks.
+    pub(super) observed_revision: u64,
+    /// The number of commits.
     pub(super) commits: u64,
-    /// The number of commits since all documents were checked.
-    pub(super) unchecked: u64,
+    /// The number of commits since the last check of all documents, without those that cannot affect it (`is_structural`).
+    pub(super) structural_commits_since_full_check: u64,
+    /// When a commit or an event was persisted last: decides when the system is at rest.
     pub(super) changed_ms: u64,
+    /// The number of polls until chaos ended.
     pub(super) chaos_polls: u64,
 }
 
@@ -71,9 +76,9 @@ impl System {
             janitor: 0,
             network,
             checks: Checks::default(),
-            seen: 0,
+            observed_revision: 0,
             commits: 0,
-            unchecked: 0,
+            structural_commits_since_full_check: 0,
             changed_ms: world.now_ms(),
             chaos_polls: 0,
             world,
@@ -84,7 +89,7 @@ impl System {
         SimOperator { world: self.world.clone(), network: self.network.clone(), model: MODEL.to_string() }
     }
 
-    pub(super) fn start_supervisors(&mut self) {
+    pub(super) fn start_provisioner_and_janitor(&mut self) {
         self.start_provisioner();
         self.start_janitor();
     }
@@ -114,6 +119,7 @@ impl System {
             self.tasks.start("provisioner", provider::run_provisioner(world, network, self.cloud.clone()));
     }
 
+    /// Restarts the controller, and the agents of the machines that are on, unless these were stopped.
     pub(super) fn restart_controller(&mut self) {
         self.world.trace(|| "controller: restarts");
         self.world.note(Fact::ControllerStarted);

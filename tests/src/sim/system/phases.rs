@@ -29,7 +29,7 @@ impl System {
         };
         let created = block_on(self.store.run(|draft| model::create(draft, MODEL, "dev", 0)));
         created.map(drop).expect("the first model can be made");
-        self.start_supervisors();
+        self.start_provisioner_and_janitor();
         let chaos = is_over(self) || !self.run_chaos(&is_over);
         self.chaos_polls = self.tasks.polls;
         if chaos || !self.run_calm(&is_over) {

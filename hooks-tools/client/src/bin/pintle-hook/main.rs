@@ -6,7 +6,7 @@
 //! see `shim`. With `--warm-parent` it starts a warm parent: see `warm_parent`.
 //!
 //! The program uses neither the standard library nor libc, because their start-up costs more than a whole call. Its
-//! memory is one static area, and mappings for the rare large reply and for stdin.
+//! memory is one static area for a tool and one for a shim, and mappings for the rare large reply and for stdin.
 
 #![no_std]
 #![no_main]
@@ -115,11 +115,11 @@ fn shim(process: &ProcessStart) -> Option<Run> {
         None => (option(process, FORKED_ARGUMENT)?, true),
     };
     let (folder, program) = (args.next()?, args.next()?);
-    let forked = if is_forked { Some(decimal_pid(args.next()?)?) } else { None };
-    args.next().is_none().then_some(Run { folder, program, forked })
+    let forked_pid = if is_forked { Some(decimal_pid(args.next()?)?) } else { None };
+    args.next().is_none().then_some(Run { folder, program, forked_pid })
 }
 
-/// Parses a pid.
+/// Parses the pid of a process that can be a hook: above 1.
 fn decimal_pid(text: &[u8]) -> Option<i32> {
     core::str::from_utf8(text).ok()?.parse().ok().filter(|pid| *pid > 1)
 }

@@ -12,7 +12,8 @@
 //! (`warm_parent`). It waits until the shim has recorded it. The stderr of such a shim is the socket of the run, by which
 //! the agent learns that the shim waits at its gate, and that it has ended.
 //!
-//! The unit agent starts it, and reads the files that it leaves in the folder of the run (`hook_client::shim`).
+//! The unit agent, or for a forked hook a child of the warm parent, starts the shim; the unit agent reads the files that it
+//! leaves in the folder of the run (`hook_client::shim`).
 
 pub mod files;
 mod output;
@@ -25,7 +26,7 @@ use hook_client::shim::{
 
 use crate::error_output::{Digits, decimal};
 use crate::kernel::child::{self, ChildStack, End, Hook, NotStarted};
-use crate::kernel::files::{self as system, Open};
+use crate::kernel::files::{self as system, Open, RLIMIT_CORE, RLIMIT_NOFILE, RLIMIT_STACK};
 use crate::kernel::{self, Errno, Fd, Poll};
 use crate::process::ProcessStart;
 use files::{PathBuffer, RunFolder, is_disk_full, join};
@@ -45,11 +46,11 @@ const STAT_BYTES_MAX: usize = 1024;
 const HOOK_LIMITS: [u64; 16] = {
     let mut limits = [u64::MAX; 16];
     // Core files are not written, because a hook may hold secrets.
-    limits[4] = 0;
+    limits[RLIMIT_CORE] = 0;
     // The default of the kernel for a stack. A larger one changes the layout of the memory.
-    limits[3] = 8 << 20;
+    limits[RLIMIT_STACK] = 8 << 20;
     // The limit of open files of jujud's service.
-    limits[7] = 64_000;
+    limits[RLIMIT_NOFILE] = 64_000;
     limits
 };
 
@@ -60,7 +61,7 @@ pub struct ShimBuffers {
 }
 
 impl ShimBuffers {
-    /// Unused memory.
+    /// Zeroed buffers.
     pub const fn new() -> Self {
         ShimBuffers { stack: ChildStack::new(), output: OutputBuffers::new() }
     }
@@ -80,19 +81,20 @@ pub struct Run {
     /// The path of the hook's program.
     pub program: &'static [u8],
     /// The pid of the hook if a warm parent has forked it.
-    pub forked: Option<i32>,
+    pub forked_pid: Option<i32>,
 }
 
-/// The files that the shim of a forked hook inherits: the ends of its output, and that which lets it run.
+/// The inherited descriptors from which the shim of a forked hook reads the hook's stdout and stderr.
 const FORKED_OUTPUT: [Fd; 2] = [3, 4];
+/// The inherited write end of the pipe at which a forked hook waits: one byte lets it run.
 const FORKED_START: Fd = 5;
 
 /// Runs a hook and stores its outcome in the folder of the run. Returns the exit code of the shim, which is irrelevant:
 /// only the outcome counts.
 pub fn run(process: &ProcessStart, run: &Run, buffers: &mut ShimBuffers) -> u8 {
     let (run_folder, program) = (RunFolder(run.folder), run.program);
-    reset_inherited(if run.forked.is_some() { FORKED_START } else { kernel::STDERR } + 1);
-    if run.forked.is_some() {
+    reset_inherited(if run.forked_pid.is_some() { FORKED_START } else { kernel::STDERR } + 1);
+    if run.forked_pid.is_some() {
         // If the agent has ended, its end of the gate is closed as well.
         let _ = kernel::send(kernel::STDERR, &[FORKED_SHIM_WAITS]);
     }
@@ -104,7 +106,7 @@ pub fn run(process: &ProcessStart, run: &Run, buffers: &mut ShimBuffers) -> u8 {
     if retry_while_disk_is_full(|| run_folder.reserve_outcome()).is_err() {
         return 1;
     }
-    let supervised = match run.forked {
+    let supervised = match run.forked_pid {
         None => supervise(process, run_folder, program, buffers),
         Some(pid) => supervise_forked(process, run_folder, pid, buffers),
     };
@@ -198,7 +200,7 @@ fn supervise_forked(
     child::pass_gate(kernel::STDIN)?;
     let end_signals = end_signals?;
     record_hook(run_folder, pid)?;
-    // A signal that has ended the hook before was not noted.
+    // If the hook ended before `child_end_signals`, its SIGCHLD was discarded, and `end_signals` never becomes readable.
     if let Some(end) = child::find_end(pid)? {
         return Ok(end);
     }

@@ -35,7 +35,8 @@ pub struct Hook<'a> {
 pub enum NotStarted {
     /// The gate was closed without having been opened.
     GateClosed,
-    /// A system call failed: after the gate was opened, or because the gate cannot be read.
+    /// A system call failed: after the gate was opened, because the gate cannot be read, or while the end of the hook was
+    /// waited for.
     SystemCall(Errno),
 }
 

@@ -13,6 +13,13 @@ const TRUNCATE: usize = 0o1000;
 const APPEND: usize = 0o2000;
 const CLOSED_ON_EXEC: usize = 0o2_000_000;
 
+/// The number of the limit of the size of the stack.
+pub const RLIMIT_STACK: usize = 3;
+/// The number of the limit of the size of core files.
+pub const RLIMIT_CORE: usize = 4;
+/// The number of the limit of open files.
+pub const RLIMIT_NOFILE: usize = 7;
+
 /// How a file is opened. All are closed in a program that this process starts.
 #[derive(Clone, Copy)]
 pub enum Open {
@@ -113,12 +120,11 @@ pub fn umask(mask: usize) {
 
 /// Closes all descriptors from `first` on.
 pub fn close_from(first: Fd) {
-    const OPEN_FILES: usize = 7;
     // SAFETY: no pointers.
     let closed = unsafe { system(number::CLOSE_RANGE, [first, u32::MAX as usize, 0, 0, 0, 0]) };
     if closed.is_err() {
         // A kernel before 5.9: no descriptor is above the limit, unless the limit was lowered since.
-        let [soft, _] = prlimit(OPEN_FILES, None).unwrap_or_default();
+        let [soft, _] = prlimit(RLIMIT_NOFILE, None).unwrap_or_default();
         (first..soft as usize).for_each(super::close);
     }
 }

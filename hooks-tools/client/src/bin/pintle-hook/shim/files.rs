@@ -18,7 +18,7 @@ pub fn is_disk_full(errno: Errno) -> bool {
     [FILE_TOO_LARGE, NO_SPACE, QUOTA_EXCEEDED].contains(&errno)
 }
 
-/// The memory of a path.
+/// A buffer for one path with its zero byte.
 pub type PathBuffer = [u8; PATH_BYTES_MAX];
 
 /// Joins the pieces of a path, with the zero byte at its end that the kernel requires.
@@ -81,7 +81,8 @@ impl RunFolder {
         self.write_atomic(RESERVED_OUTCOME, &[&[b' '; OUTCOME_BYTES], b"\n"])
     }
 
-    /// Writes the outcome over the blanks of [`RESERVED_OUTCOME`], which needs no space on the disk, and renames it.
+    /// Writes the outcome over the blanks of [`RESERVED_OUTCOME`], then renames the file. On most file systems this needs no
+    /// space if the outcome is at most [`OUTCOME_BYTES`] long; the caller repeats it for the others.
     ///
     /// # Errors
     /// If the file cannot be opened, written or renamed.
@@ -96,7 +97,7 @@ impl RunFolder {
     }
 }
 
-/// Writes all pieces to a file. A part of them is written only if the disk is full.
+/// Writes all pieces to a file. A part of them is written only if the disk or the size of the file has reached its limit.
 fn write(file: Fd, content: &[&[u8]]) -> Result<(), Errno> {
     let bytes: usize = content.iter().map(|piece| piece.len()).sum();
     if kernel::write_pieces(file, content)? == bytes { Ok(()) } else { Err(NO_SPACE) }

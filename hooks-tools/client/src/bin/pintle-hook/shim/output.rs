@@ -1,11 +1,12 @@
 //! The output of a hook: split into lines, and stored in `output.log` with the name of the stream in front of each.
 //!
 //! A full disk loses output, but does not fail the hook. Beyond the bound the end of the output is kept in memory, because
-//! it shows how the hook has failed; what is between is read and counted, so that the hook never blocks (I39).
+//! it shows how the hook has failed; what is between is read and counted, so that the hook never blocks (I39). The
+//! beginning and the end of each stream of an action or of commands are also stored unmodified.
 
 use hook_client::shim::{
-    ENTRY_BYTES_MAX, LINE_BYTES_MAX, OUTPUT, OUTPUT_BYTES_MAX, OUTPUT_END_BYTES_MAX, STDERR, STDERR_LEFT_OUT,
-    STDOUT, STDOUT_LEFT_OUT, STREAM_BEGINNING_BYTES_MAX, encode_entry,
+    ENTRY_BYTES_MAX, LINE_BYTES_MAX, OUTPUT, OUTPUT_BYTES_MAX, OUTPUT_TAIL_BYTES_MAX, STDERR,
+    STDERR_LEFT_OUT, STDOUT, STDOUT_LEFT_OUT, STREAM_BEGINNING_BYTES_MAX, encode_entry,
 };
 
 use super::files::RunFolder;
@@ -17,14 +18,14 @@ use crate::kernel::{self, Errno, Fd};
 pub struct OutputBuffers {
     lines: [[u8; LINE_BYTES_MAX]; 2],
     entry: [u8; ENTRY_BYTES_MAX],
-    ends: [[u8; OUTPUT_END_BYTES_MAX]; 2],
-    unmodified_ends: [[u8; OUTPUT_END_BYTES_MAX]; 2],
+    tails: [[u8; OUTPUT_TAIL_BYTES_MAX]; 2],
+    unmodified_tails: [[u8; OUTPUT_TAIL_BYTES_MAX]; 2],
 }
 
 impl OutputBuffers {
-    /// Unused memory.
+    /// Zeroed buffers.
     pub const fn new() -> Self {
-        OutputBuffers { lines: [[0; _]; 2], entry: [0; _], ends: [[0; _]; 2], unmodified_ends: [[0; _]; 2] }
+        OutputBuffers { lines: [[0; _]; 2], entry: [0; _], tails: [[0; _]; 2], unmodified_tails: [[0; _]; 2] }
     }
 }
 
@@ -37,17 +38,21 @@ pub struct Output<'a> {
 impl<'a> Output<'a> {
     /// `pipes` are stdout and stderr of the hook.
     pub fn new(run_folder: RunFolder, [stdout, stderr]: [Fd; 2], buffers: &'a mut OutputBuffers) -> Self {
-        let OutputBuffers { lines: [first, second], entry, ends: [first_end, second_end], unmodified_ends } =
-            buffers;
-        let [first_unmodified, second_unmodified] = unmodified_ends;
+        let OutputBuffers {
+            lines: [first, second],
+            entry,
+            tails: [first_tail, second_tail],
+            unmodified_tails,
+        } = buffers;
+        let [first_unmodified, second_unmodified] = unmodified_tails;
         let streams = [
-            Stream::new(STDOUT, stdout, first, [first_end, first_unmodified]),
-            Stream::new(STDERR, stderr, second, [second_end, second_unmodified]),
+            Stream::new(STDOUT, stdout, first, [first_tail, first_unmodified]),
+            Stream::new(STDERR, stderr, second, [second_tail, second_unmodified]),
         ];
         Output { log: Log { run_folder, file: None, bytes: 0, is_full: false, dropped: 0, entry }, streams }
     }
 
-    /// Also stores each stream as it is, in a file of its name.
+    /// Also stores the beginning and the end of each stream as they are, in a file of its name.
     pub fn keep_unmodified(&mut self) {
         for stream in &mut self.streams {
             stream.unmodified.file = self.log.run_folder.open(stream.name, Open::Truncate).ok();
@@ -66,14 +71,15 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Stores what is left: lines without an end, and the number of bytes that were discarded.
+    /// Stores what is left: last lines without a newline, the number of bytes that were discarded, and the tail of each
+    /// stream that was kept in memory.
     pub fn finish(&mut self) {
         for stream in &mut self.streams {
             stream.store_rest(&mut self.log);
             stream.unmodified.finish(stream.name, self.log.run_folder);
         }
-        let ends = self.streams.each_ref().map(|stream| &stream.end);
-        self.log.finish(ends);
+        let tails = self.streams.each_ref().map(|stream| &stream.tail);
+        self.log.finish(tails);
     }
 }
 
@@ -86,7 +92,7 @@ struct Stream<'a> {
     /// The beginning of a line.
     line: &'a mut [u8; LINE_BYTES_MAX],
     length: usize,
-    end: End<'a>,
+    tail: Tail<'a>,
 }
 
 /// The unmodified bytes of a stream.
@@ -94,8 +100,8 @@ struct Unmodified<'a> {
     /// The file, unless they are not stored.
     file: Option<Fd>,
     /// The number of bytes of the beginning that the file may still receive.
-    room: usize,
-    end: End<'a>,
+    room_bytes: usize,
+    tail: Tail<'a>,
 }
 
 impl<'a> Stream<'a> {
@@ -103,11 +109,12 @@ impl<'a> Stream<'a> {
         name: &'static str,
         pipe: Fd,
         line: &'a mut [u8; LINE_BYTES_MAX],
-        ends: [&'a mut [u8; OUTPUT_END_BYTES_MAX]; 2],
+        tails: [&'a mut [u8; OUTPUT_TAIL_BYTES_MAX]; 2],
     ) -> Self {
-        let [end, unmodified_end] = ends.map(|entries| End { entries, length: 0, dropped: 0 });
-        let unmodified = Unmodified { file: None, room: STREAM_BEGINNING_BYTES_MAX, end: unmodified_end };
-        Stream { name, pipe: Some(pipe), unmodified, line, length: 0, end }
+        let [tail, unmodified_tail] = tails.map(|buffer| Tail { buffer, length: 0, dropped: 0 });
+        let unmodified =
+            Unmodified { file: None, room_bytes: STREAM_BEGINNING_BYTES_MAX, tail: unmodified_tail };
+        Stream { name, pipe: Some(pipe), unmodified, line, length: 0, tail }
     }
 
     fn read(&mut self, log: &mut Log<'_>) {
@@ -130,7 +137,7 @@ impl<'a> Stream<'a> {
         let mut stored = 0;
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
             if line.ends_with(b"\n") || line.len() == LINE_BYTES_MAX {
-                log.store(self.name, line, &mut self.end);
+                log.store(self.name, line, &mut self.tail);
                 stored += line.len();
             }
         }
@@ -138,10 +145,10 @@ impl<'a> Stream<'a> {
         self.length -= stored;
     }
 
-    /// Stores a last line that has no end.
+    /// Stores a last line that has no newline.
     fn store_rest(&mut self, log: &mut Log<'_>) {
         if self.length > 0 {
-            log.store(self.name, self.line.get(..self.length).unwrap_or_default(), &mut self.end);
+            log.store(self.name, self.line.get(..self.length).unwrap_or_default(), &mut self.tail);
             self.length = 0;
         }
     }
@@ -151,9 +158,9 @@ impl Unmodified<'_> {
     /// Stores these bytes, or keeps them for the end. Nothing more is stored if the file cannot be written.
     fn store(&mut self, bytes: &[u8]) {
         let Some(file) = self.file else { return };
-        let (beginning, rest) = bytes.split_at_checked(self.room).unwrap_or((bytes, &[]));
-        self.room -= beginning.len();
-        self.end.keep_bytes(rest);
+        let (beginning, rest) = bytes.split_at_checked(self.room_bytes).unwrap_or((bytes, &[]));
+        self.room_bytes -= beginning.len();
+        self.tail.keep_bytes(rest);
         if write_all(file, beginning).is_err() {
             kernel::close(file);
             self.file = None;
@@ -163,34 +170,34 @@ impl Unmodified<'_> {
     /// Stores the end, and how much is left out before it.
     fn finish(&mut self, name: &str, run_folder: RunFolder) {
         let Some(file) = self.file.take() else { return };
-        let _ = write_all(file, self.end.entries.get(..self.end.length).unwrap_or_default());
+        let _ = write_all(file, self.tail.buffer.get(..self.tail.length).unwrap_or_default());
         kernel::close(file);
-        if self.end.dropped > 0 {
+        if self.tail.dropped > 0 {
             let left_out = if name == STDOUT { STDOUT_LEFT_OUT } else { STDERR_LEFT_OUT };
             let _ = run_folder
-                .write_atomic(left_out, &[decimal(self.end.dropped as u64, &mut Digits::default())]);
+                .write_atomic(left_out, &[decimal(self.tail.dropped as u64, &mut Digits::default())]);
         }
     }
 }
 
-/// The last entries, or the last bytes, of a stream beyond the bound. Each stream has its own, because a flood of one must not displace
-/// the end of the other.
-struct End<'a> {
-    entries: &'a mut [u8; OUTPUT_END_BYTES_MAX],
+/// The last entries of `output.log`, or the last unmodified bytes, of a stream beyond the bound. Each stream has its own,
+/// because a flood of one must not displace the tail of the other.
+struct Tail<'a> {
+    buffer: &'a mut [u8; OUTPUT_TAIL_BYTES_MAX],
     length: usize,
-    /// The number of bytes of older entries, which were discarded.
+    /// The number of older bytes, which were discarded.
     dropped: usize,
 }
 
-impl End<'_> {
+impl Tail<'_> {
     /// Keeps an entry. The older half of the others is discarded while there is no room.
     fn keep(&mut self, entry: &[u8]) {
-        while self.length > 0 && self.length + entry.len() > self.entries.len() {
-            let half = self.length.min(self.entries.len() / 2);
-            let newer = self.entries.get(half..self.length).unwrap_or_default();
+        while self.length > 0 && self.length + entry.len() > self.buffer.len() {
+            let half = self.length.min(self.buffer.len() / 2);
+            let newer = self.buffer.get(half..self.length).unwrap_or_default();
             let line_end = newer.iter().position(|byte| *byte == b'\n');
             let start = line_end.map_or(self.length, |at| half + at + 1);
-            self.entries.copy_within(start..self.length, 0);
+            self.buffer.copy_within(start..self.length, 0);
             self.length -= start;
             self.dropped += start;
         }
@@ -199,9 +206,9 @@ impl End<'_> {
 
     /// Keeps bytes that are no entry. The older half of the others is discarded if there is no room.
     fn keep_bytes(&mut self, bytes: &[u8]) {
-        if self.length + bytes.len() > self.entries.len() {
-            let start = self.length.min(self.entries.len() / 2);
-            self.entries.copy_within(start..self.length, 0);
+        if self.length + bytes.len() > self.buffer.len() {
+            let start = self.length.min(self.buffer.len() / 2);
+            self.buffer.copy_within(start..self.length, 0);
             self.length -= start;
             self.dropped += start;
         }
@@ -210,7 +217,7 @@ impl End<'_> {
 
     fn add(&mut self, bytes: &[u8]) {
         let end = self.length + bytes.len();
-        match self.entries.get_mut(self.length..end) {
+        match self.buffer.get_mut(self.length..end) {
             Some(room) => {
                 room.copy_from_slice(bytes);
                 self.length = end;
@@ -220,8 +227,8 @@ impl End<'_> {
     }
 }
 
-/// The amount of the beginning of the output in bytes: the ends of both streams follow.
-const BEGINNING_BYTES_MAX: usize = OUTPUT_BYTES_MAX - 2 * OUTPUT_END_BYTES_MAX;
+/// The amount of the beginning of the output in bytes: the tails of both streams follow.
+const BEGINNING_BYTES_MAX: usize = OUTPUT_BYTES_MAX - 2 * OUTPUT_TAIL_BYTES_MAX;
 
 /// The file `output.log`, which is created with the first line, and what was stored in it.
 struct Log<'a> {
@@ -246,12 +253,12 @@ impl Log<'_> {
         Ok(file)
     }
 
-    fn store(&mut self, stream: &str, line: &[u8], end: &mut End<'_>) {
+    fn store(&mut self, stream: &str, line: &[u8], tail: &mut Tail<'_>) {
         let file = self.file();
         let entry = encode_entry(stream, line, self.entry);
         self.is_full |= self.bytes + entry.len() > BEGINNING_BYTES_MAX;
         if self.is_full {
-            return end.keep(entry);
+            return tail.keep(entry);
         }
         match file.and_then(|file| write_all(file, entry)) {
             Ok(()) => self.bytes += entry.len(),
@@ -259,18 +266,18 @@ impl Log<'_> {
         }
     }
 
-    fn finish(&mut self, ends: [&End<'_>; 2]) {
-        let dropped = ends.iter().fold(self.dropped, |dropped, end| dropped + end.dropped);
-        // The last lines of a log on a full disk are lost.
+    fn finish(&mut self, tails: [&Tail<'_>; 2]) {
+        let dropped = tails.iter().fold(self.dropped, |dropped, tail| dropped + tail.dropped);
+        // Errors are ignored: on a full disk this part of the log is lost.
         if dropped > 0 {
             let mut digits = Digits::default();
             let dropped = decimal(dropped as u64, &mut digits);
             let pieces = [STDERR.as_bytes(), b": ", dropped, b" more bytes of output were discarded\n"];
             let _ = self.file().and_then(|file| kernel::write_pieces(file, &pieces));
         }
-        for end in ends.into_iter().filter(|end| end.length > 0) {
-            let entries = end.entries.get(..end.length).unwrap_or_default();
-            let _ = self.file().and_then(|file| write_all(file, entries));
+        for tail in tails.into_iter().filter(|tail| tail.length > 0) {
+            let kept = tail.buffer.get(..tail.length).unwrap_or_default();
+            let _ = self.file().and_then(|file| write_all(file, kept));
         }
     }
 }

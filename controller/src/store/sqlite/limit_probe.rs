@@ -12,7 +12,7 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
-/// What one frame of the WAL takes, rounded up to blocks of the disk.
+/// A frame of the WAL, a header of 24 bytes and a page of 4096, rounded up to two blocks of the disk of 4096.
 const PROBE_BYTES: usize = 8192;
 
 /// Whether the error is that of a write, before the commit is complete in the WAL. After a failed sync the WAL may contain
@@ -22,14 +22,14 @@ fn is_before_commit(error: &rusqlite::Error) -> bool {
     error.sqlite_extended_error_code().is_some_and(|code| writes.contains(&code))
 }
 
-/// The limits of the folder of a database.
-pub(super) struct WriteLimit {
+/// Detects that a limit is reached, by a test write beside the file of the database.
+pub(super) struct LimitProbe {
     file: PathBuf,
 }
 
-impl WriteLimit {
-    pub(super) fn new(file: PathBuf) -> WriteLimit {
-        WriteLimit { file }
+impl LimitProbe {
+    pub(super) fn new(file: PathBuf) -> LimitProbe {
+        LimitProbe { file }
     }
 
     /// Whether this error of a write reports a limit.
@@ -43,7 +43,7 @@ impl WriteLimit {
         }
     }
 
-    /// Writes where the longest file of the database ends, into a sparse file beside it.
+    /// Writes one frame into a sparse file beside the database, where the longer of its files ends.
     fn probe(&self) -> io::Result<()> {
         let files = [self.file.clone(), self.file.with_extension("sqlite-wal")];
         let lengths = files.map(|file| file.metadata().map_or(0, |metadata| metadata.len()));
