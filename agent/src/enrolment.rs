@@ -12,7 +12,7 @@ use crate::folder;
 use anyhow::{Context, Result, bail};
 use api::error::ErrorCode;
 use api::{AgentConfig, AgentKind, Enrol, Handle, ReportPresence};
-use host::file::{exists, write_atomic};
+use host::file::{create_private_folder, exists, write_atomic};
 use state::charm::Base;
 use std::net::UdpSocket;
 use std::path::Path;
@@ -62,7 +62,9 @@ pub async fn enrol(data: &Path, request: EnrolmentRequest) -> Result<()> {
     // the uninstallation of an earlier machine may have been interrupted, and its agent may still be running
     let _lock = crate::uninstall::clear_dead(data)?;
     let enrolled = enrolled_config(data, &requested)?;
-    folder::private_dir(data).with_context(|| data.display().to_string())?;
+    // An agent creates no folder above its own, because a person may have moved it. An enrolment creates the first ones.
+    let created = data.parent().map_or(Ok(()), create_private_folder);
+    created.and_then(|()| folder::private_dir(data)).with_context(|| data.display().to_string())?;
     write_atomic(&data.join(PENDING), config::to_yaml(&enrolled).as_bytes())?;
     let address = own_address(&enrolled.controllers[0])?;
     let base = Base::of_os_release(&std::fs::read_to_string("/etc/os-release").unwrap_or_default());
@@ -164,7 +166,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_failed_enrolment_can_be_repeated_or_replaced_by_another() {
-        let dir = tempfile::tempdir().expect("a folder");
+        let outer = tempfile::tempdir().expect("a folder");
+        let dir = outer.path().join("srv/pintle"); // the folder above does not exist either
         let request = |machine: u128, port: u16| EnrolmentRequest {
             controller: format!("127.0.0.1:{port}"),
             server_name: "x".to_owned(),
@@ -173,13 +176,13 @@ mod tests {
             name: "0".to_owned(),
             token_and_ca: "token\nno CA".to_owned(),
         };
-        let pending = || config::read_file(&dir.path().join(PENDING)).expect("it is stored");
-        enrol(dir.path(), request(7, 1)).await.expect_err("no controller listens there");
-        assert!(config::read(dir.path()).is_err(), "the machine is not enrolled yet");
+        let pending = || config::read_file(&dir.join(PENDING)).expect("it is stored");
+        enrol(&dir, request(7, 1)).await.expect_err("no controller listens there");
+        assert!(config::read(&dir).is_err(), "the machine is not enrolled yet");
         let first = pending();
-        enrol(dir.path(), request(7, 2)).await.expect_err("no controller listens there either");
+        enrol(&dir, request(7, 2)).await.expect_err("no controller listens there either");
         assert_eq!(pending(), AgentConfig { controllers: vec!["127.0.0.1:2".to_owned()], ..first.clone() });
-        enrol(dir.path(), request(8, 1)).await.expect_err("no controller listens there");
+        enrol(&dir, request(8, 1)).await.expect_err("no controller listens there");
         assert_eq!(pending().uuid, Uuid(8));
         assert_ne!(pending().token, first.token);
     }

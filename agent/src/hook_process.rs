@@ -3,14 +3,13 @@
 //! Hooks run under a hook lock that the shim inherits, so a hook never runs beside its own repetition, even if the
 //! agent dies.
 //!
-//! `port` is what the unit agent's loop calls; `charm_files` finds deleted files of the charm; `lock_wait` waits for the hook lock; `debug_session` runs hooks in a
+//! `port` is what the unit agent's loop calls; `lock_wait` waits for the hook lock; `debug_session` runs hooks in a
 //! terminal; `reattach` continues a run whose agent died; `printed` reads what a program has printed;
 //! `remaining_processes` kills the processes of a run that must not continue; `resources` provides the files of
 //! resources; `run_files` writes and reads the files of a run; `run_folders` deletes old folders; `gated_shim` is a shim
 //! that was started, and `start` starts it; `warm_dispatch`, `warm_parent`, `parent_watch`, `memory_guard` and `hand_off` fork
 //! the hooks of Python charms.
 
-mod charm_files;
 mod debug_session;
 mod gated_shim;
 mod hand_off;
@@ -28,7 +27,6 @@ mod start;
 mod warm_dispatch;
 mod warm_parent;
 
-use charm_files::UnpackedFiles;
 pub use gated_shim::GatedShim;
 pub use hand_off::kill_forked;
 use host::file::{read_regular, write_atomic};
@@ -87,8 +85,8 @@ pub struct CharmRunner {
     context_state: watch::Sender<ContextState>,
     /// What the installed charm declares; none before the first installation.
     declared: RefCell<Option<Arc<Charm>>>,
-    /// The files of the installed charm.
-    charm_files: RefCell<UnpackedFiles>,
+    /// Those of [`PROGRAMS`] that the installed charm has.
+    programs: RefCell<Vec<&'static str>>,
     /// The hook lock while it is held; the shim inherits it.
     lock: RefCell<Weak<Lock>>,
     /// The last error of the hook lock that was logged, until it is acquired.
@@ -131,6 +129,15 @@ impl InstalledCharmFile {
     }
 }
 
+/// The files without which each hook of a charm that has them would be skipped or fail.
+const PROGRAMS: [&str; 2] = ["metadata.yaml", "dispatch"];
+
+/// Those of [`PROGRAMS`] that were unpacked with the installed charm, whether or not they still exist.
+fn unpacked_programs(folder: &UnitFolder) -> Vec<&'static str> {
+    let unpacked = charms::unpacked_files(&folder.charm());
+    PROGRAMS.into_iter().filter(|program| unpacked.iter().any(|path| path == program)).collect()
+}
+
 impl CharmRunner {
     /// A runner for the charm in `folder`. `calls` are received from the tool socket, which reads `context_state`.
     pub fn new(
@@ -140,10 +147,10 @@ impl CharmRunner {
         context_state: watch::Sender<ContextState>,
     ) -> CharmRunner {
         let declared = InstalledCharmFile::read(&folder).map(|declared| Arc::new(declared.charm));
-        let charm_files = RefCell::new(UnpackedFiles::of(&folder.charm()));
+        let programs = RefCell::new(unpacked_programs(&folder));
         CharmRunner {
             folder,
-            charm_files,
+            programs,
             machine_facts,
             calls: Mutex::new(calls),
             context_state,
@@ -293,7 +300,7 @@ impl CharmRunner {
             true => exit,
             false => {
                 tracing::warn!("the hook tools of run {} could not reach the agent", run.number);
-                exit.without_tools(&run.operation)
+                exit.without_tools(run)
             }
         };
         let requests_reboot = session.requests_reboot();
@@ -320,7 +327,6 @@ impl CharmRunner {
         if has_failed {
             run_folders::mark_failed(&run_folder);
         }
-        self.charm_files.borrow().note_missing(&self.folder.charm(), has_failed);
         self.finished_runs.borrow_mut().push(run.number);
         HookResult { exit, handler, writes, reports }
     }

@@ -2,7 +2,7 @@
 //!
 //! A person or a program that cleans folders may delete either while the agent runs. Both are checked before each hook and
 //! made again, because a charm whose tools are missing need not fail; and they are checked after it, because such a hook has
-//! changed nothing that its tools were to change: the run does not count as done.
+//! changed nothing that its tools were to change: it is run again once.
 //!
 //! Created by `unit_program`; called by `hook_process`.
 
@@ -17,6 +17,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
+use std::time::Duration;
 
 /// The links and the socket of one unit.
 pub struct HookTools {
@@ -28,6 +29,10 @@ pub struct HookTools {
     were_missing: Cell<bool>,
 }
 
+/// A folder whose last change is older than this has another state after the next one: the kernel counts the time of a
+/// change in ticks of up to 10 ms.
+const FOLDER_TICK: Duration = Duration::from_millis(20);
+
 /// Changes when an entry of a folder is added, replaced or removed: its device, its inode, and the time of its last
 /// change in seconds and nanoseconds.
 type FolderState = (u64, u64, i64, i64);
@@ -35,8 +40,7 @@ type FolderState = (u64, u64, i64, i64);
 impl HookTools {
     /// The links, which exist, and the socket. `were_missing`: one of them did not exist although a run was started.
     pub fn new(folder: UnitFolder, socket: ToolSocket, were_missing: bool) -> HookTools {
-        let complete = Cell::new(folder_state(&folder.tools()));
-        HookTools { folder, socket, complete, were_missing: Cell::new(were_missing) }
+        HookTools { folder, socket, complete: Cell::default(), were_missing: Cell::new(were_missing) }
     }
 
     /// Whether the path of the socket does not lead to the agent any more.
@@ -53,7 +57,6 @@ impl HookTools {
             let tools = self.folder.tools();
             tracing::warn!("{} was changed or deleted: making the hook tools again", tools.display());
             link(&self.folder).map_err(|error| with_kind(&error))?;
-            self.complete.set(folder_state(&tools));
         }
         if self.socket.was_removed() {
             tracing::warn!("{} was deleted: listening again", self.socket.path().display());
@@ -70,12 +73,14 @@ impl HookTools {
 
     /// Whether no link is missing. A charm may have added files of its own to the folder.
     fn are_links_complete(&self) -> bool {
-        let (complete, found) = (self.complete.get(), folder_state(&self.folder.tools()));
-        if complete.is_some() && complete == found {
+        let found = fs::metadata(self.folder.tools()).ok();
+        let state = found.as_ref().map(|it| (it.dev(), it.ino(), it.mtime(), it.mtime_nsec()));
+        if state.is_some() && self.complete.get() == state {
             return true;
         }
+        let age = found.and_then(|found| found.modified().ok()?.elapsed().ok());
         let is_complete = has_links(&self.folder.tools());
-        self.complete.set(found.filter(|_| is_complete));
+        self.complete.set(state.filter(|_| is_complete && age.is_some_and(|age| age > FOLDER_TICK)));
         is_complete
     }
 
@@ -87,11 +92,6 @@ impl HookTools {
         }
         self.socket.listen_again().with_context(|| path.display().to_string())
     }
-}
-
-fn folder_state(folder: &Path) -> Option<FolderState> {
-    let found = fs::metadata(folder).ok()?;
-    Some((found.dev(), found.ino(), found.mtime(), found.mtime_nsec()))
 }
 
 fn has_links(tools: &Path) -> bool {
@@ -142,7 +142,7 @@ mod tests {
     fn linked(machine: &Path) -> UnitFolder {
         let folder = UnitFolder::in_machine(machine, "unit-web-0");
         fs::create_dir_all(folder.root()).unwrap();
-        public_dir(&folder.tools()).unwrap();
+        fs::create_dir_all(folder.tools()).unwrap();
         for name in &commands::NAMES {
             match juju_paths::EXEC_NAMES.contains(name) {
                 true => fs::write(folder.tools().join(name), "").unwrap(),

@@ -21,7 +21,7 @@ use crate::unit_supervisor::UnitSupervisor;
 use crate::{enrolment, reboot, reboot_request, socket_dir, uninstall};
 use anyhow::{Context, Result, bail};
 use api::AgentConfig;
-use api::machine_folder::{DATA_DIR, MACHINE_LOCK, MACHINE_PID};
+use api::machine_folder::{DATA_DIR, MACHINE_LOCK, MACHINE_PID, MACHINES_DIR};
 use host::lock::Lock;
 use host::logging::{LEVEL_FILE, LogFilter};
 use host::open_folder::OpenFolder;
@@ -110,9 +110,12 @@ pub async fn enrol(request: EnrolmentRequest) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The machine whose folder this is, if the folder is named after a machine: those of a data folder are.
+/// The machine whose folder this is, if the folder is named after a machine: those in the machines folder of a data folder
+/// are. An enrolled machine has a folder of any name; the supervisor does not write its configuration again.
 fn machine_of_folder(dir: &Path) -> Option<Uuid> {
-    dir.file_name()?.to_str()?.parse().ok()
+    let name = dir.file_name()?.to_str()?;
+    let is_of_data_folder = dir.parent()?.file_name()? == MACHINES_DIR;
+    name.parse().ok().filter(|_| is_of_data_folder)
 }
 
 /// Runs the agent of the machine in the folder `dir` until it must end; uninstalls it when the machine is Dead.
@@ -197,4 +200,19 @@ pub async fn run(dir: PathBuf, services: Supervision, log_filter: LogFilter) -> 
         never = sd_notify::send_watchdog() => match never {},
     }
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_named_after_its_machine_only_in_a_data_folder() {
+        let name = Uuid(5).to_string();
+        let machine_of = |above: &str| machine_of_folder(&Path::new(above).join(&name));
+        assert_eq!(machine_of("/data/machines"), Some(Uuid(5)));
+        assert_eq!(machine_of("/srv/pintle"), None, "an enrolled machine");
+        assert_eq!(machine_of(""), None);
+        assert_eq!(machine_of_folder(Path::new("/data/machines/m")), None);
+    }
 }

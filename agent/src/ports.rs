@@ -102,12 +102,8 @@ pub trait CharmHost {
     /// Waits until the hook lock is acquired.
     fn lock(&self, parallel: bool) -> impl Future<Output = Self::Lock>;
     /// The declarations of the installed charm. None before the first installation, or if the folder was
-    /// deleted.
+    /// deleted, or one of the files in it that the agent needs for each hook.
     fn declared(&self) -> Option<Arc<Charm>>;
-    /// Whether files of the installed charm were deleted, so that it must be unpacked again before a program of it runs.
-    fn lacks_files(&self) -> bool {
-        false
-    }
     /// Verifies the archive and installs the charm, completely or not at all.
     ///
     /// # Errors

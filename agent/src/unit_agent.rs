@@ -192,9 +192,6 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
     /// Starts the process of a run at a closed gate, so that this and the sync of the run's start overlap. None if that
     /// is not possible; the process is then started with the run.
     async fn start_gated(&self, run: &Run) -> Option<GatedHook<H::Gated>> {
-        if self.charms.lacks_files() {
-            return None;
-        }
         let (declared, view) = (self.charms.declared()?, self.shared.view()?);
         let context = self.context(run, &declared, &view).ok()?;
         let process = self.charms.start_gated(run, &context).await?;
@@ -253,12 +250,8 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
     async fn run_charm(&self, run: &Run, gated: Option<GatedHook<H::Gated>>) -> HookResult {
         let shared = &self.shared;
         let failed = |reason: FailureReason| HookResult::without_writes(RunExit::Failed(reason));
-        let mut lost_charm =
+        let lost_charm =
             hook_context_builder::charm_to_fetch(&shared.local(), self.charms.declared().as_deref()).cloned();
-        if lost_charm.is_none() && self.charms.lacks_files() {
-            tracing::warn!("files of the charm were deleted: unpacking it again");
-            lost_charm.clone_from(&shared.local().charm);
-        }
         if let Some(charm) = lost_charm
             && let Err(why) = self.install_charm(&charm).await
         {

@@ -182,6 +182,9 @@ pub async fn run(dir: PathBuf, log_filter: LogFilter) -> Result<ExitCode> {
     let local =
         journal::read_only_load(&folder).await?.context("cannot read the state that was just written")?;
     let started_run = local.started_run().map(|run| run.number);
+    // the shim of an earlier agent is no child of this one
+    let reattached = local.started_run().map(|run| folder.started_run(run).join(shim::SHIM_PID));
+    let reattached = reattached.and_then(|file| Process::read_alive(&file));
     let had_links = folder.tools().exists();
     hook_tools::link(&folder)?;
     let socket = socket_dir(&folder).map_err(socket_error)?.join(SOCKET);
@@ -236,7 +239,7 @@ pub async fn run(dir: PathBuf, log_filter: LogFilter) -> Result<ExitCode> {
                 RestartCause::Folder => {
                     tracing::error!("{} was moved or deleted: this agent ends, and its hook", folder.root().display());
                     let hooks = process_tree::children(&BTreeSet::from([Process::current()]));
-                    for process in hooks.into_iter().flat_map(process_tree::with_descendants) {
+                    for process in hooks.into_iter().chain(reattached).flat_map(process_tree::with_descendants) {
                         // an error means that it has ended
                         let _ = process.signal(KillSignal::SIGKILL);
                     }

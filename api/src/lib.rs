@@ -27,6 +27,7 @@ pub mod disk_usage;
 pub mod dry_run;
 pub mod entity_choice;
 pub mod error;
+pub mod etcd_file;
 pub mod log;
 pub mod machine_agent;
 pub mod machine_folder;

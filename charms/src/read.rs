@@ -40,6 +40,15 @@ pub struct ReadOptions {
     pub force: bool,
 }
 
+/// The hosts of the machines on which a charm is to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TargetHost {
+    /// This host, at least for one machine.
+    This,
+    /// Other hosts alone: their architecture is not known.
+    Other,
+}
+
 /// Reads the charm at `path`, which is a folder or a `.charm` archive.
 ///
 /// # Errors
@@ -79,6 +88,19 @@ pub fn read_with_progress(
     options: &ReadOptions,
     progress: &dyn Fn(&str),
 ) -> Result<CharmSource, Vec<Problem>> {
+    read_for_host(path, options, TargetHost::This, progress)
+}
+
+/// Like [`read_with_progress`]. For machines on other hosts, another architecture is no problem but a warning.
+///
+/// # Errors
+/// All problems of the charm.
+pub fn read_for_host(
+    path: &Path,
+    options: &ReadOptions,
+    target: TargetHost,
+    progress: &dyn Fn(&str),
+) -> Result<CharmSource, Vec<Problem>> {
     let shown = path.display().to_string();
     let problem = |text: String| vec![Problem::new(&shown, "", text)];
     let found = fs::metadata(path).map_err(|error| match error.kind() {
@@ -86,13 +108,13 @@ pub fn read_with_progress(
         _ => problem(format!("cannot be read: {error}")),
     })?;
     if found.is_dir() {
-        return read_folder(path, options, progress);
+        return read_folder(path, options, target, progress);
     }
     if found.len() > UNPACKED_BYTES_MAX {
         return Err(problem("is larger than 512 MiB".to_owned()));
     }
     let archive = fs::read(path).map_err(|error| problem(format!("cannot be read: {error}")))?;
-    read_archive(&shown, archive, options)
+    read_archive_for_host(&shown, archive, options, target)
 }
 
 /// Reads an archive that is already in memory. `name` identifies the archive in problems.
@@ -103,6 +125,15 @@ pub fn read_archive(
     name: &str,
     archive: Vec<u8>,
     options: &ReadOptions,
+) -> Result<CharmSource, Vec<Problem>> {
+    read_archive_for_host(name, archive, options, TargetHost::This)
+}
+
+fn read_archive_for_host(
+    name: &str,
+    archive: Vec<u8>,
+    options: &ReadOptions,
+    target: TargetHost,
 ) -> Result<CharmSource, Vec<Problem>> {
     let (mut problems, mut notes, mut texts) = (Vec::new(), Vec::new(), Texts::new());
     let layout;
@@ -123,7 +154,7 @@ pub fn read_archive(
     let (charm, declaration_problems) = declaration::declare(&sections, &texts, options.force, &mut notes);
     problems.extend(declaration_problems);
     problems.extend(check_layout(&layout, options.force));
-    problems.extend(check_architecture(&charm, options.force));
+    problems.extend(check_architecture(&charm, options.force, target, &mut notes));
     if let (Some(packed), false) = (&layout.python, options.force) {
         problems.extend(check_python(&charm, packed, host_python().map(|python| python.version).as_deref()));
     }
@@ -140,6 +171,7 @@ pub fn read_archive(
 fn read_folder(
     root: &Path,
     options: &ReadOptions,
+    target: TargetHost,
     progress: &dyn Fn(&str),
 ) -> Result<CharmSource, Vec<Problem>> {
     let (mut problems, mut notes, mut texts) = (Vec::new(), Vec::new(), Texts::new());
@@ -176,7 +208,7 @@ fn read_folder(
         layout.dispatch.get_or_insert(true);
     }
     problems.extend(check_layout(&layout, options.force));
-    problems.extend(check_architecture(&charm, options.force));
+    problems.extend(check_architecture(&charm, options.force, target, &mut notes));
     if !problems.is_empty() {
         return Err(problems);
     }
@@ -252,19 +284,32 @@ fn check_layout(layout: &Layout, forced: bool) -> Option<Problem> {
     }
 }
 
-/// Checks the architecture: programs and compiled packages of a charm for another one cannot be executed here.
-fn check_architecture(charm: &Charm, forced: bool) -> Option<Problem> {
+/// Checks the architecture: programs and compiled packages of a charm for another one cannot be executed here. Whether they
+/// can be on another host is not known, so this is a note then.
+fn check_architecture(
+    charm: &Charm,
+    forced: bool,
+    target: TargetHost,
+    notes: &mut Vec<String>,
+) -> Option<Problem> {
     let host = architecture::name();
     if forced || charm.runs_on_architecture(host) {
         return None;
     }
     let packed = charm.bases.iter().map(|base| format!("{base} on {}", base.architectures.join(", ")));
     let packed = packed.collect::<Vec<_>>().join("; ");
-    let text = format!(
-        "charm {:?} was packed for {packed}; this host is {host} - deploy the source directory, or use --force",
-        charm.name
-    );
-    Some(Problem::new("manifest.yaml", "bases", text))
+    let text = format!("charm {:?} was packed for {packed}; this host is {host}", charm.name);
+    match target {
+        TargetHost::This => {
+            let text = format!("{text} - deploy the source directory, or use --force");
+            Some(Problem::new("manifest.yaml", "bases", text))
+        }
+        TargetHost::Other => {
+            notes
+                .push(format!("{text}: hooks fail if the machine is of another architecture than the charm"));
+            None
+        }
+    }
 }
 
 /// Checks the Python version: an environment that was packed for one version does not work with another. The text is
@@ -295,5 +340,22 @@ mod tests {
         let problem = check_python(&charm, "3.12", Some("3.11")).expect("another Python").to_string();
         assert!(problem.contains("python3.12 (ubuntu@24.04)") && problem.contains("3.11"), "{problem}");
         assert!(check_python(&charm, "3.12", None).is_some());
+    }
+
+    #[test]
+    fn another_architecture_is_a_problem_on_this_host_and_a_note_on_others() {
+        let base = Base {
+            name: "ubuntu".to_owned(),
+            channel: "24.04".to_owned(),
+            architectures: vec!["none".to_owned()],
+        };
+        let charm = Charm { name: "x".to_owned(), bases: vec![base], ..Charm::default() };
+        let mut notes = Vec::new();
+        let problem = check_architecture(&charm, false, TargetHost::This, &mut notes).expect("a problem");
+        assert!(problem.text.contains("--force") && notes.is_empty(), "{problem} {notes:?}");
+        assert_eq!(check_architecture(&charm, true, TargetHost::Other, &mut notes), None);
+        assert!(notes.is_empty(), "{notes:?}");
+        assert_eq!(check_architecture(&charm, false, TargetHost::Other, &mut notes), None);
+        assert!(notes.len() == 1 && notes[0].contains(architecture::name()), "{notes:?}");
     }
 }

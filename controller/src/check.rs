@@ -8,7 +8,7 @@ use crate::store::sqlite::LOCK;
 use crate::store::sqlite::inspection::Inspection;
 use api::CONTROLLER_DIR;
 use host::digest::sha256_of;
-use state::documents::draft::read_all;
+use state::documents::draft::{Reader, StoredDocument, read_all};
 use state::documents::invariants::violations;
 use state::documents::prelude::{ArchiveDoc, GLOBAL, Kind, Model};
 use state::documents::typed;
@@ -42,6 +42,13 @@ pub fn check(data: &Path) -> Result<Report, String> {
             store.display()
         ));
     }
+    examine(data).map(|(report, _)| report)
+}
+
+/// Like [`check`], for a process that has the lock of the store. Also returns the intact documents.
+pub(crate) fn examine(data: &Path) -> Result<(Report, Inspection), String> {
+    let is_data = data.join(CONTROLLER_DIR).is_dir();
+    let store = if is_data { Installation::store_in(data) } else { data.to_owned() };
     let copy = std::env::temp_dir().join(format!("pintle-check-{:032x}", host::random::random_u128()));
     let made = fs::DirBuilder::new().mode(0o700).create(&copy);
     made.map_err(|error| format!("cannot create {}: {error}", copy.display()))?;
@@ -51,17 +58,30 @@ pub fn check(data: &Path) -> Result<Report, String> {
     removed.map_err(|error| format!("cannot remove {}: {error}", copy.display()))?;
 
     let mut findings = std::mem::take(&mut inspection.faults);
-    for stored in inspection.documents.values() {
-        findings.extend(typed::type_error(stored).map(|why| format!("{}: {why}", stored.key)));
-    }
+    findings.extend(type_errors(inspection.documents.values()));
     if is_data {
         findings.extend(archives(&inspection, &Installation::archives_in(data)));
     }
-    for (_, model) in read_all::<Uuid>(&inspection, &GLOBAL.prefix(Kind::ModelName)) {
-        let violations = violations(&inspection, Model(model));
-        findings.extend(violations.into_iter().map(|violation| format!("model {model}: {violation}")));
-    }
-    Ok(Report { findings, note: inspection.note, documents: inspection.documents.len() })
+    findings.extend(violated_invariants(&inspection));
+    let (note, documents) = (inspection.note.take(), inspection.documents.len());
+    Ok((Report { findings, note, documents }, inspection))
+}
+
+/// One line for each document that is not of its type.
+pub(crate) fn type_errors<'d>(
+    documents: impl Iterator<Item = &'d StoredDocument>,
+) -> impl Iterator<Item = String> {
+    documents.filter_map(|stored| typed::type_error(stored).map(|why| format!("{}: {why}", stored.key)))
+}
+
+/// One line for each violated invariant of a model.
+pub(crate) fn violated_invariants(reader: &dyn Reader) -> Vec<String> {
+    let models = read_all::<Uuid>(reader, &GLOBAL.prefix(Kind::ModelName)).into_iter();
+    let in_model = |(_, model): (String, Uuid)| {
+        let violations = violations(reader, Model(model)).into_iter();
+        violations.map(move |violation| format!("model {model}: {violation}"))
+    };
+    models.flat_map(in_model).collect()
 }
 
 /// Verifies the files of the charm archives.

@@ -22,6 +22,7 @@ use crate::store::sqlite::DATABASE;
 use crate::tokens;
 use anyhow::{Context, Result, bail};
 use api::data_folder::{CREATED_FIRST, MARKS};
+use api::etcd_file::ETCD_FILE;
 use api::machine_folder::MACHINES_DIR;
 use api::text::data_folder as text;
 use api::{CONTROLLER_DIR, ClientFile, FIRST_USER};
@@ -37,8 +38,6 @@ use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// The file in the store's folder that records which store in etcd the controller uses.
-pub const ETCD_FILE: &str = "etcd.yaml";
 /// The file of [`ControllerIdentity`].
 const IDENTITY: &str = "identity.yaml";
 /// The first model (design 16).
@@ -259,11 +258,20 @@ fn require_complete(
 ) -> Result<()> {
     let [identity_file, ca, ca_key, server, server_key] =
         [IDENTITY, "ca.pem", "ca-key.pem", "server.pem", "server-key.pem"].map(|name| folder.join(name));
-    let names = match place {
-        StorePlace::Folder => [DATABASE, "generation.yaml"],
-        StorePlace::Etcd => [ETCD_FILE; 2],
+    let in_folder = [DATABASE, "generation.yaml"].map(|name| folder.join("store").join(name));
+    let in_etcd = folder.parent().unwrap_or(folder).join(ETCD_FILE);
+    if place == StorePlace::Etcd && !restored && exists(&in_folder[0])? && !exists(&in_etcd)? {
+        bail!(UnusableFile {
+            file: folder.parent().unwrap_or(folder).to_owned(),
+            why: format!("its models are in {}, not in etcd", in_folder[0].display()),
+            remedy: "move them: pintle-controller migrate; or start it without --store and PINTLE_STORE"
+                .to_owned(),
+        });
+    }
+    let [database, generation] = match place {
+        StorePlace::Folder => in_folder,
+        StorePlace::Etcd => [in_etcd.clone(), in_etcd],
     };
-    let [database, generation] = names.map(|name| folder.join("store").join(name));
     let first = |files: &[&PathBuf]| -> Result<Option<PathBuf>> {
         for file in files {
             if exists(file)? {
@@ -370,9 +378,9 @@ mod tests {
     fn a_controller_that_has_served_with_a_store_elsewhere_is_refused() {
         let data = served();
         let refused = Installation::open_with_store(data.path(), false, StorePlace::Etcd).err();
-        let missing: MissingFile = refused.expect("refused").downcast().expect("a missing file");
-        assert_eq!(missing.file, Installation::store_in(data.path()).join(ETCD_FILE));
-        fs::write(&missing.file, "").expect("written");
+        let refused: UnusableFile = refused.expect("refused").downcast().expect("it names the folder");
+        assert_eq!(refused.file, data.path());
+        fs::write(data.path().join(ETCD_FILE), "").expect("written");
         fs::remove_file(Installation::store_in(data.path()).join("generation.yaml")).expect("it exists");
         fs::remove_file(Installation::store_in(data.path()).join(DATABASE)).expect("it exists");
         Installation::open_with_store(data.path(), false, StorePlace::Etcd).expect("it is complete");

@@ -5,7 +5,7 @@
 //! `commit_times`), `lookup`, `debug_log`, `janitor` (with `force_timers`, `debug_log_growth` and `archive_retention`),
 //! `tokens`; and `openapi`. All of these run without an async runtime, so that the simulator can drive them (design 14). Only
 //! `program`, `host_environment`, `check`, `installation` (with `certificates` and `required_file`), `secret_keys`,
-//! `server`, `request_dispatch`, `etcd_arguments`, `store::sqlite`, `store::etcd` and `store::unavailable` depend on the real
+//! `server`, `request_dispatch`, `etcd_arguments`, `migrate`, `store::sqlite`, `store::etcd` and `store::unavailable` depend on the real
 //! host, and `archive_file` and `disk_threads`, which they use.
 
 mod archive_file;
@@ -29,6 +29,8 @@ pub mod installation;
 pub mod janitor;
 pub mod leases;
 mod lookup;
+#[cfg(feature = "etcd")]
+pub mod migrate;
 pub mod openapi;
 pub mod presence;
 pub mod program;

@@ -29,6 +29,8 @@ pub struct AgentPresence {
     pub reported: bool,
     /// For a unit: the boot id of its machine, as its agent has sent it with its attach; empty if it is not known.
     pub boot: String,
+    /// For a unit: the boot id of the last attach that was accepted, to which a refused attach returns.
+    pub accepted_boot: String,
     /// The run that the agent executes now.
     pub executing: Option<ExecutingRun>,
     /// The newest run whose record was applied.
@@ -115,12 +117,29 @@ impl Presence {
         self.agents().entry(agent).or_default().last_ms = now_ms;
     }
 
-    /// Records that the agent of a unit attaches in this boot of its machine. Returns the boot before.
-    pub fn record_attach(&self, unit: Uuid, boot: &str, now_ms: u64) -> String {
+    /// Records that the agent of a unit attaches in this boot of its machine. [`Self::finish_attach`] follows.
+    pub fn record_attach(&self, unit: Uuid, boot: &str, now_ms: u64) {
         let mut agents = self.agents();
         let presence = agents.entry(unit).or_default();
         (presence.last_ms, presence.reported) = (now_ms, true);
-        std::mem::replace(&mut presence.boot, boot.to_owned())
+        boot.clone_into(&mut presence.boot);
+    }
+
+    /// Records whether the attach of a unit in this boot was accepted. The boot of a refused attach is replaced by that
+    /// of the last accepted one, unless another attach has replaced it already:
+    /// 1. A copy of the unit's folder attaches and records its boot.
+    /// 2. The unit's own agent attaches, records its boot and is accepted.
+    /// 3. The attach of the copy is refused; the boot of the unit's own agent must stay.
+    pub fn finish_attach(&self, unit: Uuid, boot: &str, is_accepted: bool) {
+        let mut agents = self.agents();
+        let Some(presence) = agents.get_mut(&unit) else { return };
+        if is_accepted {
+            // The refusal of a concurrent attach may have replaced the boot since it was recorded.
+            boot.clone_into(&mut presence.boot);
+            boot.clone_into(&mut presence.accepted_boot);
+        } else if presence.boot == boot {
+            presence.boot.clone_from(&presence.accepted_boot);
+        }
     }
 
     /// Records the run that the agent reports. A report that is late or repeated has no effect if the record of its run
@@ -385,6 +404,34 @@ mod tests {
         presence.set_executing(agent, executing(5), 1_000);
         presence.clear_executing(agent, 4);
         assert_eq!(presence.snapshot(1_000, 0).executing(agent), executing(5));
+    }
+
+    #[test]
+    fn a_refused_attach_restores_the_boot_only_if_no_other_attach_has_replaced_it() {
+        let presence = Presence::new(0);
+        let unit = Uuid(1);
+        let attach = |boot: &str| presence.record_attach(unit, boot, 1_000);
+        let finish = |boot: &str, is_accepted: bool| {
+            presence.finish_attach(unit, boot, is_accepted);
+            presence.snapshot(1_000, 0).boot(unit)
+        };
+        attach("first");
+        assert_eq!(presence.snapshot(1_000, 0).boot(unit), "first", "known before it is accepted");
+        assert_eq!(finish("first", true), "first");
+        attach("copy");
+        assert_eq!(finish("copy", false), "first");
+        attach("copy");
+        attach("second");
+        assert_eq!(finish("second", true), "second");
+        assert_eq!(finish("copy", false), "second", "the boot is no longer that of the copy");
+        attach("copy");
+        attach("third");
+        assert_eq!(finish("copy", false), "third");
+        assert_eq!(finish("third", false), "second", "none of the two was accepted");
+        attach("third");
+        attach("copy");
+        assert_eq!(finish("copy", false), "second", "the third boot is not accepted yet");
+        assert_eq!(finish("third", true), "third");
     }
 
     #[test]

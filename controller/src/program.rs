@@ -7,6 +7,8 @@ use crate::environment::{Environment, uuid_v4};
 use crate::etcd_arguments::{self, EtcdArguments};
 use crate::host_environment::HostEnvironment;
 use crate::installation::{Installation, MissingFile, StorePlace};
+#[cfg(feature = "etcd")]
+use crate::migrate::{self, MigrateArguments};
 use crate::required_file::UnusableFile;
 use crate::secret_keys::SecretKeys;
 use crate::store::engine::Engine;
@@ -71,6 +73,10 @@ enum Command {
         #[arg(value_name = "DIR")]
         dir: PathBuf,
     },
+    /// Move the models of a controller that does not run from the data folder to etcd, or back. Units continue meanwhile.
+    /// The old store is kept
+    #[cfg(feature = "etcd")]
+    Migrate(MigrateArguments),
 }
 
 /// Runs the program. It is part of the library, so that it is compiled only once.
@@ -83,6 +89,10 @@ pub fn main() {
     }
     if let Some(Command::RotateSecretKey { dir }) = &arguments.command {
         std::process::exit(rotate_secret_key(dir));
+    }
+    #[cfg(feature = "etcd")]
+    if let Some(Command::Migrate(arguments)) = &arguments.command {
+        std::process::exit(migrate::run(arguments));
     }
     let started = server::descriptors::raise_limit();
     if let Err(error) = started.and_then(|()| run(arguments, host::logging::start())) {
@@ -146,10 +156,10 @@ async fn open_secret_keys(installation: &Installation, store: &Engine) -> Result
 async fn run(arguments: Arguments, log_filter: LogFilter) -> Result<()> {
     let data = arguments.data.as_deref().context("--data is required")?;
     #[cfg(feature = "etcd")]
-    if let Some(address) = &arguments.etcd.store {
+    if let Some(connection) = arguments.etcd.connection(data)? {
         let installation = Installation::open_with_store(data, arguments.restored, StorePlace::Etcd)?;
         let (store, _lock) =
-            etcd_arguments::open(&arguments.etcd, address, &installation, arguments.restored).await?;
+            etcd_arguments::open(connection, data, &installation, arguments.restored).await?;
         return serve(&arguments, installation, Engine::Etcd(store), log_filter).await;
     }
     let installation = Installation::open_with_store(data, arguments.restored, StorePlace::Folder)?;

@@ -265,6 +265,15 @@ impl SecretKeys {
         let content = content_key(key, &bytes)?.open_in_place(nonce(), aad, &mut sealed).ok()?;
         serde_json::from_slice(content).ok()
     }
+
+    /// As [`Self::unseal`], but takes over the keys of the file first if the key of the content is missing, because
+    /// another controller with the same file may have added it.
+    pub fn unseal_with_file(&self, sealed_for: SealedFor, sealed: &str) -> Option<SecretContent> {
+        if !self.has_key_of(sealed) {
+            self.merge_file().ok()?;
+        }
+        self.unseal(sealed_for, sealed)
+    }
 }
 
 /// The nonce of each content key, which seals one content.
@@ -321,6 +330,21 @@ mod tests {
         for damaged in ["", "1", "1.01010101", "1.00000001.", "1.00000001.!", "2.00000001.AAAA"] {
             assert_eq!(keys.unseal(sealed_for(3), damaged), None, "{damaged}");
         }
+    }
+
+    #[test]
+    fn a_key_that_another_controller_has_added_to_the_file_opens() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret-keys.yaml");
+        let first = SecretKeys::open(path.clone()).unwrap();
+        first.rotate().unwrap();
+        let second = SecretKeys::open(path).unwrap();
+        first.rotate().unwrap();
+        let sealed = first.seal(sealed_for(3), &content(), [1, 2]).unwrap();
+        assert_eq!(second.unseal(sealed_for(3), &sealed), None, "its keys are older than the file");
+        assert_eq!(second.unseal_with_file(sealed_for(3), &sealed), Some(content()));
+        assert_eq!(second.unseal_with_file(sealed_for(4), &sealed), None, "it is sealed for another unit");
+        assert_eq!(second.unseal_with_file(sealed_for(3), "1.00000001.AAAA"), None, "no file has this key");
     }
 
     #[test]

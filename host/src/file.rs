@@ -10,6 +10,7 @@
 //! The crate `tempfile` is not used because it renames with a raw system call, which the library of
 //! `tests/crash_points` cannot intercept.
 
+use nix::fcntl::{AT_FDCWD, RenameFlags};
 use nix::unistd::geteuid;
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
@@ -69,6 +70,18 @@ pub fn sync_folder(path: &Path) -> io::Result<()> {
     // a pipe in the place of a folder is not waited for
     let flags = nix::fcntl::OFlag::O_DIRECTORY.bits();
     OpenOptions::new().read(true).custom_flags(flags).open(path)?.sync_all()
+}
+
+/// Exchanges the names of two folders, atomically and durably: after a crash each has its old name or its new one, and
+/// never is one of the names missing.
+///
+/// # Errors
+/// If they cannot be exchanged, for example because the file system has no such operation: nothing was changed. If only
+/// the sync of the folders above them fails, a power failure may undo the exchange.
+pub fn exchange_folders(one: &Path, other: &Path) -> io::Result<()> {
+    nix::fcntl::renameat2(AT_FDCWD, one, AT_FDCWD, other, RenameFlags::RENAME_EXCHANGE)?;
+    sync_folder(folder_of(one))?;
+    sync_folder(folder_of(other))
 }
 
 /// Creates a folder that only its owner can access, with the folders above it; succeeds if it exists.

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
 use test_support::etcd_cluster::EtcdCluster;
-use tests::host::{programs, sample};
-use tests::scene::{hooks, scene_with, text};
+use tests::host::{Host, programs, sample};
+use tests::scene::{hooks, scene, scene_with, text};
 
 fn store_of(cluster: &EtcdCluster) -> String {
     format!("etcd://{}", cluster.addresses().join(","))
@@ -33,12 +33,8 @@ fn a_controller_in_etcd_serves_units_across_a_restart_and_a_lost_member() {
     host.ok(&["add-unit", "db"]);
     host.until_status("db/1", "active", "web likes green");
     host.ok(&["down"]);
-    // Without the variable there is no store: it is not taken for a new one.
-    let without = Command::new(programs().join("pintle-controller"))
-        .args(["--data", text(&host.dir)])
-        .output()
-        .expect("it starts");
-    assert_eq!(without.status.code(), Some(EXIT_REFUSED.into()));
+    // The data folder records how etcd is reached.
+    let host = Host::new(&host.dir);
     host.ok(&["up"]);
     assert_eq!(host.status()["applications"]["db"]["units"].as_object().map(|units| units.len()), Some(2));
     host.until_status("db/1", "active", "web likes green");
@@ -46,6 +42,92 @@ fn a_controller_in_etcd_serves_units_across_a_restart_and_a_lost_member() {
     host.until("the application is removed", |host| {
         (host.status()["applications"]["web"] == json!(null)).then_some(())
     });
+}
+
+/// Kills the supervisor and the controller, and migrates the store while agents and hooks run.
+fn migrate(host: &Host, to: &str) {
+    for file in ["supervisor.pid", "controller.pid"] {
+        host.kill(host.pid(&host.dir.join(file)).expect("it is up"));
+    }
+    let store = host.dir.join("controller/store/store.lock");
+    host.until("the store is closed", |_| (!host::lock::is_held(&store)).then_some(()));
+    let output = start_migration(&host.dir, to);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let old = host.dir.join(match to {
+        "sqlite" => "controller/store.old-etcd",
+        _ => "controller/store.old-sqlite",
+    });
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(old.is_dir() && stdout.contains(text(&old)), "{stdout}");
+}
+
+fn start_migration(data: &Path, to: &str) -> std::process::Output {
+    let mut command = Command::new(programs().join("pintle-controller"));
+    command.args(["migrate", "--data", text(data), "--to", to]).output().expect("it starts")
+}
+
+/// A hook runs while the store is migrated, to etcd and back: it runs once, and no other hook runs again.
+#[test]
+fn units_continue_while_their_store_is_migrated_to_etcd_and_back() {
+    let cluster = EtcdCluster::start(&["--max-txn-ops=2048"]);
+    let host = scene();
+    host.ok(&["deploy", text(&sample("pair-db")), "db"]);
+    host.ok(&["deploy", text(&sample("pair-web")), "web"]);
+    host.ok(&["integrate", "web", "db"]);
+    host.until_status("db/0", "active", "web likes green");
+    host.ok(&["wait", "--settled"]);
+    let refused = start_migration(&host.dir, &store_of(&cluster));
+    let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && stderr.lines().count() == 1, "{stderr}");
+    // What the change of a setting causes without a migration.
+    let [db, web] = ["db/0", "web/0"].map(|unit| hooks(&host, unit).len());
+    host.ok(&["config", "web", "color=yellow"]);
+    host.until_status("db/0", "active", "web likes yellow");
+    host.ok(&["wait", "--settled"]);
+    let caused = [hooks(&host, "db/0").split_off(db), hooks(&host, "web/0").split_off(web)];
+    assert_eq!(caused[1][0], "config-changed");
+    for (to, color, database) in [(store_of(&cluster), "blue", false), ("sqlite".to_owned(), "red", true)] {
+        let [db, web] = ["db/0", "web/0"].map(|unit| hooks(&host, unit).len());
+        // The hook is longer than the migration.
+        host.ok(&["config", "web", &format!("color={color}"), "slow-seconds=8"]);
+        host.until("the hook runs", |host| (hooks(host, "web/0").len() == web + 1).then_some(()));
+        let agent = host.agent_pid("web/0");
+        migrate(&host, &to);
+        assert_eq!((agent.is_some(), host.agent_pid("web/0")), (true, agent), "the agent has continued");
+        host.ok(&["up"]);
+        host.until_status("db/0", "active", &format!("web likes {color}"));
+        host.ok(&["wait", "--settled"]);
+        assert_eq!([hooks(&host, "db/0").split_off(db), hooks(&host, "web/0").split_off(web)], caused);
+        assert_eq!(host.dir.join("controller/store/store.sqlite").exists(), database);
+        host.ok(&["config", "web", "slow-seconds=0"]);
+        host.ok(&["wait", "--settled"]);
+    }
+}
+
+/// `up --store` is recorded, and compared with what a running controller uses.
+#[test]
+fn up_takes_the_store_and_its_next_start_needs_no_flag() {
+    let cluster = EtcdCluster::start(&["--max-txn-ops=2048"]);
+    let dir = TempDir::with_prefix("pintle-etcd-").expect("a folder");
+    let host = Host::new(&dir.path().canonicalize().expect("it exists").join("data"));
+    let store = store_of(&cluster);
+    let flags = ["up", "--store", &store, "--store-prefix", "/up"];
+    host.ok(&flags);
+    host.ok(&["add-model", "recorded"]);
+    host.ok(&flags);
+    host.refused(&["up", "--store", &store]);
+    host.ok(&["down"]);
+    host.ok(&["up"]);
+    assert!(host.ok(&["models"]).contains("recorded"));
+    assert!(!host.dir.join("controller/store/store.sqlite").exists());
+    // A system whose models are in its folder does not start with an empty store.
+    host.ok(&["down"]);
+    assert!(start_migration(&host.dir, "sqlite").status.success());
+    let refused = start(&host.dir, &["--store", &store]);
+    assert_eq!(refused.status.code(), Some(EXIT_REFUSED.into()));
+    host.ok(&["up"]);
+    assert!(host.ok(&["models"]).contains("recorded"));
+    host.ok(&["down"]);
 }
 
 /// Each wrong input is one line on standard error, and nothing is changed.

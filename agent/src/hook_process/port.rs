@@ -3,7 +3,6 @@
 //! No other module of `hook_process` uses this one, so that starting a run and re-attaching to a run do not depend on
 //! each other.
 
-use super::charm_files::UnpackedFiles;
 use super::gated_shim::RunningShim;
 use super::remaining_processes::{end_processes, kill_remaining_processes, stop_for_reboot};
 use super::run_files::read_outcome;
@@ -90,12 +89,15 @@ impl CharmHost for CharmRunner {
     }
 
     fn declared(&self) -> Option<Arc<Charm>> {
-        // a charm whose folder was deleted is fetched again
-        self.declared.borrow().clone().filter(|_| self.folder.charm().is_dir())
-    }
-
-    fn lacks_files(&self) -> bool {
-        self.charm_files.borrow().are_missing(&self.folder.charm())
+        // a charm of which the folder or a program was deleted is fetched again
+        let charm = self.folder.charm();
+        let has_programs = || {
+            self.programs
+                .borrow()
+                .iter()
+                .all(|path| charm.join(path).is_symlink() || charm.join(path).exists())
+        };
+        self.declared.borrow().clone().filter(|_| charm.is_dir() && has_programs())
     }
 
     async fn is_installed(&self, charm: &CharmRef) -> bool {
@@ -130,7 +132,7 @@ impl CharmHost for CharmRunner {
         if let Some(warm) = &self.warm {
             warm.reset();
         }
-        *self.charm_files.borrow_mut() = UnpackedFiles::of(&self.folder.charm());
+        *self.programs.borrow_mut() = super::unpacked_programs(&self.folder);
         *self.declared.borrow_mut() = Some(Arc::new(declared.charm));
         Ok(())
     }

@@ -35,16 +35,18 @@ pub fn running(folder: &UnitFolder) -> Option<Process> {
     Process::read_alive(&folder.file(AGENT_PID))
 }
 
-/// The agent of a folder, by the lock that it holds: a hook of the unit may have written any number into the pid file, and a
-/// signal to the process of another unit would end it. `None` if a hook has deleted the lock file, too.
+/// The agent of a folder that may be signalled: the process of the pid file, if it holds the lock of the folder. A hook of
+/// the unit may have written any number into the pid file, and a signal to the process of another unit would end it.
 fn locking(folder: &UnitFolder) -> Option<Process> {
-    host::lock::holder(&folder.file(AGENT_LOCK))
+    running(folder).filter(|agent| host::lock::holder(&folder.file(AGENT_LOCK)) == Some(*agent))
 }
 
-/// As [`locking`], also with a deleted lock file. It reads the open files of all processes that hold locks.
-pub(super) fn locking_deleted_too(folder: &UnitFolder) -> Option<Process> {
+/// As [`locking`], also if the pid file or the lock file was deleted. It reads the open files of all processes that hold
+/// locks, as far as this user may.
+pub(super) fn locking_without_files(folder: &UnitFolder) -> Option<Process> {
     let is_agent = |held: &HeldLock| held.file == Path::new(AGENT_LOCK);
-    locking(folder).or_else(|| held_below(folder.root()).into_iter().find(is_agent).map(|held| held.holder))
+    let held = held_below(folder.root()).into_iter().find(is_agent).map(|held| held.holder);
+    held.or_else(|| locking(folder))
 }
 
 /// Notifies the agent of a unit, if it runs, that a file it reads has changed.
@@ -74,13 +76,15 @@ mod tests {
     fn only_what_holds_the_lock_of_a_unit_is_signalled_as_its_agent() {
         let dir = tempfile::tempdir().expect("a folder");
         let folder = UnitFolder::new(dir.path().into());
-        let found = || (locking(&folder), locking_deleted_too(&folder));
+        let found = || (locking(&folder), locking_without_files(&folder));
         Process::current().write(&folder.file(AGENT_PID)).expect("written");
         assert_eq!(running(&folder), Some(Process::current()));
         assert_eq!(found(), (None, None), "the pid file says nothing");
         let file = folder.file(AGENT_LOCK);
         let _lock = Lock::take(&file, "an agent").expect("it can be opened").expect("it is free");
         assert_eq!(found(), (Some(Process::current()), Some(Process::current())));
+        std::fs::remove_file(folder.file(AGENT_PID)).expect("it exists");
+        assert_eq!(found(), (None, Some(Process::current())));
         std::fs::remove_file(&file).expect("it exists");
         assert_eq!(found(), (None, Some(Process::current())));
     }

@@ -60,7 +60,7 @@ pub fn start(folder: &UnitFolder) -> Result<AgentExit> {
 
 /// Stops the unit agent of a folder, if it runs.
 pub async fn stop(folder: &UnitFolder) {
-    let Some(agent) = agent_process::locking_deleted_too(folder) else { return };
+    let Some(agent) = agent_process::locking_without_files(folder) else { return };
     signal(agent, Signal::SIGTERM);
     for poll in 0..STOP_POLLS_MAX {
         if !agent.is_alive() {

@@ -6,9 +6,9 @@ use crate::arguments::ignored_flags;
 use crate::command_error::CommandError;
 use crate::progress::Progress;
 use crate::session::CommandSession;
-use api::{ArchiveInfo, FindArchive, UploadArchive, UserPort};
-use charms::read::METADATA_FILES;
-use charms::{CharmSource, ReadOptions, read_with_progress};
+use api::{ArchiveInfo, FindArchive, Status, UploadArchive, UserPort};
+use charms::read::{METADATA_FILES, TargetHost, read_for_host};
+use charms::{CharmSource, ReadOptions};
 use clap::Args;
 use std::path::Path;
 
@@ -34,8 +34,29 @@ impl IgnoredSourceArgs {
     }
 }
 
-/// Reads and validates the charm at `place`. The error lists all problems, one per line.
-pub fn load<A>(place: &Path, force: bool, session: &CommandSession<A>) -> Result<CharmSource, CommandError> {
+/// The beginning of the instance ID of a machine that was enrolled.
+const MANUAL: &str = "manual:";
+
+/// The hosts of these machines. New machines and those of the provider are on this host; an enrolled one may be on any.
+pub fn target_host<'a>(machines: impl IntoIterator<Item = &'a String>, status: &Status) -> TargetHost {
+    let is_enrolled = |name: &String| {
+        let instance = status.machines.get(name).and_then(|machine| machine.instance_id.as_deref());
+        instance.is_some_and(|id| id.starts_with(MANUAL))
+    };
+    let mut machines = machines.into_iter().peekable();
+    match machines.peek().is_some() && machines.all(is_enrolled) {
+        true => TargetHost::Other,
+        false => TargetHost::This,
+    }
+}
+
+/// Reads and validates the charm at `place`, for machines on these hosts. The error lists all problems, one per line.
+pub fn load<A>(
+    place: &Path,
+    force: bool,
+    target: TargetHost,
+    session: &CommandSession<A>,
+) -> Result<CharmSource, CommandError> {
     if place.is_dir() && !charms::is_charm_folder(place) {
         let [metadata, charmcraft] = METADATA_FILES;
         let text = format!("{place:?} is not a charm: it has neither {metadata} nor {charmcraft}");
@@ -43,7 +64,7 @@ pub fn load<A>(place: &Path, force: bool, session: &CommandSession<A>) -> Result
     }
     let options = ReadOptions { cache: session.dir.charm_cache(), force };
     let progress = Progress::new(&session.output);
-    let source = read_with_progress(place, &options, &|step| progress.show(step));
+    let source = read_for_host(place, &options, target, &|step| progress.show(step));
     let done = if source.is_ok() { "Installed" } else { "Could not install" };
     progress.finish(&format!("{done} the charm's Python packages"));
     let source = source.map_err(|problems| {

@@ -12,6 +12,7 @@ use crate::session::CommandSession;
 use api::error::ApiError;
 use api::{AddUnits, GetStatus, UserPort};
 use charms::declared_name;
+use charms::read::TargetHost;
 use clap::Args;
 use state::charm::Base;
 use state::documents::refusal::Refusal;
@@ -114,7 +115,8 @@ pub async fn run<A: UserPort>(
     if let Some(application) = args.application.clone().or_else(|| declared_name(&place)) {
         require_new(&application, session).await?;
     }
-    let source = charm_source::load(&place, args.force, session)?;
+    let target = target_host(args, session).await?;
+    let source = charm_source::load(&place, args.force, target, session)?;
     let charm = source.charm.name.clone();
     let application = args.application.as_deref().unwrap_or(&charm).to_owned();
     let mut config = settings::from_flags(&args.config, Some(&application))?;
@@ -182,6 +184,19 @@ pub async fn run<A: UserPort>(
     }
     session.output.print_hint(&format!("to follow it: pintle status {application} --watch 2s"));
     Ok(())
+}
+
+/// The hosts of the machines of the units.
+async fn target_host<A: UserPort>(
+    args: &DeployArgs,
+    session: &CommandSession<A>,
+) -> Result<TargetHost, CommandError> {
+    let has_new_machines = args.to.len() < args.num_units as usize;
+    if args.to.is_empty() || has_new_machines {
+        return Ok(TargetHost::This);
+    }
+    let machines = args.to.iter().take(args.num_units as usize);
+    Ok(charm_source::target_host(machines, &session.api.handle(GetStatus).await?))
 }
 
 /// Refuses the placements of Juju in new containers of machines, such as `lxd` and `lxd:0`.

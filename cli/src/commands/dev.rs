@@ -20,6 +20,7 @@ use api::client::Client;
 use api::error::ErrorCode;
 use api::{AdvanceClock, CreateModel, Deploy, GetStatus, Handle, InModel, ListModels, Refresh, ResolveUnit};
 use charms::CharmSource;
+use charms::read::TargetHost;
 use clap::Args;
 use state::charm::Charm;
 use state::terms::duration;
@@ -281,7 +282,7 @@ impl Development<'_> {
 
     async fn refresh_or_deploy(&mut self, saved: Instant) -> Result<(), CommandError> {
         let any_model = CommandSession::open(self.global)?;
-        let source = charm_source::load(&self.folder, false, &any_model)?;
+        let source = charm_source::load(&self.folder, false, TargetHost::This, &any_model)?;
         if self.deployed.as_ref().is_some_and(|deployed| deployed.sha256 == source.sha256) {
             return Ok(());
         }

@@ -76,6 +76,7 @@ pub mod switch;
 pub mod task_results;
 pub mod trust;
 pub mod up;
+mod up_store;
 pub mod version;
 pub mod wait;
 pub mod wait_for;

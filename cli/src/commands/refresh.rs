@@ -7,6 +7,7 @@ use crate::commands::resource_files::ResourceFiles;
 use crate::commands::{charm_source, resources, settings};
 use crate::session::CommandSession;
 use api::{GetStatus, KeptRevision, Refreshed, UserPort};
+use charms::read::TargetHost;
 use clap::Args;
 use host::shell::quote;
 use state::terms::refusal::EntityKind;
@@ -75,7 +76,9 @@ pub async fn run<A: UserPort>(args: &RefreshArgs, session: &CommandSession<A>) -
             None => return Err(unknown_place(&args.application, session).await?),
         },
     };
-    let source = charm_source::load(&place, args.force || args.force_base || args.force_series, session)?;
+    let target = target_host(&args.application, session).await?;
+    let force = args.force || args.force_base || args.force_series;
+    let source = charm_source::load(&place, force, target, session)?;
     let config = settings::from_flags(&args.config, Some(&args.application))?;
     let resources = ResourceFiles::check(&args.resource, &source.charm.resources)?;
     let sha256 = charm_source::upload(source, session).await?.sha256;
@@ -96,6 +99,16 @@ pub async fn run<A: UserPort>(args: &RefreshArgs, session: &CommandSession<A>) -
     session.output.print_remark(&format!("Added charm \"{}\" to the model\n", charm.url));
     session.output.print_remark(&session.output.complete(&kept_text(args, &place, &charm.url, &kept)));
     Ok(())
+}
+
+/// The hosts of the machines of an application's units.
+async fn target_host<A: UserPort>(
+    application: &str,
+    session: &CommandSession<A>,
+) -> Result<TargetHost, CommandError> {
+    let status = session.api.handle(GetStatus).await?;
+    let units = status.applications.get(application).into_iter().flat_map(|found| found.units.values());
+    Ok(charm_source::target_host(units.map(|unit| &unit.machine), &status))
 }
 
 /// The error for an application whose charm has no recorded place, or that does not exist.

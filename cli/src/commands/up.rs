@@ -4,6 +4,7 @@
 //! controller does not answer, or ends at each start, the error says why, and everything that this command started is
 //! stopped again. Running `up` twice is harmless: a supervisor that runs starts a controller that has ended at once.
 
+use super::up_store::StoreArgs;
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::output::Output;
@@ -26,6 +27,7 @@ use host::restart::EXIT_REFUSED;
 use host::{log_file, log_tail};
 use nix::sys::signal::Signal;
 use state::terms::provider_kind::ProviderKind;
+use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -74,6 +76,9 @@ pub struct UpArgs {
     /// report again what the store lacks
     #[arg(long)]
     pub restored: bool,
+    /// Where the models are stored.
+    #[command(flatten)]
+    pub store: StoreArgs,
 }
 
 /// The providers with their descriptions.
@@ -149,6 +154,7 @@ pub async fn start(args: &UpArgs, dir: &DataDir, output: &Output) -> Result<Clie
     identity::establish(dir, purpose)?;
     let is_running = lock::holder(dir).is_some();
     store_settings(args, dir, is_running, output)?;
+    let variables = args.store.variables(dir, is_running)?;
     let is_marked = args.restored && mark_restored(dir, is_running)?;
     let exits = dir.controller_exits();
     ProcessExits::forget(&exits)
@@ -160,7 +166,7 @@ pub async fn start(args: &UpArgs, dir: &DataDir, output: &Output) -> Result<Clie
         }
         false => {
             check_port_free(dir)?;
-            Some(Supervisor::start(dir)?)
+            Some(Supervisor::start(dir, variables)?)
         }
     };
     let file = match wait_for_controller(dir, &mut supervisor).await {
@@ -327,7 +333,7 @@ const LOGS: [&str; 2] = ["supervisor", "controller"];
 
 impl Supervisor {
     /// Starts the supervisor process, which detaches itself by starting a new session.
-    fn start(dir: &DataDir) -> Result<Supervisor, CommandError> {
+    fn start(dir: &DataDir, variables: Vec<(&'static str, OsString)>) -> Result<Supervisor, CommandError> {
         let to_error = |error: std::io::Error| {
             CommandError::new(format!("cannot start the supervisor: {}", not_started(&error)))
         };
@@ -339,6 +345,7 @@ impl Supervisor {
             .arg("supervise")
             .arg("--data")
             .arg(dir.path())
+            .envs(variables)
             .stdin(Stdio::null())
             .stdout(log.try_clone().map_err(to_error)?)
             .stderr(log)

@@ -114,13 +114,29 @@ fn unusable(dir: &DataDir, error: &io::Error) -> CommandError {
     })
 }
 
-/// Whether this folder was moved since its path was recorded.
+/// Whether this folder was moved since its path was recorded. A folder that is visible at two paths (a bind mount) was
+/// not: what was started at the recorded path continues. A link at the recorded path does not count, because processes
+/// may have ended before it was created.
 pub fn was_moved(dir: &DataDir) -> bool {
     let Ok(Some(recorded)) = FolderIdentity::read(dir) else { return false };
-    matches!(folder_origin(dir), Ok(FolderOrigin::Own(own)) if own.path != recorded.path)
+    let Ok(FolderOrigin::Own(own)) = folder_origin(dir) else { return false };
+    let is_still_there = |found: FolderIdentity| found.path == recorded.path && found.is_same_folder(&own);
+    own.path != recorded.path && !FolderIdentity::of(&recorded.path).is_ok_and(is_still_there)
 }
 
-/// Refuses a copy. Records the path of a folder that was moved.
+/// Records the identity of the original. On a disk that is full or read-only, the folder is still found by its inode.
+fn record(dir: &DataDir, identity: &FolderIdentity) {
+    let is_recorded = FolderIdentity::read(dir).is_ok_and(|known| known.as_ref() == Some(identity));
+    if !is_recorded && let Err(error) = identity.write(dir) {
+        eprintln!("warning: cannot write {}: {error}", dir.identity().display());
+    }
+}
+
+/// Refuses a copy. Records the device of a folder after a reboot, but no new path, so that a command between the move and
+/// [`establish`] does not hide the move ([`was_moved`]):
+/// 1. A folder is moved while its system runs: the supervisor ends within seconds.
+/// 2. A command in the moved folder records the new path.
+/// 3. `up` does not wait for the end of the supervisor, but for the controller that it stops.
 ///
 /// # Errors
 /// If the folder is a copy.
@@ -128,10 +144,8 @@ pub fn check(dir: &DataDir) -> Result<(), CommandError> {
     match folder_origin(dir).map_err(|error| unusable(dir, &error))? {
         FolderOrigin::New => Ok(()),
         FolderOrigin::Own(identity) => {
-            // On a disk that is full or read-only, the folder is still found by its inode.
-            let is_recorded = FolderIdentity::read(dir).is_ok_and(|known| known.as_ref() == Some(&identity));
-            if !is_recorded && let Err(error) = identity.write(dir) {
-                eprintln!("warning: cannot write {}: {error}", dir.identity().display());
+            if matches!(FolderIdentity::read(dir), Ok(Some(known)) if known.path == identity.path) {
+                record(dir, &identity);
             }
             Ok(())
         }
@@ -181,15 +195,18 @@ pub fn require_no_foreign_files(dir: &DataDir) -> Result<(), CommandError> {
     }
 }
 
-/// Checks the folder for `up` and records its identity. A copy is accepted only with a purpose.
+/// Checks the folder for `up` and records its identity, and the new path of a folder that was moved. A copy is accepted
+/// only with a purpose.
 ///
 /// # Errors
 /// If the folder is a copy and no purpose is given, or a file cannot be written.
 pub fn establish(dir: &DataDir, purpose: CopyPurpose) -> Result<(), CommandError> {
     let to_error = |error: io::Error| unusable(dir, &error);
     match (folder_origin(dir).map_err(to_error)?, purpose) {
-        (FolderOrigin::Copy { .. }, CopyPurpose::Unknown) | (FolderOrigin::Own(_), CopyPurpose::Moved) => {
-            check(dir)
+        (FolderOrigin::Copy { .. }, CopyPurpose::Unknown) => check(dir),
+        (FolderOrigin::Own(identity), CopyPurpose::Unknown | CopyPurpose::Moved) => {
+            record(dir, &identity);
+            Ok(())
         }
         (FolderOrigin::New | FolderOrigin::Own(_), CopyPurpose::NewSystem) => {
             let text = format!("cannot give {} a new identity: it is not a copy", dir.path().display());
@@ -222,7 +239,6 @@ pub fn establish(dir: &DataDir, purpose: CopyPurpose) -> Result<(), CommandError
             // last: a renewal that was interrupted is repeated
             FolderIdentity::of(dir.path()).and_then(|identity| identity.write(dir)).map_err(to_error)
         }
-        (FolderOrigin::Own(_), CopyPurpose::Unknown) => check(dir),
         (FolderOrigin::New, CopyPurpose::Unknown | CopyPurpose::Moved) => {
             FolderIdentity::of(dir.path()).and_then(|identity| identity.write(dir)).map_err(to_error)
         }
@@ -334,6 +350,12 @@ mod tests {
         let moved = dir_of("d3");
         std::fs::rename(original.path(), moved.path()).expect("moved");
         check(&moved).expect("the same folder");
+        assert!(was_moved(&moved), "only up records the new path");
+        std::os::unix::fs::symlink(moved.path(), original.path()).expect("made");
+        assert!(was_moved(&moved), "a link is in its place");
+        std::fs::remove_file(original.path()).expect("it exists");
+        establish(&moved, CopyPurpose::Unknown).expect("the same folder");
+        assert!(!was_moved(&moved), "the new path is recorded");
         assert_eq!(folder_origin(&copy).expect("readable"), is_copy_of(&path, false));
         refused(CopyPurpose::Unknown);
         Process::current().write(&copy.supervisor_lock()).expect("a process of the original");

@@ -172,13 +172,14 @@ impl<P: Provider, E: ProvisionerEnvironment> Provisioner<P, E> {
         for (id, nonce) in self.provider.list(model.uuid)? {
             let nonce = match nonce {
                 Ok(nonce) => nonce,
-                Err(failure) => match self.restore_record(&machines, id, model)? {
-                    Some(nonce) => nonce,
-                    // An instance that cannot be read may exist, so nothing is done with it. Other machines are not
-                    // affected.
-                    None => {
+                Err(failure) => match self.restore_record(&machines, id, model) {
+                    Ok(Some(nonce)) => nonce,
+                    // An instance that cannot be read, or whose record cannot be written again, may exist, so nothing
+                    // is done with it. Other machines are not affected.
+                    unrestored => {
                         failed.insert(id);
                         if machines.get(&id).is_some_and(|machine| machine.is_retry_due(now_ms)) {
+                            let failure = unrestored.err().unwrap_or(failure);
                             self.report_failure(client, id, failure.message).await?;
                         }
                         continue;
@@ -220,6 +221,9 @@ impl<P: Provider, E: ProvisionerEnvironment> Provisioner<P, E> {
     }
 
     /// Writes the record of an instance again that cannot be read, if its machine is known. Returns the nonce, if it was.
+    ///
+    /// # Errors
+    /// If it cannot be written.
     fn restore_record(
         &mut self,
         machines: &BTreeMap<Uuid, DesiredMachine>,

@@ -48,11 +48,11 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         sealed_for: SealedFor,
         sealed: &str,
     ) -> Result<SecretContent, ApiError> {
-        let content = self.secret_keys()?.unseal(sealed_for, sealed);
+        let content = self.secret_keys()?.unseal_with_file(sealed_for, sealed);
         self.refuse(secret_content::require_opened(sealed_for.secret, content)).await
     }
 
-    /// A secret whose new content in a record of a unit cannot be opened.
+    /// A secret whose new content in a record of a unit cannot be opened, not even with keys that only the file has.
     pub(super) fn unopened(
         &self,
         Model(model): Model,
@@ -62,7 +62,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         let keys = self.controller.environment.secret_keys();
         let opens = |secret: SecretId, sealed: &str| {
             let sealed_for = SealedFor { model, secret, writer: unit };
-            keys.is_some_and(|keys| keys.unseal(sealed_for, sealed).is_some())
+            keys.is_some_and(|keys| keys.unseal_with_file(sealed_for, sealed).is_some())
         };
         let mut sealed = writes.iter().filter_map(|(id, write)| Some((*id, write.sealed.as_deref()?)));
         sealed.find(|(id, sealed)| !opens(*id, sealed)).map(|(id, _)| id)

@@ -135,7 +135,8 @@ impl<S: Store, E: Environment> Handle<Attach> for Authorised<S, E> {
         // Whoever sees the commit of the attach must find its boot, by which a unit that has to run start again is not
         // idle. The boot is therefore recorded before, together with the request, and taken back after a refusal.
         let now_ms = self.controller.environment.monotonic_ms();
-        let boot_before = presence.record_attach(unit, &attach.boot, now_ms);
+        let boot = attach.boot.clone();
+        presence.record_attach(unit, &boot, now_ms);
         // The stream of an agent that died is closed after a timeout; a new agent repeats its request until then.
         let is_connected = self.controller.presence.is_streaming(unit);
         let generation = self.controller.store.store_generation();
@@ -143,7 +144,8 @@ impl<S: Store, E: Environment> Handle<Attach> for Authorised<S, E> {
             session::attach(draft, model, unit, attach.clone(), generation, is_connected)
         };
         let attached = self.controller.run(transition).await;
-        let attached = attached.inspect_err(|_| drop(presence.record_attach(unit, &boot_before, now_ms)))?;
+        presence.finish_attach(unit, &boot, attached.is_ok());
+        let attached = attached?;
         self.controller.presence.set_executing(unit, None, self.controller.environment.monotonic_ms());
         Ok(attached)
     }

@@ -12,6 +12,7 @@
 
 mod client;
 mod commit;
+mod copy;
 mod feed;
 mod health;
 mod layout;
@@ -22,7 +23,8 @@ mod open;
 mod shared;
 
 pub use client::Tls;
-pub use layout::StoreRecord;
+pub use copy::{EtcdCopy, mark};
+pub use layout::{Migration, StoreRecord};
 pub use open::{OpenError, Options, RecordedStore, parse_address};
 
 use super::outage::Outage;

@@ -228,8 +228,6 @@ fn scope_blockers(
     found
 }
 
-/// A Dying machine waits for its units, then for its agent. A Dead machine waits for the removal of its
-/// instance: by its own agent if the instance is kept or manually provisioned, otherwise by the provisioner.
 /// The cause for a machine without units that is kept because it has the content of storage whose removal nobody has
 /// requested.
 pub fn kept_content(documents: &mut impl Documents, model: Model, id: Uuid) -> Option<Cause> {
@@ -245,6 +243,8 @@ pub fn kept_content(documents: &mut impl Documents, model: Model, id: Uuid) -> O
     (!storage.is_empty()).then(|| Cause::new(Entity::Machine(machine.name), duty, Actor::Operator))
 }
 
+/// A Dying machine waits for its units, then for its agent. A Dead machine waits for the removal of its
+/// instance: by its own agent if the instance is kept or manually provisioned, otherwise by the provisioner.
 fn machine_blockers(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Cause> {
     let Some(machine) = documents.document(&model.machine(id)) else {
         return Vec::new();

@@ -68,11 +68,16 @@ impl RunExit {
         }
     }
 
-    /// The end of a run whose tools could not reach the agent, because they or the socket were deleted. A program that
-    /// ignores the failures of its tools has changed nothing with them: it is started again.
-    pub fn without_tools(self, operation: &Operation) -> RunExit {
-        match (self, operation) {
-            (RunExit::Code(0), Operation::Hook(_) | Operation::Action { .. }) => RunExit::Interrupted,
+    /// The end of a run whose tools could not reach the agent, because they or the socket were deleted. A hook that ignores
+    /// the failures of its tools has changed nothing with them: it is started again, once, because a hook that deletes them
+    /// itself would do so each time. The last hooks of a unit may delete them.
+    pub fn without_tools(self, run: &Run) -> RunExit {
+        match (self, &run.operation) {
+            (RunExit::Code(0), Operation::Hook(hook))
+                if run.attempt == 1 && !matches!(hook, Hook::Stop | Hook::Remove) =>
+            {
+                RunExit::Interrupted
+            }
             (exit, _) => exit,
         }
     }
@@ -307,6 +312,20 @@ mod tests {
         assert!(!RunExit::Code(0).is_failed_hook(&hook, false));
         assert!(!RunExit::Signal(9).is_failed_hook(&hook, true), "killed for its own reboot");
         assert!(!RunExit::Code(1).is_failed_hook(&action, false));
+    }
+
+    #[test]
+    fn a_hook_that_ran_without_tools_is_started_again_once_and_a_last_hook_or_an_action_never() {
+        let interrupted = |operation: Operation, attempt| {
+            let run = Run { attempt, ..Run::new(7, operation, StartReason::IntervalPassed) };
+            RunExit::Code(0).without_tools(&run) == RunExit::Interrupted
+        };
+        assert!(interrupted(Operation::Hook(Hook::UpdateStatus), 1));
+        assert!(!interrupted(Operation::Hook(Hook::UpdateStatus), 2), "it deletes them itself");
+        assert!(!interrupted(Operation::Hook(Hook::Remove), 1));
+        assert!(!interrupted(Operation::Action { id: 1, name: "backup".to_owned() }, 1));
+        let failed = Run::new(7, Operation::Hook(Hook::UpdateStatus), StartReason::IntervalPassed);
+        assert_eq!(RunExit::Code(1).without_tools(&failed), RunExit::Code(1));
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub(crate) fn explain(facts: &Facts<'_>) -> Result<Why, Refusal> {
             break;
         }
     }
-    units.iter().for_each(|id| unit::name_running(facts, *id, &mut causes));
+    unit::name_all_running(facts, &mut causes);
     let of_machine = |id: Uuid| {
         let doc = read(facts.reader, &facts.model.machine(id));
         let obstructed =
@@ -66,11 +66,11 @@ pub(crate) fn explain(facts: &Facts<'_>) -> Result<Why, Refusal> {
     let stalled = machines.into_iter().flat_map(of_machine);
     let suspended =
         relations.into_iter().filter_map(|id| non_removal_causes::suspended(facts.reader, facts.model, id));
-    let stalled = stalled.chain(suspended).chain(units.into_iter().flat_map(|id| waiting_unit(facts, id)));
-    for cause in stalled {
-        if deduplicate_and_check_full(&mut causes) {
-            break;
-        }
+    let mut stalled =
+        stalled.chain(suspended).chain(units.into_iter().flat_map(|id| waiting_unit(facts, id)));
+    // a full answer ends the search before the next read
+    while !deduplicate_and_check_full(&mut causes) {
+        let Some(cause) = stalled.next() else { break };
         causes.push(cause);
     }
     let life = effective_life::model_life(&mut { facts.reader }, facts.model);

@@ -141,15 +141,30 @@ fn finish_cause(facts: &Facts<'_>, doc: &UnitDoc, machine: &str, running: Execut
 /// Replaces what a unit that is being removed is to do by the run that it has to finish first: that run may hang, and the
 /// open failure that the blocker names may be an older one.
 pub(crate) fn name_running(facts: &Facts<'_>, id: Uuid, causes: &mut [Cause]) {
+    let has_failed = facts.presence.health(id).is_some_and(|health| health.exit.is_some());
+    let running = facts.presence.executing(id).filter(|_| !has_failed && !facts.presence.is_lost(id));
+    let Some(running) = running else { return };
     let Some(doc) = read(facts.reader, &facts.model.unit(id)) else { return };
     let entity = Entity::Unit(doc.name.clone());
-    let is_own = |cause: &&mut Cause| cause.entity == entity && matches!(cause.duty, Duty::Terminate { .. });
-    let Some(blocker) = causes.iter_mut().find(is_own) else { return };
-    let has_failed = facts.presence.health(id).is_some_and(|health| health.exit.is_some());
-    if let Some(running) = facts.presence.executing(id).filter(|_| !has_failed && !facts.presence.is_lost(id))
-    {
+    let is_own = |cause: &&mut Cause| cause.entity == entity && is_termination(cause);
+    if let Some(blocker) = causes.iter_mut().find(is_own) {
         *blocker = finish_cause(facts, &doc, &machine_name(facts, &doc), running);
     }
+}
+
+/// As [`name_running`], for each unit that a cause names. The number of reads is bounded by the number of causes, because
+/// a model has many more units than an answer has causes.
+pub(crate) fn name_all_running(facts: &Facts<'_>, causes: &mut [Cause]) {
+    for cause in causes.iter_mut().filter(|cause| is_termination(cause)) {
+        let Entity::Unit(name) = &cause.entity else { continue };
+        if let Some(id) = read(facts.reader, &facts.model.unit_name(name)) {
+            name_running(facts, id, std::slice::from_mut(cause));
+        }
+    }
+}
+
+fn is_termination(cause: &Cause) -> bool {
+    matches!(cause.duty, Duty::Terminate { .. })
 }
 
 /// Returns the causes for the next operation of the unit's agent, or for what the agent waits for.

@@ -5,6 +5,7 @@ use crate::samples::Samples;
 use crate::values::Maker;
 use api::AgentConfig;
 use api::client_file::ClientFile;
+use api::etcd_file::EtcdFile;
 use cli::supervisor::identity::FolderIdentity;
 use cli::supervisor::network::Network;
 use cli::supervisor::process_exits::ProcessExits;
@@ -12,7 +13,7 @@ use cli::supervisor::provider::Instance;
 use cli::supervisor::settings::UpSettings as Settings;
 use controller::installation::ControllerIdentity;
 use controller::secret_keys::KeyFile;
-use controller::store::etcd::{RecordedStore, StoreRecord};
+use controller::store::etcd::StoreRecord;
 use controller::store::sqlite::{GenerationFile, Options, Sqlite};
 use serde_json::Value;
 use state::documents::prelude::*;
@@ -47,7 +48,7 @@ types! { made_documents, loads_documents:
 
 types! { made_files, loads_files:
     ClientFile AgentConfig Instance Network Settings ControllerIdentity FolderIdentity KeyFile ProcessExits
-    StoreRecord RecordedStore
+    StoreRecord EtcdFile
 }
 
 /// The samples of [`TokenHolder`], which a [`Maker`] cannot make: the kind is a tag among the fields, which a

@@ -123,6 +123,13 @@ const ROWS: &[(&str, &[Constant])] = &[
         ],
     ),
     ("fences of controllers that have ended", &[(ETCD_OPEN, "FENCES_MAX", Count)]),
+    (
+        "one batch of a migration",
+        &[
+            ("controller/src/migrate.rs", "BATCH_DOCUMENTS", Count),
+            ("controller/src/migrate.rs", "BATCH_BYTES", Bytes),
+        ],
+    ),
     // Responses
     ("files that are sent to one agent", &[(SENDING, "OF_AGENT_MAX", Count), (BUDGET, "WAIT_MAX", Time)]),
     (

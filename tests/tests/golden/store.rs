@@ -46,7 +46,8 @@ fn next_of_etcd(error: &etcd::OpenError) -> Option<etcd::OpenError> {
         OpenError::LimitTooLow { .. } => {
             OpenError::PrefixInUse { prefix, holder: "another program".to_owned() }
         }
-        OpenError::PrefixInUse { .. } => OpenError::OtherVersion { prefix, found: 2 },
+        OpenError::PrefixInUse { .. } => OpenError::NotInUse { prefix },
+        OpenError::NotInUse { .. } => OpenError::OtherVersion { prefix, found: 2 },
         OpenError::OtherVersion { .. } => {
             OpenError::NotTheStore { why: "the prefix /pintle/ of etcd is empty".to_owned() }
         }

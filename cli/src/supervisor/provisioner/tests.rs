@@ -100,6 +100,8 @@ answers! {
 #[derive(Default)]
 struct Running {
     is_readable: bool,
+    /// Its record cannot be written again.
+    is_read_only: bool,
     is_lost: bool,
     /// How often its agent has ended, and how often it will end.
     ends: AtomicU32,
@@ -138,6 +140,9 @@ impl Provider for Running {
     }
     async fn hand_over(&mut self, _: Uuid) -> Result<(), CommandError> {
         panic!("it is wanted")
+    }
+    fn restore_record(&mut self, _: &DesiredMachine, _: Uuid) -> Result<Option<Uuid>, CommandError> {
+        if self.is_read_only { Err(CommandError::new("cannot write it")) } else { Ok(None) }
     }
     fn failing_agents(&self) -> BTreeMap<Uuid, MachineAgentExits> {
         let count = self.ends.load(Ordering::Relaxed);
@@ -265,6 +270,21 @@ async fn an_instance_that_cannot_be_read_is_a_provisioning_error_and_left_alone(
         0,
         "the error is reported again only when the retry is due"
     );
+}
+
+/// Its disk may be full or read-only.
+#[tokio::test]
+async fn a_record_that_cannot_be_written_again_is_a_failure_of_its_machine_alone() {
+    let client = controller("127.0.0.1", Some("running-0"), None);
+    let mut provisioner =
+        Provisioner::new(Running { is_read_only: true, ..Running::default() }, FrozenEnvironment);
+    let Err(_) = provisioner.follow(&client, &client_file()).await;
+    let reports = client.reports.lock().expect("no holder panics").clone();
+    assert!(
+        matches!(&reports[..], [ProvisioningReport::Failed { message }] if message == "cannot write it"),
+        "{reports:?}"
+    );
+    assert!(provisioner.take_completed_round(), "the other machines are provisioned");
 }
 
 #[tokio::test]

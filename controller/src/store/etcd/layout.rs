@@ -31,6 +31,20 @@ pub struct StoreRecord {
     pub store_generation: Uuid,
     /// The store generation that this one has replaced.
     pub replaced: Option<Uuid>,
+    /// What a migration between engines has made of the store; none if it is in use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub migration: Option<Migration>,
+}
+
+/// What `pintle-controller migrate` has made of a store. Another migration to this prefix replaces such a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Migration {
+    /// A migration copies documents here, or is about to leave this store: only a data folder that records its store
+    /// generation opens it, and its start ends this state.
+    Candidate,
+    /// A migration has moved the system elsewhere.
+    Left,
 }
 
 /// What a key below the prefix is.

@@ -9,7 +9,7 @@ use super::client::{CallError, Client, Tls};
 use super::feed;
 use super::health::Health;
 use super::layout::{
-    self, Layout, StoreRecord, VERSION, get_operation, never, put, range_written_until, written_at,
+    self, Layout, Migration, StoreRecord, VERSION, get_operation, never, put, range_written_until, written_at,
 };
 use super::messages::{KeyValue, Operation, RangeRequest, RequestOp, TxnRequest};
 use super::mirror::{LogBounds, Mirror};
@@ -19,7 +19,7 @@ use crate::disk_threads::DiskThreads;
 use crate::store::outage::Outage;
 use crate::store::{CHANGES_BYTES_MAX, CHANGES_KEPT};
 use api::text::fault::not_started;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use state::documents::draft::{BYTES_MAX, READS_MAX, Revision};
 use state::terms::names::Uuid;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ const FENCES_MAX: usize = 64;
 const SHARED_FENCE: &str = "owner";
 
 /// What the data folder records about its store.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedStore {
     /// The id of the cluster, in hexadecimal.
     pub cluster: String,
@@ -130,6 +130,12 @@ pub enum OpenError {
          hint: choose another prefix with --store-prefix"
     )]
     PrefixInUse { prefix: String, holder: String },
+    /// A migration copies documents below the prefix, or has moved the system elsewhere.
+    #[error(
+        "cannot open the store: the prefix {prefix} of etcd has a copy of a migration, which is not in use\n\
+         hint: to move the models of a data folder here: pintle-controller migrate"
+    )]
+    NotInUse { prefix: String },
     /// The store was written by another version of the controller.
     #[error(
         "cannot open the store: the version of the prefix {prefix} is {found}, and this controller uses version {VERSION}\n\
@@ -194,14 +200,14 @@ fn is_remote(member: &str) -> bool {
 }
 
 /// What is below a prefix.
-struct Found {
-    cluster: u64,
-    record: Option<(StoreRecord, Revision)>,
-    newest: Revision,
+pub(super) struct Found {
+    pub cluster: u64,
+    pub record: Option<(StoreRecord, Revision)>,
+    pub newest: Revision,
 }
 
-/// Opens the store below a prefix; creates it if there is none. Its mirror has a first list of all documents.
-pub(super) async fn open(options: Options) -> Result<Arc<Core>, OpenError> {
+/// Returns a client and the keys, after it has verified that etcd can be used.
+pub(super) async fn connect(options: &Options) -> Result<(Client, Layout), OpenError> {
     let address = format!("etcd://{}", options.addresses.join(","));
     if options.tls.is_none()
         && let Some(member) = options.addresses.iter().find(|member| is_remote(member))
@@ -215,11 +221,19 @@ pub(super) async fn open(options: Options) -> Result<Arc<Core>, OpenError> {
     }
     let invalid = |why: String| OpenError::Invalid { address: address.clone(), why };
     let client = Client::new(&options.addresses, options.tls.as_ref()).map_err(invalid)?;
-    let no_thread = |error| invalid(format!("cannot start a thread: {}", not_started(&error)));
-    let readers = DiskThreads::start().map_err(no_thread)?;
     require_version(&client).await?;
     let layout = Layout::new(&options.prefix);
     require_limits(&client, &layout).await?;
+    Ok((client, layout))
+}
+
+/// Opens the store below a prefix; creates it if there is none. Its mirror has a first list of all documents.
+pub(super) async fn open(options: Options) -> Result<Arc<Core>, OpenError> {
+    let readers = DiskThreads::start().map_err(|error| OpenError::Invalid {
+        address: format!("etcd://{}", options.addresses.join(",")),
+        why: format!("cannot start a thread: {}", not_started(&error)),
+    })?;
+    let (client, layout) = connect(&options).await?;
     let found = find_or_create(&client, &layout, &options).await?;
     let Some((record, store_revision)) = found.record else {
         return Err(OpenError::Outage(Outage::Refused("the store cannot be created".to_owned())));
@@ -287,7 +301,7 @@ async fn require_limits(client: &Client, layout: &Layout) -> Result<(), OpenErro
 }
 
 /// Reads what is below the prefix.
-async fn find(client: &Client, layout: &Layout) -> Result<Found, OpenError> {
+pub(super) async fn find(client: &Client, layout: &Layout) -> Result<Found, OpenError> {
     let (key, range_end) = layout.all();
     let any = RangeRequest { key, range_end, limit: 1, ..RangeRequest::default() };
     let any = RequestOp { operation: Some(Operation::Range(any)) };
@@ -328,24 +342,27 @@ async fn find_or_create(client: &Client, layout: &Layout, options: &Options) -> 
     let mut is_created = false;
     for _ in 0..CREATE_ATTEMPTS {
         let found = find(client, layout).await?;
-        let new = StoreRecord {
+        let mut new = StoreRecord {
             version: VERSION,
             installation: options.installation,
             store_generation: options.new_generation,
             replaced: options.recorded.as_ref().map(|recorded| recorded.store_generation),
+            migration: None,
         };
         let precondition = match &found.record {
             Some((record, revision)) => {
-                if record.installation != options.installation {
-                    return Err(OpenError::PrefixInUse {
-                        prefix: layout.prefix().to_owned(),
-                        holder: format!("another Pintle (controller {})", record.installation),
-                    });
+                require_own(layout, record, options.installation)?;
+                let is_migrated = record.migration.is_some();
+                if is_migrated && !may_open(record, options) {
+                    return Err(OpenError::NotInUse { prefix: layout.prefix().to_owned() });
                 }
                 if !options.restored || is_created {
                     why_other(&found, record, options)
                         .map_or(Ok(()), |why| Err(OpenError::NotTheStore { why }))?;
-                    return Ok(found);
+                    if !is_migrated {
+                        return Ok(found);
+                    }
+                    new = StoreRecord { migration: None, ..record.clone() };
                 }
                 written_at(layout.store(), *revision)
             }
@@ -372,6 +389,30 @@ async fn find_or_create(client: &Client, layout: &Layout, options: &Options) -> 
         }
     }
     find(client, layout).await
+}
+
+/// Refuses the store of another Pintle.
+pub(super) fn require_own(
+    layout: &Layout,
+    record: &StoreRecord,
+    installation: Uuid,
+) -> Result<(), OpenError> {
+    if record.installation == installation {
+        return Ok(());
+    }
+    let holder = format!("another Pintle (controller {})", record.installation);
+    Err(OpenError::PrefixInUse { prefix: layout.prefix().to_owned(), holder })
+}
+
+/// Whether a store that a migration has written, or left, may be opened: by the data folder that the migration has
+/// switched to it, or has not yet switched to another one; and if the operator states that its copy continues.
+fn may_open(record: &StoreRecord, options: &Options) -> bool {
+    let recorded = options.recorded.as_ref().map(|recorded| recorded.store_generation);
+    match record.migration {
+        Some(Migration::Candidate) => recorded == Some(record.store_generation),
+        Some(Migration::Left) => options.restored,
+        None => true,
+    }
 }
 
 /// Returns why a store is not the one that the data folder records.

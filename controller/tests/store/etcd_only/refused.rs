@@ -86,7 +86,7 @@ async fn an_etcd_with_the_default_limits_is_refused_with_the_flag_that_it_needs(
 }
 
 /// A CA, and a certificate of it for 127.0.0.1: PEM of the CA, of the certificate, and of its key.
-fn certificates(is_expired: bool) -> (String, String, String) {
+pub fn certificates(is_expired: bool) -> (String, String, String) {
     let ca_key = KeyPair::generate().expect("a key");
     let mut ca = CertificateParams::new(Vec::new()).expect("valid");
     ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -1,0 +1,85 @@
+//! The flags of `up` for models in etcd. `up` passes them to the controller, which verifies them and records them in the
+//! data folder for the next start (`api::etcd_file`).
+
+use crate::command_error::CommandError;
+use crate::data_dir::DataDir;
+use api::etcd_file::{ETCD_FILE, EtcdConnection, EtcdFile};
+use clap::Args;
+use host::file::ignore_not_found;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Where the models are stored.
+#[derive(Debug, Default, Args)]
+pub struct StoreArgs {
+    /// Store the models in etcd instead of the data folder: etcd://HOST[:PORT],HOST[:PORT],...; used by the next start,
+    /// too. To move existing models: pintle-controller migrate
+    #[arg(long, value_name = "ADDRESS")]
+    store: Option<String>,
+    /// Prefix of all keys in etcd [default: /pintle]
+    #[arg(long, value_name = "PREFIX", requires = "store")]
+    store_prefix: Option<String>,
+    /// Certificate of the CA of etcd (PEM); connections then use TLS
+    #[arg(long, value_name = "FILE", requires = "store")]
+    store_ca: Option<PathBuf>,
+    /// Client certificate for etcd (PEM)
+    #[arg(long, value_name = "FILE", requires_all = ["store_key", "store_ca"])]
+    store_certificate: Option<PathBuf>,
+    /// Private key of the client certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "store_certificate")]
+    store_key: Option<PathBuf>,
+}
+
+impl StoreArgs {
+    /// Returns how etcd is to be reached; none if no flag states it.
+    fn connection(&self) -> Result<Option<EtcdConnection>, CommandError> {
+        let absolute = |path: &Option<PathBuf>| {
+            let absolute = path.as_deref().map(std::path::absolute).transpose();
+            absolute.map_err(|error| CommandError::new(format!("cannot use this certificate: {error}")))
+        };
+        let Some(address) = self.store.clone() else { return Ok(None) };
+        let prefix = self.store_prefix.as_deref().unwrap_or(EtcdConnection::DEFAULT_PREFIX);
+        Ok(Some(EtcdConnection {
+            address,
+            prefix: prefix.to_owned(),
+            ca: absolute(&self.store_ca)?,
+            certificate: absolute(&self.store_certificate)?,
+            key: absolute(&self.store_key)?,
+        }))
+    }
+
+    /// Returns the variables that pass the flags to the controller.
+    ///
+    /// # Errors
+    /// If they are not what a running controller uses.
+    pub fn variables(
+        &self,
+        dir: &DataDir,
+        is_running: bool,
+    ) -> Result<Vec<(&'static str, OsString)>, CommandError> {
+        let Some(connection) = self.connection()? else { return Ok(Vec::new()) };
+        if is_running && recorded(dir)?.as_ref() != Some(&connection) {
+            let text = format!("cannot change the store: {} is running", dir.path().display());
+            return Err(CommandError::new(text).hint("pintle down, then pintle up"));
+        }
+        let EtcdConnection { address, prefix, ca, certificate, key } = connection;
+        let files =
+            [("PINTLE_STORE_CA", ca), ("PINTLE_STORE_CERTIFICATE", certificate), ("PINTLE_STORE_KEY", key)];
+        let files = files.into_iter().filter_map(|(name, file)| Some((name, OsString::from(file?))));
+        Ok([("PINTLE_STORE", address.into()), ("PINTLE_STORE_PREFIX", prefix.into())]
+            .into_iter()
+            .chain(files)
+            .collect())
+    }
+}
+
+/// How etcd was reached at the last start.
+fn recorded(dir: &DataDir) -> Result<Option<EtcdConnection>, CommandError> {
+    let path = dir.path().join(ETCD_FILE);
+    let unusable = |why: String| CommandError::new(format!("cannot use {}: {why}", path.display()));
+    let text =
+        ignore_not_found(std::fs::read_to_string(&path)).map_err(|error| unusable(error.to_string()))?;
+    let Some(text) = text else { return Ok(None) };
+    let file: EtcdFile = charms::yaml::from_str(&text).map_err(|error| unusable(error.to_string()))?;
+    Ok(file.connection)
+}

@@ -1,0 +1,317 @@
+//! `pintle-controller migrate`: moves the documents of a controller that is not running to the other engine of the store.
+//!
+//! Nothing of the old store is changed before the switch, which is one exchange of two folders: a process that dies at any
+//! point leaves either the old store or the complete new one in use. The old one is kept under a name that no start opens.
+//!
+//! ```text
+//! controller/store/           the store in use
+//! controller/store.next/      the new one while it is prepared; the next migration deletes it
+//! controller/store.old-NAME/  the one that the last migration from engine NAME has left
+//! ```
+//!
+//! 1. The documents are verified, copied in batches, read again and compared.
+//! 2. `store.next` gets the name `store.old-NAME`; an older folder of that name is deleted.
+//! 3. `store` and `store.old-NAME` are exchanged.
+//!
+//! A store in etcd is not open to others in the meantime: it is a [`Migration::Candidate`] until its data folder opens it,
+//! and [`Migration::Left`] after the system has left it. Revisions of the engines differ, so the new store has a new store
+//! generation, and agents report again what it could lack, as after a restore (design 4). Called by `program`.
+
+use crate::check::{examine, type_errors, violated_invariants};
+use crate::environment::uuid_v4;
+use crate::etcd_arguments::{self, EtcdArguments, file_of, lock};
+use crate::installation::{Installation, StorePlace};
+use crate::required_file::write_yaml;
+use crate::store::etcd::{self, Etcd, EtcdCopy, Migration, mark};
+use crate::store::sqlite::{self, DATABASE, Sqlite};
+use crate::store::{ApplyError, Store as _};
+use anyhow::{Context, Result, bail};
+use api::etcd_file::{ETCD_FILE, EtcdConnection};
+use host::file::{create_private_folder, exchange_folders, exists, ignore_not_found, sync_folder};
+use state::documents::draft::{Reader, StoredDocument, Transaction};
+use std::path::{Path, PathBuf};
+
+/// The documents of one batch, some 200 KiB: as many as in a page of a list.
+const BATCH_DOCUMENTS: usize = 200;
+/// The bytes of the documents of one batch, unless it is a single one. With keys and prefix this is less than what etcd
+/// accepts in one transaction (1.5 MiB).
+const BATCH_BYTES: usize = 1 << 20;
+/// The findings that the error of a damaged store names.
+const FINDINGS_SHOWN: usize = 3;
+
+/// The arguments of `migrate`.
+#[derive(clap::Args)]
+pub struct MigrateArguments {
+    /// The data folder
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+    /// The new store: etcd://HOST[:PORT],HOST[:PORT],..., whose prefix and certificates the flags below state; or sqlite,
+    /// a database in the data folder
+    #[arg(long, value_name = "STORE")]
+    to: String,
+    #[command(flatten)]
+    etcd: EtcdArguments,
+}
+
+/// Where documents are migrated to.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// A database in the data folder; how the store that is left is reached.
+    Sqlite(EtcdConnection),
+    /// A prefix of etcd.
+    Etcd(EtcdConnection),
+}
+
+/// The points of a migration between which a crash differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The new store has its first documents.
+    PartlyCopied,
+    /// The new store is complete and verified.
+    Copied,
+    /// The old store in etcd is ready to be left.
+    Marked,
+    /// The new store has the name that the old one will have.
+    Renamed,
+    /// The new store is in use.
+    Switched,
+}
+
+impl Step {
+    /// All of them, in order.
+    pub const ALL: [Step; 5] =
+        [Step::PartlyCopied, Step::Copied, Step::Marked, Step::Renamed, Step::Switched];
+}
+
+/// What a migration has done.
+#[derive(Debug)]
+pub struct Migrated {
+    /// The number of documents.
+    pub documents: usize,
+    /// The folder of the old store.
+    pub old: PathBuf,
+}
+
+/// Runs the command and prints its result. Returns the exit code: 0 if the new store is in use, 1 if the old one is.
+pub fn run(arguments: &MigrateArguments) -> i32 {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let migrated = runtime.context("cannot start").and_then(|runtime| {
+        runtime.block_on(async {
+            let target = target(arguments)?;
+            let migrated = migrate(&arguments.data, &target, &|_| true).await?;
+            println!("{}", report(&migrated, &arguments.data, &target));
+            Ok(())
+        })
+    });
+    match migrated {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("ERROR cannot migrate the store: {error:#}");
+            1
+        }
+    }
+}
+
+fn report(migrated: &Migrated, data: &Path, target: &Target) -> String {
+    let (documents, old, data) = (migrated.documents, migrated.old.display(), data.display());
+    let keys = match target {
+        Target::Etcd(_) => String::new(),
+        Target::Sqlite(left) => {
+            let prefix = left.prefix.trim_end_matches('/');
+            format!(" and the keys in etcd (etcdctl del --prefix {prefix}/)")
+        }
+    };
+    format!(
+        "migrated {documents} documents; the next start uses them: pintle --data {data} up\n\
+         the old store is kept in {old}; once the system runs with the new one, delete that folder{keys}"
+    )
+}
+
+/// Returns where the documents are to be migrated to.
+fn target(arguments: &MigrateArguments) -> Result<Target> {
+    if arguments.to != "sqlite" {
+        return arguments.etcd.connection_to(&arguments.to).map(Target::Etcd);
+    }
+    let source = arguments.etcd.connection(&arguments.data)?;
+    let source =
+        source.with_context(|| format!("the models of {} are not in etcd", arguments.data.display()));
+    source.map(Target::Sqlite)
+}
+
+/// Moves the documents of a data folder to the target. `continues` is asked after each step; if it returns false, the
+/// migration ends there as a process that dies.
+///
+/// # Errors
+/// If the migration is refused or fails: the old store stays in use.
+pub async fn migrate(data: &Path, target: &Target, continues: &dyn Fn(Step) -> bool) -> Result<Migrated> {
+    let reached = |step: Step| match continues(step) {
+        true => Ok(()),
+        false => bail!("stopped after {step:?}"),
+    };
+    let is_in_etcd = exists(&data.join(ETCD_FILE))?;
+    let store = Installation::store_in(data);
+    let (place, old_name) = match (target, is_in_etcd) {
+        (Target::Etcd(_), true) => bail!(
+            "the models of {} are in etcd already\nhint: to another etcd: migrate --to sqlite first",
+            data.display()
+        ),
+        (Target::Sqlite(_), false) => bail!("the models of {} are not in etcd", data.display()),
+        (Target::Etcd(_), false) if !exists(&store.join(DATABASE))? => {
+            bail!("{} has no store", data.display())
+        }
+        (Target::Etcd(_), false) => (StorePlace::Folder, "sqlite"),
+        (Target::Sqlite(_), true) => (StorePlace::Etcd, "etcd"),
+    };
+    let _lock = lock(&store).map_err(|error| error.context("stop the controller first (pintle down)"))?;
+    let installation = Installation::open_with_store(data, false, place)?;
+    let documents = match target {
+        Target::Etcd(_) => documents_of_sqlite(data)?,
+        Target::Sqlite(source) => documents_of_etcd(source, data, &installation).await?,
+    };
+    let beside = |name: &str| store.with_file_name(name);
+    let (next, old) = (beside("store.next"), beside(&format!("store.old-{old_name}")));
+    remove_folder(&next)?;
+    create_private_folder(&next).with_context(|| format!("cannot create {}", next.display()))?;
+    let partly = || reached(Step::PartlyCopied);
+    match target {
+        Target::Etcd(connection) => {
+            copy_to_etcd(connection, &documents, &installation, &next, &partly).await?
+        }
+        Target::Sqlite(_) => copy_to_sqlite(&documents, &next, &partly).await?,
+    }
+    sync_folder(&next)?;
+    // A start that comes between the exchange and the end of this process finds the store in use.
+    let _next_lock = lock(&next)?;
+    reached(Step::Copied)?;
+    let left = match target {
+        Target::Sqlite(source) => {
+            let options = etcd_arguments::options(source, installation.controller())?;
+            let generation =
+                etcd_arguments::recorded(data)?.context("etcd.yaml is missing")?.store_generation;
+            mark(&options, generation, Some(Migration::Candidate)).await?;
+            Some((options, generation))
+        }
+        Target::Etcd(_) => None,
+    };
+    reached(Step::Marked)?;
+    remove_folder(&old)?;
+    std::fs::rename(&next, &old).with_context(|| format!("cannot rename {}", next.display()))?;
+    reached(Step::Renamed)?;
+    exchange_folders(&store, &old)
+        .with_context(|| format!("cannot exchange {} and {}", store.display(), old.display()))?;
+    reached(Step::Switched)?;
+    if let Some((options, generation)) = left
+        && let Err(error) = mark(&options, generation, Some(Migration::Left)).await
+    {
+        eprintln!("WARNING cannot mark the old store in etcd as left: {error}");
+    }
+    Ok(Migrated { documents: documents.len(), old })
+}
+
+fn remove_folder(folder: &Path) -> Result<()> {
+    let removed = ignore_not_found(std::fs::remove_dir_all(folder));
+    removed.map(drop).with_context(|| format!("cannot remove {}", folder.display()))
+}
+
+/// Refuses a store with findings.
+fn require_sound(findings: &[String], hint: &str) -> Result<()> {
+    if findings.is_empty() {
+        return Ok(());
+    }
+    let shown = findings.iter().take(FINDINGS_SHOWN).cloned().collect::<Vec<_>>().join("; ");
+    bail!("the store has {} findings: {shown}\nhint: {hint}", findings.len())
+}
+
+/// Reads and verifies the documents of the database, whose lock is held.
+fn documents_of_sqlite(data: &Path) -> Result<Vec<StoredDocument>> {
+    let (mut report, inspection) = examine(data).map_err(anyhow::Error::msg)?;
+    report.findings.extend(report.note); // a start would refuse the store
+    let hint = format!("repair the store first; to verify it: pintle-controller check {}", data.display());
+    require_sound(&report.findings, &hint)?;
+    Ok(inspection.documents.into_values().collect())
+}
+
+/// Reads and verifies the documents in etcd.
+async fn documents_of_etcd(
+    source: &EtcdConnection,
+    data: &Path,
+    installation: &Installation,
+) -> Result<Vec<StoredDocument>> {
+    let options = etcd::Options {
+        recorded: etcd_arguments::recorded(data)?,
+        is_exclusive: true,
+        ..etcd_arguments::options(source, installation.controller())?
+    };
+    let store = Etcd::open(options).await?;
+    let view = |reader: &dyn Reader| (reader.scan("", "", usize::MAX), violated_invariants(reader));
+    let ((documents, violations), damaged) = store.read_available(view).await;
+    let findings: Vec<String> = damaged
+        .into_iter()
+        .map(|key| format!("{key}: damaged"))
+        .chain(type_errors(documents.iter()))
+        .chain(violations)
+        .collect();
+    require_sound(&findings, "repair the store first")?;
+    Ok(documents)
+}
+
+/// Splits documents into batches.
+fn batches(documents: &[StoredDocument]) -> Vec<&[StoredDocument]> {
+    let (mut batches, mut start, mut bytes) = (Vec::new(), 0, 0);
+    for (index, stored) in documents.iter().enumerate() {
+        let more = stored.key.len() + stored.value.len();
+        if index > start && (index - start == BATCH_DOCUMENTS || bytes + more > BATCH_BYTES) {
+            batches.push(&documents[start..index]);
+            (start, bytes) = (index, 0);
+        }
+        bytes += more;
+    }
+    batches.extend(Some(&documents[start..]).filter(|last| !last.is_empty()));
+    batches
+}
+
+fn require_equal(difference: Option<String>) -> Result<()> {
+    difference.map_or(Ok(()), |key| bail!("the copy differs from the store: {key}"))
+}
+
+async fn copy_to_etcd(
+    connection: &EtcdConnection,
+    documents: &[StoredDocument],
+    installation: &Installation,
+    next: &Path,
+    partly: &dyn Fn() -> Result<()>,
+) -> Result<()> {
+    let options = etcd_arguments::options(connection, installation.controller())?;
+    let copy = EtcdCopy::start(&options).await?;
+    for batch in batches(documents) {
+        copy.write(batch).await?;
+        partly()?;
+    }
+    require_equal(copy.difference(documents).await?)?;
+    let file = next.join(Path::new(ETCD_FILE).file_name().context("a file")?);
+    write_yaml(&file, &file_of(copy.recorded().await?, connection))
+}
+
+async fn copy_to_sqlite(
+    documents: &[StoredDocument],
+    next: &Path,
+    partly: &dyn Fn() -> Result<()>,
+) -> Result<()> {
+    let options = sqlite::Options::new(uuid_v4(host::random::random_u128()));
+    let store = Sqlite::open(next, options)?;
+    for batch in batches(documents) {
+        let writes = batch.iter().map(|stored| (stored.key.clone(), Some(stored.value.clone()))).collect();
+        match store.apply(Transaction { writes, ..Transaction::default() }).await {
+            Ok(_) => partly()?,
+            Err(ApplyError::Failed(error)) => return Err(error.into()),
+            Err(ApplyError::Conflict(conflict)) => bail!("another process has changed {}", conflict.0),
+        }
+    }
+    let copied = store.read(|reader| reader.scan("", "", usize::MAX)).await;
+    let is_equal =
+        |(one, other): &(&StoredDocument, &StoredDocument)| one.key == other.key && one.value == other.value;
+    let different =
+        documents.iter().zip(&copied).find(|pair| !is_equal(pair)).map(|(one, _)| one.key.clone());
+    let missing = || (documents.len() != copied.len()).then(|| "the number of documents".to_owned());
+    require_equal(different.or_else(missing))
+}

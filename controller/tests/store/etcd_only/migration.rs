@@ -1,0 +1,249 @@
+//! Migrations of a data folder between the engines: a crash between any two steps, and what is refused.
+
+use super::*;
+use api::etcd_file::{ETCD_FILE, EtcdConnection, EtcdFile};
+use controller::environment::uuid_v4;
+use controller::installation::{Installation, StorePlace};
+use controller::migrate::{Step, Target, migrate};
+use controller::store::etcd::{OpenError, RecordedStore};
+use controller::store::sqlite::{self, Sqlite};
+use state::documents::draft::Reader;
+use std::path::Path;
+use tempfile::TempDir;
+use test_support::etcd_cluster::ServerTls;
+
+/// With some four documents each, more than one batch of a migration.
+const MODELS: u128 = 80;
+
+fn random() -> Uuid {
+    uuid_v4(host::random::random_u128())
+}
+
+/// A data folder whose controller has served.
+async fn served() -> TempDir {
+    let data = tempfile::tempdir().expect("a folder");
+    let mut installation = Installation::open(data.path(), false).expect("a new controller");
+    let store = Sqlite::open(&installation.store(), sqlite::Options::new(random())).expect("opens");
+    for number in 0..MODELS {
+        create_model(&store, number).await;
+    }
+    installation.store_address("127.0.0.1:17070".parse().expect("an address")).expect("stored");
+    data
+}
+
+async fn create_model(store: &impl Store, number: u128) {
+    let create = move |draft: &mut Draft<'_>| {
+        state::lifecycle::model::create(draft, Uuid(number + 1), &format!("m{number}"), 0).map(drop)
+    };
+    store.run(create).await.expect("commits");
+}
+
+/// The documents without their revisions.
+type Contents = Vec<(String, String)>;
+
+fn contents(reader: &dyn Reader) -> Contents {
+    let stored = reader.scan("", "", usize::MAX).into_iter();
+    stored.map(|stored| (stored.key, stored.value.to_string())).collect()
+}
+
+fn connection(cluster: &EtcdCluster) -> EtcdConnection {
+    EtcdConnection {
+        address: format!("etcd://{}", cluster.addresses().join(",")),
+        prefix: format!("/migration/{}", random()),
+        ca: None,
+        certificate: None,
+        key: None,
+    }
+}
+
+/// Opens the store that is in use as a start of the controller does. Returns where it is, its store generation and its
+/// documents.
+async fn in_use(data: &Path) -> (StorePlace, Uuid, Contents) {
+    match open_etcd(data).await {
+        Some(store) => {
+            let store = store.expect("opens");
+            (StorePlace::Etcd, store.store_generation(), store.read(contents).await)
+        }
+        None => {
+            let installation = Installation::open(data, false).expect("complete");
+            let store =
+                Sqlite::open(&installation.store(), sqlite::Options::new(random())).expect("it is accepted");
+            (StorePlace::Folder, store.store_generation(), store.read(contents).await)
+        }
+    }
+}
+
+/// Opens the store in etcd that the folder records; none if it records none.
+async fn open_etcd(data: &Path) -> Option<Result<Etcd, OpenError>> {
+    let text = std::fs::read_to_string(data.join(ETCD_FILE)).ok()?;
+    let installation =
+        Installation::open_with_store(data, false, StorePlace::Etcd).expect("complete").controller();
+    let file: EtcdFile = charms::yaml::from_str(&text).expect("intact");
+    Some(Etcd::open(options_of(&file, installation)).await)
+}
+
+fn options_of(file: &EtcdFile, installation: Uuid) -> Options {
+    let connection = file.connection.clone().expect("it is recorded");
+    let addresses = controller::store::etcd::parse_address(&connection.address).expect("valid");
+    let EtcdFile { cluster, store_generation, revision, .. } = file.clone();
+    Options {
+        prefix: connection.prefix,
+        recorded: Some(RecordedStore { cluster, store_generation, revision }),
+        is_exclusive: true,
+        ..Options::new(addresses, installation, random(), random())
+    }
+}
+
+/// A crash after each step leaves the old store or the complete new one in use, and the next migration completes.
+#[tokio::test]
+async fn a_crash_after_any_step_leaves_the_old_store_or_the_new_one_in_use() {
+    let cluster = EtcdCluster::shared();
+    for crash in Step::ALL {
+        let data = served().await;
+        let data = data.path();
+        let connection = connection(&cluster);
+        let (_, first_generation, documents) = in_use(data).await;
+        assert!(documents.len() > 200, "more than one batch: {}", documents.len());
+        let mut generations = vec![first_generation];
+        for target in [Target::Etcd(connection.clone()), Target::Sqlite(connection)] {
+            let (before, after) = match &target {
+                Target::Etcd(_) => (StorePlace::Folder, StorePlace::Etcd),
+                Target::Sqlite(_) => (StorePlace::Etcd, StorePlace::Folder),
+            };
+            migrate(data, &target, &|step| step != crash).await.expect_err("it dies");
+            let (place, generation, found) = in_use(data).await;
+            assert!(found == documents, "{crash:?} {target:?}");
+            match crash {
+                Step::Switched => assert_eq!(place, after),
+                _ => {
+                    assert_eq!((place, Some(&generation)), (before, generations.last()), "{crash:?}");
+                    migrate(data, &target, &|_| true).await.expect("nothing of the crash prevents it");
+                    let (place, _, found) = in_use(data).await;
+                    assert!(place == after && found == documents, "{crash:?} {target:?}");
+                }
+            }
+            let generation = in_use(data).await.1;
+            assert!(!generations.contains(&generation), "a new store generation");
+            generations.push(generation);
+        }
+    }
+}
+
+/// What is changed after a migration is what the next one moves, also to a prefix that was used before; documents that
+/// were deleted meanwhile do not come back.
+#[tokio::test]
+async fn a_prefix_that_was_left_is_used_again_and_a_backup_of_its_folder_does_not_open_it() {
+    let cluster = EtcdCluster::shared();
+    let data = served().await;
+    let data = data.path();
+    let connection = connection(&cluster);
+    migrate(data, &Target::Etcd(connection.clone()), &|_| true).await.expect("migrated");
+    let store = open_etcd(data).await.expect("recorded").expect("opens");
+    create_model(&store, MODELS).await;
+    let text = std::fs::read_to_string(data.join(ETCD_FILE)).expect("readable");
+    let backup: EtcdFile = charms::yaml::from_str(&text).expect("intact");
+    drop(store);
+    migrate(data, &Target::Sqlite(connection.clone()), &|_| true).await.expect("migrated");
+    assert!(data.join("controller/store.old-etcd").exists());
+    let installation = Installation::open(data, false).expect("complete");
+    let error = Etcd::open(options_of(&backup, installation.controller())).await.err().expect("refused");
+    assert!(matches!(error, OpenError::NotInUse { .. }), "{error}");
+    let store = Sqlite::open(&installation.store(), sqlite::Options::new(random())).expect("opens");
+    let name = format!("m{MODELS}");
+    let keys = store.read(contents).await.into_iter().filter(|(key, _)| key.ends_with(&name));
+    let keys: Vec<String> = keys.map(|(key, _)| key).collect();
+    assert!(!keys.is_empty());
+    let writes = keys.iter().map(|key| (key.clone(), None)).collect();
+    let delete = state::documents::draft::Transaction { writes, ..Default::default() };
+    store.apply(delete).await.expect("deleted");
+    let documents = store.read(contents).await;
+    drop(store);
+    // The model without its name violates no rule that a migration verifies.
+    migrate(data, &Target::Etcd(connection), &|_| true).await.expect("migrated");
+    let (place, _, found) = in_use(data).await;
+    assert!(place == StorePlace::Etcd && found == documents);
+}
+
+/// The certificates that a migration is given are recorded for the next start, and for the migration back.
+#[tokio::test]
+async fn a_store_with_tls_is_migrated_with_the_certificates_that_are_recorded() {
+    let (ca, certificate, key) = super::refused::certificates(false);
+    let server = ServerTls { certificate: certificate.clone(), key: key.clone(), client_ca: ca.clone() };
+    let cluster = EtcdCluster::start_members(1, &["--max-txn-ops=2048"], Some(&server));
+    let files = tempfile::tempdir().expect("a folder");
+    let [ca, certificate, key] =
+        [("ca", ca), ("certificate", certificate), ("key", key)].map(|(name, pem)| {
+            let file = files.path().join(name);
+            std::fs::write(&file, pem).expect("written");
+            Some(file)
+        });
+    let with_tls = EtcdConnection { ca, certificate, key, ..connection(&cluster) };
+    let data = served().await;
+    let data = data.path();
+    let documents = in_use(data).await.2;
+    let without_key = EtcdConnection { certificate: None, key: None, ..with_tls.clone() };
+    migrate(data, &Target::Etcd(without_key), &|_| true).await.expect_err("etcd requires a certificate");
+    migrate(data, &Target::Etcd(with_tls.clone()), &|_| true).await.expect("migrated");
+    let text = std::fs::read_to_string(data.join(ETCD_FILE)).expect("readable");
+    let file: EtcdFile = charms::yaml::from_str(&text).expect("intact");
+    let recorded = file.connection.expect("recorded");
+    assert_eq!(recorded, with_tls);
+    migrate(data, &Target::Sqlite(recorded), &|_| true).await.expect("migrated back");
+    assert!(in_use(data).await.2 == documents);
+}
+
+#[tokio::test]
+async fn what_cannot_be_migrated_is_refused_and_the_store_stays_in_use() {
+    let cluster = EtcdCluster::shared();
+    let data = served().await;
+    let data = data.path();
+    let documents = in_use(data).await.2;
+    let refused = async |target: &Target| migrate(data, target, &|_| true).await.expect_err("refused");
+
+    let taken = connection(&cluster);
+    assert!(cluster.etcdctl(&["put", &format!("{}/x", taken.prefix), "1"]));
+    let error = refused(&Target::Etcd(taken)).await;
+    assert!(matches!(error.downcast_ref(), Some(OpenError::PrefixInUse { .. })), "{error:#}");
+
+    let other = connection(&cluster);
+    let another_system = served().await;
+    migrate(another_system.path(), &Target::Etcd(other.clone()), &|_| true).await.expect("migrated");
+    let error = refused(&Target::Etcd(other)).await;
+    assert!(matches!(error.downcast_ref(), Some(OpenError::PrefixInUse { .. })), "{error:#}");
+
+    // A copy of this data folder has its own store there.
+    let own = connection(&cluster);
+    let copy = tempfile::tempdir().expect("a folder");
+    let status = std::process::Command::new("cp").arg("-a").arg(data.join(".")).arg(copy.path()).status();
+    assert!(status.is_ok_and(|status| status.success()));
+    std::fs::remove_file(copy.path().join("controller/store/generation.yaml")).expect("it exists");
+    let copied = copy.path().join("controller/store");
+    drop(
+        Sqlite::open(&copied, sqlite::Options { restored: true, ..sqlite::Options::new(random()) })
+            .expect("opens"),
+    );
+    migrate(copy.path(), &Target::Etcd(own.clone()), &|_| true).await.expect("migrated");
+    in_use(copy.path()).await;
+    let error = refused(&Target::Etcd(own)).await;
+    assert!(matches!(error.downcast_ref(), Some(OpenError::PrefixInUse { .. })), "{error:#}");
+
+    let free = connection(&cluster);
+    let unreachable = EtcdConnection { address: "etcd://127.0.0.1:1".to_owned(), ..free.clone() };
+    let error = refused(&Target::Etcd(unreachable)).await;
+    assert!(matches!(error.downcast_ref(), Some(OpenError::Outage(_))), "{error:#}");
+    refused(&Target::Sqlite(free.clone())).await; // the same engine
+
+    let store = Installation::store_in(data);
+    let running = Sqlite::open(&store, sqlite::Options::new(random())).expect("opens");
+    let error = refused(&Target::Etcd(free.clone())).await;
+    assert!(format!("{error:#}").contains("pintle down"), "{error:#}");
+    drop(running);
+    assert!(in_use(data).await.2 == documents);
+
+    let database = rusqlite::Connection::open(store.join(sqlite::DATABASE)).expect("a database");
+    let damage = "UPDATE documents SET value = '\"Dying\"' WHERE key LIKE '%00050/model-life'";
+    assert_eq!(database.execute(damage, []), Ok(1));
+    drop(database);
+    let error = refused(&Target::Etcd(free)).await;
+    assert!(format!("{error:#}").contains("pintle-controller check"), "{error:#}");
+}
