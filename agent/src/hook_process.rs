@@ -323,6 +323,10 @@ impl CharmRunner {
             let last_report = reports.last().map_or(0, |last| last.number);
             reports.extend(output_lines(&printed, run, last_report, lowest));
         }
+        if let (RunExit::Code(0), Operation::Hook(Hook::UpgradeCharm)) = (&exit, &run.operation) {
+            // this hook follows each installation: what it has deleted itself must not lead to the next one
+            self.programs.borrow_mut().retain(|path| self.folder.charm().join(path).exists());
+        }
         let has_failed = exit.is_failed_hook(&run.operation, requests_reboot);
         if has_failed {
             run_folders::mark_failed(&run_folder);

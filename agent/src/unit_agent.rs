@@ -252,12 +252,12 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
         let failed = |reason: FailureReason| HookResult::without_writes(RunExit::Failed(reason));
         let lost_charm =
             hook_context_builder::charm_to_fetch(&shared.local(), self.charms.declared().as_deref()).cloned();
-        if let Some(charm) = lost_charm
+        // a process at its gate was started in the folder of the charm: that is not replaced under it
+        if let (Some(charm), None) = (lost_charm, &gated)
             && let Err(why) = self.install_charm(&charm).await
         {
             return failed(why.into());
         }
-        let Some(declared) = self.charms.declared() else { return failed(FailureReason::CharmMissing) };
         // 1. A hook is started with a cached view.
         // 2. The agent attaches to a store of another generation, and the view is dropped.
         let Some(view) = shared.view() else {
@@ -266,9 +266,10 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
         if hook_context_builder::is_cancelled(&view, &run.operation) {
             return HookResult::without_writes(RunExit::Cancelled);
         }
-        let (context, process) = match gated {
-            Some(GatedHook { context, process }) => (context, Some(process)),
-            None => match self.context(run, &declared, &view) {
+        let (context, process) = match (gated, self.charms.declared()) {
+            (Some(GatedHook { context, process }), _) => (context, Some(process)),
+            (None, None) => return failed(FailureReason::CharmMissing),
+            (None, Some(declared)) => match self.context(run, &declared, &view) {
                 Ok(context) => (context, None),
                 Err(reason) => return HookResult::without_writes(reason.into()),
             },

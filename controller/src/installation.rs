@@ -260,7 +260,7 @@ fn require_complete(
         [IDENTITY, "ca.pem", "ca-key.pem", "server.pem", "server-key.pem"].map(|name| folder.join(name));
     let in_folder = [DATABASE, "generation.yaml"].map(|name| folder.join("store").join(name));
     let in_etcd = folder.parent().unwrap_or(folder).join(ETCD_FILE);
-    if place == StorePlace::Etcd && !restored && exists(&in_folder[0])? && !exists(&in_etcd)? {
+    if place == StorePlace::Etcd && exists(&in_folder[0])? && !exists(&in_etcd)? {
         bail!(UnusableFile {
             file: folder.parent().unwrap_or(folder).to_owned(),
             why: format!("its models are in {}, not in etcd", in_folder[0].display()),

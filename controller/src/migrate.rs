@@ -29,6 +29,7 @@ use anyhow::{Context, Result, bail};
 use api::etcd_file::{ETCD_FILE, EtcdConnection};
 use host::file::{create_private_folder, exchange_folders, exists, ignore_not_found, sync_folder};
 use state::documents::draft::{Reader, StoredDocument, Transaction};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The documents of one batch, some 200 KiB: as many as in a page of a list.
@@ -118,7 +119,9 @@ fn report(migrated: &Migrated, data: &Path, target: &Target) -> String {
         Target::Etcd(_) => String::new(),
         Target::Sqlite(left) => {
             let prefix = left.prefix.trim_end_matches('/');
-            format!(" and the keys in etcd (etcdctl del --prefix {prefix}/)")
+            format!(
+                " and the keys in etcd (etcdctl del --prefix {prefix}/m/; etcdctl del --prefix {prefix}/d/)"
+            )
         }
     };
     format!(
@@ -162,6 +165,7 @@ pub async fn migrate(data: &Path, target: &Target, continues: &dyn Fn(Step) -> b
         (Target::Etcd(_), false) => (StorePlace::Folder, "sqlite"),
         (Target::Sqlite(_), true) => (StorePlace::Etcd, "etcd"),
     };
+    require_own(&store)?;
     let _lock = lock(&store).map_err(|error| error.context("stop the controller first (pintle down)"))?;
     let installation = Installation::open_with_store(data, false, place)?;
     let documents = match target {
@@ -206,6 +210,18 @@ pub async fn migrate(data: &Path, target: &Target, continues: &dyn Fn(Step) -> b
         eprintln!("WARNING cannot mark the old store in etcd as left: {error}");
     }
     Ok(Migrated { documents: documents.len(), old })
+}
+
+/// Refuses the store of another user, who could not open the one that this process makes.
+fn require_own(store: &Path) -> Result<()> {
+    let owner = std::fs::metadata(store).with_context(|| store.display().to_string())?.uid();
+    if owner != nix::unistd::geteuid().as_raw() {
+        bail!(
+            "{} belongs to another user\nhint: run it as the user with the number {owner}",
+            store.display()
+        );
+    }
+    Ok(())
 }
 
 fn remove_folder(folder: &Path) -> Result<()> {

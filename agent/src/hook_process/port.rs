@@ -91,12 +91,7 @@ impl CharmHost for CharmRunner {
     fn declared(&self) -> Option<Arc<Charm>> {
         // a charm of which the folder or a program was deleted is fetched again
         let charm = self.folder.charm();
-        let has_programs = || {
-            self.programs
-                .borrow()
-                .iter()
-                .all(|path| charm.join(path).is_symlink() || charm.join(path).exists())
-        };
+        let has_programs = || self.programs.borrow().iter().all(|path| charm.join(path).exists());
         self.declared.borrow().clone().filter(|_| charm.is_dir() && has_programs())
     }
 
@@ -132,7 +127,9 @@ impl CharmHost for CharmRunner {
         if let Some(warm) = &self.warm {
             warm.reset();
         }
-        *self.programs.borrow_mut() = super::unpacked_programs(&self.folder);
+        let mut programs = super::unpacked_programs(&self.folder);
+        programs.retain(|path| self.folder.charm().join(path).exists()); // a link may lead nowhere
+        *self.programs.borrow_mut() = programs;
         *self.declared.borrow_mut() = Some(Arc::new(declared.charm));
         Ok(())
     }

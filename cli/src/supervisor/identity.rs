@@ -14,7 +14,7 @@
 
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
-use crate::supervisor::renewal;
+use crate::supervisor::{lock, renewal};
 use api::data_folder::{CREATED_FIRST, MARKS};
 use api::text::data_folder as text;
 use host::file::{ignore_not_found, write_atomic};
@@ -132,8 +132,8 @@ fn record(dir: &DataDir, identity: &FolderIdentity) {
     }
 }
 
-/// Refuses a copy. Records the device of a folder after a reboot, but no new path, so that a command between the move and
-/// [`establish`] does not hide the move ([`was_moved`]):
+/// Refuses a copy. Records the device of a folder after a reboot, and a new path unless a supervisor still runs: a command
+/// between the move and [`establish`] must not hide the move ([`was_moved`]):
 /// 1. A folder is moved while its system runs: the supervisor ends within seconds.
 /// 2. A command in the moved folder records the new path.
 /// 3. `up` does not wait for the end of the supervisor, but for the controller that it stops.
@@ -144,7 +144,9 @@ pub fn check(dir: &DataDir) -> Result<(), CommandError> {
     match folder_origin(dir).map_err(|error| unusable(dir, &error))? {
         FolderOrigin::New => Ok(()),
         FolderOrigin::Own(identity) => {
-            if matches!(FolderIdentity::read(dir), Ok(Some(known)) if known.path == identity.path) {
+            let is_same_path =
+                matches!(FolderIdentity::read(dir), Ok(Some(known)) if known.path == identity.path);
+            if is_same_path || lock::holder(dir).is_none() {
                 record(dir, &identity);
             }
             Ok(())
@@ -349,13 +351,19 @@ mod tests {
         // the original is moved and keeps working; the copy cannot know where it is
         let moved = dir_of("d3");
         std::fs::rename(original.path(), moved.path()).expect("moved");
+        let held = lock::acquire(&moved).expect("free");
         check(&moved).expect("the same folder");
-        assert!(was_moved(&moved), "only up records the new path");
+        assert!(was_moved(&moved), "only up records the new path while a supervisor runs");
         std::os::unix::fs::symlink(moved.path(), original.path()).expect("made");
         assert!(was_moved(&moved), "a link is in its place");
         std::fs::remove_file(original.path()).expect("it exists");
         establish(&moved, CopyPurpose::Unknown).expect("the same folder");
         assert!(!was_moved(&moved), "the new path is recorded");
+        drop(held);
+        let again = dir_of("d4");
+        std::fs::rename(moved.path(), again.path()).expect("moved again");
+        check(&again).expect("the same folder");
+        assert!(!was_moved(&again), "nothing runs: the path is recorded at once");
         assert_eq!(folder_origin(&copy).expect("readable"), is_copy_of(&path, false));
         refused(CopyPurpose::Unknown);
         Process::current().write(&copy.supervisor_lock()).expect("a process of the original");

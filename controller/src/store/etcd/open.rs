@@ -405,12 +405,13 @@ pub(super) fn require_own(
 }
 
 /// Whether a store that a migration has written, or left, may be opened: by the data folder that the migration has
-/// switched to it, or has not yet switched to another one; and if the operator states that its copy continues.
+/// switched to it, or has not yet switched to another one; and by one whose store was left, if the operator states that it
+/// continues.
 fn may_open(record: &StoreRecord, options: &Options) -> bool {
     let recorded = options.recorded.as_ref().map(|recorded| recorded.store_generation);
     match record.migration {
         Some(Migration::Candidate) => recorded == Some(record.store_generation),
-        Some(Migration::Left) => options.restored,
+        Some(Migration::Left) => options.restored && recorded == Some(record.store_generation),
         None => true,
     }
 }
