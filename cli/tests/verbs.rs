@@ -7,8 +7,8 @@ use api::text::refusal::message;
 use clap::Parser;
 use cli::command_error::CommandError;
 use cli::commands::{
-    Arguments, Verb, add_machine, add_model, change_storage, deploy, destroy_model, exec, integrate,
-    model_config, operations, refresh, run, scale_application, show_task, trust, wait_for, why,
+    Arguments, Verb, add_machine, add_model, add_unit, change_storage, deploy, destroy_model, exec,
+    integrate, model_config, operations, refresh, run, scale_application, show_task, trust, wait_for, why,
 };
 use cli::supervisor::settings::UpSettings;
 use samples::fake::FakeController;
@@ -29,6 +29,7 @@ async fn run_command(words: &[&str], session: &FakeSession) -> Result<(), Comman
         Verb::ScaleApplication(args) => scale_application::run(&args, session).await,
         Verb::Why(args) => why::run(&args, session).await,
         Verb::AddMachine(args) => add_machine::run(&args, session, &session.dir).await,
+        Verb::AddUnit(args) => add_unit::run(&args, session).await,
         Verb::AddModel(args) => add_model::run(&args, session, &session.dir).await,
         Verb::Deploy(args) => deploy::run(&args, session).await,
         Verb::DestroyModel(args) => destroy_model::run(&args, session, &session.dir).await,
