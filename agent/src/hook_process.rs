@@ -53,7 +53,7 @@ use serde::{Deserialize, Serialize};
 use state::charm::Charm;
 use state::terms::activity::Activity;
 use state::terms::log_module;
-use state::terms::operation::Operation;
+use state::terms::operation::{Hook, Operation};
 use state::unit::dispatch::{CharmFiles, Dispatch, PathKind, dispatch};
 use state::unit::environment::MachineFacts;
 use state::unit::hook_log::HookHandler;
