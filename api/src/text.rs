@@ -12,6 +12,7 @@ pub mod cause;
 mod count;
 /// Folders that are no data folders, in English.
 pub mod data_folder;
+mod entity_command;
 /// The states of entities in English.
 pub mod entity_state;
 /// The whole text of an error.

@@ -246,11 +246,6 @@ fn charm(folder: &std::path::Path, metadata: &str) {
     std::fs::set_permissions(folder.join("hooks/start"), executable).expect("own file");
 }
 
-/// The requests without those of the status, which change nothing.
-fn changes(session: &FakeSession) -> Vec<String> {
-    session.api.requests().into_iter().filter(|request| request != "status").collect()
-}
-
 #[tokio::test(flavor = "current_thread")]
 async fn a_charm_that_the_controller_has_is_not_uploaded_again() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -269,7 +264,7 @@ async fn a_charm_that_the_controller_has_is_not_uploaded_again() {
         if !has_archive {
             expected.insert(0, "upload".to_owned());
         }
-        assert_eq!(changes(&session), expected);
+        assert_eq!(session.api.changes(), expected);
         let (_, stderr) = session.printed();
         let last = stderr.lines().last().expect("what is deployed").to_owned() + "\n";
         compare("commands/deploy.txt", &last);
@@ -285,7 +280,7 @@ async fn all_problems_of_a_charm_are_reported_before_anything_is_changed() {
     let failure = run_command(&["deploy", &path], &session).await.expect_err("a bad charm");
     let problems = failure.text().lines().filter(|line| line.contains("metadata.yaml")).count();
     assert!(problems >= 3, "{}", failure.text());
-    assert_eq!(changes(&session), Vec::<String>::new());
+    assert_eq!(session.api.changes(), Vec::<String>::new());
 
     // A folder that is not a charm is reported in one line.
     std::fs::remove_file(folder.path().join("metadata.yaml")).expect("it is ours");

@@ -6,7 +6,7 @@
 
 use super::activity::running;
 use super::count::counted;
-use super::{fault, refusal, start_reason};
+use super::{entity_command, fault, refusal, start_reason};
 use crate::machine_folder::{CONSOLE_LOG, CONTAINER_PID, MACHINE_LOG, MACHINE_PID, MACHINES_DIR};
 use crate::{LOST_AFTER_MS, OBSTRUCTED_RECALL_RETRY_MAX_MS, ago};
 use state::terms::activity::Activity;
@@ -314,7 +314,7 @@ fn remedy(remedy: &Remedy, times: &Times<'_>) -> String {
             format!("check that the agent of machine {machine} runs: pintle why machine {machine}")
         }
         Remedy::CheckMachineAgent { machine: None } => "check that the machine agent runs".to_owned(),
-        Remedy::Explain(entity) => why_command(entity),
+        Remedy::Explain(entity) => entity_command::why(entity),
         Remedy::Refresh { application } => format!("pintle refresh {application}"),
         Remedy::RemoveAnyUnit { machine } => {
             format!("remove another unit of machine {machine} with: pintle remove-unit")
@@ -486,23 +486,4 @@ fn restart(machine: &str, host: Host) -> String {
         "pintle up restarts it after it exits (see {MACHINES_DIR}/{folder}/{log}); if it hangs, end it with kill -9 \
          and the first number in {MACHINES_DIR}/{folder}/{process}"
     )
-}
-
-/// The command that explains what the entity waits for: `pintle why web/0`.
-pub fn why_command(entity: &Entity) -> String {
-    format!("pintle why {}", as_argument(entity))
-}
-
-/// The entity as an argument of a command.
-fn as_argument(entity: &Entity) -> String {
-    match entity {
-        // `entity_choice` would parse the bare name as a machine, a relation or the model
-        Entity::Unit(name) if ["machine", "relation"].contains(&&*name.application) => format!("unit {name}"),
-        Entity::Application(name) if name == "model" => format!("application {name}"),
-        Entity::Unit(name) => name.to_string(),
-        Entity::Application(name) => name.clone(),
-        Entity::Relation(name) => format!("relation/{}", name.number),
-        Entity::Machine(name) => format!("machine/{name}"),
-        Entity::Model(_) => "model".to_owned(),
-    }
 }

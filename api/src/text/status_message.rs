@@ -4,7 +4,7 @@
 //! match some of the texts.
 
 use crate::text::activity::running;
-use crate::text::cause::why_command;
+use crate::text::entity_command;
 use crate::text::{fault, refusal};
 use state::terms::cause::Entity;
 use state::terms::hook_name::HookName;
@@ -72,5 +72,5 @@ pub fn describe(message: &StatusMessage) -> String {
 const NOT_COMMUNICATING: &str = "agent is not communicating with the controller";
 
 fn see_why(what: impl Display, unit: &UnitName) -> String {
-    format!("{what}, see: {}", why_command(&Entity::Unit(unit.clone())))
+    format!("{what}, see: {}", entity_command::why(&Entity::Unit(unit.clone())))
 }

@@ -62,6 +62,11 @@ impl FakeController {
     pub fn requests(&self) -> Vec<String> {
         self.requests.lock().expect("no holder panics").clone()
     }
+
+    /// The requests without those of the status, which change nothing.
+    pub fn changes(&self) -> Vec<String> {
+        self.requests().into_iter().filter(|request| request != "status").collect()
+    }
 }
 
 /// A client of the fake controller, bound to one model.

@@ -11,6 +11,7 @@
 //! A new cause needs a variant of [`Duty`], its remedy in `remedy`, its sentence in `api::text::cause`, and the code
 //! that creates it.
 
+mod count;
 mod debug_session;
 mod machine_agent;
 mod remedy;
@@ -27,6 +28,7 @@ use crate::terms::write_failure::WriteFailure;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
+pub use count::Count;
 pub use machine_agent::{Host, Silence};
 pub use remedy::Remedy;
 
@@ -482,20 +484,4 @@ pub enum Retry {
     Off,
     /// Never: all retries have been used.
     Exhausted,
-}
-
-/// A number of entities, counted up to a bound.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Count {
-    /// The number of entities counted.
-    pub number: usize,
-    /// Whether there are more entities than counted.
-    pub more: bool,
-}
-
-impl From<usize> for Count {
-    fn from(number: usize) -> Count {
-        Count { number, more: false }
-    }
 }

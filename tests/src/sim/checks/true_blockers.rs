@@ -7,6 +7,7 @@
 
 use super::check::Check;
 use super::stuck_system::{Obstacle, StuckSystem, WhyAnswer, acting, blocker_text};
+use state::terms::cause::{Cause, Duty};
 use state::terms::life::Life;
 use std::collections::BTreeSet;
 
@@ -36,7 +37,11 @@ impl Check for TrueBlockers {
             if why.life != answer.life {
                 found.push(format!("{answer} why reports life {}", why.life));
             }
-            for cause in &why.causes {
+            // an Alive machine that stays for the storage that a user has detached is no sign of an obstacle
+            let is_kept = |cause: &&Cause| {
+                answer.life == Life::Alive && matches!(cause.duty, Duty::RemoveStorage { .. })
+            };
+            for cause in why.causes.iter().filter(|cause| !is_kept(cause)) {
                 if acting(cause).is_some_and(|acting| stuck.answer(&acting).is_none()) {
                     found.push(format!(
                         "{}: {}, but that actor does not exist",
