@@ -10,6 +10,7 @@ use api::{ArchiveInfo, FindArchive, Status, UploadArchive, UserPort};
 use charms::read::{METADATA_FILES, TargetHost, read_for_host};
 use charms::{CharmSource, ReadOptions};
 use clap::Args;
+use state::transitions::instance::is_enrolled;
 use std::path::Path;
 
 /// Flags of Juju's `deploy` and `refresh` that are answered with a warning.
@@ -34,14 +35,11 @@ impl IgnoredSourceArgs {
     }
 }
 
-/// The beginning of the instance ID of a machine that was enrolled.
-const MANUAL: &str = "manual:";
-
 /// The hosts of these machines. New machines and those of the provider are on this host; an enrolled one may be on any.
 pub fn target_host<'a>(machines: impl IntoIterator<Item = &'a String>, status: &Status) -> TargetHost {
     let is_enrolled = |name: &String| {
         let instance = status.machines.get(name).and_then(|machine| machine.instance_id.as_deref());
-        instance.is_some_and(|id| id.starts_with(MANUAL))
+        instance.is_some_and(is_enrolled)
     };
     let mut machines = machines.into_iter().peekable();
     match machines.peek().is_some() && machines.all(is_enrolled) {

@@ -121,13 +121,10 @@ pub async fn run(dir: &DataDir) -> Result<(), CommandError> {
             // Units and containers do not depend on this start, which has failed.
             controller.release();
             stop::stop_orphans(dir, agents).await;
-            match ending {
-                Ending::Refused => Err(CommandError {
-                    code: EXIT_REFUSED,
-                    ..CommandError::new("the controller refuses its store")
-                }),
-                Ending::Abandoned | Ending::Stopped | Ending::FolderLost => Ok(()),
+            if matches!(ending, Ending::Abandoned) {
+                return Ok(());
             }
+            Err(CommandError { code: EXIT_REFUSED, ..CommandError::new("the controller refuses its store") })
         }
     }
 }

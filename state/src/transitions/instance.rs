@@ -21,6 +21,14 @@ use crate::transitions::machine_status_log;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
+/// The beginning of the instance ID of a machine that was enrolled, as in Juju; the address follows.
+const ENROLLED: &str = "manual:";
+
+/// Whether this is the instance ID of a machine that was enrolled, which may have any host.
+pub fn is_enrolled(instance_id: &str) -> bool {
+    instance_id.starts_with(ENROLLED)
+}
+
 /// The validity of an enrolment token: 15 minutes (S19).
 pub const ENROLMENT_MS: i64 = 15 * 60 * 1000;
 /// The maximum length of a provisioning error in characters: enough for a sentence and the output of a tool.
@@ -289,7 +297,7 @@ pub fn enrol(
         return Err(InstanceRefusal::MachineBeingRemoved { machine: doc.name }.into());
     }
     token::set(draft, id, &TokenHolder::Machine { model, machine: id }, token)?;
-    let (instance_id, base) = (Some(format!("manual:{address}")), base.clone().filter(Base::is_printable));
+    let (instance_id, base) = (Some(format!("{ENROLLED}{address}")), base.clone().filter(Base::is_printable));
     let instance = InstanceDoc { provider: None, nonce: id, id: instance_id, base };
     draft.put(&model.machine_instance(id), &instance);
     doc.address = address.clone();
