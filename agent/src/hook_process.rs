@@ -46,7 +46,6 @@ use crate::folder::UnitFolder;
 use crate::hook_session::{CallsFile, CallsLine, ControllerRequest, HookSession};
 use crate::hook_tools::HookTools;
 use crate::ports::HookHost;
-use crate::reboot_request::HOOK_LOCK;
 use crate::tool_socket::{ContextState, ToolCall, closed_reply};
 use hook_client::shim;
 use serde::{Deserialize, Serialize};
@@ -68,6 +67,8 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use tokio::sync::{Mutex, mpsc, watch};
 
+/// The hook lock in the folder of a machine or of a unit: it is held while a hook runs.
+pub(crate) const HOOK_LOCK: &str = "hook.lock";
 /// The file of commands, in the folder of their run.
 const SCRIPT: &str = "commands";
 /// The file that holds what the installed charm declares.

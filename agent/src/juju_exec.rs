@@ -6,8 +6,8 @@
 //! end. Both are scripts that start `pintle-agent juju-exec` with the folder of their machine (`juju_paths`).
 
 use crate::folder::UnitFolder;
+use crate::hook_process::HOOK_LOCK;
 use crate::hook_process::run_files::{read_outcome, read_run_file};
-use crate::reboot_request::HOOK_LOCK;
 use crate::requested_commands::arguments;
 use crate::socket_dir;
 use crate::tool_socket::REQUEST_COMMANDS;

@@ -15,8 +15,9 @@
 
 use crate::clock::{HostClock, kernel_boot_id, random_uuid};
 use crate::deployer::Deployer;
+use crate::hook_process::HOOK_LOCK;
 use crate::ports::Clock;
-use crate::reboot_request::{self, BOOT_FILE, HOOK_LOCK, requested_boot};
+use crate::reboot_request::{self, BOOT_FILE, requested_boot};
 use crate::service::{self, Supervision};
 use anyhow::Result;
 use host::file::write_atomic;

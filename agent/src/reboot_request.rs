@@ -1,6 +1,6 @@
 //! The request to reboot the machine, and the names of the files that a reboot uses.
 //!
-//! Hooks request a reboot through their unit agent, which writes the request here once, and again if the machine does not
+//! Hooks request a reboot through their unit agent, which writes the request into the machine's folder once, and again if the machine does not
 //! reboot (`RequestTimes`); the machine agent executes it (`reboot`). The request contains the id of the current boot, so
 //! that it is complete once another boot has started.
 
@@ -9,14 +9,12 @@ use std::fs;
 use std::path::Path;
 use std::time::SystemTime;
 
-/// The file with the boot identity of a local machine that was rebooted.
+/// The file with the id of the current boot of a machine whose reboots are simulated (`reboot`).
 pub const BOOT_FILE: &str = "boot";
 /// The file that requests a reboot; it contains the id of the boot that ends with it.
 const REQUEST_FILE: &str = "reboot";
-/// The largest file with the id of a boot, which has some 50 bytes.
+/// The largest file with the id of a boot, which has 73 bytes at most.
 pub(crate) const BOOT_BYTES_MAX: u64 = 1 << 10;
-/// The hook lock in the folder of a machine or of a unit: it is held while a hook runs.
-pub const HOOK_LOCK: &str = "hook.lock";
 
 /// The request is written again if the machine has not rebooted within this time: the file may have been deleted, or not
 /// written.

@@ -32,6 +32,16 @@ const LOOP_CONTROL: u64 = makedev(10, 237);
 /// In the folder of an instance: a link to its block device, whose number another boot may change.
 const DEVICE: &str = "device";
 
+/// Creates a folder and those above it that do not exist. Every user may enter them: services of a charm run as other
+/// users. The mode of an existing folder is its charm's.
+fn create_public(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    path.parent().map_or(Ok(()), create_public)?;
+    crate::folder::public_dir(path)
+}
+
 /// The pools of the machine in one folder.
 #[derive(Debug)]
 pub struct StoragePools {
@@ -73,9 +83,9 @@ impl StoragePools {
         }
         provided.write(&folder)?;
         match storage.pool {
-            StoragePool::Rootfs => fs::create_dir_all(&content)?,
+            StoragePool::Rootfs => create_public(&content)?,
             StoragePool::Tmpfs => {
-                fs::create_dir_all(&content)?;
+                create_public(&content)?;
                 if !mount_points()?.contains(&content) {
                     let options = format!("size={}m,mode=0755", storage.size_mib);
                     run("mount", &["-t", "tmpfs", "-o", &options, "pintle-storage"], &[&content]).await?;
@@ -114,7 +124,7 @@ impl StoragePools {
             bail!("{wanted} is the mount point of another filesystem");
         }
         if !is_mounted {
-            fs::create_dir_all(&target).with_context(|| wanted.clone())?;
+            create_public(&target).with_context(|| wanted.clone())?;
             run("mount", &["--bind"], &[content, &target]).await?;
         }
         // also for an earlier mount, after which this may have failed

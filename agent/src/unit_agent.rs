@@ -225,7 +225,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
     async fn run_operation(&self, run: &Run, gated: Option<GatedHook<H::Gated>>) -> Result<(), DiskError> {
         tracing::debug!("started");
         let started_ms = self.shared.clock.since_boot_ms();
-        self.shared.volatile.borrow_mut().orphan_missing = false;
+        self.shared.volatile.borrow_mut().no_run_process = false;
         let result = match &run.operation {
             Operation::InstallCharm(charm) => {
                 let exit = match self.install_charm(charm).await {
@@ -316,7 +316,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
             }
             None => {
                 tracing::info!("started by an earlier agent, and neither a process nor an outcome is left");
-                shared.volatile.borrow_mut().orphan_missing = true;
+                shared.volatile.borrow_mut().no_run_process = true;
                 shared.clear_executing();
                 Ok(())
             }
@@ -348,7 +348,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
         run_log::finished(&exit, duration_ms, record.map(|record| record.sequence));
         // a run without an outcome was interrupted: `next` finds it started and its process missing, and starts it again,
         // or records an action or commands as failed
-        shared.volatile.borrow_mut().orphan_missing = true;
+        shared.volatile.borrow_mut().no_run_process = true;
         shared.clear_executing();
         Ok(())
     }

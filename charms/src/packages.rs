@@ -7,6 +7,7 @@
 //! ```text
 //! CACHE/<digest>/site        the packages of one set of requirements; the folder exists once it is complete
 //!               /warnings    what to report whenever the set is used, one per line
+//!               /...         what pip was given and what it printed, for a person
 //! CACHE/<digest>.new-<pid>/  a set that is being installed
 //! CACHE/wheels/              pip's cache of downloaded and built wheels, shared by all sets
 //! ```
@@ -22,6 +23,7 @@ use host::digest::sha256;
 use pip::{Pip, PipError, run};
 use serde::Deserialize;
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -34,6 +36,21 @@ const DECLARED: &str = include_str!("packages/declared.py");
 const INSTALLED: &str = include_str!("packages/installed.py");
 
 /// The output of `declared.py`.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Answer {
+    Unreadable { error: UnreadableFile },
+    Declared(Declared),
+}
+
+/// A file of the charm that cannot be read.
+#[derive(Deserialize)]
+struct UnreadableFile {
+    file: String,
+    text: String,
+}
+
+/// What the files of a charm declare.
 #[derive(Deserialize)]
 struct Declared {
     /// Package indexes, as lines of a requirements file.
@@ -137,19 +154,19 @@ fn requirements(
     let mut reader = Command::new(&python.interpreter);
     reader.args(["-I", "-c", DECLARED]).arg(root).arg(build.to_string());
     let output = run(&mut reader).map_err(charm_problem)?;
-    let mut declared: Declared = serde_json::from_slice(&output.stdout).map_err(|_| {
-        let text = String::from_utf8_lossy(&output.stderr);
-        let last = text.lines().last().unwrap_or_default();
-        let (file, text) = match last.split_once(": ") {
-            Some((file, text)) if file == "uv.lock" || file == "poetry.lock" => (file, text),
-            Some(("pyproject.toml", text)) => ("pyproject.toml", text),
-            _ => ("pyproject.toml", last),
-        };
-        Problem::new(file, "", format!("cannot be read: {text}"))
-    })?;
+    let mut declared = match serde_json::from_slice(&output.stdout) {
+        Ok(Answer::Declared(declared)) => declared,
+        Ok(Answer::Unreadable { error: UnreadableFile { file, text } }) => {
+            return Err(Problem::new(&file, "", format!("cannot be read: {text}")));
+        }
+        Err(_) => {
+            let text = String::from_utf8_lossy(&output.stderr);
+            let last = text.lines().last().unwrap_or_default();
+            return Err(charm_problem(format!("its requirements cannot be read: {last}")));
+        }
+    };
     for (name, path) in &declared.missing {
-        notes
-            .push(format!("pyproject.toml: {path} does not exist; installing {name} from the package index"));
+        notes.push(format!("pyproject.toml: {path} does not exist; {name} comes from the package index"));
     }
     if declared.use_requirements_txt
         && files.contains_key("requirements.txt")
@@ -162,7 +179,7 @@ fn requirements(
             files.keys().any(|path| path.starts_with("lib/ops/") || path.starts_with("src/ops/"));
         if !contains_ops && imports_ops(files) {
             notes.push(
-                "src/charm.py: imports ops without declaring it; installing the newest version".to_owned(),
+                "src/charm.py: imports ops without declaring it, so its version is not fixed".to_owned(),
             );
             declared.lines.push("ops".to_owned());
         } else if declared.libraries.iter().all(|(_, lines)| lines.is_empty()) {
@@ -177,24 +194,32 @@ fn imports_ops(files: &CharmFileList) -> bool {
         return false;
     };
     let text = fs::read_to_string(path).unwrap_or_default();
-    text.lines()
-        .any(|line| line == "import ops" || line.starts_with("from ops") || line.starts_with("import ops."))
+    let is_ops = |module: &str| matches!(module.trim().split([' ', '.']).next(), Some("ops"));
+    text.lines().any(|line| match (line.strip_prefix("import "), line.strip_prefix("from ")) {
+        (Some(modules), _) => modules.split(',').any(is_ops),
+        (_, Some(module)) => is_ops(module),
+        _ => false,
+    })
 }
 
 impl Requirements {
     /// The name of this set of packages in the cache: a digest of the Python version, the requirements, and the content
-    /// of all files that they name.
+    /// of all files and folders that they name.
     fn digest(&self, python: &str, root: &Path) -> String {
         let Declared { indexes, lines, constraints, libraries, local, .. } = &self.declared;
         let mut parts = vec![python.to_owned(), json!([indexes, lines, constraints, libraries]).to_string()];
         parts.extend(local.iter().map(|path| content_digest(path)));
-        for name in &self.files {
-            let text = fs::read_to_string(root.join(name)).unwrap_or_default();
-            for line in text.lines().map(str::trim) {
-                let options = ["-r ", "-c ", "-e ", "--editable ", "--requirement ", "--constraint "];
-                let path = options.iter().find_map(|option| line.strip_prefix(option)).unwrap_or(line).trim();
-                if path != line || path.starts_with(['.', '/']) {
-                    parts.push(content_digest(&root.join(path)));
+        let mut files: Vec<PathBuf> = self.files.iter().map(|name| root.join(name)).collect();
+        let mut read = BTreeSet::new();
+        while let Some(file) = files.pop() {
+            if !read.insert(file.clone()) {
+                continue;
+            }
+            let text = fs::read_to_string(&file).unwrap_or_default();
+            for named in text.lines().filter_map(Named::of) {
+                match named {
+                    Named::RequirementsFile(name) => files.push(file.with_file_name(name)),
+                    Named::Source(name) => parts.push(content_digest(&root.join(name))),
                 }
             }
             parts.push(text);
@@ -216,6 +241,36 @@ impl Requirements {
             options.extend(text.lines().map(str::trim).filter(is_index).map(str::to_owned));
         }
         options
+    }
+}
+
+/// What a line of a requirements file names.
+enum Named<'a> {
+    /// Another such file, relative to the folder of this one.
+    RequirementsFile(&'a str),
+    /// A package, or a folder of packages, relative to the charm's folder.
+    Source(&'a str),
+}
+
+impl<'a> Named<'a> {
+    /// Reads a line as pip does; `None` if it names nothing on this host.
+    fn of(line: &'a str) -> Option<Named<'a>> {
+        let line = line.split(" #").next().unwrap_or_default().trim();
+        let value_of = |options: [&str; 2]| {
+            let rest = options.iter().find_map(|option| line.strip_prefix(option))?;
+            Some(rest.trim_start_matches('=').trim())
+        };
+        let file = value_of(["--requirement", "-r"]).or_else(|| value_of(["--constraint", "-c"]));
+        if let Some(name) = file {
+            return Some(Named::RequirementsFile(name));
+        }
+        let source =
+            value_of(["--editable", "-e"]).or_else(|| value_of(["--find-links", "-f"])).unwrap_or(line);
+        let source = source.split(" ;").next().unwrap_or_default();
+        let path = source.split_once("@ file:").map_or(source, |(_, path)| path.trim_start_matches("//"));
+        let path = path.split('[').next().unwrap_or_default().trim();
+        let is_path = path.starts_with('.') || path.contains('/') && !path.contains("://");
+        is_path.then_some(Named::Source(path))
     }
 }
 
@@ -373,7 +428,7 @@ fn other(error: io::Error) -> PipError {
 fn warning(conflict: &Conflict) -> String {
     let Conflict { library, requirement, name, version } = conflict;
     format!(
-        "{library}: requires {requirement}, but the charm's own requirements install {name} {version}, which is used"
+        "{library}: requires {requirement}, but {name} {version} is installed for the charm and its other libraries"
     )
 }
 

@@ -191,7 +191,7 @@ fn the_charms_own_requirements_decide_and_pydeps_add_what_is_missing() {
     );
     assert_eq!(run(charm.path(), cache.path()), "1.21 1.25 1.25");
     let expected = format!(
-        "{}: requires greeter>=1.25, but the charm's own requirements install greeter 1.21, which is used",
+        "{}: requires greeter>=1.25, but greeter 1.21 is installed for the charm and its other libraries",
         library("greeting")
     );
     // The second time the packages come from the cache, and the warning is the same.

@@ -1,16 +1,18 @@
-//! `pintle-controller check DIR`: verifies the store of a controller that is not running.
+//! `pintle-controller check DIR`: verifies the database of a controller that is not running. A store in etcd is refused.
 //!
 //! It reports everything for which a start would refuse the store, and verifies the checksum and the type of every
-//! document, the charm archives, and the invariants of every model. It changes nothing. Called by `program`.
+//! document, the charm archives and files of resources, and the invariants of every model. It changes nothing. Called by
+//! `program`, and in part by `migrate`.
 
 use crate::installation::Installation;
 use crate::store::sqlite::LOCK;
 use crate::store::sqlite::inspection::Inspection;
 use api::CONTROLLER_DIR;
+use api::etcd_file::ETCD_FILE;
 use host::digest::sha256_of;
 use state::documents::draft::{Reader, StoredDocument, read_all};
 use state::documents::invariants::violations;
-use state::documents::prelude::{ArchiveDoc, GLOBAL, Kind, Model};
+use state::documents::prelude::{ArchiveDoc, GLOBAL, KeyParts, Kind, Model};
 use state::documents::typed;
 use state::terms::names::Uuid;
 use std::fs::{self, File};
@@ -24,7 +26,7 @@ pub struct Report {
     pub findings: Vec<String>,
     /// What a start demands of an intact copy, such as an unpacked backup.
     pub note: Option<String>,
-    /// The number of intact documents.
+    /// The number of documents with a correct checksum.
     pub documents: usize,
 }
 
@@ -36,6 +38,12 @@ pub fn check(data: &Path) -> Result<Report, String> {
     if !store.is_dir() {
         return Err(format!("{} contains no store", data.display()));
     }
+    if is_data && data.join(ETCD_FILE).exists() {
+        return Err(
+            "its documents are in etcd; to check them, move them into a database: pintle-controller migrate"
+                .into(),
+        );
+    }
     if host::lock::is_held(&store.join(LOCK)) {
         return Err(format!(
             "the store in {} is in use; stop its controller first: pintle down",
@@ -45,7 +53,7 @@ pub fn check(data: &Path) -> Result<Report, String> {
     examine(data).map(|(report, _)| report)
 }
 
-/// Like [`check`], for a process that has the lock of the store. Also returns the intact documents.
+/// Like [`check`], for a process that has the lock of the store. Also returns the documents with a correct checksum.
 pub(crate) fn examine(data: &Path) -> Result<(Report, Inspection), String> {
     let is_data = data.join(CONTROLLER_DIR).is_dir();
     let store = if is_data { Installation::store_in(data) } else { data.to_owned() };
@@ -84,11 +92,11 @@ pub(crate) fn violated_invariants(reader: &dyn Reader) -> Vec<String> {
     models.flat_map(in_model).collect()
 }
 
-/// Verifies the files of the charm archives.
+/// Verifies the files of charm archives and resources.
 fn archives(inspection: &Inspection, folder: &Path) -> Vec<String> {
     let registered = read_all::<ArchiveDoc>(inspection, &GLOBAL.prefix(Kind::Archive));
     let fault = |(key, _): (String, ArchiveDoc)| {
-        let sha256 = key.rsplit('/').next()?.to_owned();
+        let sha256 = KeyParts::of(&key)?.rest.to_owned();
         match File::open(folder.join(&sha256)).and_then(sha256_of) {
             Ok(found) if found == sha256 => None,
             Ok(_) => Some(format!("archive {sha256}: damaged")),
@@ -109,7 +117,11 @@ pub fn run(data: &Path) -> u8 {
         Ok(report) => {
             report.note.iter().for_each(|note| println!("note: {note}"));
             report.findings.iter().for_each(|finding| println!("{finding}"));
-            println!("{} intact documents, {} findings", report.documents, report.findings.len());
+            println!(
+                "{} documents with a correct checksum; findings: {}",
+                report.documents,
+                report.findings.len()
+            );
             u8::from(!report.findings.is_empty())
         }
     }

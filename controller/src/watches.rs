@@ -270,12 +270,12 @@ impl<S: Store, E: Environment> api::Stream for UnitStream<S, E> {
                 return Err(removed());
             }
             if self.shown.is_none() {
-                let delta = self.full_view().await?;
+                let delta = Box::pin(self.full_view()).await?; // on the heap: thousands of streams wait
                 self.cursor.record_sent();
                 return Ok(UnitWatchEvent::Delta(delta));
             }
             if let Some(last) = self.ahead.last().map(|commit| commit.revision) {
-                let delta = self.delta(last).await?;
+                let delta = Box::pin(self.delta(last)).await?;
                 self.ahead.clear();
                 match delta {
                     Some(delta) => {

@@ -326,8 +326,10 @@ fn the_proxies_of_a_model_are_set_in_its_next_hook_and_action() {
         "JUJU_CHARM_FTP_PROXY=",
         "JUJU_CHARM_HTTPS_PROXY=",
         "JUJU_CHARM_HTTP_PROXY=",
-        "JUJU_CHARM_NO_PROXY=",
+        "JUJU_CHARM_NO_PROXY=127.0.0.1,localhost,::1",
         "KUBERNETES_SERVICE_HOST=10.9.0.1",
+        "NO_PROXY=127.0.0.1,localhost,::1",
+        "no_proxy=127.0.0.1,localhost,::1",
     ];
     assert_eq!(variables("config-changed"), none_set);
     host.ok(&[
@@ -341,7 +343,7 @@ fn the_proxies_of_a_model_are_set_in_its_next_hook_and_action() {
         "JUJU_CHARM_FTP_PROXY=",
         "JUJU_CHARM_HTTPS_PROXY=https://two:2",
         "JUJU_CHARM_HTTP_PROXY=",
-        "JUJU_CHARM_NO_PROXY=",
+        "JUJU_CHARM_NO_PROXY=127.0.0.1,localhost,::1",
         "KUBERNETES_SERVICE_HOST=10.9.0.1",
         "NO_PROXY=10.0.0.0/8",
         "http_proxy=http://one:1",

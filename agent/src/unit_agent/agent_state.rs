@@ -108,7 +108,7 @@ impl<S: UnitStorage, A, C: Clock> AgentState<S, A, C> {
             agent_start_ms: volatile.agent_start_ms,
             wall_ms: self.clock.wall_ms(),
             holds_hook_lock: false,
-            orphan_missing: volatile.orphan_missing,
+            no_run_process: volatile.no_run_process,
             attached: volatile.epoch.is_some(),
             link_age_ms: volatile
                 .last_contact_ms

@@ -1,6 +1,8 @@
-//! Facts that only the running process of a unit agent needs: the view, the session, the lease and the run in progress.
+//! Facts that only the running process of a unit agent needs: the view, the session, the lease, the run in progress,
+//! its reports, and since when they are so.
 //!
-//! They are lost when the process ends. Everything that must survive is in the stored state.
+//! They are lost when the process ends, except the view, of which the unit's folder has a copy. Everything that must
+//! survive is in the stored state.
 
 use crate::outage::Outage;
 use state::agents::lease::{ClockReading, Lease};
@@ -36,9 +38,10 @@ pub(super) struct VolatileState {
     pub(super) lease: Option<Lease>,
     /// Whether a claim was answered, so that it is known whether this unit leads.
     pub(super) is_leader_known: bool,
-    /// Whether the started run was found to have neither a process nor an outcome.
-    pub(super) orphan_missing: bool,
-    /// When the last run of this process ended, since the boot.
+    /// Whether it is certain that no process of the started run is left: the run of an earlier agent was searched for, or
+    /// the run of this one has ended.
+    pub(super) no_run_process: bool,
+    /// When the last run of this process ended, since the boot; before the first one, when this process started.
     pub(super) last_end_ms: u64,
     /// How far the clock of the model was advanced when the last run of this process ended; none until a view shows it.
     pub(super) last_end_advanced_ms: Option<u64>,

@@ -366,7 +366,7 @@ fn remedy(remedy: &Remedy, times: &Times<'_>) -> String {
                  pintle-agent why agents/{tag}"
             )
         }
-        Remedy::RestartUnitAgent { unit, machine, removable } => {
+        Remedy::KillUnitAgent { unit, machine, removable } => {
             let force = match removable {
                 true => format!("; or remove the unit: pintle remove-unit --force {unit}"),
                 false => String::new(),

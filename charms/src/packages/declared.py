@@ -1,6 +1,7 @@
 """Prints as JSON the Python packages that a charm declares, and the versions that its lock file pins.
 
 argv[1] is the charm's folder; argv[2] is what charmcraft.yaml declares (`PythonRequirements`), as JSON.
+Prints {"error": {"file": ..., "text": ...}} instead if a file of the charm cannot be read.
 """
 import ast
 import glob
@@ -10,6 +11,16 @@ import re
 import sys
 
 root, build = sys.argv[1], json.loads(sys.argv[2])
+reading = "pyproject.toml"  # the file that is being read
+
+
+def print_unreadable(kind, error, trace):
+    """Prints the error that ends this program, with the file in which it occurred."""
+    text = str(error) if kind.__name__ in ("TOMLDecodeError", "OSError") else f"{kind.__name__}: {error}"
+    print(json.dumps({"error": {"file": reading, "text": text}}))
+
+
+sys.excepthook = print_unreadable
 
 
 def normal(name):
@@ -31,18 +42,16 @@ def text(line):
 
 def load(name):
     """Returns a TOML file of the charm; nothing if it does not exist."""
+    global reading
+    path, reading = os.path.join(root, name), name
+    if not os.path.exists(path):
+        return {}
     try:
         import tomllib
     except ImportError:  # before Python 3.11
         from pip._vendor import tomli as tomllib
-    path = os.path.join(root, name)
-    if not os.path.exists(path):
-        return {}
     with open(path, "rb") as file:
-        try:
-            return tomllib.load(file)
-        except tomllib.TOMLDecodeError as error:
-            sys.exit(f"{name}: {error}")
+        return tomllib.load(file)
 
 
 def poetry_version(version):
@@ -192,7 +201,9 @@ def index_options(data):
 
 def library_requirements():
     """Returns, for each charm library, the packages that it imports: a list called PYDEPS."""
+    global reading
     for path in sorted(glob.glob(os.path.join(root, "lib/charms/*/v*/*.py"))):
+        reading = os.path.relpath(path, root)
         with open(path, encoding="utf-8") as file:
             try:
                 body = ast.parse(file.read()).body
@@ -205,7 +216,7 @@ def library_requirements():
                     lines = ast.literal_eval(node.value)
                 except (ValueError, TypeError):
                     continue
-                yield [os.path.relpath(path, root), [line for line in lines if isinstance(line, str)]]
+                yield [reading, [line for line in lines if isinstance(line, str)]]
 
 
 tool, missing, local = build["tool"], [], []

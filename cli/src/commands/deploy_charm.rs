@@ -144,6 +144,12 @@ pub async fn run<A: UserPort>(
         return Ok(());
     }
     let subordinate = source.charm.subordinate;
+    if subordinate && !args.constraints.is_empty() {
+        let text = format!("cannot use --constraints with subordinate application {application}");
+        return Err(
+            CommandError::new(text).hint("set them for its principal: its units are on the same machines")
+        );
+    }
     let sha256 = charm_source::upload(source, session).await?.sha256;
     let resources = resources.upload(session).await?;
     // Each machine of --to gets one unit. Units without a machine are added together with the first unit.

@@ -1,4 +1,4 @@
-//! `destroy-model NAME`: asks for confirmation, destroys the model, and waits until it is removed.
+//! `destroy-model NAME`: asks for confirmation, destroys the model with its storage, and waits until it is removed.
 //!
 //! After confirmation the model is addressed by its UUID: a new model of the same name is never affected.
 
@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep};
 
 /// Arguments of `destroy-model`.
 #[derive(Debug, Args)]
+#[command(mut_arg("destroy_storage", |flag| flag.help("Accepted as in Juju: storage is always removed with its model")))]
 pub struct DestroyModelArgs {
     /// Name of the model
     pub name: String,
@@ -45,12 +46,15 @@ pub async fn run<A: UserPort>(
     }
     // From here on the model is addressed by UUID: another model may be created under its name.
     let status = session.api.in_model(name).handle(GetStatus).await?;
-    if args.release_storage && !args.removal.destroy_storage {
-        refuse_to_release(&status, session).await?;
-    }
-    let entities = [vec![format!("model {}", status.model.name)], contents(&status)].concat();
-    removal::ask(&entities, &args.removal, &session.output)?;
     let uuid = status.model.uuid.to_string();
+    let storage = session.api.in_model(&uuid).handle(ListStorage).await?;
+    if args.release_storage && !args.removal.destroy_storage && !storage.is_empty() {
+        return Err(release_refusal(&status.model.name));
+    }
+    let mut entities = vec![format!("model {}", status.model.name)];
+    entities.extend(contents(&status));
+    entities.extend(storage.keys().map(|id| format!("storage {id} with its content")));
+    removal::ask(&entities, &args.removal, &session.output)?;
     let changed = session.api.in_model(&uuid).handle(api::DestroyModel { force }).await?;
     session.output.warn_of(&changed.warnings);
     session.notes.delete_model(&status.model.name);
@@ -58,20 +62,10 @@ pub async fn run<A: UserPort>(
     switch::clear_current(dir, &status.model.name)
 }
 
-/// Refuses `--release-storage` for a model with storage, whose content would be lost.
-async fn refuse_to_release<A: UserPort>(
-    status: &Status,
-    session: &CommandSession<A>,
-) -> Result<(), CommandError> {
-    let all = session.api.in_model(&status.model.uuid.to_string()).handle(ListStorage).await?;
-    if all.is_empty() {
-        return Ok(());
-    }
-    let text = format!(
-        "cannot release the storage of model {}: storage is removed with its model",
-        status.model.name
-    );
-    Err(CommandError::new(text).hint("copy what is needed, then use --destroy-storage instead"))
+/// Why `--release-storage` is refused for a model with storage, whose content would be lost.
+fn release_refusal(model: &str) -> CommandError {
+    let text = format!("cannot release the storage of model {model}: storage is removed with its model");
+    CommandError::new(text).hint("copy what is needed, then use --destroy-storage instead")
 }
 
 /// The applications and machines that are removed with the model.

@@ -97,7 +97,7 @@ pub async fn run<A: UserPort>(args: &RefreshArgs, session: &CommandSession<A>) -
     session.notes.store_charm_place(&session.model, &args.application, &place);
     let Refreshed { charm, kept } = refreshed.answer;
     session.output.print_remark(&format!("Added charm \"{}\" to the model\n", charm.url));
-    session.output.print_remark(&session.output.complete(&kept_text(args, &place, &charm.url, &kept)));
+    session.output.print_remark(&session.output.complete(&kept_text(args, &place, &kept)));
     Ok(())
 }
 
@@ -128,8 +128,10 @@ async fn unknown_place<A: UserPort>(
 
 /// Which units in error keep their revision, and how they are included; empty if there are none. As in Juju, a unit that is
 /// included stays in error until it is resolved.
-fn kept_text(args: &RefreshArgs, place: &Path, charm_url: &str, kept: &[KeptRevision]) -> String {
-    let Some(first) = kept.first() else { return String::new() };
+fn kept_text(args: &RefreshArgs, place: &Path, kept: &[KeptRevision]) -> String {
+    if kept.is_empty() {
+        return String::new();
+    }
     let mut text = String::new();
     for KeptRevision { unit, charm_url } in kept {
         text += &format!("{unit} is in error and keeps {charm_url} until its error has ended\n");
@@ -139,7 +141,8 @@ fn kept_text(args: &RefreshArgs, place: &Path, charm_url: &str, kept: &[KeptRevi
         "to refresh units in error, too: pintle refresh {} --path {path} --force-units\n",
         args.application
     );
-    text + &format!("they have {charm_url} then, and stay in error until: pintle resolved {}\n", first.unit)
+    let units: Vec<String> = kept.iter().map(|kept| kept.unit.to_string()).collect();
+    text + &format!("they stay in error with it until: pintle resolved {}\n", units.join(" "))
 }
 
 #[cfg(test)]
@@ -160,10 +163,7 @@ mod tests {
         let args = Parsed::parse_from(["pintle", "web", "--path", "./my charm"]).args;
         let kept =
             |number| KeptRevision { unit: UnitName::new("web", number), charm_url: "local:web-0".to_owned() };
-        compare(
-            "commands/refresh_kept.txt",
-            &kept_text(&args, Path::new("./my charm"), "local:web-1", &[kept(0), kept(2)]),
-        );
-        assert_eq!(kept_text(&args, Path::new("."), "local:web-1", &[]), "");
+        compare("commands/refresh_kept.txt", &kept_text(&args, Path::new("./my charm"), &[kept(0), kept(2)]));
+        assert_eq!(kept_text(&args, Path::new("."), &[]), "");
     }
 }

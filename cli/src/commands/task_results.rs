@@ -12,7 +12,7 @@ use crate::times::{self, Zone};
 use api::error::{ApiError, ErrorCode};
 use api::{ActionDoc, GetAction, UserPort, WaitForChange};
 use clap::Args;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use state::terms::position::Committed;
 use state::terms::refusal::{EntityKind, RefusalReason};
 use std::time::Duration;
@@ -140,7 +140,7 @@ impl<'a, A: UserPort> RequestedTasks<'a, A> {
     /// If a task has failed or was refused, or the timeout has expired.
     pub async fn finish(mut self, plain: PlainText) -> Result<(), CommandError> {
         if self.args.background {
-            self.print_scheduled();
+            self.print_scheduled()?;
             return self.failure.map_or(Ok(()), Err);
         }
         self.wait().await;
@@ -153,19 +153,29 @@ impl<'a, A: UserPort> RequestedTasks<'a, A> {
         self.failure.or_else(|| task::failure(&self.done)).map_or(Ok(()), Err)
     }
 
-    fn print_scheduled(&self) {
-        let Some(first) = self.ids.first() else { return };
-        let text = match &self.ids[..] {
-            [_] => format!("Scheduled task {first}\nCheck its state with: pintle show-task {first}\n"),
-            ids => {
-                let ids: Vec<String> = ids.iter().map(u64::to_string).collect();
-                format!(
-                    "Scheduled operation {first} with tasks {}\nCheck its state with: pintle show-operation {first}\n",
-                    ids.join(", ")
-                )
-            }
+    /// Prints what was scheduled, in Juju's words; of several tasks also, as a result, which one is of which receiver.
+    fn print_scheduled(&self) -> Result<(), CommandError> {
+        let Some(first) = self.ids.first() else { return Ok(()) };
+        let tasks = match self.ids.len() {
+            1 => format!("task {first}"),
+            count => format!("{count} tasks"),
         };
+        let mut text = format!("Scheduled operation {first} with {tasks}\n");
+        text += &format!("Check operation status with 'pintle show-operation {first}'\n");
+        if self.ids.len() == 1 {
+            text += &format!("Check task status with 'pintle show-task {first}'\n");
+        }
         self.session.output.print_remark(&self.session.output.complete(&text));
+        if self.ids.len() == 1 {
+            return Ok(());
+        }
+        let id = |task: &ActionDoc| (task::receiver(task), json!({ "id": task.id.to_string() }));
+        let all: Map<String, Value> = self.waiting.iter().map(id).collect();
+        let format = match self.args.format {
+            ResultFormat::Json => render::StructuredFormat::Json,
+            ResultFormat::Plain | ResultFormat::Yaml => render::StructuredFormat::Yaml,
+        };
+        self.session.output.print(&render::structured(&all.into(), format)?)
     }
 }
 

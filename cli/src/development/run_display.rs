@@ -1,7 +1,7 @@
 //! Prints the hooks of an application while they run: what `pintle-agent follow-runs` reads from the folders of the
 //! units.
 //!
-//! The formats of these files are known to the agent only, so its program reads them. It ends with this process.
+//! The formats of these files are known to the agent only, so its program reads them; that process ends with this one.
 
 use crate::command_error::CommandError;
 use crate::commands::supervise::program;
@@ -13,7 +13,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The process that reads. It is killed when this is dropped; the thread that prints ends at the end of the pipe.
+/// The process that reads. It is killed when this is dropped; the thread that prints ends at the end of the pipe, without
+/// its remark.
 pub struct RunDisplay {
     process: Child,
     is_dropped: Arc<AtomicBool>,
@@ -44,7 +45,6 @@ impl RunDisplay {
             .spawn()
             .map_err(to_error)?;
         let lines = BufReader::new(process.stdout.take().expect("stdout is a pipe"));
-        // a charm that is being packed must not delay the display
         let is_dropped = Arc::new(AtomicBool::new(false));
         let was_dropped = Arc::clone(&is_dropped);
         let print = move || {
@@ -55,6 +55,7 @@ impl RunDisplay {
                 output.print_remark("-- hooks are no longer shown: pintle-agent follow-runs has ended\n");
             }
         };
+        // A thread of its own: a charm that is being packed must not delay the display.
         let started = std::thread::Builder::new().spawn(print).map_err(to_error);
         let display = RunDisplay { process, is_dropped };
         started.map(|_| display)

@@ -94,7 +94,7 @@ pub fn plain(task: &ActionDoc) -> Result<String, CommandError> {
     match task.status {
         ActionStatus::Failed => {
             let message = text::message(task).unwrap_or_default();
-            plain = format!("Action id {} failed: {}\n", task.id, terminal_escape::safe_line(&message));
+            plain = format!("Action id {} failed: {message}\n", task.id);
         }
         ActionStatus::Cancelled => plain = format!("Action id {} was cancelled\n", task.id),
         ActionStatus::Aborted => plain = format!("Action id {} was aborted\n", task.id),
@@ -108,12 +108,13 @@ pub fn plain(task: &ActionDoc) -> Result<String, CommandError> {
     Ok(plain)
 }
 
-/// The plain format of commands: what they printed, stdout before stderr, each ended by a newline, and the message of
-/// commands that have no exit code.
+/// The plain format of commands: what they printed, stdout before stderr, each ended by a newline, why their changes were
+/// refused, and the message of commands that have no exit code.
 pub fn printed(task: &ActionDoc) -> String {
     let mut plain = String::new();
-    let streams = task.process.iter().flat_map(|process| [&process.stdout, &process.stderr]).flatten();
-    for printed in streams.map(StreamOutput::stored_text) {
+    let results = results(task);
+    let streams = ["stdout", "stderr"].map(|stream| results.get(stream).and_then(Value::as_str));
+    for printed in streams.into_iter().flatten() {
         plain += printed;
         if !printed.is_empty() && !printed.ends_with('\n') {
             plain.push('\n');

@@ -92,8 +92,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         Ok(Committed { answer: outcome, revision })
     }
 
-    /// Applies all batches of a resync record except the last, which is part of the record's own transaction. Does
-    /// nothing for other records. Returns the writes that were dropped.
+    /// Applies all batches of a resync record. Does nothing for other records. Returns the writes that were dropped.
     async fn resync(
         &self,
         session: AgentSession,

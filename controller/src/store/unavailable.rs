@@ -13,7 +13,6 @@ use state::documents::prelude::KeyParts;
 use state::terms::cause::{Actor, Cause, Duty, Entity};
 use std::cell::RefCell;
 use std::future::Future;
-use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -98,29 +97,27 @@ pub fn is_damage(error: &ApiError) -> bool {
 }
 
 /// Returns the output of `request`, or why the store could not be read for it.
-pub async fn catch<T>(request: impl Future<Output = T>) -> Result<T, Unavailable> {
-    scope(request, false).await
+pub fn catch<T>(request: impl Future<Output = T>) -> impl Future<Output = Result<T, Unavailable>> {
+    scope(request, false)
 }
 
 /// Returns the next item of a stream, or the damaged documents that it needs. If the store cannot open a file, the
 /// stream waits.
-pub async fn catch_in_stream<T>(next: impl Future<Output = T>) -> Result<T, Unavailable> {
-    scope(next, true).await
+pub fn catch_in_stream<T>(next: impl Future<Output = T>) -> impl Future<Output = Result<T, Unavailable>> {
+    scope(next, true)
 }
 
-async fn scope<T>(request: impl Future<Output = T>, waits: bool) -> Result<T, Unavailable> {
-    let mut scoped = pin!(READS.scope(Reads { failure: RefCell::new(None), waits }, async {
-        let mut request = pin!(request);
-        std::future::poll_fn(|context| match request.as_mut().poll(context) {
-            Poll::Ready(output) => Poll::Ready(Ok(output)),
-            Poll::Pending => match READS.with(|reads| reads.failure.take()) {
-                Some(failure) => Poll::Ready(Err(failure)),
-                None => Poll::Pending,
-            },
-        })
-        .await
-    }));
-    scoped.as_mut().await
+fn scope<T>(request: impl Future<Output = T>, waits: bool) -> impl Future<Output = Result<T, Unavailable>> {
+    // Once, on the heap: each future around it would have a copy of its own, and thousands of streams wait.
+    let mut request = Box::pin(request);
+    let request = std::future::poll_fn(move |context| match request.as_mut().poll(context) {
+        Poll::Ready(output) => Poll::Ready(Ok(output)),
+        Poll::Pending => match READS.with(|reads| reads.failure.take()) {
+            Some(failure) => Poll::Ready(Err(failure)),
+            None => Poll::Pending,
+        },
+    });
+    READS.scope(Reads { failure: RefCell::new(None), waits }, request)
 }
 
 /// Ends the request of the caller, because it read damaged documents. Outside of a request, the caller waits for ever,

@@ -52,8 +52,7 @@ async fn a_frozen_agent_is_late_before_it_is_lost_with_the_time_of_its_last_hear
     for entity in ["web/0", "model"] {
         let listed = late(causes(&fixture, entity).await).expect("it is late");
         assert_eq!(listed.since_ms, heard_ms);
-        let restart =
-            Remedy::RestartUnitAgent { unit: unit("web/0"), machine: "0".to_owned(), removable: true };
+        let restart = Remedy::KillUnitAgent { unit: unit("web/0"), machine: "0".to_owned(), removable: true };
         assert_eq!(listed.remedy(), restart);
     }
 }

@@ -1,7 +1,8 @@
 //! Parses the content of a secret: `key=value`, `key#base64=value`, `key#file=path`, and the YAML of `--file`
 //! (spec/hook-tools.md 2.6).
 //!
-//! Errors never contain a value, except the argument that is no pair at all, as in Juju.
+//! Errors never contain a value, with two exceptions, as in Juju: the argument that is no pair, and the first bytes of the
+//! content of `--file` if it is no map.
 
 use crate::quote::quote;
 use crate::settings_file;
@@ -15,7 +16,7 @@ use std::collections::BTreeMap;
 /// Reads the pairs of the arguments and those of `--file`, which override them.
 ///
 /// # Errors
-/// A usage error for an invalid pair or a file that cannot be read; the need of a file.
+/// A usage error for an invalid pair or a file that cannot be read; [`ToolError::Need`] if a file has to be read first.
 pub fn read(call: &Invocation, words: &[String]) -> Result<SecretContent, ToolError> {
     let mut content = BTreeMap::new();
     for word in words {

@@ -10,6 +10,7 @@ use crate::documents::prelude::{
 };
 use crate::documents::refusal::Refusal;
 use crate::lifecycle::leadership;
+use crate::lifecycle::model::model_time_ms;
 use crate::lifecycle::secret::{
     ChangeTime, change_metadata, count_bytes, grant, new_secret, put, remove, require_room, set_label, track,
 };
@@ -226,17 +227,25 @@ fn store(draft: &mut Draft, model: Model, unit: Uuid, changed: ChangedSecret, id
     }
 }
 
-/// Stores that a secret hook of the unit has run, so that it does not run again. Nothing is stored for a hook that was not
-/// due, or of another owner: the record of a unit that lost the leadership meanwhile changes nothing, and the leader runs
-/// the hook again.
-pub(crate) fn hook_done(
-    draft: &mut Draft,
-    model: Model,
-    writer: &SecretWriter,
-    id: SecretId,
-    revision: u64,
-    event: SecretEvent,
-) {
+/// After how long secret-rotate and secret-expired run again, as in Juju, if the charm has neither created a revision nor
+/// removed the expired one: its unit could not act, for example because the relation that it needs was missing.
+pub(crate) const SECRET_HOOK_AGAIN_MS: i64 = 5 * 60_000;
+
+/// A secret hook that has run.
+pub(crate) struct EndedSecretHook {
+    pub secret: SecretId,
+    /// The revision for which it ran; of secret-rotate the newest one when it started.
+    pub revision: u64,
+    pub event: SecretEvent,
+    /// The time of the controller.
+    pub now_ms: i64,
+}
+
+/// Stores that a secret hook of the unit has run, so that it does not run again now. Nothing is stored for a hook that was
+/// not due, or of another owner: the record of a unit that lost the leadership meanwhile changes nothing, and the leader
+/// runs the hook again. What the hook has written must be in the draft.
+pub(crate) fn hook_done(draft: &mut Draft, model: Model, writer: &SecretWriter, ended: &EndedSecretHook) {
+    let EndedSecretHook { secret: id, revision, event, now_ms } = *ended;
     if event == SecretEvent::Changed {
         let key = model.secrets_consumed(writer.unit);
         let mut consumed = draft.get(&key).unwrap_or_default();
@@ -260,13 +269,15 @@ pub(crate) fn hook_done(
             let now_ms = ChangeTime::new(draft, model, writer.at_ms).model_ms;
             let next_ms = |interval: i64| {
                 let at_ms = now_ms.clamp(due_ms, due_ms.saturating_add(interval));
-                at_ms.saturating_add(interval)
+                let has_rotated = newest > revision;
+                at_ms.saturating_add(if has_rotated { interval } else { SECRET_HOOK_AGAIN_MS })
             };
             after.rotate_at_ms = interval.map(next_ms);
         }
         SecretEvent::Expired => {
             if let Some(revision) = after.revisions.get_mut(&revision).filter(|revision| revision.expired) {
-                revision.expiry_reported = true;
+                let now_ms = model_time_ms(draft, model, now_ms);
+                revision.expire_again_ms = Some(now_ms.saturating_add(SECRET_HOOK_AGAIN_MS));
             }
         }
         SecretEvent::Remove => {

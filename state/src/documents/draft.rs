@@ -1,7 +1,8 @@
 //! Drafts: transactions under construction.
 //!
-//! A draft records every read of a transition as a precondition of the transaction, and collects its writes. No
-//! transition writes a precondition by hand, so none can be forgotten (design 5). The store applies the
+//! A draft records the reads of a transition as preconditions of the transaction, and collects its writes. No
+//! transition writes a precondition by hand, so none can be forgotten (design 5); what [`Draft::get_untracked`],
+//! [`Draft::keys_untracked`] and [`Draft::put_once`] read is no precondition, for the reasons that they state. The store applies the
 //! finished [`Transaction`] only if every precondition still holds; otherwise the caller reads again and retries.
 //!
 //! This module also contains the typed [`Key`] of a document and the [`Reader`] that every store engine
@@ -31,8 +32,7 @@ pub const BYTES_MAX: usize = (1 << 20) + (256 << 10);
 const _: () = assert!(HOOK_DOCUMENTS_MAX + REPORTS_MAX + 40 + 300 == WRITES_MAX);
 const _: () = assert!(HOOK_WRITES_BYTES_MAX + REPORTS_BYTES_MAX + (272 << 10) == BYTES_MAX);
 const _: () = assert!(SEALED_BYTES_MAX == HOOK_WRITES_BYTES_MAX);
-/// The most entries of one page. A page is recorded as single reads: two full pages (80 reads) fit into one
-/// transaction.
+/// The most entries of one page. A full page counts as 41 reads: one for each key, and its range.
 pub const PAGE_MAX: usize = 40;
 
 /// The key of one document, with the type of that document. The text begins with the model's uuid.

@@ -68,9 +68,9 @@ pub struct RevisionDoc {
     /// Whether the revision has expired.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub expired: bool,
-    /// Whether secret-expired has run for the revision.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub expiry_reported: bool,
+    /// When secret-expired runs again for the revision; none while it has to run, or before the revision has expired.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expire_again_ms: Option<i64>,
     /// Whether secret-remove has run for the revision.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub obsolete_reported: bool,
@@ -184,6 +184,8 @@ impl SecretDoc {
     pub fn timer_ms(&self) -> Option<i64> {
         let has_expired = self.revisions.get(&self.newest()).is_none_or(|revision| revision.expired);
         let expire_at = self.expire_at_ms.filter(|_| !has_expired);
-        [self.rotate_at_ms.filter(|_| !self.rotation_due), expire_at].into_iter().flatten().min()
+        let expire_again = self.revisions.values().filter_map(|revision| revision.expire_again_ms);
+        let rotate_at = self.rotate_at_ms.filter(|_| !self.rotation_due);
+        rotate_at.into_iter().chain(expire_at).chain(expire_again).min()
     }
 }

@@ -49,7 +49,8 @@ pub struct Deploy {
     pub application: Option<String>,
     /// The digest of an uploaded charm archive; `NotFound` if the controller does not have it, or no longer.
     pub sha256: String,
-    /// The number of units. Ignored for a subordinate charm, whose units are created with those of principals.
+    /// The number of units. Of a subordinate charm at most 1, which is ignored: its units are created with those of
+    /// principals.
     pub units: u32,
     /// The name of the machine for the first unit; none to add a machine for each unit.
     pub to: Option<String>,
@@ -173,8 +174,8 @@ pub fn deploy(
             return Err(ApplicationRefusal::CannotBeFake { charm: charm.name.clone() }.into());
         }
     }
-    if charm.subordinate && request.to.is_some() {
-        return Err(ApplicationRefusal::SubordinatePlaced { application: name }.into());
+    if charm.subordinate && (request.to.is_some() || request.units > 1) {
+        return Err(ApplicationRefusal::SubordinateUnits { application: name }.into());
     }
     let mut changed = ChangedSettings { options: Settings::new(), is_trusted: request.trusted };
     changed.change(&charm, &request.config, &[])?;

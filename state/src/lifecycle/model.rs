@@ -114,7 +114,7 @@ static DEFAULTS: LazyLock<BTreeMap<String, Value>> = LazyLock::new(|| {
         ("update-status-hook-interval".to_owned(), Value::from(UPDATE_STATUS_INTERVAL_DEFAULT)),
         (WARM_DISPATCH.to_owned(), Value::from(false)),
     ]);
-    defaults.extend(Proxies::SETTINGS.map(|name| (name.to_owned(), Value::from(""))));
+    defaults.extend(Proxies::SETTINGS.map(|name| (name.to_owned(), Value::from(Proxies::default_of(name)))));
     defaults
 });
 

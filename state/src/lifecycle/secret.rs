@@ -203,7 +203,7 @@ pub(crate) fn change_metadata(
         secret.expire_at_ms = write.expire_at_ms.map(|host_ms| time.by_model(host_ms));
         let newest = secret.newest();
         if let Some(revision) = secret.revisions.get_mut(&newest) {
-            (revision.expired, revision.expiry_reported) = (false, false);
+            (revision.expired, revision.expire_again_ms) = (false, None);
         }
     }
     Ok(content)

@@ -1,5 +1,5 @@
-//! The ssh keys of a model: added and removed by users. They are part of the view of each machine that has users of its
-//! own; its agent keeps them in `authorized_keys`.
+//! The ssh keys of a model, which users of Pintle add and remove. They are part of the view of each machine but those of
+//! the local provider, which are folders on the controller's host; the machine's agent keeps them in `authorized_keys`.
 
 use crate::documents::draft::Draft;
 use crate::documents::prelude::Model;

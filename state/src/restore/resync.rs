@@ -3,8 +3,8 @@
 //! After a restore the controller may lack records that the unit has already published. The agent then sends
 //! its whole published state as one resync record. A unit can be in more relations than one transaction may
 //! touch, so the resync is applied in batches: first those that leave scopes, then that of the storage, then those that
-//! enter relations. The last batch is part of the transaction that stores the record
-//! ([`commit`](crate::transitions::record_commit::commit)).
+//! enter relations. The transaction that stores the record follows
+//! ([`commit`](crate::transitions::record_commit::commit)): a bag and the state of a unit would not fit into one.
 //! Batches are idempotent: if the agent repeats the resync before it is acknowledged, batches that were already applied
 //! change nothing, except that storage is provided once more.
 //!
@@ -37,8 +37,7 @@ const LEFT_PER_BATCH: usize = 3;
 ///
 /// To enter one takes 6 reads (relation, life, suspension, the other application's life, scope, bag) and 3 writes; if
 /// a subordinate is created 5 reads (the existing one, its application, the sequence, machine capacity) and 9 writes
-/// more. The capacity of the machine takes 25 reads in all: 40 + 25 + 11 are 76 of a transaction's 2,000. The last
-/// relation is entered with the record: 25 + 11 reads beside those of the record.
+/// more. The capacity of the machine takes 25 reads in all: 40 + 25 + 11 are 76 of a transaction's 2,000.
 const EXAMINED_PER_BATCH: usize = 40;
 
 /// The position of the next batch of a resync.
@@ -129,7 +128,7 @@ fn leave_batch(
     }
 }
 
-/// Enters the next relations, except the last of all, which is entered with the record.
+/// Enters the next relation that the store has. No position follows the last one.
 fn enter_batch(
     draft: &mut Draft,
     model: Model,
@@ -140,11 +139,9 @@ fn enter_batch(
 ) -> (Option<ResyncProgress>, Vec<DroppedWrite>) {
     let mut dropped = Vec::new();
     let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-    let mut rest = published.relations.range((from, Bound::Unbounded)).peekable();
+    let mut rest = published.relations.range((from, Bound::Unbounded));
     for _ in 0..EXAMINED_PER_BATCH {
-        let Some((number, local)) = rest.next().filter(|_| rest.peek().is_some()) else {
-            return (None, dropped);
-        };
+        let Some((number, local)) = rest.next() else { return (None, dropped) };
         after = Some(*number);
         let (is_known, refused) = enter(draft, model, unit, *number, local, creation.reborrow());
         dropped.extend(refused);
@@ -173,16 +170,4 @@ fn enter(
     };
     let dropped = |refusal: Refusal| DroppedWrite::Entry { relation: number, refusal: *refusal.reason };
     (is_known, entered.err().map(dropped))
-}
-
-/// Enters the last relation; part of the transaction that stores the record.
-pub(crate) fn enter_last(
-    draft: &mut Draft,
-    model: Model,
-    unit: Uuid,
-    published: &Local,
-    creation: Creation,
-) -> Option<DroppedWrite> {
-    let (number, local) = published.relations.last_key_value()?;
-    enter(draft, model, unit, *number, local, creation).1
 }

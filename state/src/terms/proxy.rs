@@ -34,7 +34,10 @@ pub struct Proxy {
 }
 
 impl Proxies {
-    /// The names of the model settings. By default none is set.
+    /// What the settings of hosts that need no proxy are by default, as in Juju: this host.
+    pub const NO_PROXY_DEFAULT: &str = "127.0.0.1,localhost,::1";
+
+    /// The names of the model settings. By default no proxy is set.
     pub const SETTINGS: [&str; 8] = [
         "http-proxy",
         "https-proxy",
@@ -46,10 +49,16 @@ impl Proxies {
         "juju-no-proxy",
     ];
 
+    /// The default of one of the settings.
+    pub fn default_of(setting: &str) -> &'static str {
+        if setting.ends_with("no-proxy") { Self::NO_PROXY_DEFAULT } else { "" }
+    }
+
     /// Reads the proxies from the settings of a model.
     pub fn of(config: &BTreeMap<String, Value>) -> Proxies {
-        let [http, https, ftp, no_proxy, charm_http, charm_https, charm_ftp, charm_no_proxy] = Self::SETTINGS
-            .map(|name| config.get(name).and_then(Value::as_str).map(str::to_owned).unwrap_or_default());
+        let value = |name: &str| config.get(name).map_or(Some(Self::default_of(name)), Value::as_str);
+        let [http, https, ftp, no_proxy, charm_http, charm_https, charm_ftp, charm_no_proxy] =
+            Self::SETTINGS.map(|name| value(name).unwrap_or_default().to_owned());
         Proxies {
             legacy: Proxy { http, https, ftp, no_proxy },
             charm: Proxy { http: charm_http, https: charm_https, ftp: charm_ftp, no_proxy: charm_no_proxy },

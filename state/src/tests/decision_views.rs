@@ -6,7 +6,7 @@ use crate::unit::snapshot::Snapshot;
 
 /// What is left of a view in a decision view.
 pub(super) fn without_cold_data(mut view: Snapshot) -> Snapshot {
-    (view.statuses, view.machine_ports) = Default::default();
+    (view.statuses, view.dying_units, view.machine_ports) = Default::default();
     view.application_status = None;
     view.leader_settings.values.clear();
     view.position.store_generation = Uuid(0);

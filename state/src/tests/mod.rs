@@ -404,13 +404,19 @@ impl Agent {
         let record = &crate::agents::record_validation::Valid::record(record.clone())?;
         let session = self.session();
         let mut next = record.resync_local.as_ref().map(|_| resync::ResyncProgress::default());
+        let mut dropped = Vec::new();
         while let Some(progress) = next {
             let batch = resync::ResyncBatch { record, position: &progress };
-            next = world.run(|draft, ids| resync::apply_batch(draft, session, batch, created(ids)))?.0;
+            let (after, more) =
+                world.run(|draft, ids| resync::apply_batch(draft, session, batch, created(ids)))?;
+            next = after;
+            dropped.extend(more);
         }
-        world.run(|draft, ids| {
+        let mut outcome = world.run(|draft, ids| {
             record_commit::commit(draft, session, record, None, LogLines::ALL, created(ids))
-        })
+        })?;
+        outcome.dropped.splice(..0, dropped);
+        Ok(outcome)
     }
 
     /// Finishes the operation, sends the record and applies the response.

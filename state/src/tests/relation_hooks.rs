@@ -2,11 +2,12 @@
 
 use crate::documents::prelude::StatusDoc;
 use crate::terms::member_version::MemberVersion;
+use crate::terms::names::RelationNumber;
 use crate::terms::start_reason::StartReason;
 use crate::terms::status::AgentStatus;
 use crate::tests::relations::pair;
 use crate::tests::*;
-use crate::unit::hook_context::HookRelation;
+use crate::unit::hook_context::{GoalStatus, HookContext, HookRelation};
 use crate::unit::hook_context_builder::{ContextInput, build};
 use crate::unit::local::Run;
 
@@ -29,6 +30,12 @@ fn seen(before: &[RelationEvent], event: RelationEvent) -> HookRelation {
         let operation = web.relation_hook(number, event.clone());
         web.done(&mut world, operation);
     }
+    let mut context = context_of(&world, &web, number, event);
+    context.relations.remove(&number).expect("the unit is in the relation")
+}
+
+/// The context of a relation hook of web/0.
+fn context_of(world: &World, web: &Agent, number: RelationNumber, event: RelationEvent) -> HookContext {
     let view = view::full_view(world.reader(), MODEL, web.unit).expect("the unit exists");
     let view = Snapshot::from_full(view.delta).expect("a full view is complete");
     let operation = web.relation_hook(number, event);
@@ -40,8 +47,24 @@ fn seen(before: &[RelationEvent], event: RelationEvent) -> HookRelation {
         commands: None,
         message_text: |_| String::new(),
     };
-    let mut context = build(&web.local, &view, &run, &input).expect("it is a hook");
-    context.relations.remove(&number).expect("the unit is in the relation")
+    build(&web.local, &view, &run, &input).expect("it is a hook")
+}
+
+#[test]
+fn goal_state_names_the_units_that_are_being_removed() {
+    let mut world = World::new();
+    let (id, web, db) = pair(&mut world);
+    let number = world.number(id);
+    let goals = |world: &World| {
+        let goal_state = context_of(world, &web, number, joined("db/0")).goal_state;
+        [&goal_state.units["web/0"], &goal_state.relations["db"]["db/0"]].map(|goal| goal.status)
+    };
+    let alive = goals(&world);
+    assert!(alive.iter().all(|status| matches!(status, GoalStatus::Workload(_))), "{alive:?}");
+    world.run(|draft, _| unit::destroy(draft, MODEL, db.unit, 60)).expect("the removal is accepted");
+    assert_eq!(goals(&world), [alive[0], GoalStatus::Dying]);
+    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit, 60)).expect("the removal is accepted");
+    assert_eq!(goals(&world), [GoalStatus::Dying; 2]);
 }
 
 #[test]

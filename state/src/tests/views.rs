@@ -181,7 +181,9 @@ fn a_dying_unit_has_departed_for_all_others_before_its_own_agent_leaves() {
     world.run(|draft, _| unit::destroy(draft, MODEL, web.unit, 60)).expect("the removal is accepted");
     let removed =
         Change::Member { relation: number, unit: "web/0".parse().expect("a name"), incarnation: None };
-    assert_eq!(world.sent[&db.unit], [removed]);
+    assert_eq!(world.sent[&db.unit][0], removed);
+    let dying = |change: &Change| matches!(change, Change::Status { is_dying: true, .. });
+    assert!(dying(&world.sent[&db.unit][1]) && world.sent[&db.unit].len() == 2, "{:?}", world.sent[&db.unit]);
     let seen = view::full_view(world.reader(), MODEL, db.unit).expect("there is a view").shown();
     assert_eq!(seen.members, BTreeMap::new());
     let own = view::full_view(world.reader(), MODEL, web.unit).expect("there is a view").shown();
@@ -236,7 +238,7 @@ fn a_removed_unit_receives_its_tombstone() {
     let (first, second) = (world.unit("web/0"), world.unit("web/1"));
     world.run(|draft, _| unit::destroy(draft, MODEL, first, 60)).expect("the removal is accepted");
     assert_eq!(world.sent[&first], [Change::Removed]);
-    let removed = Change::Status { unit: "web/0".parse().expect("a name"), status: None };
+    let removed = Change::Status { unit: "web/0".parse().expect("a name"), status: None, is_dying: false };
     assert_eq!(world.sent[&second], [removed]);
     assert_eq!(view::full_view(world.reader(), MODEL, first), None);
     assert_eq!(existence::unit(&mut world.reader(), MODEL, first), Existence::Tombstone);
@@ -281,7 +283,8 @@ fn the_units_of_a_dying_machine_are_dying() {
         .expect("written directly, as a forced removal does");
     assert_eq!(world.life(unit), Some(Life::Dying));
     let sent = &world.sent[&unit];
-    assert!(matches!(&sent[..], [Change::Unit(view)] if view.life == Life::Dying), "{sent:?}");
+    let [Change::Unit(view), Change::Status { is_dying: true, .. }] = &sent[..] else { panic!("{sent:?}") };
+    assert_eq!(view.life, Life::Dying);
 }
 
 /// The units whose bags are omitted from a view with this bound of inline settings.

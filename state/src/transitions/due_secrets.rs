@@ -53,6 +53,9 @@ pub fn mark_due(draft: &mut Draft, model: Model, now_ms: i64) -> bool {
                 revision.expired = true;
             }
         }
+        for revision in after.revisions.values_mut() {
+            revision.expire_again_ms = revision.expire_again_ms.filter(|at_ms| *at_ms > now_ms);
+        }
         put(draft, model, id, Some(&before), &after);
     }
     all_due && count == TIMERS_PER_BATCH

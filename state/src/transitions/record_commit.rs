@@ -26,7 +26,7 @@ use crate::agents::record_bounds::{require_length, shown};
 use crate::agents::record_validation::{EarlyReport, Valid, require_lost_action, require_run, validate};
 use crate::agents::replica::{check_order, replica_or_empty};
 use crate::agents::reported_time::ReportedTimeBounds;
-use crate::agents::secret_writes;
+use crate::agents::secret_writes::{self, EndedSecretHook};
 use crate::agents::session::{self, AgentSession};
 use crate::agents::teardown;
 use crate::documents::document_reads::Documents;
@@ -37,7 +37,6 @@ use crate::documents::refusal::{Code, Refusal};
 use crate::lifecycle::creation::Creation;
 use crate::lifecycle::storage::{self, StorageOwner};
 use crate::lifecycle::{action, archive, leadership, relation, scope, unit};
-use crate::restore::resync;
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 use crate::terms::operation::{Hook, Operation, RelationEvent};
@@ -116,7 +115,7 @@ pub fn commit(
         unit::resume_teardown(draft, model, unit);
     }
     match (&committed.refusal, &record.operation) {
-        (None, _) => apply_effects(draft, model, &context, &local, ids, &mut committed.dropped),
+        (None, _) => apply_effects(draft, model, &context, &local, &mut committed.dropped),
         (Some(refusal), Operation::Action { id, .. }) => {
             action::finish_refused(draft, model, unit, *id, record, refusal);
         }
@@ -351,7 +350,6 @@ fn apply_effects(
     model: Model,
     context: &CommitContext,
     after: &Local,
-    ids: &mut dyn FnMut() -> Uuid,
     dropped: &mut Vec<DroppedWrite>,
 ) {
     if let Operation::Action { id, .. } = &context.record.operation {
@@ -380,7 +378,9 @@ fn apply_effects(
             relation::leave_scope(draft, model, context.id, known.uuid);
         }
         Operation::Hook(Hook::Secret { secret, revision, event, .. }) => {
-            secret_writes::hook_done(draft, model, &context.secret_writer(), *secret, *revision, *event);
+            let (secret, revision, event) = (*secret, *revision, *event);
+            let ended = EndedSecretHook { secret, revision, event, now_ms: context.now_ms };
+            secret_writes::hook_done(draft, model, &context.secret_writer(), &ended);
         }
         Operation::Hook(Hook::Storage { id, storage: known, event }) => {
             let owner = StorageOwner { id: context.id, doc: context.doc };
@@ -394,7 +394,7 @@ fn apply_effects(
                 StorageEvent::Detaching => {}
             }
         }
-        Operation::Resync => finish_resync(draft, model, context, ids, dropped),
+        Operation::Resync => finish_resync(draft, model, context),
         Operation::InstallCharm(_)
         | Operation::EnterScope { .. }
         | Operation::Hook(_)
@@ -411,17 +411,9 @@ fn is_detachment_requested(draft: &mut Draft, model: Model, unit: &StorageOwner,
         || effective_life::unit_life_of(draft, model, unit.id, unit.doc) != Life::Alive
 }
 
-/// Applies the last batch of a resync: see [`resync`](crate::restore::resync).
-fn finish_resync(
-    draft: &mut Draft,
-    model: Model,
-    context: &CommitContext,
-    ids: &mut dyn FnMut() -> Uuid,
-    dropped: &mut Vec<DroppedWrite>,
-) {
+/// Applies the rest of a resync, after its batches: see [`resync`](crate::restore::resync).
+fn finish_resync(draft: &mut Draft, model: Model, context: &CommitContext) {
     let Some(published) = &context.record.resync_local else { return };
-    let creation = Creation { now_ms: context.now_ms, ids };
-    dropped.extend(resync::enter_last(draft, model, context.id, published, creation));
     if let Some(last) = published.last_action {
         action::fail_passed(draft, model, context.id, last, context.record.at_ms);
     }

@@ -33,9 +33,9 @@ pub struct Now {
     pub wall_ms: i64,
     /// Whether this agent holds the machine's hook lock.
     pub holds_hook_lock: bool,
-    /// Whether the agent has searched for the run that had started before it, and found neither its process nor its
-    /// outcome.
-    pub orphan_missing: bool,
+    /// Whether it is certain that no process of the started run is left: the run of an earlier agent was searched for, or
+    /// the run of this one has ended.
+    pub no_run_process: bool,
     /// Whether this process has reconciled disk and replica: a session is open.
     pub attached: bool,
     /// The time since the controller last confirmed the position of the view, in milliseconds. `None`: it has not
@@ -67,7 +67,7 @@ impl Now {
             agent_start_ms: 0,
             wall_ms: 0,
             holds_hook_lock: true,
-            orphan_missing: true,
+            no_run_process: true,
             attached: true,
             link_age_ms: Some(0),
             leader_generation: None,

@@ -10,7 +10,7 @@ use super::logging_config::LoggingConfig;
 use super::secrets::HookSecret;
 pub use super::writes::{
     ALL_ENDPOINTS, ActionWrites, BagWrites, HOOK_DOCUMENTS_MAX, HOOK_WRITES_BYTES_MAX, HookWriteError, Level,
-    PortWrites, Ports, Reboot, ReportContent, Writes,
+    OWN_BAGS_BYTES_MAX, PortWrites, Ports, Reboot, ReportContent, Writes,
 };
 use crate::charm::StorageType;
 use crate::terms::commands::RelationContext;
@@ -317,6 +317,8 @@ pub enum GoalStatus {
     Workload(WorkloadStatus),
     /// A related application has joined.
     Joined,
+    /// The unit is being removed.
+    Dying,
 }
 
 impl GoalStatus {
@@ -325,6 +327,7 @@ impl GoalStatus {
         match self {
             GoalStatus::Workload(status) => status.as_str(),
             GoalStatus::Joined => "joined",
+            GoalStatus::Dying => "dying",
         }
     }
 }

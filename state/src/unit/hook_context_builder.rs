@@ -400,10 +400,15 @@ fn networks(declared: &Charm, address: &str) -> BTreeMap<String, Network> {
 }
 
 fn goal_state(view: &Snapshot) -> GoalState {
-    let goal = |doc: &StatusDoc| Goal { status: GoalStatus::Workload(doc.status), since: utc(doc.since_ms) };
+    let is_own_dying = view.unit.life != Life::Alive;
+    let goal = |unit: &UnitName, doc: &StatusDoc| {
+        let is_dying = view.dying_units.contains(unit) || is_own_dying && *unit == view.unit.name;
+        let status = if is_dying { GoalStatus::Dying } else { GoalStatus::Workload(doc.status) };
+        Goal { status, since: utc(doc.since_ms) }
+    };
     let goals_of = |application: &str| {
         let units = view.statuses.iter().filter(move |(unit, _)| unit.application == application);
-        units.map(|(unit, doc)| (unit.to_string(), goal(doc))).collect::<BTreeMap<_, _>>()
+        units.map(|(unit, doc)| (unit.to_string(), goal(unit, doc))).collect::<BTreeMap<_, _>>()
     };
     let mut relations: BTreeMap<String, BTreeMap<String, Goal>> = BTreeMap::new();
     for relation in view.relations.values().filter(|relation| !relation.head.implicit) {

@@ -341,7 +341,7 @@ mod tests {
             agent_start_ms: 60_000,
             wall_ms: 5,
             holds_hook_lock: true,
-            orphan_missing: false,
+            no_run_process: false,
             attached: true,
             link_age_ms: Some(0),
             leader_generation: None,

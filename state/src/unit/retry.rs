@@ -38,7 +38,7 @@ const HOOK_RETRY_MAX_MS: u64 = 300_000;
 /// [`INTERRUPTIONS_MAX`] times in a row (design 2); an action does not run again.
 pub(super) fn interrupted(local: &Local, view: Option<&Snapshot>, now: &Now, run: &Run) -> Act {
     // a hook that requested an immediate reboot was killed before the request was stored, so it has no process
-    if !now.orphan_missing && local.reboot.is_none() {
+    if !now.no_run_process && local.reboot.is_none() {
         // if the agent re-attached now, is-leader would report that the hook lost leadership, which may be wrong
         let until_ms = now.agent_start_ms + RECONCILE_WAIT_MS;
         if is_first_claim_pending(now) && now.since_boot_ms < until_ms {
@@ -370,7 +370,7 @@ mod tests {
             agent_start_ms: 60_000,
             wall_ms: 0,
             holds_hook_lock: false,
-            orphan_missing: false,
+            no_run_process: false,
             attached: true,
             link_age_ms: Some(0),
             leader_generation: None,

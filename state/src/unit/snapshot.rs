@@ -210,6 +210,9 @@ pub enum Change {
         unit: UnitName,
         /// Its workload status.
         status: Option<StatusDoc>,
+        /// Whether the unit or its machine is being removed.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_dying: bool,
     },
     /// The application status that the leader has set. Cold data.
     ApplicationStatus(Option<StatusDoc>),
@@ -273,6 +276,9 @@ pub struct Snapshot {
     pub relations: BTreeMap<RelationNumber, RelationView>,
     /// The workload statuses of other units.
     pub statuses: BTreeMap<UnitName, StatusDoc>,
+    /// Those of them that are being removed, themselves or with their machine.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub dying_units: BTreeSet<UnitName>,
     /// The application status that the leader has set.
     pub application_status: Option<StatusDoc>,
     /// The ports that other units on this machine have opened, by endpoint.
@@ -321,6 +327,7 @@ impl Snapshot {
             actions: BTreeMap::new(),
             relations: BTreeMap::new(),
             statuses: BTreeMap::new(),
+            dying_units: BTreeSet::new(),
             application_status: None,
             machine_ports: BTreeMap::new(),
             removed: false,
@@ -409,7 +416,13 @@ impl Snapshot {
                     (Err(_), None) => {}
                 }
             }
-            Change::Status { unit, status } => put(&mut self.statuses, unit, status),
+            Change::Status { unit, status, is_dying } => {
+                match is_dying {
+                    true => self.dying_units.insert(unit.clone()),
+                    false => self.dying_units.remove(&unit),
+                };
+                put(&mut self.statuses, unit, status);
+            }
             Change::ApplicationStatus(status) => self.application_status = status,
             Change::MachinePorts { unit, ports } => {
                 put(&mut self.machine_ports, unit, (!ports.is_empty()).then_some(ports));

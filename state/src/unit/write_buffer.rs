@@ -3,11 +3,13 @@
 //!
 //! Of settings and stored state only differences from before the hook are buffered. A write that exceeds a limit fails in the
 //! tool call, so that the commit does not fail for its size (design 5). Used by the hook tools.
+//!
+//! `writes` has the types of the writes and their limits; `secret_buffer` buffers secrets.
 
 use super::hook_context::{BagSide, HookContext};
 use super::writes::{
-    ActionWrites, BagWrites, HOOK_DOCUMENTS_MAX, HOOK_WRITES_BYTES_MAX, HookWriteError, PortWrites, Ports,
-    Writes, size,
+    ActionWrites, BagWrites, HOOK_DOCUMENTS_MAX, HOOK_WRITES_BYTES_MAX, HookWriteError, OWN_BAGS_BYTES_MAX,
+    PortWrites, Ports, Writes, size,
 };
 use crate::terms::names::RelationNumber;
 use crate::terms::port_range::{PORT_RANGES_MAX, range_count};
@@ -149,45 +151,52 @@ impl HookContext {
         self.check_size(before)
     }
 
-    /// Keeps the writes, or restores those `before` if one transaction could not hold them: a tool call that exceeds
-    /// the limit fails immediately, so that the commit does not fail for its size (design 5). A change that makes what is
-    /// stored smaller is kept even if it is still too large, but not if it concerns too many documents.
+    /// Keeps the writes, or restores those `before` if one transaction could not hold them, or if the unit would have too
+    /// many settings: a tool call that exceeds a limit fails immediately, so that the commit does not fail for its size
+    /// (design 5). A change that makes what is stored smaller is kept even if it is still too large, but not if it
+    /// concerns too many documents.
     pub(super) fn check_size(&mut self, before: Writes) -> Result<(), HookWriteError> {
-        let (documents, bytes) = (self.writes.documents(), self.stored_bytes());
-        if documents <= HOOK_DOCUMENTS_MAX && bytes <= HOOK_WRITES_BYTES_MAX {
+        if self.writes.documents() > HOOK_DOCUMENTS_MAX {
+            self.writes = before;
+            return Err(HookWriteError::TooManyDocuments);
+        }
+        let sizes = (self.committed_bytes(), self.settings_bytes());
+        let (is_too_large, has_too_many_settings) =
+            (sizes.0 > HOOK_WRITES_BYTES_MAX, sizes.1 > OWN_BAGS_BYTES_MAX);
+        if !is_too_large && !has_too_many_settings {
             return Ok(());
         }
         let after = std::mem::replace(&mut self.writes, before);
-        if documents > HOOK_DOCUMENTS_MAX {
-            return Err(HookWriteError::TooManyDocuments);
-        }
-        if bytes < self.stored_bytes() {
+        if sizes.0 < self.committed_bytes() && sizes.1 <= self.settings_bytes() {
             self.writes = after;
             return Ok(());
         }
-        Err(HookWriteError::WritesTooLarge { bytes })
+        Err(match is_too_large {
+            true => HookWriteError::WritesTooLarge { bytes: sizes.0 },
+            false => HookWriteError::TooManySettings { bytes: sizes.1 },
+        })
     }
 
-    /// Returns how many bytes of this unit's data a commit stores: the changed bags as documents, and in the replica
-    /// all of the unit's own bags, its state and the changes themselves.
-    fn stored_bytes(&self) -> usize {
-        let replica: usize =
-            self.relations.keys().map(|number| size(&self.own_bag(*number, BagSide::Unit))).sum();
-        let touched = self.writes.bags.iter().map(|(number, writes)| {
-            let unit = if writes.unit.is_empty() { 0 } else { size(&self.own_bag(*number, BagSide::Unit)) };
-            let application = match writes.application.is_empty() {
-                true => 0,
-                false => size(&self.own_bag(*number, BagSide::Application)) + size(&writes.application),
-            };
-            unit + application
+    /// Returns how many bytes of this unit's data the commit stores: the changed bags as documents, and in the replica its
+    /// state and what else the hook changes.
+    fn committed_bytes(&self) -> usize {
+        let changed = self.writes.bags.iter().map(|(number, writes)| {
+            let bag =
+                |is_unchanged: bool, side| if is_unchanged { 0 } else { size(&self.own_bag(*number, side)) };
+            bag(writes.unit.is_empty(), BagSide::Unit)
+                + bag(writes.application.is_empty(), BagSide::Application)
         });
-        replica
-            + touched.sum::<usize>()
+        changed.sum::<usize>()
             + size(&self.own_state())
             + size(&self.own_ports())
             + size(&self.writes.action)
             + size(&self.writes.secrets)
             + size(&self.writes.storage)
+    }
+
+    /// Returns the bytes of the unit's own bags in all its relations.
+    fn settings_bytes(&self) -> usize {
+        self.relations.keys().map(|number| size(&self.own_bag(*number, BagSide::Unit))).sum()
     }
 }
 
@@ -233,26 +242,48 @@ mod tests {
     #[test]
     fn more_bytes_than_one_transaction_holds_are_refused() {
         let mut context = context();
-        // Stored twice: as the bag's document and in the replica.
-        let third = "x".repeat(HOOK_WRITES_BYTES_MAX / 3);
-        context.write_bag(1, BagSide::Unit, change(&[("a", &third)])).unwrap();
+        let most = "x".repeat(HOOK_WRITES_BYTES_MAX - (4 << 10));
+        context.write_bag(1, BagSide::Unit, change(&[("a", &most)])).unwrap();
         let before = context.clone();
-        assert!(context.write_bag(2, BagSide::Unit, change(&[("a", &third)])).is_err());
-        assert!(context.write_state([("a".to_owned(), Some(third.clone()))]).is_err());
+        let more = "x".repeat(4 << 10);
+        assert!(context.write_bag(2, BagSide::Unit, change(&[("a", &more)])).is_err());
+        assert!(context.write_bag(2, BagSide::Application, change(&[("a", &more)])).is_err());
+        assert!(context.write_state([("a".to_owned(), Some(more.clone()))]).is_err());
+        assert_eq!(context, before);
+    }
+
+    /// Sets the only setting of the unit in a relation, as earlier hooks did.
+    fn set_earlier(context: &mut HookContext, number: RelationNumber, bytes: usize) {
+        let bag = change(&[("a", &"x".repeat(bytes))]);
+        context.relations.get_mut(&number).unwrap().unit_bags =
+            BTreeMap::from([(UnitName::new("web", 0), bag)]);
+    }
+
+    #[test]
+    fn settings_of_earlier_hooks_leave_room_for_a_full_commit() {
+        let mut context = context();
+        set_earlier(&mut context, 1, HOOK_WRITES_BYTES_MAX);
+        let most = "x".repeat(HOOK_WRITES_BYTES_MAX - (4 << 10));
+        context.write_bag(2, BagSide::Unit, change(&[("a", &most)])).unwrap();
+        let before = context.clone();
+        assert!(context.write_bag(1, BagSide::Unit, change(&[("b", "1")])).is_err());
         assert_eq!(context, before);
     }
 
     #[test]
-    fn settings_of_earlier_hooks_count_and_deleting_is_always_possible() {
+    fn all_settings_of_a_unit_together_are_bounded_and_deleting_is_always_possible() {
         let mut context = context();
-        let own = |size| BTreeMap::from([(UnitName::new("web", 0), change(&[("a", &"x".repeat(size))]))]);
-        context.relations.get_mut(&1).unwrap().unit_bags = own(HOOK_WRITES_BYTES_MAX);
-        assert!(context.write_bag(2, BagSide::Unit, change(&[("a", "1")])).is_err());
-        context.relations.get_mut(&2).unwrap().unit_bags = own(100);
+        for number in 1..=3 {
+            set_earlier(&mut context, number, OWN_BAGS_BYTES_MAX / 3);
+        }
+        let refused = context.write_bag(4, BagSide::Unit, change(&[("a", &"x".repeat(4 << 10))]));
+        assert!(
+            matches!(refused, Err(HookWriteError::TooManySettings { bytes }) if bytes > OWN_BAGS_BYTES_MAX)
+        );
         context.write_bag(2, BagSide::Unit, change(&[("a", "")])).unwrap();
         assert_eq!(context.own_bag(2, BagSide::Unit), Bag::new());
-        context.write_bag(1, BagSide::Unit, change(&[("a", "")])).unwrap();
-        context.write_bag(2, BagSide::Unit, change(&[("a", "1")])).unwrap();
+        context.write_bag(4, BagSide::Unit, change(&[("a", "1")])).unwrap();
+        context.write_bag(4, BagSide::Application, change(&[("a", "1")])).unwrap();
     }
 
     #[test]

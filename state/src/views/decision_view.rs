@@ -20,7 +20,7 @@ use crate::unit::relation_view::{BagView, RelationView};
 use crate::unit::snapshot::{Change, Snapshot};
 use crate::views::unit_view_reader::UnitViewReader;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A bag document without its values.
 #[derive(Clone, Deserialize)]
@@ -68,6 +68,7 @@ pub fn decision_view(reader: &dyn Reader, model: Model, unit: Uuid) -> Option<Sn
         actions,
         relations,
         statuses: BTreeMap::new(),
+        dying_units: BTreeSet::new(),
         application_status: None,
         machine_ports: BTreeMap::new(),
         removed: false,

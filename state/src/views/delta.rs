@@ -353,11 +353,17 @@ fn status_changes(
         added.extend(view_reader.units_of(*application));
     }
     let mut related = RelatedUnitsChange::new();
+    let departing = parts.departing.iter().flat_map(|id| view_reader.with_dependents(*id));
+    for id in departing.filter(|id| shown.related_units.contains_alive(*id)) {
+        let is_dying = unit(&id).is_some_and(|doc: UnitDoc| view_reader.is_dying(id, &doc));
+        added.extend(is_dying.then_some(id));
+    }
     for id in parts.statuses.union(&added) {
         let doc = unit(id).filter(|doc: &UnitDoc| after.contains_key(&doc.application));
         changes.extend(doc.as_ref().and_then(|doc| view_reader.status(*id, doc)));
         if added.contains(id) {
-            related.insert(*id, doc.as_ref().map(UnitHosts::from));
+            let hosts = |doc: &UnitDoc| UnitHosts::new(doc, view_reader.is_dying(*id, doc));
+            related.insert(*id, doc.as_ref().map(hosts));
         }
     }
     let mut removed_names: BTreeSet<UnitName> = parts.names.clone();
@@ -371,7 +377,8 @@ fn status_changes(
             related.insert(id, None);
         }
     }
-    changes.extend(removed_names.into_iter().map(|unit| Change::Status { unit, status: None }));
+    let removed = |unit| Change::Status { unit, status: None, is_dying: false };
+    changes.extend(removed_names.into_iter().map(removed));
     related
 }
 

@@ -33,20 +33,22 @@ pub struct SecretDependencies {
     pub relations: BTreeSet<Uuid>,
 }
 
-/// What the life of a unit depends on besides its own application.
+/// What the life of a unit depends on besides its own application, and whether the view shows it as dying.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnitHosts {
     machine: Uuid,
     principal: Option<Uuid>,
+    is_dying: bool,
 }
 
-impl From<&UnitDoc> for UnitHosts {
-    fn from(doc: &UnitDoc) -> UnitHosts {
-        UnitHosts { machine: doc.machine, principal: doc.principal }
+impl UnitHosts {
+    /// Those of a unit with this document.
+    pub(super) fn new(doc: &UnitDoc, is_dying: bool) -> UnitHosts {
+        UnitHosts { machine: doc.machine, principal: doc.principal, is_dying }
     }
 }
 
-/// The units of the own application and of related ones: the view shows their statuses, and the members among them. 48
+/// The units of the own application and of related ones: the view shows their statuses, and the members among them. 56
 /// bytes each, in each stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RelatedUnits(BTreeMap<Uuid, UnitHosts>);
@@ -63,6 +65,11 @@ impl RelatedUnits {
     /// Whether this is one of the units.
     pub(super) fn contains(&self, unit: Uuid) -> bool {
         self.0.contains_key(&unit)
+    }
+
+    /// Whether this is one of the units and is not shown as dying.
+    pub(super) fn contains_alive(&self, unit: Uuid) -> bool {
+        self.0.get(&unit).is_some_and(|hosts| !hosts.is_dying)
     }
 
     /// Whether the life of one of the units depends on that of this unit or machine.

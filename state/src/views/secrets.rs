@@ -55,7 +55,7 @@ impl UnitViewReader<'_> {
         let is_read = |revision: u64| (&mut { self.reader }).any(&self.model.secret_trackers(id, revision));
         let (mut expired, mut obsolete) = (BTreeSet::new(), BTreeSet::new());
         for (revision, doc) in &secret.revisions {
-            if doc.expired && !doc.expiry_reported {
+            if doc.expired && doc.expire_again_ms.is_none() {
                 expired.insert(*revision);
             }
             if *revision < newest && !doc.obsolete_reported && !is_read(*revision) {

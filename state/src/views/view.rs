@@ -252,7 +252,7 @@ pub fn full_view_within(
     for id in applications.iter().flat_map(|id| view_reader.units_of(*id)) {
         let Some(doc) = read(reader, &model.unit(id)) else { continue };
         changes.extend(view_reader.status(id, &doc));
-        related_units.insert(id, UnitHosts::from(&doc));
+        related_units.insert(id, UnitHosts::new(&doc, view_reader.is_dying(id, &doc)));
     }
     for (key, ports) in read_all::<OpenPortsDoc>(reader, &model.machine_ports_prefix(doc.machine)) {
         if last_id(&key) != Some(unit) {
@@ -336,7 +336,15 @@ impl UnitViewReader<'_> {
     /// The workload status of a unit with this document. The caller must ensure that the viewing unit sees its application.
     pub fn status(&self, id: Uuid, doc: &UnitDoc) -> Option<Change> {
         let status = read(self.reader, &self.model.unit_status(id))?;
-        Some(Change::Status { unit: doc.name.clone(), status: Some(status) })
+        let is_dying = self.is_dying(id, doc);
+        Some(Change::Status { unit: doc.name.clone(), status: Some(status), is_dying })
+    }
+
+    /// Whether a unit with this document or its machine is being removed. The life of its application does not count: if
+    /// an application is destroyed, the status of each of its units would change in the view of each other.
+    pub fn is_dying(&self, id: Uuid, doc: &UnitDoc) -> bool {
+        let lives = [self.model.unit_life(id), self.model.machine_life(doc.machine)];
+        lives.iter().any(|life| read(self.reader, life).is_some_and(|life: Life| life != Life::Alive))
     }
 
     /// The units of an application.

@@ -1,6 +1,7 @@
 //! The controller of a scripted case: what it stores about the only unit.
 //!
-//! It applies records as the real controller does, so that a case also checks that the replica equals the disk.
+//! It folds records as the real controller does, so that a case also checks that the replica has the workflow, the charm,
+//! the config and the relations of the disk. Their order and their effects are not checked here.
 
 use super::view;
 use state::terms::names::Uuid;
@@ -32,8 +33,7 @@ impl Controller {
         self.replica.apply(&Event::Acknowledged { sequence, revision: 0, refusal, retry: None });
     }
 
-    /// The difference between a disk and the replica, which is the fold of the records and must equal the disk
-    /// (design 4). `None` as well while a run or a record is not complete: the replica cannot equal the disk then.
+    /// The difference of the `summary` of a disk and of the replica, which is the fold of the records (design 4). `None` as well while a run or a record is not complete: the replica cannot equal the disk then.
     pub fn difference(&self, disk: &Local) -> Option<(String, String)> {
         // no record contains a started run
         let is_incomplete = self.replica.sequence != disk.sequence
@@ -44,7 +44,7 @@ impl Controller {
     }
 }
 
-/// The part of a state that must be equal on the disk and in the replica, as text.
+/// The part of a state that is compared, as text: the most important of what disk and replica have in common.
 fn summary(local: &Local) -> String {
     let step = match &local.step {
         Step::Idle => "idle".to_owned(),

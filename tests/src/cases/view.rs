@@ -71,6 +71,7 @@ pub fn without_relations() -> Snapshot {
         actions: BTreeMap::new(),
         relations: BTreeMap::new(),
         statuses: BTreeMap::new(),
+        dying_units: BTreeSet::new(),
         application_status: None,
         machine_ports: BTreeMap::new(),
         removed: false,

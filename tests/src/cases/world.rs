@@ -105,7 +105,7 @@ pub struct Process {
     last_end_ms: u64,
     attached: bool,
     contact_ms: Option<u64>,
-    orphan_missing: bool,
+    no_run_process: bool,
     hook_lock: bool,
     stopped: bool,
 }
@@ -166,7 +166,7 @@ impl World {
             last_end_ms: self.clock_ms,
             attached: false,
             contact_ms: None,
-            orphan_missing: false,
+            no_run_process: false,
             hook_lock: false,
             stopped: false,
         });
@@ -196,7 +196,7 @@ impl World {
             agent_start_ms: process.start_ms,
             wall_ms: self.wall_ms,
             holds_hook_lock: process.hook_lock,
-            orphan_missing: process.orphan_missing,
+            no_run_process: process.no_run_process,
             attached: process.attached,
             link_age_ms: contact_ms.map(|contact_ms| self.clock_ms - contact_ms),
             leader_generation: self.lease.filter(|_| process.attached),
@@ -306,7 +306,7 @@ impl World {
             self.commands = None;
         }
         if let Some(process) = &mut self.process {
-            process.orphan_missing = false;
+            process.no_run_process = false;
         }
         if self.crash_before_start.take_if(|name| named(&text, name)).is_some() {
             self.print("crash before it started");
@@ -369,7 +369,7 @@ impl World {
             self.local.apply(&event);
         }
         if let Some(process) = &mut self.process {
-            process.orphan_missing = true;
+            process.no_run_process = true;
         }
         self.mark_idle();
     }
@@ -389,7 +389,7 @@ impl World {
             }
             None => {
                 if let Some(process) = &mut self.process {
-                    process.orphan_missing = true;
+                    process.no_run_process = true;
                 }
                 self.mark_idle();
             }

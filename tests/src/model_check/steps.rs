@@ -81,7 +81,7 @@ fn now(leader_generation: Option<u64>) -> Now {
         agent_start_ms: 0,
         wall_ms: 1,
         holds_hook_lock: true,
-        orphan_missing: true,
+        no_run_process: true,
         attached: true,
         link_age_ms: Some(0),
         leader_generation,

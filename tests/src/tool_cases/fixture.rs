@@ -476,6 +476,7 @@ impl From<FixtureGoals> for GoalState {
     fn from(goals: FixtureGoals) -> GoalState {
         let status = |word: &str| match word {
             "joined" => GoalStatus::Joined,
+            "dying" => GoalStatus::Dying,
             word => GoalStatus::Workload(word.parse().expect("a status")),
         };
         let goal = |goal: FixtureGoal| Goal { status: status(&goal.status), since: goal.since };

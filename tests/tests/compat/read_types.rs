@@ -40,9 +40,11 @@ const UNNAMED: &[(&str, &str)] = &[
     ("DebugMode", "a field of DebugSession"),
     ("Recorded", "store: generation.yaml, while a store generation starts"),
     ("OfAnyVersion", "a field of StoreRecord"),
+    ("Answer", "printed by a script that the program contains"),
     ("Declared", "printed by a script that the program contains"),
     ("Conflict", "printed by a script that the program contains"),
     ("Installed", "printed by a script that the program contains"),
+    ("UnreadableFile", "printed by a script that the program contains"),
 ];
 
 /// The name of the type whose attributes or macro end where `text` begins.

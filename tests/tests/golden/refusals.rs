@@ -107,7 +107,7 @@ examples! { application: ApplicationRefusal {
     BeingRemoved { application: own("web"), request: ApplicationRequest::AttachResource },
     UndeclaredResources { charm: own("web"), resources: vec![own("app"), own("doc")] },
     TooManyResources { count: 21, max: 20 },
-    SubordinatePlaced { application: own("logging") },
+    SubordinateUnits { application: own("logging") },
     FakePlaced { application: own("postgres") },
     CannotBeFake { charm: own("logging") },
     NotFake { application: own("web") },

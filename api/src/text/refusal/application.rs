@@ -14,9 +14,11 @@ pub(super) fn text(reason: &ApplicationRefusal) -> RefusalText {
             "cannot {} {application}: application {application} is being removed",
             request_words(*request)
         )),
-        ApplicationRefusal::SubordinatePlaced { application } => with_hint(
-            format!("cannot place {application}: it is a subordinate"),
-            "deploy it without --to and integrate it",
+        ApplicationRefusal::SubordinateUnits { application } => with_hint(
+            format!(
+                "cannot add units of {application}: it is a subordinate, whose units follow those of principals"
+            ),
+            "deploy it without --num-units and --to, and integrate it",
         ),
         ApplicationRefusal::FakePlaced { application } => with_hint(
             format!(

@@ -1,6 +1,7 @@
-//! The folders of the machines of a data folder: creates, lists, hands over and deletes them.
+//! The folders of the machines of a data folder: lists them, hands them over to the user (`--keep-instance`) and deletes
+//! them. The providers create them.
 //!
-//! A machine has an instance while its folder contains `instance.yaml`. An interrupted operation is completed from the
+//! A machine has an instance while its folder contains `instance.yaml`. An interrupted deletion is completed from the
 //! files that the folder still contains. Called by the providers.
 
 use super::instance::{Instance, InstanceList};

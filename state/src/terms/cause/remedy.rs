@@ -100,7 +100,7 @@ pub enum Remedy {
     /// Install `pintle-hook` beside `pintle-agent`.
     InstallHookTools,
     /// Kill the process of a unit agent that does not respond; or remove the unit by force.
-    RestartUnitAgent {
+    KillUnitAgent {
         /// The unit.
         unit: UnitName,
         /// The unit's machine.
@@ -258,7 +258,7 @@ impl Cause {
             Duty::Attach { machine } => {
                 self.unit_remedy(|unit| Remedy::ReadAgentLog { unit, machine: Some(machine.clone()) })
             }
-            Duty::Respond { machine, subordinate, .. } => self.unit_remedy(|unit| Remedy::RestartUnitAgent {
+            Duty::Respond { machine, subordinate, .. } => self.unit_remedy(|unit| Remedy::KillUnitAgent {
                 unit,
                 machine: machine.clone(),
                 removable: !subordinate,

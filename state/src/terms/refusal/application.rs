@@ -32,8 +32,8 @@ pub enum ApplicationRefusal {
         /// What was requested.
         request: ApplicationRequest,
     },
-    /// A subordinate cannot be placed on a machine.
-    SubordinatePlaced {
+    /// A subordinate is deployed without units: neither their number nor a machine can be given.
+    SubordinateUnits {
         /// The application.
         application: String,
     },
@@ -159,7 +159,7 @@ impl ApplicationRefusal {
     pub fn code(&self) -> Code {
         match self {
             ApplicationRefusal::BeingRemoved { .. } => Code::NotAlive,
-            ApplicationRefusal::SubordinatePlaced { .. }
+            ApplicationRefusal::SubordinateUnits { .. }
             | ApplicationRefusal::FakePlaced { .. }
             | ApplicationRefusal::CannotBeFake { .. }
             | ApplicationRefusal::NotFake { .. }

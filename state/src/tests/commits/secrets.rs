@@ -120,8 +120,9 @@ fn a_rotation_is_due_once_for_each_interval() {
         leader_only: false,
     });
     let hour_ms = 3_600_000;
-    let rotated = |world: &mut World, web: &mut Agent, ended_ms| {
-        let record = Record { at_ms: ended_ms, ..web.record(operation.clone(), Outcome::Ok) };
+    let ended = |world: &mut World, web: &mut Agent, ended_ms, content: Option<&str>| {
+        let mut record = Record { at_ms: ended_ms, ..web.record(operation.clone(), Outcome::Ok) };
+        record.writes.secrets.extend(content.map(|content| (id(), sealed(content))));
         let (session, sent) =
             (web.session(), Valid::record(record.clone()).expect("a correct agent sends it"));
         let committed = world.run(|draft, ids| {
@@ -135,8 +136,13 @@ fn a_rotation_is_due_once_for_each_interval() {
         assert!(!doc(world).rotation_due);
         doc(world).rotate_at_ms.expect("it is rotated again")
     };
-    let next_ms = rotated(&mut world, &mut web, at_ms + 1_000);
-    assert_eq!(next_ms, at_ms + 1_000 + hour_ms);
+    let rotated = |world: &mut World, web: &mut Agent, ended_ms| ended(world, web, ended_ms, Some("next"));
+    // the charm could not rotate it, for example because a relation was missing
+    let again_ms = ended(&mut world, &mut web, at_ms + 1_000, None);
+    assert_eq!(again_ms, at_ms + 1_000 + 300_000);
+    mark(&mut world, again_ms);
+    let next_ms = rotated(&mut world, &mut web, again_ms + 1_000);
+    assert_eq!(next_ms, again_ms + 1_000 + hour_ms);
     assert_eq!(rotated(&mut world, &mut web, 1), next_ms, "a hook that was not due changes nothing");
     // the controller was away for a day, and its clock is wrong
     for (ended_ms, intervals) in [(-(1 << 53), 1), (1 << 53, 2)] {
@@ -144,6 +150,40 @@ fn a_rotation_is_due_once_for_each_interval() {
         mark(&mut world, found_ms);
         assert_eq!(rotated(&mut world, &mut web, ended_ms), found_ms + intervals * hour_ms);
     }
+}
+
+#[test]
+fn secret_expired_runs_again_until_the_revision_is_removed() {
+    let mut world = World::new();
+    let (_, mut web, _) = pair(&mut world);
+    let created = Some(SecretOwnerKind::Unit);
+    write(&mut world, &mut web, SecretWrite { created, expire_at_ms: Some(10_000), ..sealed("one") });
+    write(&mut world, &mut web, sealed("two"));
+    let is_shown = |world: &World| {
+        let view = view::full_view(world.reader(), MODEL, web.unit).expect("the unit exists");
+        let view = Snapshot::from_full(view.delta).expect("a full view is complete");
+        view.secrets[&id()].owned.as_ref().is_some_and(|owned| !owned.expired.is_empty())
+    };
+    let mark = |world: &mut World, now_ms| {
+        world.run(|draft, _| Ok(due_secrets::mark_due(draft, MODEL, now_ms))).expect("it is allowed")
+    };
+    mark(&mut world, 10_000);
+    assert!(is_shown(&world));
+    let (secret, label, revision) = (id(), String::new(), 2);
+    let event = SecretEvent::Expired;
+    let operation = Operation::Hook(Hook::Secret { secret, label, revision, event, leader_only: false });
+    let record = web.record(operation.clone(), Outcome::Ok);
+    let sent = Valid::record(record).expect("a correct agent sends it");
+    let committed = world.run(|draft, ids| {
+        let creation = Creation { now_ms: 20_000, ids };
+        record_commit::commit(draft, web.session(), &sent, None, LogLines::ALL, creation)
+    });
+    assert_eq!(committed, Ok(CommitOutcome::default()));
+    assert!(!is_shown(&world));
+    mark(&mut world, 319_999);
+    assert!(!is_shown(&world), "five minutes have not passed");
+    mark(&mut world, 320_000);
+    assert!(is_shown(&world));
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Tests of dry runs of removals (issue 4): what a dry run predicts is what the removal does. The expected hooks are those
-//! of spec A.7, H.6 and H.7.
+//! Tests of dry runs of removals: what a dry run predicts. The expected hooks are those of spec A.7, H.6 and H.7; the
+//! removals themselves are tested in `lifecycle` and by the simulator.
 
 mod blockers;
 mod bounds;

@@ -30,11 +30,10 @@ fn adding_units_in_batches_stores_the_same_documents_as_adding_them_singly() {
             let app = batches.deploy("web", "web", existing);
             batches.run(|draft, ids| machine::add(draft, MODEL, ids(), 1)).expect("the model is alive");
             let mut singles = batches.copy();
-            let (mut added, mut sizes) = (Vec::new(), Vec::new());
+            let mut added = Vec::new();
             while added.len() < count {
                 let (remaining, to) = ((count - added.len()) as u32, to.filter(|_| added.is_empty()));
                 let batch = add_batch(&mut batches, app, remaining, to).expect("the machine has room");
-                sizes.push(batch.len());
                 added.extend(batch);
             }
             for (number, in_batch) in added.iter().enumerate() {
@@ -47,12 +46,22 @@ fn adding_units_in_batches_stores_the_same_documents_as_adding_them_singly() {
                 documents.map(|(key, (_, value))| (key.clone(), value.clone())).collect()
             };
             assert_eq!(values(&batches), values(&singles), "{count} units to {to:?}");
-            assert!(
-                sizes.iter().rev().skip(1).all(|size| *size == unit::ADDED_PER_TRANSACTION as usize),
-                "{sizes:?}"
-            );
         }
     }
+}
+
+#[test]
+fn each_batch_of_units_but_the_last_fills_a_transaction() {
+    let mut world = World::new();
+    let app = world.deploy("web", "web", 0);
+    let batch = unit::ADDED_PER_TRANSACTION as usize;
+    let (mut remaining, mut sizes) = (2 * batch + 1, Vec::new());
+    while remaining > 0 {
+        let added = add_batch(&mut world, app, remaining as u32, None).expect("it is alive");
+        sizes.push(added.len());
+        remaining -= added.len();
+    }
+    assert_eq!(sizes, [batch, batch, 1]);
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn storage_that_was_detached_after_a_backup_does_not_detach_without_end() {
     assert_eq!(attachment(&older, &data), None);
 }
 
-/// 1. A backup is made. 2. A user detaches storage, and its machine releases it. 3. The backup is restored: the storage
+/// 1. A backup is made. 2. A user detaches storage, and its unit runs storage-detaching. 3. The backup is restored: the storage
 ///    is provided again before the unit uses it.
 #[test]
 fn storage_whose_detachment_is_lost_is_provided_and_attached_again() {
@@ -87,7 +87,7 @@ fn storage_whose_detachment_is_lost_is_provided_and_attached_again() {
 }
 
 /// 1. A backup is made. 2. A unit runs storage-attached. 3. The backup is restored. 4. The storage is detached: the unit
-///    runs its hook first. If the unit is removed by force, what it has written is kept.
+///    must run its hook first. The storage is known to be used, so that its content is kept.
 #[test]
 fn storage_that_was_attached_after_a_backup_is_not_taken_for_unused() {
     let mut world = world();

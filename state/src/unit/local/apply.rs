@@ -146,6 +146,9 @@ impl Local {
         if is_secret_hook && record.outcome != Outcome::Skipped || !record.writes.secrets.is_empty() {
             self.secrets_revision = revision;
         }
+        if refusal.is_some() {
+            self.reboot = None;
+        }
         match refusal {
             None => {
                 self.apply_outcome(&record, episode);
@@ -161,7 +164,6 @@ impl Local {
                 self.step = episode.map_or(Step::Idle, Step::Failed);
             }
             Some(refusal) => {
-                self.reboot = None;
                 self.fail(&record, FailureReason::refused(refusal.clone()), retry, episode);
             }
         }

@@ -29,7 +29,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Prints the memory of an idle unit agent, and the CPU time of the controller and the agents while all units are idle.
 pub fn idle(dir: &Path, charm: &Path) {
-    let host = Host::up(&dir.join("idle"));
+    let host = Host::up(&dir.join("idle-data"));
     host.ok(&["model-config", "update-status-hook-interval=1000h"]);
     deploy(&host, charm, IDLE_AGENTS);
     std::thread::sleep(SETTLE_TIME);

@@ -1,9 +1,17 @@
-//! The counter of a bag increases when the content of the bag changes, and only then (I7).
+//! The counter of a bag increases when the content of the bag changes or its unit enters the scope again, and at no other
+//! time (I7).
 
-use super::check::{Check, Commit, kind_of};
+use super::check::{Check, Commit};
 use state::documents::draft::{Reader, read_all};
-use state::documents::prelude::{BagDoc, Kind, Model, last_id};
+use state::documents::prelude::{BagDoc, KeyParts, Kind, Model};
+use state::terms::names::Uuid;
 use std::collections::BTreeMap;
+
+/// The relation and the owner of a bag, or the relation and the unit of an entry of a scope.
+fn relation_and_owner(key: &str) -> Option<(Uuid, Uuid)> {
+    let ids = KeyParts::of(key)?.ids();
+    Some((*ids.first()?, *ids.last()?))
+}
 
 #[derive(Default)]
 pub struct BagCounters(BTreeMap<String, BagDoc>);
@@ -25,19 +33,19 @@ impl Check for BagCounters {
             };
             let bag: BagDoc = stored.value.parse().expect("documents are what was written");
             let Some(before) = self.0.insert(change.key.clone(), bag.clone()) else { continue };
-            let moved = bag.counter > before.counter;
+            let has_increased = bag.counter > before.counter;
             if bag.counter < before.counter {
                 found.push(format!(
                     "{}: the counter decreased: {} after {}",
                     bag.owner, bag.counter, before.counter
                 ));
             }
-            // a unit that re-enters a scope is a new member with a new version
-            let entered = last_id(&change.key).is_some_and(|owner| {
-                let enters = |key: &str| kind_of(key) == Kind::Scope && last_id(key) == Some(owner);
-                commit.changes.entries.iter().any(|entry| enters(&entry.key))
+            // A unit that enters a scope again is a new member with a new version.
+            let enters = commit.changes_of(Kind::Scope).any(|scope| {
+                let is_entered = commit.reader.get(&scope.key).is_some();
+                is_entered && relation_and_owner(&scope.key) == relation_and_owner(&change.key)
             });
-            if (bag.values != before.values) != moved && !(moved && entered) {
+            if (bag.values != before.values) != has_increased && !(has_increased && enters) {
                 let (old, new) = (before.counter, bag.counter);
                 found.push(format!(
                     "{}: counter {old} became {new}, which does not match the change of the content",

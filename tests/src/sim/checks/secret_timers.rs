@@ -108,7 +108,7 @@ impl Check for SecretTimers {
                     || secret
                         .revisions
                         .values()
-                        .any(|revision| revision.expired && !revision.expiry_reported);
+                        .any(|revision| revision.expired && revision.expire_again_ms.is_none());
                 if is_missed.contains(&true) || is_pending {
                     found.push(format!(
                         "{}: a time of {id} has come, and nothing followed: {secret:?}",
