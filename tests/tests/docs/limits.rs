@@ -349,6 +349,10 @@ const ROWS: &[(&str, &[Constant])] = &[
             ("hooks-tools/client/src/shim.rs", "OUTPUT_TAIL_BYTES_MAX", Bytes),
         ],
     ),
+    (
+        "what a process prints that outlives its hook",
+        &[("hooks-tools/client/src/bin/pintle-hook/shim.rs", "DISCARDED_BYTES_MAX", Bytes)],
+    ),
     ("lines of it in the debug log", &[("agent/src/hook_process/printed.rs", "OUTPUT_LINES_MAX", Count)]),
     (
         "each stream of a task in its result",

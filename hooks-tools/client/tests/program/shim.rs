@@ -235,8 +235,16 @@ fn a_child_that_goes_on_writing_does_not_delay_the_outcome() {
     assert!(shim.status().unwrap().success());
     assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
     assert_eq!(folder.outcome(), "exit 0");
-    // It ends by itself, because its pipe has no reader.
-    assert!(!folder.read("child").is_empty());
+    let child = folder.read("child");
+    let state = || fs::read_to_string(format!("/proc/{}/stat", child.trim())).unwrap_or_default();
+    while !state().is_empty() && !state().contains(" Z ") {
+        assert!(
+            started.elapsed() < Duration::from_secs(60),
+            "it ends once its bound is reached: {}",
+            state()
+        );
+        std::thread::yield_now();
+    }
 }
 
 /// Stdin of the shim is its gate, and stdout the hook lock, which the hook must not have.
@@ -313,4 +321,35 @@ fn the_shim_goes_on_without_its_parent() {
         std::thread::yield_now();
     }
     assert_eq!((folder.outcome().as_str(), folder.read(OUTPUT).as_str()), ("exit 0", "stdout: done\n"));
+}
+
+/// A process that a hook has started in the background prints after the end of the hook: no write kills it, and none
+/// waits for a reader.
+#[test]
+fn a_process_that_outlives_its_hook_may_go_on_printing() {
+    let script = "mkfifo go\n(read line <go; for i in 1 2 3; do seq 20000; seq 20000 >&2; done; \
+                  echo $? >alive.new; mv alive.new alive) &\necho started";
+    let folder = run(script);
+    assert_eq!(
+        (folder.outcome(), folder.read(OUTPUT)),
+        ("exit 0".to_owned(), "stdout: started\n".to_owned())
+    );
+    fs::write(folder.0.join("go"), "go\n").unwrap();
+    let started = Instant::now();
+    while !folder.0.join("alive").exists() {
+        assert!(started.elapsed() < Duration::from_secs(20), "it was killed, or waits for a reader");
+        std::thread::yield_now();
+    }
+    assert_eq!(folder.read("alive"), "0\n");
+}
+
+/// The hook lock is free as soon as the outcome is stored, also while a process that the hook has left behind lives.
+#[test]
+fn what_a_hook_leaves_behind_does_not_keep_its_lock() {
+    let (folder, mut shim) = shim("mkfifo go\n(read line <go) &");
+    let (mut lock, locked) = io::pipe().unwrap();
+    assert!(shim.stdout(locked).status().unwrap().success());
+    drop(shim);
+    assert_eq!(io::Read::read(&mut lock, &mut [0]).unwrap(), 0, "no process has it open");
+    fs::write(folder.0.join("go"), "go\n").unwrap();
 }

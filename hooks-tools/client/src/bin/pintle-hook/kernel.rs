@@ -50,6 +50,7 @@ mod number {
     pub const WAIT4: usize = 61;
     pub const KILL: usize = 62;
     pub const GETCWD: usize = 79;
+    pub const CHDIR: usize = 80;
     pub const UMASK: usize = 95;
     pub const SETPGID: usize = 109;
     pub const PRCTL: usize = 157;
@@ -75,6 +76,7 @@ mod number {
     pub const UNLINKAT: usize = 35;
     pub const RENAMEAT: usize = 38;
     pub const FACCESSAT: usize = 48;
+    pub const CHDIR: usize = 49;
     pub const OPENAT: usize = 56;
     pub const CLOSE: usize = 57;
     pub const PIPE2: usize = 59;

@@ -2,6 +2,8 @@
 //! runs (design 12).
 //!
 //! The hook is the shim's only child. The run is over when the hook's process has ended, not when its pipes are closed.
+//! What a process that the hook has left behind prints later is read and discarded by a process of its own, so that
+//! nothing kills that process for it (SIGPIPE).
 //! The shim's stdin is the gate: the shim is started while the start of the run is being stored, and no instruction of
 //! the hook runs before the agent has written one byte there. If the gate is closed instead, because the agent has died
 //! or decided otherwise, the shim ends without an outcome. Its stdout is the hook lock: the kernel releases it when the
@@ -38,6 +40,11 @@ const HOOK_VARIABLE: &[u8] = b"JUJU_HOOK_NAME";
 /// How long the output is read after the hook's process has ended, and again after the end of one of its two streams,
 /// because its children may keep the pipes open for ever.
 const DRAIN_TIMEOUT_MS: u64 = 100;
+/// Bytes that are read and discarded at once.
+const DISCARDED_BYTES: usize = 4096;
+/// The most bytes that are discarded after the end of a hook: a service that prints a megabyte each day lives three
+/// years. A process that prints without end, as `yes`, ends then (SIGPIPE).
+const DISCARDED_BYTES_MAX: usize = 1 << 30;
 /// Size of the buffer for `/proc/PID/stat`, which has 52 numbers, most of them short.
 const STAT_BYTES_MAX: usize = 1024;
 
@@ -65,6 +72,12 @@ impl ShimBuffers {
     pub const fn new() -> Self {
         ShimBuffers { stack: ChildStack::new(), output: OutputBuffers::new() }
     }
+}
+
+/// A hook that has ended, and the ends of its pipes that other processes still have open.
+struct Ended {
+    end: End,
+    open_pipes: [Option<Fd>; 2],
 }
 
 /// How a run has ended.
@@ -110,16 +123,50 @@ pub fn run(process: &ProcessStart, run: &Run, buffers: &mut ShimBuffers) -> u8 {
         None => supervise(process, run_folder, program, buffers),
         Some(pid) => supervise_forked(process, run_folder, pid, buffers),
     };
-    let outcome = match supervised {
-        Ok(end) => Outcome::Ended(end),
-        Err(NotStarted::SystemCall(errno)) => Outcome::NotStarted(errno),
+    let (outcome, open_pipes) = match supervised {
+        Ok(Ended { end, open_pipes }) => (Outcome::Ended(end), open_pipes),
+        Err(NotStarted::SystemCall(errno)) => (Outcome::NotStarted(errno), [None; 2]),
         Err(NotStarted::GateClosed) => return 1,
     };
     // A long path, and a file system that copies on write, need space even here. The shim keeps the hook lock while it
     // waits.
-    match retry_while_disk_is_full(|| write_outcome(run_folder, &outcome, program)) {
-        Ok(()) => 0,
-        Err(_) => 1,
+    if retry_while_disk_is_full(|| write_outcome(run_folder, &outcome, program)).is_err() {
+        return 1;
+    }
+    discard_later_output(open_pipes);
+    0
+}
+
+/// Discards what is written to these pipes from now on, in a new process that ends when they are closed. The hook lock is
+/// released before.
+fn discard_later_output(pipes: [Option<Fd>; 2]) {
+    if pipes == [None; 2] {
+        return;
+    }
+    // They become the files 0 and 1, and everything else is closed, the lock (1) included.
+    let mut pipes = pipes;
+    for (number, pipe) in (0..).zip(&mut pipes) {
+        kernel::close(number);
+        *pipe = pipe.and_then(|open| child::inherit(open, number).ok().map(|()| number));
+    }
+    system::close_from(kernel::STDERR);
+    if !matches!(child::fork(), Ok(child::Side::Child)) {
+        return;
+    }
+    system::enter_root();
+    let (mut discarded, mut left) = ([0; DISCARDED_BYTES], DISCARDED_BYTES_MAX);
+    while pipes != [None; 2] && left > 0 {
+        let mut files = pipes.map(Poll::read);
+        if kernel::poll(&mut files, None).is_err() {
+            return;
+        }
+        for (pipe, file) in pipes.iter_mut().zip(&files) {
+            let Some(open) = pipe.filter(|_| file.is_ready()) else { continue };
+            match kernel::read(open, &mut discarded) {
+                Ok(0) | Err(_) => *pipe = None,
+                Ok(bytes) => left = left.saturating_sub(bytes),
+            }
+        }
     }
 }
 
@@ -170,7 +217,7 @@ fn supervise(
     run_folder: RunFolder,
     program: &'static [u8],
     buffers: &mut ShimBuffers,
-) -> Result<End, NotStarted> {
+) -> Result<Ended, NotStarted> {
     let mut path: PathBuffer = [0; _];
     let Prepared { program, descriptors, output: [stdout, stderr], end_signals } =
         match prepare(program, &mut path) {
@@ -195,14 +242,14 @@ fn supervise_forked(
     run_folder: RunFolder,
     pid: i32,
     buffers: &mut ShimBuffers,
-) -> Result<End, NotStarted> {
+) -> Result<Ended, NotStarted> {
     let end_signals = child::child_end_signals();
     child::pass_gate(kernel::STDIN)?;
     let end_signals = end_signals?;
     record_hook(run_folder, pid)?;
     // If the hook ended before `child_end_signals`, its SIGCHLD was discarded, and `end_signals` never becomes readable.
     if let Some(end) = child::find_end(pid)? {
-        return Ok(end);
+        return Ok(Ended { end, open_pipes: FORKED_OUTPUT.map(Some) });
     }
     // The write fails only if the hook has ended.
     let _ = kernel::write_pieces(FORKED_START, &[b"\n"]);
@@ -231,7 +278,7 @@ fn store_until_end(
     run_folder: RunFolder,
     started: Started,
     buffers: &mut ShimBuffers,
-) -> Result<End, NotStarted> {
+) -> Result<Ended, NotStarted> {
     let is_hook = process.variable(HOOK_VARIABLE).is_some();
     let mut output = Output::new(run_folder, started.output, &mut buffers.output);
     if !is_hook {
@@ -239,10 +286,12 @@ fn store_until_end(
     }
     let end = read_until_end(started.pid, started.end_signals, &mut output);
     output.finish();
-    match end {
-        Some(end) => Ok(end),
-        None => Ok(child::wait(started.pid)?),
-    }
+    let open_pipes = output.pipes();
+    let end = match end {
+        Some(end) => end,
+        None => child::wait(started.pid)?,
+    };
+    Ok(Ended { end, open_pipes })
 }
 
 /// Reads the output until the hook and its output have ended, the latter for a limited time. Returns None if the end of

@@ -261,6 +261,22 @@ fn wait4(pid: i32, options: usize) -> Result<Option<End>, Errno> {
     })
 }
 
+/// One of the two processes after [`fork`].
+pub enum Side {
+    Parent,
+    Child,
+}
+
+/// Continues as two processes with the same open files.
+///
+/// # Errors
+/// If there are too many processes.
+pub fn fork() -> Result<Side, Errno> {
+    // SAFETY: no pointers; the new process has a copy of all memory, this stack included.
+    let pid = unsafe { system(number::CLONE, [SIGCHLD, 0, 0, 0, 0, 0]) }?;
+    Ok(if pid == 0 { Side::Child } else { Side::Parent })
+}
+
 /// Kills all processes of the group that the process `leader` leads.
 pub fn kill_group(leader: i32) {
     const SIGKILL: usize = 9;

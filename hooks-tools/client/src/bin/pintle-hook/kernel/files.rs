@@ -65,6 +65,12 @@ pub fn rename(from: &CStr, to: &CStr) -> Result<(), Errno> {
     unsafe { system(number::RENAMEAT, [AT_FDCWD, from, AT_FDCWD, to, 0, 0]) }.map(drop)
 }
 
+/// Makes the root the working directory, so that this process keeps no file system busy.
+pub fn enter_root() {
+    // SAFETY: the kernel reads that path only.
+    let _ = unsafe { system(number::CHDIR, [c"/".as_ptr() as usize, 0, 0, 0, 0, 0]) };
+}
+
 /// Removes a file. Errors are ignored, because nothing can be done about them here.
 pub fn remove(path: &CStr) {
     // SAFETY: the kernel reads that path only.
