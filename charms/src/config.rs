@@ -42,7 +42,7 @@ pub fn read(file: &Value, charm: &mut Charm, checker: &mut Checker, notes: &mut 
             }
         };
         let description =
-            checker.text(&join(&place, "description"), map.get("description")).unwrap_or_default();
+            checker.any_text(&join(&place, "description"), map.get("description")).unwrap_or_default();
         charm
             .config
             .insert(name, ConfigOption { kind: option_type.unwrap_or_default(), default, description });
@@ -76,6 +76,15 @@ mod tests {
         assert_eq!(default("d"), Some(json!("")));
         assert_eq!((default("f"), default("g")), (None, None));
         assert!(matches!(&notes[..], [one] if one.contains("\"e\"") && one.contains("string")), "{notes:?}");
+    }
+
+    #[test]
+    fn a_description_may_be_any_single_value() {
+        let (charm, problems, _) = read_text(
+            "options:\n  a: {type: string, description: 1.5}\n  b: {type: string, description: n}\n",
+        );
+        assert_eq!(problems, Vec::<String>::new());
+        assert_eq!((&*charm.config["a"].description, &*charm.config["b"].description), ("1.5", "false"));
     }
 
     #[test]

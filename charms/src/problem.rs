@@ -90,6 +90,14 @@ impl Checker {
         }
     }
 
+    /// Reads any single value as text, as Juju reads the descriptions of options; `None` if the value is null or absent.
+    pub fn any_text(&mut self, place: &str, value: Option<&Value>) -> Option<String> {
+        match value {
+            Some(value @ (Value::Bool(_) | Value::Number(_))) => Some(value.to_string()),
+            other => self.text(place, other),
+        }
+    }
+
     /// Reads a boolean; false if the value is null or absent.
     pub fn bool(&mut self, place: &str, value: Option<&Value>) -> bool {
         match value {

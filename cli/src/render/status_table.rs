@@ -197,7 +197,7 @@ fn unit_row(name: &UnitName, unit: &UnitStatus) -> Vec<String> {
 
 /// The message of a unit: the running hook or action in brackets, then the message of the workload. The message of the
 /// agent replaces it while the agent has failed, reboots or waits for the hook lock, or is allocating without a message of the workload, and
-/// follows it in brackets while the agent is idle.
+/// follows it in brackets while the agent is idle and the unit has no error.
 fn unit_message(
     workload: &StatusInfo<WorkloadStatus>,
     agent: &StatusInfo<AgentStatus>,
@@ -214,6 +214,7 @@ fn unit_message(
             describe(&agent.message)
         }
         None if has_problem(agent) => describe(&agent.message),
+        None if workload.current == WorkloadStatus::Error => describe(&workload.message),
         None if agent.current == AgentStatus::Idle && !agent.message.is_empty() => {
             format!("{} ({})", describe(&workload.message), describe(&agent.message)).trim_start().to_owned()
         }
