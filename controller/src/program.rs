@@ -11,6 +11,7 @@ use crate::installation::{Installation, MissingFile, StorePlace};
 use crate::migrate::{self, MigrateArguments};
 use crate::required_file::UnusableFile;
 use crate::secret_keys::SecretKeys;
+use crate::shared_files::CACHE_BYTES_MAX;
 use crate::store::engine::Engine;
 use crate::store::sqlite::{OpenError, Options, Sqlite};
 use crate::store::unavailable::is_damage;
@@ -22,7 +23,10 @@ use api::error::ApiError;
 use clap::{Parser, Subcommand};
 use host::logging::{LEVEL_FILE, LogFilter};
 use host::restart::EXIT_REFUSED;
+use state::documents::draft::Reader;
+use state::documents::prelude::{GLOBAL, KeyParts, Kind};
 use state::transitions::secret_resealing;
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -169,6 +173,15 @@ async fn run(arguments: Arguments, log_filter: LogFilter) -> Result<()> {
     serve(&arguments, installation, Engine::Sqlite(store), log_filter).await
 }
 
+/// Returns the digests of all charm archives and files of resources.
+async fn registered_files(store: &Engine) -> BTreeSet<String> {
+    let registered = |reader: &dyn Reader| {
+        let stored = reader.scan(&GLOBAL.prefix(Kind::Archive), "", usize::MAX);
+        stored.iter().filter_map(|stored| Some(KeyParts::of(&stored.key)?.rest.to_owned())).collect()
+    };
+    store.read_available(registered).await.0
+}
+
 /// Serves users and agents until the process is stopped, or the store cannot be used any more.
 async fn serve(
     arguments: &Arguments,
@@ -179,7 +192,11 @@ async fn serve(
     let opened = store.clone();
     let data = arguments.data.as_deref().context("--data is required")?;
     let keys = open_secret_keys(&installation, &store).await?;
-    let host = HostEnvironment::new(installation.archives())?.with_secret_keys(keys);
+    let mut host = HostEnvironment::new(installation.archives())?.with_secret_keys(keys);
+    if let Some(files) = store.files() {
+        host = host.with_shared_files(files, CACHE_BYTES_MAX);
+        host.complete_shared_files(registered_files(&store).await).await;
+    }
     let controller = Controller::new(store, host, installation.controller());
     let mut listen = arguments.listen;
     if let (0, Some(before)) = (listen.port(), installation.address()) {

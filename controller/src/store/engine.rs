@@ -5,6 +5,7 @@
 
 #[cfg(feature = "etcd")]
 use super::etcd::Etcd;
+use super::files::StoreFiles;
 use super::sqlite::Sqlite;
 use super::usage::StoreUsage;
 use super::{ApplyError, CommitChanges, Committed, Compacted, Position, RunError, Store, StoreError};
@@ -116,6 +117,10 @@ impl Store for Engine {
 
     async fn usage(&self) -> StoreUsage {
         of_engine!(self, store => store.usage().await)
+    }
+
+    fn files(&self) -> Option<StoreFiles> {
+        of_engine!(self, store => store.files())
     }
 
     fn write_failure(&self) -> Option<WriteFailure> {

@@ -145,6 +145,17 @@ impl EtcdCluster {
         command.status().expect("etcdctl starts: is the package etcd-client installed?").success()
     }
 
+    /// Returns the keys that begin with a prefix.
+    pub fn keys(&self, prefix: &str) -> Vec<String> {
+        let mut command = Command::new("etcdctl");
+        command.env("ETCDCTL_API", "3").arg(format!("--endpoints={}", self.addresses().join(",")));
+        let listed = command.args(["get", "--prefix", "--keys-only", prefix]).output();
+        let listed = listed.expect("etcdctl starts: is the package etcd-client installed?");
+        assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
+        let lines = String::from_utf8_lossy(&listed.stdout);
+        lines.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+    }
+
     /// Waits until all members accept connections. With a leader the first request is served; a client waits for it.
     fn waits_until_it_serves(&self) -> bool {
         let deadline = Instant::now() + START_TIMEOUT;

@@ -5,9 +5,11 @@
 //! PREFIX m/store         the store: its version, the Pintle that it belongs to, its store generation (`StoreRecord`)
 //! PREFIX m/newest        written by every commit: its handle and number; its mod_revision is the newest revision
 //! PREFIX m/fence/HANDLE  a precondition of every commit of one handle, see `commit`
+//! PREFIX b/m/SHA256      the manifest of a file (`FileManifest`), see `files`
+//! PREFIX b/c/SHA256/N    the chunk N of the file
 //! ```
-//! Every write below the prefix is one of these, so one watch of the prefix delivers everything. Used by all modules of
-//! the engine.
+//! One watch of the keys from `d/` to `m/` delivers everything but the files, which no controller needs until they are
+//! requested. Used by all modules of the engine.
 
 use super::messages::{
     Compare, DeleteRangeRequest, EQUAL, GREATER, LESS, MOD_REVISION, Operand, Operation, PutRequest,
@@ -45,6 +47,13 @@ pub enum Migration {
     Candidate,
     /// A migration has moved the system elsewhere.
     Left,
+}
+
+/// The content of `b/m/SHA256`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileManifest {
+    /// The size of the file; none while its chunks are being written.
+    pub bytes: Option<u64>,
 }
 
 /// What a key below the prefix is.
@@ -109,6 +118,42 @@ impl Layout {
     /// The range of all keys.
     pub fn all(&self) -> (Vec<u8>, Vec<u8>) {
         let first = self.prefix.clone().into_bytes();
+        let end = end_of_prefix(&first);
+        (first, end)
+    }
+
+    /// The range of the keys that the mirror follows: all but those of files.
+    pub fn followed(&self) -> (Vec<u8>, Vec<u8>) {
+        let [first, last] = ["d/", "m/"].map(|part| format!("{}{part}", self.prefix).into_bytes());
+        (first, end_of_prefix(&last))
+    }
+
+    /// The key of the manifest of a file.
+    pub fn manifest(&self, sha256: &str) -> Vec<u8> {
+        format!("{}b/m/{sha256}", self.prefix).into_bytes()
+    }
+
+    /// The range of the manifests of all files.
+    pub fn manifests(&self) -> (Vec<u8>, Vec<u8>) {
+        let first = self.manifest("");
+        let end = end_of_prefix(&first);
+        (first, end)
+    }
+
+    /// The digest of the file with this manifest.
+    pub fn digest_of_manifest(&self, key: &[u8]) -> Option<String> {
+        let sha256 = std::str::from_utf8(key).ok()?.strip_prefix(&self.prefix)?.strip_prefix("b/m/")?;
+        Some(sha256.to_owned())
+    }
+
+    /// The key of a chunk of a file.
+    pub fn chunk(&self, sha256: &str, number: u64) -> Vec<u8> {
+        format!("{}b/c/{sha256}/{number:06}", self.prefix).into_bytes()
+    }
+
+    /// The range of the chunks of a file.
+    pub fn chunks(&self, sha256: &str) -> (Vec<u8>, Vec<u8>) {
+        let first = format!("{}b/c/{sha256}/", self.prefix).into_bytes();
         let end = end_of_prefix(&first);
         (first, end)
     }
@@ -186,13 +231,27 @@ pub fn get_operation(key: Vec<u8>) -> RequestOp {
 
 /// An operation that writes.
 pub fn put(key: Vec<u8>, value: &str) -> RequestOp {
-    let value = value.as_bytes().to_vec();
+    put_bytes(key, value.as_bytes().to_vec())
+}
+
+/// An operation that writes bytes.
+pub fn put_bytes(key: Vec<u8>, value: Vec<u8>) -> RequestOp {
     RequestOp { operation: Some(Operation::Put(PutRequest { key, value })) }
 }
 
 /// An operation that deletes.
 pub fn delete(key: Vec<u8>) -> RequestOp {
-    RequestOp { operation: Some(Operation::DeleteRange(DeleteRangeRequest { key })) }
+    delete_range((key, Vec::new()))
+}
+
+/// An operation that deletes all keys of a range.
+pub fn delete_range((key, range_end): (Vec<u8>, Vec<u8>)) -> RequestOp {
+    RequestOp { operation: Some(Operation::DeleteRange(DeleteRangeRequest { key, range_end })) }
+}
+
+/// The comparison that a key exists.
+pub fn exists(key: Vec<u8>) -> Compare {
+    compare(key, Vec::new(), GREATER, Operand::ModRevision(0))
 }
 
 #[cfg(test)]
@@ -210,5 +269,14 @@ mod tests {
         assert_eq!(layout.place(&other), Place::Other);
         let (first, end) = layout.all();
         assert!(!(first..end).contains(&other));
+        let (first, end) = layout.followed();
+        let is_followed = |key: Vec<u8>| (first.clone()..end.clone()).contains(&key);
+        assert!(
+            is_followed(layout.document("a"))
+                && is_followed(layout.newest())
+                && is_followed(layout.fence("a"))
+        );
+        assert!(!is_followed(layout.manifest("a")) && !is_followed(layout.chunk("a", 0)));
+        assert_eq!(layout.digest_of_manifest(&layout.manifest("a")).as_deref(), Some("a"));
     }
 }
