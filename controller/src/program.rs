@@ -17,14 +17,15 @@ use crate::store::sqlite::{OpenError, Options, Sqlite};
 use crate::store::unavailable::is_damage;
 use crate::store::{Store, StoreError};
 use crate::{Controller, check, janitor, server};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use api::CONTROLLER_DIR;
 use api::error::ApiError;
 use clap::{Parser, Subcommand};
 use host::logging::{LEVEL_FILE, LogFilter};
 use host::restart::EXIT_REFUSED;
-use state::documents::draft::Reader;
-use state::documents::prelude::{GLOBAL, KeyParts, Kind};
+use state::documents::draft::{Reader, read_all};
+use state::documents::prelude::{GLOBAL, KeyParts, Kind, LeaderDoc, Model, last_id};
+use state::terms::names::Uuid;
 use state::transitions::secret_resealing;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -182,6 +183,18 @@ async fn registered_files(store: &Engine) -> BTreeSet<String> {
     store.read_available(registered).await.0
 }
 
+/// Returns the leader of each application that has one: the application and the unit.
+async fn leaders(store: &Engine) -> Vec<(Uuid, Uuid)> {
+    let leaders = |reader: &dyn Reader| {
+        let models = read_all::<Uuid>(reader, &GLOBAL.prefix(Kind::ModelName));
+        let of_model =
+            |(_, model): (String, Uuid)| read_all::<LeaderDoc>(reader, &Model(model).prefix(Kind::Leader));
+        let grants = models.into_iter().flat_map(of_model);
+        grants.filter_map(|(key, grant)| Some((last_id(&key)?, grant.holder))).collect()
+    };
+    store.read_available(leaders).await.0
+}
+
 /// Serves users and agents until the process is stopped, or the store cannot be used any more.
 async fn serve(
     arguments: &Arguments,
@@ -196,6 +209,12 @@ async fn serve(
     if let Some(files) = store.files() {
         host = host.with_shared_files(files, CACHE_BYTES_MAX);
         host.complete_shared_files(registered_files(&store).await).await;
+    }
+    if let Some(leases) = store.leader_leases() {
+        let taken = leases.take_for_leaders(leaders(&store).await).await;
+        taken.map_err(|outage| {
+            anyhow!("cannot take the leases of leaders: {outage}\nhint: {}", outage.hint())
+        })?;
     }
     let controller = Controller::new(store, host, installation.controller());
     let mut listen = arguments.listen;

@@ -6,6 +6,7 @@
 #[cfg(feature = "etcd")]
 use super::etcd::Etcd;
 use super::files::StoreFiles;
+use super::leader_leases::LeaderLeases;
 use super::sqlite::Sqlite;
 use super::usage::StoreUsage;
 use super::{ApplyError, CommitChanges, Committed, Compacted, Position, RunError, Store, StoreError};
@@ -121,6 +122,10 @@ impl Store for Engine {
 
     fn files(&self) -> Option<StoreFiles> {
         of_engine!(self, store => store.files())
+    }
+
+    fn leader_leases(&self) -> Option<LeaderLeases> {
+        of_engine!(self, store => store.leader_leases())
     }
 
     fn write_failure(&self) -> Option<WriteFailure> {

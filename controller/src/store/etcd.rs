@@ -7,7 +7,7 @@
 //! returned only after `Core::fresh` has shown that the mirror had every commit that was reported before.
 //!
 //! A revision is one of etcd: the revisions of this store strictly increase and have gaps, since etcd counts the writes
-//! of all its users. `layout` has the keys, `files` the charm archives and files of resources, `client` and `messages` the protocol, `open` the checks of a start,
+//! of all its users. `layout` has the keys, `files` the charm archives and files of resources, `leader_leases` the leases of leaders, `client` and `messages` the protocol, `open` the checks of a start,
 //! `newest_reads` how new the mirror must be, `shared` what the modules of the engine share, `health` what is reported during an outage ([`Outage`]).
 
 mod client;
@@ -17,6 +17,7 @@ mod feed;
 mod files;
 mod health;
 mod layout;
+mod leader_leases;
 mod messages;
 mod mirror;
 mod newest_reads;
@@ -27,9 +28,11 @@ pub use client::Tls;
 pub use copy::{EtcdCopy, mark};
 pub use files::{CHUNK_BYTES, EtcdFiles};
 pub use layout::{Migration, StoreRecord};
+pub use leader_leases::EtcdLeases;
 pub use open::{OpenError, Options, RecordedStore, parse_address};
 
 use super::files::StoreFiles;
+use super::leader_leases::LeaderLeases;
 use super::outage::Outage;
 use super::unavailable;
 use super::{
@@ -234,6 +237,10 @@ impl Store for Etcd {
 
     fn files(&self) -> Option<StoreFiles> {
         Some(StoreFiles::Etcd(self.0.files.clone()))
+    }
+
+    fn leader_leases(&self) -> Option<LeaderLeases> {
+        Some(LeaderLeases::Etcd(EtcdLeases::new(self.0.core.clone())))
     }
 
     fn write_failure(&self) -> Option<WriteFailure> {

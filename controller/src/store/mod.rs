@@ -17,12 +17,14 @@ pub mod engine;
 #[cfg(feature = "etcd")]
 pub mod etcd;
 pub mod files;
+pub mod leader_leases;
 pub mod outage;
 pub mod sqlite;
 pub mod unavailable;
 pub mod usage;
 
 use files::StoreFiles;
+use leader_leases::LeaderLeases;
 use outage::Outage;
 use state::documents::draft::{Conflict, Draft, Reader, Revision, StoredDocument, Transaction};
 use state::documents::json_text::Text;
@@ -222,6 +224,11 @@ pub trait Store: Clone + Send + Sync + 'static {
 
     /// Returns the files that the store keeps for all controllers; none if they are in the data folder of its only one.
     fn files(&self) -> Option<StoreFiles> {
+        None
+    }
+
+    /// Returns the leases of leaders that the store keeps for all controllers; none if its only one has them in memory.
+    fn leader_leases(&self) -> Option<LeaderLeases> {
         None
     }
 

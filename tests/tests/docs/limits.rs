@@ -130,6 +130,11 @@ const ROWS: &[(&str, &[Constant])] = &[
     ),
     ("files in `controller/archives/`", &[("controller/src/shared_files.rs", "CACHE_BYTES_MAX", Bytes)]),
     (
+        "reads of the lease of a leader",
+        &[("controller/src/store/etcd/leader_leases.rs", "ATTEMPTS_MAX", Count)],
+    ),
+    ("leases of leaders", &[("controller/src/store/etcd/leader_leases.rs", "TAKEN_AT_ONCE", Count)]),
+    (
         "one batch of a migration",
         &[
             ("controller/src/migrate.rs", "BATCH_DOCUMENTS", Count),

@@ -5,6 +5,7 @@
 //! PREFIX m/store         the store: its version, the Pintle that it belongs to, its store generation (`StoreRecord`)
 //! PREFIX m/newest        written by every commit: its handle and number; its mod_revision is the newest revision
 //! PREFIX m/fence/HANDLE  a precondition of every commit of one handle, see `commit`
+//! PREFIX m/leader/APP    the lease of a leader: the uuid of the unit, see `leader_leases`
 //! PREFIX b/m/SHA256      the manifest of a file (`FileManifest`), see `files`
 //! PREFIX b/c/SHA256/N    the chunk N of the file
 //! ```
@@ -67,6 +68,8 @@ pub enum Place<'k> {
     Newest,
     /// A fence, by the name of its handle.
     Fence(&'k str),
+    /// The lease of the leader of this application.
+    Leader(Uuid),
     /// No key of this version.
     Other,
 }
@@ -106,6 +109,11 @@ impl Layout {
     /// The key of a fence.
     pub fn fence(&self, handle: &str) -> Vec<u8> {
         format!("{}m/fence/{handle}", self.prefix).into_bytes()
+    }
+
+    /// The key of the lease of the leader of an application.
+    pub fn leader(&self, application: Uuid) -> Vec<u8> {
+        format!("{}m/leader/{application}", self.prefix).into_bytes()
     }
 
     /// The range of all fences.
@@ -164,11 +172,14 @@ impl Layout {
         match below {
             Some("m/store") => Place::Store,
             Some("m/newest") => Place::Newest,
-            Some(below) => match (below.strip_prefix("d/"), below.strip_prefix("m/fence/")) {
-                (Some(key), _) => Place::Document(key),
-                (_, Some(handle)) => Place::Fence(handle),
-                _ => Place::Other,
-            },
+            Some(below) => {
+                let leader = || below.strip_prefix("m/leader/")?.parse().ok();
+                match (below.strip_prefix("d/"), below.strip_prefix("m/fence/")) {
+                    (Some(key), _) => Place::Document(key),
+                    (_, Some(handle)) => Place::Fence(handle),
+                    _ => leader().map_or(Place::Other, Place::Leader),
+                }
+            }
             None => Place::Other,
         }
     }
@@ -236,7 +247,13 @@ pub fn put(key: Vec<u8>, value: &str) -> RequestOp {
 
 /// An operation that writes bytes.
 pub fn put_bytes(key: Vec<u8>, value: Vec<u8>) -> RequestOp {
-    RequestOp { operation: Some(Operation::Put(PutRequest { key, value })) }
+    RequestOp { operation: Some(Operation::Put(PutRequest { key, value, lease: 0 })) }
+}
+
+/// An operation that writes a key that ends with a lease.
+pub fn put_with_lease(key: Vec<u8>, value: &str, lease: i64) -> RequestOp {
+    let value = value.as_bytes().to_vec();
+    RequestOp { operation: Some(Operation::Put(PutRequest { key, value, lease })) }
 }
 
 /// An operation that deletes.
@@ -265,6 +282,7 @@ mod tests {
         assert_eq!(layout.place(&layout.newest()), Place::Newest);
         assert_eq!(layout.place(&layout.store()), Place::Store);
         assert_eq!(layout.place(&layout.fence("a")), Place::Fence("a"));
+        assert_eq!(layout.place(&layout.leader(Uuid(5))), Place::Leader(Uuid(5)));
         let other = Layout::new("/pintle2/").newest();
         assert_eq!(layout.place(&other), Place::Other);
         let (first, end) = layout.all();
