@@ -37,6 +37,7 @@ use state::documents::prelude::{GLOBAL, KeyParts, Kind};
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The documents of one batch, some 200 KiB: as many as in a page of a list.
 const BATCH_DOCUMENTS: usize = 200;
@@ -318,7 +319,7 @@ async fn copy_to_etcd(
         partly()?;
     }
     require_equal(copy.difference(documents).await?)?;
-    put_files(&StoreFiles::Etcd(copy.files()), documents, &next.with_file_name("archives")).await?;
+    put_files(&(Arc::new(copy.files()) as StoreFiles), documents, &next.with_file_name("archives")).await?;
     let file = next.join(Path::new(ETCD_FILE).file_name().context("a file")?);
     write_yaml(&file, &file_of(copy.recorded().await?, connection))
 }

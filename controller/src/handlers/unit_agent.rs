@@ -9,7 +9,7 @@ use crate::callers::{AuthenticatedCaller, Authorised};
 use crate::environment::{Environment, Uuids};
 use crate::recent_claims::DecidedClaim;
 use crate::request_dispatch::parse_body;
-use crate::store::leader_leases::LeaderLeases;
+use crate::store::leader_leases::StoreLeases;
 use crate::store::{Compacted, Store};
 use crate::watches::UnitStream;
 use api::error::{ApiError, ErrorCode};
@@ -295,7 +295,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
     /// Takes the lease of an application for the unit of a session, or renews it. Returns whether the unit holds it.
     async fn hold_lease(
         &self,
-        leases: &LeaderLeases,
+        leases: &StoreLeases,
         session: AgentSession,
         application: Uuid,
     ) -> Result<bool, ApiError> {

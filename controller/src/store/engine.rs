@@ -6,7 +6,7 @@
 #[cfg(feature = "etcd")]
 use super::etcd::Etcd;
 use super::files::StoreFiles;
-use super::leader_leases::LeaderLeases;
+use super::leader_leases::StoreLeases;
 use super::sqlite::Sqlite;
 use super::usage::StoreUsage;
 use super::{ApplyError, CommitChanges, Committed, Compacted, Position, RunError, Store, StoreError};
@@ -124,7 +124,7 @@ impl Store for Engine {
         of_engine!(self, store => store.files())
     }
 
-    fn leader_leases(&self) -> Option<LeaderLeases> {
+    fn leader_leases(&self) -> Option<StoreLeases> {
         of_engine!(self, store => store.leader_leases())
     }
 

@@ -28,17 +28,17 @@ pub use client::Tls;
 pub use copy::{EtcdCopy, mark};
 pub use files::{CHUNK_BYTES, EtcdFiles};
 pub use layout::{Migration, StoreRecord};
-pub use leader_leases::EtcdLeases;
 pub use open::{OpenError, Options, RecordedStore, parse_address};
 
 use super::files::StoreFiles;
-use super::leader_leases::LeaderLeases;
+use super::leader_leases::StoreLeases;
 use super::outage::Outage;
 use super::unavailable;
 use super::{
     ApplyError, CommitChanges, Committed, Compacted, EarlierReader, Position, RunError, Store, StoreError,
 };
 use commit::{AnyValue, Transition};
+use leader_leases::EtcdLeases;
 use mirror::SnapshotReader;
 use shared::{Core, output};
 use state::documents::draft::{Draft, Reader, Revision, Transaction};
@@ -236,11 +236,11 @@ impl Store for Etcd {
     }
 
     fn files(&self) -> Option<StoreFiles> {
-        Some(StoreFiles::Etcd(self.0.files.clone()))
+        Some(Arc::new(self.0.files.clone()))
     }
 
-    fn leader_leases(&self) -> Option<LeaderLeases> {
-        Some(LeaderLeases::Etcd(EtcdLeases::new(self.0.core.clone())))
+    fn leader_leases(&self) -> Option<StoreLeases> {
+        Some(Arc::new(EtcdLeases::new(self.0.core.clone())))
     }
 
     fn write_failure(&self) -> Option<WriteFailure> {

@@ -3,13 +3,14 @@
 //! The embedded engine keeps none: the data folder of its one controller has them. With etcd they are in etcd, and the data
 //! folder of each controller is a cache ([`crate::shared_files`]).
 
-#[cfg(feature = "etcd")]
-use super::etcd::EtcdFiles;
 use super::outage::Outage;
 use crate::disk_threads::DiskThreads;
+use futures::future::BoxFuture;
+use state::documents::draft::Revision;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Why a file was not stored or read.
 #[derive(Debug, thiserror::Error)]
@@ -32,74 +33,55 @@ pub enum FileError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileState {
     /// When it was last uploaded or looked up by a controller, as a revision of the store.
-    pub revision: u64,
+    pub revision: Revision,
     /// Whether all of it is there. An upload is in progress otherwise, or has ended half way.
     pub is_complete: bool,
 }
 
-/// The files of a store. Uninhabited if no engine of this program keeps files.
-#[derive(Clone)]
-pub enum StoreFiles {
-    /// In etcd.
-    #[cfg(feature = "etcd")]
-    Etcd(EtcdFiles),
-}
+/// The files of a store. Clones share them.
+pub type StoreFiles = Arc<dyn FileStore>;
 
-/// Evaluates an expression for the engine that is open.
-macro_rules! of_engine {
-    ($files:expr, $of:ident => $value:expr) => {
-        match *$files {
-            #[cfg(feature = "etcd")]
-            StoreFiles::Etcd(ref $of) => $value,
-        }
-    };
-}
-
-#[cfg_attr(not(feature = "etcd"), expect(unused_variables, reason = "there is no engine with files"))]
-impl StoreFiles {
+/// A port to the files of a store. Its calls are boxed, because only files of many kilobytes pass it, and so what uses it is
+/// the same code whether or not the store has files.
+pub trait FileStore: Send + Sync {
     /// Stores a file that has this digest. It is complete when this returns; until then no reader sees it.
     ///
     /// # Errors
     /// See [`FileError`].
-    pub async fn put(&self, sha256: &str, file: &Path, disk: &DiskThreads) -> Result<(), FileError> {
-        of_engine!(self, files => files.put(sha256, file, disk).await)
-    }
+    fn put<'f>(
+        &'f self,
+        sha256: &'f str,
+        file: &'f Path,
+        disk: &'f DiskThreads,
+    ) -> BoxFuture<'f, Result<(), FileError>>;
 
     /// Reads a file, verifies its digest and, if `to` is given, appends it to this file. False if it is not stored.
     ///
     /// # Errors
     /// See [`FileError`].
-    pub async fn fetch(
-        &self,
-        sha256: &str,
-        to: Option<&Path>,
-        disk: &DiskThreads,
-    ) -> Result<bool, FileError> {
-        of_engine!(self, files => files.fetch(sha256, to, disk).await)
-    }
+    fn fetch<'f>(
+        &'f self,
+        sha256: &'f str,
+        to: Option<&'f Path>,
+        disk: &'f DiskThreads,
+    ) -> BoxFuture<'f, Result<bool, FileError>>;
 
     /// Records that a file is needed, so that no controller deletes it for a while. False if it is not stored completely.
     ///
     /// # Errors
     /// See [`FileError`].
-    pub async fn record_needed(&self, sha256: &str) -> Result<bool, FileError> {
-        of_engine!(self, files => files.record_needed(sha256).await)
-    }
+    fn record_needed<'f>(&'f self, sha256: &'f str) -> BoxFuture<'f, Result<bool, FileError>>;
 
     /// Returns the state of all files, by digest.
     ///
     /// # Errors
     /// See [`FileError`].
-    pub async fn list(&self) -> Result<BTreeMap<String, FileState>, FileError> {
-        of_engine!(self, files => files.list().await)
-    }
+    fn list(&self) -> BoxFuture<'_, Result<BTreeMap<String, FileState>, FileError>>;
 
-    /// Deletes a file, unless a controller has uploaded or looked it up since it had this revision. Returns whether it is
-    /// absent now.
+    /// Deletes a file, unless a controller has uploaded or looked it up since it had this revision. Returns whether it was
+    /// deleted.
     ///
     /// # Errors
     /// See [`FileError`].
-    pub async fn delete(&self, sha256: &str, revision: u64) -> Result<bool, FileError> {
-        of_engine!(self, files => files.delete(sha256, revision).await)
-    }
+    fn delete<'f>(&'f self, sha256: &'f str, revision: Revision) -> BoxFuture<'f, Result<bool, FileError>>;
 }

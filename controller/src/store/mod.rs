@@ -24,7 +24,7 @@ pub mod unavailable;
 pub mod usage;
 
 use files::StoreFiles;
-use leader_leases::LeaderLeases;
+use leader_leases::StoreLeases;
 use outage::Outage;
 use state::documents::draft::{Conflict, Draft, Reader, Revision, StoredDocument, Transaction};
 use state::documents::json_text::Text;
@@ -228,7 +228,7 @@ pub trait Store: Clone + Send + Sync + 'static {
     }
 
     /// Returns the leases of leaders that the store keeps for all controllers; none if its only one has them in memory.
-    fn leader_leases(&self) -> Option<LeaderLeases> {
+    fn leader_leases(&self) -> Option<StoreLeases> {
         None
     }
 

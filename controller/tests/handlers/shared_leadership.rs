@@ -113,7 +113,7 @@ async fn one_unit_leads_whichever_controllers_are_asked_until_the_key_is_absent(
 /// 1. web/1 has taken the lease, and its controller dies before the document names it. 2. The document still names web/0,
 /// which must not be told that it leads: another controller may be about to commit.
 #[tokio::test]
-async fn a_unit_whose_lease_another_one_has_taken_is_not_told_that_it_leads() {
+async fn a_unit_whose_lease_another_one_has_taken_does_not_lead() {
     let scene = Scene::new().await;
     let (first, second) = (&scene.first, &scene.second);
     first.attach_agent("web/0").await;
@@ -130,11 +130,7 @@ async fn a_unit_whose_lease_another_one_has_taken_is_not_told_that_it_leads() {
 }
 
 /// Takes the lease as soon as the expiry of the one before has reached this controller.
-async fn take(
-    leases: &controller::store::leader_leases::LeaderLeases,
-    application: Uuid,
-    unit: Uuid,
-) -> bool {
+async fn take(leases: &controller::store::leader_leases::StoreLeases, application: Uuid, unit: Uuid) -> bool {
     while leases.holder(application).is_some() {
         tokio::task::yield_now().await;
     }

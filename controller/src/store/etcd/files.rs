@@ -5,7 +5,7 @@
 //! 2. Each chunk is written, if the manifest exists.
 //! 3. The manifest is written with the size, if it still exists: from now on the file can be read.
 //! ```
-//! An upload that dies half way leaves a manifest without a size. Each chunk has a manifest, so [`EtcdFiles::list`] finds what
+//! An upload that dies half way leaves a manifest without a size. Each chunk has a manifest, so [`FileStore::list`] finds what
 //! is left, and the janitor deletes it like a file that nothing uses. Two uploads of the same file write the same chunks.
 //!
 //! Every upload and look-up writes the manifest, and a deletion compares its revision with the one that the janitor has
@@ -22,8 +22,9 @@ use super::layout::{
 };
 use super::messages::{Compare, KeyValue, RangeRequest, TxnRequest, TxnResponse};
 use crate::disk_threads::DiskThreads;
-use crate::store::files::{FileError, FileState};
+use crate::store::files::{FileError, FileState, FileStore};
 use crate::store::outage::Outage;
+use futures::future::BoxFuture;
 use host::digest::Hash;
 use state::documents::draft::{BYTES_MAX, Revision};
 use std::collections::BTreeMap;
@@ -60,8 +61,7 @@ impl EtcdFiles {
         EtcdFiles { client: client.separate(), layout, store_revision }
     }
 
-    /// See [`crate::store::files::StoreFiles::put`].
-    pub async fn put(&self, sha256: &str, file: &Path, disk: &DiskThreads) -> Result<(), FileError> {
+    async fn put(&self, sha256: &str, file: &Path, disk: &DiskThreads) -> Result<(), FileError> {
         for _ in 0..ATTEMPTS_MAX {
             if self.put_once(sha256, file, disk).await? {
                 return Ok(());
@@ -105,13 +105,7 @@ impl EtcdFiles {
         Ok(())
     }
 
-    /// See [`crate::store::files::StoreFiles::fetch`].
-    pub async fn fetch(
-        &self,
-        sha256: &str,
-        to: Option<&Path>,
-        disk: &DiskThreads,
-    ) -> Result<bool, FileError> {
+    async fn fetch(&self, sha256: &str, to: Option<&Path>, disk: &DiskThreads) -> Result<bool, FileError> {
         let Some((FileManifest { bytes: Some(bytes) }, _)) = self.manifest(sha256).await? else {
             return Ok(false);
         };
@@ -134,8 +128,7 @@ impl EtcdFiles {
         Ok(true)
     }
 
-    /// See [`crate::store::files::StoreFiles::record_needed`].
-    pub async fn record_needed(&self, sha256: &str) -> Result<bool, FileError> {
+    async fn record_needed(&self, sha256: &str) -> Result<bool, FileError> {
         for _ in 0..ATTEMPTS_MAX {
             let Some((manifest, revision)) = self.manifest(sha256).await? else { return Ok(false) };
             let key = self.layout.manifest(sha256);
@@ -148,8 +141,7 @@ impl EtcdFiles {
         Ok(self.manifest(sha256).await?.is_some_and(|(manifest, _)| manifest.bytes.is_some()))
     }
 
-    /// See [`crate::store::files::StoreFiles::list`].
-    pub async fn list(&self) -> Result<BTreeMap<String, FileState>, FileError> {
+    async fn list(&self) -> Result<BTreeMap<String, FileState>, FileError> {
         let (mut key, range_end) = self.layout.manifests();
         let mut listed = BTreeMap::new();
         loop {
@@ -172,10 +164,9 @@ impl EtcdFiles {
         }
     }
 
-    /// See [`crate::store::files::StoreFiles::delete`].
-    pub async fn delete(&self, sha256: &str, revision: u64) -> Result<bool, FileError> {
-        let manifest = self.layout.manifest(sha256);
-        let deletions = vec![delete_range(self.layout.chunks(sha256)), delete(manifest.clone())];
+    async fn delete(&self, sha256: &str, revision: u64) -> Result<bool, FileError> {
+        let (manifest, (first, end)) = (self.layout.manifest(sha256), self.layout.chunks(sha256));
+        let deletions = vec![delete_range(first, end), delete(manifest.clone())];
         self.write(vec![written_at(manifest, revision)], deletions).await
     }
 
@@ -199,6 +190,38 @@ impl EtcdFiles {
             )));
         }
         Ok(response.succeeded)
+    }
+}
+
+impl FileStore for EtcdFiles {
+    fn put<'f>(
+        &'f self,
+        sha256: &'f str,
+        file: &'f Path,
+        disk: &'f DiskThreads,
+    ) -> BoxFuture<'f, Result<(), FileError>> {
+        Box::pin(self.put(sha256, file, disk))
+    }
+
+    fn fetch<'f>(
+        &'f self,
+        sha256: &'f str,
+        to: Option<&'f Path>,
+        disk: &'f DiskThreads,
+    ) -> BoxFuture<'f, Result<bool, FileError>> {
+        Box::pin(self.fetch(sha256, to, disk))
+    }
+
+    fn record_needed<'f>(&'f self, sha256: &'f str) -> BoxFuture<'f, Result<bool, FileError>> {
+        Box::pin(self.record_needed(sha256))
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<BTreeMap<String, FileState>, FileError>> {
+        Box::pin(self.list())
+    }
+
+    fn delete<'f>(&'f self, sha256: &'f str, revision: Revision) -> BoxFuture<'f, Result<bool, FileError>> {
+        Box::pin(self.delete(sha256, revision))
     }
 }
 

@@ -258,11 +258,11 @@ pub fn put_with_lease(key: Vec<u8>, value: &str, lease: i64) -> RequestOp {
 
 /// An operation that deletes.
 pub fn delete(key: Vec<u8>) -> RequestOp {
-    delete_range((key, Vec::new()))
+    delete_range(key, Vec::new())
 }
 
 /// An operation that deletes all keys of a range.
-pub fn delete_range((key, range_end): (Vec<u8>, Vec<u8>)) -> RequestOp {
+pub fn delete_range(key: Vec<u8>, range_end: Vec<u8>) -> RequestOp {
     RequestOp { operation: Some(Operation::DeleteRange(DeleteRangeRequest { key, range_end })) }
 }
 

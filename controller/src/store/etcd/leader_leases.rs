@@ -8,7 +8,9 @@ use super::layout::{get, put_with_lease, written_at};
 use super::messages::TxnRequest;
 use super::mirror::LeaderKey;
 use super::shared::Core;
+use crate::store::leader_leases::LeaderLeases;
 use crate::store::outage::Outage;
+use futures::future::BoxFuture;
 use futures::stream::{StreamExt as _, TryStreamExt as _};
 use state::documents::draft::Revision;
 use state::lifecycle::leadership::LEASE_MS;
@@ -32,14 +34,12 @@ impl EtcdLeases {
         EtcdLeases(core)
     }
 
-    /// See [`crate::store::leader_leases::LeaderLeases::holder`].
-    pub fn holder(&self, application: Uuid) -> Option<Uuid> {
+    fn holder(&self, application: Uuid) -> Option<Uuid> {
         self.0.mirror().leader(application)?.unit
     }
 
-    /// See [`crate::store::leader_leases::LeaderLeases::take`].
-    pub async fn take(&self, application: Uuid, unit: Uuid, gone: Option<Uuid>) -> Result<bool, Outage> {
-        let taken = self.try_take(application, unit, gone).await;
+    async fn take(&self, application: Uuid, unit: Uuid, ended: Option<Uuid>) -> Result<bool, Outage> {
+        let taken = self.try_take(application, unit, ended).await;
         taken.map_err(|error| {
             let outage = error.outage();
             self.0.health.record_outage(&outage);
@@ -47,7 +47,7 @@ impl EtcdLeases {
         })
     }
 
-    async fn try_take(&self, application: Uuid, unit: Uuid, gone: Option<Uuid>) -> Result<bool, CallError> {
+    async fn try_take(&self, application: Uuid, unit: Uuid, ended: Option<Uuid>) -> Result<bool, CallError> {
         let mut key = self.0.mirror().leader(application);
         for _ in 0..ATTEMPTS_MAX {
             match &key {
@@ -57,7 +57,7 @@ impl EtcdLeases {
                         return Ok(true);
                     }
                 }
-                Some(key) if key.unit.is_none() || key.unit == gone => {
+                Some(key) if key.unit.is_none() || key.unit == ended => {
                     if self.put(application, unit, key.revision).await? {
                         self.0.client.revoke_lease(key.lease).await.ok(); // it has no key, and ends by itself
                         return Ok(true);
@@ -100,8 +100,7 @@ impl EtcdLeases {
         Ok(found.first().map(LeaderKey::of))
     }
 
-    /// See [`crate::store::leader_leases::LeaderLeases::release`].
-    pub async fn release(&self, application: Uuid, unit: Uuid) {
+    async fn release(&self, application: Uuid, unit: Uuid) {
         let released = async {
             match self.read(application).await? {
                 Some(key) if key.unit == Some(unit) => self.0.client.revoke_lease(key.lease).await,
@@ -113,12 +112,34 @@ impl EtcdLeases {
         }
     }
 
-    /// See [`crate::store::leader_leases::LeaderLeases::take_for_leaders`].
-    pub async fn take_for_leaders(&self, leaders: Vec<(Uuid, Uuid)>) -> Result<(), Outage> {
+    async fn take_for_leaders(&self, leaders: Vec<(Uuid, Uuid)>) -> Result<(), Outage> {
         let without =
             leaders.into_iter().filter(|(application, _)| self.0.mirror().leader(*application).is_none());
         let taken = futures::stream::iter(without).map(|(application, unit)| self.put(application, unit, 0));
         let taken = taken.buffer_unordered(TAKEN_AT_ONCE).try_for_each(|_| async { Ok(()) });
         taken.await.map_err(CallError::outage)
+    }
+}
+
+impl LeaderLeases for EtcdLeases {
+    fn holder(&self, application: Uuid) -> Option<Uuid> {
+        self.holder(application)
+    }
+
+    fn take(
+        &self,
+        application: Uuid,
+        unit: Uuid,
+        ended: Option<Uuid>,
+    ) -> BoxFuture<'_, Result<bool, Outage>> {
+        Box::pin(self.take(application, unit, ended))
+    }
+
+    fn release(&self, application: Uuid, unit: Uuid) -> BoxFuture<'_, ()> {
+        Box::pin(self.release(application, unit))
+    }
+
+    fn take_for_leaders(&self, leaders: Vec<(Uuid, Uuid)>) -> BoxFuture<'_, Result<(), Outage>> {
+        Box::pin(self.take_for_leaders(leaders))
     }
 }

@@ -85,7 +85,7 @@ async fn an_upload_that_dies_half_way_is_not_read_and_is_deleted_like_an_unused_
     };
     {
         let mut upload = std::pin::pin!(files.put(&digest, &path, &scene.disk));
-        let begun = async {
+        let started = async {
             has_chunk().await;
             // Another janitor deletes what it has, and it begins again.
             delete_once_seen(&files, &digest).await;
@@ -96,7 +96,7 @@ async fn an_upload_that_dies_half_way_is_not_read_and_is_deleted_like_an_unused_
                 "no chunk without a manifest"
             );
         };
-        tokio::select! { _ = &mut upload => panic!("it has 64 chunks"), () = begun => {} }
+        tokio::select! { _ = &mut upload => panic!("it has 64 chunks"), () = started => {} }
     }
     let state = files.list().await.expect("listed")[&digest];
     assert!(!state.is_complete && keys(&cluster, &options) > 1);
