@@ -27,7 +27,7 @@ mod shared;
 pub use client::Tls;
 pub use copy::{EtcdCopy, mark};
 pub use files::{CHUNK_BYTES, EtcdFiles};
-pub use layout::{Migration, StoreRecord};
+pub use layout::{FileManifest, Migration, StoreRecord};
 pub use open::{OpenError, Options, RecordedStore, parse_address};
 
 use super::files::StoreFiles;

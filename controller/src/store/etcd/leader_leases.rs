@@ -97,7 +97,7 @@ impl EtcdLeases {
 
     async fn read(&self, application: Uuid) -> Result<Option<LeaderKey>, CallError> {
         let found = self.0.client.range(get(self.0.layout.leader(application))).await?.kvs;
-        Ok(found.first().map(LeaderKey::of))
+        Ok(found.first().map(|kv| LeaderKey::new(&kv.value, kv.mod_revision.unsigned_abs(), kv.lease)))
     }
 
     async fn release(&self, application: Uuid, unit: Uuid) {

@@ -117,9 +117,9 @@ pub(super) struct LeaderKey {
 }
 
 impl LeaderKey {
-    pub fn of(kv: &KeyValue) -> LeaderKey {
-        let unit = std::str::from_utf8(&kv.value).ok().and_then(|text| text.parse().ok());
-        LeaderKey { unit, revision: kv.mod_revision.unsigned_abs(), lease: kv.lease }
+    pub fn new(value: &[u8], revision: Revision, lease: i64) -> LeaderKey {
+        let unit = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+        LeaderKey { unit, revision, lease }
     }
 }
 
@@ -193,8 +193,7 @@ impl Mirror {
         let (mut store, mut findings) = (None, Vec::new());
         self.leaders.clear();
         for kv in listed {
-            let leader = LeaderKey::of(&kv);
-            let KeyValue { key, mod_revision, value, .. } = kv;
+            let KeyValue { key, mod_revision, value, lease } = kv;
             let revision = mod_revision.unsigned_abs();
             match self.layout.place(&key) {
                 Place::Document(key) => {
@@ -203,7 +202,9 @@ impl Mirror {
                 Place::Newest => newest = revision,
                 Place::Store => store = Some(revision),
                 Place::Fence(name) => findings.push(fence(name, Some(&value))),
-                Place::Leader(application) => drop(self.leaders.insert(application, leader)),
+                Place::Leader(application) => {
+                    self.leaders.insert(application, LeaderKey::new(&value, revision, lease));
+                }
                 Place::Other => {}
             }
         }
@@ -225,8 +226,7 @@ impl Mirror {
         let mut changed: BTreeMap<String, Option<Text>> = BTreeMap::new();
         for Event { kind, kv } in events {
             let Some(kv) = kv else { continue };
-            let leader = LeaderKey::of(&kv);
-            let KeyValue { key, mod_revision, value, .. } = kv;
+            let KeyValue { key, mod_revision, value, lease } = kv;
             let at = mod_revision.unsigned_abs();
             if at <= self.documents.reached {
                 continue;
@@ -244,9 +244,9 @@ impl Mirror {
                 Place::Store => findings.push(Finding::Store(value.is_some().then_some(at))),
                 Place::Fence(name) => findings.push(fence(name, value.as_deref())),
                 Place::Leader(application) => {
-                    match value.is_some() {
-                        true => self.leaders.insert(application, leader),
-                        false => self.leaders.remove(&application),
+                    match value {
+                        Some(value) => self.leaders.insert(application, LeaderKey::new(&value, at, lease)),
+                        None => self.leaders.remove(&application),
                     };
                 }
                 Place::Other => {}
