@@ -51,12 +51,12 @@ impl AgentConfig {
     /// # Errors
     /// If the configuration names no controller, or the CA is not valid.
     pub fn client(&self) -> Result<Client, ApiError> {
-        let address = self.controllers.first();
-        let address = address
-            .ok_or_else(|| ApiError::new(ErrorCode::Invalid, "agent.yaml has no controller address"))?
-            .clone();
+        let Some((address, others)) = self.controllers.split_first() else {
+            return Err(ApiError::new(ErrorCode::Invalid, "agent.yaml has no controller address"));
+        };
         let controller = ControllerConnection {
-            address,
+            address: address.clone(),
+            other_addresses: others.to_vec(),
             server_name: self.server_name.clone(),
             ca: self.ca.clone(),
             token: self.token.clone(),

@@ -1,8 +1,10 @@
 //! The HTTPS client that sends every request, with a pinned CA.
 //!
 //! It has one connection pool per client and uses HTTP/1.1 only. After a silence on one connection the pool is replaced,
-//! because its other connections most likely are as silent (`connection_pool`). Every failure to get a response is
-//! `Unreachable`, with one line that names the controller's address. It implements the port of `request`, so
+//! because its other connections most likely are as silent (`connection_pool`). A controller may have several addresses: if no
+//! connection to one can be made, the request is sent to the next one, and so are later requests. A request that may have
+//! been sent is not sent again; its caller decides. Every failure to get a response is
+//! `Unreachable`, with one line that names the controller's addresses. It implements the port of `request`, so
 //! the commands and the agents use it without depending on it.
 
 use crate::TRANSFER_RATE_MIN;
@@ -46,6 +48,8 @@ const LINE_BYTES_MAX: usize =
 pub struct ControllerConnection {
     /// Host and port: `127.0.0.1:17070`.
     pub address: String,
+    /// Further addresses, which are used in this order while no connection to the ones before can be made.
+    pub other_addresses: Vec<String>,
     /// The name in its certificate, which is its uuid.
     pub server_name: String,
     /// The only trusted CA, as PEM.
@@ -60,6 +64,7 @@ impl From<&ClientFile> for ControllerConnection {
     fn from(file: &ClientFile) -> ControllerConnection {
         ControllerConnection {
             address: file.controller.clone(),
+            other_addresses: file.other_controllers.clone(),
             server_name: file.server_name.clone(),
             ca: file.ca.clone(),
             token: file.token.clone(),
@@ -74,8 +79,8 @@ pub struct Client {
     pools: Arc<ConnectionPools>,
     /// How long a connection may be silent while a response is due.
     silence: Duration,
+    /// The addresses, for messages.
     address: String,
-    base: String,
     authorization: String,
     /// The name or uuid of the model that requests concern; empty for requests that concern none.
     model: String,
@@ -104,20 +109,23 @@ impl Client {
         let invalid = |text: String| ApiError::new(ErrorCode::Invalid, text);
         // Returns Err if a provider is installed already; it was installed by an earlier call.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let address: SocketAddr =
-            controller.address.to_socket_addrs().ok().and_then(|mut all| all.next()).ok_or_else(|| {
-                invalid(format!("invalid controller address {:?}: expected HOST:PORT", controller.address))
-            })?;
+        let all = || [&controller.address].into_iter().chain(&controller.other_addresses);
+        let resolved = |address: &String| address.to_socket_addrs().ok().and_then(|mut all| all.next());
+        // One of several hosts may have no address at the moment.
+        let addresses: Vec<SocketAddr> = all().filter_map(resolved).collect();
+        if addresses.is_empty() {
+            let text = format!("invalid controller address {:?}: expected HOST:PORT", controller.address);
+            return Err(invalid(text));
+        }
         let ca = reqwest::Certificate::from_pem_bundle(controller.ca.as_bytes())
             .map_err(|e| invalid(format!("cannot read the controller's CA certificate: {e}")))?;
         let unusable = |e| invalid(format!("the controller's CA is not usable: {}", root_cause(&e)));
-        let pools = ConnectionPools::new(ca, &controller.server_name, address, controller.local_address)
+        let pools = ConnectionPools::new(ca, &controller.server_name, addresses, controller.local_address)
             .map_err(unusable)?;
         Ok(Client {
             pools: Arc::new(pools),
             silence: if agent.is_some() { AGENT_READ_TIMEOUT } else { CALL_TIMEOUT },
-            address: controller.address.clone(),
-            base: format!("https://{}:{}", controller.server_name, address.port()),
+            address: all().cloned().collect::<Vec<_>>().join(", "),
             authorization: format!("Bearer {}", controller.token),
             model,
             agent,
@@ -129,12 +137,39 @@ impl Client {
     async fn send(
         &self,
         route: Route,
-        body: Option<Body>,
+        mut body: Option<Body>,
         silence: Duration,
         timeout: Option<Duration>,
     ) -> Result<PooledResponse, ApiError> {
-        let pool = self.pools.current();
-        let url = format!("{}{}", self.base, self.path(route));
+        for _ in 1..self.pools.addresses() {
+            match self.send_once(self.pools.current(), route, body.clone(), silence, timeout).await {
+                Err(NotSent::NoConnection(pool, _)) => self.pools.replace(&pool),
+                Err(NotSent::Failed(error)) => return Err(error),
+                Ok(response) => return Ok(response),
+            }
+        }
+        let last = self.send_once(self.pools.current(), route, body.take(), silence, timeout).await;
+        last.map_err(|failed| match failed {
+            NotSent::NoConnection(pool, error) => {
+                if self.pools.addresses() > 1 {
+                    self.pools.replace(&pool);
+                }
+                error
+            }
+            NotSent::Failed(error) => error,
+        })
+    }
+
+    /// Sends one request to the address of this pool.
+    async fn send_once(
+        &self,
+        pool: ConnectionPool,
+        route: Route,
+        body: Option<Body>,
+        silence: Duration,
+        timeout: Option<Duration>,
+    ) -> Result<PooledResponse, NotSent> {
+        let url = format!("{}{}", pool.base, self.path(route));
         let (mut request, bytes) = match body {
             None => (pool.http.get(url), 0),
             Some(Body { content, bytes }) => {
@@ -151,17 +186,29 @@ impl Client {
             request = request.timeout(timeout);
         }
         let end = Instant::now() + response_wait(silence, bytes);
-        let response = self.until(&pool, end, request.send()).await?;
+        let mut no_connection = false;
+        let sent = async {
+            let sent = request.send().await;
+            no_connection = sent.as_ref().is_err_and(reqwest::Error::is_connect);
+            sent
+        };
+        let response = match self.until(&pool, end, sent).await {
+            Err(error) if no_connection => return Err(NotSent::NoConnection(pool, error)),
+            response => response?,
+        };
         let status = response.status();
         let response = PooledResponse { response, pool };
         if status.is_success() {
             return Ok(response);
         }
         let body = self.receive(response, silence).await?;
-        Err(serde_json::from_slice(&body).unwrap_or_else(|_| {
-            let text = format!("controller {} responded with {status} and no error message", self.address);
-            ApiError::new(ErrorCode::Unavailable, text)
-        }))
+        Err(serde_json::from_slice(&body)
+            .unwrap_or_else(|_| {
+                let text =
+                    format!("controller {} responded with {status} and no error message", self.address);
+                ApiError::new(ErrorCode::Unavailable, text)
+            })
+            .into())
     }
 
     /// Waits for a part of a response until this time. If it does not come, the connections of its pool are given up.
@@ -223,7 +270,22 @@ impl Client {
     }
 }
 
+/// Why there is no response to a request, or only an error.
+enum NotSent {
+    /// No connection to the address of the pool could be made: the request was not sent.
+    NoConnection(ConnectionPool, ApiError),
+    /// The request may have been sent.
+    Failed(ApiError),
+}
+
+impl From<ApiError> for NotSent {
+    fn from(error: ApiError) -> NotSent {
+        NotSent::Failed(error)
+    }
+}
+
 /// The body of a request.
+#[derive(Clone)]
 struct Body {
     content: Content,
     bytes: Vec<u8>,

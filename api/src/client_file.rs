@@ -19,6 +19,10 @@ pub const FIRST_USER: &str = "admin";
 pub struct ClientFile {
     /// Host and port: `127.0.0.1:17070`.
     pub controller: String,
+    /// Further addresses at which the controller, or another one of the same store, may be reached, as `controller`. A
+    /// person adds them; they are kept when the file is written again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_controllers: Vec<String>,
     /// The name in the controller's certificate, which is its uuid.
     pub server_name: String,
     /// The only trusted CA, as PEM.

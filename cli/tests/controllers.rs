@@ -26,6 +26,7 @@ async fn run_command(words: &[&str], session: &FakeSession) -> Result<(), Comman
 fn session(model: &str) -> FakeSession {
     let session = FakeSession::new(FakeController::default());
     let file = ClientFile {
+        other_controllers: Vec::new(),
         controller: "127.0.0.1:7".to_owned(),
         server_name: "name".to_owned(),
         ca: "PEM".to_owned(),

@@ -9,8 +9,10 @@ use crate::disk_threads::DiskThreads;
 use crate::secret_keys::SecretKeys;
 use api::error::{ApiError, ErrorCode};
 use state::charm::Charm;
+use state::documents::draft::Revision;
 use state::terms::names::Uuid;
 use state::views::inline_settings;
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -70,7 +72,7 @@ pub trait Environment: Send + Sync + 'static {
     }
     /// Returns the charm archive or file of a resource of this digest; none if it is absent or damaged.
     fn stored_file(&self, sha256: &str) -> impl Future<Output = Option<Vec<u8>>> + Send;
-    /// Whether the file of this digest is stored and intact.
+    /// Whether the file of this digest is stored and intact. The janitor of another controller keeps it for a while then.
     fn has_stored_file(&self, sha256: &str) -> impl Future<Output = bool> + Send {
         async { self.stored_file(sha256).await.is_some() }
     }
@@ -83,10 +85,12 @@ pub trait Environment: Send + Sync + 'static {
     ) -> impl Future<Output = io::Result<Option<ArchiveFile>>> + Send {
         std::future::ready(Ok(None))
     }
-    /// Returns the digests of all stored files.
-    fn stored_files(&self) -> impl Future<Output = Vec<String>> + Send;
-    /// Deletes a stored file. A failure is logged; the file is deleted later.
-    fn delete_stored_file(&self, sha256: &str) -> impl Future<Output = ()> + Send;
+    /// Returns all stored files, also those of uploads that have ended half way: by digest, when any controller has last
+    /// uploaded or looked the file up, as a revision of the store; 0 if no other controller uses it.
+    fn stored_files(&self) -> impl Future<Output = BTreeMap<String, Revision>> + Send;
+    /// Deletes a stored file, unless another controller has uploaded or looked it up since it had this revision. A failure
+    /// is logged; the file is deleted later.
+    fn delete_stored_file(&self, sha256: &str, revision: Revision) -> impl Future<Output = ()> + Send;
     /// The keys with which contents of secrets are sealed; none if there are no secrets here.
     fn secret_keys(&self) -> Option<&SecretKeys> {
         None

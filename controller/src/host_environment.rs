@@ -2,17 +2,22 @@
 //!
 //! The file name of an archive is its digest. An archive is written to a temporary file, synced and renamed, so a
 //! file is either complete or absent; the next start removes temporary files that were left behind. The digest is
-//! verified again on each read, and no read needs the memory of a whole file.
+//! verified again on each read, and no read needs the memory of a whole file. If the store keeps the files for all
+//! controllers, the folder is a cache of them (`shared_files`).
 
 use crate::archive_file::{ArchiveFile, DamagedFiles};
 use crate::disk_threads::DiskThreads;
 use crate::environment::{Environment, StoredArchive};
 use crate::secret_keys::SecretKeys;
+use crate::shared_files::SharedFiles;
+use crate::store::files::StoreFiles;
 use anyhow::{Context, anyhow};
 use api::error::{ApiError, ErrorCode};
 use api::text::fault::not_started;
 use host::digest::{is_sha256, sha256, sha256_of};
 use host::file::{ignore_not_found, is_temporary, sync_folder, write_atomic};
+use state::documents::draft::Revision;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -34,6 +39,7 @@ pub struct HostEnvironment {
     disk: DiskThreads,
     verifications: Arc<Semaphore>,
     secret_keys: Option<SecretKeys>,
+    shared: Option<SharedFiles>,
 }
 
 impl HostEnvironment {
@@ -48,12 +54,80 @@ impl HostEnvironment {
             .map_err(|error| anyhow!("cannot start a thread: {}", not_started(&error)))?;
         let verifications = Arc::new(Semaphore::new(VERIFICATIONS_MAX));
         let (started, damaged) = (Instant::now(), DamagedFiles::default());
-        Ok(HostEnvironment { started, archives, damaged, disk, verifications, secret_keys: None })
+        Ok(HostEnvironment {
+            started,
+            archives,
+            damaged,
+            disk,
+            verifications,
+            secret_keys: None,
+            shared: None,
+        })
     }
 
     /// The same environment with the keys of secrets.
     pub fn with_secret_keys(self, keys: SecretKeys) -> HostEnvironment {
         HostEnvironment { secret_keys: Some(keys), ..self }
+    }
+
+    /// The same environment with the files that the store keeps. The folder is a cache of them, of this size.
+    pub fn with_shared_files(self, files: StoreFiles, cache_bytes_max: u64) -> HostEnvironment {
+        let (folder, disk) = (self.archives.clone(), self.disk.clone());
+        let shared = SharedFiles::new(files, folder, disk, cache_bytes_max);
+        HostEnvironment { shared: Some(shared), ..self }
+    }
+
+    /// Stores those of these files that the folder has and the store lacks.
+    pub async fn complete_shared_files(&self, registered: BTreeSet<String>) {
+        if let Some(shared) = &self.shared {
+            shared.complete(registered).await;
+        }
+    }
+
+    /// Stores a file that was stored in the folder for all controllers, if the store keeps files.
+    async fn share(&self, sha256: &str) -> Result<(), ApiError> {
+        match &self.shared {
+            Some(shared) => shared.store(sha256).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Fetches a file that the folder lacks, or has only damaged. False if it is missing or damaged in the store, too, or the
+    /// store keeps no files.
+    async fn fetch(&self, sha256: &str, is_damaged: bool) -> io::Result<bool> {
+        let Some(shared) = &self.shared else { return Ok(false) };
+        if is_damaged {
+            let file = self.archives.join(sha256);
+            self.disk.run(move || ignore_not_found(fs::remove_file(file))).await?;
+        }
+        let is_there = shared.fetch(sha256).await?;
+        if is_there {
+            self.damaged.remove(sha256);
+        }
+        Ok(is_there)
+    }
+
+    /// Whether the file of this digest is in the folder and intact.
+    async fn is_in_folder(&self, digest: &str) -> bool {
+        let (file, expected) = (self.archives.join(digest), digest.to_owned());
+        let is_intact = move || File::open(file).and_then(sha256_of).is_ok_and(|digest| digest == expected);
+        self.disk.run_on_whole_file(is_intact).await
+    }
+
+    /// Opens the file of this digest in the folder; none if it is absent or known to be damaged.
+    async fn open_in_folder(&self, digest: &str) -> io::Result<Option<ArchiveFile>> {
+        let (file, expected, damaged) = (self.archives.join(digest), digest.to_owned(), self.damaged.clone());
+        if damaged.contains(digest) {
+            return Ok(None);
+        }
+        let (disk, is_cache) = (self.disk.clone(), self.shared.is_some());
+        let open = move || {
+            if is_cache {
+                SharedFiles::record_used(&file);
+            }
+            ignore_not_found(ArchiveFile::new(&file, expected, damaged, disk))
+        };
+        self.disk.run(open).await
     }
 }
 
@@ -111,14 +185,15 @@ impl Environment for HostEnvironment {
 
     async fn store_archive(&self, bytes: Vec<u8>) -> Result<StoredArchive, ApiError> {
         let (archives, damaged) = (self.archives.clone(), self.damaged.clone());
-        self.disk
-            .run_on_whole_file(move || {
-                let source = verify(&archives, bytes)?;
-                write_atomic(&archives.join(&source.sha256), &source.archive).map_err(not_stored)?;
-                damaged.remove(&source.sha256);
-                Ok(stored(source))
-            })
-            .await
+        let stored = self.disk.run_on_whole_file(move || -> Result<StoredArchive, ApiError> {
+            let source = verify(&archives, bytes)?;
+            write_atomic(&archives.join(&source.sha256), &source.archive).map_err(not_stored)?;
+            damaged.remove(&source.sha256);
+            Ok(stored(source))
+        });
+        let stored = stored.await?;
+        self.share(&stored.sha256).await?;
+        Ok(stored)
     }
 
     fn receiving_folder(&self) -> Option<(PathBuf, DiskThreads)> {
@@ -128,42 +203,45 @@ impl Environment for HostEnvironment {
     async fn store_received_archive(&self, file: &Path) -> Result<StoredArchive, ApiError> {
         let (archives, damaged, file) = (self.archives.clone(), self.damaged.clone(), file.to_owned());
         let permit = self.verifications.clone().acquire_owned().await;
-        self.disk
-            .run_on_whole_file(move || {
-                let _permit = permit;
-                let source = verify(&archives, fs::read(&file).map_err(not_stored)?)?;
-                let renamed = fs::rename(&file, archives.join(&source.sha256));
-                renamed.and_then(|()| sync_folder(&archives)).map_err(not_stored)?;
-                damaged.remove(&source.sha256);
-                Ok(stored(source))
-            })
-            .await
+        let stored = self.disk.run_on_whole_file(move || -> Result<StoredArchive, ApiError> {
+            let _permit = permit;
+            let source = verify(&archives, fs::read(&file).map_err(not_stored)?)?;
+            let renamed = fs::rename(&file, archives.join(&source.sha256));
+            renamed.and_then(|()| sync_folder(&archives)).map_err(not_stored)?;
+            damaged.remove(&source.sha256);
+            Ok(stored(source))
+        });
+        let stored = stored.await?;
+        self.share(&stored.sha256).await?;
+        Ok(stored)
     }
 
     async fn store_resource(&self, bytes: Vec<u8>) -> Result<String, ApiError> {
         let (archives, damaged) = (self.archives.clone(), self.damaged.clone());
-        self.disk
-            .run_on_whole_file(move || {
-                let digest = sha256(&bytes);
-                write_atomic(&archives.join(&digest), &bytes).map_err(not_stored)?;
-                damaged.remove(&digest);
-                Ok(digest)
-            })
-            .await
+        let stored = self.disk.run_on_whole_file(move || -> Result<String, ApiError> {
+            let digest = sha256(&bytes);
+            write_atomic(&archives.join(&digest), &bytes).map_err(not_stored)?;
+            damaged.remove(&digest);
+            Ok(digest)
+        });
+        let digest = stored.await?;
+        self.share(&digest).await?;
+        Ok(digest)
     }
 
     async fn store_received_resource(&self, file: &Path) -> Result<(String, u64), ApiError> {
         let (archives, damaged, file) = (self.archives.clone(), self.damaged.clone(), file.to_owned());
-        self.disk
-            .run_on_whole_file(move || {
-                let digest = File::open(&file).and_then(sha256_of).map_err(not_stored)?;
-                let bytes = fs::metadata(&file).map_err(not_stored)?.len();
-                let renamed = fs::rename(&file, archives.join(&digest));
-                renamed.and_then(|()| sync_folder(&archives)).map_err(not_stored)?;
-                damaged.remove(&digest);
-                Ok((digest, bytes))
-            })
-            .await
+        let stored = self.disk.run_on_whole_file(move || -> Result<(String, u64), ApiError> {
+            let digest = File::open(&file).and_then(sha256_of).map_err(not_stored)?;
+            let bytes = fs::metadata(&file).map_err(not_stored)?.len();
+            let renamed = fs::rename(&file, archives.join(&digest));
+            renamed.and_then(|()| sync_folder(&archives)).map_err(not_stored)?;
+            damaged.remove(&digest);
+            Ok((digest, bytes))
+        });
+        let stored = stored.await?;
+        self.share(&stored.0).await?;
+        Ok(stored)
     }
 
     async fn stored_file(&self, digest: &str) -> Option<Vec<u8>> {
@@ -176,37 +254,54 @@ impl Environment for HostEnvironment {
     }
 
     async fn has_stored_file(&self, digest: &str) -> bool {
-        let (file, expected) = (self.archives.join(digest), digest.to_owned());
-        let is_intact = move || File::open(file).and_then(sha256_of).is_ok_and(|digest| digest == expected);
-        let is_intact = self.disk.run_on_whole_file(is_intact).await;
-        if is_intact {
-            self.damaged.remove(digest); // it was put back
+        if let Some(shared) = &self.shared
+            && !shared.is_stored(digest).await
+        {
+            return false;
         }
-        is_intact
+        if self.is_in_folder(digest).await {
+            self.damaged.remove(digest); // it was put back
+            return true;
+        }
+        self.fetch(digest, true).await.unwrap_or_else(|error| {
+            tracing::warn!("cannot fetch the file {digest} of the archives: {error}");
+            false
+        })
     }
 
     async fn open_stored_file(&self, digest: &str) -> io::Result<Option<ArchiveFile>> {
-        let (file, expected, damaged) = (self.archives.join(digest), digest.to_owned(), self.damaged.clone());
-        if damaged.contains(digest) {
-            return Ok(None);
+        match self.open_in_folder(digest).await? {
+            None if self.fetch(digest, self.damaged.contains(digest)).await? => {
+                self.open_in_folder(digest).await
+            }
+            opened => Ok(opened),
         }
-        let disk = self.disk.clone();
-        let open = move || ignore_not_found(ArchiveFile::new(&file, expected, damaged, disk));
-        self.disk.run(open).await
     }
 
-    async fn stored_files(&self) -> Vec<String> {
+    async fn stored_files(&self) -> BTreeMap<String, Revision> {
+        if let Some(shared) = &self.shared {
+            let listed = shared.list().await.unwrap_or_else(|error| {
+                tracing::warn!("cannot list the files in the store: {error}");
+                BTreeMap::new()
+            });
+            return listed.into_iter().map(|(sha256, state)| (sha256, state.revision)).collect();
+        }
         let folder = self.archives.clone();
         self.disk
             .run(move || {
                 let entries = fs::read_dir(folder).into_iter().flatten().flatten();
                 let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-                names.filter(|name| is_sha256(name)).collect()
+                names.filter(|name| is_sha256(name)).map(|name| (name, 0)).collect()
             })
             .await
     }
 
-    async fn delete_stored_file(&self, sha256: &str) {
+    async fn delete_stored_file(&self, sha256: &str, revision: Revision) {
+        if let Some(shared) = &self.shared
+            && !shared.delete(sha256, revision).await
+        {
+            return;
+        }
         let file = self.archives.join(sha256);
         self.disk
             .run(move || {

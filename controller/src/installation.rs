@@ -204,6 +204,7 @@ impl Installation {
         let before: Option<ClientFile> = read_yaml(&path, remedy)?;
         let file = ClientFile {
             controller: self.identity.address.context("the controller does not listen yet")?.to_string(),
+            other_controllers: before.as_ref().map_or_else(Vec::new, |f| f.other_controllers.clone()),
             server_name: self.identity.controller.to_string(),
             ca: self.ca.clone(),
             user: FIRST_USER.to_owned(),

@@ -1,5 +1,6 @@
-//! Leadership leases, in memory only (design 13). The leader document names the holder; this module keeps the time of
-//! the last renewal.
+//! Leadership leases of the embedded engine, in memory only (design 13). The leader document names the holder; this module
+//! keeps the time of the last renewal. With etcd the leases are there, and of this module only the locks are used
+//! (`store::leader_leases`).
 //!
 //! The holder can always renew, and an application without a leader can be claimed at once. The lease of another unit
 //! expires [`LEASE_MS`] after its last renewal; a start of the controller counts as a renewal.

@@ -6,7 +6,7 @@
 //! `tokens`; and `openapi`. All of these run without an async runtime, so that the simulator can drive them (design 14). Only
 //! `program`, `host_environment`, `check`, `installation` (with `certificates` and `required_file`), `secret_keys`,
 //! `server`, `request_dispatch`, `etcd_arguments`, `migrate`, `store::sqlite`, `store::etcd` and `store::unavailable` depend on the real
-//! host, and `archive_file` and `disk_threads`, which they use.
+//! host, and `archive_file`, `shared_files` and `disk_threads`, which they use.
 
 mod archive_file;
 mod archive_retention;
@@ -39,6 +39,7 @@ pub mod request_dispatch;
 pub mod required_file;
 pub mod secret_keys;
 pub mod server;
+mod shared_files;
 pub mod status;
 pub mod store;
 pub mod tokens;

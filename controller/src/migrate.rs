@@ -9,7 +9,8 @@
 //! controller/store.old-NAME/  the one that the last migration from engine NAME has left
 //! ```
 //!
-//! 1. The documents are verified, copied in batches, read again and compared.
+//! 1. The documents are verified, copied in batches, read again and compared. So are the charm archives and the files of
+//!    resources, by their digests: etcd keeps them (`store::files`), and with a database they are in the data folder.
 //! 2. `store.next` gets the name `store.old-NAME`; an older folder of that name is deleted.
 //! 3. `store` and `store.old-NAME` are exchanged.
 //!
@@ -18,19 +19,25 @@
 //! generation, and agents report again what it could lack, as after a restore (design 4). Called by `program`.
 
 use crate::check::{examine, type_errors, violated_invariants};
+use crate::disk_threads::DiskThreads;
 use crate::environment::uuid_v4;
 use crate::etcd_arguments::{self, EtcdArguments, file_of, lock};
 use crate::installation::{Installation, StorePlace};
 use crate::required_file::write_yaml;
 use crate::store::etcd::{self, Etcd, EtcdCopy, Migration, mark};
+use crate::store::files::StoreFiles;
 use crate::store::sqlite::{self, DATABASE, Sqlite};
 use crate::store::{ApplyError, Store as _};
 use anyhow::{Context, Result, bail};
 use api::etcd_file::{ETCD_FILE, EtcdConnection};
+use host::digest::sha256_of;
 use host::file::{create_private_folder, exchange_folders, exists, ignore_not_found, sync_folder};
 use state::documents::draft::{Reader, StoredDocument, Transaction};
+use state::documents::prelude::{GLOBAL, KeyParts, Kind};
+use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The documents of one batch, some 200 KiB: as many as in a page of a list.
 const BATCH_DOCUMENTS: usize = 200;
@@ -120,7 +127,8 @@ fn report(migrated: &Migrated, data: &Path, target: &Target) -> String {
         Target::Sqlite(left) => {
             let prefix = left.prefix.trim_end_matches('/');
             format!(
-                " and the keys in etcd (etcdctl del --prefix {prefix}/m/; etcdctl del --prefix {prefix}/d/)"
+                " and the keys in etcd (etcdctl del --prefix {prefix}/m/; etcdctl del --prefix {prefix}/d/; \
+                 etcdctl del --prefix {prefix}/b/)"
             )
         }
     };
@@ -168,9 +176,12 @@ pub async fn migrate(data: &Path, target: &Target, continues: &dyn Fn(Step) -> b
     require_own(&store)?;
     let _lock = lock(&store).map_err(|error| error.context("stop the controller first (pintle down)"))?;
     let installation = Installation::open_with_store(data, false, place)?;
-    let documents = match target {
-        Target::Etcd(_) => documents_of_sqlite(data)?,
-        Target::Sqlite(source) => documents_of_etcd(source, data, &installation).await?,
+    let (documents, files) = match target {
+        Target::Etcd(_) => (documents_of_sqlite(data)?, None),
+        Target::Sqlite(source) => {
+            let (documents, files) = documents_of_etcd(source, data, &installation).await?;
+            (documents, Some(files))
+        }
     };
     let beside = |name: &str| store.with_file_name(name);
     let (next, old) = (beside("store.next"), beside(&format!("store.old-{old_name}")));
@@ -182,6 +193,9 @@ pub async fn migrate(data: &Path, target: &Target, continues: &dyn Fn(Step) -> b
             copy_to_etcd(connection, &documents, &installation, &next, &partly).await?
         }
         Target::Sqlite(_) => copy_to_sqlite(&documents, &next, &partly).await?,
+    }
+    if let Some(files) = files {
+        fetch_files(&files, &documents, data).await?;
     }
     sync_folder(&next)?;
     // A start that comes between the exchange and the end of this process finds the store in use.
@@ -252,7 +266,7 @@ async fn documents_of_etcd(
     source: &EtcdConnection,
     data: &Path,
     installation: &Installation,
-) -> Result<Vec<StoredDocument>> {
+) -> Result<(Vec<StoredDocument>, StoreFiles)> {
     let options = etcd::Options {
         recorded: etcd_arguments::recorded(data)?,
         is_exclusive: true,
@@ -268,7 +282,8 @@ async fn documents_of_etcd(
         .chain(violations)
         .collect();
     require_sound(&findings, "repair the store first")?;
-    Ok(documents)
+    let files = store.files().context("etcd keeps files")?;
+    Ok((documents, files))
 }
 
 /// Splits documents into batches.
@@ -304,8 +319,54 @@ async fn copy_to_etcd(
         partly()?;
     }
     require_equal(copy.difference(documents).await?)?;
+    put_files(&(Arc::new(copy.files()) as StoreFiles), documents, &next.with_file_name("archives")).await?;
     let file = next.join(Path::new(ETCD_FILE).file_name().context("a file")?);
     write_yaml(&file, &file_of(copy.recorded().await?, connection))
+}
+
+/// The digests of the charm archives and of the files of resources.
+fn registered(documents: &[StoredDocument]) -> impl Iterator<Item = &str> {
+    let prefix = GLOBAL.prefix(Kind::Archive);
+    let keys = documents.iter().map(|stored| stored.key.as_str()).filter(move |key| key.starts_with(&prefix));
+    keys.filter_map(|key| Some(KeyParts::of(key)?.rest))
+}
+
+/// Stores the files of the folder in etcd, and verifies them there.
+async fn put_files(files: &StoreFiles, documents: &[StoredDocument], folder: &Path) -> Result<()> {
+    let disk = DiskThreads::start()?;
+    for sha256 in registered(documents) {
+        let cannot_store = || format!("cannot store the file {sha256} in etcd");
+        files.put(sha256, &folder.join(sha256), &disk).await.with_context(cannot_store)?;
+        if !files.fetch(sha256, None, &disk).await.with_context(cannot_store)? {
+            bail!("another process has deleted the file {sha256} in etcd");
+        }
+    }
+    Ok(())
+}
+
+/// Fetches the files that the folder lacks, or has only damaged, from etcd.
+async fn fetch_files(files: &StoreFiles, documents: &[StoredDocument], data: &Path) -> Result<()> {
+    let (disk, folder) = (DiskThreads::start()?, Installation::archives_in(data));
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let temporary = folder.join(".migrate"); // the next start deletes one that is left behind
+    for sha256 in registered(documents) {
+        let file = folder.join(sha256);
+        if File::open(&file).and_then(sha256_of).is_ok_and(|digest| digest == sha256) {
+            continue;
+        }
+        File::create(&temporary).with_context(|| format!("cannot create {}", temporary.display()))?;
+        let fetched = files.fetch(sha256, Some(&temporary), &disk).await;
+        if !fetched.with_context(|| format!("cannot fetch the file {sha256} from etcd"))? {
+            bail!(
+                "etcd lacks the file {sha256}\n\
+                 hint: start the controller, and deploy, refresh or attach the same file again"
+            );
+        }
+        let stored = File::open(&temporary).and_then(|file| file.sync_all());
+        let stored = stored.and_then(|()| std::fs::rename(&temporary, &file));
+        stored.with_context(|| format!("cannot store {}", file.display()))?;
+    }
+    sync_folder(&folder).with_context(|| format!("cannot sync {}", folder.display()))
 }
 
 async fn copy_to_sqlite(

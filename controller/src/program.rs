@@ -11,18 +11,23 @@ use crate::installation::{Installation, MissingFile, StorePlace};
 use crate::migrate::{self, MigrateArguments};
 use crate::required_file::UnusableFile;
 use crate::secret_keys::SecretKeys;
+use crate::shared_files::CACHE_BYTES_MAX;
 use crate::store::engine::Engine;
 use crate::store::sqlite::{OpenError, Options, Sqlite};
 use crate::store::unavailable::is_damage;
 use crate::store::{Store, StoreError};
 use crate::{Controller, check, janitor, server};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use api::CONTROLLER_DIR;
 use api::error::ApiError;
 use clap::{Parser, Subcommand};
 use host::logging::{LEVEL_FILE, LogFilter};
 use host::restart::EXIT_REFUSED;
+use state::documents::draft::{Reader, read_all};
+use state::documents::prelude::{GLOBAL, KeyParts, Kind, LeaderDoc, Model, last_id};
+use state::terms::names::Uuid;
 use state::transitions::secret_resealing;
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -169,6 +174,27 @@ async fn run(arguments: Arguments, log_filter: LogFilter) -> Result<()> {
     serve(&arguments, installation, Engine::Sqlite(store), log_filter).await
 }
 
+/// Returns the digests of all charm archives and files of resources.
+async fn registered_files(store: &Engine) -> BTreeSet<String> {
+    let registered = |reader: &dyn Reader| {
+        let stored = reader.scan(&GLOBAL.prefix(Kind::Archive), "", usize::MAX);
+        stored.iter().filter_map(|stored| Some(KeyParts::of(&stored.key)?.rest.to_owned())).collect()
+    };
+    store.read_available(registered).await.0
+}
+
+/// Returns the leader of each application that has one: the application and the unit.
+async fn leaders(store: &Engine) -> Vec<(Uuid, Uuid)> {
+    let leaders = |reader: &dyn Reader| {
+        let models = read_all::<Uuid>(reader, &GLOBAL.prefix(Kind::ModelName));
+        let of_model =
+            |(_, model): (String, Uuid)| read_all::<LeaderDoc>(reader, &Model(model).prefix(Kind::Leader));
+        let grants = models.into_iter().flat_map(of_model);
+        grants.filter_map(|(key, grant)| Some((last_id(&key)?, grant.holder))).collect()
+    };
+    store.read_available(leaders).await.0
+}
+
 /// Serves users and agents until the process is stopped, or the store cannot be used any more.
 async fn serve(
     arguments: &Arguments,
@@ -179,7 +205,17 @@ async fn serve(
     let opened = store.clone();
     let data = arguments.data.as_deref().context("--data is required")?;
     let keys = open_secret_keys(&installation, &store).await?;
-    let host = HostEnvironment::new(installation.archives())?.with_secret_keys(keys);
+    let mut host = HostEnvironment::new(installation.archives())?.with_secret_keys(keys);
+    if let Some(files) = store.files() {
+        host = host.with_shared_files(files, CACHE_BYTES_MAX);
+        host.complete_shared_files(registered_files(&store).await).await;
+    }
+    if let Some(leases) = store.leader_leases() {
+        let taken = leases.take_for_leaders(leaders(&store).await).await;
+        taken.map_err(|outage| {
+            anyhow!("cannot take the leases of leaders: {outage}\nhint: {}", outage.hint())
+        })?;
+    }
     let controller = Controller::new(store, host, installation.controller());
     let mut listen = arguments.listen;
     if let (0, Some(before)) = (listen.port(), installation.address()) {

@@ -116,10 +116,10 @@ impl Environment for Time {
     async fn store_archive(&self, _: Vec<u8>) -> Result<StoredArchive, ApiError> {
         unreachable!("archives are registered by the trial")
     }
-    async fn stored_files(&self) -> Vec<String> {
-        Vec::new()
+    async fn stored_files(&self) -> BTreeMap<String, u64> {
+        BTreeMap::new()
     }
-    async fn delete_stored_file(&self, _: &str) {}
+    async fn delete_stored_file(&self, _: &str, _: u64) {}
     async fn stored_file(&self, _: &str) -> Option<Vec<u8>> {
         Some(b"archive".to_vec())
     }

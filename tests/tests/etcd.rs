@@ -4,7 +4,7 @@ use host::restart::EXIT_REFUSED;
 use serde_json::json;
 use std::ffi::OsString;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 use test_support::etcd_cluster::EtcdCluster;
 use tests::host::{Host, programs, sample};
@@ -102,6 +102,68 @@ fn units_continue_while_their_store_is_migrated_to_etcd_and_back() {
         host.ok(&["config", "web", "slow-seconds=0"]);
         host.ok(&["wait", "--settled"]);
     }
+}
+
+/// A controller that a test has started without a supervisor. It ends with the test.
+struct LoneController(Child);
+
+impl Drop for LoneController {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+/// The controller is killed and started at another address, with a data folder that has no files of charms, as on another
+/// host: the agents find it, no hook runs twice, and a new unit gets its charm from etcd.
+#[test]
+fn units_continue_when_their_controller_is_moved_to_another_address() {
+    let cluster = EtcdCluster::start(&["--max-txn-ops=2048"]);
+    let dir = TempDir::with_prefix("pintle-etcd-").expect("a folder");
+    let environment = [("PINTLE_STORE".to_owned(), OsString::from(store_of(&cluster)))];
+    let host = scene_with(dir, &environment.each_ref().map(|(name, value)| (name.as_str(), value.clone())));
+    host.ok(&["deploy", text(&sample("pair-db")), "db"]);
+    host.ok(&["deploy", text(&sample("pair-web")), "web"]);
+    host.ok(&["integrate", "web", "db"]);
+    host.until_status("db/0", "active", "web likes green");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("it is bound").to_string();
+    drop(listener);
+    let client = host.dir.join("client.yaml");
+    let file = std::fs::read_to_string(&client).expect("readable");
+    std::fs::write(&client, format!("{file}other_controllers:\n- {address}\n")).expect("written");
+    host.ok(&["down"]);
+    host.ok(&["up"]);
+    host.ok(&["wait", "--settled"]);
+    let before = ["db/0", "web/0"].map(|unit| hooks(&host, unit).len());
+    let leaders = |host: &Host| {
+        let applications = &host.status()["applications"];
+        ["db", "web"].map(|name| applications[name]["units"][format!("{name}/0")]["leader"].clone())
+    };
+    assert_eq!(leaders(&host), [json!(true), json!(true)]);
+    for file in ["supervisor.pid", "controller.pid"] {
+        host.kill(host.pid(&host.dir.join(file)).expect("it is up"));
+    }
+    let store = host.dir.join("controller/store/store.lock");
+    host.until("the store is closed", |_| (!host::lock::is_held(&store)).then_some(()));
+    std::fs::remove_dir_all(host.dir.join("controller/archives")).expect("it is a cache");
+    let mut command = Command::new(programs().join("pintle-controller"));
+    command.args(["--data", text(&host.dir), "--listen", &address]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let moved = LoneController(command.spawn().expect("it starts"));
+    let is_reachable = |_: &Host| std::net::TcpStream::connect(&address).is_ok().then_some(());
+    host.until("the controller listens", is_reachable);
+    host.ok(&["config", "web", "color=yellow"]);
+    host.until_status("db/0", "active", "web likes yellow");
+    host.ok(&["add-unit", "db", "--to", "0"]);
+    host.until_status("db/1", "active", "web likes yellow");
+    host.ok(&["wait", "--settled"]);
+    assert_eq!(leaders(&host), [json!(true), json!(true)]);
+    let web = hooks(&host, "web/0").split_off(before[1]);
+    assert_eq!(web.iter().filter(|hook| *hook == "config-changed").count(), 1, "{web:?}");
+    let db = hooks(&host, "db/0").split_off(before[0]);
+    assert_eq!(db.iter().filter(|hook| *hook == "db-relation-changed").count(), 1, "{db:?}");
+    drop(moved);
 }
 
 /// `up --store` is recorded, and compared with what a running controller uses.

@@ -73,6 +73,11 @@ impl Shown {
     }
 }
 
+/// The addresses of the controller.
+fn endpoints(file: &ClientFile) -> Vec<&String> {
+    [&file.controller].into_iter().chain(&file.other_controllers).collect()
+}
+
 pub async fn list<A: UserPort>(
     args: &ControllersArgs,
     session: &CommandSession<A>,
@@ -83,7 +88,7 @@ pub async fn list<A: UserPort>(
             "user": shown.file.user,
             "access": ACCESS,
             "uuid": shown.about.controller,
-            "api-endpoints": [shown.file.controller],
+            "api-endpoints": endpoints(&shown.file),
             "ca-cert": shown.file.ca,
             "cloud": CLOUD_NAME,
             "region": REGION_NAME,
@@ -131,7 +136,7 @@ pub async fn show<A: UserPort>(
     let mut document = json!({
         "details": {
             "controller-uuid": shown.about.controller,
-            "api-endpoints": [shown.file.controller],
+            "api-endpoints": endpoints(&shown.file),
             "cloud": CLOUD_NAME,
             "region": REGION_NAME,
             "agent-version": shown.about.juju_version,

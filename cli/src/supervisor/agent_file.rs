@@ -41,7 +41,7 @@ pub fn write(
         uuid: machine.uuid,
         name: machine.name.clone(),
         model,
-        controllers: vec![client.controller.clone()],
+        controllers: [&client.controller].into_iter().chain(&client.other_controllers).cloned().collect(),
         server_name: client.server_name.clone(),
         ca: client.ca.clone(),
         token: existing_token.unwrap_or_else(host::random::token),
@@ -65,6 +65,7 @@ mod tests {
         let machine = DesiredMachine { uuid: Uuid(7), name: "0".to_owned(), ..DesiredMachine::default() };
         let client = |controller: &str| ClientFile {
             controller: controller.to_owned(),
+            other_controllers: vec!["192.0.2.7:1".to_owned()],
             server_name: "x".to_owned(),
             ca: "-----BEGIN\nPEM\n".to_owned(),
             user: "admin".to_owned(),

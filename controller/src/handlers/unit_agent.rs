@@ -9,6 +9,7 @@ use crate::callers::{AuthenticatedCaller, Authorised};
 use crate::environment::{Environment, Uuids};
 use crate::recent_claims::DecidedClaim;
 use crate::request_dispatch::parse_body;
+use crate::store::leader_leases::StoreLeases;
 use crate::store::{Compacted, Store};
 use crate::watches::UnitStream;
 use api::error::{ApiError, ErrorCode};
@@ -24,7 +25,7 @@ use state::documents::draft::{self, Draft, Reader, read};
 use state::documents::prelude::{GLOBAL, Model};
 use state::documents::refusal::Refusal;
 use state::lifecycle::creation::Creation;
-use state::lifecycle::leadership::GrantedLease;
+use state::lifecycle::leadership::{self, GrantedLease};
 use state::restore::resync;
 use state::status::presence::ExecutingRun;
 use state::terms::leader_settings::LeaderSettingsView;
@@ -232,6 +233,12 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         let claim = move |draft: &mut Draft<'_>, may_take_over: bool| {
             leader_claim::answer(draft, session, release, may_take_over)
         };
+        // A unit that does not hold the lease that the store keeps is told that it does not lead, whatever the documents say.
+        let shared = store.leader_leases().zip(application);
+        let holds_lease = match &shared {
+            Some((leases, application)) if !release => self.hold_lease(leases, session, *application).await?,
+            _ => false,
+        };
         // Most claims change nothing, so they are decided by a read, which does not wait for other writes, and not even by
         // that if nothing was committed since the last one.
         let newest = store.confirmed_newest().await;
@@ -247,22 +254,61 @@ impl<S: Store, E: Environment> Authorised<S, E> {
                 decided
             }
         };
-        let may_take_over = application.is_some_and(|application| leases.has_expired(application, now_ms));
+        let may_take_over = match &shared {
+            Some(_) => holds_lease,
+            None => application.is_some_and(|application| leases.has_expired(application, now_ms)),
+        };
         let claimed = match unchanged {
-            Some(claimed) if claimed.is_some() || !may_take_over => claimed,
+            _ if shared.is_some() && !release && !holds_lease => {
+                if unchanged.is_none() {
+                    let refuse =
+                        move |draft: &mut Draft<'_>| leader_claim::answer_without_lease(draft, session);
+                    self.controller.run(refuse).await?;
+                }
+                Ok(None)
+            }
+            Some(claimed) if claimed.is_some() || !may_take_over => Ok(claimed),
             Some(_) | None => {
                 let held = lock.clone();
                 let transition = move |draft: &mut Draft<'_>| {
                     let _held_until_committed = &held;
                     claim(draft, may_take_over)
                 };
-                self.controller.run(transition).await?.answer
+                self.controller.run(transition).await.map(|committed| committed.answer)
             }
         };
-        if let (Some(_), Some(application)) = (claimed, application) {
+        let has_ended = match &claimed {
+            Ok(None) => release || holds_lease,
+            Ok(Some(_)) => false,
+            Err(error) => holds_lease && !error.is_transient(),
+        };
+        if let Some((leases, application)) = shared.filter(|_| has_ended) {
+            leases.release(application, unit).await;
+        }
+        if let (Ok(Some(_)), Some(application)) = (&claimed, application) {
             leases.renew(application, now_ms);
         }
-        Ok(claimed)
+        claimed
+    }
+
+    /// Takes the lease of an application for the unit of a session, or renews it. Returns whether the unit holds it.
+    async fn hold_lease(
+        &self,
+        leases: &StoreLeases,
+        session: AgentSession,
+        application: Uuid,
+    ) -> Result<bool, ApiError> {
+        let AgentSession { model, unit, .. } = session;
+        let other = leases.holder(application).filter(|holder| *holder != unit);
+        if let Some(other) = other
+            && self.controller.read(move |reader| leadership::can_lead(reader, model, other)).await
+        {
+            return Ok(false);
+        }
+        leases.take(application, unit, other).await.map_err(|outage| {
+            let hint = outage.hint();
+            ApiError::new(ErrorCode::Unavailable, format!("cannot renew the leadership: {outage}")).hint(hint)
+        })
     }
 }
 

@@ -9,17 +9,18 @@
 //! file first and the document second. While an upload stores its file and its document, it holds the lock of
 //! `Controller::archives` shared; while the janitor removes a document and its file, it holds the lock exclusively. A
 //! lookup restarts the grace period under the shared lock, so that the janitor cannot remove an archive
-//! that was just reported as stored.
+//! that was just reported as stored. Controllers that share files have no lock in common: each upload and lookup changes the
+//! revision of the file, which restarts the grace period in every janitor, and the deletion of a file compares it.
 
 use super::batch::log_and_skip;
 use crate::callers::Controller;
 use crate::environment::Environment;
 use crate::store::Store;
 use api::error::ApiError;
-use state::documents::draft::Draft;
+use state::documents::draft::{Draft, Revision};
 use state::documents::prelude::{ArchiveUse, GLOBAL, KeyParts, Kind};
 use state::lifecycle::archive::{self, USES_PER_BATCH};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 /// How long an archive that nothing uses is kept: an hour, so that `pintle deploy` of the same charm soon after
 /// `pintle remove-application` needs no upload.
@@ -73,21 +74,22 @@ pub(super) async fn sweep<S: Store, E: Environment>(
     let files = controller.environment.stored_files().await;
     let unused = controller.read_available(move |reader| {
         let registered = reader.scan(&GLOBAL.prefix(Kind::Archive), "", usize::MAX);
-        let digest = |key: &str| KeyParts::of(key).map(|parts| parts.rest.to_owned());
+        let digest = |key: &str| KeyParts::of(key).map(|parts| (parts.rest.to_owned(), 0));
         let all = registered.iter().filter_map(|stored| digest(&stored.key)).chain(files);
-        all.filter(|sha256| reader.scan(&GLOBAL.archive_uses(sha256), "", 1).is_empty()).collect()
+        all.filter(|(sha256, _)| reader.scan(&GLOBAL.archive_uses(sha256), "", 1).is_empty()).collect()
     });
-    let unused: BTreeSet<String> = unused.await;
+    let unused: BTreeMap<String, Revision> = unused.await;
     controller.archives.retain(&unused);
     // An upload may hold the lock for long; the next sweep finds the same archives. The grace period of an archive that
     // was uploaded since the archives were listed has started again, and the transition keeps one that was deployed.
     let Ok(_exclusive) = controller.archives.lock.try_write() else { return Ok(()) };
-    for sha256 in controller.archives.expired(&unused, controller.environment.monotonic_ms(), grace_ms) {
+    let expired = controller.archives.expired(&unused, controller.environment.monotonic_ms(), grace_ms);
+    for (sha256, revision) in expired {
         let digest = sha256.clone();
         let removed = controller.run(move |draft| Ok(archive::remove_unused(draft, &digest))).await;
         let removed = log_and_skip("remove charm archive", &sha256, removed)?;
         if removed.is_some_and(|removed| removed.answer) {
-            controller.environment.delete_stored_file(&sha256).await;
+            controller.environment.delete_stored_file(&sha256, revision).await;
             tracing::info!("removed charm archive {sha256}: nothing uses it");
         }
     }

@@ -5,6 +5,8 @@
 
 #[cfg(feature = "etcd")]
 use super::etcd::Etcd;
+use super::files::StoreFiles;
+use super::leader_leases::StoreLeases;
 use super::sqlite::Sqlite;
 use super::usage::StoreUsage;
 use super::{ApplyError, CommitChanges, Committed, Compacted, Position, RunError, Store, StoreError};
@@ -116,6 +118,14 @@ impl Store for Engine {
 
     async fn usage(&self) -> StoreUsage {
         of_engine!(self, store => store.usage().await)
+    }
+
+    fn files(&self) -> Option<StoreFiles> {
+        of_engine!(self, store => store.files())
+    }
+
+    fn leader_leases(&self) -> Option<StoreLeases> {
+        of_engine!(self, store => store.leader_leases())
     }
 
     fn write_failure(&self) -> Option<WriteFailure> {

@@ -7,15 +7,17 @@
 //! returned only after `Core::fresh` has shown that the mirror had every commit that was reported before.
 //!
 //! A revision is one of etcd: the revisions of this store strictly increase and have gaps, since etcd counts the writes
-//! of all its users. `layout` has the keys, `client` and `messages` the protocol, `open` the checks of a start,
+//! of all its users. `layout` has the keys, `files` the charm archives and files of resources, `leader_leases` the leases of leaders, `client` and `messages` the protocol, `open` the checks of a start,
 //! `newest_reads` how new the mirror must be, `shared` what the modules of the engine share, `health` what is reported during an outage ([`Outage`]).
 
 mod client;
 mod commit;
 mod copy;
 mod feed;
+mod files;
 mod health;
 mod layout;
+mod leader_leases;
 mod messages;
 mod mirror;
 mod newest_reads;
@@ -24,15 +26,19 @@ mod shared;
 
 pub use client::Tls;
 pub use copy::{EtcdCopy, mark};
-pub use layout::{Migration, StoreRecord};
+pub use files::{CHUNK_BYTES, EtcdFiles};
+pub use layout::{FileManifest, Migration, StoreRecord};
 pub use open::{OpenError, Options, RecordedStore, parse_address};
 
+use super::files::StoreFiles;
+use super::leader_leases::StoreLeases;
 use super::outage::Outage;
 use super::unavailable;
 use super::{
     ApplyError, CommitChanges, Committed, Compacted, EarlierReader, Position, RunError, Store, StoreError,
 };
 use commit::{AnyValue, Transition};
+use leader_leases::EtcdLeases;
 use mirror::SnapshotReader;
 use shared::{Core, output};
 use state::documents::draft::{Draft, Reader, Revision, Transaction};
@@ -47,6 +53,7 @@ pub struct Etcd(Arc<Handle>);
 
 struct Handle {
     core: Arc<Core>,
+    files: EtcdFiles,
     feed: AbortHandle,
 }
 
@@ -77,7 +84,8 @@ impl Etcd {
     pub async fn open(options: Options) -> Result<Etcd, OpenError> {
         let core = open::open(options).await?;
         let feed = tokio::spawn(feed::follow(core.clone())).abort_handle();
-        Ok(Etcd(Arc::new(Handle { core, feed })))
+        let files = EtcdFiles::new(&core.client, core.layout.clone(), core.store_revision);
+        Ok(Etcd(Arc::new(Handle { core, files, feed })))
     }
 
     /// Waits until the store is broken, or another controller has taken over, and returns the reason. The process must
@@ -225,6 +233,14 @@ impl Store for Etcd {
         let core = &self.0.core;
         let revision = core.revision_of(after).await?;
         core.mirror().changes_after(revision, limit)
+    }
+
+    fn files(&self) -> Option<StoreFiles> {
+        Some(Arc::new(self.0.files.clone()))
+    }
+
+    fn leader_leases(&self) -> Option<StoreLeases> {
+        Some(Arc::new(EtcdLeases::new(self.0.core.clone())))
     }
 
     fn write_failure(&self) -> Option<WriteFailure> {

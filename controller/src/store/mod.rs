@@ -16,11 +16,15 @@
 pub mod engine;
 #[cfg(feature = "etcd")]
 pub mod etcd;
+pub mod files;
+pub mod leader_leases;
 pub mod outage;
 pub mod sqlite;
 pub mod unavailable;
 pub mod usage;
 
+use files::StoreFiles;
+use leader_leases::StoreLeases;
 use outage::Outage;
 use state::documents::draft::{Conflict, Draft, Reader, Revision, StoredDocument, Transaction};
 use state::documents::json_text::Text;
@@ -216,6 +220,16 @@ pub trait Store: Clone + Send + Sync + 'static {
             }
             usage
         })
+    }
+
+    /// Returns the files that the store keeps for all controllers; none if they are in the data folder of its only one.
+    fn files(&self) -> Option<StoreFiles> {
+        None
+    }
+
+    /// Returns the leases of leaders that the store keeps for all controllers; none if its only one has them in memory.
+    fn leader_leases(&self) -> Option<StoreLeases> {
+        None
     }
 
     /// Returns why the last change was not written; none if it was. Not whether the store is broken: the process ends then.

@@ -79,7 +79,7 @@ async fn a_lost_archive_is_shown_until_it_is_uploaded_again() {
     deploy(&fixture, &sha256).await;
     let agent = fixture.attach_agent("tiny/0").await;
     let fetch = || agent.api.handle(FetchArchive { sha256: sha256.clone() });
-    fixture.controller.environment.delete_stored_file(&sha256).await;
+    fixture.controller.environment.delete_stored_file(&sha256, 0).await;
     assert_eq!(named(&fixture, &sha256).await, [false; 2], "its agent has not requested it");
     fetch().await.expect_err("it is lost");
     assert_eq!(named(&fixture, &sha256).await, [true; 2]);
@@ -123,7 +123,7 @@ async fn sweep(fixture: &MemoryFixture, janitor: &mut Janitor) {
 async fn is_there(fixture: &MemoryFixture, sha256: &str) -> (bool, bool) {
     let key = GLOBAL.archive(sha256).text().to_owned();
     let is_registered = fixture.controller.read(move |reader| reader.get(&key).is_some()).await;
-    (is_registered, fixture.controller.environment.stored_files().await.contains(&sha256.to_owned()))
+    (is_registered, fixture.controller.environment.stored_files().await.contains_key(sha256))
 }
 
 #[tokio::test]
@@ -187,7 +187,7 @@ async fn an_archive_is_kept_while_an_application_or_a_unit_uses_it() {
         sweep(&fixture, &mut janitor).await;
         fixture.advance(ARCHIVE_GRACE_MS);
     }
-    assert_eq!(fixture.controller.environment.stored_files().await, Vec::<String>::new());
+    assert!(fixture.controller.environment.stored_files().await.is_empty());
     let uses = fixture.controller.read(|reader| reader.scan(&GLOBAL.prefix(Kind::ArchiveUse), "", 100).len());
     assert_eq!(uses.await, 0);
 }

@@ -10,6 +10,7 @@ mod log;
 mod machines;
 mod resources;
 mod secret_keys;
+mod shared_leadership;
 mod status;
 mod status_cache;
 #[path = "../support/mod.rs"]

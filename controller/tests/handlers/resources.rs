@@ -82,7 +82,7 @@ async fn a_file_is_removed_once_nothing_uses_it() {
             fixture.advance(ARCHIVE_GRACE_MS);
         }
         let files = fixture.controller.environment.stored_files().await;
-        [&used, &unused].map(|sha256| files.contains(sha256))
+        [&used, &unused].map(|sha256| files.contains_key(sha256))
     };
     assert_eq!(sweep(&mut janitor).await, [true, false]);
     let remove =

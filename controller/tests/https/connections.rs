@@ -58,6 +58,47 @@ async fn the_error_for_an_unreachable_controller_has_its_address() {
     assert_eq!(error, ApiError::unreachable(free, "connection refused"));
 }
 
+/// A request goes to the next address if no connection to the first can be made, and so do the next ones; streams, too.
+#[tokio::test]
+async fn a_client_goes_on_with_the_next_address_when_one_cannot_be_reached() {
+    let served = TestServer::new().await;
+    let token = served.user_token(1, UserRole::Read).await;
+    let bind = || std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let [first, second] = [bind(), bind()].map(|listener| listener.local_addr().expect("bound"));
+    let others = vec![second.to_string(), served.address.clone()];
+    let connection = client::ControllerConnection {
+        address: first.to_string(),
+        other_addresses: others,
+        ..served.controller(&token)
+    };
+    let user = Client::user(&connection).expect("a good file");
+    user.handle(GetAbout).await.expect("the third address is that of the controller");
+    // The first one is not tried again while the third one can be reached.
+    let again = std::net::TcpListener::bind(first).expect("it is free");
+    again.set_nonblocking(true).expect("set");
+    user.clone().handle(ListModels).await.expect("the request succeeds");
+    assert_eq!(again.accept().expect_err("no connection").kind(), std::io::ErrorKind::WouldBlock);
+    drop(again);
+
+    let connection = client::ControllerConnection { other_addresses: vec![second.to_string()], ..connection };
+    let user = Client::user(&connection).expect("a good file");
+    let error = user.handle(GetAbout).await.expect_err("neither can be reached");
+    assert_eq!(error, ApiError::unreachable(format!("{first}, {second}"), "connection refused"));
+}
+
+/// A server with another certificate is not the controller: it may have its address by now.
+#[tokio::test]
+async fn a_client_goes_on_with_the_next_address_after_a_foreign_server() {
+    let (served, foreign) = (TestServer::new().await, TestServer::new().await);
+    let token = served.user_token(1, UserRole::Read).await;
+    let connection = client::ControllerConnection {
+        address: foreign.address.clone(),
+        other_addresses: vec![served.address.clone()],
+        ..served.controller(&token)
+    };
+    Client::user(&connection).expect("a good file").handle(GetAbout).await.expect("the second address");
+}
+
 #[tokio::test]
 async fn idle_unauthenticated_connections_do_not_block_authenticated_ones() {
     let served = TestServer::new().await;

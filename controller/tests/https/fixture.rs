@@ -45,6 +45,7 @@ impl TestServer {
     pub fn controller(&self, token: &str) -> client::ControllerConnection {
         client::ControllerConnection {
             address: self.address.clone(),
+            other_addresses: Vec::new(),
             server_name: self.installation.controller().to_string(),
             ca: self.installation.ca.clone(),
             token: token.to_owned(),

@@ -1,5 +1,6 @@
 //! Tests of the etcd engine alone: several handles, and what goes wrong with a real etcd.
 
+mod files;
 mod migration;
 mod outages;
 mod refused;

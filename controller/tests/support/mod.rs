@@ -116,10 +116,10 @@ impl Environment for FakeEnvironment {
         }
         self.archives.lock().expect("no holder panics").get(sha256).cloned()
     }
-    async fn stored_files(&self) -> Vec<String> {
-        self.archives.lock().expect("no holder panics").keys().cloned().collect()
+    async fn stored_files(&self) -> BTreeMap<String, u64> {
+        self.archives.lock().expect("no holder panics").keys().map(|sha256| (sha256.clone(), 0)).collect()
     }
-    async fn delete_stored_file(&self, sha256: &str) {
+    async fn delete_stored_file(&self, sha256: &str, _: u64) {
         self.archives.lock().expect("no holder panics").remove(sha256);
     }
     fn on_store_failure(&self, why: &str) {

@@ -5,7 +5,7 @@
 //! (`transitions::leader_claim`), when a unit is Dead or removed, and for writes that only a leader may make.
 
 use crate::documents::document_reads::Documents;
-use crate::documents::draft::Draft;
+use crate::documents::draft::{Draft, Reader, read};
 use crate::documents::prelude::{LeaderDoc, Model, UnitDoc};
 use crate::documents::refusal::Refusal;
 use crate::documents::sequence;
@@ -57,10 +57,7 @@ pub fn claim(
     unit: Uuid,
     may_take_over: bool,
 ) -> Result<Option<GrantedLease>, Refusal> {
-    let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found(EntityKind::Unit, unit))?;
-    if draft.get(&model.unit_life(unit)) == Some(Life::Dead) {
-        return Err(UnitRefusal::Dead { unit: doc.name }.into());
-    }
+    let doc = require_not_dead(draft, model, unit)?;
     let key = model.leader(doc.application);
     match draft.get(&key) {
         Some(held) if held.holder == unit => Ok(Some(granted(&held))),
@@ -72,6 +69,24 @@ pub fn claim(
             Ok(Some(granted(&grant)))
         }
     }
+}
+
+/// Returns the unit.
+///
+/// # Errors
+/// If it is Dead or does not exist.
+pub(crate) fn require_not_dead(draft: &mut Draft, model: Model, unit: Uuid) -> Result<UnitDoc, Refusal> {
+    let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found(EntityKind::Unit, unit))?;
+    match draft.get(&model.unit_life(unit)) {
+        Some(Life::Dead) => Err(UnitRefusal::Dead { unit: doc.name }.into()),
+        _ => Ok(doc),
+    }
+}
+
+/// Whether a unit can lead: it exists and is not Dead. One that cannot never can again.
+pub fn can_lead(reader: &dyn Reader, model: Model, unit: Uuid) -> bool {
+    let life = read(reader, &model.unit_life(unit));
+    read(reader, &model.unit(unit)).is_some() && life != Some(Life::Dead)
 }
 
 fn granted(grant: &LeaderDoc) -> GrantedLease {

@@ -27,3 +27,12 @@ pub fn answer(
     }
     leadership::claim(draft, model, unit, may_take_over)
 }
+
+/// Answers the claim of a unit that does not hold the lease of its application: another unit leads, or will. Changes nothing.
+///
+/// # Errors
+/// As [`answer`].
+pub fn answer_without_lease(draft: &mut Draft, session: AgentSession) -> Result<(), Refusal> {
+    session::check_epoch(draft, session)?;
+    leadership::require_not_dead(draft, session.model, session.unit).map(drop)
+}

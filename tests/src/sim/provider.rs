@@ -327,6 +327,7 @@ pub async fn run_provisioner(world: World, network: SimNetwork, cloud: SimCloud)
     world.sleep(world.below(RESTART_MS)).await;
     let text = String::new;
     let file = ClientFile {
+        other_controllers: Vec::new(),
         controller: text(),
         server_name: text(),
         ca: text(),

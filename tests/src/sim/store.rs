@@ -392,11 +392,11 @@ impl Environment for SimEnvironment {
         self.world.pause().await;
         self.archives.lock().expect("one thread").get(sha256).cloned()
     }
-    async fn stored_files(&self) -> Vec<String> {
+    async fn stored_files(&self) -> BTreeMap<String, u64> {
         self.world.pause().await;
-        self.archives.lock().expect("one thread").keys().cloned().collect()
+        self.archives.lock().expect("one thread").keys().map(|sha256| (sha256.clone(), 0)).collect()
     }
-    async fn delete_stored_file(&self, sha256: &str) {
+    async fn delete_stored_file(&self, sha256: &str, _: u64) {
         self.world.pause().await;
         self.archives.lock().expect("one thread").remove(sha256);
     }

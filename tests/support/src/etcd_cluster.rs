@@ -145,6 +145,44 @@ impl EtcdCluster {
         command.status().expect("etcdctl starts: is the package etcd-client installed?").success()
     }
 
+    /// Returns the keys that begin with a prefix.
+    pub fn keys(&self, prefix: &str) -> Vec<String> {
+        self.get(&["--prefix", "--keys-only", prefix])
+    }
+
+    /// Returns the keys that begin with a prefix, each with its revision.
+    pub fn revisions(&self, prefix: &str) -> Vec<String> {
+        let fields = self.get(&["--prefix", "--write-out=fields", prefix]);
+        let kept = |line: &&String| line.starts_with("\"Key\"") || line.starts_with("\"ModRevision\"");
+        fields.iter().filter(kept).cloned().collect()
+    }
+
+    /// Returns the lease with which a key ends: its id in hexadecimal, and its whole length in seconds.
+    pub fn lease(&self, key: &str) -> (String, String) {
+        let fields = self.get(&["--write-out=fields", key]);
+        let lease = fields.iter().find_map(|line| line.strip_prefix("\"Lease\" : "));
+        let lease: i64 = lease.and_then(|lease| lease.parse().ok()).expect("the key exists");
+        let id = format!("{lease:x}");
+        let printed = self.run(&["lease", "timetolive", &id]).concat();
+        let seconds = printed.split("TTL(").nth(1).and_then(|rest| rest.split("s)").next());
+        (id, seconds.unwrap_or_default().to_owned())
+    }
+
+    /// Returns the lines that etcdctl prints about keys.
+    fn get(&self, arguments: &[&str]) -> Vec<String> {
+        self.run(&[&["get"], arguments].concat())
+    }
+
+    fn run(&self, arguments: &[&str]) -> Vec<String> {
+        let mut command = Command::new("etcdctl");
+        command.env("ETCDCTL_API", "3").arg(format!("--endpoints={}", self.addresses().join(",")));
+        let printed = command.args(arguments).output();
+        let printed = printed.expect("etcdctl starts: is the package etcd-client installed?");
+        assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
+        let lines = String::from_utf8_lossy(&printed.stdout);
+        lines.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+    }
+
     /// Waits until all members accept connections. With a leader the first request is served; a client waits for it.
     fn waits_until_it_serves(&self) -> bool {
         let deadline = Instant::now() + START_TIMEOUT;

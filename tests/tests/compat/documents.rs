@@ -13,7 +13,7 @@ use cli::supervisor::provider::Instance;
 use cli::supervisor::settings::UpSettings as Settings;
 use controller::installation::ControllerIdentity;
 use controller::secret_keys::KeyFile;
-use controller::store::etcd::StoreRecord;
+use controller::store::etcd::{FileManifest, StoreRecord};
 use controller::store::sqlite::{GenerationFile, Options, Sqlite};
 use serde_json::Value;
 use state::documents::prelude::*;
@@ -48,7 +48,7 @@ types! { made_documents, loads_documents:
 
 types! { made_files, loads_files:
     ClientFile AgentConfig Instance Network Settings ControllerIdentity FolderIdentity KeyFile ProcessExits
-    StoreRecord EtcdFile
+    StoreRecord FileManifest EtcdFile
 }
 
 /// The samples of [`TokenHolder`], which a [`Maker`] cannot make: the kind is a tag among the fields, which a

@@ -123,6 +123,17 @@ const ROWS: &[(&str, &[Constant])] = &[
         ],
     ),
     ("fences of controllers that have ended", &[(ETCD_OPEN, "FENCES_MAX", Count)]),
+    ("one chunk of a charm archive", &[("controller/src/store/etcd/files.rs", "CHUNK_BYTES", Bytes)]),
+    (
+        "uploads of a file that a janitor deletes",
+        &[("controller/src/store/etcd/files.rs", "ATTEMPTS_MAX", Count)],
+    ),
+    ("files in `controller/archives/`", &[("controller/src/shared_files.rs", "CACHE_BYTES_MAX", Bytes)]),
+    (
+        "reads of the lease of a leader",
+        &[("controller/src/store/etcd/leader_leases.rs", "ATTEMPTS_MAX", Count)],
+    ),
+    ("leases of leaders", &[("controller/src/store/etcd/leader_leases.rs", "TAKEN_AT_ONCE", Count)]),
     (
         "one batch of a migration",
         &[

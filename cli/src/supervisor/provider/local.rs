@@ -249,7 +249,15 @@ mod tests {
         };
         let text = String::new;
         let (controller, server_name, ca, user) = (text(), text(), text(), text());
-        let client = ClientFile { controller, server_name, ca, user, token: text(), model: text() };
+        let client = ClientFile {
+            controller,
+            other_controllers: Vec::new(),
+            server_name,
+            ca,
+            user,
+            token: text(),
+            model: text(),
+        };
         let spec = InstanceSpec { machine: &machine, model: &model, nonce: Uuid(70), client: &client };
 
         let mut local = Local::new(dir.clone(), program);

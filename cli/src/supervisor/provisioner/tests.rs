@@ -186,7 +186,15 @@ async fn reports(instance_id: Option<&str>, retry_ms: Option<i64>) -> Vec<Provis
 fn client_file() -> ClientFile {
     let text = String::new;
     let (controller, server_name, ca, user) = (text(), text(), text(), text());
-    ClientFile { controller, server_name, ca, user, token: text(), model: text() }
+    ClientFile {
+        controller,
+        other_controllers: Vec::new(),
+        server_name,
+        ca,
+        user,
+        token: text(),
+        model: text(),
+    }
 }
 
 fn controller(address: &str, instance_id: Option<&str>, retry_ms: Option<i64>) -> OneMachineController {

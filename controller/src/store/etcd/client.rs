@@ -8,8 +8,9 @@
 //! Used by the modules of the engine. `messages` has the messages; no protoc is needed.
 
 use super::messages::{
-    RangeRequest, RangeResponse, StatusRequest, StatusResponse, TxnRequest, TxnResponse, WatchRequest,
-    WatchResponse,
+    LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse, LeaseRevokeRequest,
+    LeaseRevokeResponse, RangeRequest, RangeResponse, StatusRequest, StatusResponse, TxnRequest, TxnResponse,
+    WatchRequest, WatchResponse,
 };
 use crate::store::outage::Outage;
 use axum::http::uri::PathAndQuery;
@@ -251,6 +252,52 @@ impl Client {
     /// Reads the status of a member.
     pub async fn status(&self) -> Result<StatusResponse, CallError> {
         self.read("/etcdserverpb.Maintenance/Status", StatusRequest {}).await
+    }
+
+    /// Creates a lease, and returns its id. A lease whose response is lost ends by itself.
+    pub async fn grant_lease(&self, seconds: i64) -> Result<i64, CallError> {
+        let granted: LeaseGrantResponse =
+            self.read("/etcdserverpb.Lease/LeaseGrant", LeaseGrantRequest { seconds }).await?;
+        Ok(granted.id)
+    }
+
+    /// Ends a lease, and deletes its keys. An error if it has ended already.
+    pub async fn revoke_lease(&self, id: i64) -> Result<(), CallError> {
+        let revoked: Result<LeaseRevokeResponse, _> =
+            self.read("/etcdserverpb.Lease/LeaseRevoke", LeaseRevokeRequest { id }).await;
+        revoked.map(drop)
+    }
+
+    /// Renews a lease, which is no write of etcd. Returns whether it has not ended.
+    pub async fn renew_lease(&self, id: i64) -> Result<bool, CallError> {
+        let mut tries = self.endpoints.len();
+        loop {
+            match self.renew_lease_once(id).await {
+                Err(CallError::Unknown(_)) if tries > 0 => tries -= 1,
+                result => return result,
+            }
+        }
+    }
+
+    async fn renew_lease_once(&self, id: i64) -> Result<bool, CallError> {
+        let (number, channel) = self.channel().await?;
+        let mut grpc = Grpc::new(channel);
+        let requests =
+            futures::stream::iter([LeaseKeepAliveRequest { id }]).chain(futures::stream::pending());
+        let renewed = async {
+            grpc.ready().await.map_err(|error| Status::unavailable(reason(&error)))?;
+            let path = PathAndQuery::from_static("/etcdserverpb.Lease/LeaseKeepAlive");
+            let codec = ProstCodec::<LeaseKeepAliveRequest, LeaseKeepAliveResponse>::default();
+            let mut responses = grpc.streaming(Request::new(requests), path, codec).await?.into_inner();
+            responses.message().await?.ok_or_else(|| Status::unavailable("the stream has ended"))
+        };
+        let error = match timeout(CALL_TIMEOUT, renewed).await {
+            Ok(Ok(response)) => return Ok(response.seconds > 0),
+            Ok(Err(status)) => CallError::of(&status),
+            Err(_) => CallError::Unknown(Outage::NoAnswer("a lease was not renewed in time".to_owned())),
+        };
+        self.give_up(number).await;
+        Err(error)
     }
 
     /// Opens a watch. The stream fails if the member fails, freezes, or loses the leader of the cluster.

@@ -6,6 +6,7 @@
 
 use super::client::Client;
 use super::feed::PAGE_KEYS;
+use super::files::EtcdFiles;
 use super::layout::{
     Layout, Migration, StoreRecord, VERSION, after, delete, end_of_prefix, put, range_written_until,
     written_at,
@@ -132,6 +133,11 @@ impl EtcdCopy {
                 return Ok(());
             }
         }
+    }
+
+    /// Returns the files of the copy.
+    pub fn files(&self) -> EtcdFiles {
+        EtcdFiles::new(&self.client, self.layout.clone(), self.store_revision)
     }
 
     async fn page(&self, key: Vec<u8>) -> Result<(Vec<KeyValue>, bool), OpenError> {

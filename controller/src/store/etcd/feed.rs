@@ -1,6 +1,6 @@
 //! The feed: one task for each handle that keeps its mirror equal to etcd.
 //!
-//! It lists all documents at one revision, in pages, and then applies the events of one watch. If the watch ends, it
+//! It lists all documents at one revision, in pages, and then applies the events of one watch; files are neither listed nor watched. If the watch ends, it
 //! resumes directly after the last event that was applied; if that revision was compacted, it lists again. It relies on no
 //! progress notification, because etcd before 3.4.25 and 3.5.8 may send one ahead of the events: how new the mirror must
 //! be is read from `m/newest` (`newest_reads`), and a watch that does not deliver it is replaced. Started by
@@ -97,14 +97,14 @@ async fn open_watch(core: &Core) -> Result<Option<WatchStream>, CallError> {
         core.fail(StoreError::Broken(why));
         return Ok(None);
     }
-    let (key, range_end) = core.layout.all();
+    let (key, range_end) = core.layout.followed();
     let create = WatchCreateRequest { key, range_end, start_revision: signed(reached + 1), fragment: true };
     core.watcher.watch(WatchRequest { create: Some(create) }).await.map(Some)
 }
 
-/// Lists all keys at one revision, and installs them.
+/// Lists all keys that the mirror follows at one revision, and installs them.
 pub(super) async fn list(core: &Core) -> Result<(), CallError> {
-    let (mut key, range_end) = core.layout.all();
+    let (mut key, range_end) = core.layout.followed();
     let (mut listed, mut revision): (Vec<KeyValue>, i64) = (Vec::new(), 0);
     loop {
         let page =

@@ -5,9 +5,12 @@
 //! PREFIX m/store         the store: its version, the Pintle that it belongs to, its store generation (`StoreRecord`)
 //! PREFIX m/newest        written by every commit: its handle and number; its mod_revision is the newest revision
 //! PREFIX m/fence/HANDLE  a precondition of every commit of one handle, see `commit`
+//! PREFIX m/leader/APP    the lease of a leader: the uuid of the unit, see `leader_leases`
+//! PREFIX b/m/SHA256      the manifest of a file (`FileManifest`), see `files`
+//! PREFIX b/c/SHA256/N    the chunk N of the file
 //! ```
-//! Every write below the prefix is one of these, so one watch of the prefix delivers everything. Used by all modules of
-//! the engine.
+//! One watch of the keys from `d/` to `m/` delivers everything but the files, which no controller needs until they are
+//! requested. Used by all modules of the engine.
 
 use super::messages::{
     Compare, DeleteRangeRequest, EQUAL, GREATER, LESS, MOD_REVISION, Operand, Operation, PutRequest,
@@ -47,6 +50,13 @@ pub enum Migration {
     Left,
 }
 
+/// The content of `b/m/SHA256`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileManifest {
+    /// The size of the file; none while its chunks are being written.
+    pub bytes: Option<u64>,
+}
+
 /// What a key below the prefix is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place<'k> {
@@ -58,6 +68,8 @@ pub enum Place<'k> {
     Newest,
     /// A fence, by the name of its handle.
     Fence(&'k str),
+    /// The lease of the leader of this application.
+    Leader(Uuid),
     /// No key of this version.
     Other,
 }
@@ -99,6 +111,11 @@ impl Layout {
         format!("{}m/fence/{handle}", self.prefix).into_bytes()
     }
 
+    /// The key of the lease of the leader of an application.
+    pub fn leader(&self, application: Uuid) -> Vec<u8> {
+        format!("{}m/leader/{application}", self.prefix).into_bytes()
+    }
+
     /// The range of all fences.
     pub fn fences(&self) -> (Vec<u8>, Vec<u8>) {
         let first = format!("{}m/fence/", self.prefix).into_bytes();
@@ -113,17 +130,56 @@ impl Layout {
         (first, end)
     }
 
+    /// The range of the keys that the mirror follows: all but those of files.
+    pub fn followed(&self) -> (Vec<u8>, Vec<u8>) {
+        let [first, last] = ["d/", "m/"].map(|part| format!("{}{part}", self.prefix).into_bytes());
+        (first, end_of_prefix(&last))
+    }
+
+    /// The key of the manifest of a file.
+    pub fn manifest(&self, sha256: &str) -> Vec<u8> {
+        format!("{}b/m/{sha256}", self.prefix).into_bytes()
+    }
+
+    /// The range of the manifests of all files.
+    pub fn manifests(&self) -> (Vec<u8>, Vec<u8>) {
+        let first = self.manifest("");
+        let end = end_of_prefix(&first);
+        (first, end)
+    }
+
+    /// The digest of the file with this manifest.
+    pub fn digest_of_manifest(&self, key: &[u8]) -> Option<String> {
+        let sha256 = std::str::from_utf8(key).ok()?.strip_prefix(&self.prefix)?.strip_prefix("b/m/")?;
+        Some(sha256.to_owned())
+    }
+
+    /// The key of a chunk of a file.
+    pub fn chunk(&self, sha256: &str, number: u64) -> Vec<u8> {
+        format!("{}b/c/{sha256}/{number:06}", self.prefix).into_bytes()
+    }
+
+    /// The range of the chunks of a file.
+    pub fn chunks(&self, sha256: &str) -> (Vec<u8>, Vec<u8>) {
+        let first = format!("{}b/c/{sha256}/", self.prefix).into_bytes();
+        let end = end_of_prefix(&first);
+        (first, end)
+    }
+
     /// What a key is.
     pub fn place<'k>(&self, key: &'k [u8]) -> Place<'k> {
         let below = std::str::from_utf8(key).ok().and_then(|key| key.strip_prefix(&self.prefix));
         match below {
             Some("m/store") => Place::Store,
             Some("m/newest") => Place::Newest,
-            Some(below) => match (below.strip_prefix("d/"), below.strip_prefix("m/fence/")) {
-                (Some(key), _) => Place::Document(key),
-                (_, Some(handle)) => Place::Fence(handle),
-                _ => Place::Other,
-            },
+            Some(below) => {
+                let leader = || below.strip_prefix("m/leader/")?.parse().ok();
+                match (below.strip_prefix("d/"), below.strip_prefix("m/fence/")) {
+                    (Some(key), _) => Place::Document(key),
+                    (_, Some(handle)) => Place::Fence(handle),
+                    _ => leader().map_or(Place::Other, Place::Leader),
+                }
+            }
             None => Place::Other,
         }
     }
@@ -186,13 +242,33 @@ pub fn get_operation(key: Vec<u8>) -> RequestOp {
 
 /// An operation that writes.
 pub fn put(key: Vec<u8>, value: &str) -> RequestOp {
+    put_bytes(key, value.as_bytes().to_vec())
+}
+
+/// An operation that writes bytes.
+pub fn put_bytes(key: Vec<u8>, value: Vec<u8>) -> RequestOp {
+    RequestOp { operation: Some(Operation::Put(PutRequest { key, value, lease: 0 })) }
+}
+
+/// An operation that writes a key that ends with a lease.
+pub fn put_with_lease(key: Vec<u8>, value: &str, lease: i64) -> RequestOp {
     let value = value.as_bytes().to_vec();
-    RequestOp { operation: Some(Operation::Put(PutRequest { key, value })) }
+    RequestOp { operation: Some(Operation::Put(PutRequest { key, value, lease })) }
 }
 
 /// An operation that deletes.
 pub fn delete(key: Vec<u8>) -> RequestOp {
-    RequestOp { operation: Some(Operation::DeleteRange(DeleteRangeRequest { key })) }
+    delete_range(key, Vec::new())
+}
+
+/// An operation that deletes all keys of a range.
+pub fn delete_range(key: Vec<u8>, range_end: Vec<u8>) -> RequestOp {
+    RequestOp { operation: Some(Operation::DeleteRange(DeleteRangeRequest { key, range_end })) }
+}
+
+/// The comparison that a key exists.
+pub fn exists(key: Vec<u8>) -> Compare {
+    compare(key, Vec::new(), GREATER, Operand::ModRevision(0))
 }
 
 #[cfg(test)]
@@ -206,9 +282,19 @@ mod tests {
         assert_eq!(layout.place(&layout.newest()), Place::Newest);
         assert_eq!(layout.place(&layout.store()), Place::Store);
         assert_eq!(layout.place(&layout.fence("a")), Place::Fence("a"));
+        assert_eq!(layout.place(&layout.leader(Uuid(5))), Place::Leader(Uuid(5)));
         let other = Layout::new("/pintle2/").newest();
         assert_eq!(layout.place(&other), Place::Other);
         let (first, end) = layout.all();
         assert!(!(first..end).contains(&other));
+        let (first, end) = layout.followed();
+        let is_followed = |key: Vec<u8>| (first.clone()..end.clone()).contains(&key);
+        assert!(
+            is_followed(layout.document("a"))
+                && is_followed(layout.newest())
+                && is_followed(layout.fence("a"))
+        );
+        assert!(!is_followed(layout.manifest("a")) && !is_followed(layout.chunk("a", 0)));
+        assert_eq!(layout.digest_of_manifest(&layout.manifest("a")).as_deref(), Some("a"));
     }
 }

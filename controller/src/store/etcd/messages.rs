@@ -28,6 +28,9 @@ pub struct KeyValue {
     /// The value.
     #[prost(bytes = "vec", tag = "5")]
     pub value: Vec<u8>,
+    /// The lease with which the key ends; 0 for none.
+    #[prost(int64, tag = "6")]
+    pub lease: i64,
 }
 
 /// Reads keys.
@@ -70,6 +73,9 @@ pub struct PutRequest {
     /// The new value.
     #[prost(bytes = "vec", tag = "2")]
     pub value: Vec<u8>,
+    /// The lease with which the key ends; 0 for none.
+    #[prost(int64, tag = "3")]
+    pub lease: i64,
 }
 
 /// Deletes a key, or a range of keys.
@@ -78,6 +84,9 @@ pub struct DeleteRangeRequest {
     /// The first key.
     #[prost(bytes = "vec", tag = "1")]
     pub key: Vec<u8>,
+    /// The exclusive end of the range; empty for a single key.
+    #[prost(bytes = "vec", tag = "2")]
+    pub range_end: Vec<u8>,
 }
 
 /// One operation of a transaction.
@@ -241,6 +250,50 @@ pub struct Event {
     /// The key; without a value if it was deleted.
     #[prost(message, optional, tag = "2")]
     pub kv: Option<KeyValue>,
+}
+
+/// Creates a lease.
+#[derive(Clone, PartialEq, Message)]
+pub struct LeaseGrantRequest {
+    /// How long it lasts without a renewal, in seconds.
+    #[prost(int64, tag = "1")]
+    pub seconds: i64,
+}
+
+/// The response to [`LeaseGrantRequest`].
+#[derive(Clone, PartialEq, Message)]
+pub struct LeaseGrantResponse {
+    /// The id of the lease.
+    #[prost(int64, tag = "2")]
+    pub id: i64,
+}
+
+/// Ends a lease, and deletes its keys.
+#[derive(Clone, PartialEq, Message)]
+pub struct LeaseRevokeRequest {
+    /// The id of the lease.
+    #[prost(int64, tag = "1")]
+    pub id: i64,
+}
+
+/// The response to [`LeaseRevokeRequest`].
+#[derive(Clone, PartialEq, Message)]
+pub struct LeaseRevokeResponse {}
+
+/// Renews a lease.
+#[derive(Clone, PartialEq, Message)]
+pub struct LeaseKeepAliveRequest {
+    /// The id of the lease.
+    #[prost(int64, tag = "1")]
+    pub id: i64,
+}
+
+/// The response to [`LeaseKeepAliveRequest`].
+#[derive(Clone, PartialEq, Message)]
+pub struct LeaseKeepAliveResponse {
+    /// How long the lease lasts from now on, in seconds; 0 if it has ended.
+    #[prost(int64, tag = "3")]
+    pub seconds: i64,
 }
 
 /// Reads the status of one member.

@@ -4,6 +4,8 @@
 //! a snapshot never contains a part of a commit (I45). A snapshot is a persistent map: it costs nothing to take, does not
 //! change, and never delays the feed, however long a view takes.
 //!
+//! Beside the documents it has the leases of leaders, which are no documents and no commits.
+//!
 //! The change log contains the commits that this process has seen. After a list that does not continue the mirror, it is
 //! empty, and every older position is compacted (I46).
 
@@ -13,6 +15,7 @@ use crate::store::{CommitChanges, Compacted, DocumentChange, Undo, scan_start};
 use rpds::RedBlackTreeMapSync;
 use state::documents::draft::{Reader, Revision, StoredDocument};
 use state::documents::json_text::Text;
+use state::terms::names::Uuid;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
@@ -102,10 +105,30 @@ pub(super) enum Finding {
     Fence(String, Option<String>),
 }
 
+/// The lease of a leader.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LeaderKey {
+    /// The unit that holds it; none if the value is not that of a unit.
+    pub unit: Option<Uuid>,
+    /// The revision of the key.
+    pub revision: Revision,
+    /// The id of the lease.
+    pub lease: i64,
+}
+
+impl LeaderKey {
+    pub fn new(value: &[u8], revision: Revision, lease: i64) -> LeaderKey {
+        let unit = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+        LeaderKey { unit, revision, lease }
+    }
+}
+
 /// The mirror.
 pub(super) struct Mirror {
     layout: Layout,
     documents: Documents,
+    /// By application. Others may have changed them since: only etcd decides.
+    leaders: BTreeMap<Uuid, LeaderKey>,
     log: VecDeque<LoggedCommit>,
     log_bytes: u64,
     /// The oldest position after which the log has every commit.
@@ -125,6 +148,7 @@ impl Mirror {
         Mirror {
             layout,
             documents: Documents::default(),
+            leaders: BTreeMap::new(),
             log: VecDeque::new(),
             log_bytes: 0,
             log_start: 0,
@@ -141,6 +165,11 @@ impl Mirror {
 
     pub fn relist_count(&self) -> u64 {
         self.relist_count
+    }
+
+    /// Returns the lease of the leader of an application.
+    pub fn leader(&self, application: Uuid) -> Option<LeaderKey> {
+        self.leaders.get(&application).cloned()
     }
 
     /// Starts to observe a transaction of this handle.
@@ -162,7 +191,9 @@ impl Mirror {
     pub fn install(&mut self, listed: Vec<KeyValue>, at: Revision) -> Vec<Finding> {
         let (mut by_key, mut newest) = (RedBlackTreeMapSync::new_sync(), 0);
         let (mut store, mut findings) = (None, Vec::new());
-        for KeyValue { key, mod_revision, value } in listed {
+        self.leaders.clear();
+        for kv in listed {
+            let KeyValue { key, mod_revision, value, lease } = kv;
             let revision = mod_revision.unsigned_abs();
             match self.layout.place(&key) {
                 Place::Document(key) => {
@@ -171,6 +202,9 @@ impl Mirror {
                 Place::Newest => newest = revision,
                 Place::Store => store = Some(revision),
                 Place::Fence(name) => findings.push(fence(name, Some(&value))),
+                Place::Leader(application) => {
+                    self.leaders.insert(application, LeaderKey::new(&value, revision, lease));
+                }
                 Place::Other => {}
             }
         }
@@ -191,7 +225,8 @@ impl Mirror {
         let (mut findings, mut revision) = (Vec::new(), 0);
         let mut changed: BTreeMap<String, Option<Text>> = BTreeMap::new();
         for Event { kind, kv } in events {
-            let Some(KeyValue { key, mod_revision, value }) = kv else { continue };
+            let Some(kv) = kv else { continue };
+            let KeyValue { key, mod_revision, value, lease } = kv;
             let at = mod_revision.unsigned_abs();
             if at <= self.documents.reached {
                 continue;
@@ -208,6 +243,12 @@ impl Mirror {
                 Place::Newest => self.record_outcome(value.as_deref(), at),
                 Place::Store => findings.push(Finding::Store(value.is_some().then_some(at))),
                 Place::Fence(name) => findings.push(fence(name, value.as_deref())),
+                Place::Leader(application) => {
+                    match value {
+                        Some(value) => self.leaders.insert(application, LeaderKey::new(&value, at, lease)),
+                        None => self.leaders.remove(&application),
+                    };
+                }
                 Place::Other => {}
             }
         }
@@ -320,7 +361,7 @@ mod tests {
 
     fn put(key: Vec<u8>, value: &str, revision: i64) -> Event {
         let value = value.as_bytes().to_vec();
-        Event { kind: 0, kv: Some(KeyValue { key, mod_revision: revision, value }) }
+        Event { kind: 0, kv: Some(KeyValue { key, mod_revision: revision, value, lease: 0 }) }
     }
 
     fn document(key: &str, value: &str, revision: i64) -> Event {
@@ -371,7 +412,7 @@ mod tests {
         mirror.apply(vec![document("m/a", "1", 5)]);
         let listed = |newest: i64| {
             let layout = Layout::new("/p");
-            let key = |key, mod_revision| KeyValue { key, mod_revision, value: b"1".to_vec() };
+            let key = |key, mod_revision| KeyValue { key, mod_revision, value: b"1".to_vec(), lease: 0 };
             vec![key(layout.document("m/a"), 5), key(layout.newest(), newest)]
         };
         mirror.install(listed(5), 8);

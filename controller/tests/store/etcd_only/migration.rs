@@ -129,6 +129,48 @@ async fn a_crash_after_any_step_leaves_the_old_store_or_the_new_one_in_use() {
     }
 }
 
+/// Charm archives and files of resources follow the documents. One that the new store would lack prevents the migration.
+#[tokio::test]
+async fn the_files_are_moved_both_ways() {
+    let cluster = EtcdCluster::shared();
+    let data = served().await;
+    let data = data.path();
+    let archives = Installation::archives_in(data);
+    std::fs::create_dir_all(&archives).expect("made");
+    let content = vec![7; 3 << 20];
+    let digest = host::digest::sha256(&content);
+    {
+        let installation = Installation::open(data, false).expect("complete");
+        let store = Sqlite::open(&installation.store(), sqlite::Options::new(random())).expect("opens");
+        let sha256 = digest.clone();
+        let register = move |draft: &mut Draft<'_>| {
+            state::lifecycle::archive::register(draft, &sha256, None, 3 << 20);
+            Ok::<_, ()>(())
+        };
+        store.run(register).await.expect("commits");
+    }
+    let connection = connection(&cluster);
+    let to = [Target::Etcd(connection.clone()), Target::Sqlite(connection)];
+    std::fs::write(archives.join(&digest), b"damaged").expect("written");
+    migrate(data, &to[0], &|_| true).await.expect_err("it is damaged");
+    std::fs::write(archives.join(&digest), &content).expect("written");
+    migrate(data, &to[0], &|_| true).await.expect("migrated");
+    let opened =
+        || async { open_etcd(data).await.expect("recorded").expect("opens").files().expect("in etcd") };
+    let listed = opened().await.list().await.expect("listed");
+    assert!(listed.len() == 1 && listed[&digest].is_complete);
+    std::fs::write(archives.join(&digest), b"damaged").expect("written");
+    assert!(opened().await.delete(&digest, listed[&digest].revision).await.expect("answered"));
+    migrate(data, &to[1], &|_| true).await.expect_err("neither has it");
+    let repaired = data.join("repaired");
+    std::fs::write(&repaired, &content).expect("written");
+    let disk = controller::DiskThreads::start().expect("threads");
+    opened().await.put(&digest, &repaired, &disk).await.expect("stored");
+    migrate(data, &to[1], &|_| true).await.expect("migrated");
+    assert!(std::fs::read(archives.join(&digest)).expect("it is back") == content);
+    assert_eq!(std::fs::read_dir(&archives).expect("readable").count(), 1, "nothing else");
+}
+
 /// What is changed after a migration is what the next one moves, also to a prefix that was used before; documents that
 /// were deleted meanwhile do not come back.
 #[tokio::test]
