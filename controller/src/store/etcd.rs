@@ -1,4 +1,5 @@
-//! The etcd engine of the store (design 8): any number of controllers in front of one etcd, none of them special.
+//! The etcd engine of the store (design 8). It allows any number of handles; a controller opens it exclusively
+//! (`Options::is_exclusive`), because the presence of agents is in its memory: its handle ends those opened before.
 //!
 //! Each handle has a `mirror` of all documents in memory, always at one revision, which `feed` keeps up to date with one
 //! watch. A transition runs on the mirror; `commit` compares everything that it read and writes everything that it wrote
@@ -7,8 +8,10 @@
 //! returned only after `Core::fresh` has shown that the mirror had every commit that was reported before.
 //!
 //! A revision is one of etcd: the revisions of this store strictly increase and have gaps, since etcd counts the writes
-//! of all its users. `layout` has the keys, `files` the charm archives and files of resources, `leader_leases` the leases of leaders, `client` and `messages` the protocol, `open` the checks of a start,
-//! `newest_reads` how new the mirror must be, `shared` what the modules of the engine share, `health` what is reported during an outage ([`Outage`]).
+//! of all its users. `layout` has the keys, `files` the charm archives and files of resources, `leader_leases` the leases of
+//! leaders, `client` and `messages` the protocol, `open` the checks of a start, `copy` what a migration copies,
+//! `newest_reads` how new the mirror must be, `shared` what the modules of the engine share, `health` what is reported
+//! during an outage ([`Outage`]).
 
 mod client;
 mod commit;
@@ -47,7 +50,7 @@ use state::terms::write_failure::WriteFailure;
 use std::sync::Arc;
 use tokio::task::AbortHandle;
 
-/// A store in etcd. Clones are handles to the same mirror; it ends with the last one.
+/// A store in etcd. Clones share one handle, which ends with the last of them.
 #[derive(Clone)]
 pub struct Etcd(Arc<Handle>);
 

@@ -25,14 +25,13 @@ use super::mirror::{Documents, SnapshotReader};
 use super::shared::Core;
 use crate::store::outage::Outage;
 use crate::store::{ApplyError, Committed, RunError, StoreError};
-use state::documents::draft::{BYTES_MAX, Conflict, Draft, Page, Revision, Transaction};
-use state::terms::refusal::transaction::TransactionRefusal;
+use state::documents::draft::{Conflict, Draft, Page, Revision, Transaction};
 use std::any::Any;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Retries of one transition. Conflicts between transitions of one handle end with the second attempt, since only one of
-/// them at a time runs again (`Core::retry_lock`); each further one means that another controller has committed.
+/// Retries of one transition. Of those that run again, only one at a time does (`Core::retry_lock`), so that they do not
+/// conflict with each other; first attempts of other requests, other controllers and raised fences cause further ones.
 const RETRIES_MAX: usize = 100;
 /// How long the outcome of a transaction may be unknown, before the process must exit and start again: a cluster that
 /// lost its majority for less time ends no controller.
@@ -47,13 +46,6 @@ enum Outcome {
     Repeat,
     /// The transaction changes nothing.
     Nothing,
-}
-
-/// Why a transaction was given up.
-enum CommitError {
-    /// etcd does not accept its size.
-    TooLarge(TransactionRefusal),
-    Failed(StoreError),
 }
 
 /// An answer or a refusal of any type.
@@ -96,8 +88,7 @@ pub(super) async fn run(
                     }
                     continue;
                 }
-                Err(CommitError::TooLarge(bound)) => return Err(RunError::TooLarge(bound)),
-                Err(CommitError::Failed(error)) => return Err(RunError::Failed(error)),
+                Err(error) => return Err(RunError::Failed(error)),
             },
             Err(error) => Err(error),
         };
@@ -126,11 +117,7 @@ pub(super) async fn apply(core: &Core, transaction: Transaction) -> Result<Revis
                 Ok(Outcome::Committed(revision)) => return Ok(revision),
                 Ok(Outcome::Nothing) => Ok(snapshot.revision),
                 Ok(Outcome::Repeat) => continue,
-                Err(CommitError::TooLarge(_)) => {
-                    let outage = Outage::TooLarge("the transaction is too large".to_owned());
-                    return Err(ApplyError::Failed(StoreError::Unavailable(outage)));
-                }
-                Err(CommitError::Failed(error)) => return Err(ApplyError::Failed(error)),
+                Err(error) => return Err(ApplyError::Failed(error)),
             },
             Err(found) => {
                 conflict = found.clone();
@@ -174,11 +161,7 @@ impl Drop for Observed<'_> {
 }
 
 /// Commits a transaction whose preconditions hold in the snapshot.
-async fn commit(
-    core: &Core,
-    transaction: &Transaction,
-    snapshot: &Documents,
-) -> Result<Outcome, CommitError> {
+async fn commit(core: &Core, transaction: &Transaction, snapshot: &Documents) -> Result<Outcome, StoreError> {
     let number = core.transactions.fetch_add(1, Ordering::Relaxed) + 1;
     let fence = *core.fence.lock().expect("no holder panics");
     let Some(request) = request(core, transaction, snapshot, number, fence) else {
@@ -198,18 +181,16 @@ async fn commit(
             let revision = header.revision.unsigned_abs();
             if header.cluster_id != core.cluster || revision <= snapshot.reached {
                 let why = "etcd was restored from a backup while it was in use".to_owned();
-                return Err(CommitError::Failed(core.fail(StoreError::Broken(why))));
+                return Err(core.fail(StoreError::Broken(why)));
             }
             // The caller's next read must see this commit. An error of the wait is ignored: the transaction is committed.
             let _ = core.wait_reached(revision).await;
             Ok(Outcome::Committed(revision))
         }
-        Ok(response) => {
-            wait_for_conflicting_commit(core, &response, fence).await.map_err(CommitError::Failed)
-        }
+        Ok(response) => wait_for_conflicting_commit(core, &response, fence).await,
         Err(CallError::Unknown(outage)) => {
             core.health.record_outage(&outage);
-            outcome(core, number, fence, relist_count).await.map_err(CommitError::Failed)
+            outcome(core, number, fence, relist_count).await
         }
         // etcd can apply a transaction and still report that the quota is exceeded. This response proves that the
         // transaction is no longer queued, so the mirror shows whether it was applied.
@@ -217,27 +198,24 @@ async fn commit(
             core.health.record_outage(&Outage::QuotaExceeded);
             let known = core.fresh().await.map_err(|outage| {
                 let why = format!("it is unknown whether a commit was made: {outage}");
-                CommitError::Failed(core.fail(StoreError::Broken(why)))
+                core.fail(StoreError::Broken(why))
             });
             known?;
             let quota = || StoreError::Unavailable(Outage::QuotaExceeded);
-            match delivered(core, number, relist_count).map_err(CommitError::Failed)? {
+            match delivered(core, number, relist_count)? {
                 Some(revision) => Ok(Outcome::Committed(revision)),
-                None => Err(CommitError::Failed(quota())),
+                None => Err(quota()),
             }
         }
+        // Of this transaction alone: others go on, so that it is no outage of the store.
         Err(CallError::TooLarge(why)) => {
-            tracing::error!(why, "etcd accepts less than when this controller was started");
-            let bytes = transaction
-                .writes
-                .iter()
-                .map(|(key, value)| key.len() + value.as_ref().map_or(0, |v| v.len()));
-            Err(CommitError::TooLarge(TransactionRefusal::TooLarge { bytes: bytes.sum(), max: BYTES_MAX }))
+            tracing::error!(why, "etcd does not accept the size of a transaction");
+            Err(StoreError::Unavailable(Outage::TooLarge(why)))
         }
         Err(failed) => {
             let outage = failed.outage();
             core.health.record_outage(&outage);
-            Err(CommitError::Failed(StoreError::Unavailable(outage)))
+            Err(StoreError::Unavailable(outage))
         }
     }
 }
@@ -350,12 +328,15 @@ async fn raise_fence(core: &Core, known: Revision) -> Result<Revision, StoreErro
     if core.is_exclusive {
         compares.push(has_value(key.clone(), &core.handle));
     }
+    let success = vec![put(key, &core.handle)];
     let request =
-        TxnRequest { compare: compares, success: vec![put(key, &core.handle)], failure: Vec::new() };
+        TxnRequest { compare: compares, success, failure: vec![get_operation(core.layout.store())] };
     let response = core.client.idempotent_txn(request).await;
     let response = response.map_err(|failed| StoreError::Unavailable(failed.outage()))?;
     if !response.succeeded {
-        return Err(core.fail(core.taken_over()));
+        let store = response.responses.first().and_then(|response| response.range.as_ref()?.kvs.first());
+        let is_same_store = store.is_some_and(|kv| kv.mod_revision.unsigned_abs() == core.store_revision);
+        return Err(core.fail(if is_same_store { core.taken_over() } else { core.other_generation() }));
     }
     let revision = response.header.unwrap_or_default().revision.unsigned_abs();
     *core.fence.lock().expect("no holder panics") = revision;

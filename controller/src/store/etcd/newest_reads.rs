@@ -59,18 +59,17 @@ impl NewestReads {
     }
 
     async fn newest(&self) -> Result<Revision, Outage> {
-        let read = self.client.range(get(self.layout.newest())).await;
-        match read {
-            Ok(read) => {
-                self.health.record_read();
-                let missing = || Outage::StoreDeleted(self.layout.prefix().to_owned());
-                read.kvs.first().map(|kv| kv.mod_revision.unsigned_abs()).ok_or_else(missing)
-            }
-            Err(failed) => {
-                let outage = failed.outage();
-                self.health.record_outage(&outage);
-                Err(outage)
-            }
-        }
+        let outage = match self.client.range(get(self.layout.newest())).await {
+            Ok(read) => match read.kvs.first() {
+                Some(newest) => {
+                    self.health.record_read();
+                    return Ok(newest.mod_revision.unsigned_abs());
+                }
+                None => Outage::StoreDeleted(self.layout.prefix().to_owned()),
+            },
+            Err(failed) => failed.outage(),
+        };
+        self.health.record_outage(&outage);
+        Err(outage)
     }
 }
