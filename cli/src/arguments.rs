@@ -5,14 +5,11 @@
 //! a whole and the arguments of each command are in [`crate::commands`].
 
 use crate::command_error::CommandError;
-use crate::command_flags::CommandFlags;
-use crate::data_dir::DataDir;
 use api::Force;
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use state::terms::names::BadName;
-use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 /// Flags that every command accepts.
@@ -37,26 +34,6 @@ pub struct GlobalArguments {
     pub verbose: bool,
     #[arg(long, global = true, hide = true)]
     pub show_log: bool,
-}
-
-impl GlobalArguments {
-    /// The flags that a command of a hint needs in the shell that has started this one.
-    pub fn flags(&self) -> CommandFlags {
-        self.flags_in(|name| std::env::var_os(name).filter(|value| !value.is_empty()))
-    }
-
-    /// The same in a shell with these variables.
-    fn flags_in(&self, variable: impl Fn(&str) -> Option<OsString>) -> CommandFlags {
-        let of_shell = variable("PINTLE_DATA").map(PathBuf::from);
-        let of_shell = DataDir::choose_in(of_shell.as_deref(), &variable).ok();
-        let is_other = |data: &&Path| DataDir::choose_in(Some(data), &variable).ok() != of_shell;
-        let data = self.data.as_deref().filter(|data| !data.as_os_str().is_empty()).filter(is_other);
-        let model = self
-            .model
-            .as_deref()
-            .filter(|model| variable("JUJU_MODEL").as_deref() != Some(OsStr::new(model)));
-        CommandFlags::new(data, model)
-    }
 }
 
 /// Flags of the commands that remove something.
@@ -116,31 +93,4 @@ pub fn ignored_flags<const N: usize>(flags: [(&str, bool, &str); N]) -> Vec<Stri
 pub fn parse_units<T: FromStr<Err = BadName>>(words: &[String]) -> Result<Vec<T>, CommandError> {
     let units = words.iter().map(|word| word.parse());
     units.collect::<Result<_, BadName>>().map_err(|bad| CommandError::usage(bad.to_string()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_hint_needs_only_flags_that_the_shell_of_the_reader_lacks() {
-        let hint = |data: Option<&str>, model: Option<&str>, variables: &[(&str, &str)]| {
-            let (data, model) = (data.map(PathBuf::from), model.map(str::to_owned));
-            let variable = |name: &str| {
-                let found = variables.iter().find(|(known, _)| *known == name);
-                found.map(|(_, value)| OsString::from(value))
-            };
-            GlobalArguments { data, model, ..GlobalArguments::default() }
-                .flags_in(variable)
-                .complete("pintle why")
-        };
-        let home = ("HOME", "/home/a");
-        let exported = [home, ("PINTLE_DATA", "/d"), ("JUJU_MODEL", "shop")];
-        assert_eq!(hint(Some("/d"), Some("shop"), &exported), "pintle why");
-        assert_eq!(hint(Some("/e"), Some("dev"), &exported), "pintle why --data /e -m dev");
-        assert_eq!(hint(Some("/d"), Some("shop"), &[home]), "pintle why --data /d -m shop");
-        assert_eq!(hint(Some("/home/a/.local/share/pintle"), None, &[home]), "pintle why", "the default");
-        assert_eq!(hint(Some("/d"), None, &[]), "pintle why --data /d");
-        assert_eq!(hint(None, None, &[home]), "pintle why");
-    }
 }
