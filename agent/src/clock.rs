@@ -7,6 +7,7 @@ use crate::ports::Clock;
 use crate::reboot_request::BOOT_BYTES_MAX;
 use nix::time::{ClockId, clock_gettime};
 use state::terms::names::Uuid;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -14,16 +15,21 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 #[derive(Debug)]
 pub struct HostClock {
     boot_id: String,
+    override_file: PathBuf,
 }
 
 impl HostClock {
     /// Reads the identity of this boot. It consists of the kernel's boot id and the start time of process 1, so
     /// that a restarted container counts as rebooted. The file `override_file` in the machine's folder
     /// overrides it: `juju-reboot` of a local machine restarts the agents with a new identity (design 16).
-    pub fn new(override_file: &std::path::Path) -> HostClock {
-        let stored = host::file::read_regular_text(override_file, BOOT_BYTES_MAX).ok();
-        HostClock { boot_id: stored.map_or_else(kernel_boot_id, |text| text.trim().to_owned()) }
+    pub fn new(override_file: &Path) -> HostClock {
+        HostClock { boot_id: boot_id(override_file), override_file: override_file.to_owned() }
     }
+}
+
+fn boot_id(override_file: &Path) -> String {
+    let stored = host::file::read_regular_text(override_file, BOOT_BYTES_MAX).ok();
+    stored.map_or_else(kernel_boot_id, |text| text.trim().to_owned())
 }
 
 /// The id of the current boot: the kernel's boot id and the start time of process 1, without the override of a
@@ -60,6 +66,9 @@ pub fn wall_ms() -> i64 {
 impl Clock for HostClock {
     fn boot(&self) -> String {
         self.boot_id.clone()
+    }
+    fn machine_boot(&self) -> String {
+        boot_id(&self.override_file)
     }
     fn since_boot_ms(&self) -> u64 {
         since_boot_ms()

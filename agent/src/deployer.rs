@@ -86,10 +86,10 @@ impl Deployer {
 
     /// Verifies that no folder on this machine belongs to the unit, neither a deployed nor a quarantined one nor a
     /// copy, and that this remains so after a crash of the host. A folder whose unit cannot be determined may belong to
-    /// any unit (design 7: absence is not evidence). What is left of the unit's recalled folder is deleted.
+    /// any unit (design 7: absence is not evidence). What is left of a recalled folder is in [`Deployer::removed_folders`].
     ///
     /// # Errors
-    /// If a folder belongs to the unit or cannot be deleted, the unit of a folder cannot be determined, or the folders cannot be listed or
+    /// If a folder belongs to the unit, the unit of a folder cannot be determined, or the folders cannot be listed or
     /// synced.
     pub fn verify_absent(&self, unit: Uuid) -> Result<()> {
         for parent in [AGENTS_DIR, QUARANTINE_DIR].map(|name| self.machine.join(name)) {
@@ -110,7 +110,7 @@ impl Deployer {
             ignore_not_found(sync_folder(&parent))
                 .with_context(|| format!("cannot sync {}", parent.display()))?;
         }
-        self.delete_removed_if(|name| name.contains(&format!("-{unit}-")))
+        Ok(())
     }
 
     /// Creates the unit's folder, or restores the quarantined one, and returns its configuration. Its token is
@@ -293,23 +293,22 @@ impl Deployer {
         self.machine.join(QUARANTINE_DIR).join(format!("{}-{unit}", folder.tag()))
     }
 
-    /// Deletes the folder, the tool links and the socket of the unit.
+    /// Deletes the tool links and the socket of the unit, and moves its folder away from its name. Returns the new path, which
+    /// is to be deleted: what is left after a crash is one of [`Deployer::removed_folders`].
     ///
     /// # Errors
     /// If something is mounted in the folder: nothing is deleted then. Or if a file or folder cannot be deleted or moved.
     /// The error names the folder.
-    pub fn delete(&self, unit: Uuid, folder: &UnitFolder) -> Result<()> {
+    pub fn remove(&self, unit: Uuid, folder: &UnitFolder) -> Result<PathBuf> {
         let cannot_delete = |path: &Path| format!("cannot delete {}", path.display());
         ignore_not_found(verify_nothing_mounted(folder.root()))
             .and_then(|_| socket_dir::remove(folder))
             .and_then(|()| tree::remove(&folder.tools()))
             .with_context(|| cannot_delete(folder.root()))?;
-        let removed = self.move_to_removed(unit, folder).with_context(|| cannot_delete(folder.root()))?;
-        tree::remove(&removed).with_context(|| cannot_delete(&removed))
+        self.move_to_removed(unit, folder).with_context(|| cannot_delete(folder.root()))
     }
 
-    /// Renames the folder before it is deleted, so that the unit's name never refers to a part of it. What is not
-    /// deleted is deleted before the recall is confirmed, or at the next start.
+    /// Renames the folder before it is deleted, so that the unit's name never refers to a part of it.
     fn move_to_removed(&self, unit: Uuid, folder: &UnitFolder) -> io::Result<PathBuf> {
         let removed = self.machine.join(REMOVED_DIR);
         create_private_folder_in(&self.machine, REMOVED_DIR.as_ref())?;
@@ -319,24 +318,29 @@ impl Deployer {
         Ok(path)
     }
 
-    /// Deletes folders that an earlier agent renamed and did not delete. What cannot be deleted is logged and left.
-    pub fn delete_removed(&self) {
-        if let Err(error) = self.delete_removed_if(|_| true) {
-            tracing::warn!("{error:#}");
-        }
+    /// The folders of removed units that are not deleted yet: of this unit, or all of them.
+    ///
+    /// # Errors
+    /// If they cannot be listed.
+    pub fn removed_folders(&self, unit: Option<Uuid>) -> Result<Vec<PathBuf>> {
+        let is_meant =
+            |folder: &UnitFolder| unit.is_none_or(|unit| folder.tag().contains(&format!("-{unit}-")));
+        let folders = folders_in(&self.machine.join(REMOVED_DIR))?;
+        Ok(folders.into_iter().filter(is_meant).map(|folder| folder.root().to_path_buf()).collect())
     }
 
-    /// Deletes those folders whose name has this property. Each is attempted.
-    fn delete_removed_if(&self, is_meant: impl Fn(&str) -> bool) -> Result<()> {
-        let mut result = Ok(());
-        for folder in folders_in(&self.machine.join(REMOVED_DIR))? {
-            if is_meant(&folder.tag()) {
-                let deleted = tree::remove(folder.root());
-                result =
-                    result.and(deleted.with_context(|| format!("cannot delete {}", folder.root().display())));
+    /// Deletes the folders of removed units that are not deleted yet. What cannot be deleted is logged and left. For a Dead
+    /// machine, whose units do not wait for this.
+    pub fn delete_removed(&self) {
+        let folders = self.removed_folders(None).unwrap_or_else(|error| {
+            tracing::warn!("{error:#}");
+            Vec::new()
+        });
+        for folder in folders {
+            if let Err(error) = tree::remove(&folder) {
+                tracing::warn!("cannot delete {}: {error}", folder.display());
             }
         }
-        result
     }
 }
 

@@ -4,7 +4,7 @@
 //! agent dies.
 //!
 //! `port` is what the unit agent's loop calls; `lock_wait` waits for the hook lock; `debug_session` runs hooks in a
-//! terminal; `reattach` continues a run whose agent died; `printed` reads what a program has printed;
+//! terminal; `own_processes` proves which processes belong to a run; `reattach` continues a run whose agent died; `printed` reads what a program has printed;
 //! `remaining_processes` kills the processes of a run that must not continue; `resources` provides the files of
 //! resources; `run_files` writes and reads the files of a run; `run_folders` deletes old folders; `gated_shim` is a shim
 //! that was started, and `start` starts it; `warm_dispatch`, `warm_parent`, `parent_watch`, `memory_guard` and `hand_off` fork
@@ -15,6 +15,7 @@ mod gated_shim;
 mod hand_off;
 mod lock_wait;
 mod memory_guard;
+mod own_processes;
 mod parent_watch;
 mod port;
 mod printed;
@@ -45,20 +46,22 @@ use crate::clock::kernel_boot_id;
 use crate::folder::UnitFolder;
 use crate::hook_session::{CallsFile, CallsLine, ControllerRequest, HookSession};
 use crate::hook_tools::HookTools;
-use crate::ports::HookHost;
+use crate::ports::{CharmHost, HookHost};
 use crate::tool_socket::{ContextState, ToolCall, closed_reply};
 use hook_client::shim;
 use serde::{Deserialize, Serialize};
 use state::charm::Charm;
 use state::terms::activity::Activity;
+use state::terms::charm_program::CharmProgram;
 use state::terms::log_module;
-use state::terms::operation::{Hook, Operation};
+use state::terms::operation::Operation;
 use state::unit::dispatch::{CharmFiles, Dispatch, PathKind, dispatch};
 use state::unit::environment::MachineFacts;
 use state::unit::hook_log::HookHandler;
 use state::unit::local::Run;
 use state::unit::outcome::{HookResult, RunExit};
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -86,8 +89,8 @@ pub struct CharmRunner {
     context_state: watch::Sender<ContextState>,
     /// What the installed charm declares; none before the first installation.
     declared: RefCell<Option<Arc<Charm>>>,
-    /// Those of [`PROGRAMS`] that the installed charm has.
-    programs: RefCell<Vec<&'static str>>,
+    /// The programs that were unpacked with the installed charm.
+    unpacked: RefCell<BTreeSet<CharmProgram>>,
     /// The hook lock while it is held; the shim inherits it.
     lock: RefCell<Weak<Lock>>,
     /// The last error of the hook lock that was logged, until it is acquired.
@@ -130,13 +133,13 @@ impl InstalledCharmFile {
     }
 }
 
-/// The files without which each hook of a charm that has them would be skipped or fail.
-const PROGRAMS: [&str; 2] = ["metadata.yaml", "dispatch"];
-
-/// Those of [`PROGRAMS`] that were unpacked with the installed charm, whether or not they still exist.
-fn unpacked_programs(folder: &UnitFolder) -> Vec<&'static str> {
+/// The programs that were unpacked with the installed charm, whether or not they still exist.
+fn unpacked_programs(folder: &UnitFolder) -> BTreeSet<CharmProgram> {
     let unpacked = charms::unpacked_files(&folder.charm());
-    PROGRAMS.into_iter().filter(|program| unpacked.iter().any(|path| path == program)).collect()
+    CharmProgram::ALL
+        .into_iter()
+        .filter(|program| unpacked.iter().any(|path| path == program.path()))
+        .collect()
 }
 
 impl CharmRunner {
@@ -148,10 +151,10 @@ impl CharmRunner {
         context_state: watch::Sender<ContextState>,
     ) -> CharmRunner {
         let declared = InstalledCharmFile::read(&folder).map(|declared| Arc::new(declared.charm));
-        let programs = RefCell::new(unpacked_programs(&folder));
+        let unpacked = RefCell::new(unpacked_programs(&folder));
         CharmRunner {
             folder,
-            programs,
+            unpacked,
             machine_facts,
             calls: Mutex::new(calls),
             context_state,
@@ -324,16 +327,12 @@ impl CharmRunner {
             let last_report = reports.last().map_or(0, |last| last.number);
             reports.extend(output_lines(&printed, run, last_report, lowest));
         }
-        if let (RunExit::Code(0), Operation::Hook(Hook::UpgradeCharm)) = (&exit, &run.operation) {
-            // this hook follows each installation: what it has deleted itself must not lead to the next one
-            self.programs.borrow_mut().retain(|path| self.folder.charm().join(path).exists());
-        }
         let has_failed = exit.is_failed_hook(&run.operation, requests_reboot);
         if has_failed {
             run_folders::mark_failed(&run_folder);
         }
         self.finished_runs.borrow_mut().push(run.number);
-        HookResult { exit, handler, writes, reports }
+        HookResult { exit, handler, programs: Some(self.program_files()), writes, reports }
     }
 }
 

@@ -152,6 +152,7 @@ pub async fn why(dir: &Path, program: Result<PathBuf>) -> Result<String> {
     let causes = match &act {
         Act::Wait(wait) => wait.causes.clone(),
         Act::FetchBag(request) => vec![resolve::fetch_cause(name, request)],
+        Act::FetchCharm(charm) => vec![resolve::fetch_charm_cause(name, charm)],
         Act::Reboot => vec![rebooting(&folder, name, machine, &now)],
         Act::Start(_)
         | Act::RecordOutcome(_)

@@ -21,6 +21,9 @@ pub fn agent_program() -> &'static Path {
     PROGRAM.get_or_init(|| std::env::current_exe().expect("the path of the program is available"))
 }
 
+/// The name of the agents' program.
+pub const AGENT_PROGRAM: &str = "pintle-agent";
+
 /// The name of the program behind every hook tool and the shim.
 pub const HOOK_PROGRAM: &str = "pintle-hook";
 

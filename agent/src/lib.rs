@@ -29,6 +29,7 @@ mod authorized_keys;
 mod blocking;
 pub mod clock;
 pub mod config;
+mod deletions;
 pub mod deployer;
 mod disk_usage;
 pub mod enrolment;

@@ -238,7 +238,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
             let now_ms = self.clock.since_boot_ms();
             // a report that is lost is repeated soon, and an outage ends the watch
             if now_ms >= due_ms
-                && let Ok(response) = self.api.handle(self.contact.report()).await
+                && let Ok(response) = self.api.handle(self.contact.report(self.clock.machine_boot())).await
             {
                 due_ms = now_ms + api::PRESENCE_INTERVAL_MS;
                 self.contact.note_response(response, now_ms);

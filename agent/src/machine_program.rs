@@ -166,7 +166,6 @@ pub async fn run(dir: PathBuf, services: Supervision, log_filter: LogFilter) -> 
         systemd::prepare(&dir).await?;
     }
     if !uninstall::is_dead(&dir)? {
-        deployer.delete_removed();
         match deployer.claims() {
             Ok(own) => socket_dir::remove_abandoned(own.iter().map(|claim| &claim.folder)),
             Err(error) => tracing::warn!("cannot list the units, socket folders are not examined: {error:#}"),

@@ -6,13 +6,15 @@
 
 use crate::folder::UnitFolder;
 use crate::folder_port::{CONTROLLER_ERROR, is_set_aside};
+use crate::hook_process::HOOK_LOCK;
+use crate::installed_programs::{AGENT_PROGRAM, HOOK_PROGRAM};
 use api::machine_folder::SOCKET_DIR;
 use host::disk::FullDisk;
 use host::file::read_regular_text;
 use host::log_tail;
 use nix::errno::Errno;
 use nix::unistd::{AccessFlags, access};
-use state::terms::health::{Fault, Limit, UnitHealth, bounded_line};
+use state::terms::health::{Fault, Limit, LockHolder, UnitHealth, bounded_line};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -42,7 +44,19 @@ pub fn observe(folder: &UnitFolder) -> UnitHealth {
     let mut set_aside: Vec<String> = names.filter(|name| is_set_aside(name)).collect();
     set_aside.sort();
     let fault = full_disk(folder.root()).or_else(|| unwritable(folder.root()));
-    UnitHealth { exit: None, fault, set_aside }.bounded()
+    UnitHealth { exit: None, fault, set_aside, lock_holder: foreign_lock_holder(folder) }.bounded()
+}
+
+/// The process that holds a hook lock under which the unit runs its hooks, unless it is an agent or a shim. Hooks wait for
+/// it as long as it lives.
+fn foreign_lock_holder(folder: &UnitFolder) -> Option<LockHolder> {
+    let locks = [folder.machine(), folder.root().to_path_buf()].map(|at| at.join(HOOK_LOCK));
+    let holder = locks.iter().find_map(|lock| host::lock::holder(lock))?;
+    let program = holder.program().unwrap_or_default();
+    let name = program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let is_own = [AGENT_PROGRAM, HOOK_PROGRAM].iter().any(|own| name.starts_with(own));
+    let pid = u32::try_from(holder.pid).ok().filter(|_| !is_own)?;
+    Some(LockHolder { pid, program: program.display().to_string() })
 }
 
 /// The fault of a folder in which this user may not write. A folder that cannot be examined for another reason has none.
@@ -80,6 +94,21 @@ pub fn last_error_line(folder: &UnitFolder, from: u64) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A hook has started a process that took the lock, and goes on.
+    #[test]
+    fn a_foreign_process_that_holds_a_hook_lock_is_named_with_its_program() {
+        let machine = tempfile::tempdir().expect("a folder");
+        let folder = UnitFolder::in_machine(machine.path(), "unit-web-0");
+        fs::create_dir_all(folder.root()).expect("made");
+        for at in [folder.machine(), folder.root().to_path_buf()] {
+            assert_eq!(observe(&folder).lock_holder, None);
+            let lock = host::lock::Lock::take(&at.join(HOOK_LOCK), "a test").expect("opened").expect("free");
+            let program = std::env::current_exe().expect("it has a path").display().to_string();
+            assert_eq!(observe(&folder).lock_holder, Some(LockHolder { pid: std::process::id(), program }));
+            drop(lock);
+        }
+    }
 
     /// The report of a machine has the health of all of its units, in one request of at most 4 MiB.
     #[test]

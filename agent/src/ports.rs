@@ -15,6 +15,7 @@ use state::terms::operation::CharmRef;
 use state::terms::settings::{Bag, BagChange};
 use state::terms::ssh_key::SshKey;
 use state::terms::storage::{MachineStorage, StorageId};
+use state::unit::charm_programs::ProgramFiles;
 use state::unit::hook_context::HookContext;
 use state::unit::local::{Event, Local, Run};
 use state::unit::outcome::HookResult;
@@ -102,8 +103,12 @@ pub trait CharmHost {
     /// Waits until the hook lock is acquired.
     fn lock(&self, parallel: bool) -> impl Future<Output = Self::Lock>;
     /// The declarations of the installed charm. None before the first installation, or if the folder was
-    /// deleted, or one of the files in it that the agent needs for each hook.
+    /// deleted.
     fn declared(&self) -> Option<Arc<Charm>>;
+    /// Which programs of the installed charm exist.
+    fn program_files(&self) -> ProgramFiles {
+        ProgramFiles::default()
+    }
     /// Verifies the archive and installs the charm, completely or not at all.
     ///
     /// # Errors
@@ -141,6 +146,10 @@ pub trait CharmHost {
 pub trait Clock {
     /// The identity of this boot.
     fn boot(&self) -> String;
+    /// The identity of the boot of the machine now. The agent of a machine of the provider `local` outlives a boot.
+    fn machine_boot(&self) -> String {
+        self.boot()
+    }
     /// Milliseconds since boot, including the time that the machine was suspended.
     fn since_boot_ms(&self) -> u64;
     /// The wall clock in milliseconds since 1970. It is shown to people, and ends a leader's lease when it diverges from
@@ -192,7 +201,8 @@ pub trait Deployments {
     /// Stops the agents and hooks of all folders, of those that cannot be identified and of quarantined ones, too,
     /// because the machine is Dead. Each is stopped whether or not another one can be.
     fn stop_all(&self) -> impl Future<Output = anyhow::Result<()>>;
-    /// Deletes the folder and everything else of the unit.
+    /// Deletes everything of the unit. Its folder no longer has the name of the unit then; its content may be deleted later,
+    /// but before [`Deployments::verify_absent`] succeeds.
     fn delete(&self, unit: Uuid, folder: &Self::Folder) -> impl Future<Output = anyhow::Result<()>>;
     /// Stops the agent and moves the folder away from the unit's name. Returns the new path, for the log.
     fn quarantine(&self, unit: Uuid, folder: &Self::Folder) -> impl Future<Output = anyhow::Result<String>>;

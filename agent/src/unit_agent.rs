@@ -21,26 +21,27 @@ pub use agent_state::AgentState;
 pub use end::UnitAgentEnd;
 pub use fetch::no_response_in_time;
 
-use crate::outage::{Channel, LINK_BACKOFF};
+use crate::outage::{Channel, LINK_BACKOFF, spread_ms};
 use crate::ports::{CharmHost, Clock, DiskError, UnitStorage};
 use crate::reboot_request::{RequestDue, RequestTimes};
 use crate::requested_commands::RequestedCommands;
 use api::text::error::full_text;
 use api::text::log::RUN_TEXTS;
 use api::{FetchArchive, UnitAgentRequests};
+use host::backoff::Backoff;
 use leadership::claim_loop;
 use sender::Sender;
 use state::charm::Charm;
 use state::terms::failure_reason::FailureReason;
 use state::terms::operation::{CharmRef, Operation};
-use state::unit::decision::{Act, Now};
+use state::unit::decision::{Act, CharmOnDisk, Now};
 use state::unit::hook_context::HookContext;
 use state::unit::hook_context_builder::{self, ContextInput, NoContext};
 use state::unit::local::{Event, Local, Run};
 use state::unit::outcome::{self, FinishedRun, HookResult, RunExit};
 use state::unit::resolve;
 use state::unit::snapshot::Snapshot;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::pin::pin;
 use std::sync::Arc;
 use tracing::Instrument;
@@ -52,6 +53,8 @@ pub struct UnitAgent<S, A, H, C> {
     pub shared: AgentState<S, A, C>,
     charms: H,
     commands: RequestedCommands,
+    /// Why a lost charm cannot be fetched again; the next run that needs it fails for this reason.
+    charm_error: RefCell<Option<FailureReason>>,
 }
 
 /// The process of a run at its closed gate, and the context that it was started with.
@@ -66,7 +69,8 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
     pub fn new(ports: (S, A, H, C), local: Local, view: Option<Arc<Snapshot>>) -> Self {
         let (storage, api, charms, clock) = ports;
         let commands = RequestedCommands::default();
-        UnitAgent { shared: AgentState::new(storage, api, clock, local, view), charms, commands }
+        let shared = AgentState::new(storage, api, clock, local, view);
+        UnitAgent { shared, charms, commands, charm_error: RefCell::default() }
     }
 
     /// Adds the queue of commands that processes on the machine request.
@@ -109,10 +113,17 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
 
     /// The facts of the agent's environment on which the decision loop bases its decisions.
     fn now(&self, holds_hook_lock: bool) -> Now {
-        let is_charm_missing =
-            hook_context_builder::charm_to_fetch(&self.shared.local(), self.charms.declared().as_deref())
-                .is_some();
-        Now { holds_hook_lock, is_charm_missing, commands: self.commands.oldest(), ..self.shared.now() }
+        let charm = match (self.is_charm_missing(), self.charm_error.borrow().is_some()) {
+            (false, _) => CharmOnDisk::Complete,
+            (true, false) => CharmOnDisk::Missing,
+            (true, true) => CharmOnDisk::Unavailable,
+        };
+        Now { holds_hook_lock, charm, commands: self.commands.oldest(), ..self.shared.now() }
+    }
+
+    fn is_charm_missing(&self) -> bool {
+        let (declared, programs) = (self.charms.declared(), self.charms.program_files());
+        hook_context_builder::charm_to_fetch(&self.shared.local(), declared.as_deref(), &programs).is_some()
     }
 
     /// Decides and performs operations until the agent ends. Each decision is saved before it is executed.
@@ -138,6 +149,12 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
                     drop(lock.take());
                     shared.set_wait_causes(vec![resolve::fetch_cause(&shared.local().name, &request)]);
                     fetch::fetch(shared, request, &mut backoff).await;
+                    continue;
+                }
+                Act::FetchCharm(charm) => {
+                    drop(lock.take());
+                    shared.set_wait_causes(vec![resolve::fetch_charm_cause(&shared.local().name, &charm)]);
+                    self.restore_charm(&charm, &mut backoff).await;
                     continue;
                 }
                 Act::Start(run) => {
@@ -192,6 +209,9 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
     /// Starts the process of a run at a closed gate, so that this and the sync of the run's start overlap. None if that
     /// is not possible; the process is then started with the run.
     async fn start_gated(&self, run: &Run) -> Option<GatedHook<H::Gated>> {
+        if self.is_charm_missing() {
+            return None;
+        }
         let (declared, view) = (self.charms.declared()?, self.shared.view()?);
         let context = self.context(run, &declared, &view).ok()?;
         let process = self.charms.start_gated(run, &context).await?;
@@ -245,18 +265,17 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
         self.save_outcome(run, result, started_ms).await
     }
 
-    /// Runs the charm's program for a run, after fetching the charm if it is not on disk. `gated` is its process, if it
-    /// was started.
+    /// Runs the charm's program for a run. `gated` is its process, if it was started.
     async fn run_charm(&self, run: &Run, gated: Option<GatedHook<H::Gated>>) -> HookResult {
         let shared = &self.shared;
         let failed = |reason: FailureReason| HookResult::without_writes(RunExit::Failed(reason));
-        let lost_charm =
-            hook_context_builder::charm_to_fetch(&shared.local(), self.charms.declared().as_deref()).cloned();
-        // a process at its gate was started in the folder of the charm: that is not replaced under it
-        if let (Some(charm), None) = (lost_charm, &gated)
-            && let Err(why) = self.install_charm(&charm).await
-        {
-            return failed(why.into());
+        // A process at its gate was started in the folder of the charm. Nothing is fetched here, because the hook lock is
+        // held.
+        if gated.is_none() && self.is_charm_missing() {
+            return match self.charm_error.take() {
+                Some(reason) => failed(reason),
+                None => HookResult::without_writes(RunExit::with_lost_charm(&run.operation)),
+            };
         }
         // 1. A hook is started with a cached view.
         // 2. The agent attaches to a store of another generation, and the view is dropped.
@@ -356,22 +375,49 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
     /// Fetches and installs the charm. Retries until the controller answers, because an outage is not a failure
     /// of the charm.
     async fn install_charm(&self, charm: &CharmRef) -> Result<(), String> {
-        if self.charms.is_installed(charm).await {
-            return Ok(());
-        }
         let mut backoff = LINK_BACKOFF;
         loop {
-            let sha256 = charm.sha256.clone();
-            match self.shared.api.handle(FetchArchive { sha256 }).await {
-                Ok(archive) => {
-                    self.shared.record_success(Channel::Fetch);
-                    return self.charms.install(charm, archive.0).await;
-                }
-                Err(error) if error.is_transient() => {
-                    self.shared.record_failure(Channel::Fetch, &error);
-                    self.shared.pause(&mut backoff).await;
-                }
-                Err(error) => return Err(full_text(&error, self.shared.clock.wall_ms())),
+            if let Some(installed) = self.try_install(charm).await {
+                self.charm_error.take();
+                return installed;
+            }
+            self.shared.pause(&mut backoff).await;
+        }
+    }
+
+    /// Fetches and installs the charm once. None if the controller does not answer.
+    async fn try_install(&self, charm: &CharmRef) -> Option<Result<(), String>> {
+        if self.charms.is_installed(charm).await {
+            return Some(Ok(()));
+        }
+        let sha256 = charm.sha256.clone();
+        match self.shared.api.handle(FetchArchive { sha256 }).await {
+            Ok(archive) => {
+                self.shared.record_success(Channel::Fetch);
+                Some(self.charms.install(charm, archive.0).await)
+            }
+            Err(error) if error.is_transient() => {
+                self.shared.record_failure(Channel::Fetch, &error);
+                None
+            }
+            Err(error) => Some(Err(full_text(&error, self.shared.clock.wall_ms()))),
+        }
+    }
+
+    /// Fetches and installs a charm that was lost, before the hook lock is acquired. If the controller does not answer,
+    /// waits for a delay or a change, after which `next` decides again. If the charm cannot be had, the next run fails.
+    async fn restore_charm(&self, charm: &CharmRef, backoff: &mut Backoff) {
+        let shared = &self.shared;
+        match self.try_install(charm).await {
+            Some(installed) => {
+                backoff.reset();
+                let is_missing = || self.is_charm_missing().then_some(FailureReason::CharmMissing);
+                self.charm_error.replace(installed.map_or_else(|why| Some(why.into()), |()| is_missing()));
+            }
+            None => {
+                let delay_ms = spread_ms(backoff, &shared.clock);
+                shared.wait_for_change(Some(shared.clock.since_boot_ms() + delay_ms)).await;
+                backoff.increase();
             }
         }
     }

@@ -5,6 +5,7 @@
 //! `ports::AuthorizedKeys` on to `storage_pools` and `authorized_keys`.
 
 use crate::config;
+use crate::deletions::Deletions;
 use crate::deployer::{Deployer, may_run};
 use crate::folder::UnitFolder;
 use crate::ports::{AuthorizedKeys, Deployments, StorageHost, UnitToken};
@@ -58,7 +59,9 @@ pub struct UnitSupervisor {
     endings: Arc<Mutex<BTreeMap<Uuid, Ending>>>,
     /// How agents ended, until they have run for longer than [`RECOVERED_AFTER`].
     exits: Arc<Mutex<BTreeMap<Uuid, UnitAgentExit>>>,
-    /// A unit agent has ended, or its back-off has expired.
+    /// The folders of removed units.
+    deletions: Deletions,
+    /// A unit agent has ended, or its back-off has expired, or a folder was deleted.
     changed: Arc<Notify>,
 }
 
@@ -67,14 +70,21 @@ impl UnitSupervisor {
         StoragePools::new(self.deployer.machine_folder())
     }
 
-    /// A supervisor that has not started any agent yet.
+    /// A supervisor that has not started any agent yet. It deletes the folders that an earlier agent has left.
     pub fn new(deployer: Deployer) -> UnitSupervisor {
+        let changed = Arc::<Notify>::default();
+        let deletions = Deletions::new(changed.clone());
+        match deployer.removed_folders(None) {
+            Ok(left) => left.into_iter().for_each(|folder| deletions.start(folder)),
+            Err(error) => tracing::warn!("{error:#}"),
+        }
         UnitSupervisor {
             deployer,
             starts: RefCell::default(),
             endings: Arc::default(),
             exits: Arc::default(),
-            changed: Arc::default(),
+            deletions,
+            changed,
         }
     }
 
@@ -184,7 +194,11 @@ impl Deployments for UnitSupervisor {
     }
 
     fn verify_absent(&self, unit: Uuid) -> Result<()> {
-        self.deployer.verify_absent(unit)
+        self.deployer.verify_absent(unit)?;
+        self.deployer
+            .removed_folders(Some(unit))?
+            .iter()
+            .try_for_each(|left| self.deletions.require_deleted(left))
     }
 
     fn is_finished(&self, folder: &UnitFolder) -> bool {
@@ -265,7 +279,7 @@ impl Deployments for UnitSupervisor {
     }
 
     async fn delete(&self, unit: Uuid, folder: &UnitFolder) -> Result<()> {
-        self.deployer.delete(unit, folder)?;
+        self.deletions.start(self.deployer.remove(unit, folder)?);
         self.forget(unit);
         Ok(())
     }

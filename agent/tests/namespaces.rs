@@ -28,11 +28,12 @@ const PROGRAMS: &str = "/run/programs";
 
 /// Runs the test of this name again in new namespaces. Inside them, runs `test`.
 fn in_namespaces(name: &str, test: impl FnOnce()) {
-    in_namespaces_as(&std::env::current_exe().expect("the path of the program is available"), name, test);
+    let this = std::env::current_exe().expect("the path of the program is available");
+    in_namespaces_as(&this, name, None, test);
 }
 
-/// The same for this program under another path.
-fn in_namespaces_as(this: &Path, name: &str, test: impl FnOnce()) {
+/// The same for this program under another path, with an argument.
+fn in_namespaces_as(this: &Path, name: &str, argument: Option<&Path>, test: impl FnOnce()) {
     if std::env::var(INSIDE).is_ok_and(|inside| inside == name) {
         return test();
     }
@@ -40,6 +41,7 @@ fn in_namespaces_as(this: &Path, name: &str, test: impl FnOnce()) {
         .args(namespaces())
         .arg(this)
         .args([name, "--exact", "--nocapture"])
+        .args(argument) // another filter, which no test has
         .env(INSIDE, name)
         .env("PATH", format!("{PROGRAMS}:{}", std::env::var("PATH").unwrap_or_default()))
         .output()
@@ -69,15 +71,21 @@ fn a_hook_that_cannot_be_killed_does_not_block_the_machine_agent() {
     let beside = tempfile::tempdir_in(this.parent().expect("a folder")).expect("a folder");
     let shim = beside.path().join("pintle-hook");
     fs::hard_link(&this, &shim).expect("it is the same file system");
-    in_namespaces_as(&shim, "a_hook_that_cannot_be_killed_does_not_block_the_machine_agent", || {
+    let data = beside.path().join("data");
+    let run = data.join("agents/unit-web-0/hooks/000001");
+    let name = "a_hook_that_cannot_be_killed_does_not_block_the_machine_agent";
+    in_namespaces_as(&shim, name, Some(&run), || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
         runtime.expect("a runtime").block_on(async {
-            let machine = tempfile::tempdir().expect("a folder");
+            let run = std::env::args().next_back().expect("the folder of the run");
+            let machine = Path::new(&run).ancestors().nth(4).expect("the folder of the machine");
+            fs::create_dir(machine).expect("made");
             let machine_config = config(AgentKind::Machine, "0");
-            let deployer = Deployer::new(machine.path().to_path_buf(), machine_config, Supervision::Children);
+            let deployer = Deployer::new(machine.to_path_buf(), machine_config, Supervision::Children);
             let name = UnitName::new("web", 0);
             deployer.prepare(Uuid(6), &name).expect("it is made");
             let folder = deployer.folder(&name);
+            assert_eq!(folder.run(1), Path::new(&run));
             fs::create_dir_all(folder.run(1)).expect("made");
             Process::current().write(&folder.run(1).join(SHIM_PID)).expect("written");
             let stopped =
@@ -117,7 +125,7 @@ fn what_is_mounted_in_the_folder_of_a_unit_is_not_deleted_with_it() {
 
         let mounted = folder.charm().join("mnt");
         bind(&mounted);
-        is_refused(deployer.delete(unit, &folder).expect_err("it is mounted"), &mounted);
+        is_refused(deployer.remove(unit, &folder).expect_err("it is mounted"), &mounted);
         assert!(folder.file(AgentConfig::FILE).exists(), "it is recalled later");
         unbind(&mounted);
         // mounted again between the check and the deletion
@@ -127,10 +135,12 @@ fn what_is_mounted_in_the_folder_of_a_unit_is_not_deleted_with_it() {
         let mounted = removed.join("charm/mnt");
         bind(&mounted);
         deployer.delete_removed();
-        is_refused(deployer.verify_absent(unit).expect_err("it is left"), &mounted);
-        deployer.verify_absent(Uuid(7)).expect("it is the folder of another unit");
+        assert_eq!(fs::read_to_string(share.join("file")).expect("it is kept"), "precious");
+        let left = deployer.removed_folders(Some(unit)).expect("listed");
+        assert!(left.iter().eq([&removed]));
+        assert!(deployer.removed_folders(Some(Uuid(7))).expect("listed").is_empty(), "of another unit");
         unbind(&mounted);
-        deployer.verify_absent(unit).expect("it can be deleted");
+        deployer.delete_removed();
         assert!(!removed.exists());
     });
 }
@@ -241,16 +251,16 @@ fn process(folder: &Path) -> (Child, Process) {
     process_of("sleep", folder)
 }
 
-/// A process whose program has the name of the shim's.
-fn shim() -> (Child, Process) {
-    let found =
-        Command::new("sh").args(["-c", "readlink -f \"$(command -v sleep)\""]).output().expect("it runs");
-    let sleep = String::from_utf8(found.stdout).expect("a path");
+/// A process whose program has the name of the shim's, with the run in its arguments.
+fn shim(run: &Path) -> (Child, Process) {
     let program = Path::new(PROGRAMS).join("pintle-hook");
     if !program.exists() {
-        fs::copy(sleep.trim(), &program).expect("copied");
+        fs::copy("/bin/sh", &program).expect("copied");
     }
-    process_of(program.to_str().expect("UTF-8"), Path::new("/"))
+    let mut shim = Command::new(program);
+    let child = shim.args(["-c", "read line"]).arg(run).stdin(Stdio::piped()).spawn().expect("it runs");
+    let process = Process::find(i32::try_from(child.id()).expect("a pid")).expect("it runs");
+    (child, process)
 }
 
 fn process_of(program: &str, folder: &Path) -> (Child, Process) {
@@ -274,7 +284,7 @@ fn no_hook_survives_the_uninstallation_whatever_its_folder_holds() {
             let mut hooks = folders.map(|folder| {
                 let run = data.join(folder).join("hooks/000001");
                 fs::create_dir_all(&run).expect("made");
-                let (child, process) = shim();
+                let (child, process) = shim(&run);
                 process.write(&run.join(SHIM_PID)).expect("written");
                 (child, folder, process)
             });

@@ -420,7 +420,8 @@ async fn the_process_group_of_a_cancelled_action_is_asked_to_end_and_then_killed
 async fn a_process_that_has_the_recorded_pid_after_another_boot_is_not_killed() {
     let unit = tempfile::tempdir().unwrap();
     let at = unit.path().join("hooks/000001");
-    let mut other = Command::new("/bin/sleep").arg("100").process_group(0).spawn().unwrap();
+    let mut other = Command::new("/bin/sleep");
+    let mut other = other.arg("100").process_group(0).current_dir(unit.path()).spawn().unwrap();
     let process = Process::find(other.id() as i32).unwrap();
     for (boot, survives) in [("another boot".to_owned(), true), (kernel_boot_id(), false)] {
         started_run(&at, &boot);

@@ -14,6 +14,10 @@ pub const MARKS: &[&str] = &[
     "controller/store/etcd.yaml",
 ];
 
+/// The first word in the lock of a store's folder while a migration holds it, before its process id. A controller and a
+/// migration hold the same lock; commands that stop a controller must not stop a migration.
+pub const MIGRATION_LOCK: &str = "migration";
+
 /// What is created before the first of the [`MARKS`], so that a start which was interrupted can be repeated; and the file
 /// of the log level, which a person may create before the first start. Folders end with a slash.
 pub const CREATED_FIRST: &[&str] = &[

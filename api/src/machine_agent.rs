@@ -61,11 +61,14 @@ pub struct RemoveDeadUnit {
 
 /// Reports that the agent is running, every [`crate::PRESENCE_INTERVAL_MS`]. An open stream does not prove that,
 /// because the stream of a stopped process remains open. The response shows the agent that its view is current.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReportPresence {
     /// The position of the agent's view.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view: Option<Position>,
+    /// The boot id of the machine; empty if it is not known. A unit whose agent has attached in another boot is not idle.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub boot: String,
 }
 
 /// The response to a report of presence.

@@ -3,8 +3,10 @@
 //!
 //! Reading follows YAML 1.1 as goyaml.v2 reads it, because charms are written for that: `yes` is true, `0644` is octal,
 //! `<<` merges. Duplicate keys and unknown tags are errors, and the expansion of aliases is bounded (spec/security.md
-//! S25). Writing quotes every string that a YAML 1.1 reader would read as another type.
+//! S25). Writing quotes every string that a YAML 1.1 reader would read as another type, and escapes what could reorder the text
+//! around it (S31).
 
+use host::escape::{is_unsafe, json_as_yaml};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::fmt;
@@ -26,6 +28,11 @@ pub struct YamlError {
 }
 
 impl YamlError {
+    /// An error without a location.
+    fn new(error: &impl fmt::Display) -> YamlError {
+        YamlError { line: 0, column: 0, message: error.to_string() }
+    }
+
     /// `line 3, column 5`; empty if the location is unknown.
     pub fn location(&self) -> String {
         if self.line == 0 { String::new() } else { format!("line {}, column {}", self.line, self.column) }
@@ -109,19 +116,62 @@ pub fn value(text: &str) -> Result<Value, YamlError> {
     })
 }
 
-/// Writes one document in block style, with a newline at its end.
+/// Writes one document in block style, with a newline at its end. Characters that reorder or hide text are escapes, in a
+/// document whose maps are then in the order of their keys.
 ///
 /// # Errors
 /// The value cannot be represented in YAML, for example a map with maps as keys. This is a mistake in the caller's
 /// types.
 pub fn to_string<T: Serialize>(value: &T) -> Result<String, YamlError> {
+    let text = written(value)?;
+    if !text.chars().any(is_marked) {
+        return Ok(text);
+    }
+    let document = serde_json::to_value(value).map_err(|error| YamlError::new(&error))?;
+    // A control character makes the writer quote the string and is written as an escape itself, which is replaced.
+    let is_free = |marker: &char| !text.contains(&escape_of(*marker));
+    let Some(marker) = ('\u{1}'..='\u{6}').find(is_free) else {
+        // JSON is YAML
+        return Ok(json_as_yaml(&document.to_string()).into_owned() + "\n");
+    };
+    let text = written(&marked(document, marker))?;
+    Ok(text.replace(&escape_of(marker), "\\u"))
+}
+
+/// Whether a character is written as an escape: it could reorder or hide what people read around it.
+fn is_marked(c: char) -> bool {
+    is_unsafe(c) && !c.is_control()
+}
+
+/// How the writer escapes a control character.
+fn escape_of(marker: char) -> String {
+    let quoted = written(&marker.to_string()).unwrap_or_default();
+    quoted.trim().trim_matches('"').to_owned()
+}
+
+/// The document with the marker and four digits in the place of each character that is to be an escape.
+fn marked(document: Value, marker: char) -> Value {
+    let text = |text: String| -> String {
+        let each = text.chars().map(|c| match is_marked(c) {
+            true => format!("{marker}{:04x}", u32::from(c)),
+            false => c.to_string(),
+        });
+        each.collect()
+    };
+    match document {
+        Value::String(string) => Value::String(text(string)),
+        Value::Array(items) => Value::Array(items.into_iter().map(|item| marked(item, marker)).collect()),
+        Value::Object(map) => {
+            Value::Object(map.into_iter().map(|(key, value)| (text(key), marked(value, marker))).collect())
+        }
+        other => other,
+    }
+}
+
+fn written<T: Serialize>(value: &T) -> Result<String, YamlError> {
     // No tested YAML reader misreads a document without block scalars.
     let options = serde_yaml::ser_options! { prefer_block_scalars: false };
-    serde_yaml::to_string_with_options(value, options).map_err(|error| YamlError {
-        line: 0,
-        column: 0,
-        message: error.to_string(),
-    })
+    serde_yaml::to_string_with_options(value, options).map_err(|error| YamlError::new(&error))
 }
 
 #[cfg(test)]
@@ -131,6 +181,24 @@ mod tests {
 
     fn read(text: &str) -> Result<Value, String> {
         from_str(text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn characters_that_reorder_text_are_escapes_and_read_back_as_they_were() {
+        let plain = json!({"a": "x", "b": ["1", "größe"]});
+        let document = json!({"a": "x\u{202e}y", "b\u{200f}": ["1", "\u{feff}größe \"q\" 'r'"], "c": 1});
+        for document in
+            [plain, document, json!({"a": "\u{1}\u{202e}"}), json!("\u{1}\u{2}\u{3}\u{4}\u{5}\u{6}\u{2066}")]
+        {
+            let text = to_string(&document).expect("plain data");
+            assert!(!text.chars().any(is_unsafe_here), "{text}");
+            assert_eq!(read(&text), Ok(document));
+        }
+        assert_eq!(to_string(&json!({"a": "x\u{202e}y"})).expect("plain data"), "a: \"x\\u202ey\"\n");
+    }
+
+    fn is_unsafe_here(c: char) -> bool {
+        is_unsafe(c) && c != '\n'
     }
 
     #[test]

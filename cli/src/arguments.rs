@@ -5,7 +5,6 @@
 //! a whole and the arguments of each command are in [`crate::commands`].
 
 use crate::command_error::CommandError;
-use crate::command_flags::CommandFlags;
 use api::Force;
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -35,14 +34,6 @@ pub struct GlobalArguments {
     pub verbose: bool,
     #[arg(long, global = true, hide = true)]
     pub show_log: bool,
-}
-
-impl GlobalArguments {
-    /// The flags that a command of a hint needs.
-    pub fn flags(&self) -> CommandFlags {
-        let data = self.data.as_deref().filter(|data| !data.as_os_str().is_empty());
-        CommandFlags::new(data, self.model.as_deref())
-    }
 }
 
 /// Flags of the commands that remove something.

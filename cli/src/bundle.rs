@@ -225,7 +225,8 @@ fn is_path(charm: &str) -> bool {
 }
 
 fn resolve_paths(application: &mut Value, folder: &Path) -> Result<(), String> {
-    let absolute = |text: &str| folder.join(text).display().to_string();
+    // without "./" in the middle: the path is shown
+    let absolute = |text: &str| folder.join(text).components().collect::<PathBuf>().display().to_string();
     if let Some(Value::String(charm)) = application.get_mut("charm") {
         let path = charm.strip_prefix("local:").unwrap_or(charm);
         if is_path(path) {

@@ -33,7 +33,7 @@ pub struct CommandFlags {
 }
 
 impl CommandFlags {
-    /// The flags that were given, on the command line or in the environment, which another shell may not have.
+    /// These flags.
     pub fn new(data: Option<&Path>, model: Option<&str>) -> CommandFlags {
         let dir = data.and_then(|data| std::path::absolute(data).ok());
         let data = dir.map(|dir| format!(" --data {}", quote(&dir.to_string_lossy())));

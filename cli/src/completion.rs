@@ -8,7 +8,7 @@ use crate::arguments::GlobalArguments;
 use crate::commands::Arguments;
 use crate::commands::completion::VARIABLE;
 use crate::session::CommandSession;
-use api::{GetDeclaredActions, GetStatus, Handle, ListModels};
+use api::{GetConfig, GetDeclaredActions, GetStatus, Handle, ListModels};
 use clap::{Command, CommandFactory};
 use clap_complete::{ArgValueCandidates, CompleteEnv, CompletionCandidate};
 use state::terms::names::UnitName;
@@ -36,6 +36,8 @@ enum Named {
     UnitsAndMachines,
     ApplicationsAndUnits,
     Everything,
+    /// The settings of the application that the command line names.
+    Settings,
 }
 
 impl Named {
@@ -49,6 +51,7 @@ impl Named {
             (_, "unit" | "units") => Some(Named::Units),
             (_, "machine" | "machines") => Some(Named::Machines),
             (_, "relations") => Some(Named::Relations),
+            ("config", "words" | "reset") => Some(Named::Settings),
             ("run", "words") => Some(Named::UnitsAndActions),
             ("ssh", "target") => Some(Named::UnitsAndMachines),
             ("status", "filters") => Some(Named::ApplicationsAndUnits),
@@ -115,6 +118,12 @@ async fn names(named: Named, words: &[String]) -> Option<Vec<String>> {
             }
             names
         }
+        Named::Settings => {
+            let mut chosen = words.iter().filter(|word| status.applications.contains_key(*word));
+            let application = chosen.next()?.clone();
+            let config = session.api.handle(GetConfig { application }).await.ok()?;
+            config.settings.into_keys().collect()
+        }
         Named::UnitsAndMachines => units().chain(machines()).collect(),
         Named::ApplicationsAndUnits => applications().chain(units()).collect(),
         Named::Everything => {
@@ -167,6 +176,8 @@ mod tests {
         };
         for (verb, id) in [
             ("config", "application"),
+            ("config", "words"),
+            ("config", "reset"),
             ("show-unit", "units"),
             ("run", "words"),
             ("remove-machine", "machines"),

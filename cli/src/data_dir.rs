@@ -7,6 +7,7 @@ use crate::command_error::CommandError;
 use api::ClientFile;
 use api::machine_folder::MACHINES_DIR;
 use host::file::create_private_folder;
+use std::ffi::OsString;
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -21,10 +22,21 @@ impl DataDir {
     /// # Errors
     /// If no folder is given and neither $XDG_DATA_HOME nor $HOME is set.
     pub fn choose(given: Option<&Path>) -> Result<DataDir, CommandError> {
+        DataDir::choose_in(given, |name| std::env::var_os(name))
+    }
+
+    /// The same with these variables of the environment.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn choose_in(
+        given: Option<&Path>,
+        variable: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<DataDir, CommandError> {
         // an empty PINTLE_DATA is as good as none
         let path = match given.filter(|path| !path.as_os_str().is_empty()) {
             Some(path) => path.to_owned(),
-            None => default_path(|name| std::env::var_os(name).map(PathBuf::from)).ok_or_else(|| {
+            None => default_path(|name| variable(name).map(PathBuf::from)).ok_or_else(|| {
                 CommandError::new("cannot choose a data folder: HOME is not set").hint("use --data DIR")
             })?,
         };

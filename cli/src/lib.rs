@@ -8,7 +8,7 @@
 //! * a command: `data_dir`, `session` (controller and model of a command), `model_notes`, `commands` (one file per command or
 //!   noun), `charm_search`, `bundle`, `query` (of `wait-for`), `machine_access` with `local_paths` and `running_hook`
 //!   (programs in a machine), `development` (what `dev` uses);
-//! * output: `output`, `render` (tables, JSON, YAML), `command_flags` (the commands of hints), `times`, `progress`,
+//! * output: `output`, `render` (tables, JSON, YAML), `command_flags` and `needed_flags` (the commands of hints), `times`, `progress`,
 //!   `terminal_escape`, `terminal_width`;
 //! * the processes that `up` starts and `down` stops: `supervisor`.
 
@@ -24,6 +24,7 @@ pub mod development;
 mod local_paths;
 pub mod machine_access;
 pub mod model_notes;
+pub mod needed_flags;
 pub mod openssh_options;
 pub mod output;
 pub mod progress;

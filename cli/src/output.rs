@@ -7,6 +7,7 @@
 use crate::arguments::GlobalArguments;
 use crate::command_error::CommandError;
 use crate::command_flags::CommandFlags;
+use crate::needed_flags::needed_flags;
 use crate::render::{Colours, Table};
 use crate::terminal_escape::{safe_line, safe_text};
 use api::WriteWarning;
@@ -56,7 +57,7 @@ impl Output {
     pub fn of_process(global: &GlobalArguments) -> Output {
         let output = Output::new(global.output.clone(), io::stdout(), io::stderr());
         let (stdout, stderr) = (io::stdout().is_terminal(), io::stderr().is_terminal());
-        Output { flags: global.flags(), ..output.on_terminals(stdout, stderr) }
+        Output { flags: needed_flags(global), ..output.on_terminals(stdout, stderr) }
     }
 
     /// The same output; whether stdout and stderr are terminals is as stated.

@@ -21,6 +21,7 @@ pub mod unit;
 use crate::command_error::CommandError;
 use crate::terminal_escape;
 use colour::Colour;
+use host::escape::json_as_yaml;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::cmp::Ordering;
@@ -128,9 +129,9 @@ pub fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
     cells.iter().map(|cell| cell.to_string()).collect()
 }
 
-/// JSON in one line, as Juju prints it.
+/// JSON in one line, as Juju prints it. Characters that reorder or hide text are escapes.
 pub fn json(value: &Value) -> String {
-    format!("{value}\n")
+    format!("{}\n", json_as_yaml(&value.to_string()))
 }
 
 /// YAML that every parser reads back as `value`: strings that look like another type are quoted.
@@ -155,7 +156,9 @@ pub fn structured(value: &Value, format: StructuredFormat) -> Result<String, Com
 /// If the document cannot be represented.
 pub fn serialized(document: &impl Serialize, format: StructuredFormat) -> Result<String, CommandError> {
     let written = match format {
-        StructuredFormat::Json => serde_json::to_string(document).map_err(|error| error.to_string()),
+        StructuredFormat::Json => serde_json::to_string(document)
+            .map(|text| json_as_yaml(&text).into_owned())
+            .map_err(|error| error.to_string()),
         StructuredFormat::Yaml => charms::yaml::to_string(document).map_err(|error| error.to_string()),
     };
     let mut text =

@@ -399,14 +399,18 @@ async fn the_tasks_of_one_command_are_one_operation() {
     ] {
         let session = FakeSession::new(two_units(&[]));
         run_command(words, &session, None).await.expect("scheduled");
-        assert!(session.printed().1.contains("show-operation 7"), "{}", session.printed().1);
+        let (scheduled, remarks) = session.printed();
+        assert!(remarks.contains("show-operation 7"), "{remarks}");
+        let receivers: Value = serde_saphyr::from_str(&scheduled).expect("YAML");
+        assert_eq!(receivers, json!({"ledger/0": {"id": "7"}, "ledger/1": {"id": "8"}}));
         run_command(&["operations", "--utc"], &session, None).await.expect("listed");
-        let table = session.printed().0;
+        let table = session.printed().0[scheduled.len()..].to_owned();
         let operations: Vec<&str> = table.lines().skip(1).collect();
         assert!(operations[0].ends_with("7,8       post run on ledger/0,ledger/1"), "{table}");
         assert_eq!(operations.len(), 1, "{table}");
         run_command(&["show-operation", "7", "--format", "json"], &session, None).await.expect("shown");
-        let shown: Value = serde_json::from_str(&session.printed().0[table.len()..]).expect("JSON");
+        let shown: Value =
+            serde_json::from_str(&session.printed().0[scheduled.len() + table.len()..]).expect("JSON");
         assert_eq!(
             (&shown["tasks"]["7"]["unit"], &shown["tasks"]["8"]["unit"]),
             (&json!("ledger/0"), &json!("ledger/1"))

@@ -7,7 +7,7 @@
 
 use crate::environment::uuid_v4;
 use crate::installation::Installation;
-use crate::required_file::{FROM_A_BACKUP, read_yaml, write_yaml};
+use crate::required_file::{FROM_A_BACKUP, UnusableFile, read_yaml, write_yaml};
 use crate::store::Store;
 use crate::store::etcd::{Etcd, Options, RecordedStore, Tls, parse_address};
 use crate::store::sqlite::LOCK;
@@ -69,8 +69,14 @@ impl EtcdArguments {
         if let Some(address) = &self.store {
             return self.connection_to(address).map(Some);
         }
-        let file: Option<EtcdFile> = read_yaml(&data.join(ETCD_FILE), FROM_A_BACKUP)?;
-        let Some(recorded) = file.and_then(|file| file.connection) else { return Ok(None) };
+        let path = data.join(ETCD_FILE);
+        let Some(file) = read_yaml::<EtcdFile>(&path, FROM_A_BACKUP)? else { return Ok(None) };
+        let Some(recorded) = file.connection else {
+            // the models are there, and a start without it would look for them in the data folder
+            let why = "an older controller has written it, without how etcd is reached".to_owned();
+            let remedy = "start it once with the address of etcd: pintle up --store etcd://HOST".to_owned();
+            bail!(UnusableFile { file: path, why, remedy });
+        };
         let given = self.connection_to(&recorded.address)?;
         Ok(Some(EtcdConnection {
             prefix: self.store_prefix.clone().unwrap_or(recorded.prefix),
@@ -120,12 +126,12 @@ pub(crate) fn recorded(data: &Path) -> Result<Option<RecordedStore>> {
     }))
 }
 
-/// Takes the lock of a store's folder.
+/// Takes the lock of a store's folder. `holder` is the first word of the text in it.
 ///
 /// # Errors
 /// If another process has the folder open.
-pub(crate) fn lock(folder: &Path) -> Result<Lock> {
-    let held = Lock::take(&folder.join(LOCK), &format!("process {}", std::process::id()));
+pub(crate) fn lock(folder: &Path, holder: &str) -> Result<Lock> {
+    let held = Lock::take(&folder.join(LOCK), &format!("{holder} {}", std::process::id()));
     match held.with_context(|| format!("cannot lock {}", folder.display()))? {
         Ok(lock) => Ok(lock),
         Err(LockHeld(holder)) => bail!("cannot use {}: it is in use by {holder}", folder.display()),
@@ -144,7 +150,7 @@ pub(crate) async fn open(
     restored: bool,
 ) -> Result<(Etcd, Lock)> {
     let options = options(&connection, installation.controller())?;
-    let lock = lock(&installation.store())?;
+    let lock = lock(&installation.store(), "process")?;
     let options = Options {
         restored,
         recorded: recorded(data)?,

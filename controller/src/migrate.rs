@@ -14,8 +14,10 @@
 //! 2. `store.next` gets the name `store.old-NAME`; an older folder of that name is deleted.
 //! 3. `store` and `store.old-NAME` are exchanged.
 //!
-//! A store in etcd is not open to others in the meantime: it is a [`Migration::Candidate`] until its data folder opens it,
-//! and [`Migration::Left`] after the system has left it. Revisions of the engines differ, so the new store has a new store
+//! A store in etcd is not open to others in the meantime: it is a [`Migration::Candidate`](crate::store::etcd::Migration)
+//! until its data folder opens it, and `Left` after the system has left it. A store that was changed after it was read is
+//! not left: the exchange is undone. The new store has a file with the store in etcd that is to be marked as left ([`LeftStore`]), so that the next
+//! start does it if the migration has died between the exchange and the mark. Revisions of the engines differ, so the new store has a new store
 //! generation, and agents report again what it could lack, as after a restore (design 4). Called by `program`.
 
 use crate::check::{examine, type_errors, violated_invariants};
@@ -23,17 +25,19 @@ use crate::disk_threads::DiskThreads;
 use crate::environment::uuid_v4;
 use crate::etcd_arguments::{self, EtcdArguments, file_of, lock};
 use crate::installation::{Installation, StorePlace};
-use crate::required_file::write_yaml;
-use crate::store::etcd::{self, Etcd, EtcdCopy, Migration, mark};
+use crate::required_file::{FROM_A_BACKUP, read_yaml, write_yaml};
+use crate::store::etcd::{self, Etcd, EtcdCopy, OpenError, leave, newest_change, prepare_to_leave};
 use crate::store::files::StoreFiles;
 use crate::store::sqlite::{self, DATABASE, Sqlite};
 use crate::store::{ApplyError, Store as _};
 use anyhow::{Context, Result, bail};
-use api::etcd_file::{ETCD_FILE, EtcdConnection};
+use api::data_folder::MIGRATION_LOCK;
+use api::etcd_file::{ETCD_FILE, EtcdConnection, EtcdFile};
 use host::digest::sha256_of;
 use host::file::{create_private_folder, exchange_folders, exists, ignore_not_found, sync_folder};
-use state::documents::draft::{Reader, StoredDocument, Transaction};
+use state::documents::draft::{Reader, Revision, StoredDocument, Transaction};
 use state::documents::prelude::{GLOBAL, KeyParts, Kind};
+use state::terms::names::Uuid;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -174,13 +178,16 @@ pub async fn migrate(data: &Path, target: &Target, continues: &dyn Fn(Step) -> b
         (Target::Sqlite(_), true) => (StorePlace::Etcd, "etcd"),
     };
     require_own(&store)?;
-    let _lock = lock(&store).map_err(|error| error.context("stop the controller first (pintle down)"))?;
+    let _lock = lock(&store, MIGRATION_LOCK)
+        .map_err(|error| error.context("stop the controller first (pintle down)"))?;
     let installation = Installation::open_with_store(data, false, place)?;
-    let (documents, files) = match target {
+    let (documents, left) = match target {
         Target::Etcd(_) => (documents_of_sqlite(data)?, None),
         Target::Sqlite(source) => {
-            let (documents, files) = documents_of_etcd(source, data, &installation).await?;
-            (documents, Some(files))
+            let left = LeftStore::of(source, data, installation.controller())?;
+            let EtcdContent { documents, files, newest } =
+                documents_of_etcd(source, data, &installation).await?;
+            (documents, Some((left, newest, files)))
         }
     };
     let beside = |name: &str| store.with_file_name(name);
@@ -194,23 +201,17 @@ pub async fn migrate(data: &Path, target: &Target, continues: &dyn Fn(Step) -> b
         }
         Target::Sqlite(_) => copy_to_sqlite(&documents, &next, &partly).await?,
     }
-    if let Some(files) = files {
-        fetch_files(&files, &documents, data).await?;
+    if let Some((left, _, files)) = &left {
+        fetch_files(files, &documents, data).await?;
+        left.write(&next)?;
     }
     sync_folder(&next)?;
     // A start that comes between the exchange and the end of this process finds the store in use.
-    let _next_lock = lock(&next)?;
+    let _next_lock = lock(&next, MIGRATION_LOCK)?;
     reached(Step::Copied)?;
-    let left = match target {
-        Target::Sqlite(source) => {
-            let options = etcd_arguments::options(source, installation.controller())?;
-            let generation =
-                etcd_arguments::recorded(data)?.context("etcd.yaml is missing")?.store_generation;
-            mark(&options, generation, Some(Migration::Candidate)).await?;
-            Some((options, generation))
-        }
-        Target::Etcd(_) => None,
-    };
+    if let Some((left, newest, _)) = &left {
+        prepare_to_leave(&left.options, left.file.store_generation, *newest).await?;
+    }
     reached(Step::Marked)?;
     remove_folder(&old)?;
     std::fs::rename(&next, &old).with_context(|| format!("cannot rename {}", next.display()))?;
@@ -218,10 +219,16 @@ pub async fn migrate(data: &Path, target: &Target, continues: &dyn Fn(Step) -> b
     exchange_folders(&store, &old)
         .with_context(|| format!("cannot exchange {} and {}", store.display(), old.display()))?;
     reached(Step::Switched)?;
-    if let Some((options, generation)) = left
-        && let Err(error) = mark(&options, generation, Some(Migration::Left)).await
+    if let Some((left, _, _)) = left
+        && let Err(error) = left.complete(data).await
     {
-        eprintln!("WARNING cannot mark the old store in etcd as left: {error}");
+        if matches!(error.downcast_ref(), Some(OpenError::ChangedByOther)) {
+            // what the other controller has committed is in the old store only
+            exchange_folders(&store, &old)
+                .with_context(|| format!("cannot exchange {} and {}", store.display(), old.display()))?;
+            return Err(error);
+        }
+        eprintln!("WARNING {error:#}\nhint: the next start repeats it");
     }
     Ok(Migrated { documents: documents.len(), old })
 }
@@ -261,18 +268,72 @@ fn documents_of_sqlite(data: &Path) -> Result<Vec<StoredDocument>> {
     Ok(inspection.documents.into_values().collect())
 }
 
+/// A store in etcd that a migration to a database leaves.
+struct LeftStore {
+    options: etcd::Options,
+    file: EtcdFile,
+}
+
+impl LeftStore {
+    /// The file in the folder of the new store, until the old one is marked as left. It has the form of `etcd.yaml`.
+    const FILE: &str = "left-etcd.yaml";
+
+    fn of(source: &EtcdConnection, data: &Path, installation: Uuid) -> Result<LeftStore> {
+        let recorded = etcd_arguments::recorded(data)?.context("etcd.yaml is missing")?;
+        Ok(LeftStore {
+            options: etcd_arguments::options(source, installation)?,
+            file: file_of(recorded, source),
+        })
+    }
+
+    fn write(&self, store: &Path) -> Result<()> {
+        write_yaml(&store.join(LeftStore::FILE), &self.file)
+    }
+
+    /// Marks the store as left, then deletes the file.
+    async fn complete(&self, data: &Path) -> Result<()> {
+        let marked = leave(&self.options, self.file.store_generation).await;
+        marked.context("cannot mark the old store in etcd as left")?;
+        let file = Installation::store_in(data).join(LeftStore::FILE);
+        let removed = ignore_not_found(std::fs::remove_file(&file));
+        removed.map(drop).with_context(|| format!("cannot delete {}", file.display()))
+    }
+}
+
+/// Completes a migration to a database that has died after the exchange: marks the old store in etcd as left. Nothing to do
+/// if there was none. A start calls it, whose store is in use.
+///
+/// # Errors
+/// If etcd cannot be used, or another controller has opened the old store since: the next start repeats it.
+pub async fn complete(data: &Path, installation: Uuid) -> Result<()> {
+    let file = Installation::store_in(data).join(LeftStore::FILE);
+    let Some(file) = read_yaml::<EtcdFile>(&file, FROM_A_BACKUP)? else { return Ok(()) };
+    let connection = file.connection.as_ref().context("left-etcd.yaml does not state how etcd is reached")?;
+    LeftStore { options: etcd_arguments::options(connection, installation)?, file }.complete(data).await
+}
+
+/// What a store in etcd has.
+struct EtcdContent {
+    documents: Vec<StoredDocument>,
+    files: StoreFiles,
+    /// The revision of the last change that the documents contain.
+    newest: Revision,
+}
+
 /// Reads and verifies the documents in etcd.
 async fn documents_of_etcd(
     source: &EtcdConnection,
     data: &Path,
     installation: &Installation,
-) -> Result<(Vec<StoredDocument>, StoreFiles)> {
+) -> Result<EtcdContent> {
     let options = etcd::Options {
         recorded: etcd_arguments::recorded(data)?,
         is_exclusive: true,
         ..etcd_arguments::options(source, installation.controller())?
     };
-    let store = Etcd::open(options).await?;
+    let store = Etcd::open(options.clone()).await?;
+    let newest = newest_change(&options).await?;
+    store.confirmed_newest().await; // what is read next has this change
     let view = |reader: &dyn Reader| (reader.scan("", "", usize::MAX), violated_invariants(reader));
     let ((documents, violations), damaged) = store.read_available(view).await;
     let findings: Vec<String> = damaged
@@ -283,7 +344,7 @@ async fn documents_of_etcd(
         .collect();
     require_sound(&findings, "repair the store first")?;
     let files = store.files().context("etcd keeps files")?;
-    Ok((documents, files))
+    Ok(EtcdContent { documents, files, newest })
 }
 
 /// Splits documents into batches.

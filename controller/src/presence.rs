@@ -27,8 +27,11 @@ pub struct AgentPresence {
     pub last_ms: u64,
     /// Whether the agent itself has sent a request since the controller started.
     pub reported: bool,
-    /// For a unit: the boot id of its machine, as its agent has sent it with its attach; empty if it is not known.
+    /// The boot id of the machine, as its agent has sent it with a report of presence, or the agent of a unit with its attach;
+    /// empty if it is not known.
     pub boot: String,
+    /// When this boot was reported first, on the monotonic clock.
+    pub boot_ms: u64,
     /// For a unit: the boot id of the last attach that was accepted, to which a refused attach returns.
     pub accepted_boot: String,
     /// The run that the agent executes now.
@@ -121,7 +124,7 @@ impl Presence {
     pub fn record_attach(&self, unit: Uuid, boot: &str, now_ms: u64) {
         let mut agents = self.agents();
         let presence = agents.entry(unit).or_default();
-        (presence.last_ms, presence.reported) = (now_ms, true);
+        (presence.last_ms, presence.reported, presence.boot_ms) = (now_ms, true, now_ms);
         boot.clone_into(&mut presence.boot);
     }
 
@@ -139,6 +142,16 @@ impl Presence {
             boot.clone_into(&mut presence.accepted_boot);
         } else if presence.boot == boot {
             presence.boot.clone_from(&presence.accepted_boot);
+        }
+    }
+
+    /// Records the boot that a machine agent has reported.
+    pub fn record_boot(&self, machine: Uuid, boot: &str, now_ms: u64) {
+        let mut agents = self.agents();
+        let presence = agents.entry(machine).or_default();
+        if presence.boot != boot {
+            presence.boot_ms = now_ms;
+            boot.clone_into(&mut presence.boot);
         }
     }
 
@@ -308,6 +321,15 @@ impl PresenceReader for PresenceSnapshot {
         self.agents.get(&unit).map_or(String::new(), |presence| presence.boot.clone())
     }
 
+    fn has_rebooted_since_attach(&self, unit: Uuid, machine: Uuid) -> bool {
+        let both = self.agents.get(&unit).zip(self.agents.get(&machine));
+        both.is_some_and(|(unit, machine)| {
+            let are_known = !unit.boot.is_empty() && !machine.boot.is_empty();
+            // the agent of a unit may attach in a new boot before that of its machine reports it
+            are_known && unit.boot != machine.boot && machine.boot_ms > unit.boot_ms
+        })
+    }
+
     fn executing(&self, agent: Uuid) -> Option<ExecutingRun> {
         self.agents.get(&agent)?.executing.clone()
     }
@@ -404,6 +426,25 @@ mod tests {
         presence.set_executing(agent, executing(5), 1_000);
         presence.clear_executing(agent, 4);
         assert_eq!(presence.snapshot(1_000, 0).executing(agent), executing(5));
+    }
+
+    /// A container reboots by itself. Its agent reports before those of its units attach again, or after them.
+    #[test]
+    fn a_unit_has_not_reported_in_the_boot_that_its_machine_has_reported_since_it_attached() {
+        let presence = Presence::new(0);
+        let (unit, machine) = (Uuid(1), Uuid(2));
+        let has_rebooted = || presence.snapshot(9_000, 0).has_rebooted_since_attach(unit, machine);
+        presence.record_attach(unit, "first", 1_000);
+        assert!(!has_rebooted(), "the boot of the machine is not known");
+        presence.record_boot(machine, "first", 2_000);
+        assert!(!has_rebooted());
+        presence.record_boot(machine, "second", 3_000);
+        assert!(has_rebooted());
+        presence.record_attach(unit, "second", 4_000);
+        assert!(!has_rebooted());
+        presence.record_attach(unit, "third", 5_000);
+        presence.record_boot(machine, "second", 6_000);
+        assert!(!has_rebooted(), "the machine has not reported its third boot yet");
     }
 
     #[test]

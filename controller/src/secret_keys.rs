@@ -54,9 +54,16 @@ impl SealedFor {
 struct StoredKey {
     id: String,
     key: String,
+    /// The number of the rotation that has made it; 0 for a key of a controller that did not count them.
+    #[serde(default)]
+    number: u64,
 }
 
 /// The keys, newest last.
+///
+/// Each has a number, which a rotation makes larger than all that it knows. The order is that of the numbers, then of the
+/// ids, so that two controllers that have the same keys agree on the newest one, in whatever order they learned
+/// them: else their janitors would seal the contents of each other again for ever.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub struct KeyFile {
     keys: Vec<StoredKey>,
@@ -67,6 +74,12 @@ impl KeyFile {
     fn parse(text: &str) -> Option<KeyFile> {
         let file = charms::yaml::from_str::<KeyFile>(text).ok();
         file.filter(|file| file.keys.iter().all(|key| decode(key).is_some()))
+            .map(|file| KeyFile::of(file.keys))
+    }
+
+    fn of(mut keys: Vec<StoredKey>) -> KeyFile {
+        keys.sort_by(|one, other| (one.number, &one.id).cmp(&(other.number, &other.id)));
+        KeyFile { keys }
     }
 
     fn lacks_key_of(&self, other: &KeyFile) -> bool {
@@ -128,7 +141,7 @@ impl SecretKeys {
 
     /// One key that is in no file, for tests.
     pub fn in_memory(seed: u8) -> SecretKeys {
-        let key = StoredKey { id: format!("{seed:08x}"), key: encode(&[seed; KEY_BYTES]) };
+        let key = StoredKey { id: format!("{seed:08x}"), key: encode(&[seed; KEY_BYTES]), number: 0 };
         SecretKeys {
             path: None,
             keys: RwLock::new(KeyFile { keys: vec![key] }),
@@ -172,7 +185,8 @@ impl SecretKeys {
         self.merge_file()?;
         let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
         let mut file = keys.clone();
-        file.keys.push(StoredKey { id, key: encode(&[bits(), bits()].concat()) });
+        let number = file.keys.last().map_or(0, |newest| newest.number).saturating_add(1);
+        file.keys.push(StoredKey { id, key: encode(&[bits(), bits()].concat()), number });
         self.write(&file)?;
         *keys = file;
         Ok(())
@@ -203,9 +217,8 @@ impl SecretKeys {
         let Some(path) = &self.path else { return Ok(false) };
         let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
         let stored = read(path)?.and_then(|text| KeyFile::parse(&text)).unwrap_or_default();
-        let mut merged =
-            KeyFile { keys: stored.keys.iter().filter(|key| !keys.has(&key.id)).cloned().collect() };
-        merged.keys.extend(keys.keys.iter().cloned());
+        let only_stored = stored.keys.iter().filter(|key| !keys.has(&key.id));
+        let merged = KeyFile::of(only_stored.chain(&keys.keys).cloned().collect());
         let lacks_key = stored.lacks_key_of(&keys);
         if lacks_key {
             self.write(&merged)?;
@@ -345,6 +358,31 @@ mod tests {
         assert_eq!(second.unseal_with_file(sealed_for(3), &sealed), Some(content()));
         assert_eq!(second.unseal_with_file(sealed_for(4), &sealed), None, "it is sealed for another unit");
         assert_eq!(second.unseal_with_file(sealed_for(3), "1.00000001.AAAA"), None, "no file has this key");
+    }
+
+    /// 1. Each of two controllers adds a key that the other does not know. 2. Each takes over the key of the other. A janitor
+    ///    seals again what another key than the newest has sealed.
+    #[test]
+    fn controllers_that_have_the_same_keys_agree_on_the_newest_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, other] = ["a.yaml", "b.yaml"].map(|name| folder.path().join(name));
+        SecretKeys::open(path.clone()).unwrap().rotate().unwrap();
+        std::fs::copy(&path, &other).unwrap();
+        let both = [path.clone(), other.clone()].map(|path| SecretKeys::open(path).unwrap());
+        both.iter().for_each(|keys| keys.rotate().unwrap());
+        let files = [&path, &other].map(|path| std::fs::read(path).unwrap());
+        std::fs::write(&path, &files[1]).unwrap();
+        std::fs::write(&other, &files[0]).unwrap();
+        both.iter().for_each(SecretKeys::keep_file);
+        for keys in &both {
+            let sealed = keys.seal(sealed_for(3), &content(), [1, 2]).unwrap();
+            assert!(both.iter().all(|keys| keys.is_newest(&sealed)), "it is sealed again for ever");
+        }
+        both[0].rotate().unwrap();
+        std::fs::copy(&path, &other).unwrap();
+        both[1].keep_file();
+        let newest = both[0].seal(sealed_for(3), &content(), [1, 2]).unwrap();
+        assert!(both[1].is_newest(&newest), "the next rotation");
     }
 
     #[test]

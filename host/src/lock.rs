@@ -34,6 +34,17 @@ impl Lock {
     /// # Errors
     /// If the file cannot be opened or locked. The inner error: another process holds the lock.
     pub fn take(path: &Path, holder: &str) -> io::Result<Result<Lock, LockHeld>> {
+        // 1. A process opens the file. 2. The file, or a folder above it, is replaced, and its former holder ends. 3. The
+        //    process locks a file that nobody else will find, beside the holder of the one at the path.
+        loop {
+            match Lock::take_opened(path, holder)? {
+                Ok(lock) if !is_at(&lock.file, path)? => {}
+                taken => return Ok(taken),
+            }
+        }
+    }
+
+    fn take_opened(path: &Path, holder: &str) -> io::Result<Result<Lock, LockHeld>> {
         // a pipe in its place, to which no one writes, is not waited for
         let flags = nix::fcntl::OFlag::O_NONBLOCK.bits();
         let mut options = OpenOptions::new();
@@ -81,6 +92,16 @@ impl Lock {
     }
 }
 
+/// Whether an open file is the one at this path.
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let own = file.metadata()?;
+    match std::fs::metadata(path) {
+        Ok(found) => Ok((found.dev(), found.ino()) == (own.dev(), own.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// Whether a process holds the lock of this file. False if the file cannot be opened.
 pub fn is_held(path: &Path) -> bool {
     let Ok((file, _)) = open_regular(path) else { return false };
@@ -125,6 +146,26 @@ pub fn held_below(folder: &Path) -> Vec<HeldLock> {
     holders.flat_map(|(holder, inodes)| held_by(holder, inodes, &folder)).collect()
 }
 
+/// The processes of this user that hold an exclusive lock and whose open files this user may not read.
+pub fn unreadable_holders() -> Vec<Process> {
+    let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+    let pids: BTreeSet<i32> = locks.lines().filter_map(exclusive_lock).map(|(pid, _)| pid).collect();
+    let is_unreadable = |pid: &i32| {
+        let opened = std::fs::read_dir(format!("/proc/{pid}/fd"));
+        opened.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+    };
+    let is_own = |pid: &i32| user_of(*pid) == Some(nix::unistd::geteuid().as_raw());
+    let found = pids.into_iter().filter(is_own).filter(is_unreadable);
+    found.filter_map(Process::find).collect()
+}
+
+/// The effective user of a process. The owner of its folder in /proc is root if it must not be dumped.
+fn user_of(pid: i32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    users.split_whitespace().nth(1)?.parse().ok()
+}
+
 /// The path of a folder as the kernel names it, also of one that was deleted. None if the kernel has none for it, such as
 /// after a lazy unmount.
 fn canonical(folder: &Path) -> Option<PathBuf> {
@@ -162,6 +203,18 @@ fn held_by(holder: Process, inodes: &BTreeSet<u64>, folder: &Path) -> Vec<HeldLo
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_lock_of_a_file_that_was_replaced_is_not_the_lock_of_its_path() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.lock");
+        let opened = File::create(&path).expect("made");
+        assert!(is_at(&opened, &path).expect("it can be read"));
+        std::fs::remove_file(&path).expect("deleted");
+        assert!(!is_at(&opened, &path).expect("it can be read"), "deleted");
+        std::fs::write(&path, "").expect("made again");
+        assert!(!is_at(&opened, &path).expect("it can be read"), "replaced");
+    }
 
     #[test]
     fn a_held_lock_is_found_when_its_file_was_overwritten_or_deleted_and_not_below_a_copy() {

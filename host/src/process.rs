@@ -11,11 +11,12 @@ use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -135,6 +136,27 @@ impl Process {
         let bytes = path.as_os_str().as_encoded_bytes();
         let bytes = bytes.strip_suffix(b" (deleted)").unwrap_or(bytes);
         Some(PathBuf::from(OsStr::from_bytes(bytes)))
+    }
+
+    /// The arguments that the process was started with, its own name first. Every user can read them. Empty if it has ended.
+    pub fn arguments(&self) -> Vec<OsString> {
+        let all = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
+        let each = all.strip_suffix(b"\0").unwrap_or(&all).split(|byte| *byte == 0);
+        each.map(|argument| OsStr::from_bytes(argument).to_owned()).collect()
+    }
+
+    /// Whether an argument of the process is a path to this file or folder.
+    pub fn has_argument(&self, path: &Path) -> bool {
+        let identity = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
+        let Some(wanted) = identity(path) else { return false };
+        let arguments = self.arguments();
+        let mut paths = arguments.iter().skip(1).map(Path::new).filter(|path| path.is_absolute());
+        paths.any(|path| identity(path) == Some(wanted))
+    }
+
+    /// The working folder, also if it was deleted since. None if this user may not read it, or the process has ended.
+    pub fn working_folder(&self) -> Option<PathBuf> {
+        fs::read_link(format!("/proc/{}/cwd", self.pid)).ok()
     }
 
     /// A variable of the environment that the process was started with. None if it is unset or not readable.

@@ -7,13 +7,16 @@
 
 use crate::file::ignore_not_found;
 use crate::mounts::verify_nothing_mounted;
+use nix::errno::Errno;
 use nix::fcntl::{OFlag, open, openat, renameat};
 use nix::sys::stat::Mode;
+use nix::unistd::{UnlinkatFlags, unlinkat};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The levels that are visited with one open folder each.
 const DEPTH_MAX: u32 = 50;
@@ -23,6 +26,14 @@ const DEPTH_MAX: u32 = 50;
 /// # Errors
 /// If something is mounted in it; everything is left then. If something in it cannot be deleted; a part of it may be left.
 pub fn remove(path: &Path) -> io::Result<()> {
+    remove_counting(path, &AtomicU64::new(0))
+}
+
+/// Like [`remove`], and counts in `removed` what was deleted so far.
+///
+/// # Errors
+/// As there.
+pub fn remove_counting(path: &Path, removed: &AtomicU64) -> io::Result<()> {
     let Some(found) = ignore_not_found(fs::symlink_metadata(path))? else { return Ok(()) };
     if !found.is_dir() {
         return ignore_not_found(fs::remove_file(path)).map(drop);
@@ -31,7 +42,34 @@ pub fn remove(path: &Path) -> io::Result<()> {
         return if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) };
     }
     flatten(path)?;
-    ignore_not_found(fs::remove_dir_all(path)).map(drop)
+    clear(&open(path, flags(), Mode::empty())?, removed)?;
+    ignore_not_found(fs::remove_dir(path)).map(drop)
+}
+
+/// Deletes what is in a folder, of at most [`DEPTH_MAX`] levels.
+fn clear(folder: &OwnedFd, removed: &AtomicU64) -> io::Result<()> {
+    let delete = |name: &OsStr, flag: UnlinkatFlags| match unlinkat(folder, name, flag) {
+        Ok(()) => {
+            removed.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }
+        Err(Errno::ENOENT) => Ok(()),
+        Err(error) => Err(io::Error::from(error)),
+    };
+    // the list is closed before a folder in it is opened
+    let mut folders = Vec::new();
+    for entry in fs::read_dir(format!("/proc/self/fd/{}", folder.as_raw_fd()))? {
+        let entry = entry?;
+        match entry.file_type()?.is_dir() {
+            true => folders.push(entry.file_name()),
+            false => delete(&entry.file_name(), UnlinkatFlags::NoRemoveDir)?,
+        }
+    }
+    for name in folders {
+        clear(&openat(folder, name.as_os_str(), flags(), Mode::empty())?, removed)?;
+        delete(&name, UnlinkatFlags::RemoveDir)?;
+    }
+    Ok(())
 }
 
 fn flags() -> OFlag {

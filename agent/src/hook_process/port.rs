@@ -16,12 +16,15 @@ use hook_client::shim;
 use host::file::is_disk_full;
 use host::lock::Lock;
 use state::charm::Charm;
+use state::terms::charm_program::CharmProgram;
 use state::terms::operation::CharmRef;
+use state::unit::charm_programs::ProgramFiles;
 use state::unit::hook_context::HookContext;
 use state::unit::local::Run;
 use state::unit::outcome::{HookResult, RunExit};
 use state::unit::record::RunReport;
 use std::cell::Cell;
+use std::fs;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -89,10 +92,16 @@ impl CharmHost for CharmRunner {
     }
 
     fn declared(&self) -> Option<Arc<Charm>> {
-        // a charm of which the folder or a program was deleted is fetched again
+        // a charm of which the folder was deleted is fetched again
+        self.declared.borrow().clone().filter(|_| self.folder.charm().is_dir())
+    }
+
+    fn program_files(&self) -> ProgramFiles {
         let charm = self.folder.charm();
-        let has_programs = || self.programs.borrow().iter().all(|path| charm.join(path).exists());
-        self.declared.borrow().clone().filter(|_| charm.is_dir() && has_programs())
+        // a link that leads nowhere was unpacked like this
+        let exists = |program: &CharmProgram| fs::symlink_metadata(charm.join(program.path())).is_ok();
+        let unpacked = self.unpacked.borrow().clone();
+        ProgramFiles { existing: unpacked.iter().copied().filter(exists).collect(), unpacked }
     }
 
     async fn is_installed(&self, charm: &CharmRef) -> bool {
@@ -127,9 +136,7 @@ impl CharmHost for CharmRunner {
         if let Some(warm) = &self.warm {
             warm.reset();
         }
-        let mut programs = super::unpacked_programs(&self.folder);
-        programs.retain(|path| self.folder.charm().join(path).exists()); // a link may lead nowhere
-        *self.programs.borrow_mut() = programs;
+        *self.unpacked.borrow_mut() = super::unpacked_programs(&self.folder);
         *self.declared.borrow_mut() = Some(Arc::new(declared.charm));
         Ok(())
     }
@@ -152,7 +159,10 @@ impl CharmHost for CharmRunner {
         let handler = self.handler(run);
         let mut shim = match self.open_gate(run, &context, gated).await {
             Ok(shim) => shim,
-            Err(exit) => return HookResult::without_writes(exit),
+            Err(exit) => {
+                let programs = Some(self.program_files());
+                return HookResult { programs, ..HookResult::without_writes(exit) };
+            }
         };
         self.run_folders.delete_expired(&self.folder, &self.finished_runs.take(), run.number);
         let next_parent = self.next_parent(run, &context);

@@ -1,23 +1,21 @@
 //! Kills the remaining processes of a run, and no others.
 //!
-//! The processes of a run are its recorded shim and the process group of its hook. A group is that of the hook if the
-//! recorded hook, or a process whose environment has the id of the run's hook context, is in it: the number of a group
-//! alone proves nothing, because the kernel reuses it.
+//! The processes of a run are its recorded shim and the process group of its hook. A group is that of the hook if a process
+//! that belongs to the run (`own_processes`) is in it: the number of a group alone proves nothing, because the kernel reuses
+//! it.
 //!
 //! Called before a run is repeated, when an agent finds runs that its state does not know, when a unit is stopped, when a
 //! hook has requested a reboot, when a user cancels an action or commands, and when a person ends a hook (`stop-hook`).
 
 use super::delete_unmasked_output;
+use super::own_processes::OwnProcesses;
 use super::run_files::{read_outcome, read_run_file};
 use crate::clock::kernel_boot_id;
 use crate::folder::UnitFolder;
-use crate::installed_programs::HOOK_PROGRAM;
 use hook_client::shim;
 use host::process::Process;
 use nix::sys::signal::Signal;
-use state::unit::environment::MACHINE_RUN_ID;
 use std::cell::Cell;
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -54,11 +52,11 @@ pub async fn kill_remaining_processes(run_folder: &Path) {
         return;
     }
     let shim = Process::read(&run_folder.join(shim::SHIM_PID));
-    let running_shim = || shim.filter(is_shim);
+    let own = OwnProcesses::of(run_folder);
+    let running_shim = || shim.filter(|shim| own.is_shim(shim));
     if let Some(shim) = running_shim() {
         kill(&shim);
     }
-    let context_digest = run_file.map(|run_file| run_file.context_digest);
     let mut unknown_polls = 0;
     for polls in 1u32.. {
         if polls.is_multiple_of(KILL_POLLS_PER_WARNING) {
@@ -67,8 +65,8 @@ pub async fn kill_remaining_processes(run_folder: &Path) {
         // checked before the pid file is read, because a dying shim may still write it
         let shim_ended = running_shim().is_none();
         let group = match (Process::read(&run_folder.join(shim::HOOK_PID)), shim) {
-            (Some(hook), _) => HookGroup::of_hook(hook, context_digest.as_deref()),
-            (None, Some(shim)) => HookGroup::without_pid(shim, context_digest.as_deref()),
+            (Some(hook), _) => HookGroup::of_hook(hook, shim, &own),
+            (None, Some(shim)) => HookGroup::without_pid(shim, &own),
             (None, None) => HookGroup::Ended,
         };
         match &group {
@@ -104,7 +102,7 @@ pub async fn kill_unknown_runs(folder: &UnitFolder, started_run: Option<u64>, is
 /// Kills a hook that requested a reboot at once. Its shim continues until it has stored the hook's output,
 /// which is final.
 pub(super) async fn stop_for_reboot(run_folder: &Path) {
-    let context_digest = context_digest(run_folder);
+    let own = OwnProcesses::of(run_folder);
     let shim = Process::read(&run_folder.join(shim::SHIM_PID));
     for _ in 0..SHIM_POLLS_MAX {
         // a shim that runs may not have recorded its hook yet
@@ -112,9 +110,7 @@ pub(super) async fn stop_for_reboot(run_folder: &Path) {
             break;
         }
         let hook = Process::read(&run_folder.join(shim::HOOK_PID));
-        if let Some(HookGroup::Running(members)) =
-            hook.map(|hook| HookGroup::of_hook(hook, context_digest.as_deref()))
-        {
+        if let Some(HookGroup::Running(members)) = hook.map(|hook| HookGroup::of_hook(hook, shim, &own)) {
             members.iter().for_each(kill);
         }
         tokio::time::sleep(PROCESS_POLL_INTERVAL).await;
@@ -132,7 +128,11 @@ pub(super) async fn end_processes(run_folder: &Path, has_run_ended: &Cell<bool>)
             None if has_run_ended.get() || read_outcome(run_folder).is_some() => return,
             // the program has not started yet
             None => {}
-            Some(hook) => match HookGroup::of_hook(hook, context_digest(run_folder).as_deref()) {
+            Some(hook) => match HookGroup::of_hook(
+                hook,
+                Process::read(&run_folder.join(shim::SHIM_PID)),
+                &OwnProcesses::of(run_folder),
+            ) {
                 HookGroup::Running(members) => {
                     let elapsed = terminated_at.map(|since: Instant| since.elapsed());
                     let sent = match elapsed {
@@ -190,10 +190,6 @@ pub fn is_running(run_folder: &Path) -> bool {
     (is_alive(shim::SHIM_PID) || is_alive(shim::HOOK_PID)) && read_outcome(run_folder).is_none()
 }
 
-fn context_digest(run_folder: &Path) -> Option<String> {
-    read_run_file(run_folder).map(|run_file| run_file.context_digest)
-}
-
 /// The process group that a hook led. After the hook has ended, the kernel may reuse its number for another
 /// group: that group does not have the id of this run's context and is not touched.
 enum HookGroup {
@@ -207,9 +203,11 @@ enum HookGroup {
 }
 
 impl HookGroup {
-    fn of_hook(hook: Process, context_digest: Option<&str>) -> HookGroup {
+    /// The group that the pid file names. A leader that has cleared its environment and left the folder of the unit is of the
+    /// run as long as its shim runs.
+    fn of_hook(hook: Process, shim: Option<Process>, own: &OwnProcesses) -> HookGroup {
         let members = Process::in_group(hook.pid);
-        if members.iter().any(|process| *process == hook || has_context(process, context_digest)) {
+        if members.iter().any(|process| own.is_hook(process, shim)) {
             return HookGroup::Running(members);
         }
         HookGroup::from_others(&members)
@@ -217,23 +215,15 @@ impl HookGroup {
 
     /// For a shim that may have died between starting its hook and writing the pid file: the processes that
     /// were started since then and have the id of this run's context.
-    fn without_pid(shim: Process, context_digest: Option<&str>) -> HookGroup {
-        let (members, others): (Vec<Process>, Vec<Process>) = Process::started_since(shim.start)
-            .into_iter()
-            .partition(|process| has_context(process, context_digest));
+    fn without_pid(shim: Process, own: &OwnProcesses) -> HookGroup {
+        let (members, others): (Vec<Process>, Vec<Process>) =
+            Process::started_since(shim.start).into_iter().partition(|process| own.has_context(process));
         if members.is_empty() { HookGroup::from_others(&others) } else { HookGroup::Running(members) }
     }
 
     fn from_others(others: &[Process]) -> HookGroup {
         if others.iter().any(Process::has_no_environment) { HookGroup::Unknown } else { HookGroup::Ended }
     }
-}
-
-/// Whether this is a shim that runs. Every hook of the unit can write any number into a pid file: that of a thread of the
-/// kernel, which never ends, or of a process of another unit. An upgrade may have given the program another ending.
-fn is_shim(process: &Process) -> bool {
-    let is_name = |name: &OsStr| name.as_encoded_bytes().starts_with(HOOK_PROGRAM.as_bytes());
-    process.is_alive() && process.program().is_some_and(|path| path.file_name().is_some_and(is_name))
 }
 
 fn kill(process: &Process) {
@@ -244,9 +234,4 @@ fn signal(process: &Process, signal: Signal) {
     if let Err(error) = process.signal(signal) {
         tracing::warn!("cannot send {signal} to process {}: {error}", process.pid);
     }
-}
-
-fn has_context(process: &Process, context_digest: Option<&str>) -> bool {
-    let ids = ["JUJU_CONTEXT_ID", MACHINE_RUN_ID].into_iter().filter_map(|name| process.variable(name));
-    ids.map(|id| host::digest::sha256(&id)).any(|digest| Some(digest.as_str()) == context_digest)
 }

@@ -43,9 +43,9 @@ impl WatchContact {
         }
     }
 
-    /// The report of presence that the controller answers for this view.
-    pub(super) fn report(&self) -> ReportPresence {
-        ReportPresence { view: self.view.get() }
+    /// The report of presence in this boot, which the controller answers for this view.
+    pub(super) fn report(&self, boot: String) -> ReportPresence {
+        ReportPresence { view: self.view.get(), boot }
     }
 
     /// Records the response to a report that was sent at this time.

@@ -12,7 +12,7 @@ use host::backoff::Backoff;
 use state::agents::lease::ClockReading;
 use state::terms::activity::Activity;
 use state::terms::cause::Cause;
-use state::unit::decision::Now;
+use state::unit::decision::{CharmOnDisk, Now};
 use state::unit::local::{Event, Local, Run};
 use state::unit::pending_reports::PendingReports;
 use state::unit::snapshot::Snapshot;
@@ -117,7 +117,7 @@ impl<S: UnitStorage, A, C: Clock> AgentState<S, A, C> {
             leader_generation: volatile.leader_generation(self.clocks_now()),
             is_leader_known: volatile.is_leader_known,
             idle_ms: volatile.idle_ms(since_boot_ms),
-            is_charm_missing: false,
+            charm: CharmOnDisk::Complete,
             commands: None,
         }
     }

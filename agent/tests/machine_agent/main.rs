@@ -133,7 +133,10 @@ impl Watch<WatchMachine> for FakeController {
 }
 
 impl Handle<ReportPresence> for FakeController {
-    async fn handle(&self, ReportPresence { view }: ReportPresence) -> Result<PresenceResponse, ApiError> {
+    async fn handle(
+        &self,
+        ReportPresence { view, .. }: ReportPresence,
+    ) -> Result<PresenceResponse, ApiError> {
         self.heartbeats.fetch_add(1, Ordering::Relaxed);
         if self.accepts_heartbeats {
             return Ok(PresenceResponse { current_to: view.filter(|_| self.confirms) });

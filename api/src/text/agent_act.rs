@@ -1,6 +1,6 @@
 //! What a unit agent does now or would do next, in English.
 //!
-//! An act that waits for something, fetches a bag or reboots is explained by a cause instead (`text::cause`). Called by
+//! An act that waits for something, fetches something or reboots is explained by a cause instead (`text::cause`). Called by
 //! `pintle-agent why`.
 
 use crate::text::start_reason;
@@ -26,7 +26,7 @@ pub fn next(unit: &UnitName, act: &Act) -> Option<String> {
         Act::ChangeLeadership(_) => "next: store that its leadership has changed".to_owned(),
         Act::AcquireHookLock => "next: a hook, once the hook lock is free".to_owned(),
         Act::Finish => "finished".to_owned(),
-        Act::Wait(_) | Act::FetchBag(_) | Act::Reboot => return None,
+        Act::Wait(_) | Act::FetchBag(_) | Act::FetchCharm(_) | Act::Reboot => return None,
     };
     Some(format!("{unit}: {next}"))
 }

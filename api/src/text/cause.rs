@@ -113,6 +113,7 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
         Duty::FetchSettings { owner: Owner::Application(name) } => {
             format!("fetch the settings of application {name} before the next hook")
         }
+        Duty::FetchCharm { charm_url } => format!("fetch charm {charm_url} again before the next hook"),
         Duty::AnswerLeadershipClaim => "answer its leadership claim".to_owned(),
         Duty::Reconnect => "respond: relation hooks do not start without a connection".to_owned(),
 
@@ -194,6 +195,10 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
                 running(held_for),
                 running(activity)
             )
+        }
+        Duty::EndLockHolder { holder, activity } => {
+            let (pid, program, next) = (holder.pid, &holder.program, running(activity));
+            format!("end process {pid} ({program}), which holds the hook lock; {next} is next")
         }
         Duty::RestartUnitAgent { exit, .. } => {
             format!("restart the unit agent, which {}", fault::end(&exit.end, exit.count))
@@ -404,6 +409,7 @@ fn remedy(remedy: &Remedy, times: &Times<'_>) -> String {
             "it ends with its process on machine {machine}; what it has called so far: pintle show-run {unit} {run}; to end \
              it: pintle stop-hook {unit}"
         ),
+        Remedy::EndProcess { pid } => format!("on the machine: kill {pid}"),
         Remedy::ExitDebugSession { unit } => format!(
             "exit its shell, or close the terminal of pintle debug-hooks or debug-code; to end it from elsewhere, so that \
              the hook fails and is retried: pintle ssh {unit} tmux -L {} kill-server",

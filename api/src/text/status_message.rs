@@ -63,6 +63,7 @@ pub fn describe(message: &StatusMessage) -> String {
         }
         StatusMessage::AgentLate => "agent is late: it has not reported since",
         StatusMessage::AgentNotReported => "agent has not reported yet",
+        StatusMessage::NotEnrolled => "not enrolled yet",
         StatusMessage::InstanceRunning => "Running",
     }
     .to_owned()

@@ -11,6 +11,7 @@ use crate::data_dir::DataDir;
 use crate::development::file_watch::FileWatch;
 use crate::development::run_display::RunDisplay;
 use crate::development::{fake_applications, fakes_file, typed_lines};
+use crate::needed_flags::needed_flags;
 use crate::output::Output;
 use crate::session::{CommandSession, explain, model_name};
 use crate::supervisor::identity;
@@ -228,7 +229,7 @@ impl Development<'_> {
 
     fn report(&self, failure: CommandError) {
         let model = self.deployed.as_ref().map(|deployed| deployed.session.model.clone());
-        let flags = GlobalArguments { model, ..self.global.clone() }.flags();
+        let flags = needed_flags(&GlobalArguments { model, ..self.global.clone() });
         self.output.print_remark(&explain(failure, self.dir).complete(&flags).text());
     }
 

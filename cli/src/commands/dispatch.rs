@@ -4,6 +4,7 @@
 //! no controller get none: `dev` starts a controller itself.
 
 use super::*;
+use crate::needed_flags::needed_flags;
 
 /// Runs the command of the command line.
 ///
@@ -18,7 +19,7 @@ pub fn dispatch(arguments: Arguments) -> Result<(), CommandError> {
     let runtime = runtime.map_err(|error| CommandError::new(format!("cannot start the runtime: {error}")))?;
     let Arguments { global, verb } = arguments;
     let result = runtime.block_on(without_session(&global, verb));
-    result.map_err(|failure| failure.complete(&global.flags()))
+    result.map_err(|failure| failure.complete(&needed_flags(&global)))
 }
 
 /// Runs the commands that get no session, and passes all others to [`with_session`].

@@ -7,7 +7,7 @@ use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::output::Output;
 use crate::supervisor::provider::{loop_devices, nspawn};
-use crate::supervisor::{identity, stop};
+use crate::supervisor::{identity, lock, stop};
 use clap::Args;
 
 /// Arguments of `down`.
@@ -16,6 +16,7 @@ pub struct DownArgs {}
 
 pub async fn run(dir: &DataDir, output: &Output) -> Result<(), CommandError> {
     identity::check_for_stop(dir)?;
+    lock::require_no_migration(dir)?;
     let name = dir.path().display();
     let stopped = stop::stop_all(dir).await;
     // The supervisor stops its containers itself, unless it was killed.

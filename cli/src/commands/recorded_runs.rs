@@ -166,7 +166,7 @@ async fn run_agent<A: UserPort>(
 ) -> Result<(), CommandError> {
     let options = args.access.options()?;
     let status = session.api.handle(GetStatus).await?;
-    let (unit, _) = find_unit(&args.unit, &status)?;
+    let (unit, found) = find_unit(&args.unit, &status)?;
     let name = unit.to_string();
     let access = MachineAccess::find(&Target::new(&name), &options, &status, &session.dir)?;
     if let MachineAccess::Folder(machine) = &access
@@ -184,6 +184,10 @@ async fn run_agent<A: UserPort>(
     let printed = String::from_utf8_lossy(&output.stdout);
     if output.status.success() || !printed.is_empty() {
         session.output.print(&printed)?;
+    }
+    if let ("show-run", false) = (verb, matches!(access, MachineAccess::Folder(_))) {
+        let machine = &found.machine;
+        session.output.print_hint(&format!("paths are those in machine {machine}: pintle ssh {machine}"));
     }
     match output.status.success() {
         true => Ok(()),

@@ -141,6 +141,7 @@ fn warnings(dir: &DataDir, is_running: bool) -> Result<Vec<String>, CommandError
 /// are stopped again; machine agents that a former supervisor has left running continue.
 pub async fn start(args: &UpArgs, dir: &DataDir, output: &Output) -> Result<ClientFile, CommandError> {
     identity::require_no_foreign_files(dir)?;
+    lock::require_no_migration(dir)?;
     dir.create()?;
     let purpose = match (args.new_identity, args.moved) {
         (true, _) => CopyPurpose::NewSystem,

@@ -35,12 +35,10 @@ pub async fn run<A: UserPort>(args: &WaitArgs, session: &CommandSession<A>) -> R
     let until_settled = async {
         let mut after = None;
         loop {
-            let progress = progress_of(&session.api.handle(GetStatus).await?);
+            let status = session.api.handle(GetStatus).await?;
+            let progress = progress_of(&status);
             if progress.is_settled() {
-                return match progress.failed.is_empty() {
-                    true => Ok(()),
-                    false => Err(in_error(&progress.failed)),
-                };
+                return outcome(&progress, &status);
             }
             busy = names(&progress.busy);
             busy.extend(progress.ending);
@@ -60,7 +58,10 @@ pub async fn run<A: UserPort>(args: &WaitArgs, session: &CommandSession<A>) -> R
 fn progress_of(status: &Status) -> ModelProgress {
     let applications = status.applications.iter();
     let units = applications.clone().flat_map(|(_, app)| &app.units);
-    let progress = |unit: &UnitStatus| UnitProgress::of(unit.life, unit.workload.current, unit.agent.current);
+    let progress = |unit: &UnitStatus| {
+        let machine = status.machines.get(&unit.machine).map(|machine| &machine.agent.message);
+        UnitProgress::of_unit_on(machine, unit.life, unit.workload.current, unit.agent.current)
+    };
     let has_failed_unit = |machine: &String| {
         let mut here = units.clone().filter(|(_, unit)| unit.machine == *machine);
         here.any(|(_, unit)| progress(unit) == UnitProgress::Failed)
@@ -79,6 +80,23 @@ fn progress_of(status: &Status) -> ModelProgress {
         machines,
         units.clone().map(|(name, unit)| (name, progress(unit))),
     )
+}
+
+/// How the wait ends when only a person can continue, if anything is left at all.
+fn outcome(progress: &ModelProgress, status: &Status) -> Result<(), CommandError> {
+    if !progress.failed.is_empty() {
+        return Err(in_error(&progress.failed));
+    }
+    let Some(first) = progress.unenrolled.first() else { return Ok(()) };
+    let mut units = status.applications.values().flat_map(|application| &application.units);
+    let machine = units.find(|(name, _)| *name == first).map_or("", |(_, unit)| &unit.machine);
+    let (wait, units) =
+        (if progress.unenrolled.len() == 1 { "waits" } else { "wait" }, names(&progress.unenrolled));
+    let text = format!(
+        "{} {wait} for machine {machine}, which nobody has enrolled; nothing else has anything to do",
+        listed(&units)
+    );
+    Err(CommandError::new(text).hint(format!("see how: pintle why machine {machine}")))
 }
 
 fn names(units: &[UnitName]) -> Vec<String> {

@@ -1,8 +1,9 @@
 //! Stops all processes of a data folder, parents before their children, so that no stopped process is started again.
 //!
 //! Processes are found by the locks that they hold in the folder and by the pid files that they or their parents wrote,
-//! never by name: a backup that was copied over the folder has replaced the pid files. A hook has no lock of its own. Used
-//! by `down`, `supervise`, a failed `up`, and the `local` provider.
+//! never by name: a backup that was copied over the folder has replaced the pid files. Agents and hooks run what charms
+//! contain, so that a pid file below the folder of a machine is only a hint: its process is stopped if it was started for
+//! that folder. A hook has no lock of its own. Used by `down`, `supervise`, a failed `up`, and the `local` provider.
 
 use crate::data_dir::DataDir;
 use crate::supervisor::lock;
@@ -75,7 +76,7 @@ pub async fn stop_children(dir: &DataDir, started: Vec<Process>, controller: Opt
     let held = HeldLocks::below(dir.path());
     let controller = controller.or_else(|| lock::controller(dir));
     let machines = machine_folders(dir.path());
-    let agents = machines.iter().filter_map(|machine| Process::read_alive(&machine.join(MACHINE_PID)));
+    let agents = machines.iter().filter_map(|machine| started_for(machine, machine, MACHINE_PID));
     let agents =
         agents.chain(started).chain(held.machine_agents).filter(|process| Some(*process) != controller);
     stopped.stop(agents.collect(), AGENT_GRACE).await;
@@ -87,7 +88,7 @@ pub async fn stop_children(dir: &DataDir, started: Vec<Process>, controller: Opt
 /// Stops all processes of one machine. `agent`: its agent, which may not have written its pid file yet.
 pub async fn stop_machine(folder: &Path, agent: Option<Process>) -> StopResult {
     let mut stopped = StopResult::default();
-    let named = Process::read_alive(&folder.join(MACHINE_PID));
+    let named = started_for(folder, folder, MACHINE_PID);
     stopped.stop(agent.into_iter().chain(named).collect(), AGENT_GRACE).await;
     stop_units(&[folder.to_owned()], HeldLocks::below(folder).unit_agents, &mut stopped).await;
     stopped
@@ -97,8 +98,8 @@ pub async fn stop_machine(folder: &Path, agent: Option<Process>) -> StopResult {
 /// `started`. Unit agents keep running.
 pub async fn stop_orphans(dir: &DataDir, started: Vec<Process>) -> StopResult {
     let mut stopped = StopResult::default();
-    let agents = machine_folders(dir.path()).into_iter().map(|machine| machine.join(MACHINE_PID));
-    let named = agents.filter_map(|file| Process::read_alive(&file));
+    let machines = machine_folders(dir.path());
+    let named = machines.iter().filter_map(|machine| started_for(machine, machine, MACHINE_PID));
     let all =
         named.chain(started).chain(lock::controller(dir)).chain(HeldLocks::below(dir.path()).machine_agents);
     stopped.stop(all.collect(), CONTROLLER_GRACE).await;
@@ -123,6 +124,12 @@ impl HeldLocks {
                 .unit_agents
                 .extend(units.iter().filter_map(|unit| host::lock::holder(&unit.join(AGENT_LOCK))));
         }
+        for (file, holder) in unreadable_agents(folder) {
+            match file {
+                MACHINE_LOCK => found.machine_agents.push(holder),
+                _ => found.unit_agents.push(holder),
+            }
+        }
         for HeldLock { file, holder } in host::lock::held_below(folder) {
             // the whole path: a charm may have locks of these names below its own folder
             let names: Vec<&str> = file.iter().filter_map(|name| name.to_str()).collect();
@@ -138,18 +145,45 @@ impl HeldLocks {
     }
 }
 
+/// The agents below a folder whose open files this user may not read, with the name of their lock: an agent of an ordinary
+/// user must not be dumped, and it has no file any more by which it could be found if its folder was deleted. It holds a
+/// lock, belongs to this user, and was started for a folder below this one.
+fn unreadable_agents(folder: &Path) -> Vec<(&'static str, Process)> {
+    let found = host::lock::unreadable_holders().into_iter().filter_map(|holder| {
+        let arguments = holder.arguments();
+        let words: Vec<&str> = arguments.iter().filter_map(|word| word.to_str()).collect();
+        let (lock, path) = match words[..] {
+            [_, "machine", "--data", path, ..] => (MACHINE_LOCK, path),
+            [_, "unit", "--dir", path, ..] => (AGENT_LOCK, path),
+            _ => return None,
+        };
+        Path::new(path).starts_with(folder).then_some((lock, holder))
+    });
+    found.collect()
+}
+
 /// Stops unit agents, those of the pid files and those that are `known`, then the processes of their hooks: those of the
 /// pid files, and the children of the agents, because the files may have been deleted.
 async fn stop_units(machines: &[PathBuf], known: Vec<Process>, stopped: &mut StopResult) {
     let units: Vec<PathBuf> =
         machines.iter().flat_map(|machine| folders(&machine.join(AGENTS_DIR))).collect();
-    let agents = units.iter().filter_map(|unit| Process::read_alive(&unit.join(AGENT_PID)));
+    let agents = units.iter().filter_map(|unit| started_for(unit, unit, AGENT_PID));
     let agents: BTreeSet<Process> = agents.chain(known).collect();
     let children = process_tree::children(&agents);
     stopped.stop(agents, AGENT_GRACE).await;
-    let runs = units.iter().flat_map(|unit| folders(&unit.join(RUNS_DIR)));
-    let shims = runs.filter_map(|run| Process::read_alive(&run.join(SHIM_PID))).chain(children);
+    let runs =
+        units.iter().flat_map(|unit| folders(&unit.join(RUNS_DIR)).into_iter().map(move |run| (unit, run)));
+    let shims = runs.filter_map(|(unit, run)| started_for(unit, &run, SHIM_PID)).chain(children);
     stopped.stop(shims.flat_map(process_tree::with_descendants).collect(), HOOK_GRACE).await;
+}
+
+/// The process that a pid file in a folder names, if it was started for this folder, or works below that of its unit or
+/// machine, which may have been moved since: no other process can change its arguments or its working folder.
+fn started_for(owner: &Path, folder: &Path, file: &str) -> Option<Process> {
+    let process = Process::read_alive(&folder.join(file))?;
+    let is_below = |at: PathBuf| owner.canonicalize().is_ok_and(|owner| at.starts_with(owner));
+    let is_own = process.has_argument(folder) || process.working_folder().is_some_and(is_below);
+    is_own.then_some(process)
 }
 
 /// The folders of machines in a data folder. An operator may have moved one to another disk, with a link in its place.
@@ -172,13 +206,20 @@ mod tests {
     use super::*;
     use std::fs;
     use std::os::unix::process::CommandExt;
-    use std::process::{Child, Command};
+    use std::process::{Child, Command, Stdio};
 
-    /// Starts a process and writes its pid file.
-    fn named(file: &Path, script: &str) -> Child {
-        let child = Command::new("sh").args(["-c", script]).process_group(0).spawn().expect("a shell");
+    /// Starts a process for the folder of its pid file, which it writes.
+    fn named(file: &Path) -> Child {
+        let folder = file.parent().expect("in a folder");
+        fs::create_dir_all(folder).expect("made");
+        started_in(file, folder)
+    }
+
+    fn started_in(file: &Path, argument: &Path) -> Child {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "read line"]).arg(argument).process_group(0).stdin(Stdio::piped());
+        let child = shell.spawn().expect("a shell");
         let process = Process::find(child.id() as i32).expect("alive");
-        fs::create_dir_all(file.parent().expect("in a folder")).expect("made");
         fs::write(file, format!("{process}\n")).expect("written");
         child
     }
@@ -192,13 +233,12 @@ mod tests {
         let (other_disk, linked) = (tempfile::tempdir().expect("a folder"), dir.machines().join("linked"));
         fs::create_dir_all(dir.machines()).expect("made");
         std::os::unix::fs::symlink(other_disk.path(), &linked).expect("made");
-        let sleeps = "exec sleep 1000";
         let mut children = [
-            named(&dir.controller_pid(), sleeps),
-            named(&machine.join(MACHINE_PID), sleeps),
-            named(&unit.join(AGENT_PID), sleeps),
-            named(&unit.join("hooks/000001/shim.pid"), sleeps),
-            named(&linked.join("agents/unit-web-1").join(AGENT_PID), sleeps),
+            named(&dir.controller_pid()),
+            named(&machine.join(MACHINE_PID)),
+            named(&unit.join(AGENT_PID)),
+            named(&unit.join("hooks/000001/shim.pid")),
+            named(&linked.join("agents/unit-web-1").join(AGENT_PID)),
         ];
         let mut other = Command::new("sleep").arg("1000").spawn().expect("a process");
         // A stale pid file: the process ID belongs to a newer process now.
@@ -206,12 +246,17 @@ mod tests {
         let stale = Process { start: process.start - 1, ..process };
         fs::create_dir_all(unit.join("hooks/000002")).expect("made");
         fs::write(unit.join("hooks/000002/shim.pid"), stale.to_string()).expect("written");
+        // A hook has written the pid of a process of somebody else.
+        let forged = machine.join("agents/unit-web-2").join(AGENT_PID);
+        fs::create_dir_all(forged.parent().expect("in a folder")).expect("made");
+        let mut foreign = started_in(&forged, folder.path());
 
         assert_eq!(stop_all(&dir).await, StopResult { ended: 5, left: vec![] });
         for child in &mut children {
             child.wait().expect("its parent");
         }
-        assert!(process.is_alive());
+        assert!(process.is_alive() && Process::read_alive(&forged).is_some());
+        foreign.kill().and_then(|()| foreign.wait()).expect("its parent");
         assert_eq!(stop_all(&dir).await, StopResult::default());
         other.kill().and_then(|()| other.wait()).expect("its parent");
     }
@@ -221,8 +266,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let dir = DataDir::choose(Some(folder.path())).expect("a path");
         let machine = dir.machines().join("m");
-        let mut agent = named(&machine.join(MACHINE_PID), "exec sleep 1000");
-        let mut unit = named(&machine.join("agents/unit-web-0/agent.pid"), "exec sleep 1000");
+        let mut agent = named(&machine.join(MACHINE_PID));
+        let mut unit = named(&machine.join("agents/unit-web-0/agent.pid"));
         assert_eq!(stop_orphans(&dir, vec![]).await, StopResult { ended: 1, left: vec![] });
         agent.wait().expect("its parent");
         assert!(Process::find(unit.id() as i32).is_some_and(|unit| unit.is_alive()));

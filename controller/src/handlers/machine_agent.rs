@@ -17,6 +17,7 @@ use api::{
     ReportUnitHealth, SetUnitToken, Watch, WatchMachine,
 };
 use state::agents::reported_time::ReportedTimeBounds;
+use state::agents::session;
 use state::documents::draft::{Draft, read_all};
 use state::documents::prelude::{Model, TokenHolder, last_id};
 use state::documents::token;
@@ -105,8 +106,11 @@ impl<S: Store, E: Environment> Handle<ConfirmRecall> for Authorised<S, E> {
 }
 
 impl<S: Store, E: Environment> Handle<ReportPresence> for Authorised<S, E> {
-    async fn handle(&self, ReportPresence { view }: ReportPresence) -> Result<PresenceResponse, ApiError> {
+    async fn handle(&self, report: ReportPresence) -> Result<PresenceResponse, ApiError> {
         let (_, machine) = self.authenticate_machine()?;
+        let ReportPresence { view, boot } = report;
+        session::require_boot(&boot)?;
+        self.controller.presence.record_boot(machine, &boot, self.controller.environment.monotonic_ms());
         Ok(PresenceResponse { current_to: self.controller.confirm_view(machine, view).await })
     }
 }

@@ -112,6 +112,7 @@ pub(super) enum Observation {
     IsLate(Uuid, bool),
     HasReported(Uuid, bool),
     Boot(Uuid, String),
+    HasRebootedSinceAttach(Uuid, Uuid, bool),
     LastRequest(Uuid, i64),
     Executing(Uuid, Option<Box<ExecutingRun>>),
     MissingFile(Uuid, Option<String>),
@@ -127,6 +128,9 @@ impl Observation {
             Observation::IsLate(agent, seen) => presence.is_late(*agent) == *seen,
             Observation::HasReported(agent, seen) => presence.has_reported(*agent) == *seen,
             Observation::Boot(unit, seen) => presence.boot(*unit) == *seen,
+            Observation::HasRebootedSinceAttach(unit, machine, seen) => {
+                presence.has_rebooted_since_attach(*unit, *machine) == *seen
+            }
             Observation::LastRequest(agent, seen) => presence.last_request_ms(*agent) == *seen,
             Observation::Executing(agent, seen) => presence.executing(*agent).as_ref() == seen.as_deref(),
             Observation::MissingFile(unit, seen) => presence.missing_file(*unit) == *seen,
@@ -185,6 +189,12 @@ impl PresenceReader for RecordingPresence<'_> {
     fn boot(&self, unit: Uuid) -> String {
         let seen = self.presence.boot(unit);
         self.record(Observation::Boot(unit, seen.clone()));
+        seen
+    }
+
+    fn has_rebooted_since_attach(&self, unit: Uuid, machine: Uuid) -> bool {
+        let seen = self.presence.has_rebooted_since_attach(unit, machine);
+        self.record(Observation::HasRebootedSinceAttach(unit, machine, seen));
         seen
     }
 

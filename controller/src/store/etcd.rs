@@ -28,7 +28,7 @@ mod open;
 mod shared;
 
 pub use client::Tls;
-pub use copy::{EtcdCopy, mark};
+pub use copy::{EtcdCopy, leave, newest_change, prepare_to_leave};
 pub use files::{CHUNK_BYTES, EtcdFiles};
 pub use layout::{FileManifest, Migration, StoreRecord};
 pub use open::{OpenError, Options, RecordedStore, parse_address};

@@ -11,10 +11,11 @@ use controller::environment::Environment;
 use controller::store::Store;
 use state::documents::prelude::TokenHolder;
 use state::terms::activity::Activity;
-use state::terms::cause::{Actor, Duty, Remedy};
-use state::terms::health::{Fault, Limit, ProcessEnd, UnitAgentExit, UnitHealth};
+use state::terms::cause::{Actor, Cause, Duty, Remedy};
+use state::terms::health::{Fault, Limit, LockHolder, ProcessEnd, UnitAgentExit, UnitHealth};
 use state::terms::hook_name::HookName;
 use state::terms::names::{UnitName, Uuid};
+use state::terms::operation::{Hook, Operation};
 use state::terms::status::{AgentStatus, InstanceStatus, MachineAgentStatus};
 use state::terms::status_message::StatusMessage;
 use std::collections::BTreeMap;
@@ -187,4 +188,65 @@ async fn a_unit_is_not_idle_before_its_agent_reports_and_has_run_start_in_a_new_
     assert_eq!(agent_status(&fixture).await.0, AgentStatus::Executing);
     let (activity, _) = pending(&fixture, "web/0").await;
     assert_eq!(activity, Activity::hook(HookName::Start));
+}
+
+/// Attaches the agent of a unit again, in a boot of its machine.
+async fn attach_in(fixture: &MemoryFixture, unit: Uuid, epoch: u64, boot: &str) {
+    let attach = Attach {
+        nonce: Uuid(u128::from(epoch) + 70),
+        epoch,
+        store_generation: Some(fixture.controller.store.store_generation()),
+        teardown_started: false,
+        boot: boot.to_owned(),
+    };
+    let agent = fixture.controller.caller(TokenHolder::Unit { model: fixture.model, unit });
+    agent.handle(attach).await.expect("it is the newest session");
+}
+
+/// A hook has started a process that took the lock of its machine, and has ended.
+#[tokio::test]
+async fn a_foreign_process_that_holds_the_hook_lock_is_named_to_the_units_that_wait_for_it() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let unit = fixture.unit("web/0").await;
+    let agent = machine_agent(&fixture, fixture.machine_of_unit(unit).await).await;
+    let web = idle_agent(&fixture, "web/0").await;
+    let holder = LockHolder { pid: 7, program: "/usr/bin/flock".to_owned() };
+    let held = UnitHealth { lock_holder: Some(holder.clone()), ..UnitHealth::default() };
+    report(&agent, unit, held).await;
+    assert_eq!(agent_status(&fixture).await.0, AgentStatus::Idle, "nothing waits for it");
+    attach_in(&fixture, unit, web.epoch, "the next, in which start is due").await;
+    let waits = causes(&fixture, "web/0").await;
+    let names_it = |cause: &Cause| {
+        let is_meant = matches!(&cause.duty, Duty::EndLockHolder { holder: found, .. } if *found == holder);
+        is_meant && cause.actor == Actor::Operator && cause.remedy() == Remedy::EndProcess { pid: 7 }
+    };
+    assert!(waits.iter().any(names_it), "{waits:?}");
+}
+
+/// A container reboots by itself: the agent of its machine reports before those of its units attach again.
+#[tokio::test]
+async fn a_unit_is_not_idle_before_its_agent_attaches_in_the_boot_that_its_machine_has_reported() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let unit = fixture.unit("web/0").await;
+    let machine = machine_agent(&fixture, fixture.machine_of_unit(unit).await).await;
+    let mut web = idle_agent(&fixture, "web/0").await;
+    let started = Operation::Hook(Hook::Start { boot: "first".to_owned() });
+    web.commit(web.record(started)).await;
+    let report_boot = async |boot: &str| {
+        let report = ReportPresence { boot: boot.to_owned(), ..ReportPresence::default() };
+        machine.handle(report).await.expect("it runs");
+    };
+    report_boot("first").await;
+    attach_in(&fixture, unit, web.epoch, "first").await;
+    assert_eq!(agent_status(&fixture).await.0, AgentStatus::Idle);
+    fixture.controller.environment.advance(1_000);
+    report_boot("second").await;
+    let expected = (AgentStatus::Allocating, StatusMessage::AgentNotReported);
+    assert_eq!(agent_status(&fixture).await, expected);
+    machine
+        .handle(ReportPresence { boot: "x".repeat(256), ..ReportPresence::default() })
+        .await
+        .expect_err("no boot id is as long");
 }

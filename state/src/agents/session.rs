@@ -48,8 +48,16 @@ impl Attach {
     /// # Errors
     /// If the boot id exceeds the bound of an identifier.
     pub fn validate(&self) -> Result<(), Refusal> {
-        require_identifier(&self.boot)
+        require_boot(&self.boot)
     }
+}
+
+/// Refuses a boot id that no correct agent sends.
+///
+/// # Errors
+/// If it exceeds the bound of an identifier.
+pub fn require_boot(boot: &String) -> Result<(), Refusal> {
+    require_identifier(boot)
 }
 
 /// The session under which the agent of a unit sends a request.

@@ -8,6 +8,9 @@
 //! Batches are idempotent: if the agent repeats the resync before it is acknowledged, batches that were already applied
 //! change nothing, except that storage is provided once more.
 //!
+//! A unit resynchronises once with a store generation: only a restore, which starts another one, loses records. A resync
+//! that is repeated otherwise is refused, because each costs up to a hundred transactions.
+//!
 //! Called by the unit agent's handler for records. Must never enter a relation for a unit that is being removed
 //! (I21).
 
@@ -25,6 +28,7 @@ use crate::lifecycle::{relation, scope};
 use crate::restore::resync_storage;
 use crate::terms::names::{RelationNumber, Uuid};
 use crate::terms::refusal::EntityKind;
+use crate::terms::refusal::record::RecordRefusal;
 use crate::unit::local::{Local, RelationLocal};
 use crate::unit::record::{DroppedWrite, Record};
 use std::ops::Bound;
@@ -89,6 +93,10 @@ pub fn apply_batch(
         return Ok((None, Vec::new()));
     }
     let Some(published) = &record.resync_local else { return Ok((None, Vec::new())) };
+    let before = draft.get(&model.replica(id)).and_then(|replica| replica.local.store_generation);
+    if before == Some(session.store_generation) {
+        return Err(RecordRefusal::ResyncRepeated.into());
+    }
     // a unit that is ending is Dying by now, so that it enters no relation (I21)
     teardown::require_requested(draft, model, id, &doc, record)?;
     Ok(match position {

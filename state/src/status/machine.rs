@@ -82,6 +82,10 @@ pub fn statuses(
             StatusInfo::new(MachineAgentStatus::Stopped, StatusMessage::Empty, None),
             InstanceStatus::Stopped,
         ),
+        (Life::Alive, MachineAgentState::Pending) if doc.manual => (
+            StatusInfo::new(MachineAgentStatus::Pending, StatusMessage::NotEnrolled, created),
+            InstanceStatus::Pending,
+        ),
         (Life::Alive | Life::Dying, MachineAgentState::Pending) => (
             StatusInfo::new(MachineAgentStatus::Pending, StatusMessage::Empty, created),
             InstanceStatus::Pending,

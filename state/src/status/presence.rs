@@ -27,8 +27,11 @@ pub trait PresenceReader {
     fn is_late(&self, agent: Uuid) -> bool;
     /// Whether the agent has sent a request since the controller started.
     fn has_reported(&self, agent: Uuid) -> bool;
-    /// The boot id that the agent of a unit has sent with its attach; empty if it is not known.
-    fn boot(&self, unit: Uuid) -> String;
+    /// The boot id that the agent of a unit has sent with its attach, or that of a machine with its last report; empty if it
+    /// is not known.
+    fn boot(&self, agent: Uuid) -> String;
+    /// Whether the machine has reported another boot than the one in which the agent of the unit attached, and later.
+    fn has_rebooted_since_attach(&self, unit: Uuid, machine: Uuid) -> bool;
     /// The time of the last request of the agent, by the wall clock. Without a request since the controller started, it is the
     /// time of that start.
     fn last_request_ms(&self, agent: Uuid) -> i64;

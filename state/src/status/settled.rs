@@ -8,6 +8,7 @@
 use crate::terms::life::Life;
 use crate::terms::names::UnitName;
 use crate::terms::status::{AgentStatus, WorkloadStatus};
+use crate::terms::status_message::StatusMessage;
 
 /// How far a unit is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,10 +19,27 @@ pub enum UnitProgress {
     Failed,
     /// It has something to do, or is being removed.
     Busy,
+    /// It is on a machine that a person has to enrol first.
+    AwaitsEnrolment,
 }
 
 impl UnitProgress {
-    /// The progress of a unit with this effective life and these statuses.
+    /// The progress of a unit with this effective life and these statuses, on a machine with this one.
+    pub fn of_unit_on(
+        machine: Option<&StatusMessage>,
+        life: Life,
+        workload: WorkloadStatus,
+        agent: AgentStatus,
+    ) -> UnitProgress {
+        match UnitProgress::of(life, workload, agent) {
+            UnitProgress::Busy if machine == Some(&StatusMessage::NotEnrolled) => {
+                UnitProgress::AwaitsEnrolment
+            }
+            progress => progress,
+        }
+    }
+
+    /// The progress of a unit with this effective life and these statuses, whatever its machine waits for.
     pub fn of(life: Life, workload: WorkloadStatus, agent: AgentStatus) -> UnitProgress {
         match (workload, agent) {
             // the removal of a unit in error continues only after the error is resolved
@@ -43,6 +61,8 @@ pub struct ModelProgress {
     pub ending_machines: Vec<String>,
     /// The units that have failed.
     pub failed: Vec<UnitName>,
+    /// The units whose machine a person has to enrol.
+    pub unenrolled: Vec<UnitName>,
 }
 
 /// A machine, as far as the progress of its model depends on it.
@@ -73,12 +93,14 @@ impl ModelProgress {
                 UnitProgress::Settled => {}
                 UnitProgress::Failed => progress.failed.push(name.clone()),
                 UnitProgress::Busy => progress.busy.push(name.clone()),
+                UnitProgress::AwaitsEnrolment => progress.unenrolled.push(name.clone()),
             }
         }
         progress
     }
 
-    /// Whether no unit has anything to do and no application or unit is being removed. Units may have failed.
+    /// Whether no unit has anything to do and no application or unit is being removed. Units may have failed, or wait for a
+    /// machine that a person has to enrol.
     pub fn is_settled(&self) -> bool {
         self.busy.is_empty() && self.ending.is_empty() && self.ending_machines.is_empty()
     }
@@ -116,6 +138,22 @@ mod tests {
     }
 
     #[test]
+    fn a_unit_on_a_machine_that_nobody_has_enrolled_waits_for_a_person() {
+        let progress = |message: Option<&StatusMessage>, agent| {
+            UnitProgress::of_unit_on(message, Life::Alive, WorkloadStatus::Waiting, agent)
+        };
+        let (not_enrolled, other) =
+            (Some(&StatusMessage::NotEnrolled), Some(&StatusMessage::AgentNotReported));
+        assert_eq!(progress(not_enrolled, AgentStatus::Allocating), UnitProgress::AwaitsEnrolment);
+        assert_eq!(progress(not_enrolled, AgentStatus::Idle), UnitProgress::Settled, "a fake one");
+        assert_eq!(progress(other, AgentStatus::Allocating), UnitProgress::Busy);
+        assert_eq!(progress(None, AgentStatus::Allocating), UnitProgress::Busy);
+        let web = UnitName::new("web", 0);
+        let model = ModelProgress::of([], [], [(&web, UnitProgress::AwaitsEnrolment)]);
+        assert!(model.is_settled() && model.unenrolled == [web]);
+    }
+
+    #[test]
     fn a_model_is_settled_when_only_failed_units_are_left() {
         let (web, db, log) = (UnitName::new("web", 0), UnitName::new("db", 0), UnitName::new("log", 0));
         let (alive, ending) = ("web".to_owned(), "db".to_owned());
@@ -126,6 +164,7 @@ mod tests {
             ending: vec![ending.clone()],
             ending_machines: Vec::new(),
             failed: vec![db.clone()],
+            unenrolled: Vec::new(),
         };
         assert_eq!(progress, expected);
         assert!(!progress.is_settled());

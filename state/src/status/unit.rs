@@ -151,7 +151,10 @@ pub fn statuses(
     let replica = read(reader, &model.replica(id));
     let act = replica.as_ref().and_then(|replica| expected_act(reader, model, presence, id, replica));
     // The replica may be older than the boot of the machine: after it the agent is first to attach.
-    let act_of_expected = act.as_ref().filter(|_| !presence.has_reported(id));
+    // A machine that reboots by itself, such as a container, may report before the agents on it have ended for the
+    // controller: those that attached in another boot do not run.
+    let is_expected = || !presence.has_reported(id) || presence.has_rebooted_since_attach(id, doc.machine);
+    let act_of_expected = act.as_ref().filter(|_| is_expected());
     if matches!(act_of_expected, Some(Act::Wait(_) | Act::Finish)) {
         let since_ms = Some(presence.last_request_ms(id));
         let agent = StatusInfo::new(AgentStatus::Allocating, StatusMessage::AgentNotReported, since_ms);
@@ -194,6 +197,7 @@ pub fn statuses(
             Act::Reattach(_)
             | Act::AcquireHookLock
             | Act::FetchBag(_)
+            | Act::FetchCharm(_)
             | Act::RecordOutcome(_)
             | Act::ChangeLeadership(_),
         ) => UnitStatuses::new(

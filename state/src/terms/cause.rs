@@ -19,7 +19,7 @@ mod remedy;
 use crate::terms::activity::Activity;
 use crate::terms::failure_reason::FailureReason;
 use crate::terms::force::{Force, ForcePhase, ForcedBy};
-use crate::terms::health::{Fault, MachineAgentExits, UnitAgentExit};
+use crate::terms::health::{Fault, LockHolder, MachineAgentExits, UnitAgentExit};
 use crate::terms::names::{EndpointName, RelationEnds, RelationNumber, UnitName};
 use crate::terms::owner::Owner;
 use crate::terms::start_reason::StartReason;
@@ -191,6 +191,11 @@ pub enum Duty {
         /// Whose settings.
         owner: Owner,
     },
+    /// Fetch the charm again, which the next run needs and of which the folder or a program is missing.
+    FetchCharm {
+        /// The charm.
+        charm_url: String,
+    },
     /// Answer the unit's leadership claim.
     AnswerLeadershipClaim,
     /// Restore the connection: relation hooks do not start while the view is stale.
@@ -322,6 +327,13 @@ pub enum Duty {
         running: Activity,
         /// The unit that holds the lock.
         holder: UnitName,
+    },
+    /// End a process on the machine that holds the hook lock and is none of Pintle's.
+    EndLockHolder {
+        /// The process.
+        holder: LockHolder,
+        /// What the waiting unit starts next.
+        activity: Activity,
     },
     /// Restart the unit agent, which has ended.
     RestartUnitAgent {

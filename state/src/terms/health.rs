@@ -155,6 +155,19 @@ pub struct UnitHealth {
     /// The damaged files of the unit's stored state that were set aside, and that nobody has deleted since.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub set_aside: Vec<String>,
+    /// The process that holds the hook lock of the unit or of its machine and is none of Pintle's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock_holder: Option<LockHolder>,
+}
+
+/// A process on a machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LockHolder {
+    /// Its process id.
+    pub pid: u32,
+    /// The path of its program; empty if it is not known.
+    pub program: String,
 }
 
 impl UnitHealth {
@@ -170,6 +183,9 @@ impl UnitHealth {
         self.set_aside.iter_mut().for_each(|name| *name = bounded_line(name));
         if let Some(exit) = &mut self.exit {
             exit.last_error = exit.last_error.as_deref().map(bounded_line);
+        }
+        if let Some(holder) = &mut self.lock_holder {
+            holder.program = bounded_line(&holder.program);
         }
         self
     }

@@ -8,6 +8,7 @@
 pub mod activity;
 pub mod assignment;
 pub mod cause;
+pub mod charm_program;
 pub mod commands;
 pub mod constraints;
 pub mod disk_usage;

@@ -147,6 +147,8 @@ pub enum StatusMessage {
     AgentLate,
     /// The agent has sent no request since the controller or the machine was started.
     AgentNotReported,
+    /// Nobody has enrolled the manually provisioned machine yet.
+    NotEnrolled,
 
     // Machines.
     /// The instance runs.

@@ -5,6 +5,7 @@
 mod aborted_actions;
 mod actions;
 mod assigned_units;
+mod charm_programs;
 mod charms;
 mod commits;
 mod decision_views;

@@ -88,6 +88,9 @@ pub fn commit(
 
     let mut local = record.resync_local.as_deref().unwrap_or(&stored.local).clone();
     local.sequence = record.sequence - 1;
+    if record.resync_local.is_some() {
+        local.store_generation = Some(session.store_generation); // it is the last resync with this one
+    }
     let sent: &Record = record;
     let timed = ReportedTimeBounds::of(&doc, now_ms).record(sent);
     let record: &Record = &timed;

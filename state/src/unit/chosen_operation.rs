@@ -1,10 +1,10 @@
-//! The start of a chosen operation: first the bags that its hook delivers are fetched and the machine's hook lock is
-//! acquired.
+//! The start of a chosen operation: first the bags that its hook delivers, and a charm that was lost, are fetched, and the
+//! machine's hook lock is acquired.
 //!
 //! Called by `pending_operations`, `pending_secret_hook` and `pending_storage_hook` for pending operations, and by `retry`
 //! for those that run again.
 
-use super::decision::{Act, Now};
+use super::decision::{Act, CharmOnDisk, Now};
 use super::hook_context_builder;
 use super::local::{Local, Run};
 use super::snapshot::Snapshot;
@@ -40,11 +40,14 @@ pub(super) fn start(local: &Local, view: Option<&Snapshot>, now: &Now, run: Run)
         // The context is built from the view. The cached view may be lost while the run that started on it is not.
         return wait(None, vec![no_view_cause(local, None, now)]);
     }
-    // the bag is fetched before the lock is acquired, so that the hooks of other units do not wait for this connection
+    // both are fetched before the lock is acquired, so that the hooks of other units do not wait for the controller
     if let Some(request) =
         view.and_then(|view| hook_context_builder::bag_to_fetch(local, view, &run.operation))
     {
         return Act::FetchBag(request);
+    }
+    if let (true, CharmOnDisk::Missing, Some(charm)) = (run.operation.runs_charm(), now.charm, &local.charm) {
+        return Act::FetchCharm(charm.clone());
     }
     if run.operation.runs_charm() && !now.holds_hook_lock {
         return Act::AcquireHookLock;

@@ -8,6 +8,7 @@ use super::record::Record;
 use super::relation_view::BagRequest;
 use crate::terms::cause::Cause;
 use crate::terms::commands::CommandsRequest;
+use crate::terms::operation::CharmRef;
 
 /// Relation hooks do not start on a view older than this, in milliseconds: a heartbeat that is 10 s late, and a
 /// reconnect (spec B.6.7).
@@ -18,6 +19,17 @@ pub const RECONCILE_WAIT_MS: u64 = 2_000;
 /// The time in milliseconds after which a reboot that a hook requested is overdue: a host reboots in about a minute,
 /// and the hooks of other units may run before. The unit then still waits for the reboot, but a person has to act.
 pub const REBOOT_DEADLINE_MS: i64 = 600_000;
+
+/// What is on disk of the charm of a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CharmOnDisk {
+    /// All that its hooks need, or the unit has no charm yet.
+    Complete,
+    /// Its folder or one of its programs is missing: it must be fetched before its next program runs.
+    Missing,
+    /// As `Missing`, and it cannot be fetched or unpacked: the run that needs it fails for this reason.
+    Unavailable,
+}
 
 /// The facts of the agent's environment that are neither stored nor part of the view.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,8 +63,8 @@ pub struct Now {
     /// The time since the last hook ended or the agent started, in milliseconds, with what the clock of the model was
     /// advanced since then.
     pub idle_ms: u64,
-    /// Whether the charm of the stored state is missing from its folder.
-    pub is_charm_missing: bool,
+    /// What is on disk of the charm of the stored state.
+    pub charm: CharmOnDisk,
     /// The oldest commands that a process on the machine has requested and that have not started.
     pub commands: Option<CommandsRequest>,
 }
@@ -73,7 +85,7 @@ impl Now {
             leader_generation: None,
             is_leader_known: true,
             idle_ms: 0,
-            is_charm_missing: false,
+            charm: CharmOnDisk::Complete,
             commands: None,
         }
     }
@@ -114,6 +126,8 @@ pub enum Act {
     AcquireHookLock,
     /// Fetch an omitted bag that the next hook delivers.
     FetchBag(BagRequest),
+    /// Fetch the charm of the stored state and install it again, because the next run needs it.
+    FetchCharm(CharmRef),
     /// Store the run, then execute it.
     Start(Run),
     /// Store the record of an operation for which no process is started.

@@ -35,7 +35,9 @@ pub fn simulate_next(local: &mut Local, view: &Snapshot) -> SimulatedStep {
             Act::Reattach(run) => return performed(local, run.operation),
             Act::Wait(wait) => return SimulatedStep::Waits(wait.causes),
             Act::Finish => return SimulatedStep::Finished,
-            Act::AcquireHookLock | Act::FetchBag(_) | Act::Reboot => return SimulatedStep::Waits(Vec::new()),
+            Act::AcquireHookLock | Act::FetchBag(_) | Act::FetchCharm(_) | Act::Reboot => {
+                return SimulatedStep::Waits(Vec::new());
+            }
         }
     }
 }

@@ -4,6 +4,7 @@
 //! (invariant I5). Data of other units is read from the view; data of this unit is read from its stored state, which
 //! is ahead of the view.
 
+use super::charm_programs::ProgramFiles;
 use super::commands_context;
 use super::hook_context::{
     Address, CloudSpec, Device, Goal, GoalState, GoalStatus, HookContext, HookModel, HookRelation,
@@ -49,9 +50,14 @@ pub struct ContextInput<'a> {
 }
 
 /// Returns the charm that must be downloaded before one of its programs can run: the stored state contains a charm, but
-/// its folder is missing. This happens if the unit's folder was lost and its state was restored from the replica.
-pub fn charm_to_fetch<'a>(local: &'a Local, declared: Option<&Charm>) -> Option<&'a CharmRef> {
-    local.charm.as_ref().filter(|_| declared.is_none())
+/// its folder or one of its `programs` is missing. This happens if they were deleted, or if the unit's folder was lost and
+/// its state was restored from the replica.
+pub fn charm_to_fetch<'a>(
+    local: &'a Local,
+    declared: Option<&Charm>,
+    programs: &ProgramFiles,
+) -> Option<&'a CharmRef> {
+    local.charm.as_ref().filter(|_| declared.is_none() || programs.is_any_lost(local))
 }
 
 /// Returns the request for an omitted bag that must be fetched before this operation starts: the bag of a relation

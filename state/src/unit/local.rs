@@ -9,6 +9,7 @@ mod apply;
 
 use super::hook_log::HookLog;
 use super::writes::{RunReport, Writes};
+use crate::terms::charm_program::CharmProgram;
 use crate::terms::failure_reason::FailureReason;
 use crate::terms::hook_name::HookName;
 use crate::terms::member_version::MemberVersion;
@@ -170,8 +171,7 @@ pub struct Record {
     /// unit's folder from being mixed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub previous_digest: String,
-    /// The number of the run that ended. Runs without a process (entering a scope, skipping a hook) have a number
-    /// too.
+    /// The number of the run that ended; runs without a process, such as entering a scope, have one too.
     pub run: u64,
     /// The operation that ended.
     pub operation: Operation,
@@ -193,6 +193,9 @@ pub struct Record {
     pub hook_log: Option<HookLog>,
     /// When the operation ended: the wall clock in milliseconds since 1970, for display only.
     pub at_ms: i64,
+    /// The programs of the charm that its hooks have deleted, if this run shows more of them (`charm_programs`).
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub deleted_programs: BTreeSet<CharmProgram>,
     /// The leadership generation in which the hook made its leader-only writes. The controller refuses them if
     /// another generation has started since, even one of the same unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -233,6 +236,9 @@ pub struct Local {
     pub follow_up: Option<FollowUp>,
     /// The deployed charm.
     pub charm: Option<CharmRef>,
+    /// The programs of it that its hooks have deleted themselves (`charm_programs`).
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub deleted_programs: BTreeSet<CharmProgram>,
     /// Whether install has succeeded.
     pub installed: bool,
     /// Whether start has succeeded.
@@ -390,6 +396,7 @@ impl Local {
             step: Step::Idle,
             follow_up: None,
             charm: None,
+            deleted_programs: BTreeSet::new(),
             installed: false,
             started: false,
             stopped: false,
@@ -474,6 +481,7 @@ impl Local {
             writes: Default::default(),
             reports: Vec::new(),
             hook_log: None,
+            deleted_programs: BTreeSet::new(),
             at_ms,
             leader_generation: generation,
             reboot: None,

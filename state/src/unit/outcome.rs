@@ -5,14 +5,15 @@
 //! again or has failed. The record never exceeds the limits of one transaction: log lines that do not fit are replaced by a
 //! line with their number.
 
+use super::charm_programs::ProgramFiles;
 use super::decision::Now;
 use super::hook_context::{Level, Reboot, ReportContent, Writes};
-use super::hook_context_builder::NoContext;
 use super::hook_log::{HookHandler, HookLog};
 use super::local::{Event, Local, Run, UnrecordedReport};
 use super::pending_operations::addresses;
 use super::record::{Outcome, REPORTS_MAX, Record, RunReport};
 use super::retry;
+pub use super::run_exit::RunExit;
 use super::snapshot::Snapshot;
 use crate::terms::activity::Activity;
 use crate::terms::failure_reason::FailureReason;
@@ -25,85 +26,6 @@ use std::collections::BTreeSet;
 /// stays one line in a terminal.
 const LAST_LINE_CHARS_MAX: usize = 200;
 
-/// How a hook's process ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RunExit {
-    /// The process exited with this code.
-    Code(i32),
-    /// A signal ended it that its agent has not sent, which is a failure of the charm (spec I.14).
-    Signal(i32),
-    /// The agent, the machine or a crash ended it. A hook is run again and has not failed, unless that happened too often in
-    /// a row; an action is not run again and has failed (`retry::interrupted`).
-    Interrupted,
-    /// The charm does not implement the hook or the action.
-    Missing,
-    /// The action was cancelled after its start was saved and before its program started.
-    Cancelled,
-    /// The hook could not be started, or a request of it could not be executed.
-    Failed(FailureReason),
-}
-
-impl RunExit {
-    /// Whether a hook that ended in this way has failed. An action that failed, and a hook that was killed for the reboot
-    /// that it requested, are no failed hooks. A unit can also be in error for a refused record or for repeated
-    /// interruptions, which no exit shows.
-    pub fn is_failed_hook(&self, operation: &Operation, requests_reboot: bool) -> bool {
-        let has_failed = match self {
-            RunExit::Code(code) => *code != 0,
-            RunExit::Signal(_) | RunExit::Failed(_) => true,
-            RunExit::Interrupted | RunExit::Missing | RunExit::Cancelled => false,
-        };
-        has_failed && !requests_reboot && !operation.runs_once()
-    }
-
-    /// The end of a run after which the folder of the charm is missing. A hook that has deleted it has failed, so that the
-    /// charm is fetched for each retry and not again at once: it would delete it again. A unit that is being removed needs
-    /// no charm after its last hooks.
-    pub fn without_charm(self, operation: &Operation) -> RunExit {
-        match (self, operation) {
-            (RunExit::Code(0), Operation::Hook(hook)) if !matches!(hook, Hook::Stop | Hook::Remove) => {
-                RunExit::Failed(FailureReason::CharmMissing)
-            }
-            (exit, _) => exit,
-        }
-    }
-
-    /// The end of a run whose tools could not reach the agent, because they or the socket were deleted. A hook that ignores
-    /// the failures of its tools has changed nothing with them: it is started again, once, because a hook that deletes them
-    /// itself would do so each time. The last hooks of a unit may delete them.
-    pub fn without_tools(self, run: &Run) -> RunExit {
-        match (self, &run.operation) {
-            (RunExit::Code(0), Operation::Hook(hook))
-                if run.attempt == 1 && !matches!(hook, Hook::Stop | Hook::Remove) =>
-            {
-                RunExit::Interrupted
-            }
-            (exit, _) => exit,
-        }
-    }
-
-    /// The end of a run whose view was dropped, because its agent has attached to a store of another generation. This is
-    /// no failure of the charm: a hook is started again with the new view.
-    pub fn without_view(operation: &Operation) -> RunExit {
-        match operation.runs_once() {
-            true => RunExit::Failed(FailureReason::ControllerRestored),
-            false => RunExit::Interrupted,
-        }
-    }
-}
-
-impl From<NoContext> for RunExit {
-    /// How a run ends that cannot be started, because it has no context.
-    fn from(reason: NoContext) -> RunExit {
-        match reason {
-            NoContext::NoProgram => RunExit::Missing,
-            NoContext::ActionCancelled => RunExit::Cancelled,
-            NoContext::NotInRelation => RunExit::Failed(FailureReason::RelationNotShown),
-            NoContext::ScriptAbsent => RunExit::Interrupted,
-        }
-    }
-}
-
 /// The result of a run: how it ended, what it wrote and what it reported.
 #[derive(Clone, Debug)]
 pub struct HookResult {
@@ -111,6 +33,8 @@ pub struct HookResult {
     pub exit: RunExit,
     /// The program of the charm that was started; none if it was none.
     pub handler: Option<HookHandler>,
+    /// The programs of the charm after the run; none if they were not observed.
+    pub programs: Option<ProgramFiles>,
     /// What the hook's tools wrote, which is applied only if the hook succeeded; the results of an action in any case.
     pub writes: Writes,
     /// What the hook reported, in order: log lines, statuses and output. It takes effect even if the hook failed.
@@ -120,7 +44,7 @@ pub struct HookResult {
 impl HookResult {
     /// The result of a run that wrote and reported nothing.
     pub fn without_writes(exit: RunExit) -> HookResult {
-        HookResult { exit, handler: None, writes: Writes::default(), reports: Vec::new() }
+        HookResult { exit, handler: None, programs: None, writes: Writes::default(), reports: Vec::new() }
     }
 }
 
@@ -164,8 +88,12 @@ pub fn events(local: &Local, view: Option<&Snapshot>, now: &Now, finished: Finis
 
 /// Returns the record of a run, or `None` if it was interrupted.
 pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, finished: FinishedRun) -> Option<Record> {
-    let FinishedRun { run, result: HookResult { exit, handler, writes, reports }, pending_reports, texts } =
-        finished;
+    let FinishedRun {
+        run,
+        result: HookResult { exit, handler, programs, writes, reports },
+        pending_reports,
+        texts,
+    } = finished;
     let operation = &run.operation;
     let runs_once = operation.runs_once();
     let last_line = last_error_line(&reports);
@@ -173,6 +101,9 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, finished: Finis
         let retry = if runs_once { None } else { retry::retry_after(local, view, now, operation) };
         Outcome::Failed { reason, retry }
     };
+    let files = programs.unwrap_or_default();
+    let exit = exit.with_programs(local, run, &files);
+    let is_deleted_by_charm = exit == RunExit::Code(0) && files.is_any_lost(local);
     let outcome = match exit {
         RunExit::Interrupted => return None,
         RunExit::Code(0) => Outcome::Ok,
@@ -184,6 +115,9 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, finished: Finis
         RunExit::Failed(reason) => failed(reason),
     };
     let mut record = local.record(operation.clone(), outcome, now.wall_ms);
+    if is_deleted_by_charm && matches!(run.operation, Operation::Hook(_)) {
+        record.deleted_programs = files.missing().collect();
+    }
     // a failed hook publishes only its reports; an action's results are sent even if it failed
     if record.outcome.advances() {
         record.writes = writes;
@@ -293,7 +227,7 @@ mod tests {
     use crate::terms::names::{UnitName, Uuid};
     use crate::terms::start_reason::StartReason;
     use crate::terms::status::WorkloadStatus;
-    use crate::unit::decision::NextMessage;
+    use crate::unit::decision::{CharmOnDisk, NextMessage};
     use crate::unit::local::Event;
     use crate::unit::resolve::next;
 
@@ -347,7 +281,7 @@ mod tests {
             leader_generation: None,
             is_leader_known: true,
             idle_ms: 0,
-            is_charm_missing: false,
+            charm: CharmOnDisk::Complete,
             commands: None,
         };
         let report = |number: u32| {

@@ -7,7 +7,7 @@
 //! `pending_storage_hook`.
 
 use super::chosen_operation::{ChosenOperation, start};
-use super::decision::{Act, Now, is_link_fresh};
+use super::decision::{Act, CharmOnDisk, Now, is_link_fresh};
 use super::jitter::jitter;
 use super::local::{Episode, FollowUp, Local, Run};
 use super::pending_relation_hook::{PendingHook, ThisUnit, pending_hook};
@@ -51,10 +51,14 @@ pub(super) fn start_after_reboot(local: &Local, now: &Now) -> Option<ChosenOpera
 pub(super) fn lost_charm(local: &Local, view: &Snapshot, now: &Now, alive: bool) -> Option<ChosenOperation> {
     // a pending upgrade-charm downloads the charm itself
     let due =
-        alive && local.installed && now.is_charm_missing && local.follow_up != Some(FollowUp::UpgradeCharm);
+        alive && local.installed && is_charm_missing(now) && local.follow_up != Some(FollowUp::UpgradeCharm);
     due.then(|| {
         ChosenOperation::new(Operation::InstallCharm(wanted_charm(view)), StartReason::CharmFolderLost)
     })
+}
+
+fn is_charm_missing(now: &Now) -> bool {
+    now.charm != CharmOnDisk::Complete
 }
 
 /// Unpacks the unit's first charm.
@@ -258,7 +262,7 @@ fn start_requested(
 /// Runs commands in any state of the workflow, as soon as the charm is on disk (spec A.2 row 12): those of a process on
 /// the machine, and those of a user if no action was enqueued before them.
 pub(super) fn commands(local: &Local, view: &Snapshot, now: &Now, episode: Option<&Episode>) -> Option<Act> {
-    if local.charm.is_none() || now.is_charm_missing {
+    if local.charm.is_none() || is_charm_missing(now) {
         return None;
     }
     if let Some(request) = &now.commands {

@@ -10,7 +10,7 @@
 //! The agent calls it in a loop, the controller calls it to explain a unit, and dry runs call it to simulate one.
 
 pub use super::decision::{
-    Act, LINK_AGE_MAX_MS, Next, NextMessage, Now, RECONCILE_WAIT_MS, Wait, is_reboot_overdue,
+    Act, CharmOnDisk, LINK_AGE_MAX_MS, Next, NextMessage, Now, RECONCILE_WAIT_MS, Wait, is_reboot_overdue,
 };
 use super::decision::{is_first_claim_pending, last_heartbeat_ms};
 use super::local::{FollowUp, Local, Step};
@@ -24,7 +24,7 @@ use super::pending_secret_hook::secret_hook;
 use super::pending_storage_hook::{before_install, storage_hook};
 use super::retry::{after_failure, interrupted};
 use super::snapshot::Snapshot;
-pub use super::wait_causes::{fetch_cause, reboot_cause, requested_reboot_cause};
+pub use super::wait_causes::{fetch_cause, fetch_charm_cause, reboot_cause, requested_reboot_cause};
 use super::wait_causes::{no_view_cause, stale_link_cause, unknown_leader_cause, wait, wait_cause};
 use crate::terms::cause::{Actor, Duty};
 use crate::terms::life::Life;

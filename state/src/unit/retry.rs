@@ -355,6 +355,7 @@ fn refresh_event(
 mod tests {
     use super::*;
     use crate::terms::names::{UnitName, Uuid};
+    use crate::unit::decision::CharmOnDisk;
     use crate::unit::local::Event;
     use crate::unit::resolve::next;
 
@@ -376,7 +377,7 @@ mod tests {
             leader_generation: None,
             is_leader_known: false,
             idle_ms: 0,
-            is_charm_missing: false,
+            charm: CharmOnDisk::Complete,
             commands: None,
         };
         let Act::Wait(waits) = next(&local, None, &now).act else { panic!("the leader is not known yet") };

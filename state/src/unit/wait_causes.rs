@@ -11,6 +11,7 @@ use super::relation_view::{BagRequest, RelationView};
 use super::snapshot::Snapshot;
 use crate::terms::cause::{Actor, Cause, Duty, Entity};
 use crate::terms::names::{RelationNumber, UnitName};
+use crate::terms::operation::CharmRef;
 use std::collections::BTreeSet;
 
 /// Returns the decision to wait, at most until a time in milliseconds since boot.
@@ -26,6 +27,11 @@ pub(super) fn wait_cause(local: &Local, duty: Duty, actor: Actor) -> Cause {
 /// Returns the cause for which a hook that delivers omitted settings has not started.
 pub fn fetch_cause(unit: &UnitName, request: &BagRequest) -> Cause {
     Cause::of_unit_agent(unit, Duty::FetchSettings { owner: request.owner.clone() })
+}
+
+/// Returns the cause of a unit that fetches its charm again before the next run.
+pub fn fetch_charm_cause(unit: &UnitName, charm: &CharmRef) -> Cause {
+    Cause::of_unit_agent(unit, Duty::FetchCharm { charm_url: charm.url.clone() })
 }
 
 /// Returns the cause for which no operation starts before the reboot. `machine` is the name of the unit's machine, if

@@ -198,6 +198,7 @@ fn next_operation_causes(
             Act::Finish
             | Act::Reattach(_)
             | Act::AcquireHookLock
+            | Act::FetchCharm(_)
             | Act::RecordOutcome(_)
             | Act::ChangeLeadership(_),
         )
@@ -216,6 +217,11 @@ fn starting(facts: &Facts<'_>, id: Uuid, doc: &UnitDoc, run: Run, silent: bool) 
         return cause.since(since_ms);
     }
     let since_ms = facts.pending_since().since_ms(id, doc, &run.operation);
+    let foreign = facts.presence.health(id).and_then(|health| health.lock_holder);
+    if let Some(holder) = foreign.filter(|_| run.operation.runs_charm()) {
+        let duty = Duty::EndLockHolder { holder, activity };
+        return Cause::new(Entity::Unit(doc.name.clone()), duty, Actor::Operator).since(since_ms);
+    }
     let duty = Duty::Start { activity, reason: run.reason, silent };
     Cause::of_unit_agent(&doc.name, duty).since(since_ms)
 }

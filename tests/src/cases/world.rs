@@ -25,7 +25,7 @@ use state::unit::outcome::{self, FinishedRun, HookResult, RunExit};
 use state::unit::pending_reports::PendingReports;
 use state::unit::record::{Outcome, Record};
 use state::unit::relation_view::{BagRequest, BagView};
-use state::unit::resolve::{self, Act, NextMessage, Now, Wait};
+use state::unit::resolve::{self, Act, CharmOnDisk, NextMessage, Now, Wait};
 use state::unit::retry;
 use state::unit::snapshot::Snapshot;
 use std::collections::BTreeMap;
@@ -202,7 +202,10 @@ impl World {
             leader_generation: self.lease.filter(|_| process.attached),
             is_leader_known: true,
             idle_ms: self.clock_ms - process.last_end_ms,
-            is_charm_missing: self.charm_lost && self.local.charm.is_some(),
+            charm: match self.charm_lost && self.local.charm.is_some() {
+                true => CharmOnDisk::Missing,
+                false => CharmOnDisk::Complete,
+            },
             commands: self.commands.clone(),
         }
     }
@@ -251,6 +254,16 @@ impl World {
                     }
                     self.print(format!("fetch {}", request.owner));
                     self.fetch(request);
+                }
+                Act::FetchCharm(charm) => {
+                    process.hook_lock = false;
+                    self.process = Some(process);
+                    let causes = vec![resolve::fetch_charm_cause(&self.local.name, &charm)];
+                    if !self.link {
+                        return Some(Wait { until_ms: None, causes });
+                    }
+                    self.print(format!("fetch {}", charm.url));
+                    self.charm_lost = false;
                 }
                 Act::Start(run) => {
                     assert!(now.holds_hook_lock || !run.operation.runs_charm(), "hooks run under the lock");

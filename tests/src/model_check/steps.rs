@@ -21,7 +21,7 @@ use state::transitions::run_reports::LogLines;
 use state::unit::local::{Event, Local};
 use state::unit::outcome::{self, FinishedRun, HookResult, RunExit};
 use state::unit::record::Record;
-use state::unit::resolve::{Act, Now, next};
+use state::unit::resolve::{Act, CharmOnDisk, Now, next};
 use state::unit::snapshot::Snapshot;
 use state::views::view;
 
@@ -87,7 +87,7 @@ fn now(leader_generation: Option<u64>) -> Now {
         leader_generation,
         is_leader_known: true,
         idle_ms: 0,
-        is_charm_missing: false,
+        charm: CharmOnDisk::Complete,
         commands: None,
     }
 }
@@ -229,7 +229,11 @@ impl State {
                 found.push((step(Actor::Agent, what), with(&changed, self.crash)));
             }
             Act::Wait(_) | Act::Finish => {}
-            act @ (Act::Reattach(_) | Act::AcquireHookLock | Act::FetchBag(_) | Act::Reboot) => {
+            act @ (Act::Reattach(_)
+            | Act::AcquireHookLock
+            | Act::FetchBag(_)
+            | Act::FetchCharm(_)
+            | Act::Reboot) => {
                 unreachable!("nothing is left behind, and the lock is held: {act:?}")
             }
         }

@@ -101,6 +101,23 @@ fn a_charm_whose_programs_were_deleted_is_unpacked_again() {
     assert_eq!(fs::read_to_string(charm.join("own")).expect("it is kept"), "of the charm");
 }
 
+/// It ends well, because its shell has the rest of the script open. Another one may have skipped what it did not find.
+#[test]
+fn a_hook_whose_program_is_deleted_while_it_runs_is_repeated_with_the_whole_charm() {
+    let scene = deployed();
+    let dispatch = scene.unit_folder("peer/0").expect("it is deployed").join("charm/dispatch");
+    let (hold, held, before) = (scene.beside("hold"), scene.beside("held"), hooks(&scene, "peer/0").len());
+    fs::write(&hold, "").expect("it is ours");
+    scene.ok(&["config", "peer", "say=twice"]);
+    scene.until("the hook runs", |_| held.exists().then_some(()));
+    fs::remove_file(&dispatch).expect("it was unpacked");
+    fs::remove_file(&hold).expect("it is ours");
+    scene.until("the hook is repeated", |host| (hooks(host, "peer/0").len() > before + 1).then_some(()));
+    scene.until_status("peer/0", "active", "says twice");
+    assert!(dispatch.exists());
+    assert_eq!(hooks(&scene, "peer/0").split_off(before), ["config-changed", "config-changed"]);
+}
+
 /// The remedy of a lost archive is to upload it again.
 #[test]
 fn the_folder_of_the_archives_is_made_again_for_an_upload() {

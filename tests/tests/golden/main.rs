@@ -15,7 +15,9 @@ use state::terms::activity::Activity;
 use state::terms::cause::{Actor, Cause, Count, Duty, Entity, Host, RelationName, Retry, Silence};
 use state::terms::failure_reason::FailureReason;
 use state::terms::force::{Force, ForcePhase, ForcedBy};
-use state::terms::health::{Fault, Limit, MachineAgentExits, ProcessEnd, UnitAgentExit, UnitHealth};
+use state::terms::health::{
+    Fault, Limit, LockHolder, MachineAgentExits, ProcessEnd, UnitAgentExit, UnitHealth,
+};
 use state::terms::hook_name::HookName;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::operation::{Hook, Operation, RelationEvent};
@@ -43,6 +45,7 @@ fn name(duty: &Duty) -> &'static str {
         Duty::AgreeOnStoreGeneration => "AgreeOnStoreGeneration",
         Duty::SendView => "SendView",
         Duty::FetchSettings { .. } => "FetchSettings",
+        Duty::FetchCharm { .. } => "FetchCharm",
         Duty::AnswerLeadershipClaim => "AnswerLeadershipClaim",
         Duty::Reconnect => "Reconnect",
         Duty::ProvideStorage { .. } => "ProvideStorage",
@@ -72,6 +75,7 @@ fn name(duty: &Duty) -> &'static str {
         Duty::EndDebugSession { .. } => "EndDebugSession",
         Duty::RemoveStorage { .. } => "RemoveStorage",
         Duty::ReleaseHookLock { .. } => "ReleaseHookLock",
+        Duty::EndLockHolder { .. } => "EndLockHolder",
         Duty::RestartUnitAgent { .. } => "RestartUnitAgent",
         Duty::ClearFault { .. } => "ClearFault",
         Duty::InspectSetAside { .. } => "InspectSetAside",
@@ -102,7 +106,7 @@ fn name(duty: &Duty) -> &'static str {
 }
 
 /// The number of duties that [`name`] lists.
-const DUTIES: usize = 61;
+const DUTIES: usize = 63;
 
 fn examples() -> Vec<Cause> {
     let web = UnitName::new("web", 0);
@@ -122,6 +126,10 @@ fn examples() -> Vec<Cause> {
         running: running(),
         holder: log.clone(),
     };
+    let foreign = Duty::EndLockHolder {
+        holder: LockHolder { pid: 1234, program: "/usr/bin/flock".to_owned() },
+        activity: Activity::hook(HookName::Start),
+    };
     let silent =
         |exits| Duty::RunMachineAgent { silence: Silence::Lost, host: Host::Process(Uuid(5)), exits };
     let exits = MachineAgentExits { end: ProcessEnd::Code(1), last_error: None, count: 5 };
@@ -132,6 +140,7 @@ fn examples() -> Vec<Cause> {
         of_unit(Duty::AgreeOnStoreGeneration, Actor::Operator),
         of_unit(Duty::SendView, Actor::Controller),
         by_agent(Duty::FetchSettings { owner: Owner::Unit(UnitName::new("db", 0)) }),
+        by_agent(Duty::FetchCharm { charm_url: "local:web-0".to_owned() }),
         of_unit(Duty::AnswerLeadershipClaim, Actor::Controller),
         of_unit(Duty::Reconnect, Actor::Controller).since(NOW_MS - 31_000),
         of_unit(
@@ -198,6 +207,7 @@ fn examples() -> Vec<Cause> {
             Actor::Operator,
         ),
         of_unit(lock, Actor::UnitAgent(log)),
+        of_unit(foreign, Actor::Operator),
         of_unit(
             Duty::RestartUnitAgent { machine: Some(machine()), exit: exit(None) },
             Actor::MachineAgent(machine()),
@@ -469,7 +479,8 @@ fn next_message(message: &StatusMessage) -> Option<StatusMessage> {
         }
         StatusMessage::MachineNotCommunicating { .. } => StatusMessage::AgentLate,
         StatusMessage::AgentLate => StatusMessage::AgentNotReported,
-        StatusMessage::AgentNotReported => StatusMessage::InstanceRunning,
+        StatusMessage::AgentNotReported => StatusMessage::NotEnrolled,
+        StatusMessage::NotEnrolled => StatusMessage::InstanceRunning,
         StatusMessage::InstanceRunning => return None,
     })
 }

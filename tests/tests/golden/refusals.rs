@@ -187,6 +187,7 @@ examples! { record: RecordRefusal {
     UnitAlive { unit: web(), sequence: 7 },
     OtherRelation { relation: Uuid(5), number: 3, endpoint: own("db") },
     ResyncStateMisplaced {},
+    ResyncRepeated {},
     ScopeNeverEntered { relation: 3 },
     OtherEndpoint { relation: 3, endpoint: own("db"), entered: own("ring") },
     ActionNeverQueued { id: 9 },

@@ -15,7 +15,10 @@ fn next(error: &OpenError) -> Option<OpenError> {
         OpenError::OlderCopy { .. } => OpenError::CopiedIntoPlace { file },
         OpenError::CopiedIntoPlace { .. } => OpenError::Shared { file, names: 2 },
         OpenError::Shared { .. } => OpenError::Failed { folder, why: "it is no database".to_owned() },
-        OpenError::Failed { .. } => return None,
+        OpenError::Failed { .. } => {
+            OpenError::InEtcd { file, record: "/data/controller/store/etcd.yaml".into() }
+        }
+        OpenError::InEtcd { .. } => return None,
     })
 }
 
@@ -51,7 +54,8 @@ fn next_of_etcd(error: &etcd::OpenError) -> Option<etcd::OpenError> {
         OpenError::OtherVersion { .. } => {
             OpenError::NotTheStore { why: "the prefix /pintle/ of etcd is empty".to_owned() }
         }
-        OpenError::NotTheStore { .. } => return None,
+        OpenError::NotTheStore { .. } => OpenError::ChangedByOther,
+        OpenError::ChangedByOther => return None,
     })
 }
 

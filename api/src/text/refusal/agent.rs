@@ -59,6 +59,7 @@ fn record_message(reason: &RecordRefusal) -> String {
         RecordRefusal::ResyncStateMisplaced => {
             "a resync record must contain the state of the unit, and no other record may".to_owned()
         }
+        RecordRefusal::ResyncRepeated => "the unit has resynchronised with this store before".to_owned(),
         RecordRefusal::ScopeNeverEntered { relation } => {
             format!("a hook of relation {relation}, whose scope the unit never entered")
         }

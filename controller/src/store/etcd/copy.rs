@@ -11,9 +11,8 @@ use super::layout::{
     Layout, Migration, StoreRecord, VERSION, after, delete, end_of_prefix, put, range_written_until,
     written_at,
 };
-use super::messages::{KeyValue, RangeRequest, RequestOp, TxnRequest};
+use super::messages::{Compare, KeyValue, RangeRequest, RequestOp, TxnRequest};
 use super::open::{OpenError, Options, RecordedStore, connect, find, require_own};
-use crate::store::outage::Outage;
 use state::documents::draft::{Revision, StoredDocument};
 use state::terms::names::Uuid;
 
@@ -63,7 +62,7 @@ impl EtcdCopy {
         };
         let written = client.txn(request).await?;
         if !written.succeeded {
-            return Err(changed());
+            return Err(OpenError::ChangedByOther);
         }
         let header = written.header.unwrap_or_default();
         let copy = EtcdCopy {
@@ -152,42 +151,73 @@ impl EtcdCopy {
         let request = TxnRequest { compare, success, failure: Vec::new() };
         match self.client.idempotent_txn(request).await?.succeeded {
             true => Ok(()),
-            false => Err(changed()),
+            false => Err(OpenError::ChangedByOther),
         }
     }
 }
 
-/// Another process has changed what the migration writes.
-fn changed() -> OpenError {
-    OpenError::Outage(Outage::Refused("another process has changed the keys below the prefix".to_owned()))
-}
-
-/// Records what a migration has made of the store of this store generation.
+/// Returns the revision of the last change below the prefix.
 ///
 /// # Errors
-/// If etcd is refused, or has another store.
-pub async fn mark(
+/// If etcd is refused.
+pub async fn newest_change(options: &Options) -> Result<Revision, OpenError> {
+    let (client, layout) = connect(options).await?;
+    Ok(find(&client, &layout).await?.newest)
+}
+
+/// Prepares a store to be left: the handles that have opened it before commit nothing more, because every transaction
+/// compares the record of the store. The data folder that records this store generation can still open it, which ends this.
+///
+/// # Errors
+/// If etcd is refused, or has another store, or one with a change after `newest`.
+pub async fn prepare_to_leave(
     options: &Options,
     store_generation: Uuid,
-    migration: Option<Migration>,
+    newest: Revision,
 ) -> Result<(), OpenError> {
     let (client, layout) = connect(options).await?;
-    let Some((record, revision)) = find(&client, &layout).await?.record else { return Err(changed()) };
+    let found = find(&client, &layout).await?;
+    let Some((record, revision)) = found.record.filter(|_| found.newest == newest) else {
+        return Err(OpenError::ChangedByOther);
+    };
     require_own(&layout, &record, options.installation)?;
     if record.store_generation != store_generation {
-        return Err(changed());
+        return Err(OpenError::ChangedByOther);
     }
-    if record.migration == migration {
+    let unchanged = vec![written_at(layout.store(), revision), written_at(layout.newest(), newest)];
+    mark(&client, &layout, record, Migration::Candidate, unchanged).await
+}
+
+/// Marks a prepared store as left. A store that is left already, or that another one has replaced, is not changed.
+///
+/// # Errors
+/// If etcd is refused, or another controller has opened the store after it was prepared.
+pub async fn leave(options: &Options, store_generation: Uuid) -> Result<(), OpenError> {
+    let (client, layout) = connect(options).await?;
+    let Some((record, revision)) = find(&client, &layout).await?.record else { return Ok(()) };
+    if record.store_generation != store_generation || record.migration == Some(Migration::Left) {
         return Ok(());
     }
-    let text = serde_json::to_string(&StoreRecord { migration, ..record }).expect("a record is plain data");
-    let request = TxnRequest {
-        compare: vec![written_at(layout.store(), revision)],
-        success: vec![put(layout.store(), &text)],
-        failure: Vec::new(),
-    };
+    require_own(&layout, &record, options.installation)?;
+    if record.migration.is_none() {
+        return Err(OpenError::ChangedByOther);
+    }
+    let unchanged = vec![written_at(layout.store(), revision)];
+    mark(&client, &layout, record, Migration::Left, unchanged).await
+}
+
+async fn mark(
+    client: &Client,
+    layout: &Layout,
+    record: StoreRecord,
+    migration: Migration,
+    compare: Vec<Compare>,
+) -> Result<(), OpenError> {
+    let record = StoreRecord { migration: Some(migration), ..record };
+    let text = serde_json::to_string(&record).expect("a record is plain data");
+    let request = TxnRequest { compare, success: vec![put(layout.store(), &text)], failure: Vec::new() };
     match client.txn(request).await?.succeeded {
         true => Ok(()),
-        false => Err(changed()),
+        false => Err(OpenError::ChangedByOther),
     }
 }

@@ -38,8 +38,7 @@ const _: () = assert!(READS_MAX + 3 <= TXN_OPS);
 const PREFIX_MAX: usize = 100;
 /// Attempts to create the store, while other controllers do the same.
 const CREATE_ATTEMPTS: usize = 5;
-/// The most fences of processes that have ended, or may have. Further ones are deleted, the oldest first. A handle that
-/// still exists writes its own again.
+/// The most fences; the oldest ones are deleted. A handle that still exists writes its own again.
 const FENCES_MAX: usize = 64;
 /// The name of the fence that all exclusive handles share.
 const SHARED_FENCE: &str = "owner";
@@ -142,6 +141,9 @@ pub enum OpenError {
          hint: run the controller of the version that wrote it"
     )]
     OtherVersion { prefix: String, found: u32 },
+    /// Another controller, or another migration, has changed the keys since they were read.
+    #[error("another process has changed the keys below the prefix\nhint: stop the other controllers first")]
+    ChangedByOther,
     /// etcd does not have the store that the data folder records.
     #[error(
         "cannot open the store: {why}\n\
@@ -404,9 +406,8 @@ pub(super) fn require_own(
     Err(OpenError::PrefixInUse { prefix: layout.prefix().to_owned(), holder })
 }
 
-/// Whether a store that a migration has written, or left, may be opened: by the data folder that the migration has
-/// switched to it, or has not yet switched to another one; and by one whose store was left, if the operator states that it
-/// continues.
+/// Whether a store that a migration has written or left may be opened: by the data folder that records it, and after it was
+/// left only if the operator states that it continues.
 fn may_open(record: &StoreRecord, options: &Options) -> bool {
     let recorded = options.recorded.as_ref().map(|recorded| recorded.store_generation);
     match record.migration {

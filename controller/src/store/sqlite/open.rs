@@ -9,6 +9,7 @@ use super::damaged_documents::DamagedDocuments;
 use super::generation_file::{DatabaseFile, GenerationFile};
 use super::reads::{STATEMENTS, is_damage, newest_revision};
 use crate::store::{CHANGES_BYTES_MAX, CHANGES_KEPT};
+use api::etcd_file::ETCD_FILE;
 use host::file::exists;
 use host::lock::LockHeld;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
@@ -104,6 +105,13 @@ pub enum OpenError {
          folder a copy of its own: cp {0} {0}.copy && mv {0}.copy {0}", file.display()
     )]
     Shared { file: PathBuf, names: u64 },
+    /// The documents are in etcd: a migration has exchanged the folder while this process started, or the file is left of
+    /// another controller.
+    #[error(
+        "cannot open {}: {} states that the models are in etcd\n\
+         hint: if they are, start it again; if they are in the database, delete that file", file.display(), record.display()
+    )]
+    InEtcd { file: PathBuf, record: PathBuf },
     /// The folder or the database cannot be used.
     #[error("cannot open the store in {}: {why}", folder.display())]
     Failed { folder: PathBuf, why: String },
@@ -118,7 +126,8 @@ impl OpenError {
             | OpenError::OlderCopy { .. }
             | OpenError::Shared { .. }
             | OpenError::CopiedIntoPlace { .. } => true,
-            OpenError::InUse { .. } | OpenError::Failed { .. } => false,
+            // the next start finds out where the models are
+            OpenError::InEtcd { .. } | OpenError::InUse { .. } | OpenError::Failed { .. } => false,
         }
     }
 }
@@ -139,6 +148,12 @@ pub(super) fn open(folder: &Path, options: &Options) -> Result<OpenStore, OpenEr
     let failed = |why: String| OpenError::Failed { folder: folder.to_owned(), why };
     let lock = lock(folder)?;
     let file = folder.join(DATABASE);
+    // 1. A start finds the models in a database. 2. A migration exchanges the folder for one without. 3. The start has the
+    //    lock, and would create an empty database.
+    let record = folder.join(Path::new(ETCD_FILE).file_name().unwrap_or_default());
+    if exists(&record).map_err(|error| failed(error.to_string()))? {
+        return Err(OpenError::InEtcd { file, record });
+    }
     require_one_name(&file)?;
     let Accepted { continued, is_recorded, newest, damaged_documents } =
         accept(folder, &file, options.restored)?;

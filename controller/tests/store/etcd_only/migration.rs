@@ -4,7 +4,7 @@ use super::*;
 use api::etcd_file::{ETCD_FILE, EtcdConnection, EtcdFile};
 use controller::environment::uuid_v4;
 use controller::installation::{Installation, StorePlace};
-use controller::migrate::{Step, Target, migrate};
+use controller::migrate::{Step, Target, complete, migrate};
 use controller::store::etcd::{OpenError, RecordedStore};
 use controller::store::sqlite::{self, Sqlite};
 use state::documents::draft::Reader;
@@ -204,6 +204,71 @@ async fn a_prefix_that_was_left_is_used_again_and_a_backup_of_its_folder_does_no
     migrate(data, &Target::Etcd(connection), &|_| true).await.expect("migrated");
     let (place, _, found) = in_use(data).await;
     assert!(place == StorePlace::Etcd && found == documents);
+}
+
+/// 1. A migration to a database dies after the exchange of the folders. 2. A backup of the folder from before it would open the
+///    old store in etcd. 3. The next start marks it as left.
+#[tokio::test]
+async fn a_start_completes_a_migration_that_died_before_it_marked_the_old_store() {
+    let cluster = EtcdCluster::shared();
+    let data = served().await;
+    let data = data.path();
+    let connection = connection(&cluster);
+    migrate(data, &Target::Etcd(connection.clone()), &|_| true).await.expect("migrated");
+    drop(open_etcd(data).await.expect("recorded").expect("opens"));
+    let text = std::fs::read_to_string(data.join(ETCD_FILE)).expect("readable");
+    let backup: EtcdFile = charms::yaml::from_str(&text).expect("intact");
+    let dies = |step| step != Step::Switched;
+    migrate(data, &Target::Sqlite(connection.clone()), &dies).await.expect_err("it dies");
+    let installation = Installation::open(data, false).expect("complete").controller();
+    for _ in 0..2 {
+        complete(data, installation).await.expect("etcd can be used");
+        let error = Etcd::open(options_of(&backup, installation)).await.err().expect("refused");
+        assert!(matches!(error, OpenError::NotInUse { .. }), "{error}");
+    }
+    let others = std::fs::read_dir(Installation::store_in(data)).expect("readable");
+    let names = others.map(|entry| entry.expect("an entry").file_name());
+    assert_eq!(names.filter(|name| name.to_string_lossy().contains("etcd")).count(), 0);
+}
+
+/// A controller in a copy of the data folder, on another host, uses the store while it is migrated: what it commits is not
+/// in the new store. It commits before the old store is prepared to be left, or opens it after that.
+#[tokio::test]
+async fn a_commit_of_another_controller_during_a_migration_is_noticed() {
+    let cluster = EtcdCluster::shared();
+    for at in [Step::PartlyCopied, Step::Marked] {
+        let data = served().await;
+        let data = data.path();
+        let connection = connection(&cluster);
+        migrate(data, &Target::Etcd(connection.clone()), &|_| true).await.expect("migrated");
+        drop(open_etcd(data).await.expect("recorded").expect("opens"));
+        let text = std::fs::read_to_string(data.join(ETCD_FILE)).expect("readable");
+        let copy: EtcdFile = charms::yaml::from_str(&text).expect("intact");
+        let installation =
+            Installation::open_with_store(data, false, StorePlace::Etcd).expect("complete").controller();
+        let has_committed = std::cell::Cell::new(false);
+        let commits = |step| {
+            if step == at && !has_committed.replace(true) {
+                let options = options_of(&copy, installation);
+                std::thread::scope(|scope| {
+                    let committed = scope.spawn(|| {
+                        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+                        runtime.expect("a runtime").block_on(async {
+                            let store = Etcd::open(options).await.expect("opens");
+                            create_model(&store, MODELS).await;
+                        });
+                    });
+                    committed.join().expect("it commits");
+                });
+            }
+            true
+        };
+        let migrated = migrate(data, &Target::Sqlite(connection), &commits).await;
+        assert!(migrated.is_err(), "{at:?}");
+        let documents = in_use(data).await.2;
+        let has_model = documents.iter().any(|(key, _)| key.ends_with(&format!("m{MODELS}")));
+        assert!(has_model, "{at:?}: the store that has it stays in use");
+    }
 }
 
 /// The certificates that a migration is given are recorded for the next start, and for the migration back.

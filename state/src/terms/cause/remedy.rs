@@ -152,6 +152,11 @@ pub enum Remedy {
         /// The unit.
         unit: UnitName,
     },
+    /// End this process on the machine.
+    EndProcess {
+        /// Its process id.
+        pid: u32,
+    },
     /// Remove these instances of storage, or attach them to a new unit.
     RemoveStorage {
         /// The instances.
@@ -224,6 +229,7 @@ impl Cause {
             Duty::AgreeOnStoreGeneration => Remedy::CheckStoreGeneration,
             Duty::AnswerRecord { .. }
             | Duty::FetchSettings { .. }
+            | Duty::FetchCharm { .. }
             | Duty::AnswerLeadershipClaim
             | Duty::Reconnect => Remedy::RestoreLink,
 
@@ -271,6 +277,7 @@ impl Cause {
             Duty::EndDebugSession { .. } => self.unit_remedy(|unit| Remedy::ExitDebugSession { unit }),
             Duty::RemoveStorage { storage } => Remedy::RemoveStorage { storage: storage.clone() },
             Duty::ReleaseHookLock { holder, .. } => Remedy::RunHooksInParallel { holder: holder.clone() },
+            Duty::EndLockHolder { holder, .. } => Remedy::EndProcess { pid: holder.pid },
             Duty::RestartUnitAgent { machine, .. } => {
                 self.unit_remedy(|unit| Remedy::ReadAgentLog { unit, machine: machine.clone() })
             }

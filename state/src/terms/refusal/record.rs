@@ -59,6 +59,8 @@ pub enum RecordRefusal {
     },
     /// A resync record has no state of the unit, or another record has one.
     ResyncStateMisplaced,
+    /// The unit has resynchronised with this store generation before, and lacks nothing since.
+    ResyncRepeated,
     /// The hook belongs to a relation whose scope the unit never entered.
     ScopeNeverEntered {
         /// The relation.
@@ -168,6 +170,7 @@ impl RecordRefusal {
             RecordRefusal::UnitAlive { sequence, .. } => Code::Gap { expected: *sequence },
             RecordRefusal::OtherRelation { .. }
             | RecordRefusal::ResyncStateMisplaced
+            | RecordRefusal::ResyncRepeated
             | RecordRefusal::ScopeNeverEntered { .. }
             | RecordRefusal::OtherEndpoint { .. }
             | RecordRefusal::ActionNeverQueued { .. }

@@ -3,6 +3,7 @@
 use crate::agents::record_validation::Valid;
 use crate::documents::prelude::BagDoc;
 use crate::restore::resync::{self, ResyncBatch, ResyncProgress};
+use crate::terms::refusal::record::RecordRefusal;
 use crate::terms::start_reason::StartReason;
 use crate::terms::status::{AgentStatus, WorkloadStatus};
 use crate::tests::commits::fixture::{change, of_charm, report, run_report, status};
@@ -144,4 +145,29 @@ fn a_resync_of_many_relations_that_the_store_does_not_have_takes_few_transaction
     assert_eq!(dropped, 2_000, "all but the own relation");
     // one leaves scopes, one is for the storage, one enters the own relation, and each other one examines 40 relations
     assert_eq!(transactions, 3 + 2_001_u32.div_ceil(40));
+}
+
+/// A process with the token of a unit repeats what a unit sends after a restore.
+#[test]
+fn a_unit_resynchronises_once_with_each_store_generation() {
+    let mut world = World::new();
+    world.deploy("plain", "plain", 1);
+    let mut agent = Agent::attach(&mut world, "plain/0");
+    agent.start(&mut world);
+    let resync = |agent: &mut Agent, world: &mut World| {
+        let record = agent.resync();
+        let sent = agent.send(world, &record);
+        if sent.is_ok() {
+            assert_eq!(agent.send(world, &record), Ok(CommitOutcome::default()), "the answer was lost");
+            agent.local.apply(&Event::Finished(record));
+        }
+        sent.map(drop).map_err(|refusal| *refusal.reason)
+    };
+    let repeated = || Err(RefusalReason::from(RecordRefusal::ResyncRepeated));
+    assert_eq!(resync(&mut agent, &mut world), Ok(()));
+    assert_eq!(resync(&mut agent, &mut world), repeated());
+    agent.local.apply(&Event::Finished(agent.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok)));
+    agent.attach_restored(&mut world);
+    assert_eq!(resync(&mut agent, &mut world), Ok(()), "the store may lack records again");
+    assert_eq!(resync(&mut agent, &mut world), repeated());
 }

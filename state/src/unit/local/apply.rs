@@ -205,6 +205,9 @@ impl Local {
                 {
                     self.skipped.remove(&hook.name());
                 }
+                if !record.deleted_programs.is_empty() {
+                    self.deleted_programs = record.deleted_programs.clone();
+                }
                 self.publish(record);
                 self.advance(record, other.as_ref());
                 self.step = other.map_or(Step::Idle, Step::Failed);
@@ -280,6 +283,7 @@ impl Local {
         match &record.operation {
             Operation::InstallCharm(charm) => {
                 self.charm = Some(charm.clone());
+                self.deleted_programs.clear();
                 match other.map(|episode| &episode.operation) {
                     None if !self.installed => self.follow_up = Some(FollowUp::Install),
                     None => {

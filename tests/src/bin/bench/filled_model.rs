@@ -168,6 +168,7 @@ impl BenchAgent {
             episode: None,
             leader_generation: None,
             reboot: None,
+            deleted_programs: Default::default(),
             resync_local: None,
             writes,
             hook_log: None,
