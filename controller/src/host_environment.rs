@@ -78,9 +78,15 @@ impl HostEnvironment {
     }
 
     /// Stores those of these files that the folder has and the store lacks.
-    pub async fn complete_shared_files(&self, registered: BTreeSet<String>) {
-        if let Some(shared) = &self.shared {
-            shared.complete(registered).await;
+    pub fn complete_shared_files(
+        &self,
+        registered: BTreeSet<String>,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let shared = self.shared.clone();
+        async move {
+            if let Some(shared) = shared {
+                shared.complete(registered).await;
+            }
         }
     }
 
@@ -279,21 +285,25 @@ impl Environment for HostEnvironment {
     }
 
     async fn stored_files(&self) -> BTreeMap<String, Revision> {
-        if let Some(shared) = &self.shared {
-            let listed = shared.list().await.unwrap_or_else(|error| {
+        let folder = self.archives.clone();
+        let in_folder = self.disk.run(move || {
+            let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+            let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+            names.filter(|name| is_sha256(name)).map(|name| (name, 0)).collect::<BTreeMap<String, Revision>>()
+        });
+        let Some(shared) = &self.shared else { return in_folder.await };
+        match shared.list().await {
+            // Those of the folder alone, too: an upload that the store did not accept.
+            Ok(listed) => {
+                let mut stored = in_folder.await;
+                stored.extend(listed.into_iter().map(|(sha256, state)| (sha256, state.revision)));
+                stored
+            }
+            Err(error) => {
                 tracing::warn!("cannot list the files in the store: {error}");
                 BTreeMap::new()
-            });
-            return listed.into_iter().map(|(sha256, state)| (sha256, state.revision)).collect();
+            }
         }
-        let folder = self.archives.clone();
-        self.disk
-            .run(move || {
-                let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-                let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-                names.filter(|name| is_sha256(name)).map(|name| (name, 0)).collect()
-            })
-            .await
     }
 
     async fn delete_stored_file(&self, sha256: &str, revision: Revision) {

@@ -96,8 +96,12 @@ impl SharedFiles {
         })
     }
 
+    /// Stores a file, unless the store has it: each write of a chunk takes space in etcd until a compaction.
     async fn put(&self, sha256: &str) -> Result<(), FileError> {
-        self.0.files.put(sha256, &self.file(sha256), &self.0.disk).await?;
+        let is_damaged = self.known().damaged.contains(sha256);
+        if is_damaged || !self.0.files.record_needed(sha256).await? {
+            self.0.files.put(sha256, &self.file(sha256), &self.0.disk).await?;
+        }
         let mut known = self.known();
         known.damaged.remove(sha256);
         known.complete.insert(sha256.to_owned());

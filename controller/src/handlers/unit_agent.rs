@@ -235,6 +235,10 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         };
         // A unit that does not hold the lease that the store keeps is told that it does not lead, whatever the documents say.
         let shared = store.leader_leases().zip(application);
+        if shared.is_some() && !release {
+            // Before the lease is touched: a claim of an older session must neither renew nor end that of the newest one.
+            self.require_newest_session(session).await?;
+        }
         let holds_lease = match &shared {
             Some((leases, application)) if !release => self.hold_lease(leases, session, *application).await?,
             _ => false,
@@ -279,8 +283,8 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         };
         let has_ended = match &claimed {
             Ok(None) => release || holds_lease,
-            Ok(Some(_)) => false,
-            Err(error) => holds_lease && !error.is_transient(),
+            // Its holder may have been told that it leads: the lease ends by itself.
+            Ok(Some(_)) | Err(_) => false,
         };
         if let Some((leases, application)) = shared.filter(|_| has_ended) {
             leases.release(application, unit).await;
@@ -289,6 +293,18 @@ impl<S: Store, E: Environment> Authorised<S, E> {
             leases.renew(application, now_ms);
         }
         claimed
+    }
+
+    /// Refuses a session that is not the newest one of its unit.
+    async fn require_newest_session(&self, session: AgentSession) -> Result<(), ApiError> {
+        let checked = self.controller.read(move |reader| {
+            let mut draft = Draft::new(reader); // read only: it is never committed
+            session::check_epoch(&mut draft, session).map(drop)
+        });
+        match checked.await {
+            Ok(()) => Ok(()),
+            Err(refusal) => Err(self.controller.refusal_error(refusal).await),
+        }
     }
 
     /// Takes the lease of an application for the unit of a session, or renews it. Returns whether the unit holds it.

@@ -178,6 +178,22 @@ async fn an_older_session_is_refused_also_without_the_lease() {
     assert_ne!(refused.code, ErrorCode::Unavailable);
 }
 
+/// 1. A unit leads, and attaches again: after a migration or a restore, or another process of it is the newest. 2. The older
+/// session sends one more claim. The unit may have been told that it leads, so that nobody else may lead yet.
+#[tokio::test]
+async fn a_claim_of_an_older_session_does_not_end_the_lease_of_its_unit() {
+    let scene = Scene::new().await;
+    let (first, second) = (&scene.first, &scene.second);
+    first.attach_agent("web/0").await;
+    second.attach_agent("web/1").await;
+    claims(first, "web/0").await;
+    let unit = first.unit("web/0").await;
+    Agent::attach(first.controller.caller(TokenHolder::Unit { model: first.model, unit }), 2).await;
+    ask(first, "web/0", false).await.expect_err("a newer agent has attached");
+    assert!(scene.key().is_some(), "the lease goes on");
+    assert_eq!(ask(second, "web/1", false).await, Ok(None));
+}
+
 /// A start counts as a renewal: another engine, or an etcd that was restored since, may have told a unit that it leads.
 #[tokio::test]
 async fn a_start_takes_the_leases_of_leaders_that_have_none() {

@@ -13,8 +13,7 @@ use state::terms::port_range::PORT_RANGES_MAX;
 use state::terms::secret::{SecretContent, SecretId, SecretOwnerKind};
 use state::terms::settings::{BAG_BYTES_MAX, BagChange};
 use state::unit::hook_context::{
-    HOOK_DOCUMENTS_MAX, HOOK_WRITES_BYTES_MAX, HookContext, HookRelation, HookWriteError, OWN_BAGS_BYTES_MAX,
-    ReportContent,
+    HOOK_DOCUMENTS_MAX, HOOK_WRITES_BYTES_MAX, HookContext, HookRelation, HookWriteError, ReportContent,
 };
 use state::unit::relation_view::BagRequest;
 use std::collections::BTreeMap;
@@ -232,11 +231,8 @@ impl From<HookWriteError> for ToolError {
                 format!("one hook may change at most {HOOK_DOCUMENTS_MAX} documents")
             }
             HookWriteError::WritesTooLarge { bytes } => format!(
-                "what this hook has changed and the stored state of this unit would take {bytes} bytes: \
+                "the settings and the stored state of this unit and the changes of this hook would take {bytes} bytes: \
                  {HOOK_WRITES_BYTES_MAX} at most"
-            ),
-            HookWriteError::TooManySettings { bytes } => format!(
-                "the settings of this unit in all its relations would take {bytes} bytes: {OWN_BAGS_BYTES_MAX} at most"
             ),
             HookWriteError::LeaderSettings(problem) => problem.to_string(),
         })

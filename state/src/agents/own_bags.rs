@@ -20,8 +20,8 @@ pub(crate) fn strip_own_bags(local: &mut Local) {
 /// view contains them.
 ///
 /// The bags may be read untracked, because this draft has read the replica, and every transaction that writes a
-/// bag of the unit writes the replica, too. The exception is a batch of an unfinished resync: the last batch of the
-/// resync writes the replica.
+/// bag of the unit writes the replica, too. The exception is a batch of an unfinished resync, whose
+/// record writes the replica.
 ///
 /// The bag of a relation that was removed from the store is lost: it is empty here, and
 /// [`RelationLocal::lost_bag_changes`](crate::unit::local::RelationLocal::lost_bag_changes) is set. What the unit writes

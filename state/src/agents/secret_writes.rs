@@ -267,10 +267,11 @@ pub(crate) fn hook_done(draft: &mut Draft, model: Model, writer: &SecretWriter, 
             let interval = after.rotate.and_then(RotatePolicy::interval_ms);
             // the clock of the unit is not trusted: within an interval of when the controller found it due
             let now_ms = ChangeTime::new(draft, model, writer.at_ms).model_ms;
+            let (has_rotated, ended_ms) = (newest > revision, model_time_ms(draft, model, ended.now_ms));
             let next_ms = |interval: i64| {
-                let at_ms = now_ms.clamp(due_ms, due_ms.saturating_add(interval));
-                let has_rotated = newest > revision;
-                at_ms.saturating_add(if has_rotated { interval } else { SECRET_HOOK_AGAIN_MS })
+                let (at_ms, wait_ms) =
+                    if has_rotated { (now_ms, interval) } else { (ended_ms, SECRET_HOOK_AGAIN_MS) };
+                at_ms.clamp(due_ms, due_ms.saturating_add(interval)).saturating_add(wait_ms)
             };
             after.rotate_at_ms = interval.map(next_ms);
         }

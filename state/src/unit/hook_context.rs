@@ -10,7 +10,7 @@ use super::logging_config::LoggingConfig;
 use super::secrets::HookSecret;
 pub use super::writes::{
     ALL_ENDPOINTS, ActionWrites, BagWrites, HOOK_DOCUMENTS_MAX, HOOK_WRITES_BYTES_MAX, HookWriteError, Level,
-    OWN_BAGS_BYTES_MAX, PortWrites, Ports, Reboot, ReportContent, Writes,
+    PortWrites, Ports, Reboot, ReportContent, Writes,
 };
 use crate::charm::StorageType;
 use crate::terms::commands::RelationContext;

@@ -8,7 +8,7 @@
 
 use super::hook_context::{BagSide, HookContext};
 use super::writes::{
-    ActionWrites, BagWrites, HOOK_DOCUMENTS_MAX, HOOK_WRITES_BYTES_MAX, HookWriteError, OWN_BAGS_BYTES_MAX,
+    ActionWrites, BagWrites, HOOK_DOCUMENTS_MAX, HOOK_SENT_BYTES_MAX, HOOK_WRITES_BYTES_MAX, HookWriteError,
     PortWrites, Ports, Writes, size,
 };
 use crate::terms::names::RelationNumber;
@@ -151,52 +151,40 @@ impl HookContext {
         self.check_size(before)
     }
 
-    /// Keeps the writes, or restores those `before` if one transaction could not hold them, or if the unit would have too
-    /// many settings: a tool call that exceeds a limit fails immediately, so that the commit does not fail for its size
-    /// (design 5). A change that makes what is stored smaller is kept even if it is still too large, but not if it
-    /// concerns too many documents.
+    /// Keeps the writes, or restores those `before` if one transaction or one request could not hold them: a tool call
+    /// that exceeds a limit fails immediately, so that the commit does not fail for its size (design 5). A change that
+    /// makes what is stored smaller is kept even if it is still too large, but not if it concerns too many documents or
+    /// deletes too many keys.
     pub(super) fn check_size(&mut self, before: Writes) -> Result<(), HookWriteError> {
-        if self.writes.documents() > HOOK_DOCUMENTS_MAX {
-            self.writes = before;
-            return Err(HookWriteError::TooManyDocuments);
-        }
-        let sizes = (self.committed_bytes(), self.settings_bytes());
-        let (is_too_large, has_too_many_settings) =
-            (sizes.0 > HOOK_WRITES_BYTES_MAX, sizes.1 > OWN_BAGS_BYTES_MAX);
-        if !is_too_large && !has_too_many_settings {
+        let (documents, sent, bytes) = (self.writes.documents(), size(&self.writes), self.stored_bytes());
+        let fits = documents <= HOOK_DOCUMENTS_MAX && sent <= HOOK_SENT_BYTES_MAX;
+        if fits && bytes <= HOOK_WRITES_BYTES_MAX {
             return Ok(());
         }
         let after = std::mem::replace(&mut self.writes, before);
-        if sizes.0 < self.committed_bytes() && sizes.1 <= self.settings_bytes() {
+        if documents > HOOK_DOCUMENTS_MAX {
+            return Err(HookWriteError::TooManyDocuments);
+        }
+        if fits && bytes < self.stored_bytes() {
             self.writes = after;
             return Ok(());
         }
-        Err(match is_too_large {
-            true => HookWriteError::WritesTooLarge { bytes: sizes.0 },
-            false => HookWriteError::TooManySettings { bytes: sizes.1 },
-        })
+        Err(HookWriteError::WritesTooLarge { bytes: bytes.max(sent) })
     }
 
-    /// Returns how many bytes of this unit's data the commit stores: the changed bags as documents, and in the replica its
-    /// state and what else the hook changes.
-    fn committed_bytes(&self) -> usize {
-        let changed = self.writes.bags.iter().map(|(number, writes)| {
-            let bag =
-                |is_unchanged: bool, side| if is_unchanged { 0 } else { size(&self.own_bag(*number, side)) };
-            bag(writes.unit.is_empty(), BagSide::Unit)
-                + bag(writes.application.is_empty(), BagSide::Application)
-        });
-        changed.sum::<usize>()
+    /// Returns how many bytes of this unit's data one transaction can have to store: all of the unit's own bags, its state,
+    /// and what this hook changes. Most commits store only the changed bags, but the one that publishes new addresses stores
+    /// all of them.
+    fn stored_bytes(&self) -> usize {
+        let unit_bags = self.relations.keys().map(|number| size(&self.own_bag(*number, BagSide::Unit)));
+        let changed = self.writes.bags.iter().filter(|(_, writes)| !writes.application.is_empty());
+        let application_bags = changed.map(|(number, _)| size(&self.own_bag(*number, BagSide::Application)));
+        unit_bags.chain(application_bags).sum::<usize>()
             + size(&self.own_state())
             + size(&self.own_ports())
             + size(&self.writes.action)
             + size(&self.writes.secrets)
             + size(&self.writes.storage)
-    }
-
-    /// Returns the bytes of the unit's own bags in all its relations.
-    fn settings_bytes(&self) -> usize {
-        self.relations.keys().map(|number| size(&self.own_bag(*number, BagSide::Unit))).sum()
     }
 }
 
@@ -252,38 +240,34 @@ mod tests {
         assert_eq!(context, before);
     }
 
-    /// Sets the only setting of the unit in a relation, as earlier hooks did.
-    fn set_earlier(context: &mut HookContext, number: RelationNumber, bytes: usize) {
-        let bag = change(&[("a", &"x".repeat(bytes))]);
-        context.relations.get_mut(&number).unwrap().unit_bags =
-            BTreeMap::from([(UnitName::new("web", 0), bag)]);
-    }
-
     #[test]
-    fn settings_of_earlier_hooks_leave_room_for_a_full_commit() {
+    fn settings_of_earlier_hooks_count_and_deleting_is_always_possible() {
         let mut context = context();
-        set_earlier(&mut context, 1, HOOK_WRITES_BYTES_MAX);
-        let most = "x".repeat(HOOK_WRITES_BYTES_MAX - (4 << 10));
-        context.write_bag(2, BagSide::Unit, change(&[("a", &most)])).unwrap();
-        let before = context.clone();
-        assert!(context.write_bag(1, BagSide::Unit, change(&[("b", "1")])).is_err());
-        assert_eq!(context, before);
-    }
-
-    #[test]
-    fn all_settings_of_a_unit_together_are_bounded_and_deleting_is_always_possible() {
-        let mut context = context();
-        for number in 1..=3 {
-            set_earlier(&mut context, number, OWN_BAGS_BYTES_MAX / 3);
-        }
-        let refused = context.write_bag(4, BagSide::Unit, change(&[("a", &"x".repeat(4 << 10))]));
-        assert!(
-            matches!(refused, Err(HookWriteError::TooManySettings { bytes }) if bytes > OWN_BAGS_BYTES_MAX)
-        );
+        let own = |size| BTreeMap::from([(UnitName::new("web", 0), change(&[("a", &"x".repeat(size))]))]);
+        context.relations.get_mut(&1).unwrap().unit_bags = own(HOOK_WRITES_BYTES_MAX);
+        assert!(context.write_bag(2, BagSide::Unit, change(&[("a", "1")])).is_err());
+        context.relations.get_mut(&2).unwrap().unit_bags = own(100);
         context.write_bag(2, BagSide::Unit, change(&[("a", "")])).unwrap();
         assert_eq!(context.own_bag(2, BagSide::Unit), Bag::new());
-        context.write_bag(4, BagSide::Unit, change(&[("a", "1")])).unwrap();
-        context.write_bag(4, BagSide::Application, change(&[("a", "1")])).unwrap();
+        context.write_bag(1, BagSide::Unit, change(&[("a", "")])).unwrap();
+        context.write_bag(2, BagSide::Unit, change(&[("a", "1")])).unwrap();
+    }
+
+    /// 1. Over several hooks a leader fills bags of its application with long keys. 2. One hook deletes them all: the bags are
+    ///    empty, but the record has each key.
+    #[test]
+    fn a_hook_deletes_no_more_keys_than_one_request_holds() {
+        let mut context = context();
+        let key = "k".repeat(HOOK_SENT_BYTES_MAX / 3);
+        let full = BTreeMap::from([("web".to_owned(), change(&[(key.as_str(), "v")]))]);
+        for number in 1..=3 {
+            context.relations.get_mut(&number).unwrap().application_bags = full.clone();
+        }
+        context.write_bag(1, BagSide::Application, change(&[(&key, "")])).unwrap();
+        context.write_bag(2, BagSide::Application, change(&[(&key, "")])).unwrap();
+        let before = context.clone();
+        assert!(context.write_bag(3, BagSide::Application, change(&[(&key, "")])).is_err());
+        assert_eq!(context, before);
     }
 
     #[test]

@@ -31,9 +31,9 @@ pub const HOOK_DOCUMENTS_MAX: usize = 600 - REPORTS_MAX - 40 - 300;
 /// the keys and the other fields of documents, some 460 bytes for each of 600.
 pub const HOOK_WRITES_BYTES_MAX: usize = (1 << 20) - REPORTS_BYTES_MAX - (16 << 10);
 
-/// The most bytes of a unit's own settings in all its relations: an attach returns all of them, and a resync sends them
-/// together with the unit's state in one request, which has 4 MiB at most.
-pub const OWN_BAGS_BYTES_MAX: usize = 2 << 20;
+/// The most bytes of all changes of a hook as they are sent: a deletion has its key. With the reports of the record they
+/// fit into a request, which has 4 MiB.
+pub const HOOK_SENT_BYTES_MAX: usize = 2 << 20;
 
 /// The most bytes of the reports in one record, as JSON: 60 reports of about 4 KiB. An action's parameters and its
 /// log share this limit.
@@ -282,13 +282,8 @@ pub enum HookWriteError {
     },
     /// The hook changes more than [`HOOK_DOCUMENTS_MAX`] documents.
     TooManyDocuments,
-    /// The bags that the hook changes, the unit's state and the other changes exceed [`HOOK_WRITES_BYTES_MAX`].
+    /// The unit's data and the changes of the hook exceed [`HOOK_WRITES_BYTES_MAX`] or [`HOOK_SENT_BYTES_MAX`].
     WritesTooLarge {
-        /// Their bytes.
-        bytes: usize,
-    },
-    /// The unit's own settings in all its relations would exceed [`OWN_BAGS_BYTES_MAX`].
-    TooManySettings {
         /// Their bytes.
         bytes: usize,
     },

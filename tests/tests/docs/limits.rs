@@ -231,11 +231,8 @@ const ROWS: &[(&str, &[Constant])] = &[
         &[
             ("state/src/unit/writes.rs", "HOOK_DOCUMENTS_MAX", Count),
             ("state/src/unit/writes.rs", "HOOK_WRITES_BYTES_MAX", Bytes),
+            ("state/src/unit/writes.rs", "HOOK_SENT_BYTES_MAX", Bytes),
         ],
-    ),
-    (
-        "the own settings of a unit in all its relations",
-        &[("state/src/unit/writes.rs", "OWN_BAGS_BYTES_MAX", Bytes)],
     ),
     ("the settings of a unit or an application", &[("state/src/terms/settings.rs", "BAG_BYTES_MAX", Bytes)]),
     ("the name of a charm, and of a relation", &[("state/src/charm.rs", "DECLARED_NAME_BYTES_MAX", Count)]),

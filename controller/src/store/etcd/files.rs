@@ -25,7 +25,7 @@ use crate::disk_threads::DiskThreads;
 use crate::store::files::{FileError, FileState, FileStore};
 use crate::store::outage::Outage;
 use futures::future::BoxFuture;
-use host::digest::Hash;
+use host::digest::{Hash, sha256_of};
 use state::documents::draft::{BYTES_MAX, Revision};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -62,6 +62,11 @@ impl EtcdFiles {
     }
 
     async fn put(&self, sha256: &str, file: &Path, disk: &DiskThreads) -> Result<(), FileError> {
+        // A damaged file must not replace chunks that are intact.
+        let path = file.to_owned();
+        if disk.run(move || File::open(path).and_then(sha256_of)).await? != sha256 {
+            return Err(FileError::Damaged);
+        }
         for _ in 0..ATTEMPTS_MAX {
             if self.put_once(sha256, file, disk).await? {
                 return Ok(());
