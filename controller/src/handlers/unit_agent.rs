@@ -283,7 +283,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         };
         let has_ended = match &claimed {
             Ok(None) => release || holds_lease,
-            // Its holder may have been told that it leads: the lease ends by itself.
+            // Its holder may have received that it leads: the lease ends by itself.
             Ok(Some(_)) | Err(_) => false,
         };
         if let Some((leases, application)) = shared.filter(|_| has_ended) {

@@ -12,8 +12,8 @@ use axum::body::{Body, Bytes};
 use hyper::body::Body as _;
 use state::documents::prelude::TokenHolder;
 
-/// The most bytes of a request body. A record is at most 1 MiB of writes and 60 log lines (design 5), which JSON may
-/// double.
+/// The most bytes of a request body. A record has at most 2 MiB of writes and 240 KiB of reports (design 5), as JSON; one
+/// of a resync has the unit's data instead of writes.
 const BODY_BYTES_MAX: usize = 4 << 20;
 /// A body up to this size does not count: 16 MiB for the 256 connections of a user.
 const SMALL_BYTES_MAX: u64 = 64 << 10;

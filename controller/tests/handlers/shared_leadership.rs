@@ -179,7 +179,7 @@ async fn an_older_session_is_refused_also_without_the_lease() {
 }
 
 /// 1. A unit leads, and attaches again: after a migration or a restore, or another process of it is the newest. 2. The older
-/// session sends one more claim. The unit may have been told that it leads, so that nobody else may lead yet.
+/// session sends one more claim. The unit may have received that it leads, so that nobody else may lead yet.
 #[tokio::test]
 async fn a_claim_of_an_older_session_does_not_end_the_lease_of_its_unit() {
     let scene = Scene::new().await;

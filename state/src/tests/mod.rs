@@ -408,10 +408,9 @@ impl Agent {
         let mut dropped = Vec::new();
         while let Some(progress) = next {
             let batch = resync::ResyncBatch { record, position: &progress };
-            let (after, more) =
-                world.run(|draft, ids| resync::apply_batch(draft, session, batch, created(ids)))?;
-            next = after;
-            dropped.extend(more);
+            let applied = world.run(|draft, ids| resync::apply_batch(draft, session, batch, created(ids)))?;
+            next = applied.0;
+            dropped.extend(applied.1);
         }
         let mut outcome = world.run(|draft, ids| {
             record_commit::commit(draft, session, record, None, LogLines::ALL, created(ids))

@@ -31,8 +31,8 @@ pub const HOOK_DOCUMENTS_MAX: usize = 600 - REPORTS_MAX - 40 - 300;
 /// the keys and the other fields of documents, some 460 bytes for each of 600.
 pub const HOOK_WRITES_BYTES_MAX: usize = (1 << 20) - REPORTS_BYTES_MAX - (16 << 10);
 
-/// The most bytes of all changes of a hook as they are sent: a deletion has its key. With the reports of the record they
-/// fit into a request, which has 4 MiB.
+/// The most bytes of all changes of a hook as they are sent: a deletion has its key. A request has 4 MiB, with the reports
+/// of the record.
 pub const HOOK_SENT_BYTES_MAX: usize = 2 << 20;
 
 /// The most bytes of the reports in one record, as JSON: 60 reports of about 4 KiB. An action's parameters and its
