@@ -48,11 +48,12 @@ pub fn observe(folder: &UnitFolder) -> UnitHealth {
 }
 
 /// The process that holds a hook lock under which the unit runs its hooks, unless it is an agent or a shim. Hooks wait for
-/// it as long as it lives.
+/// it as long as it lives. A process whose program may not be read is not named: those of agents may not, by ordinary
+/// users.
 fn foreign_lock_holder(folder: &UnitFolder) -> Option<LockHolder> {
     let locks = [folder.machine(), folder.root().to_path_buf()].map(|at| at.join(HOOK_LOCK));
     let holder = locks.iter().find_map(|lock| host::lock::holder(lock))?;
-    let program = holder.program().unwrap_or_default();
+    let program = holder.program()?;
     let name = program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let is_own = [AGENT_PROGRAM, HOOK_PROGRAM].iter().any(|own| name.starts_with(own));
     let pid = u32::try_from(holder.pid).ok().filter(|_| !is_own)?;

@@ -34,6 +34,8 @@ pub struct AgentPresence {
     pub boot_ms: u64,
     /// For a unit: the boot id of the last attach that was accepted, to which a refused attach returns.
     pub accepted_boot: String,
+    /// When that attach was made.
+    pub accepted_boot_ms: u64,
     /// The run that the agent executes now.
     pub executing: Option<ExecutingRun>,
     /// The newest run whose record was applied.
@@ -140,8 +142,10 @@ impl Presence {
             // The refusal of a concurrent attach may have replaced the boot since it was recorded.
             boot.clone_into(&mut presence.boot);
             boot.clone_into(&mut presence.accepted_boot);
+            presence.accepted_boot_ms = presence.boot_ms;
         } else if presence.boot == boot {
             presence.boot.clone_from(&presence.accepted_boot);
+            presence.boot_ms = presence.accepted_boot_ms;
         }
     }
 

@@ -73,8 +73,12 @@ impl KeyFile {
     /// None if the text is damaged. The message of the parser would show the key.
     fn parse(text: &str) -> Option<KeyFile> {
         let file = charms::yaml::from_str::<KeyFile>(text).ok();
-        file.filter(|file| file.keys.iter().all(|key| decode(key).is_some()))
-            .map(|file| KeyFile::of(file.keys))
+        let mut keys = file.filter(|file| file.keys.iter().all(|key| decode(key).is_some()))?.keys;
+        // Those of a controller that did not count them are in the order of rotation.
+        if keys.iter().all(|key| key.number == 0) {
+            (1..).zip(&mut keys).for_each(|(number, key)| key.number = number);
+        }
+        Some(KeyFile::of(keys))
     }
 
     fn of(mut keys: Vec<StoredKey>) -> KeyFile {

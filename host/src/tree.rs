@@ -66,7 +66,11 @@ fn clear(folder: &OwnedFd, removed: &AtomicU64) -> io::Result<()> {
         }
     }
     for name in folders {
-        clear(&openat(folder, name.as_os_str(), flags(), Mode::empty())?, removed)?;
+        match openat(folder, name.as_os_str(), flags(), Mode::empty()) {
+            Ok(below) => clear(&below, removed)?,
+            Err(Errno::ENOENT) => continue, // deleted by another process meanwhile
+            Err(error) => return Err(error.into()),
+        }
         delete(&name, UnlinkatFlags::RemoveDir)?;
     }
     Ok(())

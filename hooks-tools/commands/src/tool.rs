@@ -13,7 +13,8 @@ use state::terms::port_range::PORT_RANGES_MAX;
 use state::terms::secret::{SecretContent, SecretId, SecretOwnerKind};
 use state::terms::settings::{BAG_BYTES_MAX, BagChange};
 use state::unit::hook_context::{
-    HOOK_DOCUMENTS_MAX, HOOK_WRITES_BYTES_MAX, HookContext, HookRelation, HookWriteError, ReportContent,
+    HOOK_DOCUMENTS_MAX, HOOK_SENT_BYTES_MAX, HOOK_WRITES_BYTES_MAX, HookContext, HookRelation,
+    HookWriteError, ReportContent,
 };
 use state::unit::relation_view::BagRequest;
 use std::collections::BTreeMap;
@@ -233,6 +234,10 @@ impl From<HookWriteError> for ToolError {
             HookWriteError::WritesTooLarge { bytes } => format!(
                 "the settings and the stored state of this unit and the changes of this hook would take {bytes} bytes: \
                  {HOOK_WRITES_BYTES_MAX} at most"
+            ),
+            HookWriteError::TooManyChanges { bytes } => format!(
+                "the changes of this hook, with the keys that it deletes, take {bytes} bytes: \
+                 {HOOK_SENT_BYTES_MAX} at most"
             ),
             HookWriteError::LeaderSettings(problem) => problem.to_string(),
         })

@@ -83,8 +83,8 @@ fn failed_hooks_last_hooks_and_actions_end_as_they_do_with_their_programs() {
     end(&mut local, Hook::UpdateStatus, 1, RunExit::Code(1), &KEPT);
     assert!(local.episode().is_some());
     let (mut local, _) = started();
-    end(&mut local, Hook::Stop, 1, RunExit::Code(0), &KEPT);
-    assert!(is_done(&local));
+    end(&mut local, Hook::Stop, 1, RunExit::Code(0), &[]);
+    assert!(is_done(&local) && files(&[]).is_any_lost(&local), "the charm is fetched for its last hook");
     let action = Run::new(1, Operation::Action { id: 1, name: "backup".into() }, StartReason::Requested);
     assert_eq!(RunExit::Missing.with_programs(&local, &action, &files(&KEPT)), RunExit::Missing);
 }
@@ -105,6 +105,19 @@ fn a_program_that_a_hook_deletes_each_time_is_not_lost_until_a_charm_is_unpacked
     let installed = local.record(Operation::InstallCharm(charm(&local)), Outcome::Ok, 0);
     local.apply(&Event::Finished(installed));
     assert!(files(&KEPT).is_any_lost(&local));
+}
+
+/// 1. The agent is restarted while a hook runs, which is run again. 2. A person deletes programs meanwhile. 3. The hook ends
+/// well. Nothing shows that the charm has deleted them, and no later hook is skipped for it.
+#[test]
+fn only_the_install_and_upgrade_hooks_delete_a_program_and_only_dispatch() {
+    for (hook, existing) in
+        [(Hook::UpdateStatus, &KEPT[..]), (Hook::Stop, &KEPT[..]), (Hook::UpgradeCharm, &[])]
+    {
+        let (mut local, _) = started();
+        end(&mut local, hook, 2, RunExit::Code(0), existing);
+        assert!(is_done(&local) && files(existing).is_any_lost(&local), "{existing:?}");
+    }
 }
 
 #[test]

@@ -2,9 +2,10 @@
 //!
 //! A person or a program that cleans folders may delete them at any time. A charm that lacks one is fetched again
 //! (`pending_operations`, `chosen_operation`), and a hook during which one was deleted is run again (`run_exit`): it may
-//! have skipped what it could not find and ended well. A charm may also delete one of them itself. This is concluded only
-//! from a hook that was run again and left it deleted each time, and it is stored with the record of that hook, so that no
-//! restart of an agent forgets it.
+//! have skipped what it could not find and ended well. A charm may delete its `dispatch` itself when it is installed or
+//! upgraded, so that its files in `hooks/` are used. This is concluded only from such a hook that was run again and left it
+//! deleted each time, and it is stored with the record of that hook, so that no restart of an agent forgets it. No hook
+//! can run without `metadata.yaml`, which is fetched again each time.
 
 use super::local::Local;
 use crate::terms::charm_program::CharmProgram;

@@ -9,8 +9,8 @@ pub use super::hook_relation::{HookRelation, OmittedBags};
 use super::logging_config::LoggingConfig;
 use super::secrets::HookSecret;
 pub use super::writes::{
-    ALL_ENDPOINTS, ActionWrites, BagWrites, HOOK_DOCUMENTS_MAX, HOOK_WRITES_BYTES_MAX, HookWriteError, Level,
-    PortWrites, Ports, Reboot, ReportContent, Writes,
+    ALL_ENDPOINTS, ActionWrites, BagWrites, HOOK_DOCUMENTS_MAX, HOOK_SENT_BYTES_MAX, HOOK_WRITES_BYTES_MAX,
+    HookWriteError, Level, PortWrites, Ports, Reboot, ReportContent, Writes,
 };
 use crate::charm::StorageType;
 use crate::terms::commands::RelationContext;

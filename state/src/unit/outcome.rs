@@ -16,6 +16,7 @@ use super::retry;
 pub use super::run_exit::RunExit;
 use super::snapshot::Snapshot;
 use crate::terms::activity::Activity;
+use crate::terms::charm_program::CharmProgram;
 use crate::terms::failure_reason::FailureReason;
 use crate::terms::log_module::UNITER_OPERATION;
 use crate::terms::operation::{Hook, Operation};
@@ -103,7 +104,8 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, finished: Finis
     };
     let files = programs.unwrap_or_default();
     let exit = exit.with_programs(local, run, &files);
-    let is_deleted_by_charm = exit == RunExit::Code(0) && files.is_any_lost(local);
+    let may_delete = matches!(operation, Operation::Hook(Hook::Install | Hook::UpgradeCharm));
+    let is_deleted_by_charm = exit == RunExit::Code(0) && may_delete && files.is_any_lost(local);
     let outcome = match exit {
         RunExit::Interrupted => return None,
         RunExit::Code(0) => Outcome::Ok,
@@ -115,8 +117,9 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, finished: Finis
         RunExit::Failed(reason) => failed(reason),
     };
     let mut record = local.record(operation.clone(), outcome, now.wall_ms);
-    if is_deleted_by_charm && matches!(run.operation, Operation::Hook(_)) {
-        record.deleted_programs = files.missing().collect();
+    if is_deleted_by_charm {
+        record.deleted_programs =
+            files.missing().filter(|program| *program == CharmProgram::Dispatch).collect();
     }
     // a failed hook publishes only its reports; an action's results are sent even if it failed
     if record.outcome.advances() {

@@ -169,7 +169,10 @@ impl HookContext {
             self.writes = after;
             return Ok(());
         }
-        Err(HookWriteError::WritesTooLarge { bytes: bytes.max(sent) })
+        Err(match sent <= HOOK_SENT_BYTES_MAX {
+            true => HookWriteError::WritesTooLarge { bytes },
+            false => HookWriteError::TooManyChanges { bytes: sent },
+        })
     }
 
     /// Returns how many bytes of this unit's data one transaction can have to store: all of the unit's own bags, its state,

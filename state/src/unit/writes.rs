@@ -282,8 +282,13 @@ pub enum HookWriteError {
     },
     /// The hook changes more than [`HOOK_DOCUMENTS_MAX`] documents.
     TooManyDocuments,
-    /// The unit's data and the changes of the hook exceed [`HOOK_WRITES_BYTES_MAX`] or [`HOOK_SENT_BYTES_MAX`].
+    /// The unit's data and the changes of the hook exceed [`HOOK_WRITES_BYTES_MAX`].
     WritesTooLarge {
+        /// Their bytes.
+        bytes: usize,
+    },
+    /// The changes of the hook, deletions included, exceed [`HOOK_SENT_BYTES_MAX`].
+    TooManyChanges {
         /// Their bytes.
         bytes: usize,
     },
