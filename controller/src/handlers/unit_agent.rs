@@ -237,7 +237,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         let shared = store.leader_leases().zip(application);
         if shared.is_some() && !release {
             // Before the lease is touched: a claim of an older session must neither renew nor end that of the newest one.
-            self.require_newest_session(session).await?;
+            self.require_claimant(session).await?;
         }
         let holds_lease = match &shared {
             Some((leases, application)) if !release => self.hold_lease(leases, session, *application).await?,
@@ -263,14 +263,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
             None => application.is_some_and(|application| leases.has_expired(application, now_ms)),
         };
         let claimed = match unchanged {
-            _ if shared.is_some() && !release && !holds_lease => {
-                if unchanged.is_none() {
-                    let refuse =
-                        move |draft: &mut Draft<'_>| leader_claim::answer_without_lease(draft, session);
-                    self.controller.run(refuse).await?;
-                }
-                Ok(None)
-            }
+            _ if shared.is_some() && !release && !holds_lease => Ok(None),
             Some(claimed) if claimed.is_some() || !may_take_over => Ok(claimed),
             Some(_) | None => {
                 let held = lock.clone();
@@ -295,11 +288,11 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         claimed
     }
 
-    /// Refuses a session that is not the newest one of its unit.
-    async fn require_newest_session(&self, session: AgentSession) -> Result<(), ApiError> {
+    /// Refuses the claim of a session that is not the newest one of its unit, and of a Dead unit.
+    async fn require_claimant(&self, session: AgentSession) -> Result<(), ApiError> {
         let checked = self.controller.read(move |reader| {
             let mut draft = Draft::new(reader); // read only: it is never committed
-            session::check_epoch(&mut draft, session).map(drop)
+            leader_claim::require_claimant(&mut draft, session)
         });
         match checked.await {
             Ok(()) => Ok(()),

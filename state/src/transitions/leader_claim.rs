@@ -28,11 +28,11 @@ pub fn answer(
     leadership::claim(draft, model, unit, may_take_over)
 }
 
-/// Answers the claim of a unit that does not hold the lease of its application: another unit leads, or will. Changes nothing.
+/// Requires that a unit may claim leadership, before its lease is touched that the store keeps. Changes nothing.
 ///
 /// # Errors
 /// As [`answer`].
-pub fn answer_without_lease(draft: &mut Draft, session: AgentSession) -> Result<(), Refusal> {
+pub fn require_claimant(draft: &mut Draft, session: AgentSession) -> Result<(), Refusal> {
     session::check_epoch(draft, session)?;
     leadership::require_not_dead(draft, session.model, session.unit).map(drop)
 }
