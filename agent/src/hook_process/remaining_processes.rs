@@ -55,13 +55,14 @@ pub async fn kill_remaining_processes(run_folder: &Path) {
     let own = OwnProcesses::of(run_folder);
     let running_shim = || shim.filter(|shim| own.is_shim(shim));
     if let Some(shim) = running_shim() {
-        // Before its shim ends: a leader that has cleared its environment and left the folder is known as its child only.
+        // Looked for before its shim ends: a leader that has cleared its environment and left the folder is known as its
+        // child only. Killed after it: a shim would store how its hook has ended.
         let hook = Process::read(&run_folder.join(shim::HOOK_PID));
-        if let Some(HookGroup::Running(members)) = hook.map(|hook| HookGroup::of_hook(hook, Some(shim), &own))
-        {
+        let group = hook.map(|hook| HookGroup::of_hook(hook, Some(shim), &own));
+        kill(&shim);
+        if let Some(HookGroup::Running(members)) = group {
             members.iter().for_each(kill);
         }
-        kill(&shim);
     }
     let mut unknown_polls = 0;
     for polls in 1u32.. {
