@@ -108,7 +108,7 @@ fn a_program_that_a_hook_deletes_each_time_is_not_lost_until_a_charm_is_unpacked
 }
 
 /// 1. The agent is restarted while a hook runs, which is run again. 2. A person deletes programs meanwhile. 3. The hook ends
-/// well. Nothing shows that the charm has deleted them, and no later hook is skipped for it.
+///    well. Nothing shows that the charm has deleted them, and no later hook is skipped for it.
 #[test]
 fn only_the_install_and_upgrade_hooks_delete_a_program_and_only_dispatch() {
     for (hook, existing) in

@@ -15,9 +15,9 @@ fn scenario_118_a_principal_that_enters_creates_its_subordinate() {
     let mut world = World::new();
     let web = world.deploy("web", "web", 1);
     let several = Deploy { sha256: "logging".into(), units: 3, ..Deploy::default() };
-    let refused = world.run(|draft, ids| application::deploy(draft, MODEL, &several, created(ids)));
+    let deployed = world.run(|draft, ids| application::deploy(draft, MODEL, &several, created(ids)));
     let expected = ApplicationRefusal::SubordinateUnits { application: "logging".to_owned() };
-    assert_eq!(refused.err().map(|refusal| *refusal.reason), Some(expected.into()));
+    assert_eq!(deployed.err().map(|refusal| *refusal.reason), Some(expected.into()));
     let app = world.deploy("logging", "logging", 1);
     assert!(read_all::<()>(world.reader(), &MODEL.units_of(app)).is_empty(), "a deploy brings no units");
     let id = world.integrate("web", "logging").expect("the endpoints are compatible");
