@@ -132,9 +132,6 @@ pub(super) async fn run_units<S: Store>(fixture: &mut Fixture<'_, S>) {
         })
         .await;
     fixture
-        .call("leader_claim::require_claimant", move |draft| leader_claim::require_claimant(draft, session))
-        .await;
-    fixture
         .call("leadership::claim", move |draft| leadership::claim(draft, MODEL, unit, false).map(drop))
         .await;
     fixture
