@@ -16,7 +16,7 @@
 //!
 //! A store in etcd is not open to others in the meantime: it is a [`Migration::Candidate`](crate::store::etcd::Migration)
 //! until its data folder opens it, and `Left` after the system has left it. A store that was changed after it was read is
-//! not left: the exchange is undone. The new store has a file with the store in etcd that is to be marked as left ([`LeftStore`]), so that the next
+//! not left: the exchange is undone. The new store has a file with the store in etcd that is to be marked as left (`LeftStore`), so that the next
 //! start does it if the migration has died between the exchange and the mark. Revisions of the engines differ, so the new store has a new store
 //! generation, and agents report again what it could lack, as after a restore (design 4). Called by `program`.
 

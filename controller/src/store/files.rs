@@ -1,7 +1,7 @@
 //! Files that the store keeps for all controllers: charm archives and files of resources, by their digest.
 //!
 //! The embedded engine keeps none: the data folder of its one controller has them. With etcd they are in etcd, and the data
-//! folder of each controller is a cache ([`crate::shared_files`]).
+//! folder of each controller is a cache (`shared_files`).
 
 use super::outage::Outage;
 use crate::disk_threads::DiskThreads;

@@ -3,7 +3,7 @@
 use api::AgentConfig;
 use std::fs;
 use std::path::{Path, PathBuf};
-use tests::scene::{Scene, hooks, scene};
+use tests::scene::{Scene, scene};
 use tests::tally::{STARTED, deploy, ran, until_ran};
 
 /// The folder of the machine of a unit.
@@ -43,7 +43,8 @@ fn the_file_of_another_machine_is_refused_and_written_again() {
     let scene = scene();
     deploy(&scene, "db", &["-n", "2"]);
     for unit in ["db/0", "db/1"] {
-        scene.until("it has started", |host| (hooks(host, unit).last()? == "start").then_some(()));
+        // What its process has written, and not only that it was started.
+        scene.until("it has started", |_| (ran(&scene, unit).last()? == "start").then_some(()));
     }
     let (first, second) = (machine_folder(&scene, "db/0"), machine_folder(&scene, "db/1"));
     let config = |machine: &Path| fs::read_to_string(machine.join(AgentConfig::FILE)).expect("it exists");

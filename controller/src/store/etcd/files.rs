@@ -13,7 +13,7 @@
 //! A document of the file is removed before its chunks, and written after them: chunks may have no document, which the
 //! janitor deletes later, and no document lacks its chunks.
 //!
-//! The digest is verified at each read. Used by [`crate::shared_files`] and `migrate`.
+//! The digest is verified at each read. Used by `shared_files` and `migrate`.
 
 use super::client::{CallError, Client};
 use super::feed::PAGE_KEYS;
