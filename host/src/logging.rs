@@ -39,11 +39,15 @@ pub struct LogFilter {
 pub fn start() -> LogFilter {
     // The first call stores the name of the log, which the process that opened it may rotate later.
     rotate_stderr();
-    let (filter, handle) = reload::Layer::new(Targets::new().with_default(LevelFilter::INFO));
-    let writer = || {
+    start_with(|| {
         rotate_stderr();
         OneLine(std::io::stderr())
-    };
+    })
+}
+
+/// Starts the log of this process with another writer: a test must not rotate the file with the output of all tests.
+fn start_with<W: Write + 'static>(writer: impl Fn() -> W + Send + Sync + 'static) -> LogFilter {
+    let (filter, handle) = reload::Layer::new(Targets::new().with_default(LevelFilter::INFO));
     let lines = fmt::layer().with_writer(writer).with_ansi(false);
     tracing_subscriber::registry().with(filter).with(lines).init();
     LogFilter { filter: handle, seen: Arc::new(Mutex::new(Ok(String::new()))) }
@@ -143,7 +147,7 @@ mod tests {
     #[test]
     fn the_level_follows_its_file() {
         let folder = tempfile::tempdir().expect("a folder");
-        let (file, level) = (folder.path().join(LEVEL_FILE), start());
+        let (file, level) = (folder.path().join(LEVEL_FILE), start_with(std::io::sink));
         assert!(!level.read(&file) && !tracing::enabled!(Level::DEBUG));
         std::fs::write(&file, "debug\n").expect("written");
         assert!(level.read(&file) && tracing::enabled!(Level::DEBUG));
