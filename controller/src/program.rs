@@ -216,10 +216,11 @@ async fn serve(
     let data = arguments.data.as_deref().context("--data is required")?;
     let keys = open_secret_keys(&installation, &store).await?;
     let mut host = HostEnvironment::new(installation.archives())?.with_secret_keys(keys);
+    let mut completing = None;
     if let Some(files) = store.files() {
         host = host.with_shared_files(files, CACHE_BYTES_MAX);
+        completing = Some(host.complete_shared_files(registered_files(&store).await));
     }
-    let completing = host.complete_shared_files(registered_files(&store).await);
     if let Some(leases) = store.leader_leases() {
         let taken = leases.take_for_leaders(leaders(&store).await).await;
         taken.map_err(|outage| {
@@ -246,7 +247,7 @@ async fn serve(
             _ => return Err(error),
         }
     }
-    tokio::spawn(completing); // it may take minutes, in which agents are served
+    completing.map(tokio::spawn); // it may take minutes, in which agents are served
     let acceptor = server::acceptor(&installation.certificate, &installation.key)
         .context("cannot use server.pem and server-key.pem")?;
     // The handlers are installed before the log line below, because a reader of that line may send a signal.

@@ -8,23 +8,29 @@ use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 use test_support::etcd_cluster::EtcdCluster;
 use tests::host::{Host, programs, sample};
-use tests::scene::{hooks, scene, scene_with, text};
+use tests::scene::{Scene, hooks, scene, scene_with, text};
 
 fn store_of(cluster: &EtcdCluster) -> String {
     format!("etcd://{}", cluster.addresses().join(","))
+}
+
+/// A system whose store is in the cluster, with the units of two related applications.
+fn related_units(cluster: &EtcdCluster) -> Scene {
+    let dir = TempDir::with_prefix("pintle-etcd-").expect("a folder");
+    let environment = [("PINTLE_STORE".to_owned(), OsString::from(store_of(cluster)))];
+    let host = scene_with(dir, &environment.each_ref().map(|(name, value)| (name.as_str(), value.clone())));
+    host.ok(&["deploy", text(&sample("pair-db")), "db"]);
+    host.ok(&["deploy", text(&sample("pair-web")), "web"]);
+    host.ok(&["integrate", "web", "db"]);
+    host.until_status("db/0", "active", "web likes green");
+    host
 }
 
 /// A unit runs its hooks, the controller is restarted, and a member of etcd is killed: nothing is lost.
 #[test]
 fn a_controller_in_etcd_serves_units_across_a_restart_and_a_lost_member() {
     let cluster = EtcdCluster::start(&["--max-txn-ops=2048"]);
-    let dir = TempDir::with_prefix("pintle-etcd-").expect("a folder");
-    let environment = [("PINTLE_STORE".to_owned(), OsString::from(store_of(&cluster)))];
-    let host = scene_with(dir, &environment.each_ref().map(|(name, value)| (name.as_str(), value.clone())));
-    host.ok(&["deploy", text(&sample("pair-db")), "db"]);
-    host.ok(&["deploy", text(&sample("pair-web")), "web"]);
-    host.ok(&["integrate", "web", "db"]);
-    host.until_status("db/0", "active", "web likes green");
+    let host = related_units(&cluster);
     let ran = hooks(&host, "db/0");
     assert!(ran.iter().any(|hook| hook == "install"), "{ran:?}");
     let store = host.dir.join("controller/store");
@@ -119,13 +125,7 @@ impl Drop for LoneController {
 #[test]
 fn units_continue_when_their_controller_is_moved_to_another_address() {
     let cluster = EtcdCluster::start(&["--max-txn-ops=2048"]);
-    let dir = TempDir::with_prefix("pintle-etcd-").expect("a folder");
-    let environment = [("PINTLE_STORE".to_owned(), OsString::from(store_of(&cluster)))];
-    let host = scene_with(dir, &environment.each_ref().map(|(name, value)| (name.as_str(), value.clone())));
-    host.ok(&["deploy", text(&sample("pair-db")), "db"]);
-    host.ok(&["deploy", text(&sample("pair-web")), "web"]);
-    host.ok(&["integrate", "web", "db"]);
-    host.until_status("db/0", "active", "web likes green");
+    let host = related_units(&cluster);
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("it is bound").to_string();
     drop(listener);

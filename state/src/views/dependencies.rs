@@ -48,7 +48,7 @@ impl UnitHosts {
     }
 }
 
-/// The units of the own application and of related ones: the view shows their statuses, and the members among them. 56
+/// The units of the own application and of related ones: the view shows their statuses, and the members among them. 64
 /// bytes each, in each stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RelatedUnits(BTreeMap<Uuid, UnitHosts>);

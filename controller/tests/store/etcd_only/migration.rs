@@ -129,6 +129,12 @@ async fn a_crash_after_any_step_leaves_the_old_store_or_the_new_one_in_use() {
     }
 }
 
+/// What a data folder records about its store in etcd.
+fn etcd_file(data: &Path) -> EtcdFile {
+    let text = std::fs::read_to_string(data.join(ETCD_FILE)).expect("readable");
+    charms::yaml::from_str(&text).expect("intact")
+}
+
 /// Charm archives and files of resources follow the documents. One that the new store would lack prevents the migration.
 #[tokio::test]
 async fn the_files_are_moved_both_ways() {
@@ -182,8 +188,7 @@ async fn a_prefix_that_was_left_is_used_again_and_a_backup_of_its_folder_does_no
     migrate(data, &Target::Etcd(connection.clone()), &|_| true).await.expect("migrated");
     let store = open_etcd(data).await.expect("recorded").expect("opens");
     create_model(&store, MODELS).await;
-    let text = std::fs::read_to_string(data.join(ETCD_FILE)).expect("readable");
-    let backup: EtcdFile = charms::yaml::from_str(&text).expect("intact");
+    let backup = etcd_file(data);
     drop(store);
     migrate(data, &Target::Sqlite(connection.clone()), &|_| true).await.expect("migrated");
     assert!(data.join("controller/store.old-etcd").exists());
@@ -216,8 +221,7 @@ async fn a_start_completes_a_migration_that_died_before_it_marked_the_old_store(
     let connection = connection(&cluster);
     migrate(data, &Target::Etcd(connection.clone()), &|_| true).await.expect("migrated");
     drop(open_etcd(data).await.expect("recorded").expect("opens"));
-    let text = std::fs::read_to_string(data.join(ETCD_FILE)).expect("readable");
-    let backup: EtcdFile = charms::yaml::from_str(&text).expect("intact");
+    let backup = etcd_file(data);
     let dies = |step| step != Step::Switched;
     migrate(data, &Target::Sqlite(connection.clone()), &dies).await.expect_err("it dies");
     let installation = Installation::open(data, false).expect("complete").controller();
@@ -242,8 +246,7 @@ async fn a_commit_of_another_controller_during_a_migration_is_noticed() {
         let connection = connection(&cluster);
         migrate(data, &Target::Etcd(connection.clone()), &|_| true).await.expect("migrated");
         drop(open_etcd(data).await.expect("recorded").expect("opens"));
-        let text = std::fs::read_to_string(data.join(ETCD_FILE)).expect("readable");
-        let copy: EtcdFile = charms::yaml::from_str(&text).expect("intact");
+        let copy = etcd_file(data);
         let installation =
             Installation::open_with_store(data, false, StorePlace::Etcd).expect("complete").controller();
         let has_committed = std::cell::Cell::new(false);

@@ -261,3 +261,23 @@ fn a_leaders_write_is_applied_in_its_own_generation_only() {
     record.leader_generation = Some(second.generation);
     assert_eq!(web.clone().commit(&mut world, record).refusal, None);
 }
+
+/// 1. An action requests a reboot and opens ports. 2. The controller refuses the ports: nothing of the action takes effect.
+#[test]
+fn a_reboot_of_commands_whose_changes_are_refused_does_not_happen() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut web = Agent::attach(&mut world, "web/0");
+    web.start(&mut world);
+    for refusal in [None, Some(RefusalReason::from(ModelRefusal::NameTooLong { length: 2, max: 1 }))] {
+        let mut record = web.record(Operation::Action { id: 1, name: "backup".into() }, Outcome::Ok);
+        let ranges = ["80/tcp".parse().expect("a range")].into();
+        record.writes.ports.open = BTreeMap::from([("*".to_owned(), ranges)]);
+        record.reboot = Some("boot".to_owned());
+        let (sequence, is_refused) = (record.sequence, refusal.is_some());
+        let mut local = web.local.clone();
+        local.apply(&Event::Finished(record));
+        local.apply(&Event::Acknowledged { sequence, revision: 0, refusal, retry: None });
+        assert_eq!(local.reboot.is_none(), is_refused);
+    }
+}
