@@ -186,10 +186,10 @@ impl FolderFiles for UnitFolder {
         let append = || {
             let mut options = OpenOptions::new();
             // a pipe in its place, which no one reads, is not waited for
-            options.write(true).mode(0o600).create(true).custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits());
-            let file = options.truncate(false).open(self.file(name))?;
+            options.write(true).custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits());
+            let file = options.open(self.file(name))?;
             let mut bytes = bytes.to_vec();
-            if file.metadata()?.len() < (length + bytes.len()) as u64 {
+            if !bytes.is_empty() && file.metadata()?.len() < (length + bytes.len()) as u64 {
                 bytes.resize(bytes.len() + RESERVE_BYTES, b'\n');
             }
             file.write_all_at(&bytes, length as u64)?;

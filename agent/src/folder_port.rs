@@ -36,11 +36,11 @@ pub trait FolderFiles {
     /// # Errors
     /// If the file exists and cannot be read.
     fn read(&self, name: &str) -> impl Future<Output = Result<Option<Vec<u8>>, DiskError>>;
-    /// Appends to the content of a file and syncs it. The content has `length` bytes; newlines may follow it, which are
-    /// overwritten.
+    /// Appends to the content of a file and syncs all of it. The content has `length` bytes; newlines may follow it, which
+    /// are overwritten.
     ///
     /// # Errors
-    /// If the file cannot be written or synced. Its content is then unknown.
+    /// If the file does not exist, or cannot be written or synced. Its content is then unknown.
     fn append(&self, name: &str, length: usize, bytes: &[u8]) -> impl Future<Output = Result<(), DiskError>>;
     /// Replaces a file atomically and durably: writes a temporary file, syncs it, renames it, and syncs the
     /// folder.

@@ -180,7 +180,7 @@ fn process_lines(folder: &UnitFolder, run: u64) -> String {
 #[cfg(test)]
 mod tests {
     use crate::inspect::*;
-    use crate::journal::Journal;
+    use crate::journal::{Journal, JournalEnd};
     use crate::ports::UnitStorage;
     use api::machine_folder::AGENT_PID;
     use api::{AgentConfig, AgentKind};
@@ -200,7 +200,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let folder = UnitFolder::new(dir.path().to_path_buf());
         let mut local = Local::new(Uuid(7), UnitName::new("web", 0));
-        let journal = Journal::open(folder.clone(), 0, &local, true).await.expect("it is written");
+        let journal = Journal::create(folder.clone(), &local).await.expect("it is written");
         let (operation, reason) = (Operation::Hook(Hook::Install), StartReason::CharmInstalled);
         let run = Run::new(1, operation, reason);
         local.apply(&Event::Started(run.clone()));
@@ -241,7 +241,7 @@ mod tests {
         let file = folder.file(AgentConfig::FILE);
         host::file::write_atomic_unsynced(&file, config::to_yaml(&config).as_bytes()).expect("written");
         let local = Local::new(Uuid(7), UnitName::new("web", 0));
-        Journal::open(folder.clone(), 0, &local, true).await.expect("it is written");
+        Journal::create(folder.clone(), &local).await.expect("it is written");
         (dir, folder)
     }
 
@@ -310,8 +310,7 @@ mod tests {
         let pid = folder.file(AGENT_PID);
         Process::current().write(&pid).expect("written");
         let before = why().await;
-        let local = Local::new(Uuid(7), UnitName::new("web", 0));
-        let journal = Journal::open(folder.clone(), 0, &local, false).await.expect("it is written");
+        let journal = Journal::after(folder.clone(), JournalEnd::default());
         journal.store_controller_error(Some("cannot store; its disk is full"));
         let cause = of_web(Duty::AcceptRequests, Actor::Controller)
             .last_error("cannot store; its disk is full".to_owned());

@@ -55,13 +55,24 @@ struct JournalEntry {
 pub enum Loaded {
     /// No files: a new unit, or one whose files were set aside or deleted. The caller must distinguish them.
     Nothing,
-    /// The stored state, with messages for the log.
-    State { local: Box<Local>, index: u64, notes: Vec<String> },
+    /// The stored state, where the next append continues, and messages for the log.
+    State { local: Box<Local>, end: JournalEnd, notes: Vec<String> },
     /// Corrupt files, which were set aside. A unit that has run folders must not be treated as a fresh one (design 11). The
     /// notes are for the log.
     Corrupt { notes: Vec<String> },
     /// The folder has another format than [`FORMAT`]; nothing was changed.
     OtherFormat { format: u32 },
+}
+
+/// The end of the documents in `journal.yaml`. The default is that of a new and empty journal of a new unit.
+#[derive(Clone, Debug, Default)]
+pub struct JournalEnd {
+    /// The index of the last document, or of the state if the journal is empty.
+    index: u64,
+    /// The size of the documents.
+    bytes: usize,
+    /// The checksum of the last document; empty if there is none.
+    previous: String,
 }
 
 fn encode(index: u64, previous: &str, events: &[Event]) -> (Vec<u8>, String) {
@@ -91,27 +102,29 @@ fn decode(bytes: &[u8]) -> Option<(JournalEntry, String, usize)> {
 struct ReadJournal {
     entries: Vec<JournalEntry>,
     good_bytes: usize,
+    /// The checksum of the last of them.
+    last: String,
     /// Whether a valid document follows an invalid one, or does not continue the sequence.
     corrupt: bool,
 }
 
 fn read_journal(bytes: &[u8]) -> ReadJournal {
-    let (mut entries, mut at, mut last) = (Vec::<JournalEntry>::new(), 0, None::<String>);
+    let (mut entries, mut at, mut last) = (Vec::<JournalEntry>::new(), 0, String::new());
     while let Some((entry, sum, length)) = decode(&bytes[at..]) {
         let follows = entries.last().is_none_or(|before| before.index + 1 == entry.index)
-            && last.as_ref().is_none_or(|last| *last == entry.previous);
+            && (entries.is_empty() || last == entry.previous);
         if !follows {
             break;
         }
         entries.push(entry);
-        last = Some(sum);
+        last = sum;
         at += length;
     }
     let rest = &bytes[at..];
     let starts = (1..rest.len()).filter(|i| rest[*i..].starts_with(b"--- # "));
     let corrupt = starts.into_iter().any(|i| decode(&rest[i..]).is_some());
     // a valid document that does not continue the sequence is not a torn tail either
-    ReadJournal { corrupt: corrupt || decode(rest).is_some(), entries, good_bytes: at }
+    ReadJournal { corrupt: corrupt || decode(rest).is_some(), entries, good_bytes: at, last }
 }
 
 /// Why `state.yaml` was not read.
@@ -147,8 +160,10 @@ enum Recovered {
     Nothing,
     State {
         local: Box<Local>,
-        index: u64,
+        end: JournalEnd,
         torn_bytes: usize,
+        /// Whether the documents are older than the state: a crash came between the replacement of the two files.
+        superseded: bool,
     },
     /// Which of the two files is corrupt.
     Corrupt {
@@ -178,12 +193,15 @@ fn recover(state: Option<Vec<u8>>, journal: &[u8]) -> Recovered {
     if read.corrupt || has_gap {
         return Recovered::Corrupt { state: false, journal: true };
     }
+    let superseded = newer.is_empty() && read.good_bytes > 0;
     for entry in newer {
         entry.events.iter().for_each(|event| local.apply(event));
         index = entry.index;
     }
     let written = journal.iter().rposition(|byte| *byte != b'\n').map_or(0, |last| last + 1);
-    Recovered::State { local: Box::new(local), index, torn_bytes: written.saturating_sub(read.good_bytes) }
+    let torn_bytes = written.saturating_sub(read.good_bytes);
+    let end = JournalEnd { index, bytes: read.good_bytes, previous: read.last };
+    Recovered::State { local: Box::new(local), end, torn_bytes, superseded }
 }
 
 /// Reads the stored state without changing the files, so that it can be used beside a running agent. None if there is
@@ -208,8 +226,10 @@ pub async fn other_format<F: FolderFiles>(files: &F) -> Option<u32> {
     }
 }
 
-/// Reads the stored state and compacts the files: afterwards `state.yaml` holds everything and the journal is new and
-/// empty, both synced. Corrupt files are set aside.
+/// Reads the stored state, of which everything is synced afterwards. Corrupt files are set aside.
+///
+/// A state that is whole is not written again. A person may delete it just now, because the controller has recorded a
+/// newer one: it must not come back.
 ///
 /// # Errors
 /// If the disk fails.
@@ -219,13 +239,20 @@ pub async fn load<F: FolderFiles>(files: &F) -> Result<Loaded, DiskError> {
     match recover(state, &journal) {
         Recovered::Nothing => Ok(Loaded::Nothing),
         Recovered::OtherFormat { format } => Ok(Loaded::OtherFormat { format }),
-        Recovered::State { local, index, torn_bytes } => {
+        Recovered::State { local, mut end, torn_bytes, superseded } => {
             if torn_bytes > 0 {
                 notes
                     .push(format!("{JOURNAL}: dropped {torn_bytes} bytes of an incomplete write at the end"));
             }
-            compact(files, index, &local).await?;
-            Ok(Loaded::State { local, index, notes })
+            if torn_bytes > 0 || superseded {
+                end = compact(files, end.index, &local).await?;
+            } else if end.bytes == 0 {
+                // its name may not be synced yet, or it is missing
+                files.write_atomic(JOURNAL, b"").await?;
+            } else {
+                files.append(JOURNAL, end.bytes, b"").await?;
+            }
+            Ok(Loaded::State { local, end, notes })
         }
         Recovered::Corrupt { state: state_corrupt, journal: journal_corrupt } => {
             for (name, corrupt, exists) in
@@ -241,44 +268,39 @@ pub async fn load<F: FolderFiles>(files: &F) -> Result<Loaded, DiskError> {
     }
 }
 
-/// Writes a new state file, then an empty journal. The journal is emptied only after the rename of the state is
-/// synced.
-async fn compact<F: FolderFiles>(files: &F, index: u64, local: &Local) -> Result<(), DiskError> {
+/// Writes a new state file, then an empty journal, whose end is returned. The journal is emptied only after the rename of
+/// the state is synced.
+async fn compact<F: FolderFiles>(files: &F, index: u64, local: &Local) -> Result<JournalEnd, DiskError> {
     let state = StateFile { format: FORMAT, index, local: local.clone() };
     let body = yaml::to_string(&state).expect("the stored state is plain data");
     files.write_atomic(STATE, format!("{STATE_HEAD}{}", with_checksum(&body)).as_bytes()).await?;
-    files.write_atomic(JOURNAL, b"").await
+    files.write_atomic(JOURNAL, b"").await?;
+    Ok(JournalEnd { index, ..JournalEnd::default() })
 }
 
 /// The unit's stored state, in the two files.
 pub struct Journal<F> {
     files: F,
-    index: Cell<u64>,
-    bytes: Cell<usize>,
-    previous: RefCell<String>,
+    end: RefCell<JournalEnd>,
     view: ViewCache,
     /// Whether a write or sync has failed. The content of the disk is then unknown, so nothing more may be written.
     is_poisoned: Cell<bool>,
 }
 
 impl<F: FolderFiles> Journal<F> {
-    /// Continues after `index` with an empty journal. If `is_new`, the unit has no files yet and `local` is
-    /// written first.
+    /// Writes the first state of a unit that has no files yet.
     ///
     /// # Errors
     /// If the disk fails.
-    pub async fn open(files: F, index: u64, local: &Local, is_new: bool) -> Result<Journal<F>, DiskError> {
-        if is_new {
-            compact(&files, index, local).await?;
-        }
-        Ok(Journal {
-            files,
-            index: Cell::new(index),
-            bytes: Cell::new(0),
-            previous: RefCell::default(),
-            view: ViewCache::default(),
-            is_poisoned: Cell::new(false),
-        })
+    pub async fn create(files: F, local: &Local) -> Result<Journal<F>, DiskError> {
+        let end = compact(&files, 0, local).await?;
+        Ok(Journal::after(files, end))
+    }
+
+    /// Continues the files that were loaded ([`Loaded::State`]).
+    pub fn after(files: F, end: JournalEnd) -> Journal<F> {
+        let (view, is_poisoned) = (ViewCache::default(), Cell::new(false));
+        Journal { files, end: RefCell::new(end), view, is_poisoned }
     }
 
     /// The folder of the files.
@@ -287,21 +309,19 @@ impl<F: FolderFiles> Journal<F> {
     }
 
     async fn write(&self, events: &[Event], after: &Local) -> Result<(), DiskError> {
-        let index = self.index.get() + 1;
-        let (document, sum) = encode(index, &self.previous.borrow(), events);
+        let JournalEnd { index, bytes, previous } = self.end.borrow().clone();
+        let index = index + 1;
+        let (document, sum) = encode(index, &previous, events);
         // a replica that replaces the state is large, so it is written as the new state file and not as an event
         let whole = events.iter().any(|event| matches!(event, Event::ReplicaTaken { .. }));
-        let over = self.bytes.get() + document.len() > self.files.journal_bytes_max();
-        if whole || over {
-            compact(&self.files, index, after).await?;
-            self.bytes.set(0);
-            *self.previous.borrow_mut() = String::new();
+        let over = bytes + document.len() > self.files.journal_bytes_max();
+        let end = if whole || over {
+            compact(&self.files, index, after).await?
         } else {
-            self.files.append(JOURNAL, self.bytes.get(), &document).await?;
-            self.bytes.set(self.bytes.get() + document.len());
-            *self.previous.borrow_mut() = sum;
-        }
-        self.index.set(index);
+            self.files.append(JOURNAL, bytes, &document).await?;
+            JournalEnd { index, bytes: bytes + document.len(), previous: sum }
+        };
+        self.end.replace(end);
         Ok(())
     }
 }

@@ -90,9 +90,9 @@ fn load_exit_code(error: &anyhow::Error) -> u8 {
 async fn load_state(folder: &UnitFolder, config: &AgentConfig) -> Result<Journal<UnitFolder>> {
     let loaded = journal::load(folder).await?;
     let name: UnitName = config.name.parse()?;
-    let (local, index, is_new) = match loaded {
-        Loaded::Nothing => (new_state(folder, config.uuid, name)?, 0, true),
-        Loaded::State { local, index, notes } => {
+    let new = match loaded {
+        Loaded::Nothing => new_state(folder, config.uuid, name)?,
+        Loaded::State { local, end, notes } => {
             notes.iter().for_each(|note| tracing::warn!("{note}"));
             if local.unit != config.uuid {
                 let folder = folder.root().display().to_string();
@@ -104,14 +104,14 @@ async fn load_state(folder: &UnitFolder, config: &AgentConfig) -> Result<Journal
                         let aside = folder.set_aside(name).await?;
                         tracing::error!("{name} has no trace of run {hook}: moved to {aside}");
                     }
-                    (new_state(folder, config.uuid, name)?, 0, true)
+                    new_state(folder, config.uuid, name)?
                 }
-                Some(_) | None => (*local, index, false),
+                Some(_) | None => return Ok(Journal::after(folder.clone(), end)),
             }
         }
         Loaded::Corrupt { notes } => {
             notes.iter().for_each(|note| tracing::error!("{note}"));
-            (new_state(folder, config.uuid, name)?, 0, true)
+            new_state(folder, config.uuid, name)?
         }
         Loaded::OtherFormat { format } => {
             return Err(anyhow!(
@@ -123,7 +123,7 @@ async fn load_state(folder: &UnitFolder, config: &AgentConfig) -> Result<Journal
             .context(FaultContext(Fault::FolderFormat)));
         }
     };
-    Ok(Journal::open(folder.clone(), index, &local, is_new).await?)
+    Ok(Journal::create(folder.clone(), &new).await?)
 }
 
 /// The state of a unit without a stored one. A folder with runs belongs to a unit whose state was set aside or deleted,
@@ -336,7 +336,7 @@ pub async fn start_fresh(dir: PathBuf) -> Result<ExitCode> {
         bail!("cannot reset {}: its state was not lost", config.name);
     }
     local.state_lost = false;
-    Journal::open(folder, 0, &local, true).await.map_err(|failed| anyhow!("{failed}"))?;
+    Journal::create(folder, &local).await.map_err(|failed| anyhow!("{failed}"))?;
     println!("{} starts from the beginning when its agent starts.", config.name);
     Ok(ExitCode::SUCCESS)
 }

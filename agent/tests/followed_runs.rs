@@ -61,7 +61,7 @@ async fn the_end_of_a_run_is_shown_before_the_start_of_the_next_one() {
     ended_run(&folder, 2);
     assert_eq!(shown(runs.poll().await), [], "the end of run 1 is not stored");
     let local = Local { run: 2, ..Local::new(Uuid(1), UnitName::new("web", 0)) };
-    Journal::open(folder.clone(), 0, &local, true).await.expect("there is room");
+    Journal::create(folder.clone(), &local).await.expect("there is room");
     assert_eq!(shown(runs.poll().await), [end(1), start(2), end(2)]);
 }
 

@@ -24,7 +24,7 @@ use std::task::{Context, Poll, Waker};
 const FULL: &str = "full";
 
 /// A folder in memory, whose operations never wait.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 struct MemoryFolder(RefCell<BTreeMap<String, Vec<u8>>>);
 
 impl FolderFiles for &MemoryFolder {
@@ -33,7 +33,7 @@ impl FolderFiles for &MemoryFolder {
     }
     async fn append(&self, name: &str, length: usize, bytes: &[u8]) -> Result<(), DiskError> {
         let mut files = self.0.borrow_mut();
-        let file = files.entry(name.to_owned()).or_default();
+        let file = files.get_mut(name).ok_or_else(|| DiskError::new("the file does not exist"))?;
         file.truncate(length);
         file.extend(bytes);
         Ok(())
@@ -60,11 +60,66 @@ impl FolderFiles for &MemoryFolder {
     }
 }
 
+/// A folder whose stored state is deleted as soon as both files were read.
+struct DeletedAfterRead<'a>(&'a MemoryFolder);
+
+impl FolderFiles for DeletedAfterRead<'_> {
+    async fn read(&self, name: &str) -> Result<Option<Vec<u8>>, DiskError> {
+        let content = self.0.read(name).await;
+        if name == JOURNAL {
+            self.0.0.borrow_mut().clear();
+        }
+        content
+    }
+    async fn append(&self, name: &str, length: usize, bytes: &[u8]) -> Result<(), DiskError> {
+        self.0.append(name, length, bytes).await
+    }
+    async fn write_atomic(&self, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
+        self.0.write_atomic(name, bytes).await
+    }
+    async fn cache(&self, name: &str, bytes: Option<&[u8]>) -> bool {
+        self.0.cache(name, bytes).await
+    }
+    async fn set_aside(&self, name: &str) -> Result<String, DiskError> {
+        self.0.set_aside(name).await
+    }
+}
+
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
         Poll::Pending => panic!("a folder in memory never waits"),
     }
+}
+
+/// An older state was put back into the folder. A person deletes it, just while the agent starts once more.
+#[test]
+fn a_stored_state_that_is_deleted_while_an_agent_starts_does_not_come_back() {
+    let (with_documents, states) = unit_files();
+    let without = MemoryFolder::default();
+    block_on(Journal::create(&without, &states[0])).expect("it is written");
+    for folder in [with_documents, without] {
+        // the start ends here, or when it reads the state again
+        let _ = block_on(journal::load(&DeletedAfterRead(&folder)));
+        assert!(matches!(block_on(journal::load(&&folder)), Ok(Loaded::Nothing)), "{folder:?}");
+    }
+}
+
+/// The journal goes on where the agent before has ended it.
+#[test]
+fn the_documents_of_several_agents_are_one_journal() {
+    let (folder, states) = unit_files();
+    let written = folder.0.borrow().clone();
+    let found = block_on(journal::load(&&folder)).expect("they are read");
+    assert_eq!(*folder.0.borrow(), written, "nothing is written again");
+    let Loaded::State { mut local, end, .. } = found else { panic!("{found:?}") };
+    let event = Event::Attaching { nonce: Uuid(3) };
+    local.apply(&event);
+    assert!(!states.contains(&local));
+    block_on(Journal::after(&folder, end).append(&[event], &(*local).clone().into()))
+        .expect("it is appended");
+    let found = block_on(journal::load(&&folder)).expect("they are read");
+    assert!(matches!(&found, Loaded::State { local: last, .. } if *last == local), "{found:?}");
 }
 
 /// 1. The disk is full while the file of a relation is written, and while that of another is deleted.
@@ -94,7 +149,7 @@ fn a_file_of_the_view_that_could_not_be_cached_or_deleted_is_tried_again() {
 fn unit_files() -> (MemoryFolder, Vec<Local>) {
     let folder = MemoryFolder::default();
     let mut local = Local::new(Uuid(7), UnitName::new("web", 0));
-    let journal = block_on(Journal::open(&folder, 0, &local, true)).expect("it is written");
+    let journal = block_on(Journal::create(&folder, &local)).expect("it is written");
     let mut states = vec![local.clone()];
     let mut append = |local: &mut Local, event: Event| {
         local.apply(&event);

@@ -76,7 +76,7 @@ pub fn local_states() -> Vec<(Option<Event>, Local)> {
 pub fn begin(folder: &Path) {
     let folder = UnitFolder::new(folder.to_path_buf());
     let all = local_states();
-    let journal = ready(Journal::open(folder, 0, &all[0].1, true)).expect("it is written");
+    let journal = ready(Journal::create(folder, &all[0].1)).expect("it is written");
     println!("0");
     for (n, (event, local)) in all.iter().enumerate().skip(1) {
         let event = event.clone().expect("all but the first");

@@ -210,15 +210,15 @@ impl Disk {
     async fn open_bytes(&self) -> Result<(SimStorage, Local, Option<Arc<Snapshot>>), DiskError> {
         self.resolve_unsynced();
         let found = journal::load(self).await?;
-        let (local, index, fresh) = match found {
-            Loaded::Nothing => (self.empty_state(), 0, true),
-            Loaded::State { local, index, .. } => (*local, index, false),
+        let (local, end) = match found {
+            Loaded::Nothing => (self.empty_state(), None),
+            Loaded::State { local, end, .. } => (*local, Some(end)),
             Loaded::Corrupt { notes } => {
                 if !self.state().is_damaged {
                     let what = format!("{}: files lost: {notes:?}", self.location.name);
                     self.world.note(Fact::InvariantViolated("durable-events", what));
                 }
-                (self.empty_state(), 0, true)
+                (self.empty_state(), None)
             }
             Loaded::OtherFormat { .. } => return Err(DiskError::new("the files have another format")),
         };
@@ -232,7 +232,10 @@ impl Disk {
                 events,
             });
         }
-        let journal = Journal::open(self.clone(), index, &local, fresh).await?;
+        let journal = match end {
+            Some(end) => Journal::after(self.clone(), end),
+            None => Journal::create(self.clone(), &local).await?,
+        };
         let view = agent::view_cache::ViewCache::load(self).await;
         Ok((SimStorage::Bytes(self.clone(), journal), local, view.map(Arc::new)))
     }

@@ -154,13 +154,14 @@ fn a_damaged_state_that_was_set_aside_is_reported_until_it_is_deleted() {
 
 /// Backs up the stored state of a unit, lets it run a hook, and puts the backup back. With `deletes_run` the folder of the
 /// newest run is deleted, too, as if the folders of the runs were those of the backup. Returns the files, and the hooks that ran.
+/// The journal is the first of the files: one without its state is damaged.
 fn put_back_older_state(
     scene: &Scene,
     folder: &Path,
     deletes_run: bool,
 ) -> ([PathBuf; 2], Vec<&'static str>) {
     scene.ok(&["down"]);
-    let files = ["state.yaml", "journal.yaml"].map(|name| folder.join(name));
+    let files = ["journal.yaml", "state.yaml"].map(|name| folder.join(name));
     let older = files.each_ref().map(|file| fs::read(file).expect("the file exists"));
     scene.ok(&["up"]);
     scene.ok(&["config", "db", "say=newer"]);
