@@ -4,11 +4,11 @@
 //! (`ulimit -u`, `TasksMax=`), and the service manager starts the agent again, which then fails in the same way. Here the
 //! work is done in the loop itself if no thread can be started; it delays the loop, and the log names the limit.
 //!
-//! Each call has one thread, which ends with its work. An agent has at most one of these threads: a call that is dropped
+//! Each call has one thread, which ends with its work. [`run`] has at most one of these threads: a call that is dropped
 //! does not end the work (a folder on a file server that does not answer can hold it for hours), and the next call
-//! waits until it has ended.
+//! waits until it has ended. [`beside`] is for work of less than a millisecond, which waits for nothing.
 //!
-//! Called by `hook_process::resources` and `unit_supervisor`.
+//! Called by `hook_process` and `unit_supervisor`.
 
 use crate::fault;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,11 +25,23 @@ static THREAD: Semaphore = Semaphore::const_new(1);
 /// If the work panics.
 pub async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let permit = THREAD.acquire().await.expect("it is never closed");
-    let (reply, answer) = oneshot::channel();
-    let work = move || {
+    beside(move || {
         let done = work();
         drop(permit);
-        let _ = reply.send(done); // an error means that the call was dropped
+        done
+    })
+    .await
+}
+
+/// Does short work on a thread of its own, which starts when this is first polled, or in this call if no thread can be
+/// started. If the call is dropped, the thread still completes the work.
+///
+/// # Panics
+/// If the work panics.
+pub async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (reply, answer) = oneshot::channel();
+    let work = move || {
+        let _ = reply.send(work()); // an error means that the call was dropped
     };
     // the thread takes the work out of it; if there is no thread, the work is still there
     let work = Arc::new(Mutex::new(Some(work)));

@@ -158,8 +158,9 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
                     continue;
                 }
                 Act::Start(run) => {
-                    let gated = self.start_gated(&run).await;
-                    if shared.save_if_unchanged(saves, Event::Started(run.clone())).await? {
+                    let saving = shared.save_if_unchanged(saves, Event::Started(run.clone()));
+                    let (gated, is_saved) = tokio::join!(biased; self.start_gated(&run), saving);
+                    if is_saved? {
                         self.run_operation(&run, gated).instrument(run_log::span(&run)).await?;
                     }
                 }

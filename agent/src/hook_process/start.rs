@@ -7,6 +7,7 @@ use super::run_files::{RunFile, create_file};
 use super::warm_dispatch::{Forked, launch_of};
 use super::warm_parent::ForkRequest;
 use super::{CharmRunner, SCRIPT, debug_session};
+use crate::blocking;
 use crate::clock::kernel_boot_id;
 use crate::folder;
 use crate::ports::CharmHost;
@@ -82,11 +83,11 @@ impl CharmRunner {
             context: context.clone(),
         };
         run_file.context.id.clear();
-        let gated = match forked {
-            Some(forked) => forked,
-            None => self.start_shim(&run_folder, context, program, variables)?,
+        let (gated, written) = match forked {
+            Some(forked) => (forked, run_file.write(&run_folder)),
+            None => self.start_shim(&run_folder, run_file, context, program, variables).await?,
         };
-        match run_file.write(&run_folder) {
+        match written {
             Ok(()) => Ok(gated),
             Err(error) => {
                 if let Err(fork) = gated.close_gate().await {
@@ -97,14 +98,16 @@ impl CharmRunner {
         }
     }
 
-    /// Starts the shim as a child of this process.
-    fn start_shim(
+    /// Starts the shim as a child of this process, and writes the file of its run, beside the sync of the run's start.
+    /// The second result is that of the file.
+    async fn start_shim(
         &self,
         run_folder: &Path,
+        run_file: RunFile,
         context: &HookContext,
         program: &Path,
         variables: Vec<(String, String)>,
-    ) -> io::Result<GatedShim> {
+    ) -> io::Result<(GatedShim, io::Result<()>)> {
         let program = debug_session::program(&self.folder, run_folder, context, program.to_path_buf());
         let lock = self.lock.borrow().upgrade().expect("the caller holds a hook lock");
         let (gate, opener) = io::pipe()?;
@@ -122,10 +125,15 @@ impl CharmRunner {
             .stdout(Stdio::from(lock.duplicate()?))
             .stderr(Stdio::null())
             .process_group(0);
-        let started = tokio::process::Command::from(command).spawn();
+        let (runtime, folder) = (tokio::runtime::Handle::current(), run_folder.to_path_buf());
+        let (started, written) = blocking::beside(move || {
+            let _runtime = runtime.enter();
+            (tokio::process::Command::from(command).spawn(), run_file.write(&folder))
+        })
+        .await;
         let child =
             started.map_err(with_path(if hook_program.is_file() { &charm } else { &hook_program }))?;
-        Ok(GatedShim { shim: StartedShim::Child(child), opener })
+        Ok((GatedShim { shim: StartedShim::Child(child), opener }, written))
     }
 
     /// Lets the warm parent fork the shim and the hook. None if there is no parent, or it refuses: nothing of the attempt can

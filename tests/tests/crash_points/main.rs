@@ -183,7 +183,11 @@ fn a_hooks_shim_may_crash_at_any_call_and_each_hook_takes_effect_once() {
     // a hook that was just started may be killed before its first line
     assert!((1..=3).contains(&times["leader-elected"]), "{times:?}");
     assert_eq!((times["config-changed"], times["start"]), (1, 1), "{times:?}");
-    assert_eq!(logged(&scene, "db/0"), counted(&STARTED), "each line is there once");
+    let (mut lines, mut once) = (logged(&scene, "db/0"), counted(&STARTED));
+    // the retry of a hook that was interrupted too often is another run, which writes its line, too; a shim whose run was
+    // not stored as started counts for no interruption, so that the run may be the second or the third of these
+    assert!(lines.remove("install").is_some_and(|lines| lines <= 2) && once.remove("install") == Some(1));
+    assert_eq!(lines, once, "each line is there once");
     assert_eq!(results(&scene, "db/0", "count")["hooks"], "4", "each effect is there once");
     scene.ok(&["remove-application", "db", "--no-prompt"]);
     scene.until("db/0 is gone", |host| host.unit_folder("db/0").is_none().then_some(()));
