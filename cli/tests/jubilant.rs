@@ -35,7 +35,7 @@ fn jubilant_parses_every_document() {
         "status with storage": status_json::document(&sample(), &zone, &sample_storage()),
         "show-unit": named(&name, unit::document(&sample_unit(), &unit::ShowUnitFilter::default())),
         "config": application_config::document(&sample_config()),
-        "show-model": named("dev", show_model::document(&sample_model(), &sample())),
+        "show-model": named("dev", show_model::document(&sample_model())),
         "run": named(&name, task::document(&sample_task())),
         "run that fails": named(&name, task::document(&failed)),
     });

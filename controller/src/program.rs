@@ -147,11 +147,10 @@ async fn open_secret_keys(installation: &Installation, store: &Engine) -> Result
     if keys.is_empty() && samples.is_empty() {
         keys.rotate()?;
     }
-    if samples.iter().any(|sample| !keys.has_key_of(sample)) {
+    if keys.lacks_key_of_any(&samples) {
         let file = keys.path().display();
-        keys.note_missing_key();
         tracing::error!(
-            "cannot open the secrets: the key of this store is not in {file}; restore the file from a backup and restart"
+            "cannot open the secrets: the key of this store is not in {file}; restore the file from a backup"
         );
     }
     Ok(keys)

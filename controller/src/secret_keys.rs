@@ -3,12 +3,12 @@
 //! A sealed content is `1.KEY.BASE64`: the id of the key, then a random salt and the ciphertext. Each content has a key
 //! of its own, derived from the salt by HKDF-SHA256, so that a fixed nonce is used once and no number of contents wears
 //! a key out; it is sealed with AES-256-GCM. What the content belongs to is authenticated with it, so that no sealed
-//! content can be passed off as that of another secret or unit. A copy of the store opens nothing.
+//! content can be passed off as that of another secret or unit. A copy of the store cannot be decrypted without this file.
 //!
 //! The newest key seals; the others open what was sealed before. [`SecretKeys::rotate`] adds a key and writes the file
 //! before the key is used, so that a crash leaves either the old file or the new one, and both open every content. The
-//! janitor seals older contents again (`janitor/secrets.rs`). Keys are not shown by `Debug`, and erased with the
-//! process.
+//! janitor seals older contents again (`janitor/secrets.rs`). Keys are not shown by `Debug`. They are in the memory of
+//! the process, which nothing overwrites.
 
 use crate::required_file::{FROM_A_BACKUP, UnusableFile};
 use anyhow::{Context, Result, bail};
@@ -22,7 +22,6 @@ use state::terms::names::Uuid;
 use state::terms::secret::{SecretContent, SecretId};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};
 
 /// The version of the form of a sealed content.
@@ -106,8 +105,8 @@ pub struct SecretKeys {
     keys: RwLock<KeyFile>,
     /// The last line that [`SecretKeys::keep_file`] has logged.
     logged: Mutex<Option<String>>,
-    /// Whether contents of the store were sealed with a key that was in no file when this process started.
-    lacks_key: AtomicBool,
+    /// The keys of contents of the store that were not in the file when this process started.
+    missing_at_start: Mutex<Vec<String>>,
 }
 
 impl std::fmt::Debug for SecretKeys {
@@ -139,7 +138,7 @@ impl SecretKeys {
             path: Some(path),
             keys: RwLock::new(keys),
             logged: Mutex::default(),
-            lacks_key: AtomicBool::default(),
+            missing_at_start: Mutex::default(),
         })
     }
 
@@ -150,7 +149,7 @@ impl SecretKeys {
             path: None,
             keys: RwLock::new(KeyFile { keys: vec![key] }),
             logged: Mutex::default(),
-            lacks_key: AtomicBool::default(),
+            missing_at_start: Mutex::default(),
         }
     }
 
@@ -163,15 +162,22 @@ impl SecretKeys {
         self.path.as_deref().unwrap_or(Path::new("memory"))
     }
 
-    /// Records that contents of the store are sealed with a key that this process does not have.
-    pub fn note_missing_key(&self) {
-        self.lacks_key.store(true, Ordering::Relaxed);
+    /// Whether a key of these contents of the store is missing. It is remembered, for [`Self::missing_cause`].
+    pub fn lacks_key_of_any(&self, contents: &[String]) -> bool {
+        let missing = contents.iter().filter(|sealed| !self.has_key_of(sealed));
+        let ids: Vec<String> = missing.map(|sealed| key_id(sealed).unwrap_or_default().to_owned()).collect();
+        let lacks = !ids.is_empty();
+        *self.missing_at_start.lock().unwrap_or_else(PoisonError::into_inner) = ids;
+        lacks
     }
 
-    /// The cause for a model whose secrets cannot be opened, because a key is missing.
+    /// The cause for a model whose secrets cannot be opened, because a key was missing at the start and still is.
     pub fn missing_cause(&self, entity: Entity) -> Option<Cause> {
-        let duty = Duty::RestoreSecretKeys { file: self.path().display().to_string() };
-        self.lacks_key.load(Ordering::Relaxed).then(|| Cause::new(entity, duty, Actor::Operator))
+        let keys = self.file();
+        let missing = self.missing_at_start.lock().unwrap_or_else(PoisonError::into_inner);
+        let duty = || Duty::RestoreSecretKeys { file: self.path().display().to_string() };
+        let is_missing = missing.iter().any(|id| !keys.has(id));
+        is_missing.then(|| Cause::new(entity, duty(), Actor::Operator))
     }
 
     /// Whether there is no key: nothing can be sealed or opened.
@@ -387,6 +393,25 @@ mod tests {
         both[1].keep_file();
         let newest = both[0].seal(sealed_for(3), &content(), [1, 2]).unwrap();
         assert!(both[1].is_newest(&newest), "the next rotation");
+    }
+
+    #[test]
+    fn a_key_that_was_missing_at_the_start_is_named_until_the_file_has_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret-keys.yaml");
+        let before = SecretKeys::open(path.clone()).unwrap();
+        before.rotate().unwrap();
+        let sealed = [before.seal(sealed_for(3), &content(), [1, 2]).unwrap()];
+        let (file, is_named) = (std::fs::read(&path).unwrap(), |keys: &SecretKeys| {
+            keys.missing_cause(Entity::Model("dev".to_owned())).is_some()
+        });
+        std::fs::remove_file(&path).unwrap();
+        let keys = SecretKeys::open(path.clone()).unwrap();
+        assert!(keys.lacks_key_of_any(&sealed) && is_named(&keys));
+        std::fs::write(&path, file).unwrap();
+        keys.keep_file();
+        assert!(!is_named(&keys), "a person has put the file back");
+        assert!(!keys.lacks_key_of_any(&sealed));
     }
 
     #[test]

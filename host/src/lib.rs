@@ -1,7 +1,8 @@
-//! The access to the host that the programs of Pintle share: its architecture, processes and what they inherit, files, full disks, mounts,
-//! locks, digests, randomness, back-off, restarts, logs, escaping and the quoting of shell commands.
+//! The access to the host that the programs of Pintle share: its architecture, processes and what they inherit, files,
+//! full disks, mounts, locks, digests, randomness, back-off, restarts, logs, escaping and the quoting of shell commands.
 //!
-//! Each of these has one implementation, which is here. The crate does not depend on Pintle's concepts (models,
+//! Each of these has one implementation for the programs that link this crate, which is here. `pintle-hook` depends on
+//! no crate: `hooks-tools/client` has its own form of what it needs, and the pid files of its shim are read here. The crate does not depend on Pintle's concepts (models,
 //! units, the protocol). It has no async code except `program`, whose callers are loops with other duties. It returns
 //! errors without interpreting them: callers decide what an error means.
 //!

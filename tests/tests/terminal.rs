@@ -1,4 +1,5 @@
-//! What a person sees in a terminal: a shell in a machine, colours, progress, and a narrow screen.
+//! What a person sees in a terminal: a shell in a machine, colours, progress, a narrow screen, and the completion of zsh
+//! and fish.
 
 use std::path::Path;
 use std::process::Command;

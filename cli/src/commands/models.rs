@@ -1,6 +1,7 @@
 //! `models`: lists the models of the controller; `*` marks the current one.
 
 use crate::command_error::CommandError;
+use crate::commands::show_model;
 use crate::render::{self, StructuredFormat, Table, row};
 use crate::session::CommandSession;
 use api::{CLOUD_NAME, ListModels, REGION_NAME, UserPort};
@@ -23,17 +24,7 @@ pub async fn run<A: UserPort>(args: &ModelsArgs, session: &CommandSession<A>) ->
     let mut models = session.api.handle(ListModels).await?;
     models.sort_by(|a, b| render::compare_natural(&a.name, &b.name));
     if let Some(format) = args.format {
-        let list = models.iter().map(|model| {
-            json!({
-                "name": render::owned_name(&model.name),
-                "short-name": model.name,
-                "model-uuid": model.uuid,
-                "model-type": "iaas",
-                "life": model.life,
-                "status": { "current": model.state },
-            })
-        });
-        let list: Vec<_> = list.collect();
+        let list: Vec<_> = models.iter().map(show_model::document).collect();
         return session
             .output
             .print(&render::structured(&json!({ "models": list, "current-model": session.model }), format)?);

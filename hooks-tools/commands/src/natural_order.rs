@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 
 /// Compares letters by code point and after all other characters, and runs of digits as numbers.
 ///
-/// This is not a total order (`a01` and `a1`), so the caller inserts keys one by one and does not call `sort`, which
-/// may panic.
+/// This is not a total order (`1` < `01` < `0a` < `1`), so the caller inserts keys one by one and does not call `sort`,
+/// which may panic.
 pub fn natural_order(a: &str, b: &str) -> Ordering {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let Some(at) = a.iter().zip(&b).position(|(a, b)| a != b) else {
@@ -18,7 +18,8 @@ pub fn natural_order(a: &str, b: &str) -> Ordering {
         (false, true) => return Ordering::Less,
         (false, false) => {}
     }
-    // Equal digits before a differing zero belong to the same number: a10 sorts after a1, but a01 equals a1.
+    // The digits that differ may be inside of a number: after the common `a1`, the rests `00` and `1` of `a100` and `a11`
+    // are compared as 100 and 11.
     let mut lead = 0;
     if left == '0' || right == '0' {
         let digits_before = a[..at].iter().rev().take_while(|c| c.is_ascii_digit());

@@ -9,8 +9,10 @@ use std::process::{Child, Command, Stdio};
 use tests::host::is_running;
 use tests::scene::{Scene, text};
 
-const REPLACED: &str = DISPATCHES[1].1;
-const WAITED: &str = DISPATCHES[0].1;
+/// The dispatch script whose shell replaces itself by Python.
+const WITH_EXEC: &str = DISPATCHES[1].1;
+/// The dispatch script whose shell waits for Python.
+const WITHOUT_EXEC: &str = DISPATCHES[0].1;
 
 /// A unit whose action `wait` runs, forked by a warm parent.
 struct Waiting {
@@ -64,7 +66,7 @@ impl Waiting {
 
 #[test]
 fn a_run_outlives_its_warm_parent() {
-    let waiting = waiting(REPLACED);
+    let waiting = waiting(WITH_EXEC);
     let parent = waiting.parent;
     waiting.scene.kill(parent);
     waiting.scene.until("the parent has ended", |_| (!is_running(parent)).then_some(()));
@@ -82,7 +84,7 @@ fn a_run_outlives_its_warm_parent() {
 
 #[test]
 fn a_run_outlives_its_agent_and_its_parent_does_not() {
-    let waiting = waiting(WAITED);
+    let waiting = waiting(WITHOUT_EXEC);
     let agent = waiting.scene.agent_pid(UNIT).expect("it runs");
     waiting.scene.kill(agent);
     waiting.scene.until("the parent has ended", |_| (!is_running(waiting.parent)).then_some(()));
@@ -94,7 +96,7 @@ fn a_run_outlives_its_agent_and_its_parent_does_not() {
 
 #[test]
 fn a_run_without_its_shim_is_killed_and_not_repeated() {
-    let waiting = waiting(REPLACED);
+    let waiting = waiting(WITH_EXEC);
     let (number, _) = waiting.scene.runs(UNIT).pop().expect("it runs");
     let run = waiting.scene.run_folder(UNIT, number).expect("it runs");
     let shim = waiting.scene.pid(&run.join("shim.pid")).expect("it runs");
@@ -108,7 +110,7 @@ fn a_run_without_its_shim_is_killed_and_not_repeated() {
 
 #[test]
 fn a_cancelled_run_ends_with_its_group() {
-    for dispatch in [REPLACED, WAITED] {
+    for dispatch in [WITH_EXEC, WITHOUT_EXEC] {
         let mut waiting = waiting(dispatch);
         let (number, _) = waiting.scene.runs(UNIT).pop().expect("it runs");
         let run = waiting.scene.run_folder(UNIT, number).and_then(|folder| read_run_file(&folder));
@@ -148,7 +150,7 @@ fn set_version(charm: &std::path::Path, version: usize) {
 #[test]
 fn a_refresh_or_a_changed_package_has_a_new_parent() {
     let scene = scene();
-    let source = deploy(&scene, "probe", REPLACED);
+    let source = deploy(&scene, "probe", WITH_EXEC);
     run_warm(&scene, UNIT, &["facts"]);
     let installed = scene.unit_folder(UNIT).expect("it is deployed").join("charm");
     let before = parent_of(&scene, UNIT).expect("it has a parent");
@@ -174,7 +176,7 @@ fn a_refresh_or_a_changed_package_has_a_new_parent() {
 #[test]
 fn a_setting_of_the_model_ends_the_parent() {
     let scene = scene();
-    deploy(&scene, "probe", REPLACED);
+    deploy(&scene, "probe", WITH_EXEC);
     run_warm(&scene, UNIT, &["facts"]);
     let parent = parent_of(&scene, UNIT).expect("it has a parent");
     set_warm(&scene, false, UNIT);
@@ -186,7 +188,7 @@ fn a_setting_of_the_model_ends_the_parent() {
 #[test]
 fn a_charm_that_cannot_be_forked_runs_without_a_parent_and_is_logged_once() {
     let scene = scene();
-    let charm = probe(&scene, "probe", REPLACED);
+    let charm = probe(&scene, "probe", WITH_EXEC);
     let library = charm.join("lib/probe_library.py");
     let text_of_library = fs::read_to_string(&library).expect("it exists");
     let thread =
@@ -211,7 +213,7 @@ fn a_charm_that_cannot_be_forked_runs_without_a_parent_and_is_logged_once() {
 #[test]
 fn what_an_import_prints_is_printed_by_each_run() {
     let scene = scene();
-    let charm = probe(&scene, "probe", REPLACED);
+    let charm = probe(&scene, "probe", WITH_EXEC);
     let library = charm.join("lib/probe_library.py");
     let text_of_library = fs::read_to_string(&library).expect("it exists");
     fs::write(&library, format!("{text_of_library}\nprint('imported')\n")).expect("written");
@@ -224,11 +226,12 @@ fn what_an_import_prints_is_printed_by_each_run() {
     }
 }
 
-/// A program that one action has knows its name, so that the parent of another one cannot fork it.
+/// Without a dispatch script each action has a program of its own. A warm parent has imported one program, and forks no
+/// other.
 #[test]
 fn a_charm_without_dispatch_has_a_parent_for_the_program_that_is_repeated() {
     let scene = scene();
-    let charm = probe(&scene, "probe", REPLACED);
+    let charm = probe(&scene, "probe", WITH_EXEC);
     for folder in ["actions", "hooks"] {
         fs::create_dir(charm.join(folder)).expect("a new folder");
     }

@@ -1,8 +1,8 @@
 //! The writes of a failed hook never become visible, and the writes of a successful hook become visible exactly once
 //! (I8, I9, I11, from the point of view of charms).
 //!
-//! The counter of each charm increases by one per successful hook, in its own state and in the settings that other
-//! units read, and the last value arrives.
+//! The counter in the own state of each charm increases by one with each successful hook that writes it. In the settings
+//! that other units read it never decreases, and at rest it is the last published value.
 
 use super::check::{Check, Commit, FinalState};
 use crate::sim::fact::Fact;
@@ -18,15 +18,19 @@ use std::collections::BTreeMap;
 
 #[derive(Clone, Default)]
 struct Unit {
+    /// The counter in the state of the charm.
     counted: u64,
     /// The newest run that exited by itself: whether it succeeded, and the counter that it wrote.
     exited: Option<(u64, bool, Option<u64>)>,
+    /// The counter in the unit's own settings.
     published: BTreeMap<RelationNumber, u64>,
 }
 
 #[derive(Default)]
 pub struct VisibleEffects {
-    by_unit: BTreeMap<Uuid, Unit>,
+    /// By the folder of a unit, of which a copy has its own.
+    by_folder: BTreeMap<Uuid, Unit>,
+    /// By document key of a bag: the newest counter that other units can read.
     shown: BTreeMap<String, u64>,
     was_restored: bool,
 }
@@ -42,15 +46,15 @@ impl Check for VisibleEffects {
 
     fn observe(&mut self, fact: &Fact, _found: &mut Vec<String>) {
         if let Fact::HookExited { folder, run, ok, counted } = fact {
-            self.by_unit.entry(*folder).or_default().exited = Some((*run, *ok, *counted));
+            self.by_folder.entry(*folder).or_default().exited = Some((*run, *ok, *counted));
         }
     }
 
-    fn record_done(&mut self, unit: Uuid, record: &Record, found: &mut Vec<String>) {
+    fn record_done(&mut self, folder: Uuid, record: &Record, found: &mut Vec<String>) {
         if record.outcome != Outcome::Ok {
             return;
         }
-        let progress = self.by_unit.entry(unit).or_default();
+        let progress = self.by_folder.entry(folder).or_default();
         if let Operation::EnterScope { relation, .. } = &record.operation {
             // a restored store may assign the number of a lost relation to another one, whose bag is new
             progress.published.remove(relation);
@@ -67,7 +71,7 @@ impl Check for VisibleEffects {
             if !ok || recorded != counted {
                 let run = record.run;
                 found.push(format!(
-                    "{unit}: run {run} exited (success: {ok}) with counter {counted:?}, recorded {recorded:?}"
+                    "folder {folder}: run {run} exited (success: {ok}) with counter {counted:?}, recorded {recorded:?}"
                 ));
             }
         }
@@ -75,17 +79,20 @@ impl Check for VisibleEffects {
             let (value, before) = (number(value), progress.counted);
             progress.counted = value;
             if value != before + 1 {
-                found.push(format!("{unit}: record {} has counter {value} after {before}", record.sequence));
+                found.push(format!(
+                    "folder {folder}: record {} has counter {value} after {before}",
+                    record.sequence
+                ));
             }
         }
     }
 
-    fn journal_started(&mut self, unit: Uuid, stored: &Local) {
+    fn journal_started(&mut self, folder: Uuid, stored: &Local) {
         let counted = stored.charm_state.get(COUNTER).map_or(0, |value| number(value));
         let published = stored.relations.iter();
         let published =
             published.filter_map(|(id, local)| Some((*id, number(local.bag.get(COUNTER)?)))).collect();
-        self.by_unit.insert(unit, Unit { counted, published, exited: None });
+        self.by_folder.insert(folder, Unit { counted, published, exited: None });
         // 1. The store is restored. 2. The unit resynchronises in batches, and the first batch is applied. 3.
         // The disk of the unit is lost: its counter since the backup exists nowhere except in that batch.
         if self.was_restored {
@@ -94,8 +101,8 @@ impl Check for VisibleEffects {
     }
 
     fn folder_copied(&mut self, from: Uuid, to: Uuid) {
-        if let Some(unit) = self.by_unit.get(&from).cloned() {
-            self.by_unit.insert(to, unit);
+        if let Some(unit) = self.by_folder.get(&from).cloned() {
+            self.by_folder.insert(to, unit);
         }
     }
 
@@ -127,7 +134,7 @@ impl Check for VisibleEffects {
                 let bag = read(end.reader, &end.model.bag(progress.uuid, agent.unit));
                 let shown = bag.and_then(|bag| bag.values.get(COUNTER).map(|value| number(value)));
                 let published =
-                    self.by_unit.get(&agent.folder).and_then(|unit| unit.published.get(relation)).copied();
+                    self.by_folder.get(&agent.folder).and_then(|unit| unit.published.get(relation)).copied();
                 if shown != published {
                     let name = &agent.name;
                     found.push(format!(
