@@ -49,6 +49,7 @@ pub mod juju_exec;
 mod juju_paths;
 pub mod machine_agent;
 pub mod machine_program;
+pub mod network_device;
 pub mod observation;
 pub mod outage;
 pub mod ports;

@@ -218,7 +218,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
             {
                 return Ok(());
             }
-            let recall_ms = self.obstructed.borrow().next_attempt_ms();
+            let recall_ms = self.obstructed.borrow().next_attempt_ms(self.clock.since_boot_ms());
             tokio::select! {
                 biased;
                 newest = self.contact.next_view(&mut watch, &self.clock) => view = Some(newest?),

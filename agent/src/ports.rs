@@ -18,6 +18,7 @@ use state::terms::storage::{MachineStorage, StorageId};
 use state::unit::charm_programs::ProgramFiles;
 use state::unit::hook_context::HookContext;
 use state::unit::local::{Event, Local, Run};
+use state::unit::networks::AddressDevice;
 use state::unit::outcome::HookResult;
 use state::unit::record::RunReport;
 use state::unit::relation_view::BagRequest;
@@ -105,6 +106,10 @@ pub trait CharmHost {
     /// The declarations of the installed charm. None before the first installation, or if the folder was
     /// deleted.
     fn declared(&self) -> Option<Arc<Charm>>;
+    /// The network device of the machine that has this address. None if there is none.
+    fn device(&self, _address: &str) -> Option<AddressDevice> {
+        None
+    }
     /// Which programs of the installed charm exist.
     fn program_files(&self) -> ProgramFiles {
         ProgramFiles::default()

@@ -236,6 +236,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
             declared,
             id_suffix: &id_suffix,
             is_leader: self.shared.is_leader(),
+            device: self.charms.device(&view.unit.address),
             commands: script.as_deref(),
             message_text: api::text::status_message::describe,
         };

@@ -142,6 +142,9 @@ pub struct ApplicationStatus {
     /// Whether it is a fake application, whose units have no agents.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fake: bool,
+    /// Its endpoints and the further bindings of its charm.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bindings: Vec<String>,
     /// For a subordinate: the applications of its principals.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub subordinate_to: Vec<String>,

@@ -30,6 +30,7 @@ pub fn pack(files: &CharmFileList) -> io::Result<Vec<u8>> {
     let plain = SimpleFileOptions::default().compression_method(CompressionMethod::Deflated);
     for (path, entry) in files {
         match entry {
+            FileEntry::EmptyFolder => zip.add_directory(path.as_str(), plain.unix_permissions(0o755))?,
             FileEntry::Link(target) => zip.add_symlink(path.as_str(), target.as_str(), plain)?,
             FileEntry::File { content, executable } => {
                 let bytes = content.read().map_err(|error| match content {

@@ -28,6 +28,8 @@ pub struct Member {
     pub path: String,
     /// File, link or folder.
     pub kind: MemberKind,
+    /// The permissions that a file is unpacked with: those of the archive, at least 0600 and at most 0755.
+    pub mode: u32,
     /// Unpacked size in bytes as the header declares it. Reading stops there.
     pub size: u64,
 }
@@ -101,8 +103,12 @@ fn read_member(zip: &mut ZipReader, index: usize) -> Result<Member, (String, Str
         }
         _ => return refuse("is not a file, folder or link"),
     };
+    let permissions = match mode & 0o777 {
+        0 => 0o644, // written without permissions
+        permissions => permissions & 0o755 | 0o600,
+    };
     let size = file.size();
-    Ok(Member { index, path, kind, size })
+    Ok(Member { index, path, kind, mode: permissions, size })
 }
 
 /// Reads one member as text. Only the few small files that are read before unpacking are read this way.

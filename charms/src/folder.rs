@@ -1,8 +1,9 @@
-//! Lists a charm's source folder: the sorted files and links that its archive will contain.
+//! Lists a charm's source folder: the sorted files, links and empty folders that its archive will contain.
 //!
 //! The list holds only names that `safe_paths` accepts, so that whatever can be packed can also be unpacked. Called by
 //! `read` for the charm itself and by `venv` for installed Python packages.
 
+use crate::ignore_rules::{self, IgnoreRules};
 use crate::problem::Problem;
 use crate::safe_paths::{self, MemberKind};
 use std::collections::BTreeMap;
@@ -20,7 +21,7 @@ pub enum Content {
     Bytes(Vec<u8>),
 }
 
-/// One file or link of the future archive.
+/// One file, link or empty folder of the future archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileEntry {
     /// A regular file.
@@ -32,17 +33,20 @@ pub enum FileEntry {
     },
     /// A symbolic link with its target.
     Link(String),
+    /// A folder without files and links. The others are implied.
+    EmptyFolder,
 }
 
-/// All files and links of a charm by path. Folders are implied; empty folders are omitted.
+/// All files, links and empty folders of a charm by path.
 pub type CharmFileList = BTreeMap<String, FileEntry>;
 
 /// Names that are never part of a charm, in any folder.
-const SKIPPED: [&str; 5] = [".git", ".bzr", ".tox", ".venv", "__pycache__"];
+const SKIPPED: [&str; 8] =
+    [".git", ".bzr", ".hg", ".svn", ".tox", ".venv", "__pycache__", ignore_rules::FILE];
 
 /// Lists the folder `root`.
 ///
-/// The list omits `SKIPPED` names, `.charm` archives, a top-level `build` folder, broken links, and a top-level `venv`
+/// The list omits `SKIPPED` names, what `.jujuignore` excludes, `.charm` archives, a top-level `build` folder, broken links, and a top-level `venv`
 /// that is a virtual environment, because such an environment works only where it was created. Each omitted link and
 /// environment is reported in `notes`.
 ///
@@ -50,7 +54,11 @@ const SKIPPED: [&str; 5] = [".git", ".bzr", ".tox", ".venv", "__pycache__"];
 /// Everything that cannot be read, or that has an unsafe name.
 pub fn list(root: &Path, notes: &mut Vec<String>) -> Result<CharmFileList, Vec<Problem>> {
     let (mut files, mut problems) = (CharmFileList::new(), Vec::new());
-    let mut walk = Walk { root, files: &mut files, problems: &mut problems, notes };
+    let rules = match read_rules(root) {
+        Ok(rules) => rules,
+        Err(text) => return Err(vec![Problem::new(ignore_rules::FILE, "", text)]),
+    };
+    let mut walk = Walk { root, rules, files: &mut files, problems: &mut problems, notes };
     if let Err(error) = walk.folder("") {
         problems.push(Problem::new(&root.display().to_string(), "", format!("cannot be read: {error}")));
     }
@@ -66,6 +74,7 @@ impl FileEntry {
         match self {
             FileEntry::File { executable, .. } => MemberKind::File { executable: *executable },
             FileEntry::Link(target) => MemberKind::Link(target.clone()),
+            FileEntry::EmptyFolder => MemberKind::Folder,
         }
     }
 
@@ -88,8 +97,21 @@ impl Content {
     }
 }
 
+/// The rules of the charm; none without the file.
+fn read_rules(root: &Path) -> Result<IgnoreRules, String> {
+    let file = root.join(ignore_rules::FILE);
+    match fs::metadata(&file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(IgnoreRules::default()),
+        Ok(found) if found.len() > ignore_rules::BYTES_MAX => return Err("is too large".to_owned()),
+        Ok(_) | Err(_) => {}
+    }
+    let text = fs::read_to_string(&file).map_err(|error| format!("cannot be read: {error}"))?;
+    Ok(IgnoreRules::parse(&text))
+}
+
 struct Walk<'a> {
     root: &'a Path,
+    rules: IgnoreRules,
     files: &'a mut CharmFileList,
     problems: &'a mut Vec<Problem>,
     notes: &'a mut Vec<String>,
@@ -111,11 +133,23 @@ impl Walk<'_> {
             }
             let path = format!("{prefix}{name}");
             let kind = entry.file_type()?;
+            if self.rules.exclude(&path, kind.is_dir()) {
+                continue;
+            }
             if kind.is_dir() {
                 if top && name == "venv" && entry.path().join("pyvenv.cfg").exists() {
                     self.notes.push("venv: a virtual environment, omitted from the archive".to_owned());
                 } else {
-                    self.folder(&format!("{path}/"))?;
+                    let inside = format!("{path}/");
+                    self.folder(&inside)?;
+                    let is_empty = !self
+                        .files
+                        .range(inside.clone()..)
+                        .next()
+                        .is_some_and(|(path, _)| path.starts_with(&inside));
+                    if is_empty {
+                        self.files.insert(path, FileEntry::EmptyFolder);
+                    }
                 }
             } else if kind.is_symlink() {
                 self.link(path, &entry.path())?;
@@ -159,4 +193,27 @@ pub fn can_be_packed(path: &Path) -> bool {
 pub fn is_executable(path: &str) -> bool {
     let is_directly_in = |folder: &str| path.strip_prefix(folder).is_some_and(|name| !name.contains('/'));
     path == "dispatch" || is_directly_in("hooks/") || is_directly_in("actions/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rules_of_the_charm_exclude_files_and_empty_folders_are_kept() {
+        let charm = tempfile::tempdir().expect("a folder");
+        let root = charm.path();
+        for folder in ["data/empty", "secret", "docs"] {
+            fs::create_dir_all(root.join(folder)).expect("a new folder");
+        }
+        for file in ["metadata.yaml", "a.tmp", "keep.tmp", "secret/key", "docs/x.tmp", "data/a.tmp"] {
+            fs::write(root.join(file), "").expect("written");
+        }
+        fs::write(root.join(".jujuignore"), "*.tmp\n!keep.tmp\n/secret/\n").expect("written");
+        std::os::unix::fs::symlink("data/empty", root.join("link")).expect("a new link");
+        let files = list(root, &mut Vec::new()).expect("it can be listed");
+        let paths: Vec<&str> = files.keys().map(String::as_str).collect();
+        assert_eq!(paths, ["data/empty", "docs", "keep.tmp", "link", "metadata.yaml"]);
+        assert_eq!(files["data/empty"], FileEntry::EmptyFolder);
+    }
 }

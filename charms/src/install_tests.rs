@@ -72,6 +72,24 @@ fn the_first_revision_is_installed_with_its_number() {
     assert_eq!(names(unit.path()), ["charm".to_owned(), manifest]);
 }
 
+/// Others may not write in a charm, and its owner may always read it. What the agent starts can be executed by all.
+#[test]
+fn files_keep_the_permissions_of_the_archive() {
+    let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    for (path, mode) in [("key", 0o600), ("open", 0o666), ("none", 0o040), ("run", 0o700), ("hooks/a", 0o600)]
+    {
+        let options = zip::write::SimpleFileOptions::default().unix_permissions(mode);
+        zip.start_file(path, options).expect("a new file");
+    }
+    let archive = zip.finish().expect("it is written").into_inner();
+    let unit = TempDir::new().expect("tempdir");
+    let charm = unit.path().join("charm");
+    crate::unpack::unpack(&archive, &host::digest::sha256(&archive), &charm).expect("it is safe");
+    let modes = ["key", "open", "none", "run", "hooks/a"]
+        .map(|path| fs::metadata(charm.join(path)).expect("the file exists").permissions().mode() & 0o777);
+    assert_eq!(modes, [0o600, 0o644, 0o640, 0o700, 0o755]);
+}
+
 /// The umask of agents is 077; it belongs to the whole process, so this test runs in one of its own.
 #[test]
 fn other_users_may_read_the_charm_whatever_the_umask_is() {

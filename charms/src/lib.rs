@@ -21,6 +21,7 @@ mod declaration;
 pub mod folder;
 mod git_version;
 mod host_python;
+mod ignore_rules;
 pub mod install;
 pub mod metadata;
 pub mod package_cache;

@@ -67,6 +67,8 @@ struct Declared {
     missing: Vec<(String, String)>,
     /// Local sources that exist.
     local: Vec<PathBuf>,
+    /// The versions of Python that pyproject.toml requires, if that of this host is none of them; else empty.
+    unmet_python: String,
 }
 
 /// The output of `installed.py`.
@@ -167,6 +169,12 @@ fn requirements(
     };
     for (name, path) in &declared.missing {
         notes.push(format!("pyproject.toml: {path} does not exist; {name} comes from the package index"));
+    }
+    if !declared.unmet_python.is_empty() {
+        notes.push(format!(
+            "pyproject.toml: requires Python {}, and the charm is packed with {}",
+            declared.unmet_python, python.version
+        ));
     }
     if declared.use_requirements_txt
         && files.contains_key("requirements.txt")

@@ -53,8 +53,9 @@ pub enum UnpackError {
 
 /// Unpacks `archive`, whose digest must be `sha256`, into the folder `target` and returns the manifest of the content.
 ///
-/// `target` must not exist; if unpacking fails, it is removed again, if it can be. File modes become 0755 or 0644. Nothing is synced:
-/// the caller syncs before it makes the folder visible.
+/// `target` must not exist; if unpacking fails, it is removed again, if it can be. Files have the modes of the
+/// archive, without the permission to write for others. Nothing is synced: the caller syncs before it makes the folder
+/// visible.
 ///
 /// # Errors
 /// See [`UnpackError`].
@@ -86,8 +87,8 @@ fn extract(target: &Path, zip: &mut ZipReader, members: &[Member]) -> Result<Man
     }
     let mut manifest = Manifest::new();
     for member in members {
-        if let MemberKind::File { executable } = &member.kind {
-            let mode = if *executable || is_executable(&member.path) { 0o755 } else { 0o644 };
+        if matches!(member.kind, MemberKind::File { .. }) {
+            let mode = if is_executable(&member.path) { 0o755 } else { member.mode };
             let mut out = create(&root, &member.path, mode)?;
             let mut source = zip.by_index(member.index).map_err(io::Error::from)?.take(member.size + 1);
             let written = io::copy(&mut source, &mut out)?;

@@ -293,6 +293,29 @@ fn a_lock_file_decides_versions() {
 }
 
 #[test]
+fn another_version_of_python_than_the_charm_requires_is_named() {
+    let cache = TempDir::new().expect("tempdir");
+    for (requires, is_named) in [
+        (">=3.6", false),
+        (">=99", true),
+        (">=3, <3.4", true),
+        ("~=3.4", false),
+        ("~=3.4.0", true),
+        ("==3.*", false),
+        ("!=3.*", true),
+        (">3", false),
+        ("<=3.4", true),
+        ("no version", false),
+    ] {
+        let project =
+            PYPROJECT.replace("[project]\n", &format!("[project]\nrequires-python = \"{requires}\"\n"));
+        let charm = charm_of_index(&["greeter"], &[("pyproject.toml", &project)]);
+        let notes = read_with_cache(charm.path(), cache.path()).expect("reads").notes;
+        assert_eq!(notes.iter().any(|note| note.contains(requires)), is_named, "{notes:?}");
+    }
+}
+
+#[test]
 fn pyproject_decides_versions() {
     let cache = TempDir::new().expect("tempdir");
     let poetry = "[tool.poetry.dependencies]\npython = \"^3.8\"\ngreeter = \"~1.21\"\n\

@@ -20,8 +20,10 @@ pub struct GlobalArguments {
     #[arg(value_parser = OsStringValueParser::new().map(PathBuf::from))]
     pub data: Option<PathBuf>,
     // no doc comment: rustdoc would take the brackets for links
-    #[arg(short, long, global = true, env = "JUJU_MODEL", hide_env = true)]
-    #[arg(help = "Model to work in: [controller:][user/]name")]
+    #[arg(short, long, global = true)]
+    #[arg(
+        help = "Model to work in: [controller:][user/]name; by default that of JUJU_MODEL, or the current one"
+    )]
     pub model: Option<String>,
     /// Write the result to FILE instead of standard output
     #[arg(short, long, global = true, value_name = "FILE")]
@@ -34,6 +36,10 @@ pub struct GlobalArguments {
     pub verbose: bool,
     #[arg(long, global = true, hide = true)]
     pub show_log: bool,
+    #[arg(long, global = true, hide = true)]
+    pub no_browser_login: bool,
+    #[arg(long, global = true, hide = true, value_name = "LEVELS")]
+    pub logging_config: Option<String>,
 }
 
 /// Flags of the commands that remove something.

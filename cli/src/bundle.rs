@@ -154,17 +154,24 @@ pub fn file_of(path: &Path) -> Option<PathBuf> {
     (!is_charm && file.is_file()).then_some(file)
 }
 
-/// Reads a bundle, and applies overlays in order.
+/// Reads a bundle, and applies overlays in order. `find` returns the path of a charm that the bundle names.
 ///
 /// # Errors
-/// If a file cannot be read, is not a bundle, or the bundle contradicts itself.
-pub fn read(file: &Path, overlays: &[PathBuf]) -> Result<Bundle, CommandError> {
+/// If a file cannot be read, is not a bundle, or the bundle contradicts itself, and those of `find`.
+pub fn read(
+    file: &Path,
+    overlays: &[PathBuf],
+    find: impl Fn(&str) -> Result<PathBuf, CommandError>,
+) -> Result<Bundle, CommandError> {
     let mut all = document(file)?;
     for overlay in overlays {
         merge(&mut all, document(overlay)?);
     }
     let to_error = |why: String| CommandError::new(format!("invalid bundle {}: {why}", file.display()));
-    let bundle = parse(all).map_err(to_error)?;
+    let mut bundle = parse(all).map_err(to_error)?;
+    for application in bundle.applications.values_mut().filter(|application| !is_path(&application.charm)) {
+        application.charm = find(&application.charm)?.display().to_string();
+    }
     bundle.verify().map_err(to_error)?;
     Ok(bundle)
 }
@@ -336,11 +343,8 @@ impl Bundle {
                     application.num_units
                 ));
             }
-            if !is_path(&application.charm) || !Path::new(&application.charm).exists() {
-                return Err(format!(
-                    "application {name}: no charm at {:?}; expected a path, because charm stores are not supported",
-                    application.charm
-                ));
+            if !Path::new(&application.charm).exists() {
+                return Err(format!("application {name}: no charm at {:?}", application.charm));
             }
             for text in &application.to {
                 if text.contains(':') {
@@ -418,7 +422,8 @@ mod tests {
             std::fs::write(&file, overlay).expect("written");
             file
         });
-        read(&file, &overlays.into_iter().collect::<Vec<_>>())
+        let overlays: Vec<PathBuf> = overlays.into_iter().collect();
+        read(&file, &overlays, |charm| Err(CommandError::new(format!("no charm at {charm:?}"))))
     }
 
     const PAIR: &str = "applications:\n  web: {charm: ./web, num_units: 2, to: db, options: {title: 'include-file://title'}}\n  \

@@ -12,13 +12,15 @@ use std::path::{Path, PathBuf};
 /// The environment variable with charm directories, separated by colons.
 pub const VARIABLE: &str = "PINTLE_CHARMS";
 
-/// Finds the charm that a command names: any path that exists, whether or not it is a charm, else a charm of this name. The
-/// prefix `local:` of bundles and older clients is ignored.
+/// Finds the charm that a command or a bundle names: any path that exists, whether or not it is a charm, else a charm of
+/// this name. The prefixes `local:` and `ch:` of bundles and older clients are ignored, and so are the architecture and the
+/// series of a charm of the store (`ch:amd64/jammy/web`).
 ///
 /// # Errors
 /// If there is none, or the settings of `up` cannot be read. The error about a name lists the directories that were searched.
 pub fn find(charm: &str, dir: &DataDir) -> Result<PathBuf, CommandError> {
-    let name = charm.strip_prefix("local:").unwrap_or(charm);
+    let of_store = charm.strip_prefix("ch:").map(|url| url.rsplit('/').next().unwrap_or(url));
+    let name = of_store.unwrap_or_else(|| charm.strip_prefix("local:").unwrap_or(charm));
     let path = Path::new(name);
     if path.exists() {
         return Ok(path.to_owned());

@@ -21,6 +21,7 @@ pub mod commands;
 pub mod completion;
 pub mod data_dir;
 pub mod development;
+mod flag_forms;
 mod local_paths;
 pub mod machine_access;
 pub mod model_notes;

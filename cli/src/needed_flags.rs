@@ -20,7 +20,8 @@ fn flags_in(global: &GlobalArguments, variable: impl Fn(&str) -> Option<OsString
     let is_other = |data: &&Path| DataDir::choose_in(Some(data), &variable).ok() != of_shell;
     let data = global.data.as_deref().filter(|data| !data.as_os_str().is_empty()).filter(is_other);
     let is_other = |model: &&str| variable("JUJU_MODEL").as_deref() != Some(OsStr::new(model));
-    CommandFlags::new(data, global.model.as_deref().filter(is_other))
+    let model = global.model.as_deref().filter(|model| !model.is_empty()).filter(is_other);
+    CommandFlags::new(data, model)
 }
 
 #[cfg(test)]

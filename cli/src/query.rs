@@ -74,7 +74,7 @@ enum Token {
     Symbol(&'static str),
 }
 
-const SYMBOLS: [&str; 13] = ["==", "!=", "<=", ">=", "=>", "&&", "||", "<", ">", "(", ")", ",", "."];
+const SYMBOLS: [&str; 14] = ["==", "!=", "<=", ">=", "=>", "&&", "||", "<", ">", "(", ")", ",", ".", "!"];
 const COMPARISONS: [&str; 6] = ["==", "!=", "<=", ">=", "<", ">"];
 
 fn tokens(text: &str) -> Result<Vec<Token>, QueryError> {
@@ -173,6 +173,19 @@ impl Parser<'_> {
     }
 
     fn operand(&mut self) -> Result<Expression, QueryError> {
+        let mut is_negated = false;
+        while self.takes("!") {
+            is_negated = !is_negated;
+        }
+        let operand = self.positive()?;
+        Ok(match is_negated {
+            true => Expression::Compare(Box::new(operand), "==", Box::new(Expression::Value(false.into()))),
+            false => operand,
+        })
+    }
+
+    /// An operand without the signs of its negation.
+    fn positive(&mut self) -> Result<Expression, QueryError> {
         if self.takes("(") {
             let inner = self.or()?;
             self.require(")")?;
@@ -365,6 +378,8 @@ mod tests {
             ("startsWith(name,\"led\") && endsWith(name, 'ger')", true),
             ("len(name)<6", false),
             ("print(name) && len(units)>1", true),
+            ("!startsWith(name, 'x') && !(status=='blocked') && !!exposed==false", true),
+            ("!exposed==false", false),
             ("forEach(units, u => u.workload-status=='active')", false),
             ("forEach(units, u => u.leader==true || u.workload-status=='waiting')", true),
         ] {

@@ -38,10 +38,7 @@ impl CommandSession<Client> {
         let dir = DataDir::choose(global.data.as_deref())?;
         let file = read_client_file(&dir)?.ok_or_else(|| no_client_file(&dir))?;
         let api = client(&file)?;
-        let model = match global.model.as_deref() {
-            Some(name) => model_name(name)?.to_owned(),
-            None => file.model,
-        };
+        let model = chosen_model(global)?.unwrap_or(file.model);
         let api = api.in_model(&model);
         let output = Output::of_process(global);
         let notes = ModelNotes(dir.model_notes());
@@ -130,16 +127,48 @@ pub fn explain(failure: CommandError, dir: &DataDir) -> CommandError {
     }
 }
 
+/// The environment variable that names the controller of Juju's commands.
+const CONTROLLER_VARIABLE: &str = "JUJU_CONTROLLER";
+/// The environment variable that names the model.
+pub const MODEL_VARIABLE: &str = "JUJU_MODEL";
+
+/// The model that the flags or the environment name, and none for the current model of the controller. As in Juju, an
+/// empty name is none, and so is the name of the controller alone (`here:`).
+///
+/// # Errors
+/// If the model or the controller has another name than it can have.
+pub fn chosen_model(global: &GlobalArguments) -> Result<Option<String>, CommandError> {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    if let Some(controller) = variable(CONTROLLER_VARIABLE) {
+        require_controller(&controller)?;
+    }
+    let given = global.model.clone().filter(|name| !name.is_empty()).or_else(|| variable(MODEL_VARIABLE));
+    let Some(name) = given else { return Ok(None) };
+    match name.strip_suffix(':') {
+        Some(controller) => require_controller(controller).map(|()| None),
+        None => model_name(&name).map(|name| Some(name.to_owned())),
+    }
+}
+
+/// Requires that this is the name of the only controller of a data folder.
+///
+/// # Errors
+/// If it is another one.
+pub fn require_controller(name: &str) -> Result<(), CommandError> {
+    if name == CONTROLLER_NAME {
+        return Ok(());
+    }
+    let hint = format!(
+        "this data folder has one controller, {CONTROLLER_NAME}; to select another data folder: --data DIR"
+    );
+    Err(CommandError::new(format!("controller {name:?} not found")).hint(hint))
+}
+
 /// Returns `name` of `controller:user/name`. Another controller or another user is an error.
 pub fn model_name(text: &str) -> Result<&str, CommandError> {
     let (controller, model) = text.split_once(':').unwrap_or((CONTROLLER_NAME, text));
     let (owner, name) = model.split_once('/').unwrap_or((FIRST_USER, model));
-    if controller != CONTROLLER_NAME {
-        let hint = format!(
-            "this data folder has one controller, {CONTROLLER_NAME}; to select another data folder: --data DIR"
-        );
-        return Err(CommandError::new(format!("controller {controller:?} not found")).hint(hint));
-    }
+    require_controller(controller)?;
     if owner != FIRST_USER || name.is_empty() || name.contains('/') {
         return Err(CommandError::not_found(EntityKind::Model, model));
     }

@@ -18,25 +18,34 @@ pub fn now_ms() -> i64 {
 
 /// The time zone of displayed times: the host's, or UTC with `--utc`.
 #[derive(Clone)]
-pub struct Zone(TimeZone);
+pub struct Zone {
+    zone: TimeZone,
+    /// Whether `status` has times in the form of ISO 8601, as Juju does if UTC is requested.
+    is_iso: bool,
+}
 
 impl Zone {
     /// UTC, or the time zone of this host.
     pub fn new(utc: bool) -> Zone {
-        Zone(if utc { TimeZone::UTC } else { TimeZone::system() })
+        Zone { zone: if utc { TimeZone::UTC } else { TimeZone::system() }, is_iso: utc }
     }
 
     fn format(&self, ms: i64, format: &str) -> String {
-        let time = Timestamp::from_millisecond(ms).unwrap_or(Timestamp::UNIX_EPOCH).to_zoned(self.0.clone());
+        let time =
+            Timestamp::from_millisecond(ms).unwrap_or(Timestamp::UNIX_EPOCH).to_zoned(self.zone.clone());
         // A zero offset is written Z, as Go does.
         let offset =
             if time.offset() == Offset::UTC { "Z".to_owned() } else { time.strftime("%:z").to_string() };
         time.strftime(format).to_string().replace('@', &offset)
     }
 
-    /// `24 Feb 2025 12:03:17+13:00`, in the JSON and YAML of `status`.
+    /// `24 Feb 2025 12:03:17+13:00`, in the JSON and YAML of `status`; `2025-02-23 23:03:17Z` if UTC is requested.
     pub fn since(&self, ms: i64) -> String {
-        self.format(ms, "%d %b %Y %H:%M:%S@")
+        self.format(ms, &format!("{}:%S@", self.minute()))
+    }
+
+    fn minute(&self) -> &'static str {
+        if self.is_iso { "%Y-%m-%d %H:%M" } else { "%d %b %Y %H:%M" }
     }
 
     /// `10:00:09Z`, in the head of `status`.
@@ -71,14 +80,14 @@ impl SinceTimes {
         SinceTimes { zone: zone.clone(), minutes: RefCell::default() }
     }
 
-    /// `24 Feb 2025 12:03:17+13:00`.
+    /// As [`Zone::since`].
     pub fn since(&self, ms: i64) -> String {
         let (minute, second) = (ms.div_euclid(60_000), ms.rem_euclid(60_000) / 1_000);
         let mut minutes = self.minutes.borrow_mut();
         let (before, after) = minutes.entry(minute).or_insert_with(|| {
             // Zones whose offset has seconds, and changes of an offset within a minute, are older than any model.
             let start_ms = minute.saturating_mul(60_000);
-            (self.zone.format(start_ms, "%d %b %Y %H:%M:"), self.zone.format(start_ms, "@"))
+            (self.zone.format(start_ms, &format!("{}:", self.zone.minute())), self.zone.format(start_ms, "@"))
         });
         format!("{before}{second:02}{after}")
     }
@@ -121,12 +130,12 @@ mod tests {
     #[test]
     fn times_have_the_formats_of_the_spec() {
         let zone = Zone::new(true);
-        assert_eq!(zone.since(MS), "03 Nov 2026 10:00:09Z");
+        assert_eq!(zone.since(MS), "2026-11-03 10:00:09Z");
         assert_eq!(zone.time_of_day(MS), "10:00:09Z");
         assert_eq!(zone.log_time(MS, false, false), "10:00:09");
         assert_eq!(zone.log_time(MS, true, true), "2026-11-03 10:00:09.250");
         assert_eq!(task_time(MS), "2026-11-03 10:00:09 +0000 UTC");
-        let east = Zone(TimeZone::fixed(jiff::tz::offset(13)));
+        let east = Zone { zone: TimeZone::fixed(jiff::tz::offset(13)), is_iso: false };
         assert_eq!(east.since(MS), "03 Nov 2026 23:00:09+13:00");
         for zone in [zone, east] {
             let times = SinceTimes::new(&zone);

@@ -28,7 +28,7 @@ fn status_has_every_required_key() {
     assert_eq!(app["base"], json!({ "name": "ubuntu", "channel": "24.04" }));
     let related = json!([{ "related-application": "auditor", "interface": "audit", "scope": "container" }]);
     assert_eq!(app["relations"], json!({ "audit": related }));
-    let expected = json!({ "current": "active", "message": "epoch 1", "since": "01 Jan 1970 10:00:09Z" });
+    let expected = json!({ "current": "active", "message": "epoch 1", "since": "1970-01-01 10:00:09Z" });
     assert_eq!(app["application-status"], expected);
 }
 

@@ -204,7 +204,7 @@ fn an_instance_that_the_provider_has_not_started_is_pending() {
 }
 
 #[test]
-fn a_filter_keeps_matches_and_their_principals_and_machines() {
+fn a_filter_keeps_matches_with_their_principals_subordinates_and_machines() {
     let keeps = |filters: &[&str]| {
         let mut status = sample();
         let mut bystander = status.applications["ledger"].clone();
@@ -214,8 +214,10 @@ fn a_filter_keeps_matches_and_their_principals_and_machines() {
         let names: Vec<String> = status.applications.into_keys().collect();
         (names.join(" "), status.machines.len())
     };
-    assert_eq!(keeps(&["ledger"]), ("ledger".to_owned(), 1));
-    // A subordinate is shown with its principal.
+    // A subordinate is shown with its principal, and a principal with its subordinates.
+    for filter in ["ledger", "ledger/0", "ledger/leader"] {
+        assert_eq!(keeps(&[filter]), ("auditor ledger".to_owned(), 1), "{filter}");
+    }
     assert_eq!(keeps(&["auditor/0"]), ("auditor ledger".to_owned(), 1));
     assert_eq!(keeps(&["other"]), ("other".to_owned(), 0));
     assert_eq!(keeps(&["nothing*"]), (String::new(), 0));

@@ -9,6 +9,7 @@ use super::run_files::read_outcome;
 use super::{CharmRunner, GatedShim, InstalledCharmFile, delete_unmasked_output, resources};
 use crate::fault;
 use crate::hook_session::{CallsFile, HookSession};
+use crate::network_device;
 use crate::ports::{CharmHost, HookHost};
 use crate::reboot_request;
 use crate::tool_socket::ContextState;
@@ -21,6 +22,7 @@ use state::terms::operation::CharmRef;
 use state::unit::charm_programs::ProgramFiles;
 use state::unit::hook_context::HookContext;
 use state::unit::local::Run;
+use state::unit::networks::AddressDevice;
 use state::unit::outcome::{HookResult, RunExit};
 use state::unit::record::RunReport;
 use std::cell::Cell;
@@ -94,6 +96,10 @@ impl CharmHost for CharmRunner {
     fn declared(&self) -> Option<Arc<Charm>> {
         // a charm of which the folder was deleted is fetched again
         self.declared.borrow().clone().filter(|_| self.folder.charm().is_dir())
+    }
+
+    fn device(&self, address: &str) -> Option<AddressDevice> {
+        network_device::with_address(address)
     }
 
     fn program_files(&self) -> ProgramFiles {

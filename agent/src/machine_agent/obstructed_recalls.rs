@@ -54,9 +54,10 @@ impl ObstructedRecalls {
         }
     }
 
-    /// When the obstructed recalls are tried again. None if no recall is obstructed.
-    pub(super) fn next_attempt_ms(&self) -> Option<u64> {
-        (!self.found.is_empty()).then_some(self.next_ms)
+    /// When the obstructed recalls are tried again. None if no recall is obstructed. Also none if that time has passed: the
+    /// machine agent has no view, or could not list its folders, and what ends that wakes it.
+    pub(super) fn next_attempt_ms(&self, now_ms: u64) -> Option<u64> {
+        (!self.found.is_empty() && self.next_ms > now_ms).then_some(self.next_ms)
     }
 
     /// All obstacles, if the controller has not received exactly these in this watch; empty if none is left.
@@ -88,9 +89,12 @@ mod tests {
         }
         assert_eq!(tried_ms[..4], [0, 5_000, 15_000, 35_000]);
         assert_eq!(tried_ms.len(), 12, "{tried_ms:?}");
+        let next_ms = recalls.next_attempt_ms(3_600_000).expect("it is obstructed");
+        assert!(next_ms > 3_600_000);
+        assert_eq!(recalls.next_attempt_ms(next_ms), None, "the loop would not wait at all");
         assert_eq!(recalls.due(&both, 3_600_000), BTreeSet::from([other]));
         assert!(!recalls.record(other, None));
         assert!(recalls.record(obstructed, None), "the folder is gone");
-        assert_eq!(recalls.next_attempt_ms(), None);
+        assert_eq!(recalls.next_attempt_ms(3_600_000), None);
     }
 }

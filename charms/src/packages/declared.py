@@ -199,6 +199,30 @@ def index_options(data):
     return found
 
 
+def unmet_python(data):
+    """Returns the versions of Python that pyproject.toml requires, if this one is none of them."""
+    wanted, own = data.get("project", {}).get("requires-python", ""), sys.version_info[:3]
+    for part in wanted.split(","):
+        match = re.fullmatch(r"\s*(~=|==|!=|>=|<=|>|<)\s*(\d+(?:\.\d+)*)(\.\*)?\s*", part)
+        if not match:  # another form, which uv and Poetry read
+            continue
+        operator, number = match.group(1), tuple(map(int, match.group(2).split(".")))
+        whole = (*number, 0, 0)[:3]
+        is_equal = own[: len(number)] == number if match.group(3) else own == whole
+        is_met = {
+            "==": is_equal,
+            "!=": not is_equal,
+            "~=": own >= whole and own[: len(number) - 1] == number[:-1],
+            ">=": own >= whole,
+            ">": own > whole,
+            "<=": own <= whole,
+            "<": own < whole,
+        }
+        if not is_met[operator]:
+            return wanted
+    return ""
+
+
 def library_requirements():
     """Returns, for each charm library, the packages that it imports: a list called PYDEPS."""
     global reading
@@ -239,4 +263,5 @@ print(json.dumps({
     "libraries": list(library_requirements()),
     "missing": missing if decides else [],
     "local": local,
+    "unmet_python": unmet_python(pyproject) if decides else "",
 }))

@@ -141,9 +141,17 @@ fn failure(stdout: &str, stderr: &str) -> PipError {
         let causes: Vec<String> = causes.take(CAUSES_MAX).map(cause).collect();
         return PipError::Unsolvable(format!("conflicting versions: {}", causes.join("; ")));
     }
-    let error = stderr.lines().rev().find(|line| line.starts_with("ERROR:"));
-    let error = error.unwrap_or_else(|| stderr.lines().last().unwrap_or_default());
-    PipError::Unsolvable(error.trim_start_matches("ERROR:").trim().to_owned())
+    let lines: Vec<&str> = stderr.lines().collect();
+    let Some(at) = lines.iter().rposition(|line| line.starts_with("ERROR:")) else {
+        return PipError::Unsolvable(lines.last().unwrap_or(&"").trim().to_owned());
+    };
+    // packages, and the hashes that were expected, are in the indented lines after the error
+    let more = lines[at + 1..].iter().take_while(|line| line.starts_with(' ')).take(CAUSES_MAX);
+    let more: Vec<&str> = more.map(|line| line.trim()).filter(|line| !line.is_empty()).collect();
+    let error = lines[at].trim_start_matches("ERROR:").trim();
+    PipError::Unsolvable(
+        [&[error], &more[..]].concat().join(" ").split_whitespace().collect::<Vec<_>>().join(" "),
+    )
 }
 
 /// A cause of a conflict in pip's words, with the charm in place of the user: the charm requires the packages.
@@ -178,6 +186,14 @@ mod tests {
         let text = failed.text();
         assert!(["sdk==1.25", "exporter 1.21", "sdk==1.24"].iter().all(|part| text.contains(part)), "{text}");
         assert!(!text.contains("example.com") && text.lines().count() == 1, "{text}");
+    }
+
+    #[test]
+    fn the_packages_of_an_error_about_hashes_are_named() {
+        let stderr = "ERROR: In --require-hashes mode, these do not:\n    six>=1 from w (from ops)\n    \
+                      Expected sha256 ab\n         Got        cd\n[notice] A new release of pip\n";
+        let text = failure("", stderr).text().to_owned();
+        assert!(text.ends_with("these do not: six>=1 from w (from ops) Expected sha256 ab Got cd"), "{text}");
     }
 
     #[test]

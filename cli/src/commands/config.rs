@@ -35,6 +35,9 @@ pub async fn run<A: UserPort>(args: &ConfigArgs, session: &CommandSession<A>) ->
         change.set = settings::from_file(file, Some(&args.application))?;
     }
     change.set.extend(settings::parse_pairs(set)?);
+    if let Some(key) = change.reset.iter().find(|key| change.set.contains_key(*key)) {
+        return Err(CommandError::usage(format!("cannot set and reset key {key:?} simultaneously")));
+    }
     if change == ConfigChange::default() {
         return show(args, keys, session).await;
     }

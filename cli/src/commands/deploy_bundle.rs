@@ -4,6 +4,7 @@
 //! alone, except for the settings, which become those of the bundle. Called by `deploy`.
 
 use crate::bundle::{self, Bundle, BundleApplication, Placement};
+use crate::charm_search;
 use crate::command_error::CommandError;
 use crate::commands::deploy_charm::{self, DeployArgs, IgnoredArgs};
 use crate::session::CommandSession;
@@ -31,7 +32,7 @@ pub async fn run<A: UserPort>(
     args: &DeployArgs,
     session: &CommandSession<A>,
 ) -> Result<(), CommandError> {
-    let bundle = bundle::read(file, &args.overlay)?;
+    let bundle = bundle::read(file, &args.overlay, |charm| charm_search::find(charm, &session.dir))?;
     let given = [
         ("the name of an application", args.application.is_some()),
         ("--num-units", args.num_units != 1),

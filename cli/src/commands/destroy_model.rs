@@ -4,7 +4,8 @@
 
 use crate::arguments::RemovalArguments;
 use crate::command_error::CommandError;
-use crate::commands::{removal, switch};
+use crate::commands::removal::{self, Confirmation};
+use crate::commands::switch;
 use crate::data_dir::DataDir;
 use crate::session::{CommandSession, model_name};
 use crate::times::{self, Zone, now_ms};
@@ -54,7 +55,8 @@ pub async fn run<A: UserPort>(
     let mut entities = vec![format!("model {}", status.model.name)];
     entities.extend(contents(&status));
     entities.extend(storage.keys().map(|id| format!("storage {id} with its content")));
-    removal::ask(&entities, &args.removal, &session.output)?;
+    let confirmation = Confirmation::ModelName(&status.model.name);
+    removal::ask(&entities, confirmation, &args.removal, &session.output)?;
     let changed = session.api.in_model(&uuid).handle(api::DestroyModel { force }).await?;
     session.output.warn_of(&changed.warnings);
     session.notes.delete_model(&status.model.name);

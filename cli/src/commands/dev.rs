@@ -13,7 +13,7 @@ use crate::development::run_display::RunDisplay;
 use crate::development::{fake_applications, fakes_file, typed_lines};
 use crate::needed_flags::needed_flags;
 use crate::output::Output;
-use crate::session::{CommandSession, explain, model_name};
+use crate::session::{CommandSession, chosen_model, explain};
 use crate::supervisor::identity;
 use crate::supervisor::settings::UpSettings;
 use crate::times::now_ms;
@@ -154,7 +154,7 @@ async fn advance_other(args: &DevArgs, global: &GlobalArguments) -> Result<(), C
     let models = session.api.handle(ListModels).await.map_err(|error| explain(error.into(), &dir))?;
     let for_development: Vec<String> =
         models.into_iter().filter(|model| model.development).map(|model| model.name).collect();
-    let model = match (&global.model, &for_development[..]) {
+    let model = match (&chosen_model(global)?, &for_development[..]) {
         (Some(_), _) => session.model.clone(),
         (None, [only]) => only.clone(),
         (None, []) => {
@@ -288,8 +288,8 @@ impl Development<'_> {
             return Ok(());
         }
         let application = self.args.application.clone().unwrap_or_else(|| source.charm.name.clone());
-        let model = match self.global.model.as_deref() {
-            Some(name) => model_name(name)?.to_owned(),
+        let model = match chosen_model(self.global)? {
+            Some(name) => name,
             None => format!("{MODEL_PREFIX}{application}"),
         };
         let uuid = find_or_create_model(&any_model, &model).await?;

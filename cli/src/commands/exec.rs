@@ -1,7 +1,8 @@
 //! `exec --unit UNIT… -- COMMAND`: runs commands in the context of units, or on machines outside of any context, and
 //! prints their output (spec/clients.md 2.5, 3.7).
 //!
-//! One word is a line for the shell; several words are a program and its arguments, which are quoted. The commands are
+//! One word is a line for the shell; several words are a program and its arguments, which are quoted. As in Juju, flags
+//! that follow it are those of `exec`; those of the program need `--`. The commands are
 //! tasks of one operation, like the actions of their units: `show-task`, `operations` and `cancel-task` accept them.
 
 use crate::arguments::ignored_flags;
@@ -24,7 +25,7 @@ const WAIT_DEFAULT: Duration = Duration::from_secs(300);
 #[command(mut_arg("wait", |wait| wait.help("Longest time to wait for the results; by default 5m")))]
 pub struct ExecArgs {
     /// One line for the shell, or a program and its arguments
-    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    #[arg(required = true, value_name = "COMMAND")]
     pub words: Vec<String>,
     /// Units, separated by commas (web/0, web/leader)
     #[arg(short, long, value_delimiter = ',', value_name = "UNIT")]

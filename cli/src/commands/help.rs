@@ -8,6 +8,21 @@ use clap::builder::Styles;
 use clap::builder::styling::{AnsiColor, Style};
 use std::fmt::Write;
 
+/// The commands with their descriptions, one per line, as `help commands` of Juju lists them.
+pub fn commands(all: &Command) -> String {
+    let shown: Vec<&Command> = all.get_subcommands().filter(|command| !command.is_hide_set()).collect();
+    let width = shown.iter().map(|command| command.get_name().len()).max().unwrap_or_default();
+    let mut lines: Vec<String> = shown
+        .iter()
+        .map(|command| {
+            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+            format!("{:width$}  {}\n", command.get_name(), about.lines().next().unwrap_or_default())
+        })
+        .collect();
+    lines.sort();
+    lines.concat()
+}
+
 /// The colours of help on a terminal; `NO_COLOR` and a pipe leave them out.
 const STYLES: Styles = Styles::styled()
     .header(HEADER)

@@ -86,6 +86,7 @@ use crate::arguments::GlobalArguments;
 use crate::command_error::CommandError;
 use crate::commands::not_offered::unknown_verb;
 use crate::data_dir::DataDir;
+use crate::flag_forms;
 use crate::openssh_options::separated;
 use crate::output::Output;
 use crate::session::{CommandSession, explain};
@@ -112,8 +113,9 @@ impl Arguments {
     /// # Errors
     /// If an argument is invalid.
     pub fn from_process() -> Result<Arguments, CommandError> {
-        let matches = help::documented(fitted(Arguments::command(), columns(std::io::stdout())), true)
-            .try_get_matches_from(words_of_process());
+        let command = help::documented(fitted(Arguments::command(), columns(std::io::stdout())), true);
+        let words = words_of_process(&command);
+        let matches = command.try_get_matches_from(words);
         matches.and_then(|matches| Arguments::from_arg_matches(&matches)).map_err(|error| {
             match error.kind() {
                 ErrorKind::DisplayVersion => {
@@ -122,11 +124,21 @@ impl Arguments {
                 }
                 ErrorKind::MissingSubcommand => {
                     let help = fitted(Arguments::command(), columns(std::io::stdout()));
-                    help::documented(help, true).print_help().ok();
+                    let mut help = help::documented(help, true);
+                    // `wait-for` has commands of its own
+                    let verb = std::env::args().find(|word| help.find_subcommand(word).is_some());
+                    match verb.and_then(|verb| help.find_subcommand_mut(verb)) {
+                        Some(verb) => verb.print_help().ok(),
+                        None => help.print_help().ok(),
+                    };
                     std::process::exit(0);
                 }
                 ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error.exit(),
                 ErrorKind::InvalidSubcommand => match help_topic(std::env::args().collect(), &error) {
+                    Some(topic) if topic == "commands" => {
+                        print!("{}", help::commands(&Arguments::command()));
+                        std::process::exit(0);
+                    }
                     Some(topic) => unknown_verb(&[topic], Arguments::command()),
                     None => usage_error(&error.render().to_string()),
                 },
@@ -136,11 +148,12 @@ impl Arguments {
     }
 }
 
-/// The words of the command line, with the options of OpenSSH apart.
-fn words_of_process() -> Vec<OsString> {
+/// The words of the command line, with the options of OpenSSH apart and flags in the forms of clap.
+fn words_of_process(command: &clap::Command) -> Vec<OsString> {
     let words: Vec<OsString> = std::env::args_os().collect();
     let texts: Option<Vec<String>> = words.iter().map(|word| word.to_str().map(str::to_owned)).collect();
-    texts.map_or(words, |texts| separated(texts).into_iter().map(OsString::from).collect())
+    let rewritten = texts.map(|texts| flag_forms::rewritten(separated(texts), command));
+    rewritten.map_or(words, |texts| texts.into_iter().map(OsString::from).collect())
 }
 
 /// The command whose help was requested, if the error is that it is unknown.
@@ -156,9 +169,12 @@ fn usage_error(clap_text: &str) -> CommandError {
         words.join(" ")
     });
     let failure = CommandError::usage(parts.next().unwrap_or_default());
-    let hints: Vec<String> =
-        parts.filter(|part| part.starts_with("tip:") || part.starts_with("Usage:")).collect();
-    failure.hint(hints.join("\n"))
+    // a mistyped flag is no value, and a flag that comes from the environment is not required
+    let is_hint = |part: &String| {
+        part.starts_with("tip:") && !part.starts_with("tip: to pass") || part.starts_with("Usage:")
+    };
+    let hints: Vec<String> = parts.filter(is_hint).collect();
+    failure.hint(hints.join("\n").replace(" --data <DIR>", "").replace(" --model <MODEL>", ""))
 }
 
 /// The commands, with the help text that the operator reads.

@@ -3,7 +3,7 @@
 use crate::command_error::CommandError;
 use crate::commands::show_model;
 use crate::render::{self, StructuredFormat, Table, row};
-use crate::session::CommandSession;
+use crate::session::{CommandSession, require_controller};
 use api::{CLOUD_NAME, ListModels, REGION_NAME, UserPort};
 use clap::Args;
 use serde_json::json;
@@ -18,9 +18,18 @@ pub struct ModelsArgs {
     pub all: bool,
     #[arg(long, hide = true)]
     pub exact_time: bool,
+    #[arg(long, hide = true)]
+    pub uuid: bool,
+    #[arg(long, hide = true)]
+    pub user: Option<String>,
+    #[arg(short, long, hide = true)]
+    pub controller: Option<String>,
 }
 
 pub async fn run<A: UserPort>(args: &ModelsArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+    if let Some(controller) = &args.controller {
+        require_controller(controller)?;
+    }
     let mut models = session.api.handle(ListModels).await?;
     models.sort_by(|a, b| render::compare_natural(&a.name, &b.name));
     if let Some(format) = args.format {

@@ -43,6 +43,9 @@ pub struct OperationsArgs {
     /// Number of the newest operations to show
     #[arg(long, default_value_t = LIMIT)]
     pub limit: usize,
+    /// Number of the newest operations to leave out
+    #[arg(long, default_value_t = 0)]
+    pub offset: usize,
     /// Output format; by default a table
     #[arg(long, value_enum)]
     pub format: Option<StructuredFormat>,
@@ -65,6 +68,8 @@ pub struct ShowOperationArgs {
     /// Wait for the results without a time limit
     #[arg(long, conflicts_with = "wait")]
     pub watch: bool,
+    #[arg(long, hide = true)]
+    pub utc: bool,
 }
 
 /// Parses the name of a status.
@@ -92,11 +97,15 @@ pub async fn list<A: UserPort>(
         operation.tasks.iter().any(is_chosen)
             && (args.status.is_empty() || args.status.contains(&operation.status()))
     });
+    all.truncate(all.len().saturating_sub(args.offset));
     all.drain(..all.len().saturating_sub(args.limit));
+    if all.is_empty() {
+        session.output.print_remark("no matching operations\n");
+        return Ok(());
+    }
     if let Some(format) = args.format {
-        let render_task = |task: &ActionDoc| json!({ task::receiver_kind(task): task::receiver(task) });
         let operations: Map<String, Value> =
-            all.iter().map(|operation| (operation.id.to_string(), operation.document(render_task))).collect();
+            all.iter().map(|operation| (operation.id.to_string(), operation.document())).collect();
         return session.output.print(&render::structured(&operations.into(), format)?);
     }
     let zone = Zone::new(args.utc);
@@ -139,7 +148,7 @@ pub async fn show<A: UserPort>(
         })??,
         None => with_results.await?,
     };
-    session.output.print(&render::structured(&operation.document(task::document), args.format)?)
+    session.output.print(&render::structured(&operation.document(), args.format)?)
 }
 
 /// An operation with those of its tasks that are stored, at least one, in order.
@@ -180,23 +189,21 @@ impl Operation {
     }
 
     fn summary(&self) -> String {
-        let receiver = |task: &ActionDoc| {
-            let machine = if task.machine.is_some() { "machine " } else { "" };
-            format!("{machine}{}", task::receiver(task))
-        };
-        let receivers: Vec<String> = self.tasks.iter().map(receiver).collect();
+        let receivers: Vec<String> = self.tasks.iter().map(task::receiver_tag).collect();
         format!("{} run on {}", self.tasks[0].name, receivers.join(","))
     }
 
-    fn document(&self, render_task: impl Fn(&ActionDoc) -> Value) -> Value {
+    /// The document below its number, in Juju's form.
+    fn document(&self) -> Value {
+        let tasks = self.tasks.iter();
         let tasks: Map<String, Value> =
-            self.tasks.iter().map(|task| (task.id.to_string(), render_task(task))).collect();
+            tasks.map(|task| (task.id.to_string(), task::document_in_operation(task))).collect();
         let enqueued_ms = self.tasks.iter().map(|task| task.enqueued_ms).min();
         let timing = task::timing(enqueued_ms, self.started_ms(), self.completed_ms());
         json!({
             "summary": self.summary(),
             "status": self.status().as_str(),
-            "action": self.tasks[0].name,
+            "action": { "name": self.tasks[0].name, "parameters": self.tasks[0].params },
             "timing": timing,
             "tasks": tasks,
         })

@@ -68,7 +68,7 @@ async fn confirm<A: UserPort>(
     }
     let mut all = entities.to_vec();
     all.extend(also_removed(entities, removed, force, session).await?);
-    ask(&all, flags, &session.output)?;
+    ask(&all, Confirmation::Yes, flags, &session.output)?;
     Ok(Some(force))
 }
 
@@ -102,23 +102,44 @@ async fn also_removed<A: UserPort>(
     Ok(more)
 }
 
+/// The answer that a removal requires.
+#[derive(Clone, Copy, Debug)]
+pub enum Confirmation<'a> {
+    /// `y` or `yes`.
+    Yes,
+    /// The name of the model that is destroyed, as in Juju.
+    ModelName(&'a str),
+}
+
 /// Lists what will be removed and, unless `--no-prompt` is given, reads the confirmation from stdin, whether or not
 /// stdin is a terminal.
 ///
 /// # Errors
 /// If the operator does not confirm, or stdin cannot be read.
-pub fn ask(entities: &[String], flags: &RemovalArguments, output: &Output) -> Result<(), CommandError> {
+pub fn ask(
+    entities: &[String],
+    confirmation: Confirmation<'_>,
+    flags: &RemovalArguments,
+    output: &Output,
+) -> Result<(), CommandError> {
     for entity in entities {
         output.print_remark(&format!("will remove {entity}\n"));
     }
     if flags.no_prompt {
         return Ok(());
     }
-    output.print_remark("\nContinue [y/N]? ");
+    output.print_remark(match confirmation {
+        Confirmation::Yes => "\nContinue [y/N]? ",
+        Confirmation::ModelName(_) => "\nTo continue, enter the name of the model to be destroyed: ",
+    });
     let mut answer = String::new();
     let read = std::io::stdin().lock().read_line(&mut answer);
     let read = read.map_err(|error| CommandError::new(format!("cannot read the answer: {error}")))?;
-    if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
+    let is_confirmed = match confirmation {
+        Confirmation::Yes => matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"),
+        Confirmation::ModelName(name) => answer.trim() == name,
+    };
+    if is_confirmed {
         return Ok(());
     }
     let aborted = CommandError::new("aborted: nothing was removed");

@@ -5,6 +5,7 @@
 //! unknown action and from a failed task by them.
 
 use crate::command_error::CommandError;
+use crate::commands::settings;
 use crate::commands::task_results::{RequestedTasks, ResultArgs};
 use crate::render::task;
 use crate::session::CommandSession;
@@ -94,7 +95,7 @@ fn parse_words(args: &RunArgs) -> Result<ActionRequest, CommandError> {
 fn params_from_file(file: &Path) -> Result<BTreeMap<String, Value>, CommandError> {
     let bad =
         |why: String| CommandError::new(format!("cannot read parameters from {}: {why}", file.display()));
-    let text = std::fs::read_to_string(file).map_err(|error| bad(error.to_string()))?;
+    let text = settings::read(file)?;
     yaml::from_str(&text).map_err(|error| bad(error.to_string()))
 }
 

@@ -146,9 +146,16 @@ pub fn reset_words(flags: &[String]) -> Vec<String> {
     words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
-fn read(file: &Path) -> Result<String, CommandError> {
-    std::fs::read_to_string(file)
-        .map_err(|error| CommandError::new(format!("cannot read {}: {error}", file.display())))
+/// Reads a file that a flag names; `-` is the standard input.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn read(file: &Path) -> Result<String, CommandError> {
+    let content = match file == Path::new("-") {
+        true => std::io::read_to_string(std::io::stdin()),
+        false => std::fs::read_to_string(file),
+    };
+    content.map_err(|error| CommandError::new(format!("cannot read {}: {error}", file.display())))
 }
 
 #[cfg(test)]

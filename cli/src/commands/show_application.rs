@@ -2,7 +2,7 @@
 
 use crate::command_error::CommandError;
 use crate::commands::constraints;
-use crate::render::{self, StructuredFormat};
+use crate::render::{self, StructuredFormat, status_json};
 use crate::session::CommandSession;
 use api::{ApplicationStatus, Constraints, GetStatus, UserPort};
 use clap::Args;
@@ -20,9 +20,6 @@ pub struct ShowApplicationArgs {
     pub format: StructuredFormat,
 }
 
-/// The only space of every model: Juju's first one.
-const SPACE: &str = "alpha";
-
 pub async fn run<A: UserPort>(
     args: &ShowApplicationArgs,
     session: &CommandSession<A>,
@@ -39,11 +36,11 @@ pub async fn run<A: UserPort>(
     session.output.print(&render::structured(&shown.into(), args.format)?)
 }
 
-/// The document below the name of the application. Endpoints without a relation are those of the default space.
+/// The document below the name of the application.
 fn document(application: &ApplicationStatus, limits: &Constraints) -> Value {
-    let related = application.relations.keys().map(String::as_str);
-    let bindings: Map<String, Value> =
-        [""].into_iter().chain(related).map(|endpoint| (endpoint.to_owned(), SPACE.into())).collect();
+    let bindings: Map<String, Value> = status_json::bindings(application)
+        .map(|(endpoint, space)| (endpoint.to_owned(), space.into()))
+        .collect();
     json!({
         "charm": application.charm_name,
         "base": application.base.to_string(),

@@ -49,6 +49,10 @@ pub struct StatusArgs {
     /// Show no colours
     #[arg(long, conflicts_with = "color")]
     pub no_color: bool,
+    #[arg(long, hide = true, value_name = "NUMBER")]
+    pub retry_count: Option<u32>,
+    #[arg(long, hide = true, value_name = "DURATION")]
+    pub retry_delay: Option<String>,
     /// Show the status at once; do not wait until agents have applied your last change
     #[arg(long = "no-settle")]
     pub no_wait_for_agents: bool,
@@ -95,7 +99,9 @@ async fn show<A: UserPort>(
 ) -> Result<(), CommandError> {
     let mut status = caught_up_status(args, session).await?;
     filter(&mut status, &args.filters);
-    let storage = match args.storage {
+    // as in Juju, only the tables leave out what no flag requests
+    let is_structured = matches!(args.format, StatusFormat::Json | StatusFormat::Yaml);
+    let storage = match args.storage || is_structured {
         true => storage_of(&status, session.api.handle(ListStorage).await?, &args.filters),
         false => BTreeMap::new(),
     };
@@ -181,7 +187,10 @@ fn print(
     output: &Output,
     drawn: &mut DrawnPage,
 ) -> Result<(), CommandError> {
-    let zone = Zone::new(args.utc);
+    // as `--utc`, for each status of Juju's
+    let is_iso =
+        std::env::var("JUJU_STATUS_ISO_TIME").is_ok_and(|value| matches!(value.as_str(), "1" | "true"));
+    let zone = Zone::new(args.utc || is_iso);
     let format = match args.format {
         StatusFormat::Tabular => {
             let colours = args.color || output.has_colours() && !args.no_color;
@@ -217,20 +226,29 @@ pub fn filter(status: &mut api::Status, filters: &[String]) {
     let all = status.applications.iter();
     let chosen = |app: &str, name: &UnitName, unit: &UnitStatus| {
         let words = [app, &unit.machine, unit.workload.current.as_str(), unit.agent.current.as_str()];
-        means(&name.to_string()) || words.into_iter().any(means)
+        let is_leader = || unit.leader && means(&format!("{app}/leader"));
+        means(&name.to_string()) || words.into_iter().any(means) || is_leader()
     };
-    let mut units = BTreeSet::new();
-    for (app, application) in all {
-        for (name, unit) in application.units.iter().filter(|(name, unit)| chosen(app, name, unit)) {
-            units.insert(name.clone());
+    let chosen: BTreeSet<UnitName> = all
+        .flat_map(|(app, application)| application.units.iter().map(move |(name, unit)| (app, name, unit)))
+        .filter(|(app, name, unit)| chosen(app, name, unit))
+        .map(|(_, name, _)| name.clone())
+        .collect();
+    // with a unit its principal and its subordinates are shown, and the other applications on its machine without units
+    let (mut units, mut used) = (chosen.clone(), BTreeSet::new());
+    for (name, unit) in status.applications.values().flat_map(|application| &application.units) {
+        if chosen.contains(name) {
             units.extend(unit.principal.clone());
+            used.insert(unit.machine.clone());
+        }
+        if unit.principal.as_ref().is_some_and(|principal| chosen.contains(principal)) {
+            units.insert(name.clone());
         }
     }
-    let mut used = BTreeSet::new();
     status.applications.retain(|name, application| {
+        let is_beside = application.units.values().any(|unit| used.contains(&unit.machine));
         application.units.retain(|name, _| units.contains(name));
-        used.extend(application.units.values().map(|unit| unit.machine.clone()));
-        means(name) || means(application.status.current.as_str()) || !application.units.is_empty()
+        means(name) || means(application.status.current.as_str()) || is_beside
     });
     status.machines.retain(|name, _| used.contains(name) || means(name));
     let kept = &status.applications;

@@ -6,7 +6,7 @@
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::render::owned_name;
-use crate::session::{CommandSession, model_name, read_client_file};
+use crate::session::{CommandSession, MODEL_VARIABLE, model_name, read_client_file};
 use api::{CONTROLLER_NAME, ClientFile, ListModels, UserPort};
 use clap::Args;
 use host::file::write_atomic;
@@ -18,7 +18,8 @@ pub const NO_MODEL: &str = "";
 /// Arguments of `switch`.
 #[derive(Debug, Args)]
 pub struct SwitchArgs {
-    /// The new current model; - selects the previous one; without a name, show the current one
+    /// The new current model; - selects the previous one; without a name, show the current one. The name of the
+    /// controller selects its current model
     pub name: Option<String>,
 }
 
@@ -28,9 +29,21 @@ pub async fn run<A: UserPort>(
     dir: &DataDir,
 ) -> Result<(), CommandError> {
     let Some(name) = &args.name else {
-        session.require_model()?;
-        return session.output.print(&format!("{CONTROLLER_NAME}:{}\n", owned_name(&session.model)));
+        let controller = || CONTROLLER_NAME.to_owned();
+        let current = (session.model != NO_MODEL).then(|| in_focus(&session.model));
+        return session.output.print(&format!("{}\n", current.unwrap_or_else(controller)));
     };
+    if let Some(model) = std::env::var(MODEL_VARIABLE).ok().filter(|model| !model.is_empty()) {
+        return Err(CommandError::new(format!(
+            "cannot switch when {MODEL_VARIABLE} is overriding the model (set to {model:?})"
+        )));
+    }
+    if name.strip_suffix(':').unwrap_or(name) == CONTROLLER_NAME {
+        // a model of this name is selected by its whole name
+        let current = read_client_file(dir)?.map(|file| file.model).unwrap_or_default();
+        session.output.print_remark(&format!("{} (no change)\n", in_focus(&current)));
+        return Ok(());
+    }
     let name = match name.as_str() {
         "-" => std::fs::read_to_string(dir.previous_model())
             .ok()
@@ -43,12 +56,16 @@ pub async fn run<A: UserPort>(
         return Err(CommandError::not_found(EntityKind::Model, name));
     }
     let before = choose(dir, &name)?;
-    session.output.print_remark(&format!(
-        "{CONTROLLER_NAME}:{} -> {CONTROLLER_NAME}:{}\n",
-        owned_name(&before),
-        owned_name(&name)
-    ));
+    session.output.print_remark(&format!("{} -> {}\n", in_focus(&before), in_focus(&name)));
     Ok(())
+}
+
+/// How Juju names what is in focus: a model, or the controller alone.
+fn in_focus(model: &str) -> String {
+    match model {
+        NO_MODEL => format!("{CONTROLLER_NAME} (controller)"),
+        model => format!("{CONTROLLER_NAME}:{}", owned_name(model)),
+    }
 }
 
 /// Clears the current model if it is `name`, which was destroyed. As in Juju, there is then no current model until

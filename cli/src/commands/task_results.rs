@@ -143,6 +143,7 @@ impl<'a, A: UserPort> RequestedTasks<'a, A> {
             self.print_scheduled()?;
             return self.failure.map_or(Ok(()), Err);
         }
+        self.print_running();
         self.wait().await;
         if !self.done.is_empty() {
             print(&self.done, self.ids.len() > 1, self.args.format, plain, self.session)?;
@@ -151,6 +152,21 @@ impl<'a, A: UserPort> RequestedTasks<'a, A> {
         let failures = self.done.iter().filter_map(task::action_failure);
         failures.for_each(|failure| self.session.output.print_remark(&format!("{failure}\n")));
         self.failure.or_else(|| task::failure(&self.done)).map_or(Ok(()), Err)
+    }
+
+    /// Prints which tasks are waited for, in Juju's words.
+    fn print_running(&self) {
+        let Some(first) = self.waiting.first().filter(|_| self.args.format == ResultFormat::Plain) else {
+            return;
+        };
+        let plural = if self.waiting.len() == 1 { "" } else { "s" };
+        let line = |task: &ActionDoc| format!("  - task {} on {}\n", task.id, task::receiver_tag(task));
+        let lines: String = self.waiting.iter().map(line).collect();
+        self.session.output.print_remark(&format!(
+            "Running operation {} with {} task{plural}\n{lines}\n",
+            first.operation,
+            self.waiting.len()
+        ));
     }
 
     /// Prints what was scheduled, in Juju's words; of several tasks also, as a result, which one is of which receiver.

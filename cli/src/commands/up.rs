@@ -160,17 +160,20 @@ pub async fn start(args: &UpArgs, dir: &DataDir, output: &Output) -> Result<Clie
     let exits = dir.controller_exits();
     ProcessExits::forget(&exits)
         .map_err(|error| CommandError::new(format!("cannot delete {}: {error}", exits.display())))?;
+    let start = |variables| {
+        check_port_free(dir)?;
+        Supervisor::start(dir, variables)
+    };
     let mut supervisor = match is_running {
         true => {
             resume(dir);
             None
         }
-        false => {
-            check_port_free(dir)?;
-            Some(Supervisor::start(dir, variables)?)
-        }
+        false => Some(start(variables)?),
     };
-    let file = match wait_for_controller(dir, &mut supervisor).await {
+    // the running supervisor may end now, because of a `pintle down` that has not ended yet
+    let replace = || start(args.store.variables(dir, false)?);
+    let file = match wait_for_controller(dir, &mut supervisor, replace).await {
         Ok(file) => file,
         Err(failure) => {
             // A controller that does not answer must not be left running.
@@ -368,10 +371,12 @@ impl Supervisor {
     }
 }
 
-/// Waits until the controller that the supervisor of this folder started answers, and returns its client file.
+/// Waits until the controller that the supervisor of this folder started answers, and returns its client file. `supervisor`
+/// is the one of this command; none if another one ran. `start` starts one of this command when that one has ended.
 async fn wait_for_controller(
     dir: &DataDir,
     supervisor: &mut Option<Supervisor>,
+    start: impl Fn() -> Result<Supervisor, CommandError>,
 ) -> Result<ClientFile, CommandError> {
     let started = Instant::now();
     let mut running_since = None;
@@ -383,6 +388,10 @@ async fn wait_for_controller(
                 return Err(failure);
             }
             *supervisor = None;
+        }
+        if supervisor.is_none() && lock::holder(dir).is_none() {
+            *supervisor = Some(start()?);
+            running_since = None;
         }
         let is_failing =
             || ProcessExits::read(&dir.controller_exits()).is_some_and(|exits| exits.is_failing());

@@ -5,14 +5,18 @@
 use crate::command_error::CommandError;
 use crate::query::Query;
 use crate::render::yaml;
-use crate::session::CommandSession;
+use crate::session::{CommandSession, model_name};
 use crate::times;
+use api::error::ErrorCode;
 use api::text::status_message::describe;
-use api::{ApplicationStatus, GetStatus, MachineStatus, Status, UnitStatus, UserPort, WaitForChange};
+use api::{
+    ApplicationStatus, FIRST_USER, GetStatus, MachineStatus, Status, UnitStatus, UserPort, WaitForChange,
+};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 use state::terms::life::Life;
 use state::terms::names::UnitName;
+use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -67,13 +71,21 @@ pub async fn run<A: UserPort>(args: &WaitForArgs, session: &CommandSession<A>) -
     let text = args.query.as_deref().unwrap_or(default);
     let invalid = |error| CommandError::usage(format!("cannot evaluate the query {text:?}: {error}"));
     let query = Query::parse(text).map_err(invalid)?;
-    let name = &args.name;
+    let name = if kind == "model" { model_name(&args.name)? } else { &args.name };
+    // the words wait for a model that is not the current one, too
+    let api = session.api.in_model(if kind == "model" { name } else { &session.model });
     session.output.print_remark(&format!("Waiting for {kind} {name:?}: {text}\n"));
     let until_true = async {
         let (mut after, mut last) = (None, None);
         loop {
-            let status = session.api.handle(GetStatus).await?;
-            let found = facts(&status, name).and_then(|facts| facts.as_object().cloned());
+            let status = match api.handle(GetStatus).await {
+                Ok(status) => Some(status),
+                // the model was destroyed
+                Err(error) if error.code == ErrorCode::NotFound && last.is_some() => None,
+                Err(error) => return Err(error.into()),
+            };
+            let found =
+                status.and_then(|status| facts(&status, name)).and_then(|facts| facts.as_object().cloned());
             let is_removed = found.is_none() && last.is_some();
             if let Some(mut facts) = found.or_else(|| last.take()) {
                 if is_removed {
@@ -91,14 +103,14 @@ pub async fn run<A: UserPort>(args: &WaitForArgs, session: &CommandSession<A>) -
                 }
                 last = Some(facts);
             }
-            if let Ok(changed) = timeout(POLL_INTERVAL, session.api.handle(WaitForChange { after })).await {
+            if let Ok(changed) = timeout(POLL_INTERVAL, api.handle(WaitForChange { after })).await {
                 after = Some(changed?);
             }
         }
     };
     let reached = timeout(args.timeout, until_true).await;
     if args.summary
-        && let Ok(status) = session.api.handle(GetStatus).await
+        && let Ok(status) = api.handle(GetStatus).await
         && let Some(facts) = facts(&status, name)
     {
         session.output.print_remark(&yaml(&facts)?);
@@ -107,7 +119,7 @@ pub async fn run<A: UserPort>(args: &WaitForArgs, session: &CommandSession<A>) -
         let choice = match kind {
             "model" => "model".to_owned(),
             "machine" => format!("machine/{name}"),
-            _ => name.clone(),
+            _ => name.to_owned(),
         };
         Err(CommandError::new(format!("timed out waiting for {name:?} to reach goal state"))
             .hint(format!("see why it waits: pintle why {choice}")))
@@ -123,11 +135,14 @@ fn entries<'a, N: ToString + 'a>(facts: impl Iterator<Item = (N, Value)>) -> Val
 fn model(status: &Status, name: &str) -> Option<Value> {
     let shown = &status.model;
     let is_named = shown.name == name || shown.uuid.to_string() == name;
-    let applications = status.applications.iter().map(|(name, app)| (name, application_facts(name, app)));
+    let applications =
+        status.applications.iter().map(|(name, app)| (name, application_facts(status, name, app)));
     let units = status.applications.values().flat_map(|app| &app.units);
     is_named.then(|| {
         json!({
             "name": shown.name,
+            "owner": FIRST_USER,
+            "is-controller": false,
             "life": shown.life,
             "status": shown.status.current.as_str(),
             "applications": entries(applications),
@@ -138,21 +153,24 @@ fn model(status: &Status, name: &str) -> Option<Value> {
 }
 
 fn application(status: &Status, name: &str) -> Option<Value> {
-    status.applications.get(name).map(|app| application_facts(name, app))
+    status.applications.get(name).map(|app| application_facts(status, name, app))
 }
 
-fn application_facts(name: &str, app: &ApplicationStatus) -> Value {
-    let machines = app.units.values().map(|unit| unit.machine.as_str());
+fn application_facts(status: &Status, name: &str, app: &ApplicationStatus) -> Value {
+    let used: BTreeSet<&String> = app.units.values().map(|unit| &unit.machine).collect();
+    let machines = used.into_iter().filter_map(|name| Some((name, status.machines.get(name)?)));
     json!({
         "name": name,
         "life": app.life,
         "status": app.status.current.as_str(),
         "charm": app.charm_name,
+        "charm-url": app.charm_url,
+        "min-units": 0,
         "exposed": app.exposed,
         "subordinate": app.subordinate,
         "workload-version": app.workload_version,
         "units": entries(app.units.iter().map(|(name, unit)| (name, unit_facts(name, unit)))),
-        "machines": machines.collect::<std::collections::BTreeSet<_>>(),
+        "machines": entries(machines.map(|(name, machine)| (name, machine_facts(name, machine)))),
     })
 }
 
@@ -187,6 +205,7 @@ fn unit_facts(name: &UnitName, unit: &UnitStatus) -> Value {
         "agent-status": unit.agent.current.as_str(),
         "leader": unit.leader,
         "machine": unit.machine,
+        "machine-id": unit.machine,
         "public-address": unit.address,
         "subordinate": unit.principal.is_some(),
     })

@@ -21,6 +21,9 @@ use state::terms::storage::StorageId;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+/// The only space of every model: Juju's first one.
+const SPACE: &str = "alpha";
+
 /// The whole document. `storage` is what `status --storage` shows.
 pub fn document<'a>(
     status: &'a Status,
@@ -142,6 +145,7 @@ struct ApplicationDocument<'a> {
     charm_rev: u32,
     #[serde(skip_serializing_if = "str::is_empty")]
     charm_version: &'a str,
+    endpoint_bindings: Entries<'a, &'static str>,
     exposed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     life: Option<Life>,
@@ -198,6 +202,12 @@ struct MachineDocument<'a> {
     machine_status: InfoDocument<'a>,
 }
 
+/// The space of each endpoint and binding of an application, and of those without a name of their own ("").
+pub fn bindings(application: &ApplicationStatus) -> impl Iterator<Item = (&str, &'static str)> {
+    let names = application.bindings.iter().map(String::as_str);
+    [""].into_iter().chain(names).map(|name| (name, SPACE))
+}
+
 /// What all parts of the document need.
 struct Context<'a> {
     version: &'a str,
@@ -244,6 +254,7 @@ impl<'a> Context<'a> {
             charm_origin: "local",
             charm_rev: app.charm_revision,
             charm_version: app.charm_version.as_deref().unwrap_or_default(),
+            endpoint_bindings: bindings(app).map(|(name, space)| (name.into(), space)).collect(),
             exposed: app.exposed,
             life: life_unless_alive(app.life),
             relations: related.collect(),

@@ -23,11 +23,31 @@ pub fn receiver_kind(task: &ActionDoc) -> &'static str {
     if task.machine.is_some() { "machine" } else { "unit" }
 }
 
+/// The receiver as a tag of Juju: `unit-web-0`, `machine-0-lxd-1`.
+pub fn receiver_tag(task: &ActionDoc) -> String {
+    format!("{}-{}", receiver_kind(task), receiver(task).replace('/', "-"))
+}
+
 /// The document below the name of the receiver, for JSON and YAML.
 pub fn document(task: &ActionDoc) -> Value {
+    let mut map = Map::from_iter([
+        ("id".to_owned(), task.id.to_string().into()),
+        (receiver_kind(task).to_owned(), receiver(task).into()),
+    ]);
+    map.extend(progress(task));
+    map.into()
+}
+
+/// The document below the number of a task, among the tasks of its operation.
+pub fn document_in_operation(task: &ActionDoc) -> Value {
+    let mut map = Map::from_iter([("host".to_owned(), receiver(task).into())]);
+    map.extend(progress(task));
+    map.into()
+}
+
+/// What is known of the run of a task.
+fn progress(task: &ActionDoc) -> Map<String, Value> {
     let mut map = Map::new();
-    map.insert("id".into(), task.id.to_string().into());
-    map.insert(receiver_kind(task).into(), receiver(task).into());
     map.insert("status".into(), task.status.as_str().into());
     if let Some(message) = text::message(task) {
         map.insert("message".into(), message.into());
@@ -43,7 +63,7 @@ pub fn document(task: &ActionDoc) -> Value {
     }
     let timing = timing(Some(task.enqueued_ms), task.started_ms, task.completed_ms);
     map.insert("timing".into(), timing.into());
-    map.into()
+    map
 }
 
 /// The key of the exit code in [`results`].

@@ -58,6 +58,7 @@ fn application(charm: &str, version: &str, message: &str) -> ApplicationStatus {
         exposed: false,
         fake: false,
         subordinate: false,
+        bindings: vec!["db".to_owned()],
         subordinate_to: vec![],
         workload_version: version.to_owned(),
         status: info("active", message),

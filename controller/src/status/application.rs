@@ -66,6 +66,7 @@ pub(super) fn application_part(reader: &dyn Reader, model: Model, id: Uuid) -> O
         exposed: read(reader, &model.application_exposed(id)).unwrap_or_default(),
         subordinate: doc.subordinate,
         fake: read(reader, &model.fake_application(id)).is_some(),
+        bindings: declared.endpoints.keys().chain(&declared.extra_bindings).cloned().collect(),
         subordinate_to: subordinate_to.into_iter().collect(),
         workload_version: String::new(),
         status: set.map_or_else(unknown, StatusInfo::from),

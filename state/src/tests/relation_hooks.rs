@@ -44,6 +44,7 @@ fn context_of(world: &World, web: &Agent, number: RelationNumber, event: Relatio
         declared: &charms::web(),
         id_suffix: "0",
         is_leader: false,
+        device: None,
         commands: None,
         message_text: |_| String::new(),
     };

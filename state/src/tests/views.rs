@@ -380,6 +380,7 @@ fn a_hook_reads_the_text_of_a_status_message_that_no_charm_has_set() {
         declared: &super::web(),
         id_suffix: "",
         is_leader: false,
+        device: None,
         commands: None,
         message_text,
     };

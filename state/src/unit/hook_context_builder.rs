@@ -7,11 +7,11 @@
 use super::charm_programs::ProgramFiles;
 use super::commands_context;
 use super::hook_context::{
-    Address, CloudSpec, Device, Goal, GoalState, GoalStatus, HookContext, HookModel, HookRelation,
-    HookResource, HookStatus, HookStorage, HookTrigger, Network, OmittedBags, RunningAction, RunningCommands,
-    Statuses, Writes,
+    CloudSpec, Goal, GoalState, GoalStatus, HookContext, HookModel, HookRelation, HookResource, HookStatus,
+    HookStorage, HookTrigger, OmittedBags, RunningAction, RunningCommands, Statuses, Writes,
 };
 use super::local::{Local, RelationLocal, Run};
+use super::networks::{self, AddressDevice};
 use crate::charm::{Charm, Resource, ResourceType, Scope, options};
 use crate::terms::commands::{CommandsRequest, RelationContext};
 use crate::terms::life::Life;
@@ -43,6 +43,8 @@ pub struct ContextInput<'a> {
     pub id_suffix: &'a str,
     /// Whether the unit is the leader for at least another 30 s.
     pub is_leader: bool,
+    /// The device of the machine that has the address of the unit; none if no device has it.
+    pub device: Option<AddressDevice>,
     /// The script of the commands that a process on the machine has requested, if the run executes them.
     pub commands: Option<&'a str>,
     /// Returns the text of a status message, for status-get.
@@ -157,7 +159,7 @@ pub fn build(
         statuses: statuses(local, view, input.message_text),
         opened_ports: local.ports.clone(),
         machine_ports: view.machine_ports.clone(),
-        networks: networks(input.declared, &view.unit.address),
+        networks: networks::by_binding(input.declared, &view.unit.address, input.device.as_ref()),
         private_address: address.clone(),
         public_address: address,
         goal_state: goal_state(view),
@@ -387,22 +389,6 @@ fn statuses(local: &Local, view: &Snapshot, message_text: fn(&StatusMessage) -> 
     units.insert(local.name.clone(), unit.clone());
     let application = view.application_status.as_ref().map(status).unwrap_or_else(unknown);
     Statuses { unit, application, units }
-}
-
-/// Returns the networks by binding. Every binding has the only address of the machine.
-fn networks(declared: &Charm, address: &str) -> BTreeMap<String, Network> {
-    if address.is_empty() {
-        return BTreeMap::new();
-    }
-    let value = Address { hostname: String::new(), value: address.into(), cidr: format!("{address}/32") };
-    let device = Device { mac: String::new(), name: "lo".into(), addresses: vec![value] };
-    let network = Network {
-        devices: vec![device],
-        egress: vec![format!("{address}/32")],
-        ingress: vec![address.to_owned()],
-    };
-    let names = declared.endpoints.keys().chain(&declared.extra_bindings).map(String::as_str);
-    names.chain(["", "juju-info"]).map(|name| (name.to_owned(), network.clone())).collect()
 }
 
 fn goal_state(view: &Snapshot) -> GoalState {

@@ -38,6 +38,7 @@ pub mod leader_settings;
 pub mod local;
 pub mod logging_config;
 pub mod middle_cut;
+pub mod networks;
 pub mod omitted_bags;
 pub mod outcome;
 pub mod parent_memory;
