@@ -16,7 +16,7 @@ use crate::store::engine::Engine;
 use crate::store::sqlite::{OpenError, Options, Sqlite};
 use crate::store::unavailable::is_damage;
 use crate::store::{Store, StoreError};
-use crate::{Controller, check, janitor, server};
+use crate::{Controller, check, janitor, server, shared_presence};
 use anyhow::{Context, Result, anyhow, bail};
 use api::CONTROLLER_DIR;
 use api::error::ApiError;
@@ -233,7 +233,7 @@ async fn serve(
         listen.set_port(before.port());
     }
     let listener = TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}"))?;
-    let mut listeners = Vec::new();
+    let (served_at, mut listeners) = (listener.local_addr()?, Vec::new());
     for address in &arguments.also_listen {
         let listen = SocketAddr::new(*address, listener.local_addr()?.port());
         let bound = TcpListener::bind(listen).await;
@@ -254,6 +254,7 @@ async fn serve(
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     tracing::info!(address = %listener.local_addr()?, controller = %installation.controller(), "serving");
     listeners.push(listener);
+    tokio::spawn(shared_presence::run(controller.clone(), served_at));
     tokio::spawn(run_janitor(controller.clone()));
     tokio::spawn(follow_log_level(
         data.join(CONTROLLER_DIR).join(LEVEL_FILE),

@@ -26,6 +26,7 @@ mod mirror;
 mod newest_reads;
 mod open;
 mod shared;
+mod statements;
 
 pub use client::Tls;
 pub use copy::{EtcdCopy, leave, newest_change, prepare_to_leave};
@@ -36,6 +37,7 @@ pub use open::{OpenError, Options, RecordedStore, parse_address};
 use super::files::StoreFiles;
 use super::leader_leases::StoreLeases;
 use super::outage::Outage;
+use super::shared_presence::StoreStatements;
 use super::unavailable;
 use super::{
     ApplyError, CommitChanges, Committed, Compacted, EarlierReader, Position, RunError, Store, StoreError,
@@ -47,6 +49,7 @@ use shared::{Core, output};
 use state::documents::draft::{Draft, Reader, Revision, Transaction};
 use state::terms::names::Uuid;
 use state::terms::write_failure::WriteFailure;
+use statements::EtcdStatements;
 use std::sync::Arc;
 use tokio::task::AbortHandle;
 
@@ -103,6 +106,11 @@ impl Etcd {
     async fn run_any(&self, transition: Box<Transition>) -> Result<Committed<AnyValue>, RunError<AnyValue>> {
         let core = self.0.core.clone();
         output(tokio::spawn(async move { commit::run(&core, &*transition).await }).await)
+    }
+
+    /// The name of this handle, as its keys in etcd contain it.
+    pub fn handle(&self) -> &str {
+        &self.0.core.handle
     }
 
     /// Returns why etcd cannot be used at the moment; none if it can.
@@ -244,6 +252,10 @@ impl Store for Etcd {
 
     fn leader_leases(&self) -> Option<StoreLeases> {
         Some(Arc::new(EtcdLeases::new(self.0.core.clone())))
+    }
+
+    fn statements(&self) -> Option<StoreStatements> {
+        Some(Arc::new(EtcdStatements::new(self.0.core.clone())))
     }
 
     fn write_failure(&self) -> Option<WriteFailure> {

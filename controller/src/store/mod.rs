@@ -19,6 +19,7 @@ pub mod etcd;
 pub mod files;
 pub mod leader_leases;
 pub mod outage;
+pub mod shared_presence;
 pub mod sqlite;
 pub mod unavailable;
 pub mod usage;
@@ -26,6 +27,7 @@ pub mod usage;
 use files::StoreFiles;
 use leader_leases::StoreLeases;
 use outage::Outage;
+use shared_presence::StoreStatements;
 use state::documents::draft::{Conflict, Draft, Reader, Revision, StoredDocument, Transaction};
 use state::documents::json_text::Text;
 use state::terms::names::Uuid;
@@ -229,6 +231,11 @@ pub trait Store: Clone + Send + Sync + 'static {
 
     /// Returns the leases of leaders that the store keeps for all controllers; none if its only one has them in memory.
     fn leader_leases(&self) -> Option<StoreLeases> {
+        None
+    }
+
+    /// Returns what controllers that share the store state about agents; none if there is only one.
+    fn statements(&self) -> Option<StoreStatements> {
         None
     }
 

@@ -4,13 +4,14 @@
 //! a snapshot never contains a part of a commit (I45). A snapshot is a persistent map: it costs nothing to take, does not
 //! change, and never delays the feed, however long a view takes.
 //!
-//! Beside the documents it has the leases of leaders, which are no documents and no commits.
+//! Beside the documents it has the leases of leaders and the statements about agents, which are no documents and no commits.
 //!
 //! The change log contains the commits that this process has seen. After a list that does not continue the mirror, it is
 //! empty, and every older position is compacted (I46).
 
 use super::layout::{Layout, Place};
 use super::messages::{DELETE, Event, KeyValue};
+use super::statements::KnownStatements;
 use crate::store::{CommitChanges, Compacted, DocumentChange, Undo, scan_start};
 use rpds::RedBlackTreeMapSync;
 use state::documents::draft::{Reader, Revision, StoredDocument};
@@ -129,6 +130,7 @@ pub(super) struct Mirror {
     documents: Documents,
     /// By application. Others may have changed them since: only etcd decides.
     leaders: BTreeMap<Uuid, LeaderKey>,
+    pub statements: KnownStatements,
     log: VecDeque<LoggedCommit>,
     log_bytes: u64,
     /// The oldest position after which the log has every commit.
@@ -149,6 +151,7 @@ impl Mirror {
             layout,
             documents: Documents::default(),
             leaders: BTreeMap::new(),
+            statements: KnownStatements::new(handle.clone()),
             log: VecDeque::new(),
             log_bytes: 0,
             log_start: 0,
@@ -191,6 +194,7 @@ impl Mirror {
     pub fn install(&mut self, listed: Vec<KeyValue>, at: Revision) -> Vec<Finding> {
         let (mut by_key, mut newest) = (RedBlackTreeMapSync::new_sync(), 0);
         let (mut store, mut findings) = (None, Vec::new());
+        let (mut statements, mut controllers) = (BTreeSet::new(), BTreeSet::new());
         self.leaders.clear();
         for kv in listed {
             let KeyValue { key, mod_revision, value, lease } = kv;
@@ -205,9 +209,18 @@ impl Mirror {
                 Place::Leader(application) => {
                     self.leaders.insert(application, LeaderKey::new(&value, revision, lease));
                 }
+                Place::Statement(agent, topic) => {
+                    statements.insert((agent, topic));
+                    self.statements.set(agent, topic, Some(&value), revision);
+                }
+                Place::Controller(handle) => {
+                    controllers.insert(handle.to_owned());
+                    self.statements.set_controller(handle, Some(&value));
+                }
                 Place::Other => {}
             }
         }
+        self.statements.retain(&statements, &controllers);
         if newest != self.documents.revision || self.relist_count == 0 {
             self.log.clear();
             (self.log_bytes, self.log_start) = (0, newest);
@@ -249,6 +262,10 @@ impl Mirror {
                         None => self.leaders.remove(&application),
                     };
                 }
+                Place::Statement(agent, topic) => {
+                    self.statements.set(agent, topic, value.as_deref(), at);
+                }
+                Place::Controller(handle) => self.statements.set_controller(handle, value.as_deref()),
                 Place::Other => {}
             }
         }

@@ -40,7 +40,7 @@ const PREFIX_MAX: usize = 100;
 const CREATE_ATTEMPTS: usize = 5;
 /// The most fences; the oldest ones are deleted. A handle that still exists writes its own again.
 const FENCES_MAX: usize = 64;
-/// The name of the fence that all exclusive handles share.
+/// The name of the fence of all exclusive handles.
 const SHARED_FENCE: &str = "owner";
 
 /// What the data folder records about its store.
@@ -263,6 +263,7 @@ pub(super) async fn open(options: Options) -> Result<Arc<Core>, OpenError> {
         health,
         transactions: Default::default(),
         fence: Default::default(),
+        lease: Default::default(),
         raising: Default::default(),
         retry_lock: Default::default(),
         readers,
@@ -443,7 +444,7 @@ fn why_other(found: &Found, record: &StoreRecord, options: &Options) -> Option<S
     })
 }
 
-/// Writes the fence of a handle for the first time. An exclusive handle ends those that were opened before.
+/// Writes the first fence of a handle. An exclusive one ends those before it.
 async fn write_first_fence(core: &Core) -> Result<(), OpenError> {
     let request = TxnRequest {
         compare: vec![written_at(core.layout.store(), core.store_revision)],
@@ -454,22 +455,22 @@ async fn write_first_fence(core: &Core) -> Result<(), OpenError> {
     if !response.succeeded {
         return Err(OpenError::NotTheStore { why: core.other_generation().to_string() });
     }
-    *core.fence.lock().expect("no holder panics") =
-        response.header.unwrap_or_default().revision.unsigned_abs();
+    let revision = response.header.unwrap_or_default().revision.unsigned_abs();
+    *core.fence.lock().expect("no holder panics") = revision;
     Ok(())
 }
 
 /// Deletes the oldest fences beyond the bound.
 async fn delete_old_fences(core: &Core) -> Result<(), OpenError> {
     let (key, range_end) = core.layout.fences();
-    let fences = core.client.range(RangeRequest { key, range_end, ..RangeRequest::default() }).await?;
-    let mut fences = fences.kvs;
+    let request = RangeRequest { key, range_end, ..RangeRequest::default() };
+    let mut fences = core.client.range(request).await?.kvs;
     fences.sort_by_key(|fence| std::cmp::Reverse(fence.mod_revision));
     let old: Vec<RequestOp> = fences.into_iter().skip(FENCES_MAX).map(|kv| layout::delete(kv.key)).collect();
-    if !old.is_empty() {
-        let request = TxnRequest { compare: Vec::new(), success: old, failure: Vec::new() };
-        core.client.idempotent_txn(request).await?;
+    if old.is_empty() {
+        return Ok(());
     }
+    core.client.idempotent_txn(TxnRequest { success: old, ..TxnRequest::default() }).await?;
     Ok(())
 }
 

@@ -54,6 +54,8 @@ pub(super) struct Core {
     pub transactions: AtomicU64,
     /// The revision of the fence of this handle.
     pub fence: Mutex<Revision>,
+    /// The lease of this controller, with which its statements end; none before its first statement and after its end.
+    pub lease: tokio::sync::Mutex<Option<i64>>,
     /// Held while the fence is raised.
     pub raising: tokio::sync::Mutex<()>,
     /// Held by a transition that runs again after a conflict, so that the transitions of one handle do not conflict with
