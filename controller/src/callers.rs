@@ -22,7 +22,7 @@ use crate::urgent_models::UrgentModels;
 use crate::watch_progress::{CATCH_UP_MS, WatchProgresses};
 use api::error::{ApiError, ErrorCode};
 use api::request::{Handle, InModel, Request, Watch, WatchRequest};
-use state::documents::draft::{Draft, Reader};
+use state::documents::draft::{Draft, Reader, Revision};
 use state::documents::prelude::{Model, TokenHolder};
 use state::documents::refusal::Refusal;
 use state::terms::names::Uuid;
@@ -176,10 +176,6 @@ impl<S: Store, E: Environment> Controller<S, E> {
                 let error = StoreError::Unavailable(outage);
                 Err(ApiError::new(ErrorCode::Unavailable, error.to_string()).hint(hint))
             }
-            // `program` ends the process.
-            Err(RunError::Failed(over @ StoreError::TakenOver(_))) => {
-                Err(ApiError::new(ErrorCode::Unavailable, over.to_string()))
-            }
             Err(RunError::Failed(StoreError::Damaged(documents))) => {
                 Err(unavailable::damage_error(&documents))
             }
@@ -276,6 +272,22 @@ impl<S: Store, E: Environment> Controller<S, E> {
             timeout.as_mut().poll(context).map(|()| None)
         })
         .await
+    }
+
+    /// Returns when a revision was committed, as far as this controller knows, by the wall clock; none if it has not recorded
+    /// that yet.
+    pub fn commit_time_ms(&self, revision: Revision) -> Option<i64> {
+        self.commit_times.time(revision)
+    }
+
+    /// Records when the commits of other controllers of a shared store arrive here, as long as it serves: documents have
+    /// only revisions.
+    pub async fn follow_commits(&self) {
+        let mut newest = self.store.newest_revision();
+        loop {
+            self.commit_times.record(newest, self.environment.wall_ms());
+            newest = self.store.wait_past(newest).await;
+        }
     }
 
     /// Waits until a request has notified the janitor, at most until `until_ms` on the monotonic clock.

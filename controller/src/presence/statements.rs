@@ -87,7 +87,8 @@ impl AgentPresence {
         self.sharing.elsewhere = Some(statement);
     }
 
-    /// The controller to which the agent was attached has ended. One that was silent already is not given time again.
+    /// The controller to which the agent was attached has ended: it is to report, as after a start of the only controller. One
+    /// that was silent already is not given time again.
     fn adopt(&mut self, now_ms: u64) {
         let Some(elsewhere) = self.sharing.elsewhere.take() else { return };
         let silent_ms = match elsewhere.silence {
@@ -96,7 +97,7 @@ impl AgentPresence {
             Silence::Lost => LOST_AFTER_MS + 1,
         };
         self.last_ms = now_ms.saturating_sub(silent_ms);
-        self.sharing.is_here = true;
+        (self.sharing.is_here, self.reported) = (true, false);
     }
 }
 

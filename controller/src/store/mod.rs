@@ -94,10 +94,6 @@ pub enum StoreError {
     /// The store is on other hosts and cannot be used at the moment. Nothing was changed.
     #[error("cannot use the store: {0}; nothing was changed")]
     Unavailable(Outage),
-    /// Another controller uses the store now, and this one may not any more. Nothing was changed. The process must exit,
-    /// and not be started again.
-    #[error("another controller has taken over the store ({0}); nothing was changed")]
-    TakenOver(String),
     /// It is unknown whether the change was made. The store rejects all further requests: the process must exit and
     /// restart from the state on disk.
     #[error("the store is broken: {0}")]

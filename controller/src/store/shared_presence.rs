@@ -78,11 +78,18 @@ pub trait SharedStatements: Send + Sync {
     fn remove(&self, agent: Uuid) -> BoxFuture<'_, Result<(), Outage>>;
 
     /// Renews the lease of this controller, of which others are told the address. After an outage that was longer than
-    /// the lease, its statements have ended.
+    /// the lease, its statements have ended. The first call ends the statements of earlier processes at the address, which
+    /// has been bound: they would be taken for those of a controller that serves.
     ///
     /// # Errors
     /// If the store cannot be used.
     fn renew(&self, address: &str) -> BoxFuture<'_, Result<(), Outage>>;
+
+    /// Ends all statements of this controller, which serves no longer.
+    ///
+    /// # Errors
+    /// If the store cannot be used: they end by themselves.
+    fn end(&self) -> BoxFuture<'_, Result<(), Outage>>;
 
     /// Returns the other controllers that serve.
     fn others(&self) -> Vec<OtherController>;

@@ -11,6 +11,7 @@ use controller::presence::{LATE_AFTER_MS, LOST_AFTER_MS, PresenceSnapshot};
 use controller::store::Store as _;
 use controller::store::etcd::{Etcd, Options};
 use controller::{Controller, Environment};
+use state::documents::draft::Draft;
 use state::documents::prelude::TokenHolder;
 use state::lifecycle::archive;
 use state::status::presence::PresenceReader;
@@ -80,6 +81,7 @@ impl Scene {
     /// has seen the statements before it.
     async fn settle(&self) {
         for of in [&self.first, &self.second] {
+            self.catch_up(&[of]).await;
             of.controller.state_presence().await.expect("etcd runs");
         }
         self.catch_up(&[&self.first, &self.second]).await;
@@ -221,6 +223,32 @@ async fn the_agents_of_a_controller_that_has_ended_have_the_full_time_to_report(
     assert!(!presence(&third).is_late(scene.unit));
 }
 
+/// 1. The only controller is stopped, or is killed and started again at its address. 2. No agent has reported to the new one:
+///    what the earlier process knew is no evidence that they run.
+#[tokio::test]
+async fn agents_are_to_report_to_the_controller_that_succeeds_another_one() {
+    for is_stopped in [true, false] {
+        let scene = Scene::new().await;
+        let first = &scene.first;
+        let statements = |of: &System| of.controller.store.statements().expect("etcd keeps them");
+        statements(first).renew("127.0.0.1:1").await.expect("etcd runs");
+        first.attach_agent("web/0").await;
+        first.controller.state_presence().await.expect("etcd runs");
+        if is_stopped {
+            statements(first).end().await.expect("etcd runs");
+        }
+        let next = joined(&scene.options, first).await;
+        scene.catch_up(&[&next]).await;
+        assert_eq!(presence(&next).has_reported(scene.unit), !is_stopped);
+        statements(&next).renew("127.0.0.1:1").await.expect("etcd runs");
+        assert_eq!(scene.keys(), Vec::<String>::new());
+        assert!(!presence(&next).has_reported(scene.unit) && !presence(&next).is_late(scene.unit));
+        assert_eq!(statements(&next).others(), []);
+        scene.claims_at(&next).await;
+        assert!(presence(&next).has_reported(scene.unit));
+    }
+}
+
 /// A controller whose lease has ended because it could not reach etcd states everything again.
 #[tokio::test]
 async fn a_controller_states_again_what_has_ended_with_its_lease() {
@@ -360,6 +388,34 @@ async fn a_running_hook_is_shown_by_each_controller_and_a_heartbeat_writes_nothi
     assert!(
         changed.iter().all(|line| line.contains(&scene.machine.to_string()) || line.contains("ModRevision"))
     );
+}
+
+/// Documents have only revisions. A commit is older than the next one, also if another controller has made it.
+#[tokio::test]
+async fn the_time_of_a_commit_of_another_controller_is_known() {
+    let scene = Scene::new().await;
+    let (first, second) = (&scene.first, &scene.second);
+    let following = second.controller.clone();
+    let following = tokio::spawn(async move { following.follow_commits().await });
+    let register = |name: &'static str| {
+        move |draft: &mut Draft<'_>| {
+            archive::register(draft, name, None, 10);
+            Ok(())
+        }
+    };
+    let revision = first.controller.run(register("one")).await.expect("committed").revision;
+    let time = || second.controller.commit_time_ms(revision);
+    let known = async {
+        while time().is_none() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), known).await.expect("it arrives");
+    let seen = time();
+    second.controller.environment.advance(3_600_000);
+    second.controller.run(register("two")).await.expect("committed");
+    assert_eq!(time(), seen);
+    following.abort();
 }
 
 #[tokio::test]

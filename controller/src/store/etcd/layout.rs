@@ -16,7 +16,7 @@
 
 use super::messages::{
     Compare, DeleteRangeRequest, EQUAL, GREATER, LESS, MOD_REVISION, Operand, Operation, PutRequest,
-    RangeRequest, RequestOp, VALUE,
+    RangeRequest, RequestOp,
 };
 use serde::{Deserialize, Serialize};
 use state::documents::draft::Revision;
@@ -69,8 +69,8 @@ pub enum Place<'k> {
     Store,
     /// `m/newest`.
     Newest,
-    /// A fence, by the name of its handle.
-    Fence(&'k str),
+    /// The fence of a handle.
+    Fence,
     /// The lease of the leader of this application.
     Leader(Uuid),
     /// A statement about an agent.
@@ -209,7 +209,7 @@ impl Layout {
                     Some(Place::Statement(agent.parse().ok()?, Topic::of_name(topic)?))
                 };
                 match kind {
-                    "fence" => Place::Fence(rest),
+                    "fence" => Place::Fence,
                     "controller" => Place::Controller(rest),
                     "leader" => rest.parse().map_or(Place::Other, Place::Leader),
                     "agent" => statement().unwrap_or(Place::Other),
@@ -239,11 +239,6 @@ pub fn end_of_prefix(prefix: &[u8]) -> Vec<u8> {
 /// The comparison that a key was last written at this revision; 0 if it is absent.
 pub fn written_at(key: Vec<u8>, revision: Revision) -> Compare {
     compare(key, Vec::new(), EQUAL, Operand::ModRevision(signed(revision)))
-}
-
-/// The comparison that a key has this value.
-pub fn has_value(key: Vec<u8>, value: &str) -> Compare {
-    Compare { target: VALUE, ..compare(key, Vec::new(), EQUAL, Operand::Value(value.as_bytes().to_vec())) }
 }
 
 /// The comparison that all keys of a range were last written at this revision or before it; with revision 0, that the
@@ -317,7 +312,11 @@ mod tests {
         assert_eq!(layout.place(&layout.document("m/newest")), Place::Document("m/newest"));
         assert_eq!(layout.place(&layout.newest()), Place::Newest);
         assert_eq!(layout.place(&layout.store()), Place::Store);
-        assert_eq!(layout.place(&layout.fence("a")), Place::Fence("a"));
+        assert_eq!(layout.place(&layout.fence("a")), Place::Fence);
+        assert_eq!(layout.place(&layout.controller("a")), Place::Controller("a"));
+        for topic in Topic::ALL {
+            assert_eq!(layout.place(&layout.statement(Uuid(7), topic)), Place::Statement(Uuid(7), topic));
+        }
         assert_eq!(layout.place(&layout.leader(Uuid(5))), Place::Leader(Uuid(5)));
         let other = Layout::new("/pintle2/").newest();
         assert_eq!(layout.place(&other), Place::Other);

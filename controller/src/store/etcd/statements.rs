@@ -47,8 +47,8 @@ pub(super) struct KnownStatements {
     /// The name of this handle.
     handle: String,
     stated: BTreeMap<(Uuid, Topic), Stated>,
-    /// The addresses of all controllers, by handle.
-    controllers: BTreeMap<String, String>,
+    /// The address and the lease of each controller, by handle.
+    controllers: BTreeMap<String, (String, i64)>,
     receiver: Option<Weak<dyn StatementReceiver>>,
 }
 
@@ -74,11 +74,11 @@ impl KnownStatements {
     }
 
     /// A controller serves at this address; none if it has ended.
-    pub fn set_controller(&mut self, handle: &str, address: Option<&[u8]>) {
+    pub fn set_controller(&mut self, handle: &str, address: Option<&[u8]>, lease: i64) {
         match address {
             Some(address) => {
                 let address = String::from_utf8_lossy(address).into_owned();
-                self.controllers.insert(handle.to_owned(), address);
+                self.controllers.insert(handle.to_owned(), (address, lease));
             }
             None => drop(self.controllers.remove(handle)),
         }
@@ -135,14 +135,29 @@ impl EtcdStatements {
         {
             *core.lease.lock().await = None;
         }
-        let is_known =
-            core.mirror().statements.controllers.get(&core.handle).is_some_and(|known| known == address);
+        let (is_known, predecessors) = {
+            let mirror = core.mirror();
+            let at_address = mirror.statements.controllers.iter().filter(|(_, (known, _))| known == address);
+            let (own, others): (Vec<_>, Vec<_>) = at_address.partition(|(handle, _)| **handle == core.handle);
+            (!own.is_empty(), others.into_iter().map(|(_, (_, lease))| *lease).collect::<Vec<_>>())
+        };
         if !is_known {
+            for lease in predecessors {
+                core.client.revoke_lease(lease).await.ok(); // it has ended by itself meanwhile
+            }
             let lease = self.lease().await?;
             let put = put_with_lease(core.layout.controller(&core.handle), address, lease);
             self.write(Vec::new(), vec![put]).await?;
         }
         Ok(())
+    }
+
+    /// Ends the lease of this controller, and with it its statements.
+    async fn end(&self) -> Result<(), CallError> {
+        match self.0.lease.lock().await.take() {
+            Some(lease) => self.0.client.revoke_lease(lease).await,
+            None => Ok(()),
+        }
     }
 
     /// The comparison and the operation of a change.
@@ -287,9 +302,13 @@ impl SharedStatements for EtcdStatements {
         Box::pin(async move { self.renew(&address).await.map_err(|error| self.outage(error)) })
     }
 
+    fn end(&self) -> BoxFuture<'_, Result<(), Outage>> {
+        Box::pin(async move { self.end().await.map_err(|error| self.outage(error)) })
+    }
+
     fn others(&self) -> Vec<OtherController> {
         let mirror = self.0.mirror();
         let others = mirror.statements.controllers.iter().filter(|(handle, _)| **handle != self.0.handle);
-        others.map(|(_, address)| OtherController { address: address.clone() }).collect()
+        others.map(|(_, (address, _))| OtherController { address: address.clone() }).collect()
     }
 }
