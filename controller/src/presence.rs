@@ -58,6 +58,17 @@ pub struct AgentPresence {
     sharing: Sharing,
 }
 
+impl AgentPresence {
+    /// The first revision after the newest report about the process of this agent that other controllers know; none if there
+    /// is none.
+    fn reports_stated_until(&self) -> Option<u64> {
+        let health = self.health.as_ref().map(|observed| observed.reported_at);
+        let exits = self.machine_agent_exits.as_ref().map(|observed| observed.reported_at);
+        let stated = [health, exits].into_iter().flatten().filter(|at| *at != NOT_STATED).max()?;
+        Some(self.alive_after.max(stated + 1))
+    }
+}
+
 /// What controllers that share a store know about an agent from each other. Without such a store it is not used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Sharing {
@@ -140,6 +151,20 @@ impl Presence {
             is_shared: AtomicBool::default(),
             removed: Mutex::default(),
         }
+    }
+
+    /// From now on other controllers may know the agents.
+    pub fn share(&self) {
+        self.is_shared.store(true, Ordering::Relaxed);
+    }
+
+    fn is_shared(&self) -> bool {
+        self.is_shared.load(Ordering::Relaxed)
+    }
+
+    /// When a report that arrives now was made, on the clock of [`AgentPresence::alive_after`].
+    fn time_of_report(&self, now_ms: u64) -> u64 {
+        if self.is_shared() { NOT_STATED } else { now_ms }
     }
 
     /// Records that the agent has sent a request.

@@ -6,16 +6,15 @@
 //!
 //! A statement ends with the controller that has made it, unless another one has replaced it. Its agent has moved, or will
 //! move, to another controller: each remaining one gives it the full time to report, and the first one states that
-//! (`adopt`). So it is not lost at once, and all of them show it as lost at the same time if it does not come.
+//! (`expect_again`). So it is not lost at once, and all of them show it as lost at the same time if it does not come.
 
-use super::{AgentPresence, DISK, EXITS, HEALTH, MeasuredDisk, NOT_STATED, ObservedExits, ObservedHealth};
+use super::{AgentPresence, DISK, EXITS, HEALTH, MeasuredDisk, ObservedExits, ObservedHealth};
 use super::{LATE_AFTER_MS, LOST_AFTER_MS, Presence, PresenceSnapshot};
 use crate::store::shared_presence::Stated;
 use state::documents::draft::Revision;
 use state::status::presence::PresenceReader;
 use state::status::shared_presence::{AgentStatement, Boots, Silence, Statement, Topic};
 use state::terms::names::Uuid;
-use std::sync::atomic::Ordering;
 
 /// What the shared store should have about an agent, as far as this controller knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,15 +49,6 @@ impl Wanted {
 }
 
 impl AgentPresence {
-    /// The first revision after the newest report about the process of this agent that other controllers know; none if there
-    /// is none.
-    pub(super) fn reports_stated_until(&self) -> Option<u64> {
-        let health = self.health.as_ref().map(|observed| observed.reported_at);
-        let exits = self.machine_agent_exits.as_ref().map(|observed| observed.reported_at);
-        let stated = [health, exits].into_iter().flatten().filter(|at| *at != NOT_STATED).max()?;
-        Some(self.alive_after.max(stated + 1))
-    }
-
     fn statement(&self, silence: Silence, last_request_ms: i64) -> AgentStatement {
         let is_silent = silence != Silence::None || !self.reported;
         AgentStatement {
@@ -89,7 +79,7 @@ impl AgentPresence {
 
     /// The controller to which the agent was attached has ended: it is to report, as after a start of the only controller. One
     /// that was silent already is not given time again.
-    fn adopt(&mut self, now_ms: u64) {
+    fn expect_again(&mut self, now_ms: u64) {
         let Some(elsewhere) = self.sharing.elsewhere.take() else { return };
         let silent_ms = match elsewhere.silence {
             Silence::None => 0,
@@ -132,20 +122,6 @@ impl PresenceSnapshot {
 }
 
 impl Presence {
-    /// From now on other controllers may know the agents.
-    pub fn share(&self) {
-        self.is_shared.store(true, Ordering::Relaxed);
-    }
-
-    pub(super) fn is_shared(&self) -> bool {
-        self.is_shared.load(Ordering::Relaxed)
-    }
-
-    /// When a report that arrives now was made, on the clock of [`AgentPresence::alive_after`].
-    pub(super) fn time_of_report(&self, now_ms: u64) -> u64 {
-        if self.is_shared() { NOT_STATED } else { now_ms }
-    }
-
     /// Takes the agents of which the others are to be told that they were removed.
     pub(crate) fn take_removed(&self) -> Vec<Uuid> {
         std::mem::take(&mut *self.removed.lock().expect("no holder panics")).into_iter().collect()
@@ -228,7 +204,7 @@ impl AgentPresence {
     fn end_statement(&mut self, topic: Topic, now_ms: u64) {
         let [health, disk, exits] = self.sharing.has_own;
         match topic {
-            Topic::Agent => self.adopt(now_ms),
+            Topic::Agent => self.expect_again(now_ms),
             Topic::Stream => self.sharing.is_streaming_elsewhere = false,
             Topic::Health if !health => self.health = None,
             Topic::Disk if !disk => self.disk_usage = None,

@@ -32,6 +32,7 @@ mod copy;
 mod feed;
 mod files;
 mod health;
+mod known_statements;
 mod layout;
 mod leader_leases;
 mod messages;

@@ -44,7 +44,6 @@ const UNNAMED: &[(&str, &str)] = &[
     ("Statement", "a field of StatementValue"),
     ("AgentStatement", "a field of StatementValue"),
     ("Boots", "a field of StatementValue"),
-    ("Silence", "a field of StatementValue"),
     ("ExecutingRun", "a field of StatementValue"),
     ("Answer", "printed by a script that the program contains"),
     ("Declared", "printed by a script that the program contains"),

@@ -9,9 +9,9 @@
 //! The change log contains the commits that this process has seen. After a list that does not continue the mirror, it is
 //! empty, and every older position is compacted (I46).
 
+use super::known_statements::KnownStatements;
 use super::layout::{Layout, Place};
 use super::messages::{DELETE, Event, KeyValue};
-use super::statements::KnownStatements;
 use crate::store::{CommitChanges, Compacted, DocumentChange, Undo, scan_start};
 use rpds::RedBlackTreeMapSync;
 use state::documents::draft::{Reader, Revision, StoredDocument};

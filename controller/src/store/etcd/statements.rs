@@ -1,10 +1,11 @@
 //! The statements of controllers about agents in etcd: one key for each agent and topic, which ends with the lease of the
 //! controller that has written it last.
 //!
-//! The mirror has the keys (`KnownStatements`), because its watch delivers them in the same order as the commits. They are no
+//! The mirror has the keys (`known_statements`), because its watch delivers them in the same order as the commits. They are no
 //! documents and no commits. What they mean is in [`state::status::shared_presence`], and who writes them in `presence`.
 
 use super::client::CallError;
+use super::known_statements::{StatementValue, stated_by};
 use super::layout::{delete, delete_range, get_operation, put_with_lease, written_at};
 use super::messages::{Compare, RequestOp, TxnRequest, TxnResponse};
 use super::shared::Core;
@@ -13,11 +14,8 @@ use crate::store::shared_presence::{
     OtherController, SharedStatements, Stated, StatementChange, StatementReceiver,
 };
 use futures::future::BoxFuture;
-use serde::{Deserialize, Serialize};
-use state::documents::draft::Revision;
 use state::status::shared_presence::{BootChange, Boots, Statement, Topic};
 use state::terms::names::Uuid;
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 
 /// The length of the lease of a controller, in seconds: half of the time after which a silent agent is shown as lost, so
@@ -27,81 +25,6 @@ const LEASE_SECONDS: i64 = api::LOST_AFTER_MS as i64 / 2_000;
 const CHANGES_PER_TRANSACTION: usize = 64;
 /// How often the boots of an agent are read again because another controller has changed them in between.
 const ATTEMPTS_MAX: usize = 5;
-
-/// The value of a key.
-#[derive(Serialize, Deserialize)]
-struct StatementValue {
-    /// The handle of the controller that has written it.
-    by: String,
-    statement: Statement,
-}
-
-/// Reads the value of a key; none if this version cannot.
-fn stated_by(value: &[u8], handle: &str, topic: Topic, revision: Revision) -> Option<Stated> {
-    let StatementValue { by, statement } = serde_json::from_slice(value).ok()?;
-    (statement.topic() == topic).then(|| Stated { statement, is_own: by == handle, revision })
-}
-
-/// The statements that the mirror has.
-pub(super) struct KnownStatements {
-    /// The name of this handle.
-    handle: String,
-    stated: BTreeMap<(Uuid, Topic), Stated>,
-    /// The address and the lease of each controller, by handle.
-    controllers: BTreeMap<String, (String, i64)>,
-    receiver: Option<Weak<dyn StatementReceiver>>,
-}
-
-impl KnownStatements {
-    pub fn new(handle: String) -> KnownStatements {
-        let (stated, controllers) = (BTreeMap::new(), BTreeMap::new());
-        KnownStatements { handle, stated, controllers, receiver: None }
-    }
-
-    /// A key was written, or deleted if there is no value. One that this version cannot read counts as deleted.
-    pub fn set(&mut self, agent: Uuid, topic: Topic, value: Option<&[u8]>, revision: Revision) {
-        let stated = value.and_then(|value| stated_by(value, &self.handle, topic, revision));
-        let before = match &stated {
-            Some(stated) => self.stated.insert((agent, topic), stated.clone()),
-            None => self.stated.remove(&(agent, topic)),
-        };
-        if before == stated {
-            return; // of a list that has nothing new
-        }
-        if let Some(receiver) = self.receiver.as_ref().and_then(Weak::upgrade) {
-            receiver.receive(agent, topic, stated.as_ref());
-        }
-    }
-
-    /// A controller serves at this address; none if it has ended.
-    pub fn set_controller(&mut self, handle: &str, address: Option<&[u8]>, lease: i64) {
-        match address {
-            Some(address) => {
-                let address = String::from_utf8_lossy(address).into_owned();
-                self.controllers.insert(handle.to_owned(), (address, lease));
-            }
-            None => drop(self.controllers.remove(handle)),
-        }
-    }
-
-    /// Removes what a list of all keys does not contain.
-    pub fn retain(&mut self, listed: &BTreeSet<(Uuid, Topic)>, controllers: &BTreeSet<String>) {
-        let ended: Vec<_> = self.stated.keys().filter(|key| !listed.contains(key)).copied().collect();
-        for (agent, topic) in ended {
-            self.set(agent, topic, None, 0);
-        }
-        self.controllers.retain(|handle, _| controllers.contains(handle));
-    }
-
-    fn follow(&mut self, receiver: Weak<dyn StatementReceiver>) {
-        if let Some(receiver) = receiver.upgrade() {
-            self.stated
-                .iter()
-                .for_each(|((agent, topic), stated)| receiver.receive(*agent, *topic, Some(stated)));
-        }
-        self.receiver = Some(receiver);
-    }
-}
 
 /// The statements of one store in etcd.
 #[derive(Clone)]
@@ -113,7 +36,7 @@ impl EtcdStatements {
     }
 
     fn stated(&self, agent: Uuid, topic: Topic) -> Option<Stated> {
-        self.0.mirror().statements.stated.get(&(agent, topic)).cloned()
+        self.0.mirror().statements.stated(agent, topic)
     }
 
     /// Returns the lease of this controller; takes one if it has none.
@@ -135,12 +58,7 @@ impl EtcdStatements {
         {
             *core.lease.lock().await = None;
         }
-        let (is_known, predecessors) = {
-            let mirror = core.mirror();
-            let at_address = mirror.statements.controllers.iter().filter(|(_, (known, _))| known == address);
-            let (own, others): (Vec<_>, Vec<_>) = at_address.partition(|(handle, _)| **handle == core.handle);
-            (!own.is_empty(), others.into_iter().map(|(_, (_, lease))| *lease).collect::<Vec<_>>())
-        };
+        let (is_known, predecessors) = core.mirror().statements.at_address(address);
         if !is_known {
             for lease in predecessors {
                 core.client.revoke_lease(lease).await.ok(); // it has ended by itself meanwhile
@@ -248,10 +166,7 @@ impl EtcdStatements {
     }
 
     async fn remove(&self, agent: Uuid) -> Result<(), CallError> {
-        let has_any = {
-            let mirror = self.0.mirror();
-            mirror.statements.stated.range((agent, Topic::Agent)..=(agent, Topic::Removed)).next().is_some()
-        };
+        let has_any = self.0.mirror().statements.has_any(agent);
         if !has_any {
             return Ok(());
         }
@@ -307,8 +222,6 @@ impl SharedStatements for EtcdStatements {
     }
 
     fn others(&self) -> Vec<OtherController> {
-        let mirror = self.0.mirror();
-        let others = mirror.statements.controllers.iter().filter(|(handle, _)| **handle != self.0.handle);
-        others.map(|(_, (address, _))| OtherController { address: address.clone() }).collect()
+        self.0.mirror().statements.others()
     }
 }
