@@ -15,13 +15,14 @@ use crate::leases::Leases;
 use crate::presence::{Presence, PresenceSnapshot};
 use crate::recent_claims::RecentClaims;
 use crate::status::StatusCaches;
+use crate::store::shared_presence::StatementReceiver;
 use crate::store::{self, RunError, Store, StoreError, unavailable};
 use crate::tokens;
 use crate::urgent_models::UrgentModels;
 use crate::watch_progress::{CATCH_UP_MS, WatchProgresses};
 use api::error::{ApiError, ErrorCode};
 use api::request::{Handle, InModel, Request, Watch, WatchRequest};
-use state::documents::draft::{Draft, Reader};
+use state::documents::draft::{Draft, Reader, Revision};
 use state::documents::prelude::{Model, TokenHolder};
 use state::documents::refusal::Refusal;
 use state::terms::names::Uuid;
@@ -31,7 +32,7 @@ use state::why::pending_since::PendingSince;
 use std::future::Future;
 use std::ops::Deref;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::Poll;
 
 /// One controller process: the store, the environment, and the state that is kept in memory only.
@@ -95,7 +96,7 @@ impl<S: Store, E: Environment> Controller<S, E> {
         let commit_times = Arc::new(CommitTimes::new(store.newest_revision(), environment.wall_ms()));
         let (force_timers, log_growth, urgent_models) =
             (Arc::default(), LogGrowth::default(), UrgentModels::default());
-        Arc::new(Controller {
+        let controller = Arc::new(Controller {
             store,
             environment,
             id,
@@ -111,7 +112,13 @@ impl<S: Store, E: Environment> Controller<S, E> {
             status_caches: StatusCaches::default(),
             urgent_models,
             full_connections: Arc::default(),
-        })
+        });
+        if let Some(statements) = controller.store.statements() {
+            controller.presence.share();
+            let receiver: Weak<dyn StatementReceiver> = Arc::<Controller<S, E>>::downgrade(&controller);
+            statements.follow(receiver);
+        }
+        controller
     }
 
     /// Returns the holder of this token as a caller. An error if the token is unknown.
@@ -169,10 +176,6 @@ impl<S: Store, E: Environment> Controller<S, E> {
                 let error = StoreError::Unavailable(outage);
                 Err(ApiError::new(ErrorCode::Unavailable, error.to_string()).hint(hint))
             }
-            // `program` ends the process.
-            Err(RunError::Failed(over @ StoreError::TakenOver(_))) => {
-                Err(ApiError::new(ErrorCode::Unavailable, over.to_string()))
-            }
             Err(RunError::Failed(StoreError::Damaged(documents))) => {
                 Err(unavailable::damage_error(&documents))
             }
@@ -220,7 +223,15 @@ impl<S: Store, E: Environment> Controller<S, E> {
 
     /// Copies the presence of all agents at this moment.
     pub(crate) fn presence_snapshot(&self) -> PresenceSnapshot {
-        self.presence.snapshot(self.environment.monotonic_ms(), self.environment.wall_ms())
+        self.presence_when_read()()
+    }
+
+    /// Returns what copies the presence of all agents. A view calls it after its documents are fixed: whoever sees the commit
+    /// of an attach must find its boot.
+    pub(crate) fn presence_when_read(&self) -> impl FnOnce() -> PresenceSnapshot + Send + use<S, E> {
+        let (now_ms, wall_ms) = (self.environment.monotonic_ms(), self.environment.wall_ms());
+        let presence = self.presence.clone();
+        move || presence.snapshot(now_ms, wall_ms)
     }
 
     /// Reads documents of the newest revision. It never waits for a writer.
@@ -261,6 +272,22 @@ impl<S: Store, E: Environment> Controller<S, E> {
             timeout.as_mut().poll(context).map(|()| None)
         })
         .await
+    }
+
+    /// Returns when a revision was committed, as far as this controller knows, by the wall clock; none if it has not recorded
+    /// that yet.
+    pub fn commit_time_ms(&self, revision: Revision) -> Option<i64> {
+        self.commit_times.time(revision)
+    }
+
+    /// Records when the commits of other controllers of a shared store arrive here, as long as it serves: documents have
+    /// only revisions.
+    pub async fn follow_commits(&self) {
+        let mut newest = self.store.newest_revision();
+        loop {
+            self.commit_times.record(newest, self.environment.wall_ms());
+            newest = self.store.wait_past(newest).await;
+        }
     }
 
     /// Waits until a request has notified the janitor, at most until `until_ms` on the monotonic clock.

@@ -151,13 +151,7 @@ pub(crate) async fn open(
 ) -> Result<(Etcd, Lock)> {
     let options = options(&connection, installation.controller())?;
     let lock = lock(&installation.store(), "process")?;
-    let options = Options {
-        restored,
-        recorded: recorded(data)?,
-        // Leases of leaders and the presence of agents are in the memory of one controller.
-        is_exclusive: true,
-        ..options
-    };
+    let options = Options { restored, recorded: recorded(data)?, ..options };
     let store = Etcd::open(options).await?;
     let file = data.join(ETCD_FILE);
     write_yaml(&file, &file_of(store.recorded(), &connection))?;

@@ -51,6 +51,27 @@ pub struct ControllerIdentity {
     address: Option<SocketAddr>,
 }
 
+#[cfg(feature = "etcd")]
+impl ControllerIdentity {
+    /// Its name in the controller's folder.
+    pub(crate) const FILE: &str = IDENTITY;
+
+    /// Reads the file of a controller's folder; none if there is none.
+    pub(crate) fn read(folder: &Path) -> Result<Option<ControllerIdentity>> {
+        read_yaml(&folder.join(IDENTITY), FROM_A_BACKUP)
+    }
+
+    /// Whether both are controllers of one system.
+    pub(crate) fn is_same_system(&self, other: &ControllerIdentity) -> bool {
+        self.controller == other.controller
+    }
+
+    /// The identity of a controller of the same system that has not listened yet.
+    pub(crate) fn without_address(self) -> ControllerIdentity {
+        ControllerIdentity { address: None, ..self }
+    }
+}
+
 /// A file of a controller that has served before is missing, for example in a folder that was restored in part. Nothing
 /// was changed.
 #[derive(Debug, thiserror::Error)]

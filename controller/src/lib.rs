@@ -1,11 +1,11 @@
 //! The controller: the handlers of the API on top of the store port, and the HTTPS server in front of them.
 //!
 //! Reading order: `callers` (the authenticated caller, and how its transitions run), `handlers` (one file per noun),
-//! `watches` (with `watch_progress`); then the modules they use: `environment`, `authorisation`, `leases` (with `recent_claims`), `presence`, `status`, `why` (with
+//! `watches` (with `watch_progress`); then the modules they use: `environment`, `authorisation`, `leases` (with `recent_claims`), `presence` (with `shared_presence`), `status`, `why` (with
 //! `commit_times`), `lookup`, `debug_log`, `janitor` (with `force_timers`, `debug_log_growth` and `archive_retention`),
 //! `tokens`; and `openapi`. All of these run without an async runtime, so that the simulator can drive them (design 14). Only
 //! `program`, `host_environment`, `check`, `installation` (with `certificates` and `required_file`), `secret_keys`,
-//! `server`, `request_dispatch`, `etcd_arguments`, `migrate`, `store::sqlite`, `store::etcd` and `store::unavailable` depend on the real
+//! `server`, `request_dispatch`, `etcd_arguments`, `migrate`, `further_controller`, `store::sqlite`, `store::etcd` and `store::unavailable` depend on the real
 //! host, and `archive_file`, `shared_files` and `disk_threads`, which they use.
 
 mod archive_file;
@@ -23,6 +23,8 @@ pub mod environment;
 mod etcd_arguments;
 mod force_timers;
 mod full_connections;
+#[cfg(feature = "etcd")]
+pub mod further_controller;
 pub mod handlers;
 pub mod host_environment;
 pub mod installation;
@@ -40,6 +42,7 @@ pub mod required_file;
 pub mod secret_keys;
 pub mod server;
 mod shared_files;
+mod shared_presence;
 pub mod status;
 pub mod store;
 pub mod tokens;

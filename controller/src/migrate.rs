@@ -328,10 +328,10 @@ async fn documents_of_etcd(
 ) -> Result<EtcdContent> {
     let options = etcd::Options {
         recorded: etcd_arguments::recorded(data)?,
-        is_exclusive: true,
         ..etcd_arguments::options(source, installation.controller())?
     };
     let store = Etcd::open(options.clone()).await?;
+    require_alone(&store, installation)?;
     let newest = newest_change(&options).await?;
     store.confirmed_newest().await; // what is read next has this change
     let view = |reader: &dyn Reader| (reader.scan("", "", usize::MAX), violated_invariants(reader));
@@ -345,6 +345,22 @@ async fn documents_of_etcd(
     require_sound(&findings, "repair the store first")?;
     let files = store.files().context("etcd keeps files")?;
     Ok(EtcdContent { documents, files, newest })
+}
+
+/// Refuses a store that other controllers serve: they would go on with it.
+fn require_alone(store: &Etcd, installation: &Installation) -> Result<()> {
+    let own = installation.address().map(|address| address.to_string()); // it has ended: its lock is held here
+    let others = store.statements().map_or_else(Vec::new, |statements| statements.others());
+    let others: Vec<String> = others.into_iter().map(|other| other.address).collect();
+    let others: Vec<String> = others.into_iter().filter(|address| Some(address) != own.as_ref()).collect();
+    if others.is_empty() {
+        return Ok(());
+    }
+    bail!(
+        "other controllers use this store: {}\n\
+         hint: stop them first; one that was killed is named for another 30 seconds",
+        others.join(", ")
+    )
 }
 
 /// Splits documents into batches.

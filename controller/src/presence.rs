@@ -2,18 +2,22 @@
 //!
 //! Every request of an agent is a sign of life: an idle unit agent claims leadership, and a machine agent reports,
 //! every 15 s ([`api::PRESENCE_INTERVAL_MS`]). An open stream is not a sign of life. The presence is in memory only: after a
-//! start of the controller every agent has the full time to report.
+//! start of the controller every agent has the full time to report. Controllers that share a store tell each other what
+//! changes ([`statements`]), so that the table of each has what the others know.
+
+mod statements;
 
 pub use api::LOST_AFTER_MS;
 use state::status::presence::{ExecutingRun, PresenceReader};
+use state::status::shared_presence::{AgentStatement, BootChange, Boots, Silence};
 use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::health::{MachineAgentExits, UnitHealth};
 use state::terms::names::Uuid;
 use state::unit::resolve::is_reboot_overdue;
 use state::why::facts::CausePresence;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// An agent that was silent for longer is late: its request, due every 15 s, is overdue by the interval at
@@ -27,15 +31,11 @@ pub struct AgentPresence {
     pub last_ms: u64,
     /// Whether the agent itself has sent a request since the controller started.
     pub reported: bool,
-    /// The boot id of the machine, as its agent has sent it with a report of presence, or the agent of a unit with its attach;
-    /// empty if it is not known.
-    pub boot: String,
-    /// When this boot was reported first, on the monotonic clock.
-    pub boot_ms: u64,
-    /// For a unit: the boot id of the last attach that was accepted, to which a refused attach returns.
-    pub accepted_boot: String,
-    /// When that attach was made.
-    pub accepted_boot_ms: u64,
+    /// The boots of the machine in which the agent of a unit has attached, or that of a machine as its agent has reported it.
+    /// Revisions order them; without a shared store they are times of the monotonic clock.
+    pub boots: Boots,
+    /// Reports about the agent's process until this time, of the same clock, are outdated: it has sent a request since.
+    pub alive_after: u64,
     /// The run that the agent executes now.
     pub executing: Option<ExecutingRun>,
     /// The newest run whose record was applied.
@@ -54,7 +54,37 @@ pub struct AgentPresence {
     pub machine_agent_exits: Option<ObservedExits>,
     /// For a machine: the bytes on its disk in the folders of units that the controller has no record of.
     pub quarantined_bytes: u64,
+    /// Which controllers know the agent.
+    sharing: Sharing,
 }
+
+impl AgentPresence {
+    /// The first revision after the newest report about the process of this agent that other controllers know; none if there
+    /// is none.
+    fn reports_stated_until(&self) -> Option<u64> {
+        let health = self.health.as_ref().map(|observed| observed.reported_at);
+        let exits = self.machine_agent_exits.as_ref().map(|observed| observed.reported_at);
+        let stated = [health, exits].into_iter().flatten().filter(|at| *at != NOT_STATED).max()?;
+        Some(self.alive_after.max(stated + 1))
+    }
+}
+
+/// What controllers that share a store know about an agent from each other. Without such a store it is not used.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Sharing {
+    /// Whether the agent is attached to this controller, which states how long it was silent.
+    is_here: bool,
+    /// What the controller has stated to which the agent is attached; none if that is this one.
+    elsewhere: Option<AgentStatement>,
+    /// Whether it has an open stream of another controller.
+    is_streaming_elsewhere: bool,
+    /// Whether this controller has received the last report of the health, of the disk usage, and of the exits.
+    has_own: [bool; 3],
+}
+
+const HEALTH: usize = 0;
+const DISK: usize = 1;
+const EXITS: usize = 2;
 
 /// The disk usage of a unit, as its machine agent has reported it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,8 +100,8 @@ pub struct MeasuredDisk {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedHealth {
     health: UnitHealth,
-    /// When it was reported, on the monotonic clock.
-    reported_ms: u64,
+    /// When it was reported, on the clock of [`AgentPresence::alive_after`].
+    reported_at: u64,
 }
 
 /// How the process of a machine agent has ended, as the supervisor has reported it. Like [`ObservedHealth`] it is not
@@ -79,8 +109,8 @@ pub struct ObservedHealth {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedExits {
     exits: MachineAgentExits,
-    /// When it was reported, on the monotonic clock.
-    reported_ms: u64,
+    /// When it was reported, on the clock of [`AgentPresence::alive_after`].
+    reported_at: u64,
 }
 
 /// The presence of all agents.
@@ -89,7 +119,14 @@ pub struct Presence {
     agents: Mutex<BTreeMap<Uuid, AgentPresence>>,
     /// The wall clock minus the monotonic clock, as of an earlier snapshot.
     wall_offset_ms: AtomicI64,
+    /// Whether other controllers may know the agents.
+    is_shared: AtomicBool,
+    /// The agents of which the others are to be told that they were removed.
+    removed: Mutex<BTreeSet<Uuid>>,
 }
+
+/// When a report was made that the other controllers have not received yet: after everything that they know.
+const NOT_STATED: u64 = u64::MAX;
 
 /// The difference of the two clocks varies by their rounding and by the time between the two readings. A variation up
 /// to this bound is not treated as a step of the wall clock, so that the time of an agent's last request is the same
@@ -107,56 +144,66 @@ pub struct PresenceSnapshot {
 impl Presence {
     /// `started_ms` is the start of the controller, on the monotonic clock.
     pub fn new(started_ms: u64) -> Presence {
-        Presence { started_ms, agents: Mutex::default(), wall_offset_ms: AtomicI64::new(i64::MIN) }
+        Presence {
+            started_ms,
+            agents: Mutex::default(),
+            wall_offset_ms: AtomicI64::new(i64::MIN),
+            is_shared: AtomicBool::default(),
+            removed: Mutex::default(),
+        }
+    }
+
+    /// From now on other controllers may know the agents.
+    pub fn share(&self) {
+        self.is_shared.store(true, Ordering::Relaxed);
+    }
+
+    fn is_shared(&self) -> bool {
+        self.is_shared.load(Ordering::Relaxed)
+    }
+
+    /// When a report that arrives now was made, on the clock of [`AgentPresence::alive_after`].
+    fn time_of_report(&self, now_ms: u64) -> u64 {
+        if self.is_shared() { NOT_STATED } else { now_ms }
     }
 
     /// Records that the agent has sent a request.
     pub fn record_request(&self, agent: Uuid, now_ms: u64) {
         let mut agents = self.agents();
-        let presence = agents.entry(agent).or_default();
+        self.note_request(agents.entry(agent).or_default(), now_ms);
+    }
+
+    /// Records in the presence of an agent that it has sent a request.
+    fn note_request(&self, presence: &mut AgentPresence, now_ms: u64) {
         (presence.last_ms, presence.reported) = (now_ms, true);
+        presence.alive_after = match self.is_shared() {
+            true => presence.reports_stated_until().unwrap_or(presence.alive_after),
+            false => now_ms,
+        };
+        (presence.sharing.is_here, presence.sharing.elsewhere) = (true, None);
     }
 
     /// Records that the agent is being started: from now on it has the full time to report.
     pub fn expect(&self, agent: Uuid, now_ms: u64) {
-        self.agents().entry(agent).or_default().last_ms = now_ms;
+        let mut agents = self.agents();
+        let presence = agents.entry(agent).or_default();
+        let has_reported = presence.reported;
+        self.note_request(presence, now_ms);
+        presence.reported = has_reported;
     }
 
-    /// Records that the agent of a unit attaches in this boot of its machine. [`Self::finish_attach`] follows.
-    pub fn record_attach(&self, unit: Uuid, boot: &str, now_ms: u64) {
+    /// Records a change of the boots of an agent, at this time of the clock of [`AgentPresence::boots`].
+    pub(crate) fn change_boots(&self, agent: Uuid, change: &BootChange, at: u64) {
         let mut agents = self.agents();
-        let presence = agents.entry(unit).or_default();
-        (presence.last_ms, presence.reported, presence.boot_ms) = (now_ms, true, now_ms);
-        boot.clone_into(&mut presence.boot);
-    }
-
-    /// Records whether the attach of a unit in this boot was accepted. The boot of a refused attach is replaced by that
-    /// of the last accepted one, unless another attach has replaced it already:
-    /// 1. A copy of the unit's folder attaches and records its boot.
-    /// 2. The unit's own agent attaches, records its boot and is accepted.
-    /// 3. The attach of the copy is refused; the boot of the unit's own agent must stay.
-    pub fn finish_attach(&self, unit: Uuid, boot: &str, is_accepted: bool) {
-        let mut agents = self.agents();
-        let Some(presence) = agents.get_mut(&unit) else { return };
-        if is_accepted {
-            // The refusal of a concurrent attach may have replaced the boot since it was recorded.
-            boot.clone_into(&mut presence.boot);
-            boot.clone_into(&mut presence.accepted_boot);
-            presence.accepted_boot_ms = presence.boot_ms;
-        } else if presence.boot == boot {
-            presence.boot.clone_from(&presence.accepted_boot);
-            presence.boot_ms = presence.accepted_boot_ms;
+        let presence = agents.entry(agent).or_default();
+        if let Some(boots) = presence.boots.after(change) {
+            presence.boots = boots.at(at);
         }
     }
 
-    /// Records the boot that a machine agent has reported.
-    pub fn record_boot(&self, machine: Uuid, boot: &str, now_ms: u64) {
-        let mut agents = self.agents();
-        let presence = agents.entry(machine).or_default();
-        if presence.boot != boot {
-            presence.boot_ms = now_ms;
-            boot.clone_into(&mut presence.boot);
-        }
+    /// Whether a machine has not reported this boot yet.
+    pub fn is_new_boot(&self, machine: Uuid, boot: &str) -> bool {
+        self.agents().get(&machine).is_none_or(|presence| presence.boots.boot != boot)
     }
 
     /// Records the run that the agent reports. A report that is late or repeated has no effect if the record of its run
@@ -165,7 +212,8 @@ impl Presence {
         let mut agents = self.agents();
         let presence = agents.entry(agent).or_default();
         let executing = executing.filter(|executing| executing.run > presence.last_applied_run);
-        (presence.last_ms, presence.reported, presence.executing) = (now_ms, true, executing);
+        self.note_request(presence, now_ms);
+        presence.executing = executing;
     }
 
     /// Records what the machine agent observes of a unit agent. None, at the start of a watch, removes the last report.
@@ -177,7 +225,9 @@ impl Presence {
         // An agent that has sent no request yet is silent since the controller started.
         let unknown = || AgentPresence { last_ms: self.started_ms, ..AgentPresence::default() };
         let presence = agents.entry(unit).or_insert_with(unknown);
-        presence.health = health.map(|health| ObservedHealth { health, reported_ms: now_ms });
+        presence.sharing.has_own[HEALTH] = true;
+        let reported_at = self.time_of_report(now_ms);
+        presence.health = health.map(|health| ObservedHealth { health, reported_at });
     }
 
     /// Records whether the controller has the file that the agent has requested.
@@ -198,13 +248,17 @@ impl Presence {
         let unknown = || AgentPresence { last_ms: self.started_ms, ..AgentPresence::default() };
         let mut agents = self.agents();
         let presence = agents.entry(machine).or_insert_with(unknown);
-        presence.machine_agent_exits = exits.map(|exits| ObservedExits { exits, reported_ms: now_ms });
+        presence.sharing.has_own[EXITS] = true;
+        let reported_at = self.time_of_report(now_ms);
+        presence.machine_agent_exits = exits.map(|exits| ObservedExits { exits, reported_at });
     }
 
     /// Records the disk usage of a unit on its machine.
     pub fn set_disk_usage(&self, unit: Uuid, measured: MeasuredDisk) {
         let unknown = || AgentPresence { last_ms: self.started_ms, ..AgentPresence::default() };
-        self.agents().entry(unit).or_insert_with(unknown).disk_usage = Some(measured);
+        let mut agents = self.agents();
+        let presence = agents.entry(unit).or_insert_with(unknown);
+        (presence.disk_usage, presence.sharing.has_own[DISK]) = (Some(measured), true);
     }
 
     /// Records the bytes in the folders of units without a record on a machine.
@@ -242,12 +296,17 @@ impl Presence {
 
     /// Whether an agent of this unit has an open stream.
     pub fn is_streaming(&self, agent: Uuid) -> bool {
-        self.agents().get(&agent).is_some_and(|presence| presence.streams > 0)
+        let is_streaming =
+            |presence: &AgentPresence| presence.streams > 0 || presence.sharing.is_streaming_elsewhere;
+        self.agents().get(&agent).is_some_and(is_streaming)
     }
 
     /// Removes the presence of an agent.
     pub fn forget(&self, agent: Uuid) {
-        self.agents().remove(&agent);
+        let is_known = self.agents().remove(&agent).is_some();
+        if is_known && self.is_shared() {
+            self.removed.lock().expect("no holder panics").insert(agent);
+        }
     }
 
     /// Returns the next agents after this one, in the order of their uuids.
@@ -293,8 +352,8 @@ impl PresenceReader for PresenceSnapshot {
     /// the agent has sent a request since.
     fn health(&self, unit: Uuid) -> Option<UnitHealth> {
         let presence = self.agents.get(&unit)?;
-        let ObservedHealth { mut health, reported_ms } = presence.health.clone()?;
-        if presence.reported && presence.last_ms > reported_ms {
+        let ObservedHealth { mut health, reported_at } = presence.health.clone()?;
+        if presence.reported && presence.alive_after > reported_at {
             health.exit = None;
         }
         (health != UnitHealth::default()).then_some(health)
@@ -302,17 +361,20 @@ impl PresenceReader for PresenceSnapshot {
 
     /// Whether an agent was silent for longer than [`LOST_AFTER_MS`].
     fn is_lost(&self, agent: Uuid) -> bool {
-        self.silence_ms(agent) > LOST_AFTER_MS
+        self.silence(agent) == Silence::Lost
     }
 
     /// Whether an agent was silent for longer than [`LATE_AFTER_MS`].
     fn is_late(&self, agent: Uuid) -> bool {
-        self.silence_ms(agent) > LATE_AFTER_MS
+        self.silence(agent) != Silence::None
     }
 
     /// The time of the last request, by the wall clock. Without a request since the controller started, it is the time
     /// of that start.
     fn last_request_ms(&self, agent: Uuid) -> i64 {
+        if let Some(elsewhere) = self.elsewhere(agent) {
+            return elsewhere.last_request_ms.unwrap_or(self.wall_ms);
+        }
         self.wall_ms - i64::try_from(self.silence_ms(agent)).unwrap_or(self.wall_ms)
     }
 
@@ -322,15 +384,16 @@ impl PresenceReader for PresenceSnapshot {
     }
 
     fn boot(&self, unit: Uuid) -> String {
-        self.agents.get(&unit).map_or(String::new(), |presence| presence.boot.clone())
+        self.agents.get(&unit).map_or(String::new(), |presence| presence.boots.boot.clone())
     }
 
     fn has_rebooted_since_attach(&self, unit: Uuid, machine: Uuid) -> bool {
         let both = self.agents.get(&unit).zip(self.agents.get(&machine));
         both.is_some_and(|(unit, machine)| {
+            let (unit, machine) = (&unit.boots, &machine.boots);
             let are_known = !unit.boot.is_empty() && !machine.boot.is_empty();
             // the agent of a unit may attach in a new boot before that of its machine reports it
-            are_known && unit.boot != machine.boot && machine.boot_ms > unit.boot_ms
+            are_known && unit.boot != machine.boot && machine.since > unit.since
         })
     }
 
@@ -356,8 +419,8 @@ impl CausePresence for PresenceSnapshot {
 
     fn machine_agent_exits(&self, machine: Uuid) -> Option<MachineAgentExits> {
         let presence = self.agents.get(&machine)?;
-        let ObservedExits { exits, reported_ms } = presence.machine_agent_exits.clone()?;
-        let has_recovered = presence.reported && presence.last_ms > reported_ms;
+        let ObservedExits { exits, reported_at } = presence.machine_agent_exits.clone()?;
+        let has_recovered = presence.reported && presence.alive_after > reported_at;
         (!has_recovered).then_some(exits)
     }
 
@@ -372,6 +435,19 @@ impl PresenceSnapshot {
         self.now_ms
     }
 
+    fn elsewhere(&self, agent: Uuid) -> Option<&AgentStatement> {
+        self.agents.get(&agent)?.sharing.elsewhere.as_ref()
+    }
+
+    fn silence(&self, agent: Uuid) -> Silence {
+        match (self.elsewhere(agent), self.silence_ms(agent)) {
+            (Some(elsewhere), _) => elsewhere.silence,
+            (None, silent_ms) if silent_ms > LOST_AFTER_MS => Silence::Lost,
+            (None, silent_ms) if silent_ms > LATE_AFTER_MS => Silence::Late,
+            (None, _) => Silence::None,
+        }
+    }
+
     fn silence_ms(&self, agent: Uuid) -> u64 {
         let last_ms = self.agents.get(&agent).map_or(self.started_ms, |presence| presence.last_ms);
         self.now_ms.saturating_sub(last_ms)
@@ -379,113 +455,4 @@ impl PresenceSnapshot {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use state::terms::activity::Activity;
-    use state::terms::hook_name::HookName;
-
-    #[test]
-    fn an_agent_is_late_after_twenty_silent_seconds_and_lost_after_sixty() {
-        let presence = Presence::new(1_000);
-        let (here, never) = (Uuid(1), Uuid(2));
-        presence.record_request(here, 30_000);
-        let presence = |now_ms: u64| presence.snapshot(now_ms, 1_700_000_000_000 + now_ms as i64);
-        assert!(!presence(50_000).is_late(here));
-        assert!(presence(50_001).is_late(here));
-        assert!(!presence(90_000).is_lost(here));
-        assert!(presence(90_001).is_lost(here));
-        assert_eq!(presence(90_001).last_request_ms(here), 1_700_000_030_000);
-        assert!(!presence(61_000).is_lost(never), "the controller itself has just started");
-        assert!(presence(61_001).is_lost(never));
-        assert_eq!(presence(61_001).last_request_ms(never), 1_700_000_001_000, "since it started");
-    }
-
-    #[test]
-    fn the_time_of_the_last_request_does_not_waver_and_follows_the_wall_clock() {
-        let presence = Presence::new(1_000);
-        presence.record_request(Uuid(1), 2_000);
-        let last_ms = |now_ms, wall_ms| presence.snapshot(now_ms, wall_ms).last_request_ms(Uuid(1));
-        let wall_ms = |now_ms: u64| 1_700_000_000_000 + now_ms as i64;
-        assert_eq!(last_ms(5_000, wall_ms(5_000)), wall_ms(2_000));
-        assert_eq!(
-            last_ms(6_000, wall_ms(6_000) + 1),
-            wall_ms(2_000),
-            "the clocks are read one after the other"
-        );
-        assert_eq!(
-            last_ms(7_000, wall_ms(7_000) - 9_000),
-            wall_ms(2_000) - 9_000,
-            "the wall clock was set back"
-        );
-    }
-
-    #[test]
-    fn applying_a_record_ends_its_run_and_keeps_the_next_one() {
-        let presence = Presence::new(0);
-        let (agent, activity) = (Uuid(1), Activity::hook(HookName::ConfigChanged));
-        let executing = |run| Some(ExecutingRun { run, activity: activity.clone(), since_ms: 5 });
-        presence.set_executing(agent, executing(4), 1_000);
-        presence.clear_executing(agent, 4);
-        assert_eq!(presence.snapshot(1_000, 0).executing(agent), None);
-        presence.set_executing(agent, executing(5), 1_000);
-        presence.clear_executing(agent, 4);
-        assert_eq!(presence.snapshot(1_000, 0).executing(agent), executing(5));
-    }
-
-    /// A container reboots by itself. Its agent reports before those of its units attach again, or after them.
-    #[test]
-    fn a_unit_has_not_reported_in_the_boot_that_its_machine_has_reported_since_it_attached() {
-        let presence = Presence::new(0);
-        let (unit, machine) = (Uuid(1), Uuid(2));
-        let has_rebooted = || presence.snapshot(9_000, 0).has_rebooted_since_attach(unit, machine);
-        presence.record_attach(unit, "first", 1_000);
-        assert!(!has_rebooted(), "the boot of the machine is not known");
-        presence.record_boot(machine, "first", 2_000);
-        assert!(!has_rebooted());
-        presence.record_boot(machine, "second", 3_000);
-        assert!(has_rebooted());
-        presence.record_attach(unit, "second", 4_000);
-        assert!(!has_rebooted());
-        presence.record_attach(unit, "third", 5_000);
-        presence.record_boot(machine, "second", 6_000);
-        assert!(!has_rebooted(), "the machine has not reported its third boot yet");
-    }
-
-    #[test]
-    fn a_refused_attach_restores_the_boot_only_if_no_other_attach_has_replaced_it() {
-        let presence = Presence::new(0);
-        let unit = Uuid(1);
-        let attach = |boot: &str| presence.record_attach(unit, boot, 1_000);
-        let finish = |boot: &str, is_accepted: bool| {
-            presence.finish_attach(unit, boot, is_accepted);
-            presence.snapshot(1_000, 0).boot(unit)
-        };
-        attach("first");
-        assert_eq!(presence.snapshot(1_000, 0).boot(unit), "first", "known before it is accepted");
-        assert_eq!(finish("first", true), "first");
-        attach("copy");
-        assert_eq!(finish("copy", false), "first");
-        attach("copy");
-        attach("second");
-        assert_eq!(finish("second", true), "second");
-        assert_eq!(finish("copy", false), "second", "the boot is no longer that of the copy");
-        attach("copy");
-        attach("third");
-        assert_eq!(finish("copy", false), "third");
-        assert_eq!(finish("third", false), "second", "none of the two was accepted");
-        attach("third");
-        attach("copy");
-        assert_eq!(finish("copy", false), "second", "the third boot is not accepted yet");
-        assert_eq!(finish("third", true), "third");
-    }
-
-    #[test]
-    fn a_report_after_the_record_of_its_run_has_no_effect() {
-        let presence = Presence::new(0);
-        let (agent, activity) = (Uuid(1), Activity::hook(HookName::Remove));
-        let executing = |run| Some(ExecutingRun { run, activity: activity.clone(), since_ms: 5 });
-        presence.clear_executing(agent, 4);
-        presence.set_executing(agent, executing(4), 1_000);
-        assert_eq!(presence.snapshot(1_000, 0).executing(agent), None);
-    }
-}
+mod tests;

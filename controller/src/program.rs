@@ -5,6 +5,8 @@
 use crate::environment::{Environment, uuid_v4};
 #[cfg(feature = "etcd")]
 use crate::etcd_arguments::{self, EtcdArguments};
+#[cfg(feature = "etcd")]
+use crate::further_controller;
 use crate::host_environment::HostEnvironment;
 use crate::installation::{Installation, MissingFile, StorePlace};
 #[cfg(feature = "etcd")]
@@ -16,7 +18,7 @@ use crate::store::engine::Engine;
 use crate::store::sqlite::{OpenError, Options, Sqlite};
 use crate::store::unavailable::is_damage;
 use crate::store::{Store, StoreError};
-use crate::{Controller, check, janitor, server};
+use crate::{Controller, check, janitor, server, shared_presence};
 use anyhow::{Context, Result, anyhow, bail};
 use api::CONTROLLER_DIR;
 use api::error::ApiError;
@@ -35,6 +37,8 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+/// How long a stop waits until the other controllers know it.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
 const LOG_LEVEL_POLL: Duration = Duration::from_secs(5);
 
 /// The controller of a data folder: stores its models and serves users and agents over HTTPS.
@@ -82,6 +86,17 @@ enum Command {
     /// The old store is kept
     #[cfg(feature = "etcd")]
     Migrate(MigrateArguments),
+    /// Make the data folder of one more controller of this system, whose models are in etcd: a copy of the identity, the
+    /// certificates and the keys of secrets. The controller may run
+    #[cfg(feature = "etcd")]
+    AddController {
+        /// The data folder
+        #[arg(long, value_name = "DIR")]
+        data: PathBuf,
+        /// The new data folder, to be moved to the host of the new controller
+        #[arg(long, value_name = "FOLDER")]
+        to: PathBuf,
+    },
 }
 
 /// Runs the program. It is part of the library, so that it is compiled only once.
@@ -99,6 +114,10 @@ pub fn main() {
     if let Some(Command::Migrate(arguments)) = &arguments.command {
         std::process::exit(migrate::run(arguments));
     }
+    #[cfg(feature = "etcd")]
+    if let Some(Command::AddController { data, to }) = &arguments.command {
+        std::process::exit(further_controller::run(data, to));
+    }
     let started = server::descriptors::raise_limit();
     if let Err(error) = started.and_then(|()| run(arguments, host::logging::start())) {
         eprintln!("ERROR {error:#}");
@@ -106,7 +125,6 @@ pub fn main() {
         let is_refused = error.downcast_ref().is_some_and(|why: &OpenError| why.needs_operator())
             || error.is::<MissingFile>()
             || error.is::<UnusableFile>()
-            || error.downcast_ref().is_some_and(|why| matches!(why, StoreError::TakenOver(_)))
             || is_refused_by_etcd(&error);
         std::process::exit(if is_refused { EXIT_REFUSED.into() } else { 1 });
     }
@@ -226,19 +244,24 @@ async fn serve(
             anyhow!("cannot take the leases of leaders: {outage}\nhint: {}", outage.hint())
         })?;
     }
+    let statements = store.statements();
     let controller = Controller::new(store, host, installation.controller());
     let mut listen = arguments.listen;
     if let (0, Some(before)) = (listen.port(), installation.address()) {
         listen.set_port(before.port());
     }
     let listener = TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}"))?;
-    let mut listeners = Vec::new();
+    let (served_at, mut listeners) = (listener.local_addr()?, Vec::new());
     for address in &arguments.also_listen {
         let listen = SocketAddr::new(*address, listener.local_addr()?.port());
         let bound = TcpListener::bind(listen).await;
         listeners.push(bound.with_context(|| format!("cannot listen on {listen}"))?);
     }
-    installation.store_address(listener.local_addr()?)?;
+    installation.store_address(served_at)?;
+    if let Some(statements) = &statements {
+        let served = statements.renew(&served_at.to_string()).await;
+        served.map_err(|outage| anyhow!("cannot use the store: {outage}\nhint: {}", outage.hint()))?;
+    }
     if let Err(error) = installation.create_first_user(&controller).await {
         // A damaged document of the first user does not prevent the start: the other users can be served.
         match error.downcast_ref::<ApiError>() {
@@ -253,6 +276,11 @@ async fn serve(
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     tracing::info!(address = %listener.local_addr()?, controller = %installation.controller(), "serving");
     listeners.push(listener);
+    let stating = tokio::spawn(shared_presence::run(controller.clone(), served_at));
+    if controller.store.statements().is_some() {
+        let controller = controller.clone();
+        tokio::spawn(async move { controller.follow_commits().await });
+    }
     tokio::spawn(run_janitor(controller.clone()));
     tokio::spawn(follow_log_level(
         data.join(CONTROLLER_DIR).join(LEVEL_FILE),
@@ -267,7 +295,13 @@ async fn serve(
         }
     };
     tokio::select! {
-        () = server::serve(controller, listeners, acceptor, stop) => Ok(()),
+        () = server::serve(controller, listeners, acceptor, stop) => {
+            stating.abort();
+            if let Some(statements) = statements {
+                tokio::time::timeout(END_TIMEOUT, statements.end()).await.ok(); // else they end by themselves
+            }
+            Ok(())
+        }
         error = opened.broken() => match error {
             StoreError::Broken(why) => {
                 served.environment.on_store_failure(&why);

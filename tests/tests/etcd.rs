@@ -52,11 +52,7 @@ fn a_controller_in_etcd_serves_units_across_a_restart_and_a_lost_member() {
 
 /// Kills the supervisor and the controller, and migrates the store while agents and hooks run.
 fn migrate(host: &Host, to: &str) {
-    for file in ["supervisor.pid", "controller.pid"] {
-        host.kill(host.pid(&host.dir.join(file)).expect("it is up"));
-    }
-    let store = host.dir.join("controller/store/store.lock");
-    host.until("the store is closed", |_| (!host::lock::is_held(&store)).then_some(()));
+    kill_controller(host);
     let output = start_migration(&host.dir, to);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let old = host.dir.join(match to {
@@ -120,20 +116,49 @@ impl Drop for LoneController {
     }
 }
 
+/// Returns an address of this host on which nothing listens.
+fn free_address() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("it is bound").to_string()
+}
+
+/// Adds an address to the list of a data folder, which agents of local machines get at their start.
+fn list_address(host: &Host, address: &str) {
+    let client = host.dir.join("client.yaml");
+    let file = std::fs::read_to_string(&client).expect("readable");
+    std::fs::write(&client, format!("{file}other_controllers:\n- {address}\n")).expect("written");
+    host.ok(&["down"]);
+    host.ok(&["up"]);
+}
+
+/// Starts a controller without a supervisor, and waits until it listens.
+fn start_alone(host: &Host, data: &Path, address: &str) -> LoneController {
+    let mut command = Command::new(programs().join("pintle-controller"));
+    command.args(["--data", text(data), "--listen", address]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let started = LoneController(command.spawn().expect("it starts"));
+    let is_reachable = |_: &Host| std::net::TcpStream::connect(address).is_ok().then_some(());
+    host.until("the controller listens", is_reachable);
+    started
+}
+
+/// Kills the supervisor and its controller, and waits until the data folder is free.
+fn kill_controller(host: &Host) {
+    for file in ["supervisor.pid", "controller.pid"] {
+        host.kill(host.pid(&host.dir.join(file)).expect("it is up"));
+    }
+    let store = host.dir.join("controller/store/store.lock");
+    host.until("the store is closed", |_| (!host::lock::is_held(&store)).then_some(()));
+}
+
 /// The controller is killed and started at another address, with a data folder that has no files of charms, as on another
 /// host: the agents find it, no hook runs twice, and a new unit gets its charm from etcd.
 #[test]
 fn units_continue_when_their_controller_is_moved_to_another_address() {
     let cluster = EtcdCluster::start(&["--max-txn-ops=2048"]);
     let host = related_units(&cluster);
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("it is bound").to_string();
-    drop(listener);
-    let client = host.dir.join("client.yaml");
-    let file = std::fs::read_to_string(&client).expect("readable");
-    std::fs::write(&client, format!("{file}other_controllers:\n- {address}\n")).expect("written");
-    host.ok(&["down"]);
-    host.ok(&["up"]);
+    let address = free_address();
+    list_address(&host, &address);
     host.ok(&["wait", "--settled"]);
     let before = ["db/0", "web/0"].map(|unit| hooks(&host, unit).len());
     let leaders = |host: &Host| {
@@ -141,18 +166,9 @@ fn units_continue_when_their_controller_is_moved_to_another_address() {
         ["db", "web"].map(|name| applications[name]["units"][format!("{name}/0")]["leader"].clone())
     };
     assert_eq!(leaders(&host), [json!(true), json!(true)]);
-    for file in ["supervisor.pid", "controller.pid"] {
-        host.kill(host.pid(&host.dir.join(file)).expect("it is up"));
-    }
-    let store = host.dir.join("controller/store/store.lock");
-    host.until("the store is closed", |_| (!host::lock::is_held(&store)).then_some(()));
+    kill_controller(&host);
     std::fs::remove_dir_all(host.dir.join("controller/archives")).expect("it is a cache");
-    let mut command = Command::new(programs().join("pintle-controller"));
-    command.args(["--data", text(&host.dir), "--listen", &address]);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let moved = LoneController(command.spawn().expect("it starts"));
-    let is_reachable = |_: &Host| std::net::TcpStream::connect(&address).is_ok().then_some(());
-    host.until("the controller listens", is_reachable);
+    let moved = start_alone(&host, &host.dir, &address);
     host.ok(&["config", "web", "color=yellow"]);
     host.until_status("db/0", "active", "web likes yellow");
     host.ok(&["add-unit", "db", "--to", "0"]);
@@ -164,6 +180,110 @@ fn units_continue_when_their_controller_is_moved_to_another_address() {
     let db = hooks(&host, "db/0").split_off(before[0]);
     assert_eq!(db.iter().filter(|hook| *hook == "db-relation-changed").count(), 1, "{db:?}");
     drop(moved);
+}
+
+/// Makes the data folder of a second controller.
+fn add_controller(host: &Host, to: &Path) -> std::process::Output {
+    let mut command = Command::new(programs().join("pintle-controller"));
+    command.args(["add-controller", "--data", text(&host.dir), "--to", text(to)]).output().expect("it starts")
+}
+
+/// The address of the controller to which each agent has sent its last request.
+fn addresses_of_agents(cluster: &EtcdCluster) -> Vec<String> {
+    let agents = cluster.keys("/pintle/m/agent/").into_iter().filter(|key| key.ends_with("/agent"));
+    let handle = |key: String| {
+        let value: serde_json::Value = serde_json::from_str(&cluster.value(&key)).ok()?;
+        value["by"].as_str().map(str::to_owned)
+    };
+    let address = |handle: String| cluster.value(&format!("/pintle/m/controller/{handle}"));
+    agents.filter_map(handle).map(address).collect()
+}
+
+/// Two controllers serve the same units. One is killed, and starts again.
+///
+/// Each change of a setting of web/0 causes one hook of web/0 and one of each unit of db, whichever controller has received
+/// it, also if that dies right after its answer.
+#[test]
+fn units_continue_with_the_other_controller_when_one_is_killed() {
+    let cluster = EtcdCluster::start(&["--max-txn-ops=2048"]);
+    let host = related_units(&cluster);
+    let address = free_address();
+    list_address(&host, &address);
+    let folder = host.beside("second");
+    let added = add_controller(&host, &folder);
+    assert!(added.status.success(), "{added:?}");
+    let second = start_alone(&host, &folder, &address);
+    let other = Host::new(&folder);
+    other.ok(&["add-unit", "db", "--num-units", "2"]);
+    let units = ["db/0", "db/1", "db/2"];
+    let all_like = |at: &Host, color: &str| {
+        units.iter().for_each(|unit| at.until_status(unit, "active", &format!("web likes {color}")));
+    };
+    all_like(&host, "green");
+    other.ok(&["wait", "--settled"]);
+    let counts = || ["web/0", "db/0", "db/1", "db/2"].map(|unit| hooks(&host, unit).len());
+    let before = counts();
+    let changes = std::cell::Cell::new(0);
+    let change = |through: &Host, color: &str| {
+        changes.set(changes.get() + 1);
+        through.ok(&["config", "web", &format!("color={color}")]);
+    };
+    for (color, through, seen_by) in
+        [("red", &*host, &other), ("blue", &other, &*host), ("pink", &*host, &other)]
+    {
+        change(through, color);
+        all_like(seen_by, color);
+    }
+    // The controller to which all agents are attached dies right after its answer.
+    change(&host, "gold");
+    kill_controller(&host);
+    all_like(&other, "gold");
+    change(&other, "grey");
+    all_like(&other, "grey");
+    other.ok(&["wait", "--settled"]);
+    // Each unit of db answers, which causes one more hook of web/0.
+    let caused = [4, 1, 1, 1].map(|hooks| hooks * changes.get());
+    let expected: Vec<usize> = before.iter().zip(caused).map(|(before, caused)| before + caused).collect();
+    assert_eq!(counts().to_vec(), expected);
+    other.ok(&["add-unit", "db", "--to", "0"]);
+    other.until_status("db/3", "active", "web likes grey");
+    let leaders = |at: &Host| {
+        let applications = &at.status()["applications"];
+        ["db", "web"].map(|name| applications[name]["units"][format!("{name}/0")]["leader"].clone())
+    };
+    assert_eq!(leaders(&other), [json!(true), json!(true)]);
+    // It starts again. The agents stay with the other one, and get what is changed through this one.
+    host.ok(&["up"]);
+    let first = std::fs::read_to_string(host.dir.join("controller/identity.yaml")).expect("readable");
+    let first = first.lines().find_map(|line| line.strip_prefix("address: ")).expect("it listens");
+    let first = first.trim_matches(['"', '\'']);
+    host.until("it listens again", |_| std::net::TcpStream::connect(first).is_ok().then_some(()));
+    // five units on four machines
+    host.until("all agents use the other controller", |_| {
+        (addresses_of_agents(&cluster) == vec![address.clone(); 9]).then_some(())
+    });
+    change(&host, "black");
+    other.ok(&["wait", "--settled"]);
+    let message =
+        |at: &Host| units.map(|unit| at.unit(unit).expect("it exists")["workload-status"]["message"].clone());
+    let wanted = json!(format!("web likes {}", "black"));
+    assert_eq!(message(&other), units.map(|_| wanted.clone()));
+    host.ok(&["wait", "--settled"]);
+    let shown = |at: &Host| {
+        let status = at.status();
+        (status["applications"].clone(), status["machines"].clone(), at.ok(&["why"]))
+    };
+    assert_eq!(shown(&host), shown(&other));
+    // A migration of one data folder would leave the other controller without its store.
+    drop(second);
+    host.until("the store is closed", |_| {
+        (!host::lock::is_held(&folder.join("controller/store/store.lock"))).then_some(())
+    });
+    let refused = start_migration(&folder, "sqlite");
+    let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && stderr.contains(first), "{stderr}");
+    change(&host, "white");
+    all_like(&host, "white");
 }
 
 /// `up --store` is recorded, and compared with what a running controller uses.

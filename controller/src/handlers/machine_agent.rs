@@ -23,6 +23,7 @@ use state::documents::prelude::{Model, TokenHolder, last_id};
 use state::documents::token;
 use state::lifecycle::machine;
 use state::lifecycle::storage::{self, ReportedStorage};
+use state::status::shared_presence::BootChange;
 use state::terms::health::bounded_line;
 use state::terms::names::Uuid;
 use state::transitions::instance::Enrolment;
@@ -110,7 +111,9 @@ impl<S: Store, E: Environment> Handle<ReportPresence> for Authorised<S, E> {
         let (_, machine) = self.authenticate_machine()?;
         let ReportPresence { view, boot } = report;
         session::require_boot(&boot)?;
-        self.controller.presence.record_boot(machine, &boot, self.controller.environment.monotonic_ms());
+        if self.controller.presence.is_new_boot(machine, &boot) {
+            self.controller.state_boots(machine, BootChange::Reported(boot)).await?;
+        }
         Ok(PresenceResponse { current_to: self.controller.confirm_view(machine, view).await })
     }
 }

@@ -42,9 +42,9 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         F: FnOnce(&dyn Reader, Model, &dry_run::AgentReports<'_>) -> Result<DryRun, Refusal> + Send + 'static,
     {
         let (now_ms, times) = (self.controller.environment.wall_ms(), self.controller.commit_times.clone());
-        let (presence, timers) = (self.controller.presence_snapshot(), self.controller.force_timers.clone());
+        let (presence, timers) = (self.controller.presence_when_read(), self.controller.force_timers.clone());
         let dry_run = self.read(move |reader, model| {
-            let (presence, commit_times, force_timers) = (&presence, &*times, &*timers);
+            let (presence, commit_times, force_timers) = (&presence(), &*times, &*timers);
             let sources = WhySources { reader, model, presence, commit_times, force_timers, now_ms };
             sources.with_facts(|facts| {
                 let reports = dry_run::AgentReports {

@@ -26,12 +26,12 @@ impl<S: Store, E: Environment> Handle<GetStatus> for Authorised<S, E> {
         let controller = &self.controller;
         let cache = controller.status_caches.of(model, controller.environment.monotonic_ms());
         let mut cache = cache.lock_owned().await;
-        let (presence, now_ms) = (controller.presence_snapshot(), controller.environment.wall_ms());
+        let (presence, now_ms) = (controller.presence_when_read(), controller.environment.wall_ms());
         let store_generation = controller.store.store_generation();
         let read = controller.store.read_since(cache.position(), move |reader, changed| {
             let position = Position { store_generation, revision: reader.revision() };
             cache.advance(changed, position);
-            let sources = Sources { reader, model, presence: &presence };
+            let sources = Sources { reader, model, presence: &presence() };
             (status::model_status(&mut cache, &sources, position, now_ms), cache)
         });
         let ((status, mut cache), damaged) = read.await;

@@ -28,6 +28,7 @@ use state::lifecycle::creation::Creation;
 use state::lifecycle::leadership::{self, GrantedLease};
 use state::restore::resync;
 use state::status::presence::ExecutingRun;
+use state::status::shared_presence::BootChange;
 use state::terms::leader_settings::LeaderSettingsView;
 use state::terms::names::Uuid;
 use state::terms::operation::Operation;
@@ -132,20 +133,22 @@ impl<S: Store, E: Environment> Handle<Attach> for Authorised<S, E> {
         let (model, unit) = authorisation::unit(&self.principal)?;
         attach.validate()?;
         let presence = &self.controller.presence;
+        // The stream of an agent that died is closed after a timeout; a new agent repeats its request until then.
+        let is_connected = presence.is_streaming(unit);
         // Whoever sees the commit of the attach must find its boot, by which a unit that has to run start again is not
         // idle. The boot is therefore recorded before, together with the request, and taken back after a refusal.
-        let now_ms = self.controller.environment.monotonic_ms();
         let boot = attach.boot.clone();
-        presence.record_attach(unit, &boot, now_ms);
-        // The stream of an agent that died is closed after a timeout; a new agent repeats its request until then.
-        let is_connected = self.controller.presence.is_streaming(unit);
+        presence.record_request(unit, self.controller.environment.monotonic_ms());
+        self.controller.state_boots(unit, BootChange::Attached(boot.clone())).await?;
         let generation = self.controller.store.store_generation();
         let transition = move |draft: &mut Draft<'_>| {
             session::attach(draft, model, unit, attach.clone(), generation, is_connected)
         };
         let attached = self.controller.run(transition).await;
-        presence.finish_attach(unit, &boot, attached.is_ok());
+        let change = if attached.is_ok() { BootChange::Accepted(boot) } else { BootChange::Refused(boot) };
+        let finished = self.controller.state_boots(unit, change).await;
         let attached = attached?;
+        finished?; // the agent repeats the attach with the same nonce
         self.controller.presence.set_executing(unit, None, self.controller.environment.monotonic_ms());
         Ok(attached)
     }

@@ -14,11 +14,11 @@ use state::terms::cause::Entity;
 
 impl<S: Store, E: Environment> Handle<GetWhy> for Authorised<S, E> {
     async fn handle(&self, get: GetWhy) -> Result<Why, ApiError> {
-        let presence = self.controller.presence_snapshot();
+        let presence = self.controller.presence_when_read();
         let (entity, now_ms) = (get.entity, self.controller.environment.wall_ms());
         let (times, timers) = (self.controller.commit_times.clone(), self.controller.force_timers.clone());
         let why = self.read_available(move |reader, model| {
-            let (presence, commit_times, force_timers) = (&presence, &*times, &*timers);
+            let (presence, commit_times, force_timers) = (&presence(), &*times, &*timers);
             let sources = WhySources { reader, model, presence, commit_times, force_timers, now_ms };
             why::explain(&sources, &entity)
         });

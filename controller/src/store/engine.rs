@@ -7,6 +7,7 @@
 use super::etcd::Etcd;
 use super::files::StoreFiles;
 use super::leader_leases::StoreLeases;
+use super::shared_presence::StoreStatements;
 use super::sqlite::Sqlite;
 use super::usage::StoreUsage;
 use super::{ApplyError, CommitChanges, Committed, Compacted, Position, RunError, Store, StoreError};
@@ -126,6 +127,10 @@ impl Store for Engine {
 
     fn leader_leases(&self) -> Option<StoreLeases> {
         of_engine!(self, store => store.leader_leases())
+    }
+
+    fn statements(&self) -> Option<StoreStatements> {
+        of_engine!(self, store => store.statements())
     }
 
     fn write_failure(&self) -> Option<WriteFailure> {

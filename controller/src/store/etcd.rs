@@ -1,11 +1,24 @@
-//! The etcd engine of the store (design 8). It allows any number of handles; a controller opens it exclusively
-//! (`Options::is_exclusive`), because the presence of agents is in its memory: its handle ends those opened before.
+//! The etcd engine of the store (design 8), for any number of controllers at once, none of which is special.
 //!
 //! Each handle has a `mirror` of all documents in memory, always at one revision, which `feed` keeps up to date with one
 //! watch. A transition runs on the mirror; `commit` compares everything that it read and writes everything that it wrote
 //! in one transaction of etcd, and runs it again after a conflict. What was read is compared at the commit itself, so
 //! committed transactions are strictly serialisable however old the mirror is (I45); a result without a commit is
 //! returned only after `Core::fresh` has shown that the mirror had every commit that was reported before.
+//!
+//! What needs care because other controllers commit at the same time:
+//! * A transaction whose answer was lost: its outcome is determined before anything is answered (`commit`).
+//! * Another store generation (`--restored`) and a migration write the store record, which every transaction compares, so
+//!   they end every handle that was opened before. A migration refuses to start while other controllers serve.
+//! * A fence is one handle's own. The oldest ones are deleted by later starts, also that of a handle that is still open,
+//!   which then writes it again.
+//! * Janitors: each controller has one, and all do the same work. Each batch is a transition, so the second one finds it
+//!   done or is run again; files are deleted by the revision of their manifest (`files`).
+//! * Force timers count in each controller, from the newest checkpoint that it has found: passing time once, not once for
+//!   each controller. A checkpoint never lowers the stored time.
+//! * Numbers of units, machines and relations are documents that the transition reads: a number is given once.
+//! * Times of commits are those at which each controller has seen them; of earlier ones, its own start.
+//! * Nothing else in the memory of a controller may be used to decide what another one may have changed.
 //!
 //! A revision is one of etcd: the revisions of this store strictly increase and have gaps, since etcd counts the writes
 //! of all its users. `layout` has the keys, `files` the charm archives and files of resources, `leader_leases` the leases of
@@ -19,6 +32,7 @@ mod copy;
 mod feed;
 mod files;
 mod health;
+mod known_statements;
 mod layout;
 mod leader_leases;
 mod messages;
@@ -26,6 +40,7 @@ mod mirror;
 mod newest_reads;
 mod open;
 mod shared;
+mod statements;
 
 pub use client::Tls;
 pub use copy::{EtcdCopy, leave, newest_change, prepare_to_leave};
@@ -36,6 +51,7 @@ pub use open::{OpenError, Options, RecordedStore, parse_address};
 use super::files::StoreFiles;
 use super::leader_leases::StoreLeases;
 use super::outage::Outage;
+use super::shared_presence::StoreStatements;
 use super::unavailable;
 use super::{
     ApplyError, CommitChanges, Committed, Compacted, EarlierReader, Position, RunError, Store, StoreError,
@@ -47,6 +63,7 @@ use shared::{Core, output};
 use state::documents::draft::{Draft, Reader, Revision, Transaction};
 use state::terms::names::Uuid;
 use state::terms::write_failure::WriteFailure;
+use statements::EtcdStatements;
 use std::sync::Arc;
 use tokio::task::AbortHandle;
 
@@ -91,7 +108,7 @@ impl Etcd {
         Ok(Etcd(Arc::new(Handle { core, files, feed })))
     }
 
-    /// Waits until the store is broken, or another controller has taken over, and returns the reason. The process must
+    /// Waits until the store is broken, and returns the reason. The process must
     /// then exit.
     pub async fn broken(&self) -> StoreError {
         let mut broken = self.0.core.broken.subscribe();
@@ -103,6 +120,11 @@ impl Etcd {
     async fn run_any(&self, transition: Box<Transition>) -> Result<Committed<AnyValue>, RunError<AnyValue>> {
         let core = self.0.core.clone();
         output(tokio::spawn(async move { commit::run(&core, &*transition).await }).await)
+    }
+
+    /// The name of this handle, as its keys in etcd contain it.
+    pub fn handle(&self) -> &str {
+        &self.0.core.handle
     }
 
     /// Returns why etcd cannot be used at the moment; none if it can.
@@ -244,6 +266,10 @@ impl Store for Etcd {
 
     fn leader_leases(&self) -> Option<StoreLeases> {
         Some(Arc::new(EtcdLeases::new(self.0.core.clone())))
+    }
+
+    fn statements(&self) -> Option<StoreStatements> {
+        Some(Arc::new(EtcdStatements::new(self.0.core.clone())))
     }
 
     fn write_failure(&self) -> Option<WriteFailure> {

@@ -19,6 +19,7 @@ pub mod etcd;
 pub mod files;
 pub mod leader_leases;
 pub mod outage;
+pub mod shared_presence;
 pub mod sqlite;
 pub mod unavailable;
 pub mod usage;
@@ -26,6 +27,7 @@ pub mod usage;
 use files::StoreFiles;
 use leader_leases::StoreLeases;
 use outage::Outage;
+use shared_presence::StoreStatements;
 use state::documents::draft::{Conflict, Draft, Reader, Revision, StoredDocument, Transaction};
 use state::documents::json_text::Text;
 use state::terms::names::Uuid;
@@ -92,10 +94,6 @@ pub enum StoreError {
     /// The store is on other hosts and cannot be used at the moment. Nothing was changed.
     #[error("cannot use the store: {0}; nothing was changed")]
     Unavailable(Outage),
-    /// Another controller uses the store now, and this one may not any more. Nothing was changed. The process must exit,
-    /// and not be started again.
-    #[error("another controller has taken over the store ({0}); nothing was changed")]
-    TakenOver(String),
     /// It is unknown whether the change was made. The store rejects all further requests: the process must exit and
     /// restart from the state on disk.
     #[error("the store is broken: {0}")]
@@ -229,6 +227,11 @@ pub trait Store: Clone + Send + Sync + 'static {
 
     /// Returns the leases of leaders that the store keeps for all controllers; none if its only one has them in memory.
     fn leader_leases(&self) -> Option<StoreLeases> {
+        None
+    }
+
+    /// Returns what controllers that share the store state about agents; none if there is only one.
+    fn statements(&self) -> Option<StoreStatements> {
         None
     }
 

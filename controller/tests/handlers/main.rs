@@ -11,6 +11,7 @@ mod machines;
 mod resources;
 mod secret_keys;
 mod shared_leadership;
+mod shared_presence;
 mod status;
 mod status_cache;
 #[path = "../support/mod.rs"]

@@ -91,22 +91,25 @@ async fn a_store_that_is_opened_again_has_its_documents_and_its_revision() {
     assert_eq!(again.changes_after(position_of(&again, newest - 1), 9).await, Err(Compacted));
 }
 
+/// None of them is special: a start ends no other controller, and each commits what depends on the commits of the others.
 #[tokio::test]
-async fn an_exclusive_controller_ends_the_ones_before_it() {
+async fn any_number_of_controllers_commit() {
     let cluster = EtcdCluster::shared();
-    let options = Options { is_exclusive: true, ..etcd_options(&cluster) };
-    let first = another(&options).await;
-    write(&first, &[("m/a", Some(1))]).await;
-    let second = another(&options).await;
-    assert!(matches!(first.broken().await, StoreError::TakenOver(_)));
-    let late = first.run(|draft| {
-        draft.put(&key("m/a"), &2);
-        Ok::<_, ()>(())
-    });
-    assert!(matches!(late.await, Err(RunError::Failed(StoreError::TakenOver(_)))));
-    let revision = write(&second, &[("m/b", Some(1))]).await;
-    assert_eq!(scan(&second, "m/b").await, [stored("m/b", revision, 1)]);
-    assert_eq!(scan(&second, "m/a").await.len(), 1);
+    let options = etcd_options(&cluster);
+    let mut handles = vec![another(&options).await];
+    for round in 1..=4 {
+        handles.push(another(&options).await);
+        for handle in &handles {
+            let raise = |draft: &mut Draft<'_>| {
+                let number = draft.get(&key("m/a")).unwrap_or_default() + 1;
+                draft.put(&key("m/a"), &number);
+                Ok::<_, ()>(number)
+            };
+            handle.run(raise).await.expect("it commits");
+        }
+        let all = handles.last().expect("one").read(|reader| reader.get("m/a")).await.expect("written");
+        assert_eq!(all.value.to_string(), (2..=round + 1).sum::<i32>().to_string());
+    }
 }
 
 #[tokio::test]

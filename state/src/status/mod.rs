@@ -17,5 +17,6 @@ pub mod presence;
 pub mod relation;
 pub mod secret;
 pub mod settled;
+pub mod shared_presence;
 pub mod storage;
 pub mod unit;

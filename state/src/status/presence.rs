@@ -1,12 +1,14 @@
 //! The facts about agents on which statuses and causes depend beside documents: whether agents report, what they run, their
-//! problems, and the files that they lack. The controller keeps them in memory.
+//! problems, and the files that they lack. The controller keeps them in memory; controllers that share a store tell each other what changes
+//! ([`shared_presence`](super::shared_presence)).
 
 use crate::terms::activity::Activity;
 use crate::terms::health::UnitHealth;
 use crate::terms::names::Uuid;
+use serde::{Deserialize, Serialize};
 
 /// The run that an agent executes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecutingRun {
     /// The number of the run.
     pub run: u64,

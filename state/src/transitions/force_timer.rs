@@ -106,7 +106,7 @@ pub fn store_timers(draft: &mut Draft, model: Model, waits: &[ForceTimer]) {
         if let Some(forced) = known {
             draft.put(
                 &model.forced_removal(wait.id),
-                &ForcedRemovalDoc { waited_ms: wait.waited_ms, ..forced },
+                &ForcedRemovalDoc { waited_ms: wait.waited_ms.max(forced.waited_ms), ..forced },
             );
         }
     }

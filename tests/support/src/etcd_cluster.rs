@@ -150,6 +150,11 @@ impl EtcdCluster {
         self.get(&["--prefix", "--keys-only", prefix])
     }
 
+    /// Returns the value of a key.
+    pub fn value(&self, key: &str) -> String {
+        self.get(&["--print-value-only", key]).concat()
+    }
+
     /// Returns the keys that begin with a prefix, each with its revision.
     pub fn revisions(&self, prefix: &str) -> Vec<String> {
         let fields = self.get(&["--prefix", "--write-out=fields", prefix]);

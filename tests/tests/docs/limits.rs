@@ -135,6 +135,11 @@ const ROWS: &[(&str, &[Constant])] = &[
     ),
     ("leases of leaders", &[("controller/src/store/etcd/leader_leases.rs", "TAKEN_AT_ONCE", Count)]),
     (
+        "statements about agents",
+        &[("controller/src/store/etcd/statements.rs", "CHANGES_PER_TRANSACTION", Count)],
+    ),
+    ("attempts to state the boot", &[("controller/src/store/etcd/statements.rs", "ATTEMPTS_MAX", Count)]),
+    (
         "one batch of a migration",
         &[
             ("controller/src/migrate.rs", "BATCH_DOCUMENTS", Count),

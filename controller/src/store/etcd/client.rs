@@ -87,6 +87,7 @@ impl CallError {
                 Code::ResourceExhausted
                 | Code::InvalidArgument
                 | Code::OutOfRange
+                | Code::NotFound // a lease that has ended
                 | Code::FailedPrecondition => return CallError::NotDone(Outage::Refused(own.to_owned())),
                 Code::PermissionDenied | Code::Unauthenticated => {
                     return CallError::NotDone(Outage::PermissionDenied(own.to_owned()));

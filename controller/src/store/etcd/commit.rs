@@ -13,12 +13,11 @@
 //! 3. The mirror reaches the write of the fence. If transaction 7 was committed, the watch has delivered it before, with
 //!    its number in `m/newest`; otherwise it never will be.
 //!
-//! So no effect is doubled, and none is reported falsely. If the handle is exclusive, all controllers share one fence, and
-//! the same comparison ends the ones that were started before.
+//! So no effect is doubled, and none is reported falsely.
 
 use super::client::CallError;
 use super::layout::{
-    after, compare, delete, end_of_prefix, get_operation, has_value, put, range_written_until, written_at,
+    after, compare, delete, end_of_prefix, get_operation, put, range_written_until, written_at,
 };
 use super::messages::{Compare, GREATER, Operand, TxnRequest, TxnResponse};
 use super::mirror::{Documents, SnapshotReader};
@@ -229,7 +228,7 @@ fn request(
     fence: Revision,
 ) -> Option<TxnRequest> {
     let layout = &core.layout;
-    let (store, fence_key) = (layout.store(), layout.fence(&core.fence_name));
+    let (store, fence_key) = (layout.store(), layout.fence(&core.handle));
     let mut compares =
         vec![written_at(store.clone(), core.store_revision), written_at(fence_key.clone(), fence)];
     compares.extend(preconditions(core, transaction));
@@ -301,7 +300,6 @@ async fn wait_for_conflicting_commit(
         return Err(core.fail(core.other_generation()));
     }
     match fence_kv {
-        Some(kv) if kv.value != core.handle.as_bytes() => return Err(core.fail(core.taken_over())),
         Some(kv) if kv.mod_revision.unsigned_abs() != fence => {
             // Another request of this handle has raised the fence.
             let mut known = core.fence.lock().expect("no holder panics");
@@ -323,20 +321,14 @@ async fn raise_fence(core: &Core, known: Revision) -> Result<Revision, StoreErro
     if current != known {
         return Ok(current);
     }
-    let key = core.layout.fence(&core.fence_name);
-    let mut compares = vec![written_at(core.layout.store(), core.store_revision)];
-    if core.is_exclusive {
-        compares.push(has_value(key.clone(), &core.handle));
-    }
+    let key = core.layout.fence(&core.handle);
+    let compares = vec![written_at(core.layout.store(), core.store_revision)];
     let success = vec![put(key, &core.handle)];
-    let request =
-        TxnRequest { compare: compares, success, failure: vec![get_operation(core.layout.store())] };
+    let request = TxnRequest { compare: compares, success, failure: Vec::new() };
     let response = core.client.idempotent_txn(request).await;
     let response = response.map_err(|failed| StoreError::Unavailable(failed.outage()))?;
     if !response.succeeded {
-        let store = response.responses.first().and_then(|response| response.range.as_ref()?.kvs.first());
-        let is_same_store = store.is_some_and(|kv| kv.mod_revision.unsigned_abs() == core.store_revision);
-        return Err(core.fail(if is_same_store { core.taken_over() } else { core.other_generation() }));
+        return Err(core.fail(core.other_generation()));
     }
     let revision = response.header.unwrap_or_default().revision.unsigned_abs();
     *core.fence.lock().expect("no holder panics") = revision;

@@ -67,8 +67,8 @@ async fn follow_once(core: &Core) -> Result<(), CallError> {
         events.extend(message.events);
         let incomplete = if message.fragment { last_revision(&mut events) } else { Vec::new() };
         let complete = std::mem::replace(&mut events, incomplete);
-        let findings = core.update(|mirror| mirror.apply(complete));
-        if core.is_broken_by(findings) {
+        let found = core.update(|mirror| mirror.apply(complete));
+        if core.is_broken_by(found) {
             return Ok(());
         }
     }
@@ -119,8 +119,8 @@ pub(super) async fn list(core: &Core) -> Result<(), CallError> {
             _ => break,
         }
     }
-    let findings = core.update(|mirror| mirror.install(listed, revision.unsigned_abs()));
-    core.is_broken_by(findings);
+    let found = core.update(|mirror| mirror.install(listed, revision.unsigned_abs()));
+    core.is_broken_by(found);
     Ok(())
 }
 

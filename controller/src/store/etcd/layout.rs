@@ -6,6 +6,8 @@
 //! PREFIX m/newest        written by every commit: its handle and number; its mod_revision is the newest revision
 //! PREFIX m/fence/HANDLE  a precondition of every commit of one handle, see `commit`
 //! PREFIX m/leader/APP    the lease of a leader: the uuid of the unit, see `leader_leases`
+//! PREFIX m/agent/ID/TOPIC  a statement of a controller about an agent, see `statements`
+//! PREFIX m/controller/HANDLE  the address of a controller that serves
 //! PREFIX b/m/SHA256      the manifest of a file (`FileManifest`), see `files`
 //! PREFIX b/c/SHA256/N    the chunk N of the file
 //! ```
@@ -14,10 +16,11 @@
 
 use super::messages::{
     Compare, DeleteRangeRequest, EQUAL, GREATER, LESS, MOD_REVISION, Operand, Operation, PutRequest,
-    RangeRequest, RequestOp, VALUE,
+    RangeRequest, RequestOp,
 };
 use serde::{Deserialize, Serialize};
 use state::documents::draft::Revision;
+use state::status::shared_presence::Topic;
 use state::terms::names::Uuid;
 
 /// The version of the layout and of the documents. A store of another version is not opened.
@@ -66,10 +69,14 @@ pub enum Place<'k> {
     Store,
     /// `m/newest`.
     Newest,
-    /// A fence, by the name of its handle.
-    Fence(&'k str),
+    /// The fence of a handle.
+    Fence,
     /// The lease of the leader of this application.
     Leader(Uuid),
+    /// A statement about an agent.
+    Statement(Uuid, Topic),
+    /// A controller that serves, by its handle.
+    Controller(&'k str),
     /// No key of this version.
     Other,
 }
@@ -114,6 +121,23 @@ impl Layout {
     /// The key of the lease of the leader of an application.
     pub fn leader(&self, application: Uuid) -> Vec<u8> {
         format!("{}m/leader/{application}", self.prefix).into_bytes()
+    }
+
+    /// The key of the statement about an agent.
+    pub fn statement(&self, agent: Uuid, topic: Topic) -> Vec<u8> {
+        format!("{}m/agent/{agent}/{}", self.prefix, topic.name()).into_bytes()
+    }
+
+    /// The range of all statements about an agent.
+    pub fn statements_of(&self, agent: Uuid) -> (Vec<u8>, Vec<u8>) {
+        let first = format!("{}m/agent/{agent}/", self.prefix).into_bytes();
+        let end = end_of_prefix(&first);
+        (first, end)
+    }
+
+    /// The key of a controller that serves.
+    pub fn controller(&self, handle: &str) -> Vec<u8> {
+        format!("{}m/controller/{handle}", self.prefix).into_bytes()
     }
 
     /// The range of all fences.
@@ -173,11 +197,23 @@ impl Layout {
             Some("m/store") => Place::Store,
             Some("m/newest") => Place::Newest,
             Some(below) => {
-                let leader = || below.strip_prefix("m/leader/")?.parse().ok();
-                match (below.strip_prefix("d/"), below.strip_prefix("m/fence/")) {
-                    (Some(key), _) => Place::Document(key),
-                    (_, Some(handle)) => Place::Fence(handle),
-                    _ => leader().map_or(Place::Other, Place::Leader),
+                if let Some(key) = below.strip_prefix("d/") {
+                    return Place::Document(key);
+                }
+                let Some((kind, rest)) = below.strip_prefix("m/").and_then(|below| below.split_once('/'))
+                else {
+                    return Place::Other;
+                };
+                let statement = || {
+                    let (agent, topic) = rest.split_once('/')?;
+                    Some(Place::Statement(agent.parse().ok()?, Topic::of_name(topic)?))
+                };
+                match kind {
+                    "fence" => Place::Fence,
+                    "controller" => Place::Controller(rest),
+                    "leader" => rest.parse().map_or(Place::Other, Place::Leader),
+                    "agent" => statement().unwrap_or(Place::Other),
+                    _ => Place::Other,
                 }
             }
             None => Place::Other,
@@ -203,11 +239,6 @@ pub fn end_of_prefix(prefix: &[u8]) -> Vec<u8> {
 /// The comparison that a key was last written at this revision; 0 if it is absent.
 pub fn written_at(key: Vec<u8>, revision: Revision) -> Compare {
     compare(key, Vec::new(), EQUAL, Operand::ModRevision(signed(revision)))
-}
-
-/// The comparison that a key has this value.
-pub fn has_value(key: Vec<u8>, value: &str) -> Compare {
-    Compare { target: VALUE, ..compare(key, Vec::new(), EQUAL, Operand::Value(value.as_bytes().to_vec())) }
 }
 
 /// The comparison that all keys of a range were last written at this revision or before it; with revision 0, that the
@@ -281,7 +312,11 @@ mod tests {
         assert_eq!(layout.place(&layout.document("m/newest")), Place::Document("m/newest"));
         assert_eq!(layout.place(&layout.newest()), Place::Newest);
         assert_eq!(layout.place(&layout.store()), Place::Store);
-        assert_eq!(layout.place(&layout.fence("a")), Place::Fence("a"));
+        assert_eq!(layout.place(&layout.fence("a")), Place::Fence);
+        assert_eq!(layout.place(&layout.controller("a")), Place::Controller("a"));
+        for topic in Topic::ALL {
+            assert_eq!(layout.place(&layout.statement(Uuid(7), topic)), Place::Statement(Uuid(7), topic));
+        }
         assert_eq!(layout.place(&layout.leader(Uuid(5))), Place::Leader(Uuid(5)));
         let other = Layout::new("/pintle2/").newest();
         assert_eq!(layout.place(&other), Place::Other);

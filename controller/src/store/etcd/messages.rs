@@ -127,8 +127,6 @@ pub const GREATER: i32 = 1;
 pub const LESS: i32 = 2;
 /// `Compare.target`: the revision of the last write. It is 0 for an absent key and for an empty range.
 pub const MOD_REVISION: i32 = 2;
-/// `Compare.target`: the value.
-pub const VALUE: i32 = 3;
 
 /// A precondition of a transaction. For a range, it must hold for every key in it; an empty range compares like an absent
 /// key.
@@ -144,7 +142,7 @@ pub struct Compare {
     #[prost(bytes = "vec", tag = "3")]
     pub key: Vec<u8>,
     /// The operand.
-    #[prost(oneof = "Operand", tags = "6, 7")]
+    #[prost(oneof = "Operand", tags = "6")]
     pub operand: Option<Operand>,
     /// The exclusive end of the range; empty for a single key.
     #[prost(bytes = "vec", tag = "64")]
@@ -157,9 +155,6 @@ pub enum Operand {
     /// For [`MOD_REVISION`].
     #[prost(int64, tag = "6")]
     ModRevision(i64),
-    /// For [`VALUE`].
-    #[prost(bytes, tag = "7")]
-    Value(Vec<u8>),
 }
 
 /// A transaction: all comparisons hold and `success` is executed, or `failure` is.

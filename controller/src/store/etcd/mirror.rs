@@ -4,11 +4,12 @@
 //! a snapshot never contains a part of a commit (I45). A snapshot is a persistent map: it costs nothing to take, does not
 //! change, and never delays the feed, however long a view takes.
 //!
-//! Beside the documents it has the leases of leaders, which are no documents and no commits.
+//! Beside the documents it has the leases of leaders and the statements about agents, which are no documents and no commits.
 //!
 //! The change log contains the commits that this process has seen. After a list that does not continue the mirror, it is
 //! empty, and every older position is compacted (I46).
 
+use super::known_statements::KnownStatements;
 use super::layout::{Layout, Place};
 use super::messages::{DELETE, Event, KeyValue};
 use crate::store::{CommitChanges, Compacted, DocumentChange, Undo, scan_start};
@@ -96,15 +97,6 @@ pub(super) struct LogBounds {
     pub bytes: u64,
 }
 
-/// A key of the store, other than a document, that the feed has received.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Finding {
-    /// The store record was written at this revision; none if it was deleted.
-    Store(Option<Revision>),
-    /// The name of a fence, and the handle that has written it last; none if it was deleted.
-    Fence(String, Option<String>),
-}
-
 /// The lease of a leader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LeaderKey {
@@ -129,6 +121,7 @@ pub(super) struct Mirror {
     documents: Documents,
     /// By application. Others may have changed them since: only etcd decides.
     leaders: BTreeMap<Uuid, LeaderKey>,
+    pub statements: KnownStatements,
     log: VecDeque<LoggedCommit>,
     log_bytes: u64,
     /// The oldest position after which the log has every commit.
@@ -149,6 +142,7 @@ impl Mirror {
             layout,
             documents: Documents::default(),
             leaders: BTreeMap::new(),
+            statements: KnownStatements::new(handle.clone()),
             log: VecDeque::new(),
             log_bytes: 0,
             log_start: 0,
@@ -188,9 +182,11 @@ impl Mirror {
     }
 
     /// Replaces all documents by a list at one revision. If it has the commit that the mirror has, nothing was missed.
-    pub fn install(&mut self, listed: Vec<KeyValue>, at: Revision) -> Vec<Finding> {
+    /// Returns the revision of the store record, none if there is none.
+    pub fn install(&mut self, listed: Vec<KeyValue>, at: Revision) -> Option<Option<Revision>> {
         let (mut by_key, mut newest) = (RedBlackTreeMapSync::new_sync(), 0);
-        let (mut store, mut findings) = (None, Vec::new());
+        let mut store = None;
+        let (mut statements, mut controllers) = (BTreeSet::new(), BTreeSet::new());
         self.leaders.clear();
         for kv in listed {
             let KeyValue { key, mod_revision, value, lease } = kv;
@@ -201,13 +197,21 @@ impl Mirror {
                 }
                 Place::Newest => newest = revision,
                 Place::Store => store = Some(revision),
-                Place::Fence(name) => findings.push(fence(name, Some(&value))),
                 Place::Leader(application) => {
                     self.leaders.insert(application, LeaderKey::new(&value, revision, lease));
                 }
-                Place::Other => {}
+                Place::Statement(agent, topic) => {
+                    statements.insert((agent, topic));
+                    self.statements.set(agent, topic, Some(&value), revision);
+                }
+                Place::Controller(handle) => {
+                    controllers.insert(handle.to_owned());
+                    self.statements.set_controller(handle, Some(&value), lease);
+                }
+                Place::Fence | Place::Other => {}
             }
         }
+        self.statements.retain(&statements, &controllers);
         if newest != self.documents.revision || self.relist_count == 0 {
             self.log.clear();
             (self.log_bytes, self.log_start) = (0, newest);
@@ -215,14 +219,14 @@ impl Mirror {
         }
         let reached = self.documents.reached.max(at);
         self.documents = Documents { revision: newest, reached, by_key };
-        findings.push(Finding::Store(store));
-        findings
+        Some(store)
     }
 
     /// Applies events of the watch, which are in the order of revisions and contain each revision as a whole. Events that
-    /// the mirror has already are skipped: a watch may resume at an earlier revision.
-    pub fn apply(&mut self, events: Vec<Event>) -> Vec<Finding> {
-        let (mut findings, mut revision) = (Vec::new(), 0);
+    /// the mirror has already are skipped: a watch may resume at an earlier revision. Returns the revision of the store record
+    /// if it was written, none if it was deleted.
+    pub fn apply(&mut self, events: Vec<Event>) -> Option<Option<Revision>> {
+        let (mut store, mut revision) = (None, 0);
         let mut changed: BTreeMap<String, Option<Text>> = BTreeMap::new();
         for Event { kind, kv } in events {
             let Some(kv) = kv else { continue };
@@ -241,20 +245,25 @@ impl Mirror {
                     changed.insert(key.to_owned(), value.as_deref().map(text));
                 }
                 Place::Newest => self.record_outcome(value.as_deref(), at),
-                Place::Store => findings.push(Finding::Store(value.is_some().then_some(at))),
-                Place::Fence(name) => findings.push(fence(name, value.as_deref())),
+                Place::Store => store = Some(value.is_some().then_some(at)),
                 Place::Leader(application) => {
                     match value {
                         Some(value) => self.leaders.insert(application, LeaderKey::new(&value, at, lease)),
                         None => self.leaders.remove(&application),
                     };
                 }
-                Place::Other => {}
+                Place::Statement(agent, topic) => {
+                    self.statements.set(agent, topic, value.as_deref(), at);
+                }
+                Place::Controller(handle) => {
+                    self.statements.set_controller(handle, value.as_deref(), lease);
+                }
+                Place::Fence | Place::Other => {}
             }
         }
         self.commit(revision, changed);
         self.documents.reached = self.documents.reached.max(revision);
-        findings
+        store
     }
 
     /// The value of `m/newest` names the transaction that has written it.
@@ -339,10 +348,6 @@ impl Mirror {
     }
 }
 
-fn fence(name: &str, value: Option<&[u8]>) -> Finding {
-    Finding::Fence(name.to_owned(), value.map(|value| String::from_utf8_lossy(value).into_owned()))
-}
-
 /// The text of a document. One whose bytes are not UTF-8 becomes empty, which is not JSON: it is reported as damaged when it
 /// is read, also if only a string in it is damaged.
 fn text(value: &[u8]) -> Text {
@@ -372,9 +377,9 @@ mod tests {
     fn events_that_come_twice_change_nothing_and_keys_besides_the_documents_are_no_commit() {
         let mut mirror = mirror();
         mirror.apply(vec![document("m/a", "1", 5), document("m/b", "1", 5), document("m/a", "2", 7)]);
-        assert_eq!(mirror.apply(vec![document("m/a", "1", 5)]), []);
-        let found = mirror.apply(vec![put(Layout::new("/p").fence("x"), "other", 9)]);
-        assert_eq!(found, [Finding::Fence("x".to_owned(), Some("other".to_owned()))]);
+        assert_eq!(mirror.apply(vec![document("m/a", "1", 5)]), None);
+        assert_eq!(mirror.apply(vec![put(Layout::new("/p").store(), "1", 8)]), Some(Some(8)));
+        assert_eq!(mirror.apply(vec![put(Layout::new("/p").fence("x"), "other", 9)]), None);
         assert_eq!((mirror.snapshot().revision, mirror.snapshot().reached), (7, 9));
         let revisions: Vec<_> =
             mirror.changes_after(0, 9).expect("kept").iter().map(|c| c.revision).collect();

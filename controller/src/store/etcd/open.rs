@@ -40,8 +40,6 @@ const PREFIX_MAX: usize = 100;
 const CREATE_ATTEMPTS: usize = 5;
 /// The most fences; the oldest ones are deleted. A handle that still exists writes its own again.
 const FENCES_MAX: usize = 64;
-/// The name of the fence that all exclusive handles share.
-const SHARED_FENCE: &str = "owner";
 
 /// What the data folder records about its store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,8 +71,6 @@ pub struct Options {
     pub recorded: Option<RecordedStore>,
     /// The name of this handle: random, and new for each process.
     pub handle: Uuid,
-    /// Whether the store ends all handles that were opened before. Else any number of them may commit.
-    pub is_exclusive: bool,
     /// The number of commits in the change log, at least 1.
     pub changes_kept: u64,
     /// The number of bytes in the change log; at least the newest commit is kept.
@@ -93,7 +89,6 @@ impl Options {
             restored: false,
             recorded: None,
             handle,
-            is_exclusive: false,
             changes_kept: CHANGES_KEPT,
             changes_bytes_max: CHANGES_BYTES_MAX,
         }
@@ -241,7 +236,6 @@ pub(super) async fn open(options: Options) -> Result<Arc<Core>, OpenError> {
         return Err(OpenError::Outage(Outage::Refused("the store cannot be created".to_owned())));
     };
     let handle = options.handle.to_string();
-    let fence_name = if options.is_exclusive { SHARED_FENCE.to_owned() } else { handle.clone() };
     let bounds = LogBounds { changes: options.changes_kept.max(1), bytes: options.changes_bytes_max };
     let health = Arc::new(Health::default());
     let core = Arc::new(Core {
@@ -251,8 +245,6 @@ pub(super) async fn open(options: Options) -> Result<Arc<Core>, OpenError> {
         client,
         layout,
         handle,
-        fence_name,
-        is_exclusive: options.is_exclusive,
         store_generation: record.store_generation,
         store_revision,
         cluster: found.cluster,
@@ -263,14 +255,13 @@ pub(super) async fn open(options: Options) -> Result<Arc<Core>, OpenError> {
         health,
         transactions: Default::default(),
         fence: Default::default(),
+        lease: Default::default(),
         raising: Default::default(),
         retry_lock: Default::default(),
         readers,
     });
     write_first_fence(&core).await?;
-    if !options.is_exclusive {
-        delete_old_fences(&core).await?;
-    }
+    delete_old_fences(&core).await?;
     feed::list(&core).await?;
     Ok(core)
 }
@@ -443,33 +434,33 @@ fn why_other(found: &Found, record: &StoreRecord, options: &Options) -> Option<S
     })
 }
 
-/// Writes the fence of a handle for the first time. An exclusive handle ends those that were opened before.
+/// Writes the first fence of a handle.
 async fn write_first_fence(core: &Core) -> Result<(), OpenError> {
     let request = TxnRequest {
         compare: vec![written_at(core.layout.store(), core.store_revision)],
-        success: vec![put(core.layout.fence(&core.fence_name), &core.handle)],
+        success: vec![put(core.layout.fence(&core.handle), &core.handle)],
         failure: Vec::new(),
     };
     let response = core.client.idempotent_txn(request).await?;
     if !response.succeeded {
         return Err(OpenError::NotTheStore { why: core.other_generation().to_string() });
     }
-    *core.fence.lock().expect("no holder panics") =
-        response.header.unwrap_or_default().revision.unsigned_abs();
+    let revision = response.header.unwrap_or_default().revision.unsigned_abs();
+    *core.fence.lock().expect("no holder panics") = revision;
     Ok(())
 }
 
 /// Deletes the oldest fences beyond the bound.
 async fn delete_old_fences(core: &Core) -> Result<(), OpenError> {
     let (key, range_end) = core.layout.fences();
-    let fences = core.client.range(RangeRequest { key, range_end, ..RangeRequest::default() }).await?;
-    let mut fences = fences.kvs;
+    let request = RangeRequest { key, range_end, ..RangeRequest::default() };
+    let mut fences = core.client.range(request).await?.kvs;
     fences.sort_by_key(|fence| std::cmp::Reverse(fence.mod_revision));
     let old: Vec<RequestOp> = fences.into_iter().skip(FENCES_MAX).map(|kv| layout::delete(kv.key)).collect();
-    if !old.is_empty() {
-        let request = TxnRequest { compare: Vec::new(), success: old, failure: Vec::new() };
-        core.client.idempotent_txn(request).await?;
+    if old.is_empty() {
+        return Ok(());
     }
+    core.client.idempotent_txn(TxnRequest { success: old, ..TxnRequest::default() }).await?;
     Ok(())
 }
 

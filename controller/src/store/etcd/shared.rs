@@ -6,7 +6,7 @@
 use super::client::Client;
 use super::health::Health;
 use super::layout::Layout;
-use super::mirror::{Documents, Finding, Mirror};
+use super::mirror::{Documents, Mirror};
 use super::newest_reads::NewestReads;
 use crate::disk_threads::DiskThreads;
 use crate::store::outage::Outage;
@@ -34,10 +34,6 @@ pub(super) struct Core {
     pub watcher: Client,
     /// The name of this handle, new for each process.
     pub handle: String,
-    /// The fence of this handle, see `commit`.
-    pub fence_name: String,
-    /// Whether all controllers share one fence, so that the last one that was started is the only one that commits.
-    pub is_exclusive: bool,
     pub store_generation: Uuid,
     /// The revision of the store record.
     pub store_revision: Revision,
@@ -54,6 +50,8 @@ pub(super) struct Core {
     pub transactions: AtomicU64,
     /// The revision of the fence of this handle.
     pub fence: Mutex<Revision>,
+    /// The lease of this controller, with which its statements end; none before its first statement and after its end.
+    pub lease: tokio::sync::Mutex<Option<i64>>,
     /// Held while the fence is raised.
     pub raising: tokio::sync::Mutex<()>,
     /// Held by a transition that runs again after a conflict, so that the transitions of one handle do not conflict with
@@ -101,27 +99,19 @@ impl Core {
         self.broken.borrow().clone().map_or(Ok(()), Err)
     }
 
-    /// Whether the keys of the store prove that this handle must end: another store generation has started, or another
-    /// controller has taken over.
-    pub fn is_broken_by(&self, findings: Vec<Finding>) -> bool {
-        let error = findings.into_iter().find_map(|finding| match finding {
-            Finding::Store(Some(revision)) if revision == self.store_revision => None,
-            Finding::Store(_) => Some(self.other_generation()),
-            Finding::Fence(name, Some(holder)) if self.is_exclusive && name == self.fence_name => {
-                (holder != self.handle).then(|| self.taken_over())
-            }
-            Finding::Fence(..) => None,
-        });
-        error.map(|error| self.fail(error)).is_some()
+    /// Whether the store record proves that this handle must end: another store generation has started, or a migration.
+    /// `found` is the revision of the record; none if it was deleted.
+    pub fn is_broken_by(&self, found: Option<Option<Revision>>) -> bool {
+        let is_broken = found.is_some_and(|revision| revision != Some(self.store_revision));
+        if is_broken {
+            self.fail(self.other_generation());
+        }
+        is_broken
     }
 
     pub fn other_generation(&self) -> StoreError {
         let prefix = self.layout.prefix();
         StoreError::Broken(format!("another store generation was started below the prefix {prefix} of etcd"))
-    }
-
-    pub fn taken_over(&self) -> StoreError {
-        StoreError::TakenOver(format!("the prefix {} of etcd", self.layout.prefix()))
     }
 
     /// Waits until the mirror has this revision.

@@ -89,7 +89,6 @@ fn options_of(file: &EtcdFile, installation: Uuid) -> Options {
     Options {
         prefix: connection.prefix,
         recorded: Some(RecordedStore { cluster, store_generation, revision }),
-        is_exclusive: true,
         ..Options::new(addresses, installation, random(), random())
     }
 }
@@ -233,6 +232,28 @@ async fn a_start_completes_a_migration_that_died_before_it_marked_the_old_store(
     let others = std::fs::read_dir(Installation::store_in(data)).expect("readable");
     let names = others.map(|entry| entry.expect("an entry").file_name());
     assert_eq!(names.filter(|name| name.to_string_lossy().contains("etcd")).count(), 0);
+}
+
+/// The controller of the data folder itself, which has ended, may still be named: its lease has not ended yet.
+#[tokio::test]
+async fn a_store_that_another_controller_serves_is_not_migrated() {
+    let cluster = EtcdCluster::shared();
+    let data = served().await;
+    let data = data.path();
+    let connection = connection(&cluster);
+    migrate(data, &Target::Etcd(connection.clone()), &|_| true).await.expect("migrated");
+    let serve = async |address: &str| {
+        let store = open_etcd(data).await.expect("recorded").expect("opens");
+        store.statements().expect("etcd keeps them").renew(address).await.expect("etcd runs");
+        format!("{}/m/controller/{}", connection.prefix, store.handle())
+    };
+    let key = serve("192.0.2.1:9").await;
+    let refused = migrate(data, &Target::Sqlite(connection.clone()), &|_| true).await.expect_err("refused");
+    assert!(format!("{refused:#}").contains("192.0.2.1:9"), "{refused:#}");
+    assert_eq!(in_use(data).await.0, StorePlace::Etcd);
+    assert!(cluster.etcdctl(&["lease", "revoke", &cluster.lease(&key).0]));
+    serve("127.0.0.1:17070").await;
+    migrate(data, &Target::Sqlite(connection.clone()), &|_| true).await.expect("migrated");
 }
 
 /// A controller in a copy of the data folder, on another host, uses the store while it is migrated: what it commits is not

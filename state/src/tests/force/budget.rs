@@ -149,3 +149,22 @@ fn force_requested_by_a_person_does_not_delay_the_budget() {
         assert_eq!(read(world.reader(), &MODEL.forced_removal(web.unit)), Some(forced), "a second request");
     }
 }
+
+/// Two controllers count the same wait, and the one that has started later stores its checkpoint last.
+#[test]
+fn a_checkpoint_of_another_controller_does_not_lower_what_was_waited() {
+    let mut world = World::new();
+    let (_, web, _) = related_units(&mut world);
+    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit, 60)).expect("the removal is accepted");
+    for waited_ms in [50_000, 40_000] {
+        let store = |draft: &mut Draft| {
+            force_timer::start_budget_timer(draft, MODEL, web.unit, 3_600_000, NOW);
+            let checkpoint = ForceTimer { id: web.unit, timer_started_ms: NOW, waited_ms };
+            force_timer::store_timers(draft, MODEL, &[checkpoint]);
+            Ok(())
+        };
+        world.run(|draft, _| store(draft)).expect("no refusal");
+        let forced = read(world.reader(), &MODEL.forced_removal(web.unit)).expect("a force timer exists");
+        assert_eq!(forced.waited_ms, 50_000);
+    }
+}

@@ -1,0 +1,227 @@
+//! The statements of controllers about agents in etcd: one key for each agent and topic, which ends with the lease of the
+//! controller that has written it last.
+//!
+//! The mirror has the keys (`known_statements`), because its watch delivers them in the same order as the commits. They are no
+//! documents and no commits. What they mean is in [`state::status::shared_presence`], and who writes them in `presence`.
+
+use super::client::CallError;
+use super::known_statements::{StatementValue, stated_by};
+use super::layout::{delete, delete_range, get_operation, put_with_lease, written_at};
+use super::messages::{Compare, RequestOp, TxnRequest, TxnResponse};
+use super::shared::Core;
+use crate::store::outage::Outage;
+use crate::store::shared_presence::{
+    OtherController, SharedStatements, Stated, StatementChange, StatementReceiver,
+};
+use futures::future::BoxFuture;
+use state::status::shared_presence::{BootChange, Boots, Statement, Topic};
+use state::terms::names::Uuid;
+use std::sync::{Arc, Weak};
+
+/// The length of the lease of a controller, in seconds: half of the time after which a silent agent is shown as lost, so
+/// that the agents of a controller that has died are shown as lost after 90 s at most if they do not find another one.
+const LEASE_SECONDS: i64 = api::LOST_AFTER_MS as i64 / 2_000;
+/// The changes of one transaction. Each has a comparison and an operation of some 500 bytes.
+const CHANGES_PER_TRANSACTION: usize = 64;
+/// How often the boots of an agent are read again because another controller has changed them in between.
+const ATTEMPTS_MAX: usize = 5;
+
+/// The statements of one store in etcd.
+#[derive(Clone)]
+pub struct EtcdStatements(Arc<Core>);
+
+impl EtcdStatements {
+    pub(super) fn new(core: Arc<Core>) -> EtcdStatements {
+        EtcdStatements(core)
+    }
+
+    fn stated(&self, agent: Uuid, topic: Topic) -> Option<Stated> {
+        self.0.mirror().statements.stated(agent, topic)
+    }
+
+    /// Returns the lease of this controller; takes one if it has none.
+    async fn lease(&self) -> Result<i64, CallError> {
+        let mut lease = self.0.lease.lock().await;
+        if let Some(lease) = *lease {
+            return Ok(lease);
+        }
+        let granted = self.0.client.grant_lease(LEASE_SECONDS).await?;
+        *lease = Some(granted);
+        Ok(granted)
+    }
+
+    async fn renew(&self, address: &str) -> Result<(), CallError> {
+        let core = &self.0;
+        let before = *core.lease.lock().await;
+        if let Some(before) = before
+            && !core.client.renew_lease(before).await?
+        {
+            *core.lease.lock().await = None;
+        }
+        let (is_known, predecessors) = core.mirror().statements.at_address(address);
+        if !is_known {
+            for lease in predecessors {
+                core.client.revoke_lease(lease).await.ok(); // it has ended by itself meanwhile
+            }
+            let lease = self.lease().await?;
+            let put = put_with_lease(core.layout.controller(&core.handle), address, lease);
+            self.write(Vec::new(), vec![put]).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends the lease of this controller, and with it its statements.
+    async fn end(&self) -> Result<(), CallError> {
+        match self.0.lease.lock().await.take() {
+            Some(lease) => self.0.client.revoke_lease(lease).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The comparison and the operation of a change.
+    fn operation(&self, change: &StatementChange, lease: i64) -> (Compare, RequestOp) {
+        let core = &self.0;
+        let key = core.layout.statement(change.agent, change.topic);
+        let compare = written_at(key.clone(), change.replaces);
+        let operation = match &change.statement {
+            Some(statement) => {
+                let value = StatementValue { by: core.handle.clone(), statement: statement.clone() };
+                put_with_lease(key, &serde_json::to_string(&value).expect("plain data"), lease)
+            }
+            None => delete(key),
+        };
+        (compare, operation)
+    }
+
+    /// Executes operations if the comparisons hold. Returns whether they did, after the mirror has what was written.
+    async fn write(&self, compare: Vec<Compare>, success: Vec<RequestOp>) -> Result<bool, CallError> {
+        Ok(self.write_or_read(compare, success, Vec::new()).await?.succeeded)
+    }
+
+    /// As `write`; executes other operations if a comparison does not hold.
+    async fn write_or_read(
+        &self,
+        mut compare: Vec<Compare>,
+        success: Vec<RequestOp>,
+        failure: Vec<RequestOp>,
+    ) -> Result<TxnResponse, CallError> {
+        let core = &self.0;
+        compare.push(written_at(core.layout.store(), core.store_revision));
+        let response = core.client.idempotent_txn(TxnRequest { compare, success, failure }).await;
+        if matches!(&response, Err(CallError::NotDone(Outage::Refused(why))) if why.contains("lease not found"))
+        {
+            *core.lease.lock().await = None; // etcd refuses one that has ended: the next attempt takes another one
+        }
+        let response = response?;
+        if response.succeeded {
+            let revision = response.header.clone().unwrap_or_default().revision.unsigned_abs();
+            core.wait_reached(revision).await.map_err(CallError::Unknown)?;
+        }
+        Ok(response)
+    }
+
+    async fn change(&self, changes: Vec<StatementChange>) -> Result<(), CallError> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let lease = self.lease().await?;
+        for chunk in changes.chunks(CHANGES_PER_TRANSACTION) {
+            let (compares, operations): (Vec<_>, Vec<_>) =
+                chunk.iter().map(|change| self.operation(change, lease)).unzip();
+            if self.write(compares, operations).await? || chunk.len() == 1 {
+                continue;
+            }
+            for change in chunk {
+                let (compare, operation) = self.operation(change, lease);
+                self.write(vec![compare], vec![operation]).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn change_boots(&self, agent: Uuid, change: BootChange) -> Result<(), CallError> {
+        let mut stated = self.stated(agent, Topic::Boots);
+        for _ in 0..ATTEMPTS_MAX {
+            let replaces = stated.as_ref().map_or(0, |stated| stated.revision);
+            let boots = match stated.map(|stated| stated.statement) {
+                Some(Statement::Boots(boots)) => boots.at(replaces),
+                _ => Boots::default(),
+            };
+            let Some(boots) = boots.after(&change) else { return Ok(()) };
+            let statement = Some(Statement::Boots(boots));
+            let changed = StatementChange { agent, topic: Topic::Boots, statement, replaces };
+            let (compare, operation) = self.operation(&changed, self.lease().await?);
+            let read = get_operation(self.0.layout.statement(agent, Topic::Boots));
+            let written = self.write_or_read(vec![compare], vec![operation], vec![read]).await?;
+            if written.succeeded {
+                return Ok(());
+            }
+            // another controller has overtaken this change
+            let newer = written.responses.first().and_then(|response| response.range.as_ref()?.kvs.first());
+            stated = newer.and_then(|kv| {
+                stated_by(&kv.value, &self.0.handle, Topic::Boots, kv.mod_revision.unsigned_abs())
+            });
+        }
+        Err(CallError::NotDone(Outage::Refused("the boots of an agent are changed all the time".to_owned())))
+    }
+
+    async fn remove(&self, agent: Uuid) -> Result<(), CallError> {
+        let has_any = self.0.mirror().statements.has_any(agent);
+        if !has_any {
+            return Ok(());
+        }
+        let lease = self.lease().await?;
+        let (key, range_end) = self.0.layout.statements_of(agent);
+        let removed = StatementChange {
+            agent,
+            topic: Topic::Removed,
+            statement: Some(Statement::Removed),
+            replaces: 0,
+        };
+        let (_, operation) = self.operation(&removed, lease);
+        self.write(Vec::new(), vec![operation]).await?;
+        self.write(Vec::new(), vec![delete_range(key, range_end)]).await?;
+        Ok(())
+    }
+
+    fn outage(&self, error: CallError) -> Outage {
+        let outage = error.outage();
+        self.0.health.record_outage(&outage);
+        outage
+    }
+}
+
+impl SharedStatements for EtcdStatements {
+    fn follow(&self, receiver: Weak<dyn StatementReceiver>) {
+        self.0.mirror().statements.follow(receiver);
+    }
+
+    fn stated(&self, agent: Uuid, topic: Topic) -> Option<Stated> {
+        self.stated(agent, topic)
+    }
+
+    fn change(&self, changes: Vec<StatementChange>) -> BoxFuture<'_, Result<(), Outage>> {
+        Box::pin(async { self.change(changes).await.map_err(|error| self.outage(error)) })
+    }
+
+    fn change_boots(&self, agent: Uuid, change: BootChange) -> BoxFuture<'_, Result<(), Outage>> {
+        Box::pin(async move { self.change_boots(agent, change).await.map_err(|error| self.outage(error)) })
+    }
+
+    fn remove(&self, agent: Uuid) -> BoxFuture<'_, Result<(), Outage>> {
+        Box::pin(async move { self.remove(agent).await.map_err(|error| self.outage(error)) })
+    }
+
+    fn renew<'a>(&'a self, address: &str) -> BoxFuture<'a, Result<(), Outage>> {
+        let address = address.to_owned();
+        Box::pin(async move { self.renew(&address).await.map_err(|error| self.outage(error)) })
+    }
+
+    fn end(&self) -> BoxFuture<'_, Result<(), Outage>> {
+        Box::pin(async move { self.end().await.map_err(|error| self.outage(error)) })
+    }
+
+    fn others(&self) -> Vec<OtherController> {
+        self.0.mirror().statements.others()
+    }
+}
