@@ -38,6 +38,7 @@ mod recent_claims;
 pub mod request_dispatch;
 pub mod required_file;
 pub mod secret_keys;
+mod secret_plaintext;
 pub mod server;
 mod shared_files;
 pub mod status;
