@@ -108,6 +108,7 @@ examples! { application: ApplicationRefusal {
     UndeclaredResources { charm: own("web"), resources: vec![own("app"), own("doc")] },
     TooManyResources { count: 21, max: 20 },
     SubordinateUnits { application: own("logging") },
+    SubordinateConstraints { application: own("logging") },
     FakePlaced { application: own("postgres") },
     CannotBeFake { charm: own("logging") },
     NotFake { application: own("web") },
