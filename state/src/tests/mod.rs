@@ -402,18 +402,23 @@ impl Agent {
     }
 
     pub fn send(&self, world: &mut World, record: &Record) -> Result<CommitOutcome, Refusal> {
+        self.send_at(world, record, COMMITTED_MS)
+    }
+
+    pub fn send_at(&self, world: &mut World, record: &Record, now_ms: i64) -> Result<CommitOutcome, Refusal> {
         let record = &crate::agents::record_validation::Valid::record(record.clone())?;
         let session = self.session();
         let mut next = record.resync_local.as_ref().map(|_| resync::ResyncProgress::default());
         let mut dropped = Vec::new();
         while let Some(progress) = next {
             let batch = resync::ResyncBatch { record, position: &progress };
-            let applied = world.run(|draft, ids| resync::apply_batch(draft, session, batch, created(ids)))?;
+            let applied = world
+                .run(|draft, ids| resync::apply_batch(draft, session, batch, Creation { now_ms, ids }))?;
             next = applied.0;
             dropped.extend(applied.1);
         }
         let mut outcome = world.run(|draft, ids| {
-            record_commit::commit(draft, session, record, None, LogLines::ALL, created(ids))
+            record_commit::commit(draft, session, record, None, LogLines::ALL, Creation { now_ms, ids })
         })?;
         outcome.dropped.splice(..0, dropped);
         Ok(outcome)

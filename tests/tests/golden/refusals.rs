@@ -188,7 +188,7 @@ examples! { record: RecordRefusal {
     UnitAlive { unit: web(), sequence: 7 },
     OtherRelation { relation: Uuid(5), number: 3, endpoint: own("db") },
     ResyncStateMisplaced {},
-    ResyncRepeated {},
+    ResyncRepeated { interval_ms: 600_000 },
     ScopeNeverEntered { relation: 3 },
     OtherEndpoint { relation: 3, endpoint: own("db"), entered: own("ring") },
     ActionNeverQueued { id: 9 },
