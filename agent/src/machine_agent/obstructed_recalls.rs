@@ -46,6 +46,11 @@ impl ObstructedRecalls {
         open.iter().filter(|unit| is_due || !self.found.contains_key(unit)).copied().collect()
     }
 
+    /// The obstacle of a recall has ended: it is due at once.
+    pub(super) fn retry_now(&mut self, unit: Uuid) {
+        self.found.remove(&unit);
+    }
+
     /// Records whether a recall is obstructed. Returns whether that has changed.
     pub(super) fn record(&mut self, unit: Uuid, obstacle: Option<String>) -> bool {
         match obstacle {
@@ -89,6 +94,9 @@ mod tests {
         assert_eq!(tried_ms[..4], [0, 5_000, 15_000, 35_000]);
         assert_eq!(tried_ms.len(), 12, "{tried_ms:?}");
         assert_eq!(recalls.due(&both, 3_600_000), BTreeSet::from([other]));
+        recalls.retry_now(obstructed);
+        assert_eq!(recalls.due(&both, 3_600_000), both, "its folder was deleted meanwhile");
+        assert!(recalls.record(obstructed, Some("another folder".to_owned())));
         assert!(!recalls.record(other, None));
         assert!(recalls.record(obstructed, None), "the folder is gone");
         assert_eq!(recalls.next_attempt_ms(), None);
