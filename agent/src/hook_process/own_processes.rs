@@ -143,7 +143,9 @@ mod tests {
         let link = machine.path().join("juju");
         let relink = |to: Option<&Path>| {
             fs::remove_file(&link).ok();
-            to.map(|to| std::os::unix::fs::symlink(to, &link).expect("made"));
+            if let Some(to) = to {
+                std::os::unix::fs::symlink(to, &link).expect("made");
+            }
         };
         let mut hook = Command::new("/bin/sh");
         hook.args(["-c", "read line"]).env("JUJU_CONTEXT_ID", "an id").current_dir("/").stdin(Stdio::piped());

@@ -44,8 +44,8 @@ impl CharmError {
 mod tests {
     use super::*;
 
-    /// 1. The file of a charm is missing in the controller. 2. A person puts it back, and the charm is complete, before a
-    /// run has failed. 3. The charm is lost again.
+    /// 1. The file of a charm is missing in the controller. 2. A person puts it back, and the charm is complete, before a run
+    ///    has failed. 3. The charm is lost again.
     #[test]
     fn the_reason_of_one_loss_does_not_fail_a_run_after_another_loss() {
         let error = CharmError::default();

@@ -62,7 +62,7 @@ fn record_message(reason: &RecordRefusal) -> String {
         RecordRefusal::ResyncRepeated { interval_ms } => {
             let minutes = interval_ms / 60_000;
             format!(
-                "the unit has resynchronised with this store less than {minutes} minutes ago; it will again"
+                "the unit has resynchronised with this store less than {minutes} minutes ago; its agent repeats it"
             )
         }
         RecordRefusal::ScopeNeverEntered { relation } => {
