@@ -179,7 +179,7 @@ impl LockHolders {
     }
 
     /// The process for which the hooks of the unit wait in a model with this setting `parallel`.
-    pub fn awaited(self, parallel: bool) -> Option<LockHolder> {
+    pub fn holder(self, parallel: bool) -> Option<LockHolder> {
         if parallel { self.unit } else { self.machine }
     }
 }

@@ -384,13 +384,6 @@ impl Agent {
         (self.epoch, self.store_generation) = (attached.expect("it attaches").epoch, RESTORED);
     }
 
-    /// The record of a resync.
-    pub fn resync(&self) -> Record {
-        let mut resync = self.record(Operation::Resync, Outcome::Ok);
-        resync.resync_local = Some(Box::new(Local { outbox: Vec::new(), ..self.local.clone() }));
-        resync
-    }
-
     pub fn session(&self) -> AgentSession {
         let Agent { unit, epoch, store_generation, .. } = *self;
         AgentSession { model: MODEL, unit, epoch, store_generation }

@@ -220,8 +220,8 @@ fn starting(facts: &Facts<'_>, id: Uuid, doc: &UnitDoc, run: Run, silent: bool) 
     }
     let since_ms = facts.pending_since().since_ms(id, doc, &run.operation);
     let config = read(facts.reader, &facts.model.model_config()).unwrap_or_default();
-    let awaited = |health: UnitHealth| health.lock_holders.awaited(is_parallel(&config));
-    let foreign = facts.presence.health(id).and_then(awaited);
+    let holder = |health: UnitHealth| health.lock_holders.holder(is_parallel(&config));
+    let foreign = facts.presence.health(id).and_then(holder);
     if let Some(holder) = foreign.filter(|_| run.operation.runs_charm()) {
         let duty = Duty::EndLockHolder { holder, activity };
         return Cause::new(Entity::Unit(doc.name.clone()), duty, Actor::Operator).since(since_ms);

@@ -12,6 +12,15 @@ use crate::tests::*;
 use crate::unit::hook_context::{BagWrites, ReportContent};
 use crate::unit::local::{RelationLocal, Run};
 
+impl Agent {
+    /// The record of a resync.
+    pub fn resync(&self) -> Record {
+        let mut resync = self.record(Operation::Resync, Outcome::Ok);
+        resync.resync_local = Some(Box::new(Local { outbox: Vec::new(), ..self.local.clone() }));
+        resync
+    }
+}
+
 #[test]
 fn a_resync_of_any_number_of_relations_fits_into_its_transactions() {
     let mut world = World::new();
